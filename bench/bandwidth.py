@@ -1,4 +1,4 @@
-"""How fast one thread of this machine reads memory: what an exact scan of vectors cannot go below.
+"""Memory bandwidth of one thread: the lower bound of an exact vector scan.
 
 python -m bench.bandwidth read FOLDER MEGABYTES      one stage in this process, figures as JSON
 """
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 DIMENSION = 384
 _TIMES = 5
-_PART = 64  # megabytes: more than a cache holds, and read before something else gets its turn
+_PART = 64  # megabytes: larger than any cache, and read without interruption
 
 
 def read(_folder: Path, megabytes: int) -> dict[str, float]:
-    """Bytes a second: the best reading of any part of an array that no cache holds, in the ways NumPy reads fastest."""
+    """Return bytes per second: the best rate over parts larger than any cache, in the ways NumPy reads fastest."""
     import numpy as np
 
     rows = (min(_PART, megabytes) << 20) // (4 * DIMENSION)

@@ -1,11 +1,10 @@
-"""How many captures a second are taken in, each durable before it is acknowledged, beside plain SQLite in one run.
+"""Capture throughput, durable before each acknowledgement, compared with plain SQLite in the same run.
 
     python -m bench.capture [--seconds 2] [--rounds 3] [--threads 32] [--folder FOLDER]
 
-Plain is what anybody would write: one INSERT and one COMMIT a capture, WAL, synchronous FULL, no index. Ours checks for
-a turn that came before, keeps the indexes that the ledger needs, and lets callers that come at once share a commit.
-Every side takes its turn in every round, and the median round is told. Figures depend on how fast the disk syncs; the
-ratios do so less.
+Plain is the obvious implementation: one INSERT and one COMMIT per capture, WAL, synchronous FULL, no index. Ours checks
+for an earlier turn, maintains the indexes for the ledger, and lets concurrent callers share a commit. All sides run in
+every round, and the median round is reported. Figures depend on how fast the disk syncs; the ratios depend on it less.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ _SAID = (
     Message("user", "We switched from JWT to Clerk for auth last week, and the tests run against Postgres now. " * 4),
     Message("assistant", "Noted: Clerk for auth, Postgres for the tests. I will leave the old tokens alone. " * 8),
 )
-_LIMIT = 1_000_000  # the service sets one too, so that the check is paid for
+_LIMIT = 1_000_000  # the service has one too, so the check is included
 
-#: Takes in one capture, by its number.
+#: Takes one capture, given its number.
 Take = Callable[[int], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How one side did."""
+    """Result of one side."""
 
     label: str
     per_second: float
@@ -54,7 +53,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A way in: `opened` makes a new store in the folder, and says how to capture into it and how to close it."""
+    """Capture implementation: `opened` creates a store in the folder, and returns its capture and close functions."""
 
     label: str
     opened: Callable[[Path], tuple[Take, Callable[[], None]]]
@@ -62,7 +61,7 @@ class Side:
 
 
 def plain(folder: Path) -> tuple[Take, Callable[[], None]]:
-    """INSERT and COMMIT, and nothing else."""
+    """Return a store that uses INSERT and COMMIT only."""
     connection = sqlite3.connect(folder / "plain.db", isolation_level=None)
     for statement in (
         "PRAGMA journal_mode = WAL",
@@ -80,13 +79,13 @@ def plain(folder: Path) -> tuple[Take, Callable[[], None]]:
 
 
 def ours(folder: Path) -> tuple[Take, Callable[[], None]]:
-    """The inbox of the embedded store."""
+    """Return the inbox of the embedded store."""
     store = SqliteStore(folder / "cofio.db", lambda: moment(datetime.now(UTC)))
     return lambda number: store.inbox.receive([_exchange(number)], most=_LIMIT), store.close
 
 
 def served(folder: Path) -> tuple[Take, Callable[[], None]]:
-    """The service in a process of its own, as `cofio serve` runs it: hygiene, inbox, and the worker that learns."""
+    """Return the service in a process of its own, as run by `cofio serve`: hygiene, inbox, and the learning worker."""
     command = [sys.executable, "-m", "cofio", "--home", str(folder), "serve", "--port", "0", "--json"]
     limit = {**os.environ, "COFIO_INBOX_LIMIT": str(_LIMIT), "COFIO_LOG_LEVEL": "error"}
     service = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=limit)
@@ -110,7 +109,7 @@ def served(folder: Path) -> tuple[Take, Callable[[], None]]:
 
 
 class _Line:
-    """A connection that is kept, with nothing on it that costs time: what is measured is the service."""
+    """Persistent raw connection with minimal overhead, so that the service is measured."""
 
     def __init__(self, url: str) -> None:
         self._host = urlsplit(url).netloc
@@ -128,13 +127,13 @@ class _Line:
         head = f"POST /capture HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n"
         self._socket.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         reply = b""
-        while not reply.endswith(b"}"):  # the head and the body may come apart
+        while not reply.endswith(b"}"):  # head and body may arrive separately
             reply += self._socket.recv(4096)
         assert reply.startswith(b"HTTP/1.1 202"), reply
 
 
 def sides(threads: int) -> tuple[Side, ...]:
-    """Every side; the first is what the others are divided by."""
+    """Return all sides; the first one is the divisor of the ratios."""
     return (
         Side("plain SQLite, 1 thread", plain, 1),
         Side("inbox, 1 thread", ours, 1),
@@ -144,7 +143,7 @@ def sides(threads: int) -> tuple[Side, ...]:
 
 
 def measured(seconds: float, rounds: int, threads: int, folder: Path | None = None) -> list[Rate]:
-    """The rate of each side."""
+    """Return the rate of each side."""
     runs: dict[str, list[Rate]] = {}
     for _, side in itertools.product(range(rounds), sides(threads)):
         with tempfile.TemporaryDirectory(prefix="cofio-bench-", dir=folder) as name:
@@ -156,7 +155,7 @@ def _run(side: Side, folder: Path, seconds: float) -> Rate:
     take, close = side.opened(folder)
     numbers, took = itertools.count(), [[0.0] for _ in range(side.threads)]
     for _ in range(20):
-        take(next(numbers))  # what is slow once is not measured
+        take(next(numbers))  # one-time costs are not measured
     until = time.perf_counter() + seconds
 
     def work(mine: list[float]) -> None:
@@ -168,7 +167,7 @@ def _run(side: Side, folder: Path, seconds: float) -> Rate:
     started = time.perf_counter()
     workers = [threading.Thread(target=work, args=(mine,)) for mine in took]
     if side.threads == 1:
-        work(took[0])  # SQLite's own connection stays with the thread that made it
+        work(took[0])  # an SQLite connection stays in its own thread
     else:
         for worker in workers:
             worker.start()
@@ -186,7 +185,7 @@ def _exchange(number: int) -> Exchange:
 
 
 def show(rates: Sequence[Rate]) -> None:
-    """The table."""
+    """Print the table."""
     about = measure.machine()
     print(f"{about['cpu']}, {about['cores']} cores, Python {about['python']}, SQLite {about['sqlite']}")
     if about["load"] > measure.BUSY:
@@ -199,10 +198,10 @@ def show(rates: Sequence[Rate]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.capture", description="Captures a second.")
-    parser.add_argument("--seconds", type=float, default=2.0, help="of each side in each round")
+    parser.add_argument("--seconds", type=float, default=2.0, help="seconds per side and round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=32)
-    parser.add_argument("--folder", type=Path, help="where the files are made; a temporary folder otherwise")
+    parser.add_argument("--folder", type=Path, help="folder for the files; default: a temporary folder")
     options = parser.parse_args(arguments)
     show(measured(options.seconds, options.rounds, options.threads, options.folder))
 

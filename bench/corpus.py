@@ -1,10 +1,10 @@
-"""The texts of the bench: made-up facts about software projects, and the prompts that ask for some of them.
+"""Texts of the benchmarks: generated facts about software projects, and prompts about some of them.
 
     topics × slots (services, environments, technologies, people, values, dates, …) ─▶ facts, prompts
 
-Words are drawn with Zipf-like frequencies, so that a few stand in every tenth fact and most in a handful; paths,
-tickets, hosts and numbers make the long tail that real notes have. The same seed gives the same texts, and a longer
-corpus begins with the shorter one.
+Words are drawn with Zipf-like frequencies, so that a few occur in every tenth fact and most in a handful; paths,
+tickets, hosts and numbers form the long tail of real notes. The same seed gives the same texts, and a longer corpus
+begins with the shorter one.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ T = TypeVar("T")
 SEED = 20_260_220
 SHORTEST, LONGEST = 8, 40  # words of a fact
 SHORTEST_PROMPT, LONGEST_PROMPT = 6, 25
-_ASKED_ABOUT = 300  # prompts ask about one of so many first facts, which every store of the bench holds
+_ASKED_ABOUT = 300  # prompts ask about one of this many first facts, which every benchmark store holds
 _VAGUE, _OFF_TOPIC = 0.2, 0.1  # shares of the prompts
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One kind of fact: ways to say it, and ways to ask for it."""
+    """Kind of fact, with wordings of statements and of questions."""
 
     name: str
     says: tuple[str, ...]
@@ -36,7 +36,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A fact, where it belongs, and what it was made of."""
+    """Fact with its source, topic and slot values."""
 
     text: str
     source: str
@@ -45,12 +45,12 @@ class Said:
 
 
 def facts(count: int, seed: int = SEED) -> list[Said]:
-    """So many facts, no two alike."""
+    """Return this many distinct facts."""
     return list(islice(_endless(random.Random(seed)), count))
 
 
 def prompts(count: int, seed: int = SEED) -> list[str]:
-    """So many prompts, no two alike: most ask for a fact of the corpus, some are vague, some ask for nothing in it."""
+    """Return this many distinct prompts: most ask for a fact of the corpus, some are vague, some are off-topic."""
     rng = random.Random(seed + 1)
     known = facts(_ASKED_ABOUT, seed)
     found: dict[str, None] = {}
@@ -88,7 +88,7 @@ def _sentence(text: str) -> str:
 
 
 class _Slots(dict[str, str]):
-    """What one fact is about: each slot is drawn when it is first needed, and then stays."""
+    """Slot values of one fact: each slot is drawn when it is first used, and then kept."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class _Slots(dict[str, str]):
 
 
 def _zipf(values: Sequence[T]) -> Callable[[random.Random], T]:
-    """Draws the n-th value with a frequency of about 1/n."""
+    """Return a function that draws the n-th value with a frequency of about 1/n."""
     sums = list(accumulate(1 / (rank + 2) for rank in range(len(values))))
     return lambda rng: values[bisect(sums, rng.random() * sums[-1])]
 
@@ -183,7 +183,7 @@ _SLOTS: Mapping[str, Callable[[random.Random], str]] = {
     "commit": lambda rng: f"{rng.getrandbits(28):07x}",
 }
 
-#: What follows a statement; most say nothing more.
+#: Clauses after a statement; most are empty.
 _CLAUSES = _zipf(
     (
         "",

@@ -1,4 +1,4 @@
-"""Two service processes on one PostgreSQL, many writers and readers at once: is anything lost, or there twice?
+"""Two service processes on one PostgreSQL with many concurrent writers and readers: a check for lost or double writes.
 
     python -m bench.crowd [--url URL] [--seconds 60] [--writers 8] [--readers 8] [--strict]
 
@@ -6,9 +6,9 @@
                                                service two ├─▶ one database ─▶ afterwards every promise is checked
     readers ─ search, list, history ─────────▶ either      ┘
 
-A writer uses the services in turn, hands each turn of a conversation to both at once, and keeps what it was promised:
-which memory holds what, which one was put in another's place. A reader looks in one service for what the other has just
-acknowledged. At the end, when both inboxes are drained, the database is read and compared with all the promises.
+A writer alternates between the services, sends each turn of a conversation to both at once, and records the
+acknowledgements: the text of each memory, and the replacements. A reader searches one service for the latest
+acknowledgements of the other. At the end, when both inboxes are drained, the database is compared with all records.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from typing import Any
 from cofio.client import Client
 from cofio.errors import CofioError
 
-_STARTED = 90.0  # seconds in which a service must answer
-_DRAINED = 300.0  # seconds in which what was captured must be settled
+_STARTED = 90.0  # seconds until a service must answer
+_DRAINED = 300.0  # seconds until the captures must be settled
 _REMEMBERED = 200  # acknowledged memories that readers choose from
 
 
 @dataclass
 class Promises:
-    """What the services have acknowledged, and what went wrong meanwhile."""
+    """Acknowledgements of the services, and problems found."""
 
     live: dict[int, str] = field(default_factory=dict)  # memory -> its text
     archived: dict[int, str] = field(default_factory=dict)
-    said: dict[str, str] = field(default_factory=dict)  # what a captured turn says -> its turn
+    said: dict[str, str] = field(default_factory=dict)  # text of a captured turn -> its turn
     newest: list[tuple[int, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -68,7 +68,7 @@ class Promises:
 
 
 class Writer:
-    """Writes what nobody else writes, through either service."""
+    """Client that writes distinct memories through either service."""
 
     def __init__(self, number: int, services: Sequence[Client], promises: Promises) -> None:
         self._number = number
@@ -80,7 +80,7 @@ class Writer:
         self._random = random.Random(number)
 
     def step(self) -> None:
-        """One thing of those that a client does."""
+        """Run one random client operation."""
         self._round += 1
         acts: tuple[Callable[[], None], ...] = (self._add, self._add, self._capture, self._correct, self._forget)
         act = self._random.choice(acts) if self._mine else self._add
@@ -100,7 +100,7 @@ class Writer:
         self._mine.append(change.memory_id)
 
     def _capture(self) -> None:
-        """The same turn to both services at the same time: it is learned from once."""
+        """Send the same turn to both services at the same time: it must be learned once."""
         number = self._number * 100_000 + self._round
         said = f"We switched from Toolx{number} to Tooly{number}."
         turn = {"client": "crowd", "session": f"w{self._number}", "turn": str(self._round), "source": "crowd/tools"}
@@ -126,14 +126,14 @@ class Writer:
         self._mine.append(written.memory_id)
 
     def _forget(self) -> None:
-        """Forgotten by one service, brought back by the other."""
+        """Delete a memory through one service and restore it through the other."""
         memory_id = self._random.choice(self._mine)
         next(self._services).delete(memory_id)
         next(self._services).restore(memory_id)
 
 
 class Reader:
-    """Looks in either service for what was acknowledged by any."""
+    """Client that searches either service for acknowledged memories."""
 
     def __init__(self, number: int, services: Sequence[Client], promises: Promises) -> None:
         self._services = itertools.cycle(services)
@@ -157,7 +157,7 @@ class Reader:
 
 
 def crowd(url: str, *, seconds: float, writers: int = 8, readers: int = 8, folder: Path) -> dict[str, Any]:
-    """What was done, and every promise that was not kept."""
+    """Return the operations done, and all promises that were broken."""
     promises = Promises()
     with ExitStack() as stack:
         places = [stack.enter_context(_service(url, folder / name)) for name in ("one", "two")]
@@ -195,7 +195,7 @@ def _drained(client: Client) -> bool:
 
 
 def _broken(clients: Sequence[Client], promises: Promises) -> Iterator[str]:
-    """What was promised and is not so, in the end."""
+    """Yield the promises that do not hold in the end."""
     memories = {memory.id: memory for memory in _all(clients[0])}
     for memory_id, text in promises.live.items():
         memory = memories.get(memory_id)
@@ -240,7 +240,7 @@ def _deadlocks(url: str) -> list[str]:
 
 @contextmanager
 def _service(url: str, home: Path) -> Iterator[str]:
-    """A service process of its own on this database; its address."""
+    """Yield the URL of a new service process on this database."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -281,11 +281,11 @@ def show(told: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", help="an empty PostgreSQL database; by default one of a server started for it")
+    parser.add_argument("--url", help="an empty PostgreSQL database; default: one on a server started for the run")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--writers", type=int, default=8)
     parser.add_argument("--readers", type=int, default=8)
-    parser.add_argument("--strict", action="store_true", help="exit 1 when a promise was not kept")
+    parser.add_argument("--strict", action="store_true", help="exit 1 if a promise was broken")
     given = parser.parse_args()
     from bench.server import database
 

@@ -1,14 +1,14 @@
-"""How long a hook keeps an agent waiting, from process start to exit: with the service idle, under load, and down.
+"""Latency of hooks, from process start to exit: with the service idle, under load, and down.
 
     python -m bench.hooks [--size 10000] [--runs 100] [--callers 8] [--write FOLDER]
 
     a home with 10,000 memories ─ the service, the real model ─▶ hooks as they are installed, in turn ─▶ Report
 
-A client runs a command in a shell, as here: the command that `cofio install` writes for it. That starts a shim, the
+A client runs a command in a shell, as here: the command that `cofio install` configures. That starts a shim, the
 launcher, and then `python -I -S`. Each prompt is a new one in a session of its own. The memories belong to no project,
-so all of them are searched. Sides take turns, so that whatever else the machine does hits all of them alike, a Python
-that does nothing too. Under load so many callers search and hand over turns meanwhile, and one looks for what can be
-merged (`bench.pressing`). Who answered is read from the hooks' own log.
+so all of them are searched. The sides, including a Python that does nothing, alternate, so that other load on the
+machine affects all of them alike. Under load, this many callers search and capture, and one runs consolidation dry runs
+(`bench.pressing`). The answering stage is read from the hooks' own log.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from cofio.settings import Settings
 
 BARE, TRUE = "python -I -S -c pass", "/bin/true"
 PROMPT, ANSWER, START, END = "a prompt: recall", "an answer: capture", "a session starts: recall", "a session ends"
-LIMITS = (1.0, 1.5)  # seconds that clients give a hook at the end of a session: Codex, Claude Code
+LIMITS = (1.0, 1.5)  # seconds that clients allow a hook at the end of a session: Codex, Claude Code
 STATES = {"idle": "The service idle", "busy": "The service under load", "down": "The service down"}
 _EVENTS = {START: "SessionStart", PROMPT: "UserPromptSubmit", ANSWER: "Stop", END: "SessionEnd"}
 _CLIENTS = {"claude-code": claude_code.hooks_in, "codex": codex.hooks_in}
@@ -53,7 +53,7 @@ _NOTHING = "/dev/null"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Something that is timed: a command, what each run of it is given, and how the hooks' log calls it."""
+    """Timed command with the input of each run, and its client and event in the hook log."""
 
     label: str
     command: Sequence[str]
@@ -64,7 +64,7 @@ class Side:
 
 @dataclass(slots=True)
 class Runs:
-    """The runs of a side in one state of the service."""
+    """Runs of a side in one state of the service."""
 
     label: str
     client: str = ""
@@ -91,7 +91,7 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What we ask of a hook."""
+    """Target for the latency of a hook."""
 
     state: str
     label: str
@@ -109,7 +109,7 @@ BARS = (Bar("idle", PROMPT, 0.50, 60), Bar("idle", PROMPT, 0.95, 150), Bar("down
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The runs of each state, what the model alone takes for such prompts, and what the callers did meanwhile."""
+    """Runs of each state, with the time of the model alone and the operations of the callers."""
 
     size: int
     callers: int
@@ -120,7 +120,7 @@ class Measured:
 
     @property
     def failed(self) -> int:
-        """Hooks that ended with another exit code than 0."""
+        """Return the number of hooks with a non-zero exit code."""
         every = [each for runs in self.states.values() for each in runs]
         return sum(times for each in every for code, times in each.codes.items() if code)
 
@@ -131,7 +131,7 @@ class Measured:
 def measured(
     folder: Path, embedder: Embedder, size: int, runs: int, *, callers: int = 8, anchors: int = ANCHORS
 ) -> Measured:
-    """Every hook in every state, so many times each."""
+    """Return the runs of every hook in every state."""
     home = folder / ".cofio"
     home.mkdir()
     material = Material.make(folder, embedder, count=size, asked=6 * runs, warming=_WARMING, anchors=anchors)
@@ -158,7 +158,7 @@ def measured(
 
 
 def _sides(prompts: Iterator[str], runs: int) -> list[Side]:
-    """What is timed: two that do nothing, then each client's hooks as they are installed."""
+    """Return the timed commands: two that do nothing, then each client's hooks as installed."""
     sides = [Side(TRUE, [TRUE], _ends), Side(BARE, [sys.executable, "-I", "-S", "-c", "pass"], _ends)]
     for client, installed in _CLIENTS.items():
         hooks = installed(launch.SHIMS)
@@ -202,7 +202,7 @@ def _fill(home: Path, material: Material, size: int) -> None:
 
 @contextmanager
 def _serving(home: Path) -> Iterator[None]:
-    """The service on this home, as `cofio serve` runs it."""
+    """Run the service on this home, as `cofio serve` does."""
     command = [sys.executable, "-m", "cofio", "--home", str(home), "serve", "--port", "0", "--json"]
     around = {name: value for name, value in os.environ.items() if not name.startswith("COFIO_")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env={**around, "COFIO_LOG_LEVEL": "error"}) as service:
@@ -216,7 +216,7 @@ def _serving(home: Path) -> Iterator[None]:
 
 @contextmanager
 def _pressed(home: Path, callers: int) -> Iterator[dict[str, int]]:
-    """The service kept busy by a process of its own; afterwards, what that did."""
+    """Keep the service busy with a process of its own; yields its counts, filled at the end."""
     url, key, *_ = (home / "hook.at").read_text(encoding="utf-8").split("\n")
     done: dict[str, int] = {}
     command = [sys.executable, "-m", "bench.pressing", url, key, str(callers)]
@@ -246,7 +246,7 @@ def _in_turn(sides: Sequence[Side], runs: int, home: Path) -> list[Runs]:
 
 
 def _once(side: Side, run: int, home: Path) -> tuple[float, int]:
-    """The seconds from the start of the process to its end, and its exit code."""
+    """Return the seconds from process start to exit, and the exit code."""
     given = home / "given.json"
     given.write_text(json.dumps(side.given(run)), encoding="utf-8")
     around = {"HOME": str(home.parent), "PATH": os.environ.get("PATH", ""), "COFIO_AUTOSTART": "off"}
@@ -260,11 +260,11 @@ def _once(side: Side, run: int, home: Path) -> tuple[float, int]:
     return time.perf_counter() - started, os.waitstatus_to_exitcode(status)
 
 
-# ── telling ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def report(found: Measured, command: str) -> Report:
-    """The page: a table for each state, a curve for each, and what was asked for."""
+    """Return the page: a table for each state, a curve for each, and the targets."""
     states = {name: [each.as_dict() for each in runs] for name, runs in found.states.items()}
     values = {
         "prompt_ms": {name: measure.middle(_prompts(runs)).as_dict() for name, runs in found.states.items()},
@@ -313,12 +313,12 @@ def _table(found: Measured, state: str, title: str) -> Table:
 
 
 def _of(runs: Sequence[Runs], label: str) -> Runs:
-    """The first of that name: of the hooks, Claude Code's."""
+    """Return the first runs with this label: of the hooks, those of Claude Code."""
     return next(each for each in runs if each.label == label)
 
 
 def _prompts(runs: Sequence[Runs]) -> list[float]:
-    """The milliseconds of every hook at a prompt, of both clients."""
+    """Return the milliseconds of all prompt hooks of both clients."""
     return [1e3 * took for each in runs if each.label == PROMPT for took in each.seconds]
 
 
@@ -338,7 +338,7 @@ def _row(runs: Runs, bare: float) -> list[Cell]:
 
 
 def _plot(found: Measured) -> str:
-    """Which share of the runs has ended by when."""
+    """Return the plot of the share of runs that have ended by a time."""
     chosen = [("idle", BARE), ("idle", PROMPT), ("busy", PROMPT), ("down", PROMPT), ("busy", ANSWER), ("down", END)]
     lines = []
     for (state, label), colour in zip(chosen, plots.COLOURS, strict=False):
@@ -349,15 +349,15 @@ def _plot(found: Measured) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The report; 2 when there is no model to begin with, 1 when a hook ended with another exit code than 0."""
+    """Print the report; return 2 if the model is missing, 1 if a hook had a non-zero exit code."""
     parser = argparse.ArgumentParser(
         prog="bench.hooks", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--size", type=int, default=10_000)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--callers", type=int, default=8)
-    parser.add_argument("--folder", type=Path, help="where the home is made while it runs")
-    parser.add_argument("--write", type=Path, metavar="FOLDER", help="page, JSON and plot")
+    parser.add_argument("--folder", type=Path, help="folder for the temporary home")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write page, JSON and plot here")
     options = parser.parse_args(arguments)
     settings = Settings.load()
     embedder = embedders.make("local", home=settings.home, download=settings.model_download)
@@ -365,7 +365,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             found = measured(Path(name), embedder, options.size, options.runs, callers=options.callers)
         except CofioError as error:
-            print(f"The bench needs the local model, once: {error}", file=sys.stderr)
+            print(f"The benchmark needs the local model: {error}", file=sys.stderr)
             return 2
     told = report(found, f"python -m bench.hooks --size {options.size} --runs {options.runs}")
     print(told.text())

@@ -1,4 +1,4 @@
-"""How long hygiene takes, as a multiple of `str.lower` over the same text, which is about the least one can do with it.
+"""Duration of hygiene, as a multiple of `str.lower` over the same text, which is about the minimum of any processing.
 
 python -m bench.hygiene
 """
@@ -17,7 +17,7 @@ _ROUNDS = 2_000
 
 
 def main() -> None:
-    """Print a line a measure."""
+    """Print one line per measure."""
     machine = measure.machine()
     print(f"{machine['cpu']}, Python {machine['python']}, load {machine['load']}")
     print(f"{'':42}{'µs (median)':>12}{'× str.lower':>13}")

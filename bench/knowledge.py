@@ -1,9 +1,9 @@
-"""How long the exact lane takes among 10,000 rows, beside looking at each of them, in the same run.
+"""Latency of the exact lane among 10,000 rows, compared with a scan of all rows in the same run.
 
     python -m bench.knowledge [--rows 10000] [--asked 200]
 
-A value is held against the thresholds of one source and metric; names are looked for among claims of all tables; a
-source is walked from over correlations. What is plain finds the same, and the run fails if it does not.
+A value is checked against the thresholds of one source and metric; names are looked up among claims of all tables;
+correlations are followed from a source. The plain scan must find the same results, or the run fails.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 
 METRICS = ("volume", "price", "spread", "latency", "errors", "depth", "volatility", "turnover")
-_BATCH = 1_000  # rows of one changeset
-_PLAIN_ASKED = 10  # times that what is plain is asked: it takes long, and always as long
+_BATCH = 1_000  # rows per changeset
+_PLAIN_ASKED = 10  # repetitions of the plain scan, which takes long with little variation
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One question, asked by number: of the lane, and of all rows, which have to be loaded first."""
+    """Query by number, against the lane and against all rows, which have to be loaded first."""
 
     label: str
     ours: Callable[[int], object]
@@ -42,7 +42,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """The median seconds of the lane, of loading and scanning all rows, and of scanning them once they are loaded."""
+    """Median seconds of the lane, of loading and scanning all rows, and of scanning loaded rows."""
 
     label: str
     ours: float
@@ -51,7 +51,7 @@ class Figure:
 
 
 def thresholds(count: int) -> Iterator[Threshold]:
-    """So many, of one source for every eight, and one for all sources."""
+    """Yield this many thresholds, eight per source, and one for all sources."""
     yield Threshold(source=ANY, metric=METRICS[0], value=900, direction="above")
     for number in range(count - 1):
         metric, source = METRICS[number % len(METRICS)], f"TICK{number // len(METRICS)}"
@@ -61,7 +61,7 @@ def thresholds(count: int) -> Iterator[Threshold]:
 
 
 def claims(count: int) -> Iterator[Knowledge]:
-    """So many, of all tables in turn."""
+    """Yield this many rows, of all tables in turn."""
     for number in range(count):
         source, sure = f"TICK{number // 4}", (number % 89) / 89
         if number % 4 == 0:
@@ -77,7 +77,7 @@ def claims(count: int) -> Iterator[Knowledge]:
 
 @contextmanager
 def keeping(rows: Iterator[Knowledge], folder: Path, name: str) -> Iterator[Keeper]:
-    """A keeper whose store holds these."""
+    """Yield a keeper whose store holds these rows."""
     clock = FixedClock()
     with Keeper(SqliteStore(folder / name, clock), HashEmbedder(), clock) as keeper:
         while batch := list(islice(rows, _BATCH)):
@@ -86,7 +86,7 @@ def keeping(rows: Iterator[Knowledge], folder: Path, name: str) -> Iterator[Keep
 
 
 def sides(values: Keeper, names: Keeper, rows: int) -> tuple[Side, ...]:
-    """Every question, over a store of thresholds and one of claims."""
+    """Return all queries, over a store of thresholds and one of claims."""
     held, named = values._store.domain, names._store.domain
     return (
         Side(
@@ -125,17 +125,17 @@ def _walked(loaded: Sequence[Knowledge], source: str) -> object:
 
 
 def _name(number: int, rows: int) -> str:
-    """A source that claims name."""
+    """Return a source that claims name."""
     return f"TICK{number * 7 % (rows // 4)}"
 
 
 def _asked(number: int, rows: int) -> tuple[str, str]:
-    """A source and a metric that thresholds have, in other letters."""
+    """Return a source and a metric of the thresholds, in different case."""
     return f"tick{number * 13 % (rows // len(METRICS))}", METRICS[number % len(METRICS)].upper()
 
 
 def measured(rows: int, asked: int, folder: Path) -> list[Figure]:
-    """A figure for each question. AssertionError when the two ways find different things."""
+    """Return a figure for each query. Raise AssertionError if lane and scan find different results."""
     with (
         keeping(thresholds(rows), folder, "thresholds.db") as values,
         keeping(claims(rows), folder, "claims.db") as names,
@@ -159,7 +159,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def told(figures: Sequence[Figure]) -> str:
-    """The figures as a table."""
+    """Return the figures as a table."""
     lines = [f"{'':>20}{'ms':>8}{'all rows':>12}{'ratio':>9}{'loaded before':>16}{'ratio':>9}"]
     for each in figures:
         ours = f"{each.label:>20}{each.ours * 1e3:>8.2f}"

@@ -1,10 +1,10 @@
-"""What the exact lane adds to recall at a prompt, as a ratio to the same recall without it, in the same run.
+"""Cost of the exact lane in recall at a prompt, as a ratio to the same recall without it, in the same run.
 
     python -m bench.lane [--memories 10000] [--rows 1000] [--rounds 60]
 
-Processor time of the thread. The two take turns, prompt by prompt, so that what the machine does beside them falls on
-both. With the local model every question is embedded by it, as hooks have it; the memories' vectors are hashes in
-either case, which searching does not care about.
+Times are CPU times of the thread. Both variants alternate, prompt by prompt, so that other load affects both. With the
+local model every question is embedded by it, as in hooks; the memories' vectors are hashes in either case, which does
+not affect the search time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ONE_NAMED = "TICK{} volume is 6.2M after earnings, what do we know about the pri
 
 
 class Asked:
-    """Hashes for vectors; what is asked is embedded by the model as well, for the time that it takes."""
+    """Embedder with hash vectors that also runs the model on queries, for its latency."""
 
     def __init__(self, model: Embedder) -> None:
         self._model, self._hash = model, HashEmbedder()
@@ -51,7 +51,7 @@ class Asked:
 
 @contextmanager
 def keeping(memories: int, rows: int, embedder: Embedder, folder: Path) -> Iterator[Keeper]:
-    """A keeper with so many of either."""
+    """Yield a keeper with this many memories and rows."""
     clock, chance = FixedClock(), random.Random(7)
     with Keeper(SqliteStore(folder / f"{rows}.db", clock), embedder, clock) as keeper:
         said = [f"{' '.join(chance.choices(WORDS, k=9))} {number}" for number in range(memories)]
@@ -63,7 +63,7 @@ def keeping(memories: int, rows: int, embedder: Embedder, folder: Path) -> Itera
 
 
 def ratio(keeper: Keeper, prompt: str, rounds: int) -> float:
-    """The median time of recall, as a ratio to that of recall without the lane."""
+    """Return the median time of recall, as a ratio to that without the lane."""
     ours, without = [], []
     for number in range(rounds):
         asked = f"{prompt.format(8 + number % 14)} ({number})"
@@ -80,7 +80,7 @@ def _spent(keeper: Keeper, prompt: str) -> float:
 
 
 def measured(memories: int, rows: int, rounds: int, embedder: Embedder, folder: Path) -> list[tuple[str, float]]:
-    """Each case with its ratio."""
+    """Return each case with its ratio."""
     with keeping(memories, 0, embedder, folder) as none, keeping(memories, rows, embedder, folder) as some:
         return [
             ("no rows", ratio(none, NONE_NAMED, rounds)),
@@ -95,7 +95,7 @@ def main() -> None:
     for name, usual in (("--memories", 10_000), ("--rows", 1_000), ("--rounds", 60)):
         parser.add_argument(name, type=int, default=usual)
     given = parser.parse_args()
-    model = LocalEmbedder(Path.home(), recent=0)  # the same question comes twice, and costs the same twice
+    model = LocalEmbedder(Path.home(), recent=0)  # without a cache: the same question comes twice
     embedders: dict[str, Embedder] = {"with the local model": Asked(model), "without": HashEmbedder()}
     for label, embedder in embedders.items():
         with tempfile.TemporaryDirectory(prefix="cofio-bench-") as folder:

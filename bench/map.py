@@ -1,15 +1,14 @@
-"""What the map costs, and how well it shows who is near whom, beside plain PCA in the same run.
+"""Cost of the map, and how well it preserves neighbourhoods, compared with plain PCA in the same run.
 
     python -m bench.map [--sizes 1000 10000 20000] [--texts 3000] [--file LINES] [--strict] [--json PATH]
 
-    material ─▶ a store ─▶ the first look ─▶ another look ─▶ a look after one memory more
+    material ─▶ a store ─▶ the first call ─▶ a repeated call ─▶ a call after one more memory
     texts ─ real embedder ─▶ vectors ─▶ our plane, PCA's plane ─▶ neighbours kept, trustworthiness, labels, purity
 
-Speed is that of `keeper.outlook.map` on the embedded store, on vectors that are mixtures of truly embedded ones
-(bench/vectors.py says how): processor time of the one thread that it takes. PCA is the two strongest directions of the
-same vectors, by NumPy on one thread, and nothing else.
-Quality is measured on truly embedded texts: the made-up facts of bench/corpus.py, whose topics are their labels, or the
-lines of a file, `label<tab>text` or a text alone.
+Speed is the CPU time of `keeper.outlook.map` (one thread) on the embedded store, with vectors that are mixtures of
+really embedded ones (see bench/vectors.py). PCA is the projection of the same vectors on their two principal
+directions, by NumPy on one thread. Quality is measured on really embedded texts: the generated facts of
+bench/corpus.py, whose topics are their labels, or the lines of a file, `label<tab>text` or only a text.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 _RESULTS = Path(__file__).parent / "results"
 _ROUNDS = 3
 _K = 10  # neighbours
-_ASKED = 500  # points whose neighbours are looked at
+_ASKED = 500  # points whose neighbours are compared
 BARS = (
     ("the first look at 10,000 memories takes less than 2 s", "cold_ms", 2_000.0),
     ("another look takes less than 100 ms", "warm_ms", 100.0),
@@ -68,7 +67,7 @@ BETTER = (
 
 
 def timed(folder: Path, size: int) -> dict[str, float]:
-    """How long each look takes, in a store of so many memories."""
+    """Return the times of each call in a store of this size."""
     material = Material(folder)
     texts = [text for _, text in material.said(0, size + 1)]
     embedder = material.embedder(0, size + 1)
@@ -79,7 +78,7 @@ def timed(folder: Path, size: int) -> dict[str, float]:
             keeper.add_all([Fact(text=text, source="bench/app") for text in some], dedup=False)
     for turn in range(_ROUNDS):
         with _keeper(folder / f"{size}.db", embedder) as keeper:
-            keeper.outlook.map(most=1)  # the store has its vectors in memory from here on
+            keeper.outlook.map(most=1)  # loads the store's vectors into memory
             looks["cold_ms"].append(_spent(keeper.outlook.map))
             looks["warm_ms"].append(_spent(keeper.outlook.map))
             if not turn:
@@ -112,7 +111,7 @@ def _keeper(path: Path, embedder: Any) -> Keeper:
 
 
 def flat(vectors: Matrix) -> Matrix:
-    """The vectors' coordinates in the two directions in which they differ most: plain PCA."""
+    """Return the coordinates of the vectors in their two principal directions (plain PCA)."""
     spread = vectors - vectors.mean(axis=0)
     _, directions = np.linalg.eigh(spread.T @ spread)
     found: Matrix = spread @ directions[:, :-3:-1]
@@ -123,7 +122,7 @@ def flat(vectors: Matrix) -> Matrix:
 
 
 def judged(texts: Sequence[str], labels: Sequence[str], embedder: Embedder) -> dict[str, dict[str, float]]:
-    """How well our plane and PCA's show what is near in the vectors."""
+    """Return how well our plane and PCA's preserve the neighbourhoods of the vectors."""
     vectors = np.asarray(embedder.embed(texts, "document"), np.float32)
     count = len(texts)
     dots = Dots(range(count, 0, -1), vectors, texts, [""] * count, [""] * count, [""] * count, count)
@@ -140,7 +139,7 @@ def _quality(vectors: Matrix, places: Places, labels: Sequence[str]) -> dict[str
     apart_[np.arange(len(asked)), asked] = np.inf
     shown = np.argsort(apart_, axis=1, kind="stable")[:, :_K]
     cosines = vectors[asked] @ vectors.T
-    cosines[np.arange(len(asked)), asked] = 2  # itself comes first: rank 0
+    cosines[np.arange(len(asked)), asked] = 2  # the point itself comes first: rank 0
     ranks = np.argsort(np.argsort(-cosines, axis=1, kind="stable"), axis=1)
     rank = np.take_along_axis(ranks, shown, axis=1)
     own = np.array(labels)
@@ -156,19 +155,19 @@ def _quality(vectors: Matrix, places: Places, labels: Sequence[str]) -> dict[str
 
 
 def _trust(rank: Places, count: int) -> float:
-    """Trustworthiness: 1 when all whom the plane shows as neighbours are, the less the farther off they truly are."""
+    """Return the trustworthiness: 1 if all neighbours in the plane are true ones, less the more distant they are."""
     most = len(rank) * _K * (2 * count - 3 * _K - 1) / 2
     return float(1 - np.maximum(rank - _K, 0).sum() / most)
 
 
 def _purity(group: Places, labels: NDArray[Any]) -> float:
-    """The share of points that are in a cluster most of whose members have their label; those in none count as not."""
+    """Return the share of points in a cluster whose most frequent label is theirs; unclustered points count as no."""
     most = (Counter(labels[group == each].tolist()).most_common(1)[0][1] for each in range(group.max(initial=-1) + 1))
     return sum(most) / len(group)
 
 
 def read(path: Path) -> tuple[list[str], list[str]]:
-    """The texts of a file, and their labels."""
+    """Return the texts of a file, and their labels."""
     lines = [line.rpartition("\t") for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     return [text for _, _, text in lines], [label for label, _, _ in lines]
 
@@ -177,7 +176,7 @@ def read(path: Path) -> tuple[list[str], list[str]]:
 
 
 def measured(sizes: Sequence[int], texts: int, file: Path | None, embedder: Embedder) -> dict[str, Any]:
-    """Every figure."""
+    """Return all figures."""
     with tempfile.TemporaryDirectory(prefix="cofio-bench-") as folder:
         Material.make(Path(folder), embedder, count=max(sizes) + 1, asked=1, warming=0)
         figures = {str(size): timed(Path(folder), size) for size in sizes}
@@ -188,7 +187,7 @@ def measured(sizes: Sequence[int], texts: int, file: Path | None, embedder: Embe
 
 
 def missed(results: dict[str, Any]) -> list[str]:
-    """The bars that the figures do not clear."""
+    """Return the targets that the figures miss."""
     figures, quality = results["figures"].get("10000", {}), results["quality"]
     slow = [says for says, name, most in BARS if figures.get(name, 0) > most]
     ours, pca = quality["ours"], quality["pca"]
@@ -200,7 +199,7 @@ def show(results: dict[str, Any]) -> None:
     for size, each in results["figures"].items():
         times = "".join(f"{each[name]:>7,.0f} ms" for name in ("cold_ms", "warm_ms", "one_more_ms", "pca_ms"))
         print(f"{int(size):>10,}{times}{each['megabytes']:>7.2f} MB   {each['clusters']} clusters")
-    print(f"of {results['texts']:,} texts, truly embedded: ours, PCA's")
+    print(f"{results['texts']:,} really embedded texts: ours, PCA's")
     for name, ours in results["quality"]["ours"].items():
         print(f"{name:>10}{ours:>10.3f}{results['quality']['pca'][name]:>10.3f}")
     lost = missed(results)
@@ -209,15 +208,15 @@ def show(results: dict[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The figures; 1 when a bar is missed and that matters."""
+    """Print the figures; with --strict, return 1 if a target is missed."""
     parser = argparse.ArgumentParser(
         prog="bench.map", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 20_000])
-    parser.add_argument("--texts", type=int, default=3_000, help="how many made-up texts are embedded and judged")
-    parser.add_argument("--file", type=Path, help="texts of your own to judge by, a line each")
-    parser.add_argument("--hash", action="store_true", help="hashed words in place of the model")
-    parser.add_argument("--strict", action="store_true", help="fail when a bar is missed")
+    parser.add_argument("--texts", type=int, default=3_000, help="number of generated texts to embed and evaluate")
+    parser.add_argument("--file", type=Path, help="your own texts to evaluate, one per line")
+    parser.add_argument("--hash", action="store_true", help="hashed words instead of the model")
+    parser.add_argument("--strict", action="store_true", help="fail if a target is missed")
     parser.add_argument("--json", type=Path, default=_RESULTS / "map.json")
     options = parser.parse_args(arguments)
     results = measured(options.sizes, options.texts, options.file, _embedder(options.hash))

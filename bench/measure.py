@@ -1,4 +1,4 @@
-"""How the bench measures: clocks, percentiles, resident memory, and what machine it was."""
+"""Measuring tools of the benchmarks: clocks, percentiles, resident memory, and the machine description."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ BUSY = 0.5  # the load average above which figures are noisy
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is done for each figure."""
+    """Number of operations per figure."""
 
     prompts: int = 300
-    warming: int = 60  # further prompts, asked before the clock runs
-    rounds: int = 4  # times that each prompt is timed
-    enough: float = 20.0  # seconds after which a slow side is let off further prompts, once it has had `least`
+    warming: int = 60  # further prompts, asked before timing starts
+    rounds: int = 4  # repetitions of each prompt
+    enough: float = 20.0  # seconds after which a slow side may stop, once it has `least` samples
     least: int = 60
     adds: int = 200  # single adds
-    batch: int = 500  # facts that a store is filled with at a time
-    bulk: int = 500  # facts of a bulk add to a store that is filled
-    bulks: int = 1  # such adds, with looking for duplicates and without
+    batch: int = 500  # facts per batch when a store is filled
+    bulk: int = 500  # facts of a bulk add to a filled store
+    bulks: int = 1  # number of such adds, with deduplication and without
     openings: int = 3  # fresh processes that open the store
 
     @property
     def spare(self) -> int:
-        """Facts beyond a store's size that are needed to measure adding to it."""
+        """Return the facts needed beyond a store's size to measure adding to it."""
         return self.adds + 2 * self.bulks * self.bulk
 
     def write(self, folder: Path) -> None:
@@ -49,14 +49,14 @@ class Effort:
 
 
 def once(work: Callable[[], object]) -> float:
-    """The seconds that the work takes."""
+    """Return the seconds that the work takes."""
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
 def each(work: Iterable[Callable[[], object]], *, least: int = 0, enough: float = float("inf")) -> list[float]:
-    """The seconds that each piece of work takes; no further pieces after `least` of them and `enough` seconds."""
+    """Return the seconds of each piece of work; stop after `least` pieces and `enough` seconds."""
     took: list[float] = []
     for piece in work:
         took.append(once(piece))
@@ -66,7 +66,7 @@ def each(work: Iterable[Callable[[], object]], *, least: int = 0, enough: float 
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which that share of the values lies, between neighbours by proportion."""
+    """Return the percentile of the values, interpolated linearly."""
     ordered = sorted(values)
     place = share * (len(ordered) - 1)
     low = int(place)
@@ -75,18 +75,18 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def p50_p95(name: str, seconds: Sequence[float]) -> dict[str, float]:
-    """Both percentiles in milliseconds, under the measure's name."""
+    """Return both percentiles in milliseconds, with the name as prefix."""
     return {f"{name}_p50_ms": 1e3 * percentile(seconds, 0.50), f"{name}_p95_ms": 1e3 * percentile(seconds, 0.95)}
 
 
 def spread(name: str, seconds: Sequence[float]) -> dict[str, float]:
-    """Both percentiles in milliseconds, and the 95 % interval of the median."""
+    """Return both percentiles in milliseconds, and the 95 % interval of the median."""
     sure = middle([1e3 * each for each in seconds])
     return {**p50_p95(name, seconds), f"{name}_p50_low_ms": sure.low, f"{name}_p50_high_ms": sure.high}
 
 
 def middle(values: Sequence[float], *, draws: int = 1_000) -> Figure:
-    """The median with its 95 % interval, by bootstrap with a fixed seed."""
+    """Return the median with its 95 % interval, by bootstrap with a fixed seed."""
     import numpy as np
 
     from cofio.evaluation.measures import SEED, Figure
@@ -97,25 +97,28 @@ def middle(values: Sequence[float], *, draws: int = 1_000) -> Figure:
 
 
 def resident() -> dict[str, float]:
-    """The memory that this process has in RAM now, and the part of it that is not mapped from files."""
+    """Return the resident memory of this process, and its part that is not mapped from files."""
     status = Path("/proc/self/status")
     if status.exists():
         lines = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines())
         kept = {"resident_mb": "VmRSS", "resident_own_mb": "RssAnon"}
         return {name: int(lines[line].split()[0]) / 1024 for name, line in kept.items()}
-    import resource  # not Linux: the peak is the best there is, in bytes on a Mac
+    import resource  # outside Linux only the peak is available, in bytes on a Mac
 
     return {"resident_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)}
 
 
 def stage(stages: Mapping[str, Callable[[Path, int], dict[str, float]]], arguments: Sequence[str]) -> None:
-    """What a child process does: one stage on one size, its figures as JSON on stdout."""
+    """Run one stage on one size as a child process, and print its figures as JSON."""
     name, folder, size = arguments
     print(json.dumps(stages[name](Path(folder), int(size))))
 
 
 def alone(module: str, name: str, folder: Path, size: int, *, within: float | None = None) -> dict[str, float]:
-    """The figures of a stage, from a process of its own in which BLAS has one thread. TimeoutExpired after `within`."""
+    """Return the figures of a stage in a new process with one BLAS thread.
+
+    Raise TimeoutExpired after `within` seconds.
+    """
     command = [sys.executable, "-m", module, name, str(folder.absolute()), str(size)]
     one = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "VECLIB_MAXIMUM")}
     plain = {name: value for name, value in os.environ.items() if not name.startswith("COFIO_")}

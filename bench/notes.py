@@ -1,11 +1,11 @@
-"""What it costs to have memories follow a folder of Markdown, beside reading every file of it.
+"""Cost of following a folder of Markdown, compared with reading all its files.
 
     python -m bench.notes [--files 1000] [--rounds 5] [--strict] [--json PATH]
 
-    folder ─▶ first reading ─▶ nothing changed ─▶ one file changed ─▶ every file touched, and none changed
+    folder ─▶ first reading ─▶ nothing changed ─▶ one file changed ─▶ all files touched, but unchanged
 
-Plain is what anybody would write to find out what is new: open every file and read it. Vectors are of hashed words, for
-what a model takes is its own. Each side takes its turn in every round, and the median round is told; trust the ratios.
+Plain is the obvious way to find changes: open and read every file. Vectors are hashed words, to exclude the time of a
+model. All sides run in every round, and the median round is reported; the ratios are more reliable than the times.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BARS = (
 
 
 def written(folder: Path, number: int) -> None:
-    """A folder of so many files, each with a few headings, as of an hour ago."""
+    """Create a folder of this many files with headings, dated one hour ago."""
     folder.mkdir()
     for each in range(number):
         write(folder, each, "first")
@@ -49,7 +49,7 @@ def written(folder: Path, number: int) -> None:
 
 
 def write(folder: Path, each: int, word: str) -> Path:
-    """One of the files."""
+    """Write one of the files."""
     head = f"---\ntags: [bench, topic{each % 7}]\nstatus: {word}\n---\nWhat is known of topic {each}, in short.\n"
     said = (
         f"\n## Part {part}\n{_SAID.format(topic=f'{word} {each}', port=each * 10 + part) * 6}\n"
@@ -66,7 +66,7 @@ def _age(path: Path, seconds: float) -> None:
 
 
 def measured(number: int, rounds: int) -> dict[str, Any]:
-    """Every figure, over a folder and a store that are gone afterwards."""
+    """Return all figures, using a temporary folder and store."""
     with tempfile.TemporaryDirectory(prefix="cofio-bench-") as temporary:
         home = Path(temporary)
         vault = home / "vault"
@@ -115,7 +115,7 @@ def _touched(keeper: Keeper, vault: Path, turn: int) -> float:
 
 
 def missed(results: dict[str, Any]) -> list[str]:
-    """The bars that the figures do not clear."""
+    """Return the targets that the figures miss."""
     return [says for says, name, most in BARS if results["figures"][name] > most]
 
 
@@ -131,13 +131,13 @@ def show(results: dict[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The figures; 1 when a bar is missed and that matters."""
+    """Print the figures; with --strict, return 1 if a target is missed."""
     parser = argparse.ArgumentParser(
         prog="bench.notes", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--files", type=int, default=1_000, help="how many files")
+    parser.add_argument("--files", type=int, default=1_000, help="number of files")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--strict", action="store_true", help="fail when a bar is missed")
+    parser.add_argument("--strict", action="store_true", help="fail if a target is missed")
     parser.add_argument("--json", type=Path, default=_RESULTS / "notes.json")
     options = parser.parse_args(arguments)
     results = measured(options.files, options.rounds)

@@ -1,4 +1,4 @@
-"""The stages of the bench for cofio itself, through its public interface with an embedder that looks vectors up.
+"""Benchmark stages of cofio itself, through its public interface with an embedder that looks vectors up.
 
 python -m bench.ours STAGE FOLDER SIZE      one stage in this process, figures as JSON
 
@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from bench import measure  # the rest is loaded where it is needed: what loading takes is measured
+from bench import measure  # other imports are local, since import time is measured
 
 if TYPE_CHECKING:
     from bench.vectors import Material, Table
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from cofio.model import Fact
     from cofio.ports import Embedder, Matrix
 
-_REAL = "real.json"  # how the model is made that a query can be embedded with; there where that is to be timed
+_REAL = "real.json"  # options of the model for embedding queries; present if that is to be timed
 _MOST_EMBEDDED = 200  # queries
 
 
 class Stages:
-    """The stages, for one kind of store."""
+    """Benchmark stages for one kind of store."""
 
     def __init__(
         self,
@@ -38,20 +38,20 @@ class Stages:
         loads: str,
         elsewhere: Callable[[str], float] = lambda _: 0.0,
     ) -> None:
-        self._where = where  # the URL of the store of a size
+        self._where = where  # returns the URL of the store of a size
         self._loads = loads
-        self._elsewhere = elsewhere  # the processor time that a store has taken in other processes
+        self._elsewhere = elsewhere  # returns the CPU time of a store in other processes
 
     def all(self) -> dict[str, Callable[[Path, int], dict[str, float]]]:
         return {"written": self.written, "opened": self.opened, "searched": self.searched, "grown": self.grown}
 
     def written(self, folder: Path, size: int) -> dict[str, float]:
-        """An empty store filled with so many facts, in batches, without looking for duplicates."""
+        """Fill an empty store with this many facts, in batches, without deduplication."""
         took = self.fill(folder, size, size)
         return {"bulk_per_s": size / took, "file_mb": self.megabytes(folder, size)}
 
     def fill(self, folder: Path, size: int, first: int) -> float:
-        """The seconds that the first facts of a store of that size take."""
+        """Return the seconds for adding the first facts of a store of that size."""
         material, effort = _material(folder), measure.Effort.read(folder)
         said = material.said(0, first)
         with self._keeper(folder, size, material.embedder(0, first)) as keeper:
@@ -59,12 +59,12 @@ class Stages:
             return sum(measure.each(partial(_add_all, keeper, said[start : start + effort.batch]) for start in starts))
 
     def megabytes(self, folder: Path, size: int) -> float:
-        """What the store takes on disk."""
+        """Return the size of the store on disk."""
         with self._keeper(folder, size, _material(folder).embedder()) as keeper:
             return float(keeper.stats()["bytes"]) / (1 << 20)
 
     def opened(self, folder: Path, size: int) -> dict[str, float]:
-        """A fresh process that opens the store and asks for something."""
+        """Open the store in a fresh process and search once."""
         names = ("cofio.assemble", self._loads)
         imports = measure.once(lambda: [importlib.import_module(each) for each in names])
         material = _material(folder)
@@ -76,7 +76,7 @@ class Stages:
         return {"import_s": imports, "open_alone_s": opening, "open_s": opening + first}
 
     def searched(self, folder: Path, size: int) -> dict[str, float]:
-        """Every prompt asked several times of an open store; then how much of what is nearest the store finds."""
+        """Search an open store with every prompt several times; then measure the recall of its vector search."""
         material, effort = _material(folder), measure.Effort.read(folder)
         asked, warming, _ = material.prompts()
         embedder = Either(material.embedder())
@@ -87,7 +87,7 @@ class Stages:
             took = measure.each(_searches(keeper, asked, effort.rounds), least=len(asked), enough=effort.enough)
             figures = measure.spread("search", took) | {"search_samples": len(took)}
             figures["search_cpu_ms"] = 1e3 * (self._used(folder, size) - used) / len(took)
-            figures |= measure.spread("search_new", took[: len(asked)])  # the first time that a prompt is asked
+            figures |= measure.spread("search_new", took[: len(asked)])  # the first search for each prompt
             project = material.said(0, 1)[0][0]
             figures |= measure.p50_p95(
                 "search_scoped", measure.each(_searches(keeper, asked, 1, source_prefix=project))
@@ -98,12 +98,12 @@ class Stages:
         return {**figures, "recall_at_10": self._recall(material, folder, size, 10)}
 
     def grown(self, folder: Path, size: int) -> dict[str, float]:
-        """Single adds to a store of that size, then bulk adds, each looking for duplicates; then bulk adds without."""
+        """Time single adds and bulk adds with deduplication to a store of that size, then bulk adds without."""
         material, effort = _material(folder), measure.Effort.read(folder)
         end = size + effort.spare
         facts = iter(_facts(material.said(size, end)))
         with self._keeper(folder, size, material.embedder(size, end)) as keeper:
-            warming = effort.adds // 10  # the first loads what is asked for duplicates
+            warming = effort.adds // 10  # the first one loads the data for deduplication
             measure.each(partial(keeper.add, fact) for fact in itertools.islice(facts, warming))
             used = self._used(folder, size)
             single = measure.each(partial(keeper.add, fact) for fact in itertools.islice(facts, effort.adds - warming))
@@ -117,11 +117,11 @@ class Stages:
         return figures
 
     def _used(self, folder: Path, size: int) -> float:
-        """The processor time of this store so far: what other work on the machine moves least."""
+        """Return the CPU time of this store so far, which other load on the machine affects least."""
         return time.process_time() + self._elsewhere(self._where(folder, size))
 
     def _recall(self, material: Material, folder: Path, size: int, k: int) -> float:
-        """The share of the k truly nearest facts that the store's vector search finds, over all prompts."""
+        """Return the recall of the store's vector search at k, over all prompts."""
         from cofio.assemble import open_store
         from cofio.model import Scope
         from cofio.settings import Settings
@@ -143,7 +143,7 @@ class Stages:
 
 
 class Either:
-    """An embedder that looks vectors up, until it is given a real one to ask."""
+    """Embedder that looks vectors up, until `asks` is replaced by a real one."""
 
     def __init__(self, table: Table) -> None:
         self.signature, self.floor, self.dimension = table.signature, table.floor, table.dimension
@@ -154,12 +154,12 @@ class Either:
 
 
 def really(folder: Path, **how: Any) -> None:
-    """Have the stages time queries with the model that `embedders.make` gives for this."""
+    """Configure the stages to time queries with this model of `embedders.make`."""
     (folder / _REAL).write_text(json.dumps({name: str(value) for name, value in how.items()}), encoding="utf-8")
 
 
 def _embedding_too(keeper: Keeper, embedder: Either, folder: Path, asked: Sequence[str]) -> dict[str, float]:
-    """The same searches with the query truly embedded, each once; and what the model takes alone."""
+    """Return the times of the same searches with real query embedding, once each, and of the model alone."""
     from cofio import embedders
 
     how = json.loads((folder / _REAL).read_text(encoding="utf-8"))
@@ -167,7 +167,7 @@ def _embedding_too(keeper: Keeper, embedder: Either, folder: Path, asked: Sequen
     some = asked[:_MOST_EMBEDDED]
     embedder.asks.embed(["It is loaded now."], "query")
     figures = measure.spread("search_embedded", measure.each(_searches(keeper, some, 1)))
-    anew = (partial(embedder.asks.embed, [f"{text} Again."], "query") for text in some)  # it remembers the last ones
+    anew = (partial(embedder.asks.embed, [f"{text} Again."], "query") for text in some)  # to bypass its cache
     return {**figures, **measure.spread("embedding", measure.each(anew))}
 
 

@@ -1,10 +1,10 @@
-"""How soon the pages stand in a real browser, beside a page without a store, and how a map of many points moves.
+"""Load times of the pages in a real browser, compared with a static page, and frame times of a large map.
 
     python -m bench.pages [--size 10000] [--strict] [--json PATH]
 
-A service on the embedded store, vectors of 384 dimensions, Chromium without a window or a graphics processor. A page
-stands when what it is for is drawn: the chart, the first row, the points. The baseline is `/docs`, one file of HTML
-from the same service in the same browser. Needs Chromium or Chrome.
+A service on the embedded store, vectors of 384 dimensions, headless Chromium without a GPU. A page counts as loaded
+when its main content is drawn: the chart, the first row, the points. The baseline is `/docs`, one HTML file from the
+same service in the same browser. Requires Chromium or Chrome.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from cofio.model import Fact
 from cofio.settings import Settings
 
 ROUNDS = 5
-ANCHORS = 500  # texts that are truly embedded; the others are mixtures of them
-#: Where each page is, and what of it must be there.
+ANCHORS = 500  # really embedded texts; the others are mixtures of them
+#: Path of each page, and the selector of its main content.
 STANDS = {
     "docs": ("/docs", "main, body"),
     "overview": ("/ui/overview", "#page svg"),
@@ -54,9 +54,9 @@ _FRAMES = """() => {
 
 
 def measured(size: int) -> dict[str, float]:
-    """Milliseconds until each page stands, the median of some visits; the map's first visit by itself."""
+    """Return the median load time of each page in milliseconds; the map's first visit is separate."""
     with tempfile.TemporaryDirectory() as folder, served(Path(folder), size) as url, browser.running() as chromium:
-        visit(chromium, url, "docs")  # the browser itself is warm from here on
+        visit(chromium, url, "docs")  # warms the browser up
         cold = visit(chromium, url, "map")
         figures = {"map_cold_ms": cold, "frame_ms": panned(chromium, url)}
         for name in STANDS:
@@ -66,7 +66,7 @@ def measured(size: int) -> dict[str, float]:
 
 @contextmanager
 def served(folder: Path, size: int) -> Iterator[str]:
-    """A service with so many memories; where it is."""
+    """Yield the URL of a service with this many memories."""
     settings = Settings.load()
     model = embedders.make("local", home=settings.home, download=settings.model_download)
     material = Material.make(folder, model, count=size, asked=1, warming=0, anchors=ANCHORS)
@@ -85,7 +85,7 @@ def served(folder: Path, size: int) -> Iterator[str]:
 
 
 def visit(chromium: Browser, url: str, name: str) -> float:
-    """Milliseconds from the address to the page that stands, in a browser that was never there."""
+    """Return the milliseconds until the page is loaded, in a new browser context."""
     where, there = STANDS[name]
     context = chromium.new_context(viewport={"width": 1280, "height": 800})
     page = context.new_page()
@@ -97,7 +97,7 @@ def visit(chromium: Browser, url: str, name: str) -> float:
 
 
 def panned(chromium: Browser, url: str) -> float:
-    """The median of the frames while a map is dragged."""
+    """Return the median frame time while the map is dragged."""
     context = chromium.new_context(viewport={"width": 1280, "height": 800})
     page = context.new_page()
     page.goto(f"{url}/ui/map")
@@ -117,7 +117,7 @@ def panned(chromium: Browser, url: str) -> float:
 
 def show(results: dict[str, Any]) -> None:
     figures = results["figures"]
-    print(f"\n{results['size']:,} memories; milliseconds until the page stands, and how many times /docs that is")
+    print(f"\n{results['size']:,} memories; milliseconds until the page is loaded, and the ratio to /docs")
     for name in ("docs_ms", "overview_ms", "memories_ms", "map_ms", "map_cold_ms"):
         called = name.removesuffix("_ms").replace("_", " ")
         print(f"  {called:<10} {figures[name]:>7,.0f}  {figures[name] / figures['docs_ms']:>5.1f}")
@@ -127,15 +127,15 @@ def show(results: dict[str, Any]) -> None:
 
 
 def missed(results: dict[str, Any]) -> list[str]:
-    """The bars that were not cleared."""
+    """Return the targets that were missed."""
     return [says for says, name, most in BARS if results["figures"][name] >= most]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=10_000)
-    parser.add_argument("--strict", action="store_true", help="fail when a bar is missed")
-    parser.add_argument("--json", type=Path, help="write the figures there too")
+    parser.add_argument("--strict", action="store_true", help="fail if a target is missed")
+    parser.add_argument("--json", type=Path, help="also write the figures here")
     given = parser.parse_args()
     results = {"machine": measure.machine(), "size": given.size, "figures": measured(given.size)}
     show(results)

@@ -1,8 +1,8 @@
-"""How long the gate and the patterns take: a message's sentences split, judged and read, without a model.
+"""Duration of the gate and the patterns: splitting, judging and reading a message's sentences, without a model.
 
-Messages are about 500 characters, as they come when people work on code. Those with facts in them take longest, and are
-rare: four of five turns hold nothing to keep. So the medians of both are told, and that of a mix of four to one. The
-baseline is `str.split` of the same text, the least that anything which looks at every word can do.
+Messages have about 500 characters and are typical of coding sessions. Those with facts take longest, and are rare: four
+of five turns hold no facts. So the medians of both kinds are reported, and that of a mix of four to one. The baseline
+is `str.split` of the same text, the minimum of any processing of all words.
 
     python -m bench.patterns
 """
@@ -21,7 +21,7 @@ from cofio.extract import patterns
 
 ROUNDS = 200
 GROWTH = (1, 2, 4, 8, 16)
-#: What makes a careless regular expression slow: each is repeated to the length that is asked for.
+#: Texts that slow down careless regular expressions, each repeated to the required length.
 HOSTILE = ("I prefer ", "a ", "switched from x to ", "we always use ", "e.g. ", "(((", "`x` = ", "and, ", "?! ")
 
 _PROSE = (
@@ -107,12 +107,12 @@ MESSAGES = (*((role, " ".join(text.split())) for role, text in _PROSE), *_WITH_C
 
 
 def judging(role: str, text: str) -> Callable[[], Verdict]:
-    """The work that is measured: what the gate makes of the message."""
+    """Return the measured work: the gate's verdict on the message."""
     return partial(gate.judge, Exchange(messages=(Message(role, text),)), patterns.find)
 
 
 def median(work: Callable[[], object], rounds: int = ROUNDS) -> float:
-    """The median of the seconds that the work takes."""
+    """Return the median of the seconds that the work takes."""
     took = []
     for _ in range(rounds):
         began = time.perf_counter()
@@ -122,7 +122,7 @@ def median(work: Callable[[], object], rounds: int = ROUNDS) -> float:
 
 
 class Figure(NamedTuple):
-    """Of one message: how many facts were found, and the seconds that we and a plain split take per 500 characters."""
+    """Facts found in one message, and seconds of the gate and of a plain split per 500 characters."""
 
     facts: int
     length: int
@@ -131,7 +131,7 @@ class Figure(NamedTuple):
 
 
 def of_messages() -> list[Figure]:
-    """A figure for each message."""
+    """Return a figure for each message."""
     figures = []
     for role, text in MESSAGES:
         work, share = judging(role, text), 500 / len(text)
@@ -140,13 +140,13 @@ def of_messages() -> list[Figure]:
 
 
 def told(label: str, figures: Sequence[Figure]) -> str:
-    """The median of these, on one line."""
+    """Return the median of the figures as one line."""
     ours, plain = statistics.median(each.ours for each in figures), statistics.median(each.plain for each in figures)
     return f"{label:>20}{ours * 1e6:>12.1f}{plain * 1e6:>12.2f}{ours / plain:>8.0f}"
 
 
 def growth(text: str, times: Sequence[int] = GROWTH) -> list[float]:
-    """How many times as long it takes for so many times the text."""
+    """Return the relative duration for each multiple of the text."""
     took = [min(median(judging("user", text * each), 5) for _ in range(3)) for each in times]
     return [each / took[0] for each in took]
 

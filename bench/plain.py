@@ -1,9 +1,9 @@
-"""The baseline: the same work as anybody would do it with plain SQLite FTS5 and NumPy.
+"""Baseline: an obvious implementation with plain SQLite FTS5 and NumPy.
 
-One FTS5 table with porter stemming, one table of vectors; a prompt's words joined by OR (as they are, or without the
-stop words), `X @ q` over a float32 matrix, the hundred best of either, min-max scaled and summed half and half. Writes
-are as durable as ours (WAL, synchronous FULL). What it leaves out: duplicates, a journal, undo, other fields, archived
-memories, another process's writes, names and dates in the prompt. Nor does an add put the vector into the matrix.
+One FTS5 table with porter stemming, one table of vectors; a prompt's words joined by OR (as they are, or without stop
+words), `X @ q` over a float32 matrix, the hundred best of either, min-max scaled and averaged. Writes are as durable as
+ours (WAL, synchronous FULL). It lacks deduplication, a journal, undo, other fields, archived memories, writes of other
+processes, and names and dates in the prompt. An add does not update the matrix either.
 
     python -m bench.plain STAGE FOLDER SIZE     one stage in this process, figures as JSON
 """
@@ -32,7 +32,7 @@ _WORD = re.compile(r"\w+")
 
 
 class Plain:
-    """A file with two tables and, once loaded, a matrix."""
+    """File with two tables and, once loaded, a matrix."""
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path, isolation_level=None)
@@ -42,7 +42,7 @@ class Plain:
         self._connection.execute("CREATE TABLE IF NOT EXISTS vectors (id INTEGER PRIMARY KEY, vector BLOB NOT NULL)")
 
     def add(self, first: int, texts: Sequence[str], vectors: Matrix) -> None:
-        """Insert these under ids from `first` on, and commit."""
+        """Insert these texts with ids from `first` on, and commit."""
         run = self._connection
         run.execute("BEGIN")
         run.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", enumerate(texts, start=first))
@@ -59,7 +59,7 @@ class Plain:
         self._matrix = np.frombuffer(b"".join(row[1] for row in rows), np.float32).reshape(len(rows), -1)
 
     def search(self, text: str, vector: Vector, k: int, stop: Collection[str] = ()) -> list[tuple[str, float]]:
-        """The k best texts with their fused scores."""
+        """Return the k best texts with their fused scores."""
         words = [word for word in _WORD.findall(text.lower()) if word not in stop]
         fused: dict[int, float] = {}
         for found in (self._matching(words) if words else {}, self._nearest(vector)):
@@ -93,7 +93,7 @@ class Plain:
 
 
 def written(folder: Path, size: int) -> dict[str, float]:
-    """An empty file filled with so many facts."""
+    """Fill an empty file with this many facts."""
     material, effort = _material(folder), measure.Effort.read(folder)
     path = _path(folder, size)
     plain = Plain(path)
@@ -105,7 +105,7 @@ def written(folder: Path, size: int) -> dict[str, float]:
 
 
 def opened(folder: Path, size: int) -> dict[str, float]:
-    """A fresh process that opens the file and asks for something."""
+    """Open the file in a fresh process and search once."""
     imports = measure.once(lambda: importlib.import_module("numpy"))
     asked, _, vectors = _material(folder).prompts()
 
@@ -118,7 +118,7 @@ def opened(folder: Path, size: int) -> dict[str, float]:
 
 
 def searched(folder: Path, size: int) -> dict[str, float]:
-    """Every prompt asked several times of an open file, as it is and without stop words."""
+    """Search an open file with every prompt several times, with and without stop words."""
     from cofio.wording import STOP_WORDS
 
     material, effort = _material(folder), measure.Effort.read(folder)
@@ -139,7 +139,7 @@ def searched(folder: Path, size: int) -> dict[str, float]:
 
 
 def grown(folder: Path, size: int) -> dict[str, float]:
-    """Single adds to a file of that size, then bulk adds."""
+    """Time single adds to a file of that size, then bulk adds."""
     material, effort = _material(folder), measure.Effort.read(folder)
     end = effort.adds + effort.bulks * effort.bulk
     texts, vectors = [text for _, text in material.said(size, size + end)], material.vectors(size, size + end)

@@ -1,12 +1,12 @@
-"""Many memories in PostgreSQL in a short time: COPY, in the shape in which the store itself writes them.
+"""Fast bulk load of memories into PostgreSQL with COPY, in the format of the store itself.
 
-    a first batch ─ keeper.add_all ─▶ a row to go by ┐
+    a first batch ─ keeper.add_all ─▶ a template row ┐
     texts, words, fingerprints ───────── COPY ───────┴─▶ memories, changesets, changes, and their indexes
-    vectors, as the server sends them ── COPY ─────────▶ vectors; the store makes HNSW when it is opened
+    vectors, as the server sends them ── COPY ─────────▶ vectors; the store builds HNSW when it is opened
 
-The store writes a row a statement, which takes the better part of an hour for a million. What is measured afterwards
-(searches, adds, resident memory) finds the same rows either way: a test compares them. Indexes are made when the rows
-are there, as after a restore, so they are a little smaller than ones that grew.
+The store writes one row per statement, which takes almost an hour for a million. The later measurements (searches,
+adds, resident memory) find the same rows either way: a test compares them. Indexes are built after the rows, as in a
+restore, so they are slightly smaller than incrementally grown ones.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from bench.vectors import Material
     from cofio.ports import Matrix
 
-BATCH = 1_000  # memories of a changeset
-_CHUNK = 20_000  # vectors that are sent at a time
-_BEGINNING = b"PGCOPY\n\xff\r\n\x00" + bytes(8)  # of COPY's binary format: no flags, nothing more in the head
+BATCH = 1_000  # memories per changeset
+_CHUNK = 20_000  # vectors sent at a time
+_BEGINNING = b"PGCOPY\n\xff\r\n\x00" + bytes(8)  # of COPY's binary format: no flags, no header extension
 _END = b"\xff\xff"
 
 _STAGED = """
@@ -33,7 +33,7 @@ CREATE TEMPORARY TABLE staged (
     n bigint PRIMARY KEY, text text, source text, fingerprint bigint, said text, length integer
 ) ON COMMIT DROP
 """
-_OWN = {  # what of a row depends on what it says; all the rest is as in the row to go by
+_OWN = {  # columns that depend on the text; the others are copied from the template row
     "id": "m.id + n",
     "text": "staged.text",
     "source": "staged.source",
@@ -64,7 +64,7 @@ FROM staged, changes c WHERE c.memory_id = %(memory)s ORDER BY n
 
 
 def pour(url: str, material: Material, start: int, end: int) -> None:
-    """Put these facts after the ones before, which the store itself has written, each with the next id."""
+    """Append these facts, with consecutive ids, to those that the store itself has written."""
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
@@ -76,7 +76,7 @@ def pour(url: str, material: Material, start: int, end: int) -> None:
 
 
 def give_room(url: str, room: str = "4GB") -> None:
-    """Let whoever connects from now on make indexes in so much memory: a graph that does not fit takes far longer."""
+    """Set the memory for building indexes on new connections: a graph that does not fit takes far longer."""
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
@@ -119,7 +119,7 @@ def _memories(connection: psycopg.Connection[Any]) -> str:
 
 @contextmanager
 def _indexed_after(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Without the indexes of memories meanwhile; they are made anew, all at once."""
+    """Drop the indexes of memories meanwhile, and rebuild all of them at the end."""
     known = connection.execute(_INDEXES).fetchall()
     for name, _ in known:
         connection.execute(f'DROP INDEX "{name}"')
@@ -138,7 +138,7 @@ def _vectors(connection: psycopg.Connection[Any], vectors: Matrix, first: int) -
 
 
 def _as_copied(tenant: bytes, first: int, vectors: Matrix) -> bytes:
-    """Rows of three columns as COPY takes them: how many, then each with its length before it; big-endian."""
+    """Return rows of three columns in COPY's format: their number, then each with its length prefix; big-endian."""
     count, dimension = vectors.shape
     shape = [
         ("columns", ">i2"), ("tenant_size", ">i4"), ("tenant", f"S{len(tenant)}"), ("id_size", ">i4"), ("id", ">i8"),

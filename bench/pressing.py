@@ -1,9 +1,9 @@
-"""Callers who keep a service busy while something else is timed: a process of its own.
+"""Load generator that keeps a service busy while something else is timed, in a process of its own.
 
-python -m bench.pressing URL KEY CALLERS      until it is told to end; then what was done, as JSON
+python -m bench.pressing URL KEY CALLERS      runs until SIGTERM; then prints its counts as JSON
 
-Each caller searches and hands over turns to be learned from, without a pause; one more looks for what can be merged in
-the whole store, again and again, as upkeep does.
+Each caller searches and captures turns without a pause; one more runs consolidation dry runs over the whole store in a
+loop, as maintenance does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ASKED = 400
 
 
 def press(url: str, key: str, callers: int) -> dict[str, int]:
-    """What was done until SIGTERM."""
+    """Return the counts of operations until SIGTERM."""
     done: Counter[str] = Counter()
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())

@@ -1,13 +1,12 @@
-"""`make bench`: cofio beside plain SQLite FTS5 and NumPy, at several sizes, in one run.
+"""`make bench`: cofio compared with plain SQLite FTS5 and NumPy, at several sizes, in one run.
 
     python -m bench.run [--sizes 1000 10000 100000] [--json PATH] [--folder FOLDER]
 
     corpus ─ real embedder, once ─▶ material ─ a process for each stage, side and size ─▶ table, JSON, SVG
 
-Figures depend on the machine and on what else it does; the ratios do so much less, because either side of a ratio is
-measured right after the other. Embedding is left out everywhere: vectors are looked up (bench/vectors.py says how they
-are made). Every stage has a process of its own with one BLAS thread; files are in the page cache, as they are right
-after they were written.
+Figures depend on the machine and its other load; the ratios depend on them less, because both sides of a ratio are
+measured one right after the other. Embedding is excluded everywhere: vectors are looked up (see bench/vectors.py).
+Every stage has a process of its own with one BLAS thread; files are in the page cache, since they were just written.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ _SIDES = ("ours", "plain")
 _STAGES = ("written", "opened", "searched", "grown")
 _NOTES = (
     "Embedding is excluded: vectors are looked up in a table.",
-    "Memories' vectors are mixtures of 1,500 truly embedded facts plus noise with their covariance, so their spectrum"
-    " is the model's; prompts have their own true vectors.",
+    "Memories' vectors are mixtures of 1,500 really embedded facts plus noise with their covariance, so their spectrum"
+    " is the model's; prompts have their own real vectors.",
     "One BLAS thread; every stage in a process of its own; files in the page cache; commits are durable (WAL, FULL).",
     "Plain is FTS5 (porter, OR of all words) and NumPy (X @ q), fused half and half; it keeps no journal and looks for"
     " no duplicates, and its add does not reach its matrix.",
@@ -48,12 +47,12 @@ _NOTES = (
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A row of the table: a figure of ours, and the figure of plain that it is divided by."""
+    """Row of the table: a figure of ours, and the figure of plain that it is divided by."""
 
     label: str
     ours: str
     unit: str
-    plain: str = ""  # the same as ours
+    plain: str = ""  # default: the same as ours
 
     def ratio(self, figures: Mapping[str, Mapping[str, float]]) -> float:
         return figures["ours"][self.ours] / figures["plain"][self.plain or self.ours]
@@ -81,7 +80,7 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What we ask of a figure at a size."""
+    """Target for a figure at a size."""
 
     says: str
     size: int
@@ -109,14 +108,14 @@ BARS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Table, JSON and plot; 2 when there is no model to begin with."""
+    """Print the table and write JSON and plot; return 2 if the model is missing."""
     options = _options(arguments)
     settings = Settings.load()
     embedder = embedders.make("local", home=settings.home, download=settings.model_download)
     try:
         results = measured(options.sizes, embedder, measure.Effort(), folder=options.folder)
     except CofioError as error:
-        print(f"The bench needs the local model, once: {error}", file=sys.stderr)
+        print(f"The benchmark needs the local model: {error}", file=sys.stderr)
         return 2
     save(results, options.json)
     show(results)
@@ -132,7 +131,7 @@ def measured(
     anchors: int = ANCHORS,
     folder: Path | None = None,
 ) -> dict[str, Any]:
-    """Everything there is to know about a run, as plain values."""
+    """Return all results of a run as plain values."""
     started = time.perf_counter()
     about = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "machine": measure.machine(), "notes": list(_NOTES)}
     with tempfile.TemporaryDirectory(prefix="cofio-bench-", dir=folder) as name:
@@ -146,7 +145,7 @@ def measured(
 
 
 def _beside(folder: Path, size: int, effort: measure.Effort) -> dict[str, dict[str, float]]:
-    """The figures of both sides at a size, and their ratios."""
+    """Return the figures of both sides at a size, and their ratios."""
     figures: dict[str, dict[str, float]] = {side: {} for side in _SIDES}
     for stage in _STAGES:
         for side in _SIDES:
@@ -160,11 +159,11 @@ def _beside(folder: Path, size: int, effort: measure.Effort) -> dict[str, dict[s
     return {**figures, "ratio": ratios}
 
 
-# ── telling ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def save(results: Mapping[str, Any], path: Path) -> None:
-    """The results as JSON, and the plot beside it."""
+    """Write the results as JSON, and the plot next to it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     told = {**results, "bars": [each.told(results) for each in BARS]}
     path.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
@@ -172,7 +171,7 @@ def save(results: Mapping[str, Any], path: Path) -> None:
 
 
 def drawn(results: Mapping[str, Any]) -> str:
-    """The plot of search time over size."""
+    """Return the plot of search time by size."""
     curves = (
         ("cofio, p50", "ours", "search_p50_ms", "#2f81f7", False),
         ("cofio, p95", "ours", "search_p95_ms", "#2f81f7", True),
@@ -190,7 +189,7 @@ def drawn(results: Mapping[str, Any]) -> str:
 
 
 def show(results: Mapping[str, Any]) -> None:
-    """The table, with what it was measured on and what was asked for."""
+    """Print the table, with the machine and the targets."""
     about = results["machine"]
     print(f"{about['cpu']}, {about['cores']} cores, {about['system']}")
     print(f"Python {about['python']}, SQLite {about['sqlite']}, NumPy {about['numpy']}; {results['seconds']:.0f} s")
@@ -209,7 +208,7 @@ def show(results: Mapping[str, Any]) -> None:
 
 
 def table(results: Mapping[str, Any]) -> list[str]:
-    """One row a measure; ours, plain and their ratio for each size."""
+    """Return one row per measure, with ours, plain and their ratio for each size."""
     sizes = results["sizes"]
     heads = "".join(f"  {'│':1} {int(size):>28,}" for size in sizes)
     names = "".join(f"  │ {'cofio':>10} {'plain':>10} {'ratio':>6}" for _ in sizes)
@@ -228,7 +227,7 @@ def _with(value: float, unit: str) -> str:
 
 
 def _short(value: float) -> str:
-    """Three digits that count, and no more than that."""
+    """Return the value with three significant digits."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -244,9 +243,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bench.run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000], help="how many memories")
-    parser.add_argument("--json", type=Path, default=_RESULTS / "latest.json", help="the plot is saved beside it")
-    parser.add_argument("--folder", type=Path, help="where the stores are written while it runs")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000], help="numbers of memories")
+    parser.add_argument("--json", type=Path, default=_RESULTS / "latest.json", help="output; the plot is next to it")
+    parser.add_argument("--folder", type=Path, help="folder for the temporary stores")
     options = parser.parse_args(arguments)
     if min(options.sizes) < 1:
         parser.error("a size is at least 1")

@@ -1,17 +1,17 @@
-"""What a query, an added memory and the store itself cost from a thousand memories to a million, in both stores.
+"""Cost of queries, of added memories and of the store itself, from a thousand memories to a million, in both stores.
 
     python -m bench.scale [--sizes 1000 10000 100000] [--keep FOLDER] [--write FOLDER] [--stores …]
 
     material ─ for each size: plain, cofio on a file, cofio on PostgreSQL ─ a process a stage ─▶ points ─▶ Report
 
-Both stores hold the same facts, and so do plain FTS5 and NumPy beside them. Vectors are looked up (`bench.vectors` says
-how they are made); what a query takes with the model is timed as well. One thread's reading speed is measured in the
-same run, and what exact scans cannot go below is drawn from it.
+Both stores hold the same facts, and so do plain FTS5 and NumPy for comparison. Vectors are looked up (see
+`bench.vectors`); the time of a query with the model is measured as well. The memory bandwidth of one thread is measured
+in the same run, and gives the lower bound of exact scans.
 
-With `--keep` what was measured stays in that folder, a file for each store and size, and is not measured again: a run
-that was stopped goes on, and a million that was measured once is in every later report. Remove a file to measure anew.
-The PostgreSQL is that of the tests (`tests/postgres.py` says how another is named); without it, or where it does not
-get ready in time, the report says so and has the rest.
+With `--keep`, results stay in that folder, a file for each store and size, and are not measured again: an interrupted
+run can continue, and a million that was measured once is in every later report. Remove a file to repeat its
+measurement. PostgreSQL is that of the tests (see `tests/postgres.py` for the use of another); if it is missing or not
+ready in time, the report says so and has the rest.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from cofio.settings import Settings
 SIZES = (1_000, 10_000, 100_000)
 SIDES = {"ours": "cofio, a file", "served": "cofio, PostgreSQL", "plain": "plain FTS5 and NumPy"}
 EFFORT = measure.Effort(rounds=1, adds=100, batch=1_000, bulk=100, bulks=3)
-PATIENCE = 25 * 60.0  # seconds that a stage may take
+PATIENCE = 25 * 60.0  # timeout of a stage in seconds
 _STAGES = ("written", "opened", "searched", "grown")
-_READ_MB = 768  # more than any cache
+_READ_MB = 768  # larger than any cache
 _COLOURS = dict(zip(SIDES, plots.COLOURS, strict=False))
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What was measured of a store of one size, and on what, as busy as it was then."""
+    """Figures of a store of one size, with the machine and its load."""
 
     side: str
     size: int
@@ -59,7 +59,7 @@ class Point:
     measured_on: Mapping[str, Any]
 
     def median(self, name: str) -> Figure:
-        """The median of what was timed under this name, in milliseconds, with its interval."""
+        """Return the median of this figure in milliseconds, with its interval."""
         return Figure(*(self.figures[f"{name}_p50_{which}ms"] for which in ("", "low_", "high_")))
 
     def bytes_each(self) -> float:
@@ -72,7 +72,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """All points, why others are missing, and how fast memory is read."""
+    """All points, the reasons of missing ones, and the memory bandwidth."""
 
     points: Sequence[Point]
     missing: Sequence[str]
@@ -82,7 +82,7 @@ class Measured:
         return sorted((each for each in self.points if each.side == side), key=lambda each: each.size)
 
     def limit(self, size: int, width: int) -> float:
-        """The milliseconds in which so many vectors of so many bytes a dimension can be read at best."""
+        """Return the minimum milliseconds for reading this many vectors of this many bytes per dimension."""
         return 1e3 * size * DIMENSION * width / (1e9 * self.read_gb_per_s)
 
 
@@ -101,7 +101,7 @@ def measured(
     patience: float = PATIENCE,
     megabytes: int = _READ_MB,
 ) -> Measured:
-    """Every side at every size, what is kept, as it is. `home` has the model that queries are embedded with."""
+    """Return the results of every side at every size, reusing kept ones. `home` has the model for embedding queries."""
     points, missing = [], []
     read = measure.alone("bench.bandwidth", "read", keep, megabytes)["read_gb_per_s"]
     with _material(keep, sizes, sides, embedder, effort, anchors) as folder:
@@ -118,7 +118,7 @@ def measured(
 
 
 class _Missing(Exception):
-    """A point that is not there; the message says why."""
+    """Point that could not be measured; the message is the reason."""
 
 
 def _point(keep: Path, folder: Path, side: str, size: int, patience: float) -> Point:
@@ -147,7 +147,7 @@ def _staged(folder: Path, side: str, stage: str, size: int, patience: float) -> 
 
 @contextmanager
 def _stored(folder: Path, side: str, size: int) -> Iterator[None]:
-    """A store of this side for this size, gone afterwards."""
+    """Provide a store of this side and size, and remove it afterwards."""
     with _database() if side == "served" else nullcontext("") as address:
         if side == "served":
             served.use(folder, size, address)
@@ -173,7 +173,7 @@ def _database() -> Iterator[str]:
 def _material(
     keep: Path, sizes: Sequence[int], sides: Sequence[str], embedder: Embedder, effort: measure.Effort, anchors: int
 ) -> Iterator[Path]:
-    """A folder with texts and vectors for what is still to be measured."""
+    """Yield a folder with texts and vectors for the remaining measurements."""
     with tempfile.TemporaryDirectory(prefix="cofio-bench-", dir=keep) as name:
         folder = Path(name)
         effort.write(folder)
@@ -193,11 +193,11 @@ def _path(keep: Path, side: str, size: int) -> Path:
     return keep / f"scale-{side}-{size}.json"
 
 
-# ── telling ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def report(found: Measured, command: str) -> Report:
-    """The page: what a query, an add and the store cost, as tables and curves."""
+    """Return the page with tables and curves of queries, adds and stores."""
     values = {
         "search_ms": {
             side: {str(each.size): each.median("search_new").as_dict() for each in found.of(side)} for side in SIDES
@@ -258,8 +258,9 @@ def _queries(found: Measured) -> Table:
         if each.side == "plain":
             rows += [_query(each, "plain with our stop list", "search_new_stopped", "search_stopped")]
     note = (
-        "Hybrid search, the five best. Without the model the query's vector is looked up. Recall is of the ten truly"
-        " nearest vectors. Plain asks FTS5 for every word of the prompt, or for those that are no stop words."
+        "Hybrid search for the five best. Without the model the query's vector is looked up. Recall is of the ten"
+        " nearest vectors by exact search. Plain asks FTS5 for all words of the prompt, or for those that are not stop"
+        " words."
     )
     return Table("A query", columns, rows, note)
 
@@ -371,14 +372,14 @@ def _tell(text: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The report, printed and, where asked for, written; 2 when there is no model to begin with."""
+    """Print the report, and write it on request; return 2 if the model is missing."""
     parser = argparse.ArgumentParser(
         prog="bench.scale", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="how many memories")
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="numbers of memories")
     parser.add_argument("--stores", nargs="+", choices=list(SIDES), default=list(SIDES))
-    parser.add_argument("--keep", type=Path, help="what was measured stays here and is not measured again")
-    parser.add_argument("--write", type=Path, metavar="FOLDER", help="page, JSON and plots")
+    parser.add_argument("--keep", type=Path, help="folder of results that are reused")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write page, JSON and plots here")
     parser.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args(arguments)
     if min(given.sizes) < 1:
@@ -389,7 +390,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             embedder = embedders.make("local", home=settings.home, download=settings.model_download)
             found = measured(given.sizes, embedder, keep=keep, sides=given.stores, home=settings.home)
         except CofioError as error:
-            print(f"The bench needs the local model, once: {error}", file=sys.stderr)
+            print(f"The benchmark needs the local model: {error}", file=sys.stderr)
             return 2
     if not found.points:
         print("\n".join(found.missing), file=sys.stderr)

@@ -1,9 +1,9 @@
-"""The stages of the bench for cofio on PostgreSQL: those of `bench.ours`, on a database that was named for the size.
+"""Benchmark stages of cofio on PostgreSQL: those of `bench.ours`, on a database that was assigned to the size.
 
 python -m bench.served STAGE FOLDER SIZE      one stage in this process, figures as JSON
 
-A small store is written as any program would write it. Of a large one the first memories are; the rest is poured in
-after them (`bench.poured`). Then the store is opened, which makes its index of vectors.
+A small store is written through the public interface. Of a large one only the first memories are; the rest is loaded
+with COPY (`bench.poured`). Then the store is opened, which builds its vector index.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from pathlib import Path
 from bench import measure
 from bench.ours import Stages
 
-THROUGH = 10_000  # memories up to which a store is written by cofio alone
+THROUGH = 10_000  # number of memories up to which a store is written by cofio only
 
 
 def use(folder: Path, size: int, url: str) -> None:
-    """Have the stages of this size use this database."""
+    """Assign this database to the stages of this size."""
     _told(folder, size).write_text(url, encoding="utf-8")
 
 
 def written(folder: Path, size: int) -> dict[str, float]:
-    """An empty database filled with so many facts; its index; and what the server does by itself some minutes later."""
+    """Fill an empty database with this many facts, build its index, and run the server's delayed maintenance."""
     import psycopg
 
     from bench import poured
@@ -42,7 +42,7 @@ def written(folder: Path, size: int) -> dict[str, float]:
 
 
 def _processor(url: str) -> float:
-    """The processor time of the server's processes that serve this database; 0 where it is another machine's."""
+    """Return the CPU time of the server processes for this database; 0 if they are on another machine."""
     import psycopg
 
     query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"

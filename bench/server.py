@@ -1,4 +1,4 @@
-"""The server store beside plain SQL with the same indexes, and beside the embedded store.
+"""The PostgreSQL store compared with plain SQL on the same indexes, and with the embedded store.
 
     python -m bench.server [--url URL] [--size 100000] [--agreeing 10000] [--strict] [--json PATH]
 
@@ -6,8 +6,8 @@
                             └ plain SQL over the same tables: HNSW and ts_rank, fused half and half
     material ─▶ both stores ─▶ the five best of each query, compared
 
-Embedding is left out: vectors are looked up (bench/vectors.py says how they are made). Without a URL the server of the
-tests is started; it does not wait for the disk, which matters for writing, not for what is searched here.
+Embedding is excluded: vectors are looked up (see bench/vectors.py). Without a URL the server of the tests is started;
+it does not wait for the disk, which affects writes, but not the searches measured here.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ _RESULTS = Path(__file__).parent / "results"
 _PROMPTS, _WARMING = 200, 60
 _BATCH = 1_000
 _PROJECTS = 50
-_DEPTH = 100  # candidates of either kind, for plain SQL
+_DEPTH = 100  # candidates of each kind, for plain SQL
 _K = 5
 _WORD = re.compile(r"\w+")
 _VIEWER = Viewer(agent="agent-7", team="blue")
 _NOTES = (
-    "Embedding is excluded: vectors are looked up in a table; prompts have their own true vectors.",
+    "Embedding is excluded: vectors are looked up in a table; prompts have their own real vectors.",
     "Plain SQL searches the same tables and indexes: HNSW (ef_search 100) and ts_rank over an OR of the words that"
     " tell, the hundred best of either, scaled and summed half and half; it looks at no scope and fetches only texts.",
     "Each prompt is timed once, after others have warmed the caches; one client, one connection.",
 )
 BARS = (("hybrid search p95 under 50 ms", "search_p95_ms", 50.0),)
-AGREES = 0.95  # of the queries have the same five best in both stores
+AGREES = 0.95  # minimum share of queries with the same five best in both stores
 
 
 @contextmanager
 def database(url: str | None) -> Iterator[str]:
-    """The database that was named, or an empty one of the tests' server, gone afterwards."""
+    """Yield the given database URL, or that of an empty temporary one on the tests' server."""
     if url:
         yield url
         return
@@ -66,12 +66,12 @@ def database(url: str | None) -> Iterator[str]:
 
 
 def written(url: str, material: Material, size: int) -> float:
-    """How many memories a second a store takes in, in batches."""
+    """Return the memories per second that a store accepts in batches."""
     with _keeper(url, material.embedder(0, size), material.folder) as keeper:
         took = measure.once(lambda: _add(keeper, material, size))
     asked, _, _ = material.prompts()
     with _keeper(url, material.embedder(), material.folder) as keeper:
-        took += measure.once(lambda: keeper.search(asked[0]))  # the index, where it is made after all the rest
+        took += measure.once(lambda: keeper.search(asked[0]))  # builds a deferred index
     return size / took
 
 
@@ -84,7 +84,7 @@ def _add(keeper: Keeper, material: Material, size: int) -> None:
 
 
 def _fact(number: int, source: str, text: str) -> Fact:
-    """Spread over projects, agents and teams, so that a scope is a small share of all."""
+    """Return a fact; projects, agents and teams alternate, so that a scope is a small share of all."""
     agent, team = f"agent-{number % 20}", ("red", "blue")[number % 2]
     visibility = ("private", "team", "global")[number % 3]
     project = f"/srv/p{number % _PROJECTS}"
@@ -101,7 +101,7 @@ def _keeper(url: str, embedder: Any, folder: Path) -> Keeper:
 
 
 def searched(url: str, material: Material) -> dict[str, float]:
-    """The percentiles of cofio's searches: everywhere, in one project, and as somebody who may not see everything."""
+    """Return the percentiles of cofio's searches: everywhere, in one project, and as a viewer with limited access."""
     asked, warming, _ = material.prompts()
     figures: dict[str, float] = {}
     with _keeper(url, material.embedder(), material.folder) as keeper:
@@ -119,7 +119,7 @@ def searched(url: str, material: Material) -> dict[str, float]:
 
 
 def _recall(keeper: Keeper, material: Material) -> float:
-    """The share of the ten truly nearest memories that are found by their vectors, over all prompts."""
+    """Return the recall@10 of the vector search over all prompts."""
     asked, _, _ = material.prompts()
     last: list[float] = (
         material.exact(keeper.count(), 10) - 1e-6
@@ -132,7 +132,7 @@ def _recall(keeper: Keeper, material: Material) -> float:
 
 
 def plainly(url: str, material: Material) -> dict[str, float]:
-    """The percentiles of the same searches by plain SQL."""
+    """Return the percentiles of the same searches in plain SQL."""
     import psycopg
     from pgvector.psycopg import register_vector
 
@@ -152,7 +152,7 @@ def plainly(url: str, material: Material) -> dict[str, float]:
 
 
 class _Plain:
-    """What anybody would write against these tables."""
+    """Obvious SQL implementation on these tables."""
 
     def __init__(self, connection: Any, dimension: int) -> None:
         self._connection = connection
@@ -184,11 +184,11 @@ def _scaled(scores: Mapping[int, float]) -> dict[int, float]:
     return {each: 0.5 * (score - low) / ((high - low) or 1.0) for each, score in scores.items()}
 
 
-# ── agreeing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── agreement of the stores ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def agreeing(first: str, second: str, material: Material) -> float:
-    """The share of the prompts that have the same five best memories, as texts, in both stores."""
+    """Return the share of prompts with the same five best memories, compared as texts, in both stores."""
     asked, _, _ = material.prompts()
     one, other = (_best(url, material, asked) for url in (first, second))
     return sum(each == their for each, their in zip(one, other, strict=True)) / len(asked)
@@ -205,7 +205,7 @@ def _best(url: str, material: Material, asked: Sequence[str]) -> list[set[str]]:
 def measured(
     url: str | None, size: int, agreed: int, embedder: Embedder, *, anchors: int = ANCHORS, folder: Path | None = None
 ) -> dict[str, Any]:
-    """The figures, as plain values."""
+    """Return the figures as plain values."""
     with tempfile.TemporaryDirectory(prefix="cofio-bench-", dir=folder) as name:
         place = Path(name)
         _tell(f"embedding {anchors:,} facts and {_PROMPTS + _WARMING} prompts with {embedder.signature}")
@@ -235,7 +235,7 @@ def _agreed(server: str, file: str, material: Material, size: int) -> float:
 
 
 def _settle(url: str) -> None:
-    """What the server does by itself some minutes after so much was written."""
+    """Run the maintenance that the server would do some minutes after bulk writes."""
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
@@ -243,18 +243,18 @@ def _settle(url: str) -> None:
 
 
 def _beside(url: str) -> str:
-    """The same database, for another tenant."""
+    """Return the same database for another tenant."""
     return f"{url}{'&' if '?' in url else '?'}tenant=agreeing-{int(time.time())}"
 
 
 def missed(results: Mapping[str, Any]) -> list[str]:
-    """The bars that were not met."""
+    """Return the targets that were missed."""
     over = [says for says, name, most in BARS if results["figures"][name] > most]
     return over + ([f"the same five best for {AGREES:.0%}"] if results["figures"]["agreeing"] < AGREES else [])
 
 
 def show(results: Mapping[str, Any]) -> None:
-    """The figures, with what they were measured on and what was asked for."""
+    """Print the figures, with the machine and the targets."""
     about, figures = results["machine"], results["figures"]
     print(f"{about['cpu']}, {about['cores']} cores, Python {about['python']}; load average {about['load']:.2f}")
     print(f"\n{results['size']:,} memories in PostgreSQL, written at {figures['written_per_s']:,.0f} a second")
@@ -284,11 +284,11 @@ def _tell(what: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", help="an empty PostgreSQL database; by default one of a server started for it")
+    parser.add_argument("--url", help="an empty PostgreSQL database; default: one on a server started for the run")
     parser.add_argument("--size", type=int, default=100_000)
-    parser.add_argument("--agreeing", type=int, default=10_000, help="memories that both stores are compared with")
+    parser.add_argument("--agreeing", type=int, default=10_000, help="number of memories for comparing both stores")
     parser.add_argument("--json", type=Path, default=_RESULTS / "server.json")
-    parser.add_argument("--strict", action="store_true", help="exit 1 when a bar is not met")
+    parser.add_argument("--strict", action="store_true", help="exit 1 if a target is missed")
     given = parser.parse_args()
     settings = Settings.load()
     try:

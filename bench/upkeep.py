@@ -1,14 +1,14 @@
-"""What consolidation costs, and what a search feels of it.
+"""Cost of consolidation, and its effect on concurrent searches.
 
     python -m bench.upkeep [--size 50000] [--strict] [--json PATH] [--folder FOLDER]
 
     material ─▶ a store in which all memories are of one project ─▶ searches while idle
                                                                   └ searches while a dry run goes on
 
-All of one project is the worst case: then each is compared with each. No model is asked: what a language model takes is
-its own. One thread searches all the time, with a short rest after each answer. Memories' vectors are mixtures of truly
-embedded ones (bench/vectors.py says how), because embedding fifty thousand texts takes longer than all the rest; the
-prompts are truly embedded in each search, so that a search costs what it costs.
+A single project is the worst case: every memory is compared with every other. No language model is called, to exclude
+its time. One thread searches all the time, with a short pause after each answer. Memories' vectors are mixtures of
+really embedded ones (see bench/vectors.py), because embedding fifty thousand texts would take longer than the rest; the
+prompts are embedded in each search, so that its cost is realistic.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from cofio.settings import Settings
 _RESULTS = Path(__file__).parent / "results"
 _PROMPTS, _WARMING = 200, 40
 _BATCH = 1_000
-_TWICE = 50  # one fact in so many is said twice
+_TWICE = 50  # one fact in this many is stored twice
 _IDLE = 12.0  # seconds of searching before the dry run
 _REST = 0.01  # seconds between an answer and the next search
 _NOTES = (
-    "Memories' vectors are mixtures of truly embedded facts; prompts are truly embedded in every search.",
-    "All memories are of one project, so that each is compared with each; one in fifty is said twice.",
-    "No language model is asked. BLAS has as many threads as it wants, as in the service.",
+    "Memories' vectors are mixtures of really embedded facts; prompts are embedded in every search.",
+    "All memories are of one project, so that each is compared with each; one in fifty is stored twice.",
+    "No language model is called. BLAS uses its default number of threads, as in the service.",
 )
 BARS = (
     ("a dry run takes less than 60 s", "dry_run_s", 60.0),
@@ -55,7 +55,7 @@ BARS = (
 
 
 class _Mixed:
-    """Documents are looked up, questions are embedded by the real model."""
+    """Embedder that looks documents up and embeds questions with the real model."""
 
     def __init__(self, table: Table, real: Embedder) -> None:
         self.signature, self.floor, self.dimension = table.signature, table.floor, table.dimension
@@ -66,7 +66,7 @@ class _Mixed:
 
 
 def written(folder: Path, size: int) -> dict[str, float]:
-    """A store of so many memories."""
+    """Write a store of this many memories."""
     material = Material(folder)
     told = size - size // _TWICE
     texts = [text for _, text in material.said(0, told)]
@@ -77,7 +77,7 @@ def written(folder: Path, size: int) -> dict[str, float]:
 
 
 def consolidated(folder: Path, size: int) -> dict[str, float]:
-    """Searches alone, then searches beside a dry run, in one process that does nothing else."""
+    """Time searches alone, then searches during a dry run, in one process."""
     material = Material(folder)
     asked, warming, _ = material.prompts()
     table = material.embedder()
@@ -105,7 +105,7 @@ def consolidated(folder: Path, size: int) -> dict[str, float]:
 
 
 def _beside(keeper: Keeper, asked: Sequence[str]) -> tuple[Plan, float, list[float]]:
-    """The plan of a dry run, how long it took, and how long each search took meanwhile."""
+    """Return the plan of a dry run, its seconds, and the seconds of each search meanwhile."""
     plans: list[Plan] = []
     took: list[float] = []
     chore = threading.Thread(target=lambda: took.append(measure.once(lambda: plans.append(keeper.consolidate()))))
@@ -138,7 +138,7 @@ def _keeper(folder: Path, embedder: Any) -> Keeper:
 
 
 def _real(signature: str) -> Embedder:
-    """The embedder of that signature, keeping no question that it has seen before."""
+    """Return the embedder with this signature, without a query cache."""
     if signature.startswith("hash:"):
         from cofio.testing import HashEmbedder
 
@@ -153,14 +153,14 @@ def _real(signature: str) -> Embedder:
 
 
 def measured(size: int, embedder: Embedder, *, anchors: int = ANCHORS, folder: Path | None = None) -> dict[str, Any]:
-    """The figures, as plain values."""
+    """Return the figures as plain values."""
     with tempfile.TemporaryDirectory(prefix="cofio-bench-", dir=folder) as name:
         place = Path(name)
         _tell(f"embedding {anchors:,} facts and {_PROMPTS + _WARMING} prompts with {embedder.signature}")
         Material.make(place, embedder, count=size, asked=_PROMPTS, warming=_WARMING, anchors=anchors)
         _tell(f"writing {size:,} memories")
         figures = _stage("written", place, size)
-        _tell("searching, alone and beside a dry run")
+        _tell("searching, alone and during a dry run")
         figures |= _stage("consolidated", place, size)
     return {"machine": measure.machine(), "size": size, "figures": figures, "notes": list(_NOTES)}
 
@@ -174,12 +174,12 @@ def _stage(name: str, folder: Path, size: int) -> dict[str, float]:
 
 
 def missed(results: Mapping[str, Any]) -> list[str]:
-    """The bars that were not met."""
+    """Return the targets that were missed."""
     return [says for says, name, most in BARS if results["figures"][name] > most]
 
 
 def show(results: Mapping[str, Any]) -> None:
-    """The figures, with what they were measured on and what was asked for."""
+    """Print the figures, with the machine and the targets."""
     about, figures = results["machine"], results["figures"]
     print(f"{about['cpu']}, {about['cores']} cores, Python {about['python']}, NumPy {about['numpy']}")
     print(f"load average at the end: {about['load']:.2f}")
@@ -203,14 +203,14 @@ def _tell(text: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The figures; 1 when a bar is missed and that matters, 2 when there is no model to begin with."""
+    """Print the figures; return 1 if a target is missed with --strict, 2 if the model is missing."""
     parser = argparse.ArgumentParser(
         prog="bench.upkeep", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--size", type=int, default=50_000, help="how many memories")
-    parser.add_argument("--strict", action="store_true", help="fail when a bar is missed")
+    parser.add_argument("--size", type=int, default=50_000, help="number of memories")
+    parser.add_argument("--strict", action="store_true", help="fail if a target is missed")
     parser.add_argument("--json", type=Path, default=_RESULTS / "upkeep.json")
-    parser.add_argument("--folder", type=Path, help="where the store is written while it runs")
+    parser.add_argument("--folder", type=Path, help="folder for the temporary store")
     parser.add_argument("--stage", choices=("written", "consolidated"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.stage:
@@ -222,7 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         results = measured(options.size, embedder, folder=options.folder)
     except CofioError as error:
-        print(f"The bench needs the local model, once: {error}", file=sys.stderr)
+        print(f"The benchmark needs the local model: {error}", file=sys.stderr)
         return 2
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")

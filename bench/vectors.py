@@ -1,16 +1,16 @@
-"""The vectors of the bench: what the real model would give, for a hundred thousand texts in seconds.
+"""Vectors of the benchmarks: an imitation of the real model's, for a hundred thousand texts in seconds.
 
-    1,500 texts and the prompts ─ real embedder ─▶ anchors ─ mixed, with noise ─▶ one vector a fact
+    1,500 texts and the prompts ─ real embedder ─▶ anchors ─ mixed, with noise ─▶ one vector per fact
                                                    prompts keep their own vectors
 
-To embed every text would take minutes and measure the model; vectors drawn at random would be like no model's. So each
-fact's vector is a normalised mixture of three real ones (two of its own topic, chosen and weighed by the hash of the
-text, the first with 0.60 to 0.85) around their mean, plus Gaussian noise with the real vectors' covariance, as much as
-the mixing takes away. So the spectrum is the real one, and it decides how well an index can compress. Measured against
-6,000 facts that were truly embedded: the mean cosine of a pair is 0.51 (truly 0.52), that of the nearest neighbour 0.82
-(0.82), the first 64 directions hold 0.87 of the length (0.86), and a prompt has its best cosine at 0.74 (0.78).
+Embedding all texts would take minutes and measure the model; random vectors would resemble no model's. So each fact's
+vector is a normalised mixture of three real ones (two of its own topic, chosen and weighted by the hash of the text,
+the first with 0.60 to 0.85) around their mean, plus Gaussian noise with the real vectors' covariance that restores the
+variance lost by mixing. So the spectrum, which decides how well an index can compress, is the real one. Compared with
+6,000 really embedded facts: the mean cosine of a pair is 0.51 (real: 0.52), that of the nearest neighbour 0.82 (0.82),
+the first 64 directions hold 0.87 of the length (0.86), and the best cosine of a prompt is 0.74 (0.78).
 
-`Material` is what the processes of a run share: a folder with texts and vectors.
+`Material` is shared by the processes of a run: a folder with texts and vectors.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
     from cofio.ports import Embedder, Matrix
 
-ANCHORS = 1_500  # facts that are truly embedded
-_CHUNK = 10_000  # facts that are mixed together
+ANCHORS = 1_500  # facts that are really embedded
+_CHUNK = 10_000  # facts mixed at once
 _LEAST, _SPREAD = 0.60, 0.25  # of the first anchor's weight
 
 
 def mixed(said: Sequence[Said], anchors: Matrix, topics: Sequence[str], out: Matrix) -> None:
-    """Fill `out` with one vector a fact, from the anchors, whose topics these are."""
+    """Fill `out` with one vector per fact, mixed from the anchors with these topics."""
     mean = anchors.mean(axis=0)
     spread = anchors - mean
     root = _root(spread)
@@ -51,7 +51,7 @@ def mixed(said: Sequence[Said], anchors: Matrix, topics: Sequence[str], out: Mat
 
 
 def _recipe(said: Sequence[Said], topics: Sequence[str]) -> tuple[NDArray[np.int64], Matrix]:
-    """Which three anchors each fact is mixed from, and with which weights."""
+    """Return the three anchors and weights of each fact."""
     places = np.array([_digest(each.text) for each in said], np.uint64).astype(np.float64) / 2.0**32
     pools = {topic: np.array([at for at, each in enumerate(topics) if each == topic]) for topic in set(topics)}
     everything = np.arange(len(topics))
@@ -70,7 +70,7 @@ def _digest(text: str) -> NDArray[np.uint32]:
 
 
 def _root(spread: Matrix) -> Matrix:
-    """What turns white noise into noise with the covariance of these rows."""
+    """Return the matrix that transforms white noise into noise with the covariance of these rows."""
     values, directions = np.linalg.eigh(spread.T @ spread / len(spread))
     rooted: Matrix = (np.sqrt(np.maximum(values, 0))[:, np.newaxis] * directions.T).astype(np.float32)
     return rooted
@@ -78,7 +78,7 @@ def _root(spread: Matrix) -> Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """The texts and vectors of a run, in a folder that its processes share."""
+    """Texts and vectors of a run, in a folder shared by its processes."""
 
     folder: Path
 
@@ -86,7 +86,7 @@ class Material:
     def make(
         cls, folder: Path, embedder: Embedder, *, count: int, asked: int, warming: int, anchors: int = ANCHORS
     ) -> Material:
-        """Write so many facts and prompts, each with its vector; `warming` more prompts come after the others."""
+        """Write this many facts and prompts with their vectors, followed by `warming` further prompts."""
         said, questions = facts(max(count, anchors)), prompts(asked + warming)
         real = np.asarray(embedder.embed([each.text for each in said[:anchors]], "document"), np.float32)
         np.save(folder / "prompts.npy", np.asarray(embedder.embed(questions, "query"), np.float32))
@@ -100,24 +100,24 @@ class Material:
         return cls(folder)
 
     def said(self, start: int, end: int) -> list[tuple[str, str]]:
-        """The source and the text of these facts."""
+        """Return the source and the text of these facts."""
         with (self.folder / "facts.tsv").open(encoding="utf-8") as lines:
             rows = (line.rstrip("\n").partition("\t") for at, line in enumerate(lines) if start <= at < end)
             return [(source, text) for source, _, text in rows]
 
     def vectors(self, start: int, end: int) -> Matrix:
-        """The vectors of these facts, mapped from the file."""
+        """Return the vectors of these facts, mapped from the file."""
         matrix: Matrix = np.load(self.folder / "facts.npy", mmap_mode="r")[start:end]
         return matrix
 
     def prompts(self) -> tuple[list[str], list[str], Matrix]:
-        """The prompts to be timed, those to warm up with, and the vectors of the first and then the others."""
+        """Return the prompts to be timed, those for warm-up, and the vectors of both in this order."""
         texts = json.loads((self.folder / "prompts.json").read_text(encoding="utf-8"))
         asked = json.loads((self.folder / "about.json").read_text(encoding="utf-8"))["asked"]
         return texts[:asked], texts[asked:], np.load(self.folder / "prompts.npy")
 
     def exact(self, count: int, k: int) -> Matrix:
-        """The cosine of each timed prompt's k-th nearest of the first `count` facts, by exact search."""
+        """Return the cosine of each timed prompt's k-th nearest of the first `count` facts, by exact search."""
         asked, _, vectors = self.prompts()
         queries, best = vectors[: len(asked)], np.full((len(asked), 0), -1, np.float32)
         for start in range(0, count, _CHUNK):
@@ -127,7 +127,7 @@ class Material:
         return last
 
     def embedder(self, start: int = 0, end: int = 0) -> Table:
-        """An embedder that knows the prompts and these facts."""
+        """Return an embedder that knows the prompts and these facts."""
         about = json.loads((self.folder / "about.json").read_text(encoding="utf-8"))
         asked, warming, vectors = self.prompts()
         texts = [text for _, text in self.said(start, end)] if end > start else []
@@ -135,7 +135,7 @@ class Material:
 
 
 class Table:
-    """An embedder that looks vectors up, so that no model is timed."""
+    """Embedder that looks vectors up, so that no model is timed."""
 
     def __init__(
         self, signature: str, floor: float, queries: Sequence[str], asked: Matrix, texts: Sequence[str], told: Matrix

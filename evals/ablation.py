@@ -1,17 +1,17 @@
-"""Ablation: what each part of capture contributes, measured without it.
+"""Ablation: figures of capture without each of its parts.
 
     python -m evals.ablation [--data evals/data] [--streams dev] [--authors t u]
 
 Each row leaves one part out: the wording of the patterns, one guard of the comparer, or the judgement model as a whole,
-so that patterns and words are left. Streams are learned and asked about as by `cofio eval streams`. Turns are learned
-one by one, into an empty store; a fact is told where what was found carries it (`labelled.carries`). Pairs are decided
-as by `cofio eval pairs`. The last columns count the turns and pairs that come out otherwise than with everything: a
+which leaves patterns and words. Streams are learned and queried as by `cofio eval streams`. Turns are learned one by
+one into an empty store; a fact counts as found if the result carries it (`labelled.carries`). Pairs are decided as by
+`cofio eval pairs`. The last columns count the turns and pairs whose result differs from that of the complete system: a
 part that changes none has no effect on this data.
 
-The second table is for what no author writes: small edits of the memories in the pairs (`evals/edits.py`). It has the
-share of edits that are taken for a repetition, and of rows about another identifier that replace the memory.
+The second table covers statements that no author writes: small edits of the memories in the pairs (`evals/edits.py`).
+It has the share of edits taken for repetitions, and of rows about another identifier that replace the memory.
 
-The default authors are test data: report their figures, and choose nothing by them. `--authors` takes others.
+The default authors are test data: report their figures, but do not tune on them. `--authors` selects others.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from cofio.reconcile import compare
 from cofio.settings import Settings
 from evals.edits import edited
 
-#: What is left out: (module, name, what stands in for it). The judgement model is left out by a setting.
+#: Parts: (module, name, replacement). The judgement model is disabled by a setting instead.
 PARTS: dict[str, tuple[Any, str, Any]] = {
     "without patterns": (patterns, "find", lambda *_, **__: []),
     "without completing clauses": (
@@ -77,11 +77,11 @@ _STREAMS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print one table; return 2 where the data is missing."""
+    """Print the tables; return 2 if the data is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path(__file__).parent / "data", metavar="FOLDER")
     parser.add_argument("--streams", default="dev", help="folder of streams under FOLDER/streams")
-    parser.add_argument("--authors", nargs="+", default=["t", "u"], help="of turns and pairs")
+    parser.add_argument("--authors", nargs="+", default=["t", "u"], help="authors of turns and pairs")
     given = parser.parse_args(arguments)
     turns, pairs = ([given.data / kind / f"{each}.jsonl" for each in given.authors] for kind in ("turns", "pairs"))
     try:
@@ -101,7 +101,7 @@ def report(
     settings: Settings | None = None,
     embedder: Embedder | None = None,
 ) -> Report:
-    """Measure everything, then once more without each part. `edited_files`: pairs whose memories are edited."""
+    """Return the report with all parts, and without each. `edited_files` are pairs whose memories are edited."""
     settings = settings or Settings.load()
     embedder = embedder or assemble.make_embedder(settings)
     turns = [turn for rows in spans.read_turns(turn_files).values() for turn in rows]
@@ -149,7 +149,7 @@ def _without(name: str) -> Iterator[None]:
 
 
 def _read(turns: Sequence[spans.Turn], settings: Settings, embedder: Embedder) -> list[str]:
-    """Return what is found in each turn, learned by itself; "" for nothing."""
+    """Return the facts found in each turn, learned separately; "" for none."""
     with remembered(Conversation("", (), ()), settings, embedder=embedder) as keeper:
         learned = [keeper.learn([{"role": turn.role, "content": turn.said}], dry_run=True) for turn in turns]
     return [
@@ -159,7 +159,7 @@ def _read(turns: Sequence[spans.Turn], settings: Settings, embedder: Embedder) -
 
 
 def _of_turns(turns: Sequence[spans.Turn], texts: Sequence[str]) -> list[float]:
-    """Return the share of the facts that are told, and of the turns without a fact of which something is kept."""
+    """Return the share of the facts found, and of the turns without a fact of which one is kept."""
     told = [
         carries(text, fact.text) or carries(text, fact.quote or fact.text)
         for turn, text in zip(turns, texts, strict=True)
@@ -178,7 +178,7 @@ def _decide(pairs: Sequence[relations.Pair], settings: Settings, embedder: Embed
 
 
 def _of_edits(edits: Mapping[str, Sequence[tuple[str, str]]]) -> list[Cell]:
-    """Return the share of the edits of each kind that are taken for known, and of rows that replace the memory."""
+    """Return the share of the edits of each kind taken for known, and of rows that replace the memory."""
     comparer = compare.JudgedComparer(LocalJudge())
     verdicts = {
         kind: [comparer.compare(statement, memory, 0.0) for memory, statement in some] for kind, some in edits.items()

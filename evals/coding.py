@@ -1,7 +1,7 @@
-"""What a coding agent remembers, and what people type: facts, prompts that some of them answer, prompts that none does.
+"""Facts of a coding agent's memory, with prompts that some of them answer, and prompts that none answers.
 
-Written by hand for `evals/recall.py`. The facts are those of one made-up team; the prompts are worded as people word
-them, seldom in the words of the fact.
+Written by hand for `evals/recall.py`. The facts are those of one fictional team; the prompts are worded as people word
+them, rarely in the words of the fact.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ FACTS: dict[str, tuple[str, str]] = {
     "no-mocks": ("preference", "Tests use real Postgres in a container and no mocks of our own modules."),
 }  # fmt: skip
 
-#: A prompt, and the facts that should be put before the agent.
+#: Prompts, with the facts to inject.
 ASKED: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("can I ship this today? it's friday", ("deploy-day",)),
     ("when is the next release window", ("deploy-day",)),
@@ -140,7 +140,7 @@ ASKED: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("start a branch for SHOP-881", ("branches",)),
 )
 
-#: Prompts that no fact above answers: other trades of the same craft, small talk with an agent, general questions.
+#: Prompts that no fact answers: other programming topics, small talk with an agent, general questions.
 UNRELATED: tuple[str, ...] = (
     "write a function that reverses a linked list in C",
     "explain how a bloom filter works",
@@ -214,7 +214,7 @@ UNRELATED: tuple[str, ...] = (
     "can you explain your last change",
 )
 
-#: The same at length, as people write when they think while they type.
+#: The same as long prompts, in the style of people who think while they type.
 ASKED_AT_LENGTH: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "I've been going through the coupon code and it's a mess. I'd like to split it into a pure part and a part that"

@@ -1,11 +1,11 @@
-"""What a day with a language model costs, and what is lost where it reads less.
+"""Daily cost of a language model, and the loss if it reads less.
 
     python -m evals.cost [PATH ...] [--reply CHARACTERS]
 
-Streams are learned with a model that is always right (`evals.oracle`), with replies of the assistant as long as reports
-of coding agents are. Tokens are counted from the prompts that the model is sent, four characters each, for a day of 100
-prompts. Batches are full, nothing fails, and no session compacts. The exit status is 1 when
-such a day takes more than 80,000 tokens with default settings, the model is not asked, or too much gets lost.
+Streams are learned with a model that is always right (`evals.oracle`), with assistant replies as long as the reports of
+coding agents. Tokens are counted from the prompts sent to the model, four characters each, for a day of 100 prompts.
+Batches are full, nothing fails, and no session compacts. The exit status is 1 if such a day takes more than 80,000
+tokens with default settings, if the model is not called, or if too much is lost.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from cofio.evaluation.streams import Stream
 from cofio.settings import Settings
 from evals import oracle
 
-DAY = 100  # prompts
-MOST_TOKENS = 80_000  # of a day with default settings
+DAY = 100  # prompts per day
+MOST_TOKENS = 80_000  # per day with default settings
 REPLY = 1_200  # characters of an assistant's reply
-#: What a coding agent reports beside what a stream lets it say; none of it is worth remembering.
+#: Filler text of a coding agent's reports, none of which is worth remembering.
 REPORT = (
     "I read the file and the two callers first, then made the change in one place.",
     "The tests of the package pass, and the linter has nothing to say.",
@@ -41,7 +41,7 @@ REPORT = (
 
 
 def padded(stream: Stream, characters: int) -> Stream:
-    """Return the stream with replies of at least so many characters."""
+    """Return the stream with replies of at least this many characters."""
     return {**stream, "exchanges": [_padded(each, characters) for each in stream["exchanges"]]}
 
 
@@ -55,12 +55,12 @@ def _padded(exchange: dict[str, Any], characters: int) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure every way of reading and print a line each; return 0 when the default one keeps to its bar."""
+    """Measure every setting and print a line each; return 0 if the default one meets its limits."""
     parser = argparse.ArgumentParser(prog="python -m evals.cost", description=__doc__.partition("\n")[0])
     parser.add_argument("paths", type=Path, nargs="*", metavar="PATH", help="stream files or folders of them")
     parser.add_argument("--reply", type=int, default=REPLY, help="characters of an assistant's reply")
     asked = parser.parse_args(arguments)
-    usual = Settings().llm_reads, Settings().llm_batch_turns  # whatever this machine is set to
+    usual = Settings().llm_reads, Settings().llm_batch_turns  # independent of the settings on this machine
     settings = Settings.load()
     embedder = assemble.make_embedder(settings)
     learned = [padded(each, asked.reply) for path in asked.paths or oracle.SETS[1:] for each in streams.read(path)]

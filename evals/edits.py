@@ -1,8 +1,8 @@
 """Small edits of memories: one number, identifier, name or negation differs, or an identifier and a number.
 
-No labelled author writes such statements, and stores are full of them: logs, templates, tables read aloud. A statement
-that differs from a memory in one value never repeats it. One about another identifier, with a value of its own, does
-not replace it either.
+No labelled author writes such statements, but stores contain many: logs, templates, tables. A statement that differs
+from a memory in one value is never a repetition. One about another identifier, with its own value, is not a replacement
+either.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _NUMBER = re.compile(r"\b\d+\b")
 _IDENTIFIER = re.compile(r"\b[a-z]+[-_/.][a-z][\w-]*\b")
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{3,}\b|^[A-Z][a-z]{3,}(?= (?:owns|reviews|is the|handles|approves))")
 _CODE = re.compile(r"\b(?=\w*\d)(?=\w*[A-Za-z])[\w-]+\b")
-_MOST = 400  # edits of a kind
-_OPENING = 25  # characters at the beginning of a memory that name what it is about
+_MOST = 400  # edits per kind
+_OPENING = 25  # characters at the beginning of a memory in which its identifier is searched
 
 
 def edited(memories: Iterable[str], *, seed: int = 5) -> dict[str, list[tuple[str, str]]]:
@@ -58,7 +58,7 @@ def _negated(memory: str, _rng: random.Random) -> str:
 
 
 def _other_row(memory: str, rng: random.Random) -> str:
-    """Return the memory with another digit in the identifier that opens it, and another number after that."""
+    """Return the memory with another digit in its first identifier, and another number after that."""
     code = _CODE.search(memory)
     if not code or code.start() > _OPENING:
         return ""

@@ -1,9 +1,9 @@
-"""How the two rankings are fused, measured: the table that chose the defaults of `cofio.search`.
+"""Comparison of ways to fuse the two rankings: the table behind the defaults of `cofio.search`.
 
     python -m evals.fusion FILE [--leave-out speaker context] [--json OUT]
 
-Every question is asked once of the real store with the real embedder; each row ranks the same candidates in another
-way, from the cosine and the BM25 score that an explained hit carries; nothing is read word by word.
+Every question is asked once in a real store with the real embedder; each row ranks the same candidates in another way,
+from the cosine and the BM25 score of an explained hit, without re-ranking.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ Rule = Callable[[Sequence[Hit]], list[float]]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question's candidates as the service ranked them, and what should be found."""
+    """Candidates of a question as ranked by the service, with the expected evidence."""
 
     category: str
     evidence: frozenset[str]
     hits: tuple[Hit, ...]
     first_ten: tuple[Hit, ...]
-    seconds: float  # that the ten took, the embedding of the question included
+    seconds: float  # time of the search for ten, including the embedding of the question
 
 
 def main() -> int:
-    """The table on stdout; 2 when the data is not there."""
+    """Print the table; return 2 if the data is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("file", type=Path, help="conversations, one JSON object a line")
-    parser.add_argument("--json", type=Path, help="write the table here too")
+    parser.add_argument("file", type=Path, help="conversations, one JSON object per line")
+    parser.add_argument("--json", type=Path, help="also write the table here")
     parser.add_argument(
-        "--leave-out", nargs="*", default=[], choices=("speaker", "context"), help="forget these fields"
+        "--leave-out", nargs="*", default=[], choices=("speaker", "context"), help="leave these fields empty"
     )
     options = parser.parse_args()
     if not options.file.exists():
         print(
-            f"There is no {options.file}. cofio/evaluation/conversations.py says what such a file holds.",
+            f"There is no {options.file}. cofio/evaluation/conversations.py describes the format.",
             file=sys.stderr,
         )
         return 2
@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def ask(conversation: Conversation) -> list[Asked]:
-    """Every question with an answer, asked of a store that holds the conversation alone."""
+    """Return the candidates of every question with an answer, in a store with this conversation only."""
     found = []
     with remembered(conversation) as keeper:
         for each in conversation.questions:
@@ -82,14 +82,16 @@ def ask(conversation: Conversation) -> list[Asked]:
 
 
 def without(conversation: Conversation, fields: Sequence[str]) -> Conversation:
-    """The same conversation with these fields of its facts empty."""
+    """Return the conversation with these fields of its facts empty."""
     empty: dict[str, Any] = dict.fromkeys(fields, "")
     facts = tuple(replace(fact, **empty) for fact in conversation.facts)
     return replace(conversation, facts=facts)
 
 
 def measured(asked: Sequence[Asked]) -> list[dict[str, object]]:
-    """One row a rule: R@5, R@10, R@20, nDCG@10, R@10 by category, and the difference to the service's own ranking."""
+    """Return one row per rule: R@5, R@10, R@20, nDCG@10, R@10 by category, and the difference to the service's own
+    ranking.
+    """
     base = [recall(_units(each.hits), each.evidence, 10) for each in asked]
     rows: list[dict[str, object]] = []
     for name, rule in RULES.items():
@@ -112,7 +114,7 @@ def measured(asked: Sequence[Asked]) -> list[dict[str, object]]:
 
 
 def show(table: Sequence[dict[str, object]], questions: int) -> None:
-    """The table as text."""
+    """Print the table as text."""
     print(f"{questions} questions; per cent of the evidence found; difference in R@10 to the service, 95 % interval")
     print(f"{'ranking':44} {'R@5':>5} {'R@10':>5} {'R@20':>5} {'nDCG':>5}  difference")
     for row in table:
@@ -123,7 +125,7 @@ def show(table: Sequence[dict[str, object]], questions: int) -> None:
         print("R@10 of the service by category:", {k: round(100 * v, 1) for k, v in row["by_category"].items()})  # type: ignore[attr-defined]
 
 
-# ── rules: hits in, one score a hit out ───────────────────────────────────────────────────────────────────────────────
+# ── rules: hits in, one score per hit out ─────────────────────────────────────────────────────────────────────────────
 
 
 def _cosines(hits: Sequence[Hit]) -> list[float]:

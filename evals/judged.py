@@ -1,9 +1,10 @@
-"""What a cross-encoder would add to search, with no limit on time: why cofio has none.
+"""Effect of a cross-encoder on search, regardless of latency: the reason why cofio has none.
 
     python -m evals.judged FILE [--among 40] [--weight 0.005]
 
-The service's own best, judged again by ms-marco-MiniLM-L-12 (int8), which reads question and memory together: a run of
-the model for every pair. The judgement is added to the service's score; the weight is the best on the development file.
+The service's best hits are scored again by ms-marco-MiniLM-L-12 (int8), which reads question and memory together, with
+one run of the model per pair. The result is added to the service's score; the weight is the best on the development
+file.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from cofio.model import Hit
 from cofio.settings import Settings
 from cofio.wording import read_in_context
 
-_LONGEST = 384  # pieces of question and memory together
+_LONGEST = 384  # tokens of question and memory together
 
 
 class Judge(NamedTuple):
-    """The cross-encoder, ready to run."""
+    """Loaded cross-encoder."""
 
     words: WordPiece
     session: Any
 
     def score(self, question: str, hit: Hit) -> float:
-        """How well the memory answers, as the model's own figure: about -11 to 11."""
+        """Return the model's relevance score of a memory, about -11 to 11."""
         memory = hit.memory
         asked = self.words.ids(question, 64)
         said = self.words.ids(read_in_context(memory.text, memory.speaker, memory.context), _LONGEST - len(asked))[1:]
@@ -48,7 +49,7 @@ class Judge(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """Both rankings of a question, what should be found, and the seconds that each took."""
+    """Both rankings of a question, the expected evidence, and the seconds of each."""
 
     plain: list[str]
     judged: list[str]
@@ -58,15 +59,15 @@ class Asked(NamedTuple):
 
 
 def main() -> int:
-    """The table on stdout; 2 when the model is not there."""
+    """Print the table; return 2 if the model is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("file", type=Path, help="conversations, one JSON object a line")
-    parser.add_argument("--among", type=int, default=40, help="hits that are judged")
-    parser.add_argument("--weight", type=float, default=0.005, help="of the judgement beside the service's score")
+    parser.add_argument("file", type=Path, help="conversations, one JSON object per line")
+    parser.add_argument("--among", type=int, default=40, help="number of hits to score")
+    parser.add_argument("--weight", type=float, default=0.005, help="weight of the cross-encoder's score")
     options = parser.parse_args()
     place = models.present(Settings.load().home, models.JUDGE)
     if place is None:
-        print(f"{models.JUDGE.name} is not on this machine: make setup brings it.", file=sys.stderr)
+        print(f"{models.JUDGE.name} is not on this machine: run make setup.", file=sys.stderr)
         return 2
     judge = Judge(WordPiece.read(place / "vocab.txt"), session(place / "model.onnx", 2))
     show(ask(options.file, judge, options.among, options.weight), options.among)
@@ -74,7 +75,7 @@ def main() -> int:
 
 
 def ask(file: Path, judge: Judge, among: int, weight: float) -> list[Asked]:
-    """Every question with an answer, asked and judged."""
+    """Return both rankings of every question with an answer."""
     asked = []
     for conversation in read(file):
         with remembered(conversation) as keeper:
@@ -92,10 +93,10 @@ def ask(file: Path, judge: Judge, among: int, weight: float) -> list[Asked]:
 
 
 def show(asked: Sequence[Asked], among: int) -> None:
-    """The table as text."""
+    """Print the table as text."""
     at_ten = {name: [recall(getattr(each, name), each.evidence, 10) for each in asked] for name in ("plain", "judged")}
     told = difference(at_ten["judged"], at_ten["plain"])
-    print(f"{len(asked)} questions; the {among} best judged by the cross-encoder")
+    print(f"{len(asked)} questions; the {among} best scored by the cross-encoder")
     print(f"{'':10} {'R@5':>6} {'R@10':>6} {'R@20':>6} {'nDCG':>6} {'p50 ms':>8}")
     for name, spent in (("plain", "searched"), ("judged", "in_all")):
         figures = [mean([recall(getattr(each, name), each.evidence, k) for each in asked]) for k in (5, 10, 20)]

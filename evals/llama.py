@@ -1,4 +1,4 @@
-"""llama.cpp's server as a process of our own, and a model whose every question is noted."""
+"""Child process with llama.cpp's server, and a model wrapper that records every call."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from cofio.errors import CofioError, Unavailable
 from cofio.ports import LLM, Completion, Health, Profile
 
 ROOT = Path(__file__).resolve().parents[1]
-HOME = ROOT / "build" / "local-model"  # where scripts/local_model.py puts what it fetches
-_LOADING = 600.0  # seconds until the model is read from disk
+HOME = ROOT / "build" / "local-model"  # download folder of scripts/local_model.py
+_LOADING = 600.0  # timeout of loading the model, in seconds
 
 
 # ── the server ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Server(Protocol):
-    """A model behind OpenAI's interface. `ours` where it can be stopped and started."""
+    """Server with OpenAI's interface. `ours` if this process may stop and start it."""
 
     url: str
     name: str
@@ -41,7 +41,7 @@ class Server(Protocol):
 
 @dataclass
 class Given:
-    """A server that runs already; it is left alone."""
+    """Server that runs already and is never stopped."""
 
     url: str
     name: str
@@ -56,7 +56,7 @@ class Given:
 
 @dataclass
 class LlamaServer:
-    """llama.cpp's server as a process of our own, on a free port of this machine."""
+    """Child process with llama.cpp's server on a free local port."""
 
     python: Path
     file: Path
@@ -73,7 +73,7 @@ class LlamaServer:
         self.url = f"http://127.0.0.1:{self._port}/v1"
 
     def start(self) -> None:
-        """Until it answers. Unavailable when it does not come up."""
+        """Start the server and wait until it answers. Raise Unavailable if it does not."""
         script = ROOT / "scripts" / "llama_server.py"
         command = [str(each) for each in (self.python, script, self.file, self._port, self.name, self.threads)]
         HOME.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ class LlamaServer:
             self._process.stdin.close()
             try:
                 self._process.wait(20)
-            except subprocess.TimeoutExpired:  # in the middle of a long prompt
+            except subprocess.TimeoutExpired:  # during a long prompt
                 self._process.kill()
                 self._process.wait()
         self._process = None
@@ -99,7 +99,7 @@ class LlamaServer:
 
 @contextmanager
 def running(server: Server) -> Iterator[Server]:
-    """The server, started; stopped whatever happens."""
+    """Yield the started server; it is stopped in any case."""
     try:
         server.start()
         yield server
@@ -108,12 +108,12 @@ def running(server: Server) -> Iterator[Server]:
 
 
 def is_well(url: str) -> bool:
-    """Whether it has its model: while it loads it answers 503."""
+    """Return whether the model is loaded; until then the server answers 503."""
     return _got(url, "/health") is not None
 
 
 def speeds(url: str) -> dict[str, float]:
-    """Tokens a second by the server's own count: read anew, and written. Empty where it does not say."""
+    """Return tokens per second by the server's own count, read without cache, and written. Empty if unavailable."""
     told = _got(url, "/metrics") or ""
     found = dict(re.findall(r"^llamacpp:(\w+) ([\d.e+-]+)$", told, re.MULTILINE))
     names = {"read": "prompt_tokens_seconds", "written": "predicted_tokens_seconds"}
@@ -127,22 +127,22 @@ def _got(url: str, path: str) -> str | None:
     return None
 
 
-# ── watching the model ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── recording the calls ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A question: how long it took, what it cost, and what was wrong with the reply."""
+    """Call of the model: duration, usage, and errors of the reply."""
 
     seconds: float
     usage: Usage = Usage()
-    unreadable: bool = False  # no JSON, as it came
+    unreadable: bool = False  # the reply is not JSON
     cut: bool = False
-    failed: str = ""  # the sort of failure
+    failed: str = ""  # name of the error
 
 
 class Watched:
-    """A model around another that notes every question."""
+    """Model wrapper that records every call."""
 
     def __init__(self, llm: LLM) -> None:
         self._llm = llm

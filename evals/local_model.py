@@ -1,16 +1,15 @@
-"""A small model on this machine, behind llama.cpp's server: cofio's whole way with a model, with no account anywhere.
+"""A small local model behind llama.cpp's server: cofio's complete path with a model, without any account.
 
     python -m evals.local_model [--gguf FILE | --url URL --name MODEL] [--turns 18] [--cases 9] [--write docs/results]
 
-An experiment, which nothing needs: `make eval-llm` fetches what it takes. Three parts, each on stores of its own:
+An experiment that nothing depends on: `make eval-llm` downloads what it needs. Three parts, each on temporary stores:
 
-    the way    capture ─ inbox ─ worker ─ gate ─ model ─▶ facts ─ model ─▶ decisions ─▶ store ─ search, recall
-    decisions  the cases that `cofio eval decisions` asks about: what the model decides, beside the rules
-    turns      turns labelled by hand that the gate hands to a model, beside what is learned from them without one
+    path       capture ─ inbox ─ worker ─ gate ─ model ─▶ facts ─ model ─▶ decisions ─▶ store ─ search, recall
+    decisions  the cases of `cofio eval decisions`: decisions of the model, compared with the rules
+    turns      labelled turns that the gate passes to a model, compared with the results without one
 
-The figures are those of the model that was used, as they are. How long it takes is up to the machine: two cores that
-have nothing else to do take about 40 minutes. `--turns` and `--cases` say how much is asked, and after `--minutes` no
-further turn is taken.
+The figures hold for the model that was used. The duration depends on the machine: two idle cores take about 40 minutes.
+`--turns` and `--cases` set the number of questions, and after `--minutes` no further turn is started.
 """
 
 from __future__ import annotations
@@ -45,18 +44,18 @@ from evals.llama import HOME, Asked, Given, LlamaServer, Server, Watched, runnin
 ROOT = Path(__file__).resolve().parents[1]
 TURNS = ROOT / "evals" / "turns" / "turns.jsonl"
 PAIRS = ROOT / "evals" / "data" / "pairs" / "v.jsonl"
-PATIENCE = 3_600.0  # seconds for a reply: a slow machine is no failure here
-_FEW = 10  # turns, of which nothing can be told
+PATIENCE = 3_600.0  # timeout of a reply in seconds: a slow machine is not a failure here
+_FEW = 10  # number of turns below which no conclusion is drawn
 
 
-# ── the way, end to end ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── the path, end to end ──────────────────────────────────────────────────────────────────────────────────────────────
 
 SAID = (
     "Payments retries are capped at five, because the bank blocks us after that.",
     "The session cache moved from Valkey to DragonflyDB; Valkey is gone.",
     "Payments retries are capped at three by now, because the bank blocks us sooner.",
 )
-THANKS = "thanks, looks good!"  # nothing to read: the model is not asked
+THANKS = "thanks, looks good!"  # nothing to extract: the model is not called
 SAID_WHILE_DOWN = "We never deploy on a Friday. The facets index moved from Solr to Typesense, Solr is gone."
 _PROJECT = "/srv/shop"
 ASKED = (("how many retries do payments get?", "retries"), ("where does the session cache live?", "cache"))
@@ -64,18 +63,18 @@ ASKED = (("how many retries do payments get?", "retries"), ("where does the sess
 
 @dataclass(frozen=True)
 class Way:
-    """What came out at each step."""
+    """Result of each step of the path."""
 
     ledger: Mapping[str, Any]
     memories: tuple[str, ...]
-    by_model: int  # memories that the model told
+    by_model: int  # memories extracted by the model
     found: int  # of ASKED, by search
-    recalled: int  # of ASKED, put before an agent
-    while_down: Mapping[str, Any] | None  # None where the server is not ours to stop
+    recalled: int  # of ASKED, injected by recall
+    while_down: Mapping[str, Any] | None  # None if this process may not stop the server
 
 
 def the_way(keeper: Keeper, server: Server, wait: Callable[[float], None] = time.sleep) -> Way:
-    """What was said, learned through the inbox and asked for; once more with the server stopped in between."""
+    """Learn the statements through the inbox and query them; once more with the server stopped in between."""
     worker = Worker(keeper)
     for turn, text in enumerate(SAID):
         _capture(keeper, text, turn)
@@ -98,7 +97,7 @@ def the_way(keeper: Keeper, server: Server, wait: Callable[[float], None] = time
 def _with_the_server_stopped(
     keeper: Keeper, server: Server, worker: Worker, wait: Callable[[float], None]
 ) -> dict[str, Any]:
-    """What patterns read is learned at once; the rest waits, and is learned when the server is back."""
+    """Return the results of a server outage: pattern facts are learned at once, the rest when the server is back."""
     server.stop()
     before = keeper.count()
     _capture(keeper, SAID_WHILE_DOWN, len(SAID))
@@ -118,12 +117,12 @@ def _capture(keeper: Keeper, text: str, turn: int) -> None:
         client="eval",
         session="s1",
         turn=str(turn),
-        context="pre_compact",  # the model is asked whatever is found without it
+        context="pre_compact",  # always passed to the model
     )
 
 
 def _drain(keeper: Keeper, worker: Worker, wait: Callable[[float], None], most: int = 30) -> None:
-    """Until nothing waits any more; what is put off has its own time."""
+    """Run the worker until nothing is pending; postponed items become due by themselves."""
     for _ in range(most):
         worker.drain()
         ledger = keeper.ledger()
@@ -136,13 +135,13 @@ def _drain(keeper: Keeper, worker: Worker, wait: Callable[[float], None], most: 
 
 
 def handed_over(turns: Sequence[Turn], settings: Settings, embedder: Embedder) -> list[Turn]:
-    """Those of the turns that the gate would have a model read; of all others the model changes nothing."""
+    """Return the turns that the gate passes to a model; for the others the model makes no difference."""
     with _keeper(replace(settings, extract_provider=""), embedder) as keeper:
         return [turn for turn in turns if keeper.learn([_message(turn)], dry_run=True).missed]
 
 
 def drawn(turns: Sequence[Turn], most: int) -> list[Turn]:
-    """So many, always the same: the labels in turn, so that a run that is ended early has some of each."""
+    """Return a fixed sample with the labels in rotation, so that an aborted run has some of each."""
     rng = random.Random(SEED)
     sorts = {label: [turn for turn in turns if turn.label == label] for label in LABELS}
     for some in sorts.values():
@@ -156,7 +155,7 @@ def drawn(turns: Sequence[Turn], most: int) -> list[Turn]:
 def both_ways(
     turns: Sequence[Turn], settings: Settings, embedder: Embedder, llm: LLM, until: float
 ) -> tuple[list[Outcome], list[Outcome]]:
-    """What becomes of each turn without the model and with it, as many as there is time for; one at least."""
+    """Return the results of each turn without and with the model, until the time is up; at least one."""
     alone: list[Outcome] = []
     asked: list[Outcome] = []
     for turn in turns:
@@ -168,21 +167,21 @@ def both_ways(
 
 
 def invented(outcomes: Sequence[Outcome]) -> int:
-    """The texts that came in whose telling words, numbers or names stand neither in the turn nor in what was known."""
+    """Return the number of stored texts whose words, numbers or names are in neither the turn nor the known facts."""
     return sum(
         not carries(" ".join((each.turn.text, *each.turn.before)), text) for each in outcomes for text in each.stored
     )
 
 
 def decided(settings: Settings, embedder: Embedder, llm: LLM, cases: int) -> dict[str, Any]:
-    """Return what is decided about labelled pairs without and with the model, as `cofio eval decisions` reports it."""
+    """Return the decisions about labelled pairs without and with the model, as reported by `cofio eval decisions`."""
     report = decisions.evaluate([PAIRS], settings, llm, sample=cases, embedder=embedder)
     return dict(report.values["sets"][PAIRS.stem])
 
 
 @contextmanager
 def _keeper(settings: Settings, embedder: Embedder, llm: LLM | None = None) -> Iterator[Keeper]:
-    """A keeper with an empty store of its own."""
+    """Yield a keeper with an empty temporary store."""
     with TemporaryDirectory() as folder:
         own = replace(settings, home=Path(folder), store=f"sqlite://{folder}/eval.db")
         with assemble.keeper(own, embedder=embedder, llm=llm) as keeper:
@@ -198,7 +197,7 @@ def _message(turn: Turn) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Wanted:
-    """How much is asked."""
+    """Amount of questions."""
 
     turns: int = 18
     cases: int = 9
@@ -209,7 +208,7 @@ class Wanted:
 def evaluate(
     server: Server, weights: str, wanted: Wanted, file: Path = TURNS, *, embedder: Embedder | None = None
 ) -> Report:
-    """The whole measure with a server that runs; the settings are those that anybody would set."""
+    """Run all measurements with a running server, using the settings that a user would choose."""
     began = time.monotonic()
     flags = {
         "extract_provider": "openai",
@@ -222,7 +221,7 @@ def evaluate(
     made = assemble.make_llm(settings)
     if made is None or not (health := made.health_check()):
         problem = health.problem if made else "there is none"
-        raise Unavailable(f"The model cannot be asked: {problem}", "Is the server up, and is the name right?")
+        raise Unavailable(f"The model cannot be used: {problem}", "Is the server up, and is the name right?")
     llm = Watched(made)
     with _keeper(settings, embedder, llm) as keeper:
         way = the_way(keeper, server)
@@ -262,14 +261,14 @@ class Measured:
     cases: Mapping[str, Any]
     alone: Sequence[Outcome]
     asked: Sequence[Outcome]
-    share: Mapping[str, Any]  # which turns, and how many of them the gate hands over
+    share: Mapping[str, Any]  # the split, and how many of its turns the gate passes on
     questions: Sequence[Asked]
     speeds: Mapping[str, float]
     seconds: float
 
 
 def report(found: Measured) -> Report:
-    """The figures as they are, also where the model is worse than none."""
+    """Return the figures, even if the model is worse than none."""
     tables = [_way_table(found.way), _memories_table(found.way)]
     tables += [_cases_table(found.cases)] if found.cases else []
     tables += [_turns_table(found), _questions_table(found)]
@@ -331,7 +330,7 @@ def _of_turns(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def differences(alone: Sequence[Outcome], asked: Sequence[Outcome]) -> dict[str, Figure]:
-    """With the model less without, turn by turn: how often the label is right, and how much of the facts is told."""
+    """Return the differences with and without the model, turn by turn: correct labels, and share of facts found."""
     return {
         "label_right": difference(_labels(asked), _labels(alone)),
         "fact_recall": difference(_told(asked), _told(alone)),
@@ -343,7 +342,7 @@ def _labels(outcomes: Sequence[Outcome]) -> list[float]:
 
 
 def _told(outcomes: Sequence[Outcome]) -> list[float]:
-    """By turn, the share of its facts that stand in the store; 1 where there are none and nothing came in."""
+    """Return, by turn, the share of its facts that are stored; without facts 1 if nothing was stored."""
     return [
         sum(carries(" ".join(each.stored), fact) for fact in each.turn.facts) / len(each.turn.facts)
         if each.turn.facts
@@ -476,7 +475,7 @@ def _questions_table(found: Measured) -> Table:
 
 
 def _verdict(found: Measured) -> str:
-    """In a sentence, whether it is worth it; a difference counts where its interval leaves zero out."""
+    """Return a conclusion in one sentence; a difference counts if its interval excludes zero."""
     told = differences(found.alone, found.asked)["label_right"]
     if len(found.asked) < _FEW:
         return f"{len(found.asked)} turns are too few to tell whether the model is worth it."
@@ -488,7 +487,7 @@ def _verdict(found: Measured) -> str:
 
 
 def fetched() -> Path | None:
-    """The weights that `scripts/local_model.py` has put here, the largest of them."""
+    """Return the largest weights downloaded by `scripts/local_model.py`."""
     return max(HOME.glob("*.gguf"), key=lambda file: file.stat().st_size, default=None)
 
 
@@ -496,7 +495,7 @@ def fetched() -> Path | None:
 
 
 def _command(parser: argparse.ArgumentParser, given: argparse.Namespace) -> str:
-    """How the report was made: what was asked for otherwise than usual."""
+    """Return the command of the report, with the options that differ from the defaults."""
     names = ("threads", "turns", "cases", "minutes", "split")
     other = [f"--{name} {getattr(given, name)}" for name in names if getattr(given, name) != parser.get_default(name)]
     return f'make eval-llm EVAL="{" ".join(other)}"' if other else "make eval-llm"
@@ -505,18 +504,18 @@ def _command(parser: argparse.ArgumentParser, given: argparse.Namespace) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     usual = Wanted()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--gguf", type=Path, default=fetched(), help="the weights; those that were fetched")
-    parser.add_argument("--url", default="", help="a server that runs already, as EXTRACT_URL has it")
-    parser.add_argument("--name", default="local", help="what the server calls its model")
+    parser.add_argument("--gguf", type=Path, default=fetched(), help="weights; default: the downloaded ones")
+    parser.add_argument("--url", default="", help="URL of a running server, as in EXTRACT_URL")
+    parser.add_argument("--name", default="local", help="the server's name of its model")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--turns", type=int, default=usual.turns)
     parser.add_argument("--cases", type=int, default=usual.cases)
-    parser.add_argument("--minutes", type=float, default=usual.minutes, help="after which no further turn is taken")
+    parser.add_argument("--minutes", type=float, default=usual.minutes, help="time limit for starting turns")
     parser.add_argument("--split", choices=("dev", "test"), default=usual.split)
     parser.add_argument("--write", type=Path, metavar="FOLDER")
     given = parser.parse_args(arguments)
     if not given.url and not (given.gguf and given.gguf.exists()):
-        say("There are no weights. `make eval-llm` fetches some (1.1 GB); --gguf and --url name some of your own.")
+        say("There are no weights. `make eval-llm` downloads some (1.1 GB); --gguf and --url select your own.")
         return 2
     server: Server = (
         Given(given.url, given.name)

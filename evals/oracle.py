@@ -2,10 +2,10 @@
 
     python -m evals.oracle [PATH ...] [--failures]
 
-A server on this machine speaks OpenAI's interface and answers from the labels of streams: with the facts of the turn
-that it is shown, and with the memory that a fact replaces or ends. Streams are captured with default settings and this
-server as the provider. A fact that is missing in the end was lost by cofio, not by the model. The exit status is 1
-when fewer than 95 % of facts, updates or deletions are right.
+A local server with OpenAI's interface answers from the labels of streams: with the facts of the turn in the prompt, and
+with the memory that a fact replaces or ends. Streams are captured with default settings and this server as the
+provider. A fact that is missing in the end was lost by cofio, not by the model. The exit status is 1 if fewer than 95 %
+of facts, updates or deletions are right.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ FIGURES = (
     ("updates", "updates right", "updates"),
     ("deletions", "deletions honoured", "deletions"),
 )
-_SAME_TURN = 0.6  # of the words of a turn that the transcript shares with it
+_SAME_TURN = 0.6  # share of a turn's words that the transcript must contain
 _EXCHANGE = re.compile(r'<exchange id="(t\d+)"[^>]*>\n(.*?)\n</exchange>', re.DOTALL)
 _TURN = re.compile(r'<turn by="user">\n(.*?)\n</turn>', re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a labelled fact does: the fact itself, and the earlier one that it replaces, ends or repeats."""
+    """Change by a labelled fact: the fact itself, and the earlier one that it replaces, ends or repeats."""
 
     text: str
     action: str  # ADD, UPDATE, DELETE or NOOP
@@ -64,7 +64,7 @@ class Change:
 
 
 class Oracle:
-    """Answers requests from the labels of one stream, and counts what it was asked."""
+    """Model that answers requests from the labels of one stream, and counts them."""
 
     def __init__(self, stream: Stream) -> None:
         self._exchanges = stream["exchanges"]
@@ -73,7 +73,7 @@ class Oracle:
         self._changes = {_plain(change.text): change for change in labels}
         self.calls = 0
         self.input_tokens = 0  # four characters each
-        self.hidden: list[str] = []  # changes to memories that were not among those shown
+        self.hidden: list[str] = []  # changes to memories that were not shown to it
 
     def answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the reply to a request of OpenAI's chat interface."""
@@ -87,7 +87,7 @@ class Oracle:
         return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage}
 
     def _labels(self, exchange: Mapping[str, Any]) -> Iterator[Change]:
-        """Yield the changes of an exchange: the first of its facts replaces what the exchange replaces."""
+        """Yield the changes of an exchange: its first fact replaces the fact named by `replaces`."""
         earlier = self._facts.get(exchange.get("replaces"))
         for fact in exchange["facts"]:
             yield Change(fact["text"], "UPDATE" if earlier else "ADD", earlier)
@@ -98,7 +98,7 @@ class Oracle:
             yield Change(known["text"], "NOOP", known)
 
     def _extracted(self, user: str) -> list[dict[str, Any]]:
-        """The labels of the exchanges that are shown, but what a later one of them changes."""
+        """Return the labels of the exchanges in the prompt, without those that a later one changes."""
         transcript = user.partition("<transcript>")[2].partition("</transcript>")[0]
         shown = [(name, self._labelled(said)) for name, said in _EXCHANGE.findall(transcript)]
         labels = [(name, change) for name, exchange in shown if exchange for change in self._labels(exchange)]
@@ -119,7 +119,7 @@ class Oracle:
         ]
 
     def _labelled(self, said: str) -> Mapping[str, Any] | None:
-        """The exchange that was said, if it is one of the stream."""
+        """Return the exchange of the stream that matches the transcript, if there is one."""
         spoken = set(words(" ".join(_TURN.findall(said))))
         exchange: Mapping[str, Any] = max(self._exchanges, key=lambda each: _shared(spoken, each["user"]))
         return exchange if _shared(spoken, exchange["user"]) >= _SAME_TURN else None
@@ -156,7 +156,7 @@ def _rows(prompt: str, name: str) -> list[dict[str, Any]]:
 
 @contextmanager
 def serve(oracle: Oracle) -> Iterator[str]:
-    """Serve an oracle on a free port of this machine; yield the URL for EXTRACT_URL."""
+    """Serve an oracle on a free local port; yield the URL for EXTRACT_URL."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -181,7 +181,7 @@ def serve(oracle: Oracle) -> Iterator[str]:
 
 
 def run(stream: Stream, settings: Settings, embedder: Embedder) -> tuple[Outcome, Oracle]:
-    """Learn a stream with the oracle as the provider; return what was counted, and the oracle."""
+    """Learn a stream with the oracle as the provider; return the counts and the oracle."""
     oracle = Oracle(stream)
     with serve(oracle) as url:
         own = replace(
@@ -191,10 +191,10 @@ def run(stream: Stream, settings: Settings, embedder: Embedder) -> tuple[Outcome
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure sets of streams and print a line each; return 0 when every figure reaches the bar."""
+    """Measure sets of streams and print a line each; return 0 if every figure reaches the limit."""
     parser = argparse.ArgumentParser(prog="python -m evals.oracle", description=__doc__.partition("\n")[0])
     parser.add_argument("paths", type=Path, nargs="*", metavar="PATH", help="stream files or folders of them")
-    parser.add_argument("--failures", action="store_true", help="list the single cases that went wrong")
+    parser.add_argument("--failures", action="store_true", help="list the failed cases")
     asked = parser.parse_args(arguments)
     settings = Settings.load()
     embedder = assemble.make_embedder(settings)

@@ -1,10 +1,11 @@
-"""What recall puts before an agent, measured: the table that chose its least score, and how long prompts are asked.
+"""Recall's injections: the table behind its minimum score, and the cost of long prompts.
 
     python -m evals.recall [FILE] [--json OUT]
 
-Two sorts of prompts: those that some memory answers (how much of it is put in, within five lines?) and those that none
-does (how many tokens are put in for nothing?). The coding prompts of `evals/coding.py` are asked of its 68 facts alone,
-and of these among all conversations of FILE. The questions of FILE are asked of their own conversation, and of another.
+Two kinds of prompts: those that a memory answers (how much of it is injected, within five lines?) and those that none
+answers (how many tokens are injected in vain?). The coding prompts of `evals/coding.py` are asked in a store with its
+68 facts only, and in one with all conversations of FILE too. The questions of FILE are asked in their own conversation,
+and in another.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from cofio.settings import Settings
 from evals import coding
 
 BARS = (0.0, 0.20, 0.22, 0.24, 0.25, 0.26, 0.28, 0.30, 0.32, 0.35, 0.40)
-PASTED = 20_000  # characters of a long prompt that are no question
+PASTED = 20_000  # characters of pasted text in a long prompt
 
 Ask = Callable[[str], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A prompt, and what should be put before the agent: nothing, where no memory answers it."""
+    """Prompt with the facts to inject; none if no memory answers it."""
 
     prompt: str
     wanted: frozenset[str] = frozenset()
@@ -46,13 +47,13 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The best hits for a case, whatever their score."""
+    """Best hits for a case, with any score."""
 
     wanted: frozenset[str]
     hits: tuple[Hit, ...]
 
     def put_in(self, bar: float) -> tuple[float, int, int]:
-        """At this bar: the share of what is wanted that is put in, the lines, and the tokens of the block."""
+        """Return the share of wanted facts injected at this minimum score, the lines, and the tokens of the block."""
         memories = recall.new([hit.memory for hit in self.hits if hit.score >= bar], {})
         told = recall.brief(recall.first(memories, recall.AT_PROMPT), briefing.PROMPT)
         units = {str(hit.memory.metadata["unit"]) for hit in self.hits if hit.id in told.given}
@@ -61,14 +62,14 @@ class Found:
 
 
 def main() -> int:
-    """The tables on stdout; 2 when the file is not there."""
+    """Print the tables; return 2 if the file is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("file", type=Path, nargs="?", help="conversations, one JSON object a line")
-    parser.add_argument("--json", type=Path, help="write the first table here too")
+    parser.add_argument("file", type=Path, nargs="?", help="conversations, one JSON object per line")
+    parser.add_argument("--json", type=Path, help="also write the first table here")
     options = parser.parse_args()
     if options.file and not options.file.exists():
         print(
-            f"There is no {options.file}. cofio/evaluation/conversations.py says what such a file holds.",
+            f"There is no {options.file}. cofio/evaluation/conversations.py describes the format.",
             file=sys.stderr,
         )
         return 2
@@ -81,11 +82,11 @@ def main() -> int:
     return 0
 
 
-# ── the least score ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the minimum score ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def asked(conversations: Sequence[Conversation]) -> dict[str, list[Found]]:
-    """Every set of cases by its name, with what was found."""
+    """Return the hits for every set of cases, by its name."""
     found: dict[str, list[Found]] = {}
     with remembered(facts()) as keeper:
         for name, cases in CODING.items():
@@ -107,19 +108,19 @@ def asked(conversations: Sequence[Conversation]) -> dict[str, list[Found]]:
 
 
 def facts(others: Sequence[Conversation] = ()) -> Conversation:
-    """The facts of the coding set, with the units of these conversations around them."""
+    """Return the facts of the coding set, together with the units of these conversations."""
     own = (cofio.Fact(text=text, kind=kind, metadata={"unit": name}) for name, (kind, text) in coding.FACTS.items())
     return Conversation("coding", (*own, *(fact for each in others for fact in each.facts)), ())
 
 
 def questions(conversation: Conversation) -> list[Case]:
-    """The questions of a conversation that have an answer in it."""
+    """Return the questions of a conversation that have an answer in it."""
     answered = (each for each in conversation.questions if each.evidence and each.category not in LEFT_OUT)
     return [Case(each.text, each.evidence) for each in answered]
 
 
 def ask(keeper: Keeper, case: Case, how: Ask = recall.questions) -> Found:
-    """What is found for a case: the hits of all that is asked, by the best of their scores."""
+    """Return the hits for a case: those of all its queries, by their best score."""
     answers = keeper.search_all([Query(text=each, k=recall.AT_PROMPT) for each in how(case.prompt)])
     hits: dict[int, Hit] = {}
     for hit in sorted((hit for answer in answers for hit in answer), key=lambda hit: (-hit.score, -hit.id)):
@@ -128,7 +129,7 @@ def ask(keeper: Keeper, case: Case, how: Ask = recall.questions) -> Found:
 
 
 def measured(found: dict[str, list[Found]]) -> list[dict[str, object]]:
-    """One row a set and bar: the share put in, the lines and tokens, and the share of prompts that get any."""
+    """Return one row per set and minimum score: share injected, lines, tokens, share of prompts with an injection."""
     rows: list[dict[str, object]] = []
     for name, cases in found.items():
         for bar in BARS:
@@ -149,7 +150,7 @@ def measured(found: dict[str, list[Found]]) -> list[dict[str, object]]:
 
 
 def show(table: Sequence[dict[str, object]]) -> None:
-    """The tables as text: what is found where something answers, what it costs where nothing does."""
+    """Print the tables: facts injected for answerable prompts, and cost for the others."""
     titles = {
         True: "per cent of what is wanted that is put in / lines, by the least score",
         False: "tokens put in where nothing answers / per cent of the prompts that get any, by the least score",
@@ -174,12 +175,12 @@ def show(table: Sequence[dict[str, object]]) -> None:
 
 
 def show_long() -> None:
-    """How a question fares beside 20,000 characters of something pasted, by what of the prompt is asked."""
+    """Print the results for questions next to 20,000 characters of pasted text, by the part of the prompt used."""
     print(
         f"per cent of what is wanted / of these over {recall.MIN_SCORE}, and ms a prompt, beside {PASTED:,} characters"
     )
     print(f"{'':32}" + "".join(f"{name:>26}" for name in WAYS))
-    embedder = LocalEmbedder(Settings.load().home, recent=0)  # no question is known from the row before
+    embedder = LocalEmbedder(Settings.load().home, recent=0)  # without a cache, so that every question is embedded
     with TemporaryDirectory() as folder, cofio.open(f"sqlite://{folder}/eval.db", embedder=embedder) as keeper:
         keeper.add_all(facts().facts, dedup=False)
         keeper.warm()
@@ -192,7 +193,7 @@ def show_long() -> None:
 def _long(keeper: Keeper, paste: str, arranged: str, how: Ask) -> str:
     shares, over, spent = [], [], []
     for number, (question, wanted) in enumerate(coding.ASKED[::2]):
-        prompt = arranged.format(question=question, paste=paste[number:])  # none is like the one before
+        prompt = arranged.format(question=question, paste=paste[number:])  # different for each question
         started = time.perf_counter()
         found = ask(keeper, Case(prompt, frozenset(wanted)), how)
         spent.append(time.perf_counter() - started)
@@ -202,7 +203,7 @@ def _long(keeper: Keeper, paste: str, arranged: str, how: Ask) -> str:
 
 
 def pastes() -> dict[str, str]:
-    """Something of each sort that people paste."""
+    """Return samples of text that people paste, by kind."""
     rng = random.Random(20261115)
     code = Path(argparse.__file__).read_text(encoding="utf-8")[:PASTED]
     log = "\n".join(

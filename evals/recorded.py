@@ -3,11 +3,10 @@
     python -m evals.recorded [PATH ...] [--provider openai|anthropic] [--failures]
     python -m evals.recorded [PATH ...] --ask FOLDER
 
-A server on this machine speaks the interface of the provider, and answers every prompt with the reply that was recorded
-for it. A reply is found by a digest of the prompt: a prompt that has changed has none, and must be recorded again. With
-`--ask`, such a prompt is written to FOLDER/<digest>.txt, and its reply awaited in FOLDER/<digest>.json, from whoever
-answers prompts there. They see the prompts alone. The exit status is 1 when a figure misses its bar, or a reply is
-missing.
+A local server with the provider's interface answers every prompt with its recorded reply. Replies are keyed by a digest
+of the prompt: a changed prompt has none and must be recorded again. With `--ask`, such a prompt is written to
+FOLDER/<digest>.txt, and its reply is awaited in FOLDER/<digest>.json, written by any external process, which sees only
+the prompts. The exit status is 1 if a figure misses its limit, or a reply is missing.
 """
 
 from __future__ import annotations
@@ -35,19 +34,19 @@ SET = ROOT / "evals" / "data" / "streams" / "test"
 REPLIES = ROOT / "evals" / "data" / "replies.jsonl"
 #: (name of the figure, counter of the successes, counter of the cases, least share)
 FIGURES = (("facts", "facts stored", "facts", 0.85), ("updates", "updates right", "updates", 0.80))
-MOST_OVERWRITES = 0.01  # of the new facts
+MOST_OVERWRITES = 0.01  # share of the new facts
 PROVIDERS = ("openai", "anthropic")
-_SIMILARITY = re.compile(r', "similarity": [0-9.]+')  # differs in the last digit from processor to processor
-_LOOK = 0.5  # seconds between two looks for a reply that is awaited
+_SIMILARITY = re.compile(r', "similarity": [0-9.]+')  # differs in the last digit between processors
+_LOOK = 0.5  # seconds between two checks for an awaited reply
 
 
 def digest(system: str, user: str) -> str:
-    """Return the name of a prompt."""
+    """Return the key of a prompt."""
     return hashlib.sha256(f"{system}\n\n{_SIMILARITY.sub('', user)}".encode()).hexdigest()[:24]
 
 
 class Recorded:
-    """Replies by the digest of their prompt; what is not recorded is asked for in a folder, or missing."""
+    """Replies by the digest of their prompt; missing ones are requested in a folder, if one is given."""
 
     def __init__(self, replies: Mapping[str, str], folder: Path | None = None) -> None:
         self._replies = dict(replies)
@@ -58,7 +57,7 @@ class Recorded:
         self.characters = 0  # of prompts
 
     def reply(self, system: str, user: str) -> str | None:
-        """Return the reply to a prompt; None where none is recorded."""
+        """Return the reply to a prompt; None if none is recorded."""
         name = digest(system, user)
         self.calls += 1
         self.characters += len(system) + len(user)
@@ -70,7 +69,7 @@ class Recorded:
 
     @property
     def lines(self) -> list[str]:
-        """The replies that were used, as they are kept."""
+        """Return the used replies in the file format."""
         told = ({"prompt": name, "reply": json.loads(self._replies[name])} for name in sorted(self.used))
         return [json.dumps(each, ensure_ascii=False) for each in told]
 
@@ -82,24 +81,24 @@ def read(path: Path = REPLIES) -> dict[str, str]:
 
 
 def _answer(folder: Path, name: str, prompt: str) -> str:
-    """Put a prompt into the folder, and wait for its reply."""
+    """Write a prompt to the folder, and wait for its reply."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.txt").write_text(prompt, encoding="utf-8")
     while True:
-        with suppress(OSError, ValueError):  # not there, or not whole yet
+        with suppress(OSError, ValueError):  # missing or incomplete
             return json.dumps(json.loads((folder / f"{name}.json").read_text(encoding="utf-8")), ensure_ascii=False)
         time.sleep(_LOOK)
 
 
 def prompt_of(body: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the system's and the user's part of a request to any of the providers."""
+    """Return the system and the user part of a request to any of the providers."""
     said = {each["role"]: each["content"] for each in body["messages"]}
     blocks = body.get("system")
     return said.get("system") or "".join(each["text"] for each in blocks or ()), said["user"]
 
 
 def as_told_by(provider: str, text: str, tokens: int) -> dict[str, Any]:
-    """Return a reply in the words of a provider's interface."""
+    """Return a reply in the format of a provider's interface."""
     message = {"role": "assistant", "content": text}
     if provider == "anthropic":
         usage = {"input_tokens": tokens, "output_tokens": len(text) // 4}
@@ -115,7 +114,7 @@ def as_told_by(provider: str, text: str, tokens: int) -> dict[str, Any]:
 
 @contextmanager
 def serve(recorded: Recorded, provider: str) -> Iterator[str]:
-    """Serve replies on a free port of this machine, as the provider does; yield the URL for EXTRACT_URL."""
+    """Serve replies on a free local port with the provider's interface; yield the URL for EXTRACT_URL."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -144,19 +143,19 @@ def serve(recorded: Recorded, provider: str) -> Iterator[str]:
 
 
 def settings_for(settings: Settings, provider: str, url: str) -> Settings:
-    """Return the settings with which a provider's model is asked at an address."""
+    """Return the settings for a provider's model at this URL."""
     named = {"extract_provider": provider, "extract_model": "recorded", "extract_timeout": 3600.0}
     return replace(settings, **named, extract_url=url, extract_key="recorded")  # type: ignore[arg-type]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure sets of streams and print a line each; return 0 when every figure reaches its bar."""
+    """Measure sets of streams and print a line each; return 0 if every figure reaches its limit."""
     parser = argparse.ArgumentParser(prog="python -m evals.recorded", description=__doc__.partition("\n")[0])
     parser.add_argument("paths", type=Path, nargs="*", metavar="PATH", help="stream files or folders of them")
-    parser.add_argument("--provider", choices=PROVIDERS, default="openai", help="whose interface is spoken")
-    parser.add_argument("--failures", action="store_true", help="list the single cases that went wrong")
-    parser.add_argument("--ask", type=Path, metavar="FOLDER", help="where prompts without a reply are put and answered")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="where the replies that were used are written")
+    parser.add_argument("--provider", choices=PROVIDERS, default="openai", help="interface of the server")
+    parser.add_argument("--failures", action="store_true", help="list the failed cases")
+    parser.add_argument("--ask", type=Path, metavar="FOLDER", help="folder for missing prompts and replies")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="output file for the replies used")
     asked = parser.parse_args(arguments)
     settings = Settings.load()
     embedder = assemble.make_embedder(settings)

@@ -1,8 +1,8 @@
-"""Whether it got worse: what is measured now beside what docs/results recorded, case by case.
+"""Regression check: compares current figures with those in docs/results, case by case.
 
-Worse is a difference that neither chance nor another processor explains: the 95 % interval of a paired bootstrap over
-the cases lies wholly below half a point. One question more or less is noise; the same cases are asked, so that what is
-noise in both cancels out.
+A regression is a difference that neither chance nor another processor explains: the 95 % interval of a paired bootstrap
+over the cases lies completely below minus half a point. Since both runs use the same cases, noise that both share
+cancels out.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from cofio.evaluation.measures import DRAWS, SEED, Figure, mean
 from cofio.evaluation.report import Column
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
-AGAIN = "If that is meant, record it anew: make results DATA=folder."
+AGAIN = "If that is intended, record new results: make results DATA=folder."
 PROCESSORS = 0.005  # int8 arithmetic differs: R@10 of the same code is 84.6 % on a Neoverse-N1, 84.0 % on a Xeon
-SHOWN = 20  # of the cases that were lost
+SHOWN = 20  # lost cases that are listed
 
 Case = TypeVar("Case")
 Score = Callable[[Sequence[Case]], float]
 
 
 class Incomparable(Exception):
-    """Both runs have to have measured the same cases."""
+    """Error for two runs that did not measure the same cases."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Generic[Case]):
-    """Both scores, the difference with its interval, and the cases that are worse than they were, the worst first."""
+    """Both scores, the difference with its interval, and the cases that got worse, the worst first."""
 
     name: str
     before: float
@@ -43,7 +43,7 @@ class Comparison(Generic[Case]):
 
     @property
     def is_worse(self) -> bool:
-        """True where neither chance nor another processor explains it."""
+        """Return whether neither chance nor another processor explains the difference."""
         return self.difference.high < -PROCESSORS
 
     def __str__(self) -> str:
@@ -65,9 +65,9 @@ def compared(
     worth: Callable[[Case], float] = float,  # type: ignore[assignment]
     draws: int = DRAWS,
 ) -> Comparison[Case]:
-    """Both runs by the score of all their cases. `worth` tells what one case is worth.
+    """Return the comparison of both runs by the score of all their cases. `worth` is the value of one case.
 
-    Incomparable where one of them lacks a case of the other.
+    Raise Incomparable if the runs have different cases.
     """
     if apart := before.keys() ^ now.keys():
         missing, unknown = sorted(before.keys() - now.keys()), sorted(now.keys() - before.keys())
@@ -87,12 +87,15 @@ def compared(
 
 
 def recorded(name: str, key: str) -> Any:
-    """What was recorded under this key, such as the score of each case by its id. Incomparable where nothing was."""
+    """Return the recorded value of this key, such as the score of each case by its id.
+
+    Raise Incomparable if missing.
+    """
     path = RESULTS / f"{name}.json"
     try:
         return json.loads(path.read_text(encoding="utf-8"))[key]
     except (OSError, KeyError) as error:
-        raise Incomparable(f"docs/results/{name}.json does not tell {key}: {error!r}. {AGAIN}") from error
+        raise Incomparable(f"docs/results/{name}.json has no {key}: {error!r}. {AGAIN}") from error
 
 
 def _some(names: Sequence[str]) -> str:

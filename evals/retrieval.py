@@ -1,10 +1,9 @@
-"""How much of what answers a question is found, on one file of conversations or several: docs/results/retrieval.md.
+"""Retrieval of evidence on one or more files of conversations: docs/results/retrieval.md.
 
     python -m evals.retrieval FILE... [--limit N] [--write FOLDER] [--json OUT]
 
-The same as `cofio eval retrieval`, with all files on one page. The first file's figures are the first of the JSON,
-those of every file stand under `files`. A file whose name ends in "-dev" is one that something was tuned on, and the
-page says so.
+The same as `cofio eval retrieval`, with all files on one page. The top-level figures of the JSON are those of the first
+file; those of every file are under `files`. A file whose name ends in "-dev" was used for tuning, and the page says so.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ TUNED_ON = "-dev"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The tables on stdout; 2 when a file is not there or holds something else."""
+    """Print the tables; return 2 if a file is missing or malformed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="conversations, one JSON object a line")
-    parser.add_argument("--limit", type=int, metavar="N", help="ask a sample of so many questions of each file")
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="conversations, one JSON object per line")
+    parser.add_argument("--limit", type=int, metavar="N", help="sample size: questions per file")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write page, JSON and plots here")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures here")
     options = parser.parse_args(arguments)
@@ -45,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def evaluated(files: Sequence[Path], *, limit: int | None = None, embedder: Embedder | None = None) -> Report:
-    """One report on all the files."""
+    """Return one report on all files."""
     found = [retrieval.measured(file, limit=limit, embedder=embedder, progress=_Told(file)) for file in files]
     several = len(found) > 1
     values = [retrieval.values(each) for each in found]
@@ -64,7 +63,7 @@ def evaluated(files: Sequence[Path], *, limit: int | None = None, embedder: Embe
 
 
 def tuned(files: Sequence[Path]) -> list[str]:
-    """Which of the files chose something, and which did not."""
+    """Return a sentence for each file on whether it was used for tuning."""
     said = []
     for file in files:
         if file.stem.endswith(TUNED_ON):
@@ -78,7 +77,7 @@ def tuned(files: Sequence[Path]) -> list[str]:
 
 
 class _Told:
-    """Tells on the error stream how far it is, at every tenth."""
+    """Progress on stderr, at every tenth."""
 
     def __init__(self, file: Path) -> None:
         self._name = file.name

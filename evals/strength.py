@@ -1,9 +1,9 @@
-"""How often a hit answers the question, by its score: the table that chose the limits of `strong` and `likely`.
+"""Share of hits that answer the question, by score: the table behind the limits of `strong` and `likely`.
 
     python -m evals.strength FILE
 
-Each question is asked of its own store and of a store that cannot answer it, five hits each: the coding prompts of
-`evals/coding.py`, and the questions of FILE of their own conversation and of another.
+Each question is asked in its own store and in one that cannot answer it, five hits each: the coding prompts of
+`evals/coding.py`, and the questions of FILE in their own conversation and in another.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EDGES = (0.0, 0.15, 0.20, 0.25, 0.30, 0.35, 0.40, 0.45, 0.50, 0.55, 0.60, 0.65, 
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("file", type=Path, help="conversations, one JSON object a line")
+    parser.add_argument("file", type=Path, help="conversations, one JSON object per line")
     conversations = read(parser.parse_args().file)
     with remembered(facts()) as keeper:
         coding = [ask(keeper, case) for cases in CODING.values() for case in cases]
@@ -39,7 +39,7 @@ def asked(conversations: Sequence[Conversation], place: int) -> list[Found]:
 
 
 def show(name: str, found: Sequence[Found]) -> None:
-    """Print, by score, the number of hits and the share of them that is wanted; the same for each best hit."""
+    """Print, by score, the number of hits and the share of wanted ones; the same for each best hit."""
     every = [rated(each) for each in found]
     best = [row[0] for row in every if row]
     for title, rows in (("every hit", [row for hits in every for row in hits]), ("best hit", best)):
@@ -58,7 +58,7 @@ def rated(found: Found) -> list[tuple[float, bool]]:
 
 
 def share(cases: Iterable[bool]) -> str:
-    """Return the number of cases and the share of them that is true."""
+    """Return the number of cases and the share of true ones."""
     counted = list(cases)
     return f"{len(counted):6} {sum(counted) / len(counted):.2f}" if counted else "     0"
 

@@ -1,4 +1,4 @@
-"""The point of cofio in ten seconds: what was said in one session is there in the next, and stays true.
+"""Ten-second demo of cofio: facts from one session are available in the next, and stay up to date.
 
 python examples/demo.py
 """

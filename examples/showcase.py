@@ -1,9 +1,9 @@
-"""A made-up team and its last ninety days, to look at in a browser: `make showcase`, or by hand
+"""Fictional team with ninety days of history, to explore in a browser: `make showcase`, or manually:
 
 python examples/showcase.py FOLDER      # then: COFIO_HOME=FOLDER cofio serve, and open /ui
 
-Everything goes the usual way, by a keeper whose clock is moved: facts are added, conversations learned from, prompts
-answered. The same days come out each time.
+Everything uses the public interface of a keeper with a simulated clock: facts are added, conversations learned from,
+prompts answered. Each run has the same days.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from cofio.model import moment
 from cofio.settings import Settings
 
 DAYS = 90
-FURTHER = 500  # facts, beside those of the sentences
+FURTHER = 500  # facts in addition to those of the sentences
 AGENTS = ("claude-code", "codex", "cursor", "openclaw")
 PROJECTS = ("storefront", "payments", "mobile", "warehouse", "platform")
 
-#: What such teams write down, by topic and kind: sentences with choices in them, of which each project makes its own.
+#: Sentences of such teams, by topic and kind, with alternatives of which each project draws its own.
 SENTENCES = Path(__file__).with_suffix(".txt")
 
 CONVERSATIONS = (
@@ -49,7 +49,7 @@ PROMPTS = (
 
 
 class Days:
-    """The time, as far as the story has come; a second later at every look."""
+    """Simulated clock, which advances by one second at every call."""
 
     def __init__(self, start: datetime) -> None:
         self._now = start
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def fill(home: Path, today: datetime | None = None, days: int = DAYS, further: int = FURTHER) -> int:
-    """Live so many days in a store of this folder, up to today; how many memories there are then."""
+    """Simulate this many days up to today in a store in this folder; return the number of memories."""
     last = (today or datetime.now(UTC)).replace(hour=8, minute=0, second=0, microsecond=0)
     clock, chance = Days(last - timedelta(days=days)), random.Random(7)
     with assembled(Settings.load({"home": home}), clock=clock) as keeper:
@@ -84,7 +84,7 @@ def fill(home: Path, today: datetime | None = None, days: int = DAYS, further: i
 
 
 def _left_to_do(keeper: Keeper) -> None:
-    """What the pages of upkeep and of the team have to show: repeats, a contradiction, what agents say again."""
+    """Add data for the upkeep and team pages: duplicates, a contradiction, and repeated statements of agents."""
     about = {"project": "payments", "source": "claude-code/payments"}
     for text in ("The nightly export of payments goes to the archive bucket", "Refunds are paid out by the worker"):
         for _ in range(2):
@@ -114,7 +114,7 @@ def _known_exactly(keeper: Keeper) -> None:
 
 
 def _facts(chance: random.Random, further: int) -> list[Fact]:
-    """What each project has written down, in the order of the story; and further facts, so that there is a crowd."""
+    """Return the facts of each project in random order, and further facts to fill the store."""
     made = {}
     for topic, kind, sentence in _sentences():
         for project in PROJECTS:
@@ -127,14 +127,14 @@ def _facts(chance: random.Random, further: int) -> list[Fact]:
 
 
 def _told(fact: dict[str, Any], chance: random.Random) -> Fact:
-    """A fact of the crowd, by one of the agents; the story has its own days."""
+    """Return a further fact, stated by a random agent; its own date is not used."""
     agent = chance.choice(AGENTS)
     about = {name: fact[name] for name in ("text", "kind", "project", "category")}
     return Fact(**about, source=f"{agent}/{fact['project'] or 'team'}", agent=agent)
 
 
 def _sentences() -> Iterator[tuple[str, str, str]]:
-    """Each with its topic and kind."""
+    """Yield the sentences with topic and kind."""
     topic = kind = ""
     for line in SENTENCES.read_text("utf-8").splitlines():
         if line.startswith("# "):
@@ -144,7 +144,7 @@ def _sentences() -> Iterator[tuple[str, str, str]]:
 
 
 def _chosen(sentence: str, project: str, chance: random.Random) -> str:
-    """The sentence with one of each choice."""
+    """Return the sentence with one of each alternative."""
     while "{" in sentence:
         before, _, rest = sentence.partition("{")
         choices, _, after = rest.partition("}")

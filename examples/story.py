@@ -1,8 +1,8 @@
-"""What a made-up team keeps in mind, for pictures and for maps: topics that lie apart, in the words that people use.
+"""Facts of a fictional team, for pictures and maps: distinct topics in natural wording.
 
     topics × subjects × claims × slots ─▶ facts with a project, a kind and a time
 
-The same count gives the same facts, and no two of them say the same.
+The same count gives the same facts, and all of them are distinct.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: The last of the facts was said now.
+#: Date of the last fact.
 NOW = datetime(2026, 6, 30, 17, 0, tzinfo=UTC)
-DAYS = 240  # since the first
+DAYS = 240  # since the first fact
 
 _WHO = ("Ann", "Bela", "Chidi", "Dora", "Emre", "Farah", "Goran", "Hanna", "Ines", "Jonas", "Kofi", "Lena")
 _SLOTS: dict[str, tuple[str, ...]] = {
@@ -36,7 +36,7 @@ _SPREAD = {
     "web": 5, "api": 5, "infra": 4, "mobile": 3, "data": 3, "billing": 2, "search": 2, "": 2, "docs": 1, "lab": 1,
 }  # fmt: skip
 
-#: topic: (kind, where it belongs, what is spoken of, what is said about it)
+#: topic: (kind, projects, subjects, claims)
 _TOPICS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "deploys": ("policy", ("infra", "api"), (
         "The canary deploy of {service}", "A rollback of the {service} deploy", "The release train of {service}",
@@ -166,7 +166,7 @@ _TAILS = ("", "", "", ", {who} says", "; decided in {month}", ", since the incid
 
 
 def facts(number: int, seed: int = 7) -> list[dict[str, Any]]:
-    """So many facts, as POST /memory/add-batch takes them, the oldest first."""
+    """Return this many facts in the format of POST /memory/add-batch, the oldest first."""
     rng = random.Random(seed)
     told = list(islice(_endless(rng), number))
     ages = sorted((min(rng.expovariate(1 / 55), DAYS) for _ in told), reverse=True)
@@ -174,7 +174,7 @@ def facts(number: int, seed: int = 7) -> list[dict[str, Any]]:
 
 
 def _endless(rng: random.Random) -> Iterator[dict[str, Any]]:
-    """Some topics come up more often than others."""
+    """Yield facts without end; topics have different frequencies."""
     known: set[str] = set()
     topics = list(_TOPICS.values())
     weights = [1 / (1 + place / 6) for place in range(len(topics))]
@@ -190,7 +190,7 @@ def _endless(rng: random.Random) -> Iterator[dict[str, Any]]:
 
 
 def _project(rng: random.Random, homes: tuple[str, ...]) -> str:
-    """Mostly one where such things belong."""
+    """Return a project, usually one of the topic's own."""
     if rng.random() < 0.85:
         return rng.choice(homes)
     return rng.choices(list(_SPREAD), list(_SPREAD.values()))[0]

@@ -1,9 +1,9 @@
-"""llama.cpp's server with one model on this machine's loopback address; ends when its stdin does.
+"""llama.cpp's server with one model on the loopback address; it ends when its stdin is closed.
 
     python scripts/llama_server.py FILE.gguf PORT [NAME] [THREADS] [CONTEXT]
 
-Run by the Python that scripts/local_model.py makes, which knows nothing of cofio. Two requests share the context, so
-that the two prompts which cofio sends in turn both stay read.
+Runs in the Python environment that scripts/local_model.py creates, without cofio. Two requests share the context, so
+that the two prompts which cofio sends alternately both stay cached.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SLOTS = 2
 
 def main() -> int:
     file, port, name, threads, context = (*sys.argv[1:], *("", "", "local", "2", "8192")[len(sys.argv) - 1 :])
-    os.nice(10)  # it takes all that it gets
+    os.nice(10)  # it uses all available CPU time
     wanted = xllamacpp.CommonParams()
     wanted.model.path = file
     wanted.model_alias = {name}

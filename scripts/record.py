@@ -1,8 +1,8 @@
-"""Records a short session at a terminal: the real commands in a real terminal, as a picture that plays itself.
+"""Recording of a short terminal session: real commands in a real terminal, as an animated picture.
 
-python scripts/record.py [FILE]      # docs/pictures/session.svg unless given
+python scripts/record.py [FILE]      # default: docs/pictures/session.svg
 
-The picture is SVG with a little CSS, so it plays wherever a picture is shown; who wants no motion sees it whole.
+The picture is SVG with some CSS, so it plays wherever pictures are shown; with reduced motion it is shown complete.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ SESSION = (
     "cofio undo 3 --yes",
 )
 _CELL, _LINE, _EDGE = 8.43, 20, 18  # pixels: of a character, of a line, around all
-_TYPED, _PAUSE, _READ = 0.035, 0.6, 2.2  # seconds: for a character, before the answer, to read it
+_TYPED, _PAUSE, _READ = 0.035, 0.6, 2.2  # seconds: per character, before the output, to read it
 _GROUND, _TEXT, _PROMPT = "#131615", "#e7ebe8", "#5ccaa6"
 _FONT = "ui-monospace, 'SF Mono', 'Cascadia Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 _PLAIN = Style()
 
 
 class Shown(NamedTuple):
-    """A line of the picture, and when it comes; a typed one comes bit by bit."""
+    """Line of the picture, with its time; a typed one appears gradually."""
 
     line: Text
     at: float
@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def played(home: str) -> Iterator[Shown]:
-    """Run the commands one after the other, in a home of their own, and show what they print."""
+    """Run the commands one after the other, in a temporary home, and yield the lines that they print."""
     now = 0.5
     for command in SESSION:
         prompt = Text("$ ", style=Style(color=_PROMPT, bold=True)) + Text(command, style=Style(bold=True))
@@ -73,7 +73,7 @@ def played(home: str) -> Iterator[Shown]:
 
 
 def _printed(command: str, home: str) -> str:
-    """What the command prints at a terminal of this width."""
+    """Return the output of the command in a terminal of this width."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, WIDTH, 0, 0))
     around = {"PATH": os.environ["PATH"], "HOME": home, "COFIO_HOME": f"{home}/cofio", "TERM": "xterm-256color"}
@@ -90,12 +90,12 @@ def _printed(command: str, home: str) -> str:
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 65_536)
-    except OSError:  # what wrote there is gone
+    except OSError:  # the writer has exited
         return b""
 
 
 def _settled(text: str) -> str:
-    """The text as it stands in the end: what a carriage return wrote over is gone, and so are moves of the cursor."""
+    """Return the final text, without overwritten parts and cursor movements."""
     lines = re.sub(r"\x1b\[(?:\?\d+[hl]|\d*[A-HJK])", "", text.replace("\r\n", "\n")).split("\n")
     return "\n".join(line.rpartition("\r")[2] for line in lines if "Learning  [" not in line).rstrip()
 
@@ -104,7 +104,7 @@ def _settled(text: str) -> str:
 
 
 def drawn(shown: list[Shown]) -> str:
-    """All of it as SVG."""
+    """Return all lines as SVG."""
     while shown and not shown[-1].line:
         shown.pop()
     width, height = round(WIDTH * _CELL + 2 * _EDGE), len(shown) * _LINE + 2 * _EDGE + 22
@@ -140,7 +140,7 @@ def _line(place: int, shown: Shown) -> str:
 
 
 def _spans(line: Text, top: int) -> Iterator[str]:
-    """The words of one style each, at their column: fonts differ in width, columns may not."""
+    """Yield the words of one style each at their column, since fonts differ in width."""
     column = 0
     for segment in line.render(Console(width=10_000, color_system="truecolor")):
         text = segment.text.rstrip("\n")

@@ -1,4 +1,4 @@
-"""Writes docs/reference/ from the code: the command line, HTTP, settings, Python. `--check` only compares.
+"""Generator of docs/reference/ from the code: the command line, HTTP, settings, Python. `--check` only compares.
 
 python scripts/reference.py [--check]
 """
@@ -28,7 +28,7 @@ WIDTH = 100
 
 
 def main() -> int:
-    """Write the pages; with --check, 1 and the names of those that are out of date."""
+    """Write the pages; with --check, print the outdated ones and return 1 if there are any."""
     pages = {"cli.md": command_line(), "http.md": http(), "settings.md": settings(), "python.md": python()}
     stale = [name for name, text in pages.items() if not _same(FOLDER / name, text)]
     if "--check" in sys.argv[1:]:
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def command_line() -> str:
-    """Every command's help, as the command prints it."""
+    """Return the help of every command, as printed by the command."""
     parts = [f"# Command line\n\n{MADE}"]
     for words, command in _commands(cli, ("cofio",)):
         if command.hidden:
@@ -60,7 +60,7 @@ def _commands(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[
 
 
 def http() -> str:
-    """Every route with what it takes; the running service has the same at /docs and /openapi.json."""
+    """Return every route with its fields; the running service has the same at /docs and /openapi.json."""
     document = openapi.document(ROUTES)
     parts = [
         f"# HTTP\n\n{MADE}JSON in, JSON out. A key, where one is set, goes as `X-API-Key` or `Authorization: Bearer`; "
@@ -107,7 +107,7 @@ def _type(schema: dict[str, Any]) -> str:
 
 
 def settings() -> str:
-    """Every setting: its name in config.toml, its variable, its default, what it is for."""
+    """Return every setting: its name in config.toml, its variable, its default and its description."""
     rows = [
         f"| `{each.name}` | {', '.join(f'`{name}`' for name in each.metadata['variables'])} "
         f"| {f'`{each.default}`' if each.default != '' else ''} | {each.metadata['says']} |"
@@ -121,7 +121,7 @@ def settings() -> str:
 
 
 def python() -> str:
-    """The keeper's methods and the words of the model."""
+    """Return the keeper's methods and the data classes of the model."""
     parts = [
         f"# Python\n\n{MADE}`cofio.open(store=None, *, embedder=None, **settings)` gives a `Keeper`.\n\n## Keeper\n"
     ]

@@ -1,12 +1,12 @@
-"""Runs every measure in turn, and writes what they say into docs/results, its index, the README and docs/index.md.
+"""Runner of all measurements, which writes their reports into docs/results, its index, the README and docs/index.md.
 
 python scripts/results.py [DATA]                    # every measure; DATA is the folder with the development data
 python scripts/results.py DATA --only retrieval turns
 python scripts/results.py DATA --skip scale local-model
-python scripts/results.py --index                   # no measure: the index, the README and docs/index.md anew
+python scripts/results.py --index                   # no measure: only update the index, the README and docs/index.md
 
-One measure that fails or takes longer than it may keeps no other from being made. The index is made from the JSON files
-that are there; a measure without one is named as not measured here.
+A measure that fails or exceeds its time limit does not stop the others. The index is made from the existing JSON files;
+a measure without one is listed as not measured.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ FOLDER = Path("docs") / "results"
 START, END = "<!-- results: made by scripts/results.py (make results) -->", "<!-- end of results -->"
 OTHERS = ("mem0", "mcp-memory-service, hybrid", "txtai, hybrid", "chromadb")
 PLAIN = "plain FTS5 and NumPy"
-TEST_AUTHORS = ("t", "u")  # of evals/data: these are only ever measured
+TEST_AUTHORS = ("t", "u")  # of evals/data: never used for training or tuning
 Unit = Literal["", "%", "±%", "ms", "s", "MB"]
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """A figure to put first: what it is, where the JSON tells it, and what stands beside it.
+    """Main figure of a measure: its label, its place in the JSON, and the figures to compare it with.
 
-    A place is a path of names: "ways/cofio/recall_at_10"; "name=cofio" is the item of a list that says so,
-    "name=cofio&size=10" the one that says both. A number stands there, or one with its interval ({"value", "low",
-    "high"}), unless that stands elsewhere, `within`.
+    A place is a path of names: "ways/cofio/recall_at_10"; "name=cofio" selects the list item with this value,
+    "name=cofio&size=10" the one with both. The value is a number, or one with its interval ({"value", "low", "high"}),
+    unless the interval is at the place `within`.
     """
 
     says: str
     at: str
     unit: Unit = "%"
     within: str = ""
-    beside: tuple[tuple[str, str], ...] = ()  # what each is, and where it stands; "" for what has no figure
+    beside: tuple[tuple[str, str], ...] = ()  # label and place of each; "" for one without a figure
     digits: int = 1
-    first: bool = False  # in the README too
+    first: bool = False  # also in the README
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One report: the command that makes it, how long that may take, and what it is called in the lists."""
+    """Report with its command, its time limit, and its texts in the lists."""
 
     name: str
     title: str
@@ -252,7 +252,7 @@ MEASURES = (
             )
             for size in (100_000, 1_000_000)
         ),
-        # what was measured before is not measured again: `rm -r build/scale` has all of it measured anew
+        # results are kept: `rm -r build/scale` repeats all of them
         ("--sizes", "1000", "10000", "100000", "1000000", "--keep", "build/scale"),
     ),
     Measure(
@@ -294,15 +294,15 @@ MEASURES = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when every measure that was asked for is made; else 1, and which are not."""
+    """Return 0 if every requested measure succeeded; else print the failed ones and return 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     names = [measure.name for measure in MEASURES]
     parser.add_argument("data", type=Path, nargs="?", default=Path("data"), help="the folder with the development data")
     parser.add_argument(
-        "--only", nargs="+", choices=names, default=names, metavar="NAME", help=f"of {', '.join(names)}"
+        "--only", nargs="+", choices=names, default=names, metavar="NAME", help=f"some of {', '.join(names)}"
     )
     parser.add_argument("--skip", nargs="+", choices=names, default=[], metavar="NAME", help="all but these")
-    parser.add_argument("--index", action="store_true", help="measure nothing; make the lists anew")
+    parser.add_argument("--index", action="store_true", help="measure nothing; only update the lists")
     options = parser.parse_args(arguments)
     asked = [] if options.index else [it for it in MEASURES if it.name in options.only and it.name not in options.skip]
     failed = [measure.name for measure in asked if not made(measure, options.data)]
@@ -313,10 +313,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def made(measure: Measure, data: Path) -> bool:
-    """True once the measure has written its files. What it prints goes to where ours does."""
+    """Run the measure, which writes its files; return whether it succeeded. Its output is not captured."""
     missing = [name for name in measure.data if not (data / name).exists()]
     if missing:
-        say(f"{measure.name}: there is no {data / missing[0]}. Say where the data lies: make results DATA=folder")
+        say(f"{measure.name}: there is no {data / missing[0]}. Name the folder of the data: make results DATA=folder")
         return False
     command = measure.command(data.resolve(), ROOT / FOLDER)
     say(f"{measure.name}: {' '.join(command[1:])} (at most {measure.minutes} minutes)")
@@ -328,7 +328,7 @@ def made(measure: Measure, data: Path) -> bool:
 
 
 def run(command: Sequence[str], seconds: float) -> int | None:
-    """How the command ended; None where it took longer and was stopped, with all that it had started."""
+    """Return the exit code of the command; None if it exceeded the time and was killed with all its children."""
     with subprocess.Popen(command, cwd=ROOT, start_new_session=True) as process:
         try:
             return process.wait(seconds)
@@ -348,7 +348,7 @@ def say(text: str) -> None:
 
 
 def indexed(root: Path) -> None:
-    """The index of the results, and what README and docs/index.md say of them, from the JSON files that are there."""
+    """Update the index of the results, and the tables in README and docs/index.md, from the existing JSON files."""
     results = read(root / FOLDER)
     write(root / FOLDER / "index.md", page(results))
     put(root / "README.md", table(results, f"{FOLDER.as_posix()}/", first=True))
@@ -356,13 +356,13 @@ def indexed(root: Path) -> None:
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
-    """What each measure wrote, by its name."""
+    """Return the JSON results by the name of the measure."""
     paths = {measure.name: folder / f"{measure.name}.json" for measure in MEASURES}
     return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
 
 
 def page(results: dict[str, dict[str, Any]]) -> str:
-    """The page that leads to the others."""
+    """Return the index page."""
     absent = [measure for measure in MEASURES if measure.name not in results]
     parts = [
         "# How well, how fast",
@@ -379,14 +379,14 @@ def page(results: dict[str, dict[str, Any]]) -> str:
 
 
 def listed(results: dict[str, dict[str, Any]], to: str, *, index: bool = True) -> str:
-    """A list of the pages that are there."""
+    """Return a list of the existing pages."""
     first = [f"- [How well, how fast]({to}index.md): the figures in one table"] if index else []
     there = [measure for measure in MEASURES if measure.name in results]
     return "\n".join([*first, *(f"- [{it.title}]({to}{it.name}.md): {it.says}" for it in there)])
 
 
 def table(results: dict[str, dict[str, Any]], to: str, *, first: bool = False) -> str:
-    """The figures that stand first, what stands beside them, and what they were measured on."""
+    """Return the table of the main figures, with comparisons and machine."""
     rows = [
         f"| [{headline.says}]({to}{measure.name}.md) | {figure(results[measure.name], headline)}"
         f" | {beside(results[measure.name], headline)} | {briefly(results[measure.name])} |"
@@ -400,7 +400,7 @@ def table(results: dict[str, dict[str, Any]], to: str, *, first: bool = False) -
 
 
 def figure(plain: dict[str, Any], headline: Headline) -> str:
-    """The figure with its interval and its unit; – where the JSON does not tell it."""
+    """Return the figure with its interval and its unit; – if the JSON lacks it."""
     value, within = _at(plain, headline.at), _at(plain, headline.within) if headline.within else None
     if within and not isinstance(value, dict):
         value = {"value": value, "low": within[0], "high": within[1]}
@@ -408,7 +408,7 @@ def figure(plain: dict[str, Any], headline: Headline) -> str:
 
 
 def beside(plain: dict[str, Any], headline: Headline) -> str:
-    """The baselines, named; empty where there are none."""
+    """Return the comparisons with their labels; "" if there are none."""
     told = []
     for name, at in headline.beside:
         value = _at(plain, at)
@@ -418,13 +418,13 @@ def beside(plain: dict[str, Any], headline: Headline) -> str:
 
 
 def briefly(plain: dict[str, Any]) -> str:
-    """Version and machine in a few words."""
+    """Return a short description of version and machine."""
     about = plain.get("machine", {})
     return f"{plain.get('version', '?')}, {about.get('cpu', '?')}, {about.get('cores', '?')} cores"
 
 
 def machines(results: dict[str, dict[str, Any]]) -> str:
-    """By what command, and on what machine, each was made."""
+    """Return the command and the machine of each measure."""
     lines = []
     for measure in MEASURES:
         if measure.name in results:
@@ -447,7 +447,7 @@ def _written(value: Any, headline: Headline) -> str:
 
 
 def _at(plain: Any, place: str) -> Any:
-    """What stands at this place; None where nothing does."""
+    """Return the value at this place, or None."""
     for name in place.split("/"):
         if isinstance(plain, list):
             wanted = dict(each.split("=") for each in name.split("&"))
@@ -463,7 +463,7 @@ def _at(plain: Any, place: str) -> Any:
 
 
 def put(path: Path, text: str) -> None:
-    """Between the marks of this file, the text; the rest of it stays as it is."""
+    """Replace the text between the marks of this file."""
     before, start, rest = path.read_text(encoding="utf-8").partition(START)
     _, end, after = rest.partition(END)
     if not start or not end:

@@ -1,8 +1,8 @@
-"""Builds the docs as a site of plain files from docs/, which needs no other host and no server.
+"""Builder of the docs as a static site from docs/, which needs no other host and no server.
 
-python scripts/site.py [FOLDER]      # build/site unless given
+python scripts/site.py [FOLDER]      # default: build/site
 
-The menu is the list of docs/index.md. A warning, such as a link that leads nowhere, stops it.
+The menu follows the list in docs/index.md. Any warning, such as a broken link, stops the build.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def main() -> int:
-    """0 once the site stands in the folder; else 1, and what is wrong."""
+    """Build the site in the folder and return 0; on failure print the output and return 1."""
     target = Path(sys.argv[1] if sys.argv[1:] else ROOT / "build" / "site").resolve()
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def within(text: str, folder: Path) -> str:
-    """The page without links to what lies outside the docs: that is named, for whoever has the source."""
+    """Return the page with links that lead outside the docs replaced by their text."""
 
     def kept(link: re.Match[str]) -> str:
         picture, words, target, _ = link.groups()
@@ -51,7 +51,7 @@ def within(text: str, folder: Path) -> str:
 
 
 def menu(index: str) -> str:
-    """The setting that puts the pages into the menu, section by section, as the index lists them."""
+    """Return the setting for the menu, section by section, as the index lists the pages."""
     lines = ['nav = [\n  { "cofio" = "index.md" },']
     for section in index.split("\n## ")[1:]:
         title, _, listed = section.partition("\n")

@@ -1,1 +1,1 @@
-"""Trains the judgement model from the labelled text in `evals/data`; see README.md."""
+"""Training of the judgement model from the labelled text in `evals/data`; see README.md."""

@@ -53,7 +53,7 @@ def rows(kind: str, data: Path = DATA) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def pairs(encoder: Encoder, data: Path = DATA, *, unrelated: int = 2, seed: int = 0) -> list[Example]:
-    """Return the relation examples: the labelled pairs, and every statement beside other memories of its author.
+    """Return the relation examples: the labelled pairs, and every statement with other memories of its author.
 
     In a store nearly every memory has nothing to do with what is said; the labelled pairs hold only the hard cases.
     """

@@ -73,7 +73,7 @@ class Student(Network):
         return {"relation": self.relation(pooled), "relevance": self.relevance(pooled)}
 
     def pool(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Return the first state beside the mean of all."""
+        """Return the first state, concatenated with the mean of all."""
         return self.dropout(torch.cat([states[:, 0], (states * mask).sum(1) / mask.sum(1)], dim=-1))
 
 

@@ -1,1 +1,1 @@
-"""cofio beside other memories and searches: one run, one embedder, the same data, a process for each."""
+"""Comparison of cofio with other memories and search engines: one run, one embedder, the same data, a process each."""

@@ -1,4 +1,4 @@
-"""`python -m bench.peers`: see bench/peers/run.py."""
+"""Entry point of `python -m bench.peers`: see bench/peers/run.py."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""An adapter in a process of its own, asked by lines of JSON. Whatever goes wrong is `Failed`, with one line."""
+"""Adapter in a child process, with JSON lines as protocol. Every failure is `Failed`, with a one-line reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.peers.sides import Side
 
 ROOT = Path(__file__).parents[2]
 _LONGEST = 200  # characters of a reason
-_TO_OPEN = 300.0  # seconds; whoever loads torch from a cold disk takes a while
+_TO_OPEN = 300.0  # seconds; loading torch from a cold disk takes long
 _QUIET = {
     "ANONYMIZED_TELEMETRY": "False",
     "CHROMA_TELEMETRY_IMPL": "none",
@@ -29,19 +29,19 @@ _QUIET = {
     "TQDM_DISABLE": "1",
 }
 _ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "VECLIB_MAXIMUM")}
-#: Nobody's own settings; and whoever is imported from source may keep what was compiled, as what is installed has it.
+#: Dropped variables: user settings, and the flag that would prevent cached bytecode, which installed packages have.
 _DROPPED = ("COFIO_", "MCP_", "OPENAI_", "CHROMA_", "MEM0_", "PYTHONDONTWRITEBYTECODE")
 
 
 class Failed(Exception):
-    """Why a side could not be measured, in one line."""
+    """Failure of a side, with a one-line reason."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(tidy(reason))
 
 
 def tidy(reason: str) -> str:
-    """One short line that names no place of this machine."""
+    """Return one short line without local paths."""
     short = " ".join(reason.split())
     for place, name in ((ROOT, "."), (Path.home(), "~")):
         short = short.replace(str(place), name)
@@ -50,7 +50,7 @@ def tidy(reason: str) -> str:
 
 @contextmanager
 def opened(side: Side, folder: Path, *, vectors: Path | None, url: str, python: Path | None = None) -> Iterator[Child]:
-    """The side's adapter with an open store in the folder; it is closed at the end, and ended if it does not heed."""
+    """Yield the side's adapter with an open store in the folder; at the end it is closed, and killed if necessary."""
     folder.mkdir(parents=True, exist_ok=True)
     child = Child(side, folder, python or side.python)
     try:
@@ -68,7 +68,7 @@ def opened(side: Side, folder: Path, *, vectors: Path | None, url: str, python: 
 
 
 class Child:
-    """A running adapter."""
+    """Running adapter process."""
 
     def __init__(self, side: Side, folder: Path, python: Path) -> None:
         if not python.exists():
@@ -88,7 +88,7 @@ class Child:
             )
 
     def ask(self, do: str, *, within: float = 120.0, **about: Any) -> dict[str, Any]:
-        """The answer. Failed when there is none after so many seconds, or when it is an error."""
+        """Return the reply. Raise Failed if there is none within this many seconds, or if it is an error."""
         timer = threading.Timer(within, self._process.kill)
         timer.start()
         try:
@@ -127,14 +127,14 @@ class Child:
         return self._process.stdout.readline()
 
     def _why(self) -> str:
-        """What it said last before it went."""
+        """Return the exit status and the last line of output."""
         status = self._process.wait(10)
         said = [line for line in self._log.read_text("utf-8", "replace").splitlines() if line.strip()]
         return f"ended with status {status}: {said[-1] if said else 'it said nothing'}"
 
 
 def _around(folder: Path) -> dict[str, str]:
-    """The environment of a child: nobody's settings, no telemetry, a home of its own, one thread for BLAS."""
+    """Return the environment of a child: no user settings, no telemetry, a home of its own, one BLAS thread."""
     kept: Mapping[str, str] = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED)}
     own = {"HOME": str(folder), "MEM0_DIR": str(folder / "mem0"), "COFIO_HOME": str(folder)}
     return {**kept, **_QUIET, **_ONE_THREAD, **own}

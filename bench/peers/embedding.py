@@ -1,7 +1,7 @@
-"""The one embedder of a run: a server on the loopback interface in OpenAI's wire format, and tables of vectors.
+"""The single embedder of a run: a local server with OpenAI's wire format, and tables of vectors.
 
-`POST /v1/embeddings` answers from cofio's local model, one text after another, whoever asks. Where the time of a peer
-alone is wanted, its texts and vectors lie in a table that its adapter reads instead.
+`POST /v1/embeddings` answers from cofio's local model, one text after another, for all peers. To measure the time of a
+peer alone, its adapter reads texts and vectors from a table instead.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cofio.ports import Embedder, Matrix
 
 
 def table(folder: Path, texts: Sequence[str], vectors: Matrix) -> Path:
-    """Write the texts with their vectors where adapters can read them."""
+    """Write the texts with their vectors for the adapters."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "texts.json").write_text(json.dumps(list(texts)), encoding="utf-8")
     np.save(folder / "vectors.npy", np.ascontiguousarray(vectors, np.float32))
@@ -30,7 +30,7 @@ def table(folder: Path, texts: Sequence[str], vectors: Matrix) -> Path:
 
 
 class Kept:
-    """An embedder whose vectors of a list are kept in a file: what a run embeds before it starts is embedded once."""
+    """Embedder with a file cache: the texts that a run embeds at its start are embedded only once."""
 
     def __init__(self, embedder: Embedder, folder: Path) -> None:
         self._embedder = embedder
@@ -49,7 +49,7 @@ class Kept:
 
 @contextmanager
 def served(embedder: Embedder) -> Iterator[str]:
-    """The address that the embedder answers at, ending in /v1, while it does."""
+    """Yield the URL of the embedder's server, ending in /v1."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _answering(embedder))
     server.daemon_threads = True
     worker = threading.Thread(target=server.serve_forever, name="embedder")
@@ -64,13 +64,13 @@ def served(embedder: Embedder) -> Iterator[str]:
 
 def _answering(embedder: Embedder) -> type[BaseHTTPRequestHandler]:
     class Answering(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"  # so that a connection is kept
+        protocol_version = "HTTP/1.1"  # keeps connections open
         disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
-            vectors = embedder.embed(texts, "document")  # as documents: the vectors of recent queries are kept
+            vectors = embedder.embed(texts, "document")  # as documents, since query vectors are cached
             self._tell({"object": "list", "model": asked.get("model", ""), "data": _data(vectors, asked)})
 
         def _tell(self, answer: dict[str, Any]) -> None:
@@ -82,7 +82,7 @@ def _answering(embedder: Embedder) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  its name
-            """Nothing: a line a request would be in the way."""
+            """Write no log."""
 
     return Answering
 

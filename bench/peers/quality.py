@@ -1,7 +1,7 @@
-"""How much of what answers a question each side finds, on conversations with known evidence.
+"""Evidence found by each side, on conversations with known evidence.
 
-Every side gets the same texts ("Speaker: what was said"), the same vectors of them and of the questions, and a
-collection for each conversation. A turn that repeats another word for word counts as that turn, whoever keeps both.
+Every side gets the same texts ("Speaker: what was said"), the same vectors of them and of the questions, and one
+collection per conversation. A turn with the same words as another counts as that turn, even if a side stores both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIELDS = ("text", "speaker", "created_at", "context")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is remembered of a conversation, and what is asked about it; evidence as texts."""
+    """Memories of a conversation, and questions about it; evidence as texts."""
 
     collection: str
     items: Sequence[Mapping[str, Any]]
@@ -37,7 +37,7 @@ class Asked:
 
 
 def asked(conversations: Sequence[Conversation], most: int | None = None) -> list[Asked]:
-    """The questions that have an answer, with the texts that hold it; no more than `most` a conversation."""
+    """Return the questions that have an answer, with the texts of the evidence; at most `most` per conversation."""
     found = []
     for place, each in enumerate(conversations):
         said = {fact.metadata["unit"]: passage(fact.text, fact.speaker) for fact in each.facts}
@@ -55,7 +55,7 @@ def _item(fact: Fact) -> dict[str, Any]:
 
 
 def vectors(folder: Path, every: Sequence[Asked], embedder: Embedder) -> Path:
-    """The table of all turns and questions."""
+    """Write the table of all turns and questions."""
     turns = [item["text"] for each in every for item in each.items]
     questions = [question.text for each in every for question in each.questions]
     texts = list(dict.fromkeys([*turns, *questions]))
@@ -63,7 +63,7 @@ def vectors(folder: Path, every: Sequence[Asked], embedder: Embedder) -> Path:
 
 
 def measured(side: Side, every: Sequence[Asked], folder: Path, table: Path, url: str) -> dict[str, Any]:
-    """R@5, R@10 and nDCG@10 of each question, in order. Failed when the side cannot."""
+    """Return R@5, R@10 and nDCG@10 of each question, in order. Raise Failed if the side fails."""
     scores: dict[str, list[float]] = {"recall_at_5": [], "recall_at_10": [], "ndcg_at_10": []}
     with child.opened(side, folder, vectors=table, url=url) as open_side:
         for each in every:

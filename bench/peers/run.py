@@ -1,14 +1,14 @@
-"""`make bench-peers`: cofio beside mem0, chromadb, mcp-memory-service, txtai, plain FTS5 and NumPy, in one run.
+"""`make bench-peers`: cofio compared with mem0, chromadb, mcp-memory-service, txtai, plain FTS5 and NumPy, in one run.
 
     python -m bench.peers [FILE] [--sizes 1000 10000] [--peers chromadb txtai] [--skip-install] [--write FOLDER]
 
-    conversations ─┐                     ┌─ an adapter a side, in a process of its environment ─▶ quality
+    conversations ─┐                     ┌─ an adapter per side, in a process of its environment ─▶ quality
     corpus         ├─ one embedder ──────┼─▶ speed at each size                                           ─▶ Report
-    script         ┘  (table or server)  └─▶ what becomes of repeats and changes
+    script         ┘  (table or server)  └─▶ results for repetitions and changes
 
-scripts/peers makes the environments, under build/peers. A peer that cannot be installed, that fails or that takes too
-long is in the tables with its reason, and the run goes on. FILE holds conversations with questions; without one, what
-is found is not measured.
+scripts/peers creates the environments, under build/peers. A peer that cannot be installed, fails, or takes too long is
+in the tables with its reason, and the run continues. FILE holds conversations with questions; without one, quality is
+not measured.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from cofio.settings import Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Tables on stdout, files where asked for; 2 when there is no model or no such file to begin with."""
+    """Print the tables and write the requested files; return 2 if the model or the file is missing."""
     options = _options(arguments)
     settings = Settings.load()
     embedder = embedders.make("local", home=settings.home, download=settings.model_download)
@@ -64,7 +64,7 @@ def measured(
     folder: Path | None = None,
     vectors: Path = PLACE / "vectors",
 ) -> dict[str, Any]:
-    """Every figure of a run, as plain values: by measure, by side; a side that could not has a reason instead."""
+    """Return all figures of a run as plain values: by measure and side; a failed side has a reason instead."""
     started = time.perf_counter()
     results: dict[str, Any] = {"quality": {}, "speed": {}, "sameness": {}}
     kept = embedding.Kept(embedder, vectors)
@@ -97,7 +97,7 @@ def measured(
 def _each(
     what: str, sides: Sequence[Side], place: Path, measure: Callable[[Side, Path], dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """The figures of every side by its name, each on an empty folder; the reason of one that fails."""
+    """Return the figures of every side by its name, each on an empty folder; of a failed side, the reason."""
     found: dict[str, dict[str, Any]] = {}
     for number, side in enumerate(sides):
         _tell(f"{what}: {side.name}")
@@ -112,7 +112,10 @@ def _each(
 
 
 def _install(peers: Sequence[str]) -> None:
-    """An environment for each peer that lacks one. What goes wrong is noted there, and told with the figures."""
+    """Install an environment for each peer that lacks one.
+
+    Failures are recorded there, and reported with the figures.
+    """
     named = [each for each in peers if (Path(__file__).parent / f"requirements-{each}.txt").exists()]
     if named:
         subprocess.run(["sh", "scripts/peers", sys.prefix, *named], cwd=child.ROOT, check=True)
@@ -126,13 +129,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bench.peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("file", type=Path, nargs="?", help="conversations with questions, one JSON object a line")
-    parser.add_argument("--sizes", type=int, nargs="*", default=[1_000, 10_000], help="how many memories")
-    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), help="cofio is always there")
-    parser.add_argument("--questions", type=int, help="no more than so many a conversation")
-    parser.add_argument("--skip-install", action="store_true", help="take the environments that are there")
+    parser.add_argument("file", type=Path, nargs="?", help="conversations with questions, one JSON object per line")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[1_000, 10_000], help="numbers of memories")
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), help="cofio is always included")
+    parser.add_argument("--questions", type=int, help="maximum number of questions per conversation")
+    parser.add_argument("--skip-install", action="store_true", help="use the existing environments")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write page, JSON and plots here")
-    parser.add_argument("--folder", type=Path, help="where the stores are written while it runs")
+    parser.add_argument("--folder", type=Path, help="folder for the temporary stores")
     options = parser.parse_args(arguments)
     if options.sizes and min(options.sizes) < 1:
         parser.error("a size is at least 1")

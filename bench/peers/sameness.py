@@ -1,7 +1,7 @@
-"""What becomes of repeats, changes, denials and of "forget …": a short script, told to every side in the same words.
+"""Results for repetitions, changes, denials and "forget …": a short script, with the same words for every side.
 
-Each part has a collection of its own. A side is told by the way in that it has for what somebody says, with nobody to
-decide for it; no side has a language model.
+Each part has a collection of its own. Every side uses its interface for a person's statements, without anyone deciding
+for it; no side has a language model.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bench.peers import child
 from bench.peers.sides import Side
 
 K = 5
-#: Facts that have nothing to do with the parts, so that a search has something to leave out.
+#: Facts unrelated to the parts, so that a search has to select.
 _BESIDE = (
     "Ada reviews every change to the billing service.",
     "The nightly backup runs at two in the morning.",
@@ -28,14 +28,14 @@ _BESIDE = (
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is told, in order; what is asked then; how what no longer holds and what does are told apart."""
+    """Statements in order, the final question, and the words that distinguish the outdated fact from the valid one."""
 
     name: str
     heading: str
     told: Sequence[str]
     asks: str
-    stale: str = ""  # words of what no longer holds
-    fresh: str = ""  # words of what holds now, and of nothing else
+    stale: str = ""  # words of the outdated fact
+    fresh: str = ""  # words of the valid fact only
 
 
 PARTS = (
@@ -85,7 +85,7 @@ PARTS = (
 
 
 def measured(side: Side, folder: Path, url: str) -> dict[str, Any]:
-    """Of each part: how many memories are left of it, which is found first, whether the stale one still comes back."""
+    """Return, for each part, the memories left, the first hit, and whether the outdated fact is still found."""
     with child.opened(side, folder, vectors=None, url=url) as open_side:
         parts = {part.name: _played(open_side, part) for part in PARTS}
         return {"version": open_side.opening["about"]["version"], "parts": parts}
@@ -111,5 +111,5 @@ def _played(open_side: child.Child, part: Part) -> dict[str, Any]:
 
 
 def _place(texts: Sequence[str], says: Callable[[str], bool]) -> int | None:
-    """Where the first text stands that says so, in small letters; None where there is none."""
+    """Return the position of the first matching text, compared in lower case; None if there is none."""
     return next((at for at, text in enumerate(texts) if says(text.lower())), None)

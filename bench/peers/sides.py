@@ -1,4 +1,4 @@
-"""Who stands beside whom: each side's adapter, where it runs, and how it is asked."""
+"""Sides of the comparison: the adapter of each, its environment, and its options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ALL: tuple[Measure, ...] = ("quality", "speed", "sameness")
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One row of the tables. `environment` is the folder of its virtual environment; "" is our own."""
+    """Row of the tables. `environment` is the folder of its virtual environment; "" is the current one."""
 
     name: str
     adapter: Path
@@ -31,7 +31,7 @@ class Side:
 
     @property
     def peer(self) -> str:
-        """The name that `--peers` knows it by."""
+        """Return the name for `--peers`."""
         return self.environment or self.name.partition(",")[0]
 
     @property
@@ -40,7 +40,7 @@ class Side:
 
     @property
     def missing(self) -> str:
-        """Why there is no environment for it."""
+        """Return why its environment is missing."""
         reason = PLACE / f"{self.environment}.reason"
         told = reason.read_text(encoding="utf-8").strip() if reason.exists() else "run `make bench-peers`"
         return f"not installed: {told}"
@@ -126,6 +126,6 @@ PEERS = tuple(dict.fromkeys(side.peer for side in SIDES))
 
 
 def chosen(peers: Iterable[str], measure: Measure) -> list[Side]:
-    """The sides of these peers that take part in a measure; cofio always does."""
+    """Return the sides of these peers that take part in a measure, always including cofio."""
     wanted = {"cofio", *peers}
     return [side for side in SIDES if side.peer in wanted and measure in side.measures]

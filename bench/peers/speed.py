@@ -1,9 +1,9 @@
-"""How fast each side is, and how large, at several sizes; with vectors given, and with the embedder asked.
+"""Speed and size of each side, for several store sizes; with vectors given, and with real embedding.
 
     table of vectors ─▶ bulk, single adds, searches: the side alone        server ─▶ the same with embedding
 
 The facts and prompts are those of `bench.corpus`, their vectors those of `bench.vectors`. Texts that are not in the
-table are embedded while the clock runs; of that time the embedder's own part is told too.
+table are embedded while the clock runs; the embedder's part of that time is reported too.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ K = 5
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is done for each figure."""
+    """Number of operations per figure."""
 
     prompts: int = 200
     warming: int = 20
     adds: int = 100
     batch: int = 500
     embedded: int = 40  # adds and searches with embedding; as many in one bulk add
-    enough: float = 15.0  # seconds after which a slow side is let off further prompts and adds
+    enough: float = 15.0  # seconds after which a slow side may stop early
     least: int = 30
-    patience: float = 240.0  # seconds for the bulk
+    patience: float = 240.0  # timeout of the bulk add in seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The texts of one size, and the folder of their vectors."""
+    """Texts of one size, and the folder of their vectors."""
 
     size: int
     told: Sequence[str]  # as many as the size
     added: Sequence[str]
     warming: Sequence[str]
     asked: Sequence[str]
-    fresh: Sequence[str]  # facts that no table knows
+    fresh: Sequence[str]  # facts that no table has
     fresh_prompts: Sequence[str]
     table: Path
 
@@ -57,7 +57,7 @@ class Corpus:
 def prepared(
     folder: Path, sizes: Sequence[int], embedder: Embedder, effort: Effort, anchors: int = ANCHORS
 ) -> list[Corpus]:
-    """The corpus of each size. The larger begins with the smaller."""
+    """Return the corpus of each size. A larger one begins with the smaller."""
     folder.mkdir(parents=True, exist_ok=True)
     count, prompts = max(sizes) + effort.adds, effort.prompts
     material = Material.make(
@@ -76,7 +76,7 @@ def prepared(
 
 
 def measured(side: Side, corpus: Corpus, folder: Path, url: str, effort: Effort) -> dict[str, Any]:
-    """Every figure of a side at a size. Failed when the side cannot."""
+    """Return all figures of a side at a size. Raise Failed if the side fails."""
     with child.opened(side, folder, vectors=corpus.table, url=url) as open_side:
         figures = _alone(open_side, corpus, effort)
         figures |= {"memories": open_side.ask("count", collection=_COLLECTION)["count"], **open_side.ask("weigh")}
@@ -91,8 +91,8 @@ def measured(side: Side, corpus: Corpus, folder: Path, url: str, effort: Effort)
 
 
 def _alone(open_side: child.Child, corpus: Corpus, effort: Effort) -> dict[str, Any]:
-    """Bulk, searches and single adds with vectors given."""
-    for text in corpus.warming:  # whoever loads something at the first call does so now
+    """Measure bulk adds, searches and single adds with vectors given."""
+    for text in corpus.warming:  # triggers one-time loading
         open_side.ask("add", collection=_WARMING, item={"id": text, "text": text})
         open_side.ask("search", collection=_WARMING, text=text, k=K)
     items = [{"id": f"fact-{place}", "text": text} for place, text in enumerate(corpus.told)]
@@ -116,7 +116,7 @@ def _alone(open_side: child.Child, corpus: Corpus, effort: Effort) -> dict[str, 
 
 
 def _embedded(open_side: child.Child, corpus: Corpus, effort: Effort) -> dict[str, Any]:
-    """The same, with texts that have to be embedded, and what part of it that takes."""
+    """Measure the same with texts that need embedding, and the embedder's share of the time."""
     many = [{"id": f"many-{place}", "text": text} for place, text in enumerate(corpus.fresh[effort.embedded :])]
     searches = _timed(effort, (_search(open_side, text) for text in corpus.fresh_prompts))
     one_by_one = enumerate(corpus.fresh[: effort.embedded])
@@ -133,7 +133,7 @@ def _embedded(open_side: child.Child, corpus: Corpus, effort: Effort) -> dict[st
 
 
 def _timed(effort: Effort, work: Iterable[Callable[[], dict[str, Any]]]) -> list[tuple[float, float]]:
-    """Seconds of each call and seconds of embedding in it; a slow side is let off after enough of them."""
+    """Return the seconds of each call and of its embedding; a slow side stops early."""
     took: list[tuple[float, float]] = []
     for piece in work:
         answer = piece()

@@ -1,4 +1,4 @@
-"""The figures of a run as a report: tables with one row a side, two plots, and who could not be measured and why."""
+"""Report of a run: tables with one row per side, two plots, and the reasons of sides that were not measured."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cofio.evaluation import plots
 from cofio.evaluation.measures import Figure, difference, interval
 from cofio.evaluation.report import Cell, Column, Report, Table
 
-#: What was measured of each side by its name: its figures, or {"reason"}.
+#: Figures by the name of the side, or {"reason"}.
 Figures: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 COMMAND = "make bench-peers"
@@ -49,7 +49,7 @@ _SAMENESS = (
 
 
 def report(results: Mapping[str, Any]) -> Report:
-    """The report of a run, as `run.measured` has it."""
+    """Return the report of the results of `run.measured`."""
     quality = _scored(results["quality"])
     tables: list[Table] = []
     if quality:
@@ -84,7 +84,7 @@ def _plain(figures: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _who(results: Mapping[str, Any]) -> str:
-    """Every side with its version and how it was asked, or why it was not, as a list."""
+    """Return a list of all sides with version and configuration, or the reason why a side was not measured."""
     return "\n".join(f"- {' '.join(_told(side, results))}" for side in _taking_part(results))
 
 
@@ -93,7 +93,7 @@ def _taking_part(results: Mapping[str, Any]) -> list[Side]:
 
 
 def _measured(side: Side, results: Mapping[str, Any]) -> list[Figures]:
-    """The figures of every measure that the side takes part in."""
+    """Return the figures of every measure that the side takes part in."""
     by_measure: dict[Measure, list[Figures]] = {
         "quality": [results["quality"]],
         "speed": list(results["speed"].values()),
@@ -111,7 +111,7 @@ def _told(side: Side, results: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _scored(found: Figures) -> dict[str, dict[str, Any]]:
-    """Means with their intervals, and the differences to cofio; where one could not be measured, the reason."""
+    """Return means with their intervals, and the differences to cofio; for a failed side, the reason."""
     scores = {name: each["scores"] for name, each in found.items() if "scores" in each}
     made: dict[str, dict[str, Any]] = {}
     for name, each in found.items():
@@ -190,12 +190,12 @@ def _row(name: str, figures: Mapping[str, Any], shown: Sequence[str]) -> list[Ce
 
 
 def _with(note: str, figures: Figures) -> str:
-    """The note, and who is missing and why."""
+    """Return the note, plus the missing sides and their reasons."""
     missing = [f"Not measured: {name}: {each['reason']}." for name, each in figures.items() if "reason" in each]
     return " ".join([note, *missing])
 
 
-# ── what became of it, in words ───────────────────────────────────────────────────────────────────────────────────────
+# ── results in words ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _repeated(part: Mapping[str, Any]) -> str:
@@ -241,7 +241,7 @@ def _plots(speed: Mapping[str, Figures], quality: Figures) -> dict[str, str]:
 
 
 def _drawn() -> list[Side]:
-    """The sides of the plots, each peer once and again with its hybrid search."""
+    """Return the sides of the plots: each peer once, and again with its hybrid search."""
     return [side for side in SIDES if "speed" in side.measures and "dedup" not in side.name]
 
 

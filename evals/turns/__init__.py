@@ -1,1 +1,1 @@
-"""Turns of coding sessions, labelled by hand: `turns.jsonl`, and how they are labelled: `GUIDE.md`."""
+"""Hand-labelled turns of coding sessions (`turns.jsonl`), and the labelling guide (`GUIDE.md`)."""

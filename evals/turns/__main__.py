@@ -1,6 +1,6 @@
-"""What cofio makes of the labelled turns: `python -m evals.turns [FILE] [--split dev] [--write docs/results]`.
+"""Results of cofio on the labelled turns: `python -m evals.turns [FILE] [--split dev] [--write docs/results]`.
 
-About a minute. With EXTRACT_PROVIDER set it is measured with that model too, which takes as long as the model does.
+Takes about a minute. If EXTRACT_PROVIDER is set, that model is measured too, which takes longer.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Makes prices.csv: a year of three invented shares, with what a watcher could find out hidden in it.
+"""Generator of prices.csv: a year of three fictional shares, with hidden regularities for a watcher to find.
 
-    news       on some days something happens to a share: the price jumps, the volume is three to five times the usual
-    month end  on the last Friday of a month funds rebalance: the volume is twice to three times the usual, and it means
+    news       on some days a share has news: the price jumps, the volume is three to five times the usual
+    month end  on the last Friday of a month funds rebalance: the volume is two to three times the usual, and it means
                nothing
-    a lead     what happens to ACME happens to BOLT the day after, more quietly: less than twice the usual volume
+    a lead     news about ACME is followed by news about BOLT one day later, with less than twice the usual volume
 
-The last column is what somebody who reads the news would say in the evening. `python examples/market/series.py` writes
-the file again, to the last digit.
+The last column is the evening's judgement of a reader of the news. `python examples/market/series.py` writes the file
+again, with identical digits.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pathlib import Path
 FIELDS = ("date", "share", "close", "volume", "news")
 _USUAL = {"ACME": 2_400_000, "BOLT": 900_000, "COVE": 5_200_000}  # shares traded on an ordinary day
 _FIRST, _DAYS = date(2025, 1, 2), 365
-_NEWS = 0.05  # of the days, for each share that has news of its own
+_NEWS = 0.05  # share of the days, for each share that has news of its own
 
 
 def rows() -> Iterator[dict[str, str]]:
-    """One row a share and trading day."""
+    """Yield one row per share and trading day."""
     chance = random.Random(20250102)
     close = {"ACME": 84.0, "BOLT": 31.5, "COVE": 142.0}
     acme_had_news = False
@@ -41,7 +41,7 @@ def rows() -> Iterator[dict[str, str]]:
 
 
 def _times(day: date, share: str, news: bool, chance: random.Random) -> float:
-    """How many times the usual volume there is."""
+    """Return the volume as a multiple of the usual."""
     quiet = chance.uniform(1.5, 1.9) if share == "BOLT" else chance.uniform(3.0, 5.0)
     month_end = chance.uniform(2.0, 3.0)
     return (quiet if news else 1.0) * (month_end if _is_last_friday(day) else 1.0)

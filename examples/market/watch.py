@@ -1,12 +1,13 @@
-"""An agent that watches a market, forgets everything overnight, and gets better all the same.
+"""An agent that watches a market with no memory of its own between days, and improves with cofio.
 
 python examples/market/watch.py [--show 2025-11-28]
 
-Every day it recalls before it looks, says in the evening what it found (cofio captures it), and somebody who reads the
-news tells it which of its alarms were right. It starts with bad guesses. Beside it runs the same agent, without memory.
+Every day it recalls its knowledge first, reports its findings in the evening (cofio captures them), and a reader of the
+news tells it which of its alarms were right. It starts with bad guesses. The same agent without memory runs for
+comparison.
 
-It is a few rules instead of a model, so that every run is the same; `--show` prints what a model would be given that
-day. What the series hides, and the agent has to find out, is told in `series.py`.
+It consists of a few rules instead of a model, so that every run is the same; `--show` prints the context that a model
+would get that day. `series.py` describes the regularities hidden in the series.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ import cofio
 from cofio.keeper import Keeper
 from cofio.knowledge.lane import Firing
 
-#: What it believes on the first day. The first is about right, the others are not.
+#: Initial guesses. The first is about right, the others are not.
 GUESSES = {"ACME": 3_600_000.0, "BOLT": 2_000_000.0, "COVE": 5_800_000.0}
-LED = 0.6  # of a threshold: where the share that leads this one had news yesterday, less is worth a look
-IN_SEASON = 3.0  # times a threshold: where much is usual, only more is
-DOUBTED = 0.6  # a threshold that is believed less than this is said anew
-BELIEVED = 0.5  # a season or a correlation that is believed less than this is not acted on
+LED = 0.6  # of a threshold: if the leading share had news yesterday, a lower volume is suspicious
+IN_SEASON = 3.0  # multiple of a threshold: in a season of high volume, only more is suspicious
+DOUBTED = 0.6  # confidence below which a threshold is replaced
+BELIEVED = 0.5  # confidence below which a season or a correlation is ignored
 
 BOLD, DIM, OFF = ("\033[1m", "\033[2m", "\033[0m") if sys.stdout.isatty() else ("", "", "")
 
@@ -43,16 +44,16 @@ class Tick(NamedTuple):
     day: date
     share: str
     volume: float
-    news: bool  # what is known in the evening
+    news: bool  # known in the evening
 
     @property
     def name(self) -> str:
-        """What an alarm about it is called."""
+        """Return the name of an alarm about it."""
         return f"{self.share}.{self.day}"
 
 
 class Look(NamedTuple):
-    """What it makes of a share on a day: the claims behind an alarm, or the seasons that spared it one."""
+    """Judgement of a share on a day: the claims behind an alarm, or the seasons that prevented one."""
 
     claims: list[str]
     spared_by: list[str] = []  # noqa: RUF012 - never changed
@@ -60,7 +61,7 @@ class Look(NamedTuple):
 
 @dataclass
 class Score:
-    """How its alarms turned out."""
+    """Counts of right, false and missed alarms."""
 
     right: int = 0
     false: int = 0
@@ -73,13 +74,13 @@ class Score:
 
     @property
     def quality(self) -> float:
-        """F1: 1 for every alarm right and none missed."""
+        """Return F1: 1 if every alarm is right and none is missed."""
         return 2 * self.right / (2 * self.right + self.false + self.missed or 1)
 
 
 @dataclass
 class Forgetful:
-    """The agent without a memory: its guesses, for ever."""
+    """Agent without a memory, which always uses its guesses."""
 
     scores: dict[str, Score] = field(default_factory=dict)
 
@@ -90,18 +91,18 @@ class Forgetful:
 
 @dataclass
 class Watcher:
-    """The agent with a memory. It keeps nothing itself from one day to the next but its keeper."""
+    """Agent with a memory, whose only state between days is its keeper."""
 
     keeper: Keeper
     scores: dict[str, Score] = field(default_factory=dict)
 
     def begin(self) -> None:
-        """Say what it guesses."""
+        """Report the initial guesses."""
         self._report(*(f"Threshold recommendation: flag {share} if volume exceeds {value:.0f}."
                        for share, value in GUESSES.items()), day="the first day")  # fmt: skip
 
     def live(self, ticks: list[Tick]) -> None:
-        """A day: look at every share, hear in the evening what was right, and say what follows from it."""
+        """Process a day: judge every share, get feedback in the evening, and report the conclusions."""
         found: list[str] = []
         for tick in ticks:
             look = self._look(tick)
@@ -112,14 +113,14 @@ class Watcher:
             self._report(*found, day=str(ticks[0].day))
 
     def context(self, ticks: list[Tick]) -> str:
-        """What a model would be given before it looks."""
+        """Return the context that a model would get before it decides."""
         told = ", ".join(f"{tick.share} volume is {tick.volume:.0f}" for tick in ticks)
         return self.keeper.recall_context(f"{told}. What is unusual?", at=_noon(ticks[0].day))
 
     # ── before ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _look(self, tick: Tick) -> Look:
-        """Whether the day is worth an alarm, and by which claims."""
+        """Return the claims for an alarm, or the seasons that prevent one."""
         seasons, led_by = self._seasons(tick), self._led_by(tick)
         usual = (IN_SEASON if seasons else 1.0) * (LED if led_by else 1.0)
         fires = [each.threshold.ref for each in self._evaluate(tick, usual)]
@@ -129,7 +130,7 @@ class Watcher:
         return Look([], spared_by=seasons if plainly else [])
 
     def _evaluate(self, tick: Tick, usual: float = 1.0) -> list[Firing]:
-        """The thresholds that are crossed, where so many times the plain value is usual."""
+        """Return the crossed thresholds, with the volume divided by the usual multiple."""
         return self.keeper.knowledge.evaluate(tick.share, "volume", tick.volume / usual)
 
     def _seasons(self, tick: Tick) -> list[str]:
@@ -137,7 +138,7 @@ class Watcher:
         return [each.seasonal.ref for each in active if each.seasonal.confidence >= BELIEVED]
 
     def _led_by(self, tick: Tick) -> list[str]:
-        """The correlations by which this share follows one that had news yesterday."""
+        """Return the correlations by which this share follows one that had news yesterday."""
         return [
             step.correlation.ref
             for step in self.keeper.knowledge.related(tick.share)
@@ -153,7 +154,7 @@ class Watcher:
     # ── after ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _hear(self, tick: Tick, look: Look) -> None:
-        """Somebody who reads the news judges the alarm; silence too, where it was wrong or took some knowledge."""
+        """Record the feedback on an alarm, and on silence that was wrong or relied on a season."""
         told = self.keeper.knowledge.feedback
         note = f"volume {tick.volume:.0f}"
         if look.claims or tick.news:
@@ -188,7 +189,7 @@ class Watcher:
                 yield f"Threshold recommendation: flag {tick.share} if volume exceeds {times * tick.volume:.0f}."
 
     def _report(self, *sentences: str, day: str) -> None:
-        """What it says in the evening. cofio reads it: nobody has to remember to store anything."""
+        """Capture the evening report, from which cofio extracts the knowledge."""
         said = [{"role": "user", "content": f"Report of {day}, please."},
                 {"role": "assistant", "content": "\n".join(sentences)}]  # fmt: skip
         self.keeper.capture(said, context="analysis", source="market", session="watch", turn=day, wait=True)
@@ -199,7 +200,7 @@ def _score(scores: dict[str, Score], tick: Tick) -> Score:
 
 
 def _first(side: str) -> str:
-    """The share of a side such as "ACME volume"."""
+    """Return the share of a side such as "ACME volume"."""
     return side.split()[0]
 
 
@@ -208,7 +209,7 @@ def _noon(day: date) -> str:
 
 
 def _before(day: date) -> date:
-    """The trading day before."""
+    """Return the previous trading day."""
     return day - timedelta(days=3 if day.weekday() == 0 else 1)
 
 
@@ -220,7 +221,7 @@ def _is_last_friday(day: date) -> bool:
 
 
 def days() -> list[list[Tick]]:
-    """The series, by day."""
+    """Return the series, by day."""
     with (Path(__file__).parent / "prices.csv").open(encoding="utf-8", newline="") as file:
         ticks = [
             Tick(date.fromisoformat(row["date"]), row["share"], float(row["volume"]), row["news"] == "yes")
@@ -230,7 +231,7 @@ def days() -> list[list[Tick]]:
 
 
 def run(keeper: Keeper, show: str = "") -> tuple[Mapping[str, Score], Mapping[str, Score]]:
-    """The scores by quarter of the agent without a memory, and of the one with the keeper's."""
+    """Return the scores by quarter of the agents without and with a memory."""
     without, watcher = Forgetful(), Watcher(keeper)
     watcher.begin()
     for ticks in days():
@@ -247,7 +248,7 @@ def say(text: str = "") -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="A market, watched with and without a memory.")
-    parser.add_argument("--show", default="", metavar="DATE", help="print what is recalled on that day")
+    parser.add_argument("--show", default="", metavar="DATE", help="print the recalled context of that day")
     with tempfile.TemporaryDirectory() as folder, cofio.open(f"sqlite://{folder}/market.db") as keeper:
         without, with_memory = run(keeper, parser.parse_args().show)
         say(f"{BOLD}           without a memory          with cofio{OFF}")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sets up automatic memory in Claude Code, or with --codex in Codex: calls `cofio install`, whose options may follow.
+# Set up automatic memory in Claude Code, or with --codex in Codex, by `cofio install`, whose options may follow.
 #   ./install.sh                             asks what it needs to know
 #   ./install.sh --yes --provider skip       asks nothing
 #   ./install.sh --codex

@@ -1,6 +1,6 @@
-"""Many memories at once: what was asked for, as decisions about each of them.
+"""Bulk changes: one action on many memories, as one decision per memory.
 
-memories ─ decide ─▶ [Decision], one for each that is not so already
+memories ─ decide ─▶ [Decision], one for each that the action changes
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST = 1_000  # memories in one changeset
 def decide(
     memories: Sequence[Memory], action: str, changes: Mapping[str, Any], tags: Sequence[str], why: str
 ) -> list[Decision]:
-    """What is to be done to each; those that are so already are passed over. Conflict when all of them are."""
+    """Return one decision per memory that the action changes. Raise Conflict if it changes none."""
     _check(action, changes, tags)
     if action == "archive":
         found: list[Decision] = [Delete(each.id, why) for each in memories if not each.archived]
@@ -30,7 +30,7 @@ def decide(
         wanted = ((each, _fields(each, action, changes, tags)) for each in memories)
         found = [Edit(each.id, fields, why) for each, fields in wanted if edited(each, fields) != each]
     if not found:
-        raise Conflict("There is nothing to change.", "Every one of these memories is so already.")
+        raise Conflict("There is nothing to change.", "All these memories already have the requested state.")
     return found
 
 
@@ -38,13 +38,17 @@ def _check(action: str, changes: Mapping[str, Any], tags: Sequence[str]) -> None
     if action not in ACTIONS:
         raise InvalidInput(f"action is {action!r}.", f"It is one of: {', '.join(ACTIONS)}.")
     if bool(changes) != (action == "edit"):
-        raise InvalidInput("changes go with the action edit.", "Give the fields to change, with that action alone.")
+        raise InvalidInput("changes are for the action edit only.", "Give the fields to change, with that action only.")
     if isinstance(tags, str):
-        raise InvalidInput("tags is a text.", "Give a list of texts.")
+        raise InvalidInput("tags is a single text.", "Give a list of texts.")
     if bool(tags) != (action in ("tag", "untag")):
-        raise InvalidInput("tags go with the actions tag and untag.", "Give at least one, with those actions alone.")
+        raise InvalidInput(
+            "tags are for the actions tag and untag only.", "Give at least one, with those actions only."
+        )
     if "text" in changes:
-        raise InvalidInput("Many memories cannot say the same.", "Change the text of one at a time.")
+        raise InvalidInput(
+            "The text of several memories cannot be changed at once.", "Change the text of one memory at a time."
+        )
 
 
 def _fields(memory: Memory, action: str, changes: Mapping[str, Any], tags: Sequence[str]) -> Mapping[str, Any]:
@@ -54,6 +58,6 @@ def _fields(memory: Memory, action: str, changes: Mapping[str, Any], tags: Seque
         case "tag":
             return {"tags": [*memory.tags, *tags]}
         case "untag":
-            gone = [str(each).strip() for each in tags]  # as they are kept
+            gone = [str(each).strip() for each in tags]  # normalised as they are stored
             return {"tags": [each for each in memory.tags if each not in gone]}
     return changes

@@ -1,8 +1,8 @@
-"""Sorts sentences by rules, for use without the judgement model. Most of what is said is not worth remembering.
+"""Rule-based sentence gate, used without the judgement model. Most sentences are not worth remembering.
 
-skip      a greeting, a question, or no word that facts are told with
+skip      a greeting, a question, or a sentence without a fact word
 pattern   a pattern finds a fact in it
-model     it has a word that facts are told with: a language model has to read it
+model     it has a fact word but matches no pattern: a language model has to read it
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MATCHED = "Pattern matched"
 UNREAD = "Looks like a fact, but no pattern reads it"
 NOTHING = "No extractable facts detected"
 
-#: Whoever uses no other words than these greets, thanks or confirms.
+#: Words of greetings, thanks and confirmations; a sentence that has only these is skipped.
 _PLEASANT = frozenset(
     """
     hi hello hey hiya yo there good morning afternoon evening night day thanks thank you thx ty cheers a lot so much
@@ -30,7 +30,7 @@ _PLEASANT = frozenset(
     """.split()
 )
 _ADDRESSING = frozenset("hi hello hey thanks thank thx bye morning".split())
-#: Words that facts are told with; not every sentence that has one tells one.
+#: Words that often state facts. Not every sentence that has one does.
 _FACT_WORDS = frozenset(
     """
     use uses using prefer prefers preferred decided switched moved started stopped always never policy standard should
@@ -42,16 +42,16 @@ _LESSONS = ("root cause", "because of", "turns out", "turned out", "workaround",
 
 
 class Find(Protocol):
-    """Returns every fact that patterns find in a sentence; `extract.patterns.find` is one."""
+    """Function that returns all facts that patterns find in a sentence, such as `extract.patterns.find`."""
 
     def __call__(self, sentence: str, /, *, role: str = "user") -> Sequence[Found]: ...
 
 
 def judge(exchange: Exchange, find: Find) -> Verdict:
-    """Return what becomes of each sentence of an exchange.
+    """Return the verdict on each sentence of an exchange.
 
-    An assistant says much that sounds like facts. It is worth a language model's while only where the user stated
-    something too, or where it tells what was learned. In an observed dialogue its word counts as the user's.
+    Assistants say much that sounds like facts. Their sentences go to the language model only if the user stated
+    something too, or if they state a lesson learned. In an observed dialogue they count like the user's.
     """
     said = [(each.role, sentences.split(each.text)) for each in exchange.messages]
     if exchange.context == OBSERVATION:
@@ -63,7 +63,7 @@ def judge(exchange: Exchange, find: Find) -> Verdict:
 
 
 def weigh(text: str, role: str, find: Find) -> Sentence:
-    """Return which way one sentence goes when nothing else was said."""
+    """Return the verdict on one sentence in isolation."""
     words = sentences.tokens(text)
     if _PLEASANT.issuperset(words) or _is_address(words):
         return Sentence(text=text, role=role, way="skip", reason=GREETING)
@@ -77,7 +77,7 @@ def weigh(text: str, role: str, find: Find) -> Sentence:
 
 
 def _heard(sentence: Sentence) -> Sentence:
-    """Return an assistant's sentence as it goes where the user stated something."""
+    """Return the verdict on an assistant's sentence in an exchange where the user stated something."""
     if sentence.reason == NOTHING and _may_state(sentence.text):
         return replace(sentence, way="model", reason=UNREAD)
     return sentence
@@ -88,5 +88,5 @@ def _may_state(text: str) -> bool:
 
 
 def _is_address(words: Sequence[str]) -> bool:
-    """Return whether somebody is greeted or thanked by name: "Hi Ann!"."""
+    """Return whether the words greet or thank a person by name, such as "Hi Ann!"."""
     return len(words) <= 3 and words[0] in _ADDRESSING and _PLEASANT.issuperset(words[:-1])

@@ -1,8 +1,8 @@
-"""Housekeeping: the chores from end to end. The steps decide, this asks them, and writes once what still holds then.
+"""Maintenance chores, end to end: compute a plan, then write the part of it that is still valid.
 
-consolidate, prune ─▶ Plan ─ dry run: shown ─ else: what changed meanwhile is left out ─ apply ─▶ one changeset
+consolidate, prune ─▶ Plan ─ dry run: shown ─ else: memories changed meanwhile are left out ─ apply ─▶ one changeset
 schedule, person ─▶ claim a run ─▶ chore ─▶ the run's end, in the history
-person ─▶ some decisions of a Plan that was shown, or about contradictions ─ none touched since ─ apply ─▶ one changeset
+person ─▶ some decisions of a shown Plan, or about contradictions ─ none changed since ─ apply ─▶ one changeset
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from cofio.upkeep.echoes import boot_lines
 from cofio.upkeep.merging import ModelMerger
 from cofio.upkeep.prune import ModelJudge
 
-_FIRST = 10  # hits among which a search must still find what was merged
-_BEAT = 60.0  # seconds between two signs of life
+_FIRST = 10  # hits among which a search must still find a merged memory
+_BEAT = 60.0  # seconds between two heartbeats of a run
 _MOST_PRUNED = 1_000
-_LATE = 30  # runs whose refusals are remembered
-_TRIES = 3  # to write a plan that another process gets in the way of
-_MOST_APPROVED = 1_000  # decisions at once
+_LATE = 30  # latest runs whose refusals are remembered
+_TRIES = 3  # attempts to write a plan while other processes write
+_MOST_APPROVED = 1_000  # decisions per call
 _ALL = Scope()
 _log = logging.getLogger(__name__)
 
 
 class Doing(Protocol):
-    """What the keeper lends: the writer, and the embedder for texts and for questions."""
+    """Functions that the keeper provides: writing, and embedding of texts and questions."""
 
     def apply(
         self, decisions: Sequence[Decision], *, by: str, why: str, knowledge: Sequence[KnowledgeDecision] = ()
@@ -61,21 +61,21 @@ class Doing(Protocol):
     def question(self, text: str) -> Vector: ...
     def floor(self) -> float: ...
     def flush(self) -> None:
-        """Write the retrievals that wait."""
+        """Write pending retrieval counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Care:
-    """How upkeep is done."""
+    """Settings of the chores."""
 
-    similarity: float = 0.75  # the cosine from which memories may belong together
+    similarity: float = 0.75  # cosine from which memories may belong together
     min_cluster: int = 3
     prune_days: Mapping[str, int] = field(default_factory=lambda: dict(prune.DAYS))
-    backup: Callable[[], Mapping[str, Any]] | None = None  # what it made
+    backup: Callable[[], Mapping[str, Any]] | None = None  # returns a description of the backup
 
 
 class Housekeeper:
-    """Does the chores of one store."""
+    """Runner of the maintenance chores of one store."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Housekeeper:
 
     @property
     def _llm(self) -> LLM | None:
-        """The model, where it may decide; an Ollama model is probed at its first use, which may be later than this."""
+        """Return the model if it may decide. An Ollama model is probed at its first use, which may come later."""
         return self._any_llm if self._any_llm is not None and self._any_llm.supports_audn else None
 
     # ── the chores ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -105,7 +105,10 @@ class Housekeeper:
     def consolidate(
         self, scope: Scope, halted: Callable[[], bool] = lambda: False, settled: Collection[str] = ()
     ) -> Plan:
-        """What would be merged, what was refused, and why. Changes nothing; of what is `settled` nobody is asked."""
+        """Return the merges and refusals with their reasons.
+
+        Changes nothing; clusters in `settled` are not asked about.
+        """
         as_of = self._newest()
         with occasion("consolidate"):
             plan = consolidate.decide(
@@ -123,7 +126,7 @@ class Housekeeper:
         return replace(plan, as_of=as_of)
 
     def prune(self, halted: Callable[[], bool] = lambda: False) -> Plan:
-        """What would be set aside because nobody asked for it, and why. Changes nothing."""
+        """Return the unused memories that would be archived, with reasons. Changes nothing."""
         self._doing.flush()
         as_of = self._newest()
         with occasion("prune"):
@@ -138,7 +141,7 @@ class Housekeeper:
         return replace(plan, as_of=as_of)
 
     def audit(self, examples: int, progress: Callable[[int, int], None] | None = None) -> Audit:
-        """The profile of the store. Changes nothing."""
+        """Return the profile of the store. Changes nothing."""
         self._doing.flush()
         return audit.profile(
             self._store,
@@ -152,7 +155,7 @@ class Housekeeper:
         )
 
     def contradictions(self, limit: int) -> Contradictions:
-        """The newest pairs that cannot both hold, for a person to settle. Changes nothing."""
+        """Return the newest pairs of memories that contradict each other, for manual review. Changes nothing."""
         as_of = self._newest()
         found = pairs.found(self._store, redact, self._comparer)
         shown = found.against[:limit]
@@ -168,13 +171,13 @@ class Housekeeper:
         newest = self._store.changesets(1)
         return newest[0].id if newest else 0
 
-    # ── what a person approves of ─────────────────────────────────────────────────────────────────────────────────────
+    # ── approval by a person ──────────────────────────────────────────────────────────────────────────────────────────
 
     def approve(self, chore: str, decisions: Sequence[Decision], as_of: int, *, by: str, why: str = "") -> Changeset:
-        """Do these of a plan, all of them or none; what says one thing for several says it where they did.
+        """Apply these decisions of a plan, all or none. A merged fact keeps the place of its members.
 
-        Conflict when anything was done to one of them after the changeset `as_of`; of what is pruned, also when it was
-        asked for or pinned.
+        Raise Conflict if one of their memories was changed after the changeset `as_of`; for prune, also if it was
+        retrieved or pinned since.
         """
         asked = _proposed(chore)
         decided = [_checked(each, asked) for each in _few(decisions)]
@@ -183,13 +186,13 @@ class Housekeeper:
         self._doing.flush()
         there = self._untouched(decided, as_of, asked)
         done = [_dated(_placed(each, there), as_of) for each in decided]
-        # What turned out to be untrue takes along what was read from it; what repeats or is unused was true.
+        # Rows read from an untrue memory are removed with it; duplicate and unused memories were true.
         gone = [Delete(each.id, each.reason) for each in decided if isinstance(each, Delete)]
         rows = self._doing.read_from(gone) if asked == "contradictions" else ()
         return self._doing.apply(done, by=by, why=why or f"approved: {asked}", knowledge=rows)
 
     def _untouched(self, decisions: Sequence[Merge | Delete], as_of: int, chore: Proposed) -> dict[int, Memory]:
-        """The memories that these are about, as they were when it was decided; Conflict with the first that is not."""
+        """Return the memories of these decisions. Raise Conflict if one has changed since `as_of`."""
         concerned = sorted({each for decision in decisions for each in _ids(decision)})
         touched = self._store.uses.touched(concerned, as_of)
         there = {memory.id: memory for memory in self._store.get(concerned)}
@@ -197,26 +200,26 @@ class Housekeeper:
             if each not in there:
                 raise NotFound(f"There is no memory {each}.", "It may have been purged. Look again.")
             if each in touched or not _may_go(there[each], chore):
-                raise Conflict(f"Memory {each} was changed or asked for since this was shown.", "Look again.")
+                raise Conflict(f"Memory {each} was changed or retrieved since this was shown.", "Look again.")
         return there
 
     def agree(self, ids: Sequence[int], *, by: str, why: str = "") -> Changeset:
-        """Note that two memories both hold, in the metadata of each: from now on they are no contradiction."""
+        """Record in the metadata of two memories that both hold, so that they no longer count as a contradiction."""
         if len(set(ids)) != 2 or len(ids) != 2:
-            raise InvalidInput("It takes two memories to agree.", "Give the ids of two different ones.")
+            raise InvalidInput("Agreement takes exactly two memories.", "Give the ids of two different ones.")
         with self._deciding:
             there = {each.id: each for each in self._store.get([whole(each, "id") for each in ids])}
             for each in ids:
                 if each not in there:
                     raise NotFound(f"There is no memory {each}.", "cofio list shows what there is.")
                 if there[each].archived:
-                    raise Conflict(f"Memory {each} is archived.", "What is archived contradicts nothing.")
+                    raise Conflict(f"Memory {each} is archived.", "Archived memories are not part of contradictions.")
             one, other = (there[each] for each in ids)
-            if not same_place(one, other):  # such a pair is never shown; and who sees the one may not see the other
+            if not same_place(one, other):  # such pairs are never shown, and their viewers may differ
                 hint = "They differ in project, source, speaker or in who may see them."
-                raise InvalidInput(f"Memories {one.id}, {other.id} are of different places.", hint)
+                raise InvalidInput(f"Memories {one.id}, {other.id} are in different places.", hint)
             if pairs.agree(one, other):
-                raise Conflict(f"That memories {one.id} and {other.id} both hold is noted already.", "Nothing to do.")
+                raise Conflict(f"Memories {one.id} and {other.id} are already marked as both valid.", "Nothing to do.")
             reason = "both hold"
             edits = [
                 Edit(mine.id, {"metadata": pairs.agreeing(mine, its)}, reason)
@@ -224,34 +227,37 @@ class Housekeeper:
             ]
             return self._doing.apply(edits, by=by, why=why or reason)
 
-    # ── doing them ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def do(self, chore: str, *, by: str, why: str = "", scope: Scope = _ALL) -> Plan:
-        """Do a chore that somebody asked for, as a run of its own; Conflict while the same one runs."""
+        """Run a chore on request, as a run of its own. Raise Conflict while the same chore is running."""
         run = self._store.runs.claim(_known(chore), "", by)
         if run is None:
-            hint = "Wait for it to end; cofio runs shows how it stands."
-            raise Conflict(f"{chore} is being done by another already.", hint)
+            hint = "Wait for it to end; cofio runs shows its state."
+            raise Conflict(f"{chore} is already running.", hint)
         return self._run(run, by, why, scope, lambda: False)
 
     def scheduled(self, chore: str, slot: str, *, by: str, halted: Callable[[], bool]) -> Run | None:
-        """Do what is due at this slot of the schedule; the run, or None when it is another's. Its failure is in it."""
+        """Run a chore that is due at this cron slot. Return the run, or None if another process claimed it.
+
+        A failure is recorded in the run and not raised.
+        """
         run = self._store.runs.claim(_known(chore), slot, by)
         if run is None:
             return None
-        with suppress(CofioError):  # it is in the log, and in the run
+        with suppress(CofioError):  # recorded in the log and in the run
             self._run(run, by, f"{chore}, as scheduled", _ALL, halted)
         newest = self._store.runs.newest(50, chore)
         return next((each for each in newest if each.id == run.id), run)
 
     def _run(self, run: Run, by: str, why: str, scope: Scope, halted: Callable[[], bool]) -> Plan:
-        """Do it, and end the run however it ends."""
+        """Run the chore, and record the end of the run even if it fails."""
         try:
             with self._beating(run):
                 plan = self._done(run, by, why, scope, halted)
         except BaseException as error:
             _log.warning("%s failed: %s", run.chore, error)
-            # Of what is not ours the name alone: its words could be a memory's, and the history knows no purge.
+            # Only the name of a foreign error: its message could quote a memory, and the run history is never purged.
             told = error.message if isinstance(error, CofioError) else type(error).__name__
             self._end(run, "failed", {"error": told})
             raise
@@ -261,13 +267,13 @@ class Housekeeper:
     def _end(self, run: Run, outcome: str, told: Mapping[str, Any], changeset: int | None = None) -> None:
         try:
             self._store.runs.finish(run.id, outcome, told, changeset)
-        except CofioError as error:  # such as a run that was given up for dead: what it did is done all the same
-            _log.warning("the end of %s could not be noted: %s", run.chore, error)
+        except CofioError as error:  # such as a run considered dead: its work is done all the same
+            _log.warning("could not record the end of %s: %s", run.chore, error)
 
     def _done(self, run: Run, by: str, why: str, scope: Scope, halted: Callable[[], bool]) -> Plan:
         if run.chore == "backup":
             return self._backed_up()
-        settled = self._settled() if run.slot else ()  # whoever asks in person gets the whole answer
+        settled = self._settled() if run.slot else ()  # a manual request gets the complete answer
         plan = self.consolidate(scope, halted, settled) if run.chore == "consolidate" else self.prune(halted)
         self._doing.flush()
         for _ in range(_TRIES):
@@ -278,14 +284,16 @@ class Housekeeper:
             try:
                 with self._deciding:
                     done = self._doing.apply(decisions, by=by, why=why or run.chore)
-            except Conflict as error:  # another process was faster: without what it changed, then
-                _log.info("%s again: %s", run.chore, error)
+            except Conflict as error:  # another process was faster: retry without what it changed
+                _log.info("retrying %s: %s", run.chore, error)
             else:
                 return replace(plan, changeset=done)
-        raise Conflict(f"{run.chore} was overtaken again and again.", "Nothing was changed. Try it at a quieter time.")
+        raise Conflict(
+            f"{run.chore} aborted after {_TRIES} attempts: memories kept changing.", "Nothing was written. Retry later."
+        )
 
     def _settled(self) -> set[str]:
-        """The clusters that were refused of late; when all those runs are forgotten, they are asked about once more."""
+        """Return the recently refused clusters. Once those runs are forgotten, the model is asked about them again."""
         late = self._store.runs.newest(_LATE, "consolidate")
         return {name for run in late for name in run.told.get("settled", ())}
 
@@ -295,7 +303,7 @@ class Housekeeper:
         return Plan(chore="backup", dry_run=False, note=str(self._care.backup().get("path", "")))
 
     def _still_so(self, plan: Plan) -> Plan:
-        """The plan without what anything was done to, or what somebody asked for, while it was made."""
+        """Return the plan without memories that were changed or retrieved while it was made."""
         concerned = sorted({each for decision in plan.decisions for each in _ids(decision)})
         touched = self._store.uses.touched(concerned, plan.as_of)
         now = {memory.id: memory for memory in self._store.get(concerned) if memory.id not in touched}
@@ -306,12 +314,12 @@ class Housekeeper:
             if all(each in now and _may_go(now[each], plan.chore) for each in ids):
                 kept.append(decision)
             else:
-                moved.append(Refusal(ids=ids, reason="it was changed or asked for meanwhile"))
+                moved.append(Refusal(ids=ids, reason="it was changed or retrieved meanwhile"))
         return replace(plan, decisions=tuple(kept), refused=(*plan.refused, *moved))
 
     @contextmanager
     def _beating(self, run: Run) -> Iterator[None]:
-        """Say now and then that the run is alive, for as long as it is."""
+        """Send a heartbeat for the run every `_BEAT` seconds."""
         over = threading.Event()
 
         def beat() -> None:
@@ -319,7 +327,7 @@ class Housekeeper:
                 try:
                     self._store.runs.alive(run.id)
                 except CofioError as error:
-                    _log.warning("a run could not say that it is alive: %s", error)
+                    _log.warning("heartbeat of a run failed: %s", error)
 
         thread = threading.Thread(target=beat, name="cofio-run", daemon=True)
         thread.start()
@@ -329,15 +337,15 @@ class Housekeeper:
             over.set()
             thread.join()
 
-    # ── what the steps are lent ───────────────────────────────────────────────────────────────────────────────────────
+    # ── functions for the steps ───────────────────────────────────────────────────────────────────────────────────────
 
     def _finds(self, text: str, store: Store, scope: Scope) -> list[int]:
-        """The ids that a search in that store finds, best first."""
+        """Return the ids that a search in that store finds, best first."""
         found = hits(Query(text=text, k=_FIRST, scope=scope), self._doing.question(text), store, self._doing.floor())
         return [hit.id for hit in found]
 
     def _stale(self, memories: Sequence[Memory]) -> dict[int, list[str]]:
-        """What has changed or vanished of what these rest on, by id."""
+        """Return the changed or missing anchors of these memories, by id."""
         looked = ((memory, self._freshness.check(memory)) for memory in memories if memory.anchors)
         return {memory.id: list(found.notes) for memory, found in looked if found.state in ("changed", "vanished")}
 
@@ -353,17 +361,17 @@ def _proposed(chore: str) -> Proposed:
     for each in PROPOSED:
         if each == chore:
             return each
-    raise InvalidInput(f"Of {chore!r} nothing is approved.", f"There are: {', '.join(PROPOSED)}.")
+    raise InvalidInput(f"{chore!r} has no decisions to approve.", f"There are: {', '.join(PROPOSED)}.")
 
 
 def _few(decisions: Sequence[Decision]) -> Sequence[Decision]:
     if not 0 < len(decisions) <= _MOST_APPROVED:
-        raise InvalidInput(f"These are {len(decisions):,} decisions.", f"Give 1 to {_MOST_APPROVED:,} at a time.")
+        raise InvalidInput(f"{len(decisions):,} decisions were given.", f"Give 1 to {_MOST_APPROVED:,} at a time.")
     return decisions
 
 
 def _checked(decision: Decision, chore: Proposed) -> Merge | Delete:
-    """The decision, where it is one that this could have proposed."""
+    """Return the decision if the chore could have proposed it; raise InvalidInput otherwise."""
     if isinstance(decision, Delete):
         if chore == "contradictions" or (decision.into is None) == (chore == "prune"):
             return decision
@@ -374,16 +382,16 @@ def _checked(decision: Decision, chore: Proposed) -> Merge | Delete:
         "prune": "Give deletions, into no other memory.",
         "contradictions": "Give deletions.",
     }
-    raise InvalidInput(f"That is nothing that {chore} proposes.", says[chore])
+    raise InvalidInput(f"{chore} proposes no such decision.", says[chore])
 
 
 def _placed(decision: Merge | Delete, there: Mapping[int, Memory]) -> Merge | Delete:
-    """The decision with the place and the labels of the memories that it is about, which must share one."""
+    """Return the decision with the place and labels of its memories, which must share one place."""
     members = [there[each] for each in _ids(decision)]
     if len({clusters.place(each) for each in members}) > 1:
         numbers = ", ".join(str(each.id) for each in members)
         hint = "They differ in project, source, speaker or in who may see them."
-        raise InvalidInput(f"Memories {numbers} are of different places.", hint)
+        raise InvalidInput(f"Memories {numbers} are in different places.", hint)
     if isinstance(decision, Delete):
         return decision
     return replace(decision, fact=consolidate.fact(decision.fact.text, members))
@@ -406,6 +414,6 @@ def _dated(decision: Decision, as_of: int) -> Decision:
 
 
 def _told(plan: Plan) -> dict[str, Any]:
-    # Counts alone: a reason may hold words of a memory, and the history of runs knows no purge.
+    # Counts only: a reason may quote a memory, and the run history is never purged.
     counts = {"decisions": len(plan.decisions), "refused": len(plan.refused), "examined": plan.examined}
     return {**counts, "note": plan.note, **({"settled": list(plan.settled)} if plan.settled else {})}

@@ -1,9 +1,9 @@
-"""The inbox at work: what is delivered is kept before anybody looks at it, and tried until it is settled.
+"""Processing of the inbox: deliveries are stored first, then retried until they are settled.
 
     turn ─ amend ─▶ waits until its session pauses, or is a full batch ─▶ read together by a language model
 
-A failure that may pass (the provider is down) is waited out, however long; one that does not (nothing usable comes
-back, three times over) parks the item for a person. Nothing is dropped without a reason that can be read.
+A transient failure (the provider is down) is retried without limit; a permanent one (three unusable replies) parks the
+item for manual review. Nothing is dropped without a recorded reason.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from cofio.llm_calls import exchange_occasion
 from cofio.model import seconds_until
 from cofio.ports import Clock, Inbox
 
-HELD = 300.0  # seconds for which nobody else takes up what is being worked on at once
-PARKED_AFTER = 3  # attempts that fail for a reason that does not pass
+HELD = 300.0  # seconds for which an item that is processed immediately is reserved
+PARKED_AFTER = 3  # failed attempts with a permanent cause
 _SOON, _SLOWLY, _LONGEST = 5.0, 60.0, 600.0  # seconds
-_ALONE = (COMPACT_SUMMARY, OBSERVATION, ANALYSIS)  # contexts of what is read by rules of its own
+_ALONE = (COMPACT_SUMMARY, OBSERVATION, ANALYSIS)  # contexts that are read by rules of their own
 _log = logging.getLogger(__name__)
 
 
 class Intake:
-    """Receives exchanges, and learns from them item by item."""
+    """Receiver of exchanges that learns from them item by item."""
 
     def __init__(
         self,
@@ -53,22 +53,22 @@ class Intake:
         batching: Batching = AT_ONCE,
         attempted: Callable[[int], None] = lambda _: None,
     ) -> None:
-        self._inbox = inbox  # as whoever delivers may see it
+        self._inbox = inbox  # as visible to the caller who delivers
         self._worked_on = worked_on or inbox
         self._clock = clock
         self._learner = learner
         self._limit = limit
         self._batching = batching
-        self._most = batching.turns  # of a batch: fewer after a failure, until the model answers again
-        self._attempted = attempted  # called with each item that was tried, whatever came of it
+        self._most = batching.turns  # turns per batch: halved after a failure, doubled after a success
+        self._attempted = attempted  # called with the id of each item that was tried, whether or not it succeeded
 
     def receive(self, exchanges: Sequence[Exchange], task: Task = "learn") -> list[Captured]:
-        """Keep them for later. TooBusy when too many are waiting already."""
+        """Store exchanges for later. Raise TooBusy if too many are waiting."""
         receipts = self._inbox.receive(exchanges, task=task, most=self._limit)
         return [Captured(each.id, True, "pending") if each.new else self._again(each.id) for each in receipts]
 
     def take_in(self, exchange: Exchange, task: Task, by: str) -> Captured:
-        """Keep it, and learn from it at once. It stays pending when that does not work out now."""
+        """Store an exchange and learn from it immediately. It stays pending if that fails."""
         receipt = self._inbox.receive([exchange], task=task, most=self._limit, hold=HELD)[0]
         item = self._inbox.item(receipt.id)
         if receipt.new or (item.state == "pending" and item.due_at <= self._clock()):
@@ -76,7 +76,7 @@ class Intake:
         return _captured(self._inbox.item(receipt.id), new=receipt.new)
 
     def amend(self, exchange: Exchange, hold: float) -> Captured:
-        """Keep what is new in it of a turn that may have come in before. TooBusy when too many are waiting already."""
+        """Store the new part of a turn that may have been delivered before. Raise TooBusy if too many are waiting."""
         waits = not hold and self._waits(exchange)
         receipt = self._inbox.amend(exchange, hold=self._batching.seconds if waits else hold, most=self._limit)
         if waits:
@@ -84,7 +84,7 @@ class Intake:
         return _captured(self._inbox.item(receipt.id), new=receipt.new)
 
     def go_on(self, client: str, session: str) -> None:
-        """The session goes on: a prompt that was broken off is learned from, together with the turns that wait."""
+        """Note that the session continues: learn from an interrupted prompt together with the waiting turns."""
         if self._is_batching and session:
             self._inbox.hold(client, session, self._batching, broken_off=True)
         else:
@@ -95,18 +95,22 @@ class Intake:
         return self._learner.llm is not None and self._batching.seconds > 0
 
     def _waits(self, exchange: Exchange) -> bool:
-        """Whether a turn waits for more of its session; what ends a session, or is lost soon, does not."""
+        """Return whether a turn waits for more of its session.
+
+        Turns that end a session or are lost soon do not wait.
+        """
         return self._is_batching and bool(exchange.session) and exchange.context == "stop"
 
     def claim(self, limit: int) -> list[Item]:
-        """Return what is due, for this process to work on."""
+        """Claim items that are due for this process."""
         return self._worked_on.claim(limit, self._batching.turns if self._is_batching else 1)
 
     def batches(self, items: Sequence[Item]) -> Iterator[list[Item]]:
-        """Yield the items, oldest first; turns of one session that a language model can read together are together.
+        """Yield the items in batches, oldest first; turns of one session that the model can read together share a
+        batch.
 
-        The order of a session is kept. After a failure of the model batches are smaller, down to one turn: one that it
-        cannot answer takes no other along for long, and a slow model is asked for less.
+        The order within a session is kept. After a model failure batches shrink, down to one turn: an item that the
+        model cannot answer does not block others for long, and a slow model gets less work.
         """
         left = list(items)
         while left:
@@ -125,12 +129,14 @@ class Intake:
         return len(batch) <= self._most and sum(map(_characters, batch)) <= self._batching.characters
 
     def attempt(self, items: Sequence[Item], by: str) -> None:
-        """Learn from items of one session: each is settled, postponed or parked by the end, or left if it has grown."""
-        now = [(each, self._worked_on.item(each.id)) for each in items]  # as it stands now: words may be purged
+        """Learn from items of one session: each ends settled, postponed or parked, or is left alone if it has grown."""
+        now = [(each, self._worked_on.item(each.id)) for each in items]  # current state: the text may have been purged
         ready = [item for given_out, item in now if item.state == "pending" and item.due_at <= given_out.due_at]
         forgotten = [item for item in ready if item.exchange is None]
         for item in forgotten:
-            self._fail(item, NotFound("Its words are forgotten.", "There is nothing left to learn from."), _Spread())
+            self._fail(
+                item, NotFound("The text of the item was purged.", "There is nothing left to learn from."), _Spread()
+            )
         said = [item for item in ready if item.exchange]
         spread = _Spread(max((item.attempts for item in said), default=0), random.random())  # noqa: S311
         outcomes = self._learned(said, by)
@@ -150,25 +156,25 @@ class Intake:
                 return self._learner.learn_items(items, by=by)
         except CofioError as error:
             return [error] * len(items)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with these, others go on
+        except Exception as error:  # noqa: BLE001 - an unexpected error in one batch must not stop the others
             _log.exception("items %s failed", [item.id for item in items])
             return [error] * len(items)
 
     def _fail(self, item: Item, error: Exception, spread: _Spread) -> None:
-        """Postpone or park an item, by what went wrong with it."""
+        """Postpone or park an item, depending on the error."""
         match error:
-            case Conflict():  # gone when it is read again; if that is what has changed, it has its own time
+            case Conflict():  # resolved by the next read; if the item itself changed, it has a new due time
                 if self._worked_on.item(item.id).exchange == item.exchange:
                     self._postpone(item, error, spread.pause(_SOON))
-            case BudgetSpent():  # no attempt of the item: nothing was tried
+            case BudgetSpent():  # not counted as an attempt: nothing was tried
                 with suppress(Conflict):
                     seconds = seconds_until(error.resets_at, self._clock()) + 60.0 * spread.share
                     self._worked_on.postpone(item.id, seconds, error.message, attempt=False)
             case Unavailable() | StoreError():
                 self._postpone(item, error, spread.pause(_SOON))
-            case Misconfigured():  # the owner's to mend, and mended it may be at any time
+            case Misconfigured():  # the owner may fix it at any time
                 self._postpone(item, error, spread.pause(_SLOWLY))
-            case Refused():  # it would refuse again
+            case Refused():  # a retry would be refused again
                 self._park(item, error.message)
             case CofioError():
                 self._count_against(item, error.message)
@@ -177,7 +183,7 @@ class Intake:
 
     def _postpone(self, item: Item, error: CofioError, seconds: float) -> None:
         _log.info("item %d waits: %s", item.id, error.message)
-        with suppress(Conflict):  # somebody else has settled it meanwhile
+        with suppress(Conflict):  # another process has settled it
             self._worked_on.postpone(item.id, seconds, error.message)
 
     def _count_against(self, item: Item, reason: str) -> None:
@@ -216,10 +222,10 @@ def _captured(item: Item, *, new: bool) -> Captured:
 
 
 class _Spread(NamedTuple):
-    """Pauses after a failure: longer with every attempt, not the same for all batches, but the same within one."""
+    """Back-off after a failure: grows with every attempt, has jitter between batches, and is equal within one."""
 
     attempts: int = 0
-    share: float = 0.0  # at random, from 0 to 1: it spreads the attempts, and guards nothing
+    share: float = 0.0  # random jitter from 0 to 1; not security-relevant
 
     def pause(self, first: float) -> float:
         return min(first * 2.0 ** min(self.attempts, 16), _LONGEST) * (0.75 + 0.25 * self.share)

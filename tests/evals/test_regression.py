@@ -150,11 +150,11 @@ def test_labels_are_compared_by_the_score_of_all_of_them() -> None:
 
 def test_what_was_never_recorded_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regression, "RESULTS", tmp_path)
-    with pytest.raises(regression.Incomparable, match=r"docs/results/retrieval.json does not tell per_question"):
+    with pytest.raises(regression.Incomparable, match=r"docs/results/retrieval.json has no per_question"):
         regression.recorded("retrieval", "per_question")
     (tmp_path / "retrieval.json").write_text(json.dumps({"per_question": {"q1": 1.0}}), encoding="utf-8")
     assert regression.recorded("retrieval", "per_question") == {"q1": 1.0}
-    with pytest.raises(regression.Incomparable, match="does not tell per_unit"):
+    with pytest.raises(regression.Incomparable, match="has no per_unit"):
         regression.recorded("retrieval", "per_unit")
 
 

@@ -140,18 +140,21 @@ GOOD = '{"units": [], "questions": []}'
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ('{"units": [', "Line 2 of {path} is no JSON: Expecting value, at character 12."),
-        ("[]", "Line 2 of {path} is no conversation: it is a list, not an object."),
-        ("3", "Line 2 of {path} is no conversation: it is a number, not an object."),
-        ('{"questions": []}', "Line 2 of {path} is no conversation: it has no units."),
-        ('{"units": []}', "Line 2 of {path} is no conversation: it has no questions."),
+        ('{"units": [', "Line 2 of {path} is not JSON: Expecting value, at character 12."),
+        ("[]", "Line 2 of {path} is not a conversation: it is a list, not an object."),
+        ("3", "Line 2 of {path} is not a conversation: it is a number, not an object."),
+        ('{"questions": []}', "Line 2 of {path} is not a conversation: it has no units."),
+        ('{"units": []}', "Line 2 of {path} is not a conversation: it has no questions."),
         ('{"units": {"a": 1}, "questions": []}', "… units is an object, not a list."),
         ('{"units": ["hello"], "questions": []}', "… number 1 of its units is a text, not an object."),
         ('{"units": [{"id": 1}], "questions": []}', "… number 1 of its units has no text."),
         ('{"units": [{"text": "a"}], "questions": []}', "… number 1 of its units has no id"),
         ('{"units": [{"id": "", "text": "a"}], "questions": []}', "… number 1 of its units has no id"),
         ('{"units": [], "questions": [{"question": "a"}]}', "… number 1 of its questions has no text."),
-        ('{"units": [], "questions": [{"text": "a", "evidence": [["b"]]}]}', "… the evidence of question 1 is no list"),
+        (
+            '{"units": [], "questions": [{"text": "a", "evidence": [["b"]]}]}',
+            "… the evidence of question 1 is not a list",
+        ),
         ('{"units": [{"id": "' + "u" * 70_000 + '", "text": "a"}], "questions": []}', "… metadata has 70,"),
         ("[" * 100_000, "Line 2 of {path} is no"),
     ],
@@ -161,7 +164,7 @@ def test_a_line_that_is_no_conversation_is_refused_with_its_number_and_what_to_d
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
         one(tmp_path, GOOD, line)
-    start = f"Line 2 of {tmp_path / 'conversations.jsonl'} is no conversation:"
+    start = f"Line 2 of {tmp_path / 'conversations.jsonl'} is not a conversation:"
     assert says.format(path=tmp_path / "conversations.jsonl").replace("…", start) in refused.value.message
     assert '"units"' in refused.value.hint
 

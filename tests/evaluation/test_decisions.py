@@ -106,7 +106,7 @@ def test_pairs_of_messages_are_read_too_and_stand_alone(tmp_path: Path) -> None:
         ('{"a": "x", "b": "y", "label": "same"}', "its label is 'same'"),
         ('{"old": "x", "new": "y", "relation": "duplicate"}', "its relation is 'duplicate'"),
         ('{"a": "x", "b": " ", "label": "related"}', "one of its texts is empty"),
-        ('{"id": "1", "a": "x", "b": "z", "label": "related"}', "The id '1' stands twice"),
+        ('{"id": "1", "a": "x", "b": "z", "label": "related"}', "The id '1' occurs twice"),
         ('{"a": "x", "b": "y", "label": ["related"]}', "its label is ['related']"),
         (f'{{"a": "{"x" * 65_537}", "b": "y", "label": "related"}}', "Line 2 of"),
         (f'{{"id": "{"x" * 1_025}", "a": "x", "b": "y", "label": "related"}}', "its id is longer than 1,024"),

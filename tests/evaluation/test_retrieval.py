@@ -130,7 +130,7 @@ def test_what_is_left_out_and_what_is_odd_is_counted(told: dict[str, Any], repor
     assert told["odd"] == {"unknown_evidence": 2, "shared_unit_ids": 0, "undated_units": 0}
     text = report.text()
     assert "Not among them: 1 adversarial, 1 without evidence, 1 without words." in text
-    assert "Evidence that names no unit of its conversation: 2 times." in text
+    assert "Evidence that names an unknown unit: 2 times." in text
 
 
 def test_a_second_run_finds_the_same(told: dict[str, Any], file: Path) -> None:

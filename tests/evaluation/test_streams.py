@@ -124,7 +124,7 @@ def test_a_memory_that_goes_with_a_new_fact_is_an_overwrite(tmp_path: Path, sett
         ("{", "is not JSON"),
         ({"exchanges": []}, "lists of exchanges, questions and prompts"),
         ({**STREAM, "exchanges": [{"id": "x1"}]}, "exchange 1 has no"),
-        ({**STREAM, "exchanges": [exchange(1, "hi", "update", replaces="port")]}, "'port', which is no fact"),
+        ({**STREAM, "exchanges": [exchange(1, "hi", "update", replaces="port")]}, "'port', which is not a fact"),
         ({**STREAM, "prompts": [{"prompt": "x", "needed": ["nothing"]}]}, "needs 'nothing'"),
     ],
 )

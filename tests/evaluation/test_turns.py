@@ -283,7 +283,7 @@ def test_a_report_is_told_as_text_and_as_a_page(tmp_path: Path) -> None:
     report = measured(tmp_path)
     assert "all of it, test" in report.text()
     assert "## By tag" in report.page()
-    assert "No model is set" in report.text()
+    assert "No model is configured" in report.text()
 
 
 def test_with_a_model_the_same_turns_are_measured_again_and_what_it_could_not_be_asked_is_told(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_with_a_model_the_same_turns_are_measured_again_and_what_it_could_not_be
     assert told["per_turn"] == {"told": "store", "down": "skip"}
     assert (told["failed"], told["facts"]["recall"]["value"]) == (1, 0.5)
     assert report.as_dict()["model"] == "script"
-    assert "could not be asked about 1 turns" in report.text()
+    assert "The model call failed for 1 turns" in report.text()
 
 
 def test_progress_is_told_turn_by_turn(tmp_path: Path) -> None:

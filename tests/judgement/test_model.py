@@ -81,7 +81,7 @@ def test_the_keeper_works_with_the_rules_where_the_model_is_damaged_or_off(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture, way: str
 ) -> None:
     def refuse() -> LocalJudge:
-        raise Misconfigured("The judgement model cannot be read: gone.", "Install cofio again.")
+        raise Misconfigured("The judgement model cannot be read: gone.", "Reinstall cofio.")
 
     monkeypatch.setattr(judgement, "LocalJudge", refuse)
     settings = Settings.load({"home": tmp_path}, {"COFIO_JUDGE": "false"} if way == "off" else {})

@@ -153,7 +153,7 @@ def test_more_facts_than_an_exchange_can_hold_are_cut_and_said_so(learning: Lear
     said = "\n".join(f"The port of service{number} is {8000 + number}." for number in range(80))
     captured = learning().capture(said, wait=True)
     assert captured.result["stored_count"] == 50
-    assert captured.reason == "Of 80 facts the first 50 were taken in"
+    assert captured.reason == "Kept the first 50 of 80 facts"
 
 
 def test_an_outage_never_parks_anything(learning: Learning) -> None:

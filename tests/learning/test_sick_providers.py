@@ -60,12 +60,12 @@ SAYS = {
 DO = {
     "logged out": r"Set \w+_API_KEY|COFIO_EXTRACT_KEY|/login|codex login",
     "slow": r"Raise EXTRACT_TIMEOUT",
-    "out of quota": r"credit|read later",
-    "web page": r"Check that address|tried again later",
+    "out of quota": r"credit|processed later",
+    "web page": r"Check that address|retried later",
     "nonsense": r"cofio ledger --state pending",
     "silence": r"cofio ledger --state pending",
 }
-WAIT = r"Try again later|tried again later|read later|Check that Ollama runs"
+WAIT = r"Try again later|retried later|processed later|Check that Ollama runs"
 
 
 class Provider(Protocol):

@@ -243,7 +243,7 @@ def test_what_was_touched_meanwhile_is_refused_with_the_reason(house: Open, visi
     here.keeper.update(2, pinned=True)
     visit.expected.add(409)
     press(card, "Approve")
-    expect(page.locator(".notice")).to_contain_text("Memory 2 was changed or asked for since this was shown.")
+    expect(page.locator(".notice")).to_contain_text("Memory 2 was changed or retrieved since this was shown.")
     expect(card.get_by_role("button", name="Approve")).to_be_visible()
 
 
@@ -278,7 +278,7 @@ def test_what_nobody_asks_for_is_set_aside_one_by_one(house: Open, visit: Visito
     here.keeper.search("The kettle in the kitchen is new", k=1)
     visit.expected.add(409)
     press(kettle, "Approve")
-    expect(page.locator(".notice")).to_contain_text("asked for since")
+    expect(page.locator(".notice")).to_contain_text("retrieved since")
     assert here.live() == before
 
 
@@ -286,7 +286,7 @@ def test_why_nothing_is_set_aside_is_told(house: Open, visit: Visitor) -> None:
     page = open_page(visit, house(contradicting), "#/unused")
     look(page, "unused memories")
     expect(told(page)).to_contain_text("There is nothing to archive.")
-    expect(page.locator(".plan")).to_contain_text("no retrieval was ever noted")
+    expect(page.locator(".plan")).to_contain_text("no retrieval was ever recorded")
 
 
 # ── contradictions ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -273,7 +273,7 @@ def test_what_does_not_fit_into_the_models_context_is_settled_without_it(store: 
     settled, _, problem = settle(llm, new, embedded([each.text for each in new]), store, novel=without_a_model(store))
     assert len(llm.calls[0][0]) + len(llm.calls[0][1]) < 3 * 4_000
     assert 0 < sum(by_rule(each.decision) for each in settled) < 40
-    assert "without a valid decision" in problem
+    assert "without a valid model decision" in problem
 
 
 def test_a_fact_that_was_settled_early_keeps_its_number(store: Store) -> None:
@@ -349,7 +349,7 @@ def test_an_unreadable_reply_sends_every_fact_through_the_check_without_a_model(
     )
     assert len(calls) == 1
     assert all(by_rule(each.decision) for each in settled)
-    assert problem == "the model's decisions could not be read; facts without a valid decision of the model's: 3 of 3"
+    assert problem == "the model's decisions could not be read; facts without a valid model decision: 3 of 3"
 
 
 @pytest.mark.parametrize("truncated", [True, False])
@@ -362,7 +362,7 @@ def test_of_a_reply_that_was_cut_off_the_whole_decisions_count(store: Store, tru
     assert isinstance(settled[0].decision, Update)
     assert settled[0].decision.id == old
     assert by_rule(settled[1].decision)
-    assert problem == "the model's decisions were cut off; facts without a valid decision of the model's: 1 of 2"
+    assert problem == "the model's decisions were cut off; facts without a valid model decision: 1 of 2"
 
 
 @pytest.mark.parametrize("error", [Unavailable("The provider is down."), Misconfigured("The key is wrong.")])
@@ -370,7 +370,7 @@ def test_facts_are_not_lost_when_the_model_cannot_be_asked(store: Store, error: 
     remember(store, PRISMA)
     settled, problem, _ = asked(store, error, DRIZZLE)
     assert by_rule(settled[0].decision)
-    assert problem == f"the model could not be asked about what is known: {error.message}"
+    assert problem == f"the model call for reconciliation failed: {error.message}"
 
 
 def test_what_the_model_was_paid_for_is_told(store: Store) -> None:

@@ -76,7 +76,7 @@ def test_an_invalid_decision_is_not_done_and_the_fact_goes_on_without_the_model(
     settled, problem, calls = asked(store, reply, "The api listens on port 9090")
     assert len(calls) == 1
     assert by_rule(settled[0].decision)
-    assert "facts without a valid decision of the model's: 1 of 1" in problem
+    assert "facts without a valid model decision: 1 of 1" in problem
     done(store, settled)
     assert [memory.id for memory in live(store)][:2] == ids
 

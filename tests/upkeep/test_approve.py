@@ -142,7 +142,7 @@ def test_what_was_touched_since_is_refused_and_nothing_of_it_is_done(house: Call
     ids = here.add("We deploy with Fly.io", "We deploy with Fly.io", "Lint with ruff", "Lint with ruff")
     plan = here.keeper.consolidate()
     here.keeper.update(ids[2], tags=["style"])
-    with pytest.raises(Conflict, match=f"Memory {ids[2]} was changed or asked for since"):
+    with pytest.raises(Conflict, match=f"Memory {ids[2]} was changed or retrieved since"):
         here.keeper.approve("consolidate", plan.decisions, as_of=plan.as_of)
     assert here.live() == ids
     untouched = [each for each in plan.decisions if isinstance(each, Delete) and each.id in ids[:2]]
@@ -209,17 +209,17 @@ def test_what_is_of_different_places_is_never_merged_by_approval(
 @pytest.mark.parametrize(
     ("chore", "decisions", "says"),
     [
-        ("backup", [Delete(1)], "nothing is approved"),
-        ("dust", [Delete(1)], "nothing is approved"),
+        ("backup", [Delete(1)], "has no decisions to approve"),
+        ("dust", [Delete(1)], "has no decisions to approve"),
         ("consolidate", [], "0 decisions"),
         ("consolidate", [Delete(1)] * 1_001, "1,001 decisions"),
-        ("consolidate", [Delete(1)], "nothing that consolidate proposes"),
-        ("consolidate", [Merge((), Fact(text="x"))], "nothing that consolidate proposes"),
-        ("consolidate", [Merge((1, 1), Fact(text="x"))], "nothing that consolidate proposes"),
-        ("prune", [Delete(1, into=2)], "nothing that prune proposes"),
-        ("prune", [Merge((1, 2), Fact(text="x"))], "nothing that prune proposes"),
-        ("contradictions", [Merge((1, 2), Fact(text="x"))], "nothing that contradictions proposes"),
-        ("prune", [Add(Fact(text="x"))], "nothing that prune proposes"),
+        ("consolidate", [Delete(1)], "consolidate proposes no such decision"),
+        ("consolidate", [Merge((), Fact(text="x"))], "consolidate proposes no such decision"),
+        ("consolidate", [Merge((1, 1), Fact(text="x"))], "consolidate proposes no such decision"),
+        ("prune", [Delete(1, into=2)], "prune proposes no such decision"),
+        ("prune", [Merge((1, 2), Fact(text="x"))], "prune proposes no such decision"),
+        ("contradictions", [Merge((1, 2), Fact(text="x"))], "contradictions proposes no such decision"),
+        ("prune", [Add(Fact(text="x"))], "prune proposes no such decision"),
     ],
 )
 def test_what_no_plan_could_hold_is_refused(
@@ -273,7 +273,7 @@ def test_what_is_asked_for_or_pinned_meanwhile_stays(house: Callable[..., House]
         here.keeper.update(ids[1], pinned=True)
     else:
         here.keeper.search("The kettle is new", k=1)
-    with pytest.raises(Conflict, match=f"Memory {ids[1]} was changed or asked for since"):
+    with pytest.raises(Conflict, match=f"Memory {ids[1]} was changed or retrieved since"):
         here.keeper.approve("prune", plan.decisions, as_of=plan.as_of)
     assert set(ids) <= set(here.live())
 

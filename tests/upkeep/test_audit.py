@@ -296,7 +296,7 @@ def test_where_nothing_was_ever_searched_for_it_says_so(store: Audited) -> None:
     store.keep("We deploy with Fly.io")
     found = store.find("never_recalled")
     assert found.count == 1
-    assert "nothing was ever searched for" in found.says
+    assert "no search was ever recorded" in found.says
 
 
 def test_what_speaks_of_something_that_changed_is_stale(store: Audited) -> None:

@@ -260,11 +260,11 @@ def _ids(shown: Sequence[Memory]) -> tuple[int, ...]:
     ("merger", "reason"),
     [
         (Does(lambda shown: Proposal(())), "leaves them"),
-        (Does(lambda shown: None), "no proposal"),
-        (Does(lambda shown: [{"text": GOOD}]), "no proposal"),
-        (Does(lambda shown: Proposal(("text",))), "no proposal"),  # type: ignore[arg-type]
-        (Does(lambda shown: Proposal((Merged(text=GOOD, ids=(*_ids(shown), 999)),))), "not one of these"),
-        (Does(lambda shown: Proposal((Merged(text=GOOD, ids=(997, 998)),))), "not one of these"),
+        (Does(lambda shown: None), "not return a proposal"),
+        (Does(lambda shown: [{"text": GOOD}]), "not return a proposal"),
+        (Does(lambda shown: Proposal(("text",))), "not return a proposal"),  # type: ignore[arg-type]
+        (Does(lambda shown: Proposal((Merged(text=GOOD, ids=(*_ids(shown), 999)),))), "outside the cluster"),
+        (Does(lambda shown: Proposal((Merged(text=GOOD, ids=(997, 998)),))), "outside the cluster"),
         (Does(lambda shown: Proposal((Merged(text=GOOD, ids=_ids(shown) * 2),))), "twice"),
         (Does(lambda shown: Proposal((Merged(text=GOOD, ids=_ids(shown)),) * 2)), "twice"),
         (Does(lambda shown: Proposal((Merged(text=GOOD, ids=_ids(shown)[:1]),))), "two memories or more"),

@@ -121,7 +121,7 @@ def test_the_reason_counts_from_the_last_time_that_it_was_said(store: Store, clo
     reasons = {each.id: each.reason for each in plan(store, 110).decisions if isinstance(each, Delete)}
     assert reasons == {
         said.id: "never recalled in the 70 days since it was last said",
-        imported.id: "never recalled in the 120 days that retrievals are noted; it was last said 140 days ago",
+        imported.id: "never recalled in the 120 days since retrievals are recorded; last said 140 days ago",
     }
 
 
@@ -152,9 +152,7 @@ def test_nothing_goes_where_no_retrieval_was_ever_noted(store: Store) -> None:
         add(store, f"fact number {number}")
     done = plan(store, 400)
     assert pruned(done) == []
-    assert done.note == (
-        "Nothing of detail, decision, learning and no category is pruned: no retrieval was ever noted."
-    )
+    assert done.note == ("Not pruned: detail, decision, learning and no category (no retrieval was ever recorded).")
 
 
 def test_a_category_waits_until_retrievals_were_noted_for_its_time(store: Store) -> None:
@@ -166,13 +164,12 @@ def test_a_category_waits_until_retrievals_were_noted_for_its_time(store: Store)
     none, some, all_of_it = plan(store, 155), plan(store, 170), plan(store, 225)
     assert pruned(none) == []
     assert none.note == (
-        "Nothing of detail is pruned: retrievals are noted since 2026-04-11 only, and it takes 60 days of them. "
-        "Nothing of decision and learning is pruned: retrievals are noted since 2026-04-11 only, and it takes 120 days "
-        "of them. "
-        "Nothing of no category is pruned: retrievals are noted since 2026-04-11 only, and it takes 90 days of them."
+        "Not pruned: detail (retrievals are recorded only since 2026-04-11, and 60 days are required). "
+        "Not pruned: decision and learning (retrievals are recorded only since 2026-04-11, and 120 days are required). "
+        "Not pruned: no category (retrievals are recorded only since 2026-04-11, and 90 days are required)."
     )
     assert pruned(some) == [detail.id]
-    assert "decision and learning is pruned" in some.note
+    assert "Not pruned: decision and learning" in some.note
     assert "detail" not in some.note
     assert pruned(all_of_it) == [detail.id, decision.id]
     assert all_of_it.note == ""
@@ -187,7 +184,7 @@ def test_nothing_goes_where_hardly_anybody_asked_for_anything(store: Store) -> N
     refused = plan(store, 150, days={"detail": 60})
     assert pruned(refused) == []
     assert refused.note == (
-        "Nothing of detail is pruned: in 60 days memories were asked for on 4 different days only, and it takes 5."
+        "Not pruned: detail (memories were retrieved on only 4 different days in 60 days, and 5 are required)."
     )
     ask(store, asked[0], 104)
     assert pruned(plan(store, 150, days={"detail": 60})) == [dead.id]
@@ -198,10 +195,10 @@ def test_at_most_a_fifth_goes_at_once_and_the_rest_is_told(store: Store) -> None
     dead = [add(store, f"dead number {number}").id for number in range(20)]
     done = plan(store, 70, days={"detail": 60})
     assert pruned(done) == dead[:5]
-    assert done.note == "15 more are left for the next time: at most a fifth of 25 live memories go at once."
+    assert done.note == "15 more are left for the next run: at most a fifth of 25 live memories are archived at once."
     few = plan(store, 70, days={"detail": 60}, most=3)
     assert pruned(few) == dead[:3]
-    assert few.note == "17 more are left for the next time: at most 3 go at once."
+    assert few.note == "17 more are left for the next run: at most 3 are archived at once."
 
 
 # ── the model ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -231,7 +228,7 @@ def test_what_the_model_holds_valuable_stays_and_is_told(store: Store) -> None:
     done = plan(store, 70, keeps=Judge())
     assert pruned(done) == ids[::2]
     assert [each.ids for each in done.refused] == [(each,) for each in ids[1::2]]
-    assert {each.reason for each in done.refused} == {"the model holds it still valuable"}
+    assert {each.reason for each in done.refused} == {"the model considers it still valuable"}
     assert done.examined == 6
 
 
@@ -255,7 +252,7 @@ def test_a_model_that_fails_again_and_again_is_asked_no_more(store: Store) -> No
     judge = Judge(1, 2, 3, 4, 5)
     done = plan(store, 70, keeps=judge)
     assert (len(judge.asked), pruned(done)) == (3, [])
-    assert "asked no more" in done.note
+    assert "not asked again" in done.note
 
 
 def test_a_run_that_is_halted_stops_before_the_next_batch(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""chromadb: a collection each, vectors given with the documents."""
+"""Adapter of chromadb: one collection each, with vectors passed along with the documents."""
 
 from __future__ import annotations
 

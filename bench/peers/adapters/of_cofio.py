@@ -1,8 +1,7 @@
-"""cofio itself, through its public interface: a store each.
+"""Adapter of cofio itself, through its public interface: one store each.
 
-`fields` gives speaker, date and what was said before as fields of a fact; else all it gets is the text. `dedup` looks
-for what is known already when many are added at once; one alone is always looked for. `capture` has what was said go
-through the way in for conversations.
+`fields` passes speaker, date and preceding turns as fields of a fact; otherwise it gets only the text. `dedup` enables
+deduplication in bulk adds; single adds always have it. `capture` sends statements through the capture interface.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import wire  # type: ignore[import-not-found]
 
 import cofio
 
-_FLOOR = 0.40  # the cosine of unrelated texts with the model of the run, as cofio's own embedder has it
+_FLOOR = 0.40  # the cosine of unrelated texts with the model of the run, as in cofio's own embedder
 
 
 class Cofio:

@@ -1,4 +1,4 @@
-"""Plain SQLite FTS5: porter stemming, stop words left out, the rest joined by OR; a file each, no vectors."""
+"""Adapter of plain SQLite FTS5: porter stemming, words without stop words joined by OR; one file each, no vectors."""
 
 from __future__ import annotations
 

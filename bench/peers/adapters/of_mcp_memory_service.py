@@ -1,8 +1,8 @@
-"""mcp-memory-service: its SQLite-vec storage, a file each; `store` for one, `store_batch` for many.
+"""Adapter of mcp-memory-service: its SQLite-vec storage, one file each; `store` for one memory, `store_batch` for many.
 
-It finds its external embedding server by a variable of the environment; an object with the same method then takes that
-model's place, so that its vectors come over the same connection as everyone's. Searches go by `retrieve`, with `hybrid`
-by `retrieve_hybrid`.
+An environment variable selects its external embedding server; an object with the same method then replaces that model,
+so that its vectors come over the same connection as for the others. Searches use `retrieve`, or `retrieve_hybrid` with
+the option `hybrid`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class McpMemoryService:
 
 
 def _counted(kept: bool, why: str) -> int:
-    """1 for a memory that was kept, 0 for a repeat; anything else that went wrong is an error."""
+    """Return 1 for a stored memory, 0 for a duplicate. Raise RuntimeError for other failures."""
     if not kept and "uplicate" not in why:
         raise RuntimeError(why)
     return int(kept)

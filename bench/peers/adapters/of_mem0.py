@@ -1,7 +1,7 @@
-"""mem0 with `infer=False`, on the Qdrant that runs inside its process; a user each.
+"""Adapter of mem0 with `infer=False`, on the in-process Qdrant; one user each.
 
-A subclass of its EmbeddingBase takes the place of its embedder. Its model for inference is never asked; it wants an
-address and a key when it is made, so it gets ones that lead nowhere.
+A subclass of its EmbeddingBase replaces its embedder. Its inference model is never called; since its constructor needs
+a URL and a key, it gets invalid ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""NumPy: exact cosine over one matrix in memory, a row for each text; saved as two files when it is closed."""
+"""Adapter of NumPy: exact cosine over one matrix in memory, one row per text; saved as two files on close."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Exact:
 
 
 class _Rows:
-    """A matrix with room to grow, and the texts of its rows."""
+    """Matrix with room to grow, and the texts of its rows."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []

@@ -1,6 +1,6 @@
-"""txtai: an index each, content stored, vectors by an external function; with `hybrid`, its keyword index too.
+"""Adapter of txtai: one index each, content stored, vectors by an external function; `hybrid` adds its keyword index.
 
-An index lives in memory until it is saved, which is done when the adapter is closed.
+An index is in memory until it is saved, which happens when the adapter is closed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Txtai:
         self.version = version("txtai")
         self._folder = folder / "txtai"
         self._hybrid = bool(options.get("hybrid"))
-        self._transform = lambda texts: embed(list(texts))  # it takes a function, nothing that is merely callable
+        self._transform = lambda texts: embed(list(texts))  # a plain function is required, other callables are rejected
         self._open: dict[str, Any] = {}
 
     def add(self, collection: str, item: wire.Item) -> int:

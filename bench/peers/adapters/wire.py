@@ -1,17 +1,17 @@
-"""What every adapter shares: one question a line on stdin, one answer a line on stdout, both JSON.
+"""Common part of the adapters: one request per line on stdin, one reply per line on stdout, both JSON.
 
     {"do": "open", "folder", "vectors", "url", "options"}        {"about": {"version", …}}
     {"do": "add", "collection", "item": {"id", "text", …}}       {"kept": 1 or 0}
     {"do": "add_many", "collection", "items"}                    {"kept": how many}
-    {"do": "said", "collection", "text"}                         what a person said, by the way in that is meant for it
+    {"do": "said", "collection", "text"}                         a person's statement, by the interface meant for it
     {"do": "search", "collection", "text", "k"}                  {"found": [texts], best first}
     {"do": "count", "collection"}                                {"count"}
     {"do": "weigh"}                                              {"resident_mb"}
     {"do": "close"}                                              {}
 
-Every answer also has `took`, the seconds of the call itself, and `embedding`, those of them that went for vectors. What
-goes wrong is answered by {"error"}. An adapter runs in the environment of what it adapts, so it knows the standard
-library, NumPy, this module and its peer, and nothing of cofio.
+Every reply also has `took`, the seconds of the call itself, and `embedding`, its part for vectors. Errors are replied
+as {"error"}. An adapter runs in the environment of its peer, so it may import only the standard library, NumPy, this
+module and the peer, but not cofio.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Item = Mapping[str, Any]
 
 
 class Peer(Protocol):
-    """What an adapter makes of its peer. A collection is a user's or a conversation's own memory."""
+    """Interface of a wrapped peer. A collection is the separate memory of a user or a conversation."""
 
     version: str
 
@@ -45,9 +45,9 @@ class Peer(Protocol):
 
 
 class Embed:
-    """The one embedder of the run: vectors from a table where it has the text, else from the server.
+    """The single embedder of the run: vectors from a table that has the text, else from the server.
 
-    The server speaks the OpenAI wire format on the loopback interface; every peer asks it over the same connection.
+    The server has the OpenAI wire format on the loopback interface; all peers use the same connection.
     """
 
     def __init__(self, vectors: str, url: str) -> None:
@@ -67,7 +67,7 @@ class Embed:
         return int(self._table.shape[1]) if self._table.size else int(self(["how long is a vector"]).shape[1])
 
     def __call__(self, texts: Sequence[str]) -> Any:
-        """One unit vector a text, as float32."""
+        """Return one unit vector per text, as float32."""
         started = time.perf_counter()
         try:
             places = [self._places.get(text, -1) for text in texts]
@@ -93,7 +93,7 @@ class Embed:
 
 
 def resident_mb() -> float:
-    """The memory that this process has in RAM now."""
+    """Return the resident memory of this process."""
     status = Path("/proc/self/status")
     if status.exists():
         lines = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines() if ":" in line)
@@ -102,21 +102,21 @@ def resident_mb() -> float:
 
 
 def serve(make: Callable[[Path, Embed, Mapping[str, Any]], Peer]) -> None:
-    """Answer until the input ends. `make` opens the peer on a folder."""
+    """Answer requests until the input ends. `make` opens the peer on a folder."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a peer prints is no answer
+    os.dup2(2, 1)  # output of the peer must not mix with replies
     desk = _Desk(make)
     for line in sys.stdin:
         try:
             answer = desk.answer(json.loads(line))
-        except Exception as error:  # noqa: BLE001  whatever a peer raises is told, and the run goes on without it
+        except Exception as error:  # noqa: BLE001  errors of a peer are reported, and the run continues without it
             answer = {"error": f"{type(error).__name__}: {error}".strip()}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
 
 class _Desk:
-    """Questions in, answers out, and the clock beside it."""
+    """Dispatcher of requests with timing."""
 
     def __init__(self, make: Callable[[Path, Embed, Mapping[str, Any]], Peer]) -> None:
         self._make = make

@@ -1,9 +1,9 @@
-/** The way to the cofio service: one deadline a call, and a rest after one that was missed. */
+/** Client of the cofio service: one deadline per call, and a pause after a missed one. */
 import { request as requestPlainly } from "node:http";
 import { request as requestSecurely } from "node:https";
 const REST_MS = 30_000;
-const LARGEST = 2_000_000; // bytes of an answer
-/** Why a call came to nothing; the message is for people. */
+const LARGEST = 2_000_000; // bytes of a reply
+/** Failure of a call, with a message for people. */
 export class Unanswered extends Error {
     name = "Unanswered";
 }
@@ -13,7 +13,7 @@ export class Cofio {
     constructor(find) {
         this.#find = find;
     }
-    /** The JSON that the service answers with; undefined where it answers that there is nothing. */
+    /** Return the JSON reply of the service; undefined if it is empty. */
     async call(path, within, call) {
         if (!call.patient && Date.now() < this.#restUntil)
             throw new Unanswered("it rests after a missed deadline");
@@ -34,7 +34,7 @@ export class Cofio {
         }
     }
 }
-/** One request on a connection of its own. No other address is asked, whatever the answer says: the key goes along. */
+/** Send one request on a new connection. Redirects are not followed, since the request carries the key. */
 function answered(url, key, call, signal) {
     const request = url.protocol === "https:" ? requestSecurely : requestPlainly;
     const raw = Buffer.from(call.body ?? "", "utf8");
@@ -69,7 +69,7 @@ function headers(key, call, length) {
         Connection: "close",
     };
 }
-/** What the service says is wrong, and what to do. */
+/** Return the message and the hint of an error reply. */
 function refusal(answer) {
     try {
         const { error } = JSON.parse(answer);

@@ -1,11 +1,11 @@
 /**
- * Attending OpenClaw's sessions: each prompt gets what is remembered, each turn is handed over once it is over.
+ * Recall and capture in OpenClaw's sessions: each prompt gets its memories, each finished turn is captured.
  *
- *     before_prompt_build ─▶ POST /hooks/openclaw ─▶ put before the prompt
- *     agent_end ─▶ POST /hooks/openclaw ─ no answer ─▶ spool
- *     before_compaction, session_end ─▶ what is held of the session is learned from now
+ *     before_prompt_build ─▶ POST /hooks/openclaw ─▶ injected before the prompt
+ *     agent_end ─▶ POST /hooks/openclaw ─ no reply ─▶ spool
+ *     before_compaction, session_end ─▶ held turns of the session are learned from now
  *
- * Nothing in here throws or waits beyond its deadline: an agent without its memory is still an agent.
+ * Nothing here throws or exceeds its deadline: an agent must keep working without its memory.
  */
 import { Cofio } from "./cofio.js";
 import { projectOf } from "./project.js";
@@ -13,20 +13,20 @@ import { address, home, isOff } from "./settings.js";
 import { spool } from "./spool.js";
 import { asked, digestOf, fields, isGroup, isInteractive, lastTurn, sessionOf, text } from "./turn.js";
 const PATH = "/hooks/openclaw";
-const RUNS = 500; // that are remembered; an older one is over
+const RUNS = 500; // remembered at most; older ones have ended
 export class Memory {
     cofio;
     #choice;
     #log;
-    #prompts = new Map(); // of a run, in the user's words; "" where nobody spoke
-    #recalled = new Map(); // for a prompt of a run, which may be built several times
+    #prompts = new Map(); // by run: the user's prompt; "" without one
+    #recalled = new Map(); // by prompt of a run, which may be built several times
     #pending = new Set();
     constructor(choice, log) {
         this.#choice = choice;
         this.#log = log;
         this.cofio = new Cofio(() => address(choice));
     }
-    /** What is to stand before the prompt. */
+    /** Return the context to inject before the prompt. */
     async recall(event, context) {
         const prompt = this.#isOurs(context) ? asked(event.prompt, event.currentUserMessage) : "";
         remember(this.#prompts, text(context.runId), prompt);
@@ -42,12 +42,12 @@ export class Memory {
             return found ? { prependContext: found } : undefined;
         }
         catch (error) {
-            this.#recalled.delete(key); // it may be asked again, should the prompt be built again
+            this.#recalled.delete(key); // allows a retry if the prompt is built again
             this.#say("nothing is recalled", error);
             return undefined;
         }
     }
-    /** Hand over the turn that is over. */
+    /** Capture the finished turn. */
     async capture(event, context) {
         const run = text(event.runId) || text(context.runId);
         const known = this.#prompts.get(run);
@@ -65,7 +65,7 @@ export class Memory {
             reply: turn.reply,
         });
     }
-    /** Have what is held of a session learned from now. */
+    /** Learn from the held turns of a session now. */
     async release(event, of, context) {
         const session = sessionOf(context) || sessionOf(of);
         if (!session || isOff())
@@ -74,10 +74,10 @@ export class Memory {
             await this.#post({ event, session }, "", captureWithin);
         }
         catch (error) {
-            this.#say(`${event} is not told`, error); // it is learned from a little later
+            this.#say(`${event} is not told`, error); // the turns are learned from a little later
         }
     }
-    /** Wait for what is on its way. */
+    /** Wait for pending deliveries. */
     async settle() {
         await Promise.allSettled([...this.#pending]);
     }
@@ -85,8 +85,8 @@ export class Memory {
         return !isOff() && isInteractive(context) && (this.#choice.groups || !isGroup(context.sessionKey));
     }
     /**
-     * What always matters and what matters to this prompt, in one deadline. OpenClaw keeps neither in the conversation,
-     * so each prompt begins anew: what the prompt before was given is not before the agent any more.
+     * Recall the session briefing and the memories for this prompt within one deadline. OpenClaw keeps neither in the
+     * conversation, so each prompt needs both: the context of an earlier prompt is no longer visible to the agent.
      */
     async #recall(session, turn, cwd, prompt) {
         const since = Date.now();
@@ -104,16 +104,16 @@ export class Memory {
         });
         return [start, found].filter(Boolean).join("\n\n");
     }
-    /** What the service wants put before the agent. */
+    /** Return the context that the service injects for an event. */
     async #told(told, project, within) {
         return text(fields(await this.#post(told, project, within))["context"]);
     }
-    /** The same without the service's being told of a prompt, which it would keep. */
+    /** Return the memories for a prompt by an interface that does not store the prompt. */
     async #recalledOnly(prompt, project, within) {
         const answer = await this.cofio.call("/recall", within, { body: JSON.stringify({ prompt, project }) });
         return text(fields(answer)["text"]);
     }
-    /** Deliver a turn, or put it into the spool. */
+    /** Deliver a turn, or write it to the spool. */
     #kept(told) {
         const keeping = this.#delivered(told).catch((error) => this.#say("a turn is lost", error));
         this.#pending.add(keeping);
@@ -139,7 +139,7 @@ export class Memory {
 function captureWithin(told) {
     return told.captureMs;
 }
-/** Put a value in as the newest, and let the oldest go when there are too many. */
+/** Add a value as the newest, and drop the oldest if there are too many. */
 function remember(values, key, value) {
     if (!key)
         return;

@@ -1,13 +1,13 @@
 /**
- * Which project a folder belongs to: its repository's main working tree, so that all worktrees are one project; outside
- * of git the folder itself. The same rule as in the hooks of the other clients, and a test holds the two together.
+ * The project of a folder: its repository's main working tree, so that all worktrees are one project; outside of git
+ * the folder itself. The hooks of the other clients have the same rule, and a test compares the two.
  */
 import { readFile, realpath, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { variable } from "./settings.js";
 const PLUMBING = [".git", ".bare"]; // a common directory's own name says nothing about the project
-/** The project at this folder; "" in the root and in the user's home. The variable COFIO_PROJECT names it instead. */
+/** Return the project of this folder; "" in the root and in the user's home. COFIO_PROJECT overrides it. */
 export async function projectOf(folder) {
     const named = variable("COFIO_PROJECT");
     if (named || !isAbsolute(folder) || folder.includes("\0"))
@@ -17,7 +17,7 @@ export async function projectOf(folder) {
         return "";
     return (await repository(here, user)) || here;
 }
-/** "openclaw/web" for the project /home/ann/web: what is learned there has it as its source. */
+/** Return the source of memories from a project: "openclaw/web" for /home/ann/web. */
 export function sourceOf(project) {
     const parts = project.split("/").filter(Boolean);
     if (parts.length > 1 && PLUMBING.includes(parts.at(-1) ?? ""))
@@ -25,7 +25,7 @@ export function sourceOf(project) {
     const name = (parts.at(-1) ?? "").replace(/(?<=.)\.git$/, "");
     return name ? `openclaw/${name}` : "openclaw";
 }
-/** The repository around a folder, named by its main tree; "" when there is none below the home or the root. */
+/** Return the main tree of the repository around a folder; "" if there is none below the home or the root. */
 async function repository(start, user) {
     for (let here = start; here !== user && dirname(here) !== here; here = dirname(here)) {
         if (await isGit(join(here, ".git")))
@@ -36,17 +36,17 @@ async function repository(start, user) {
     }
     return "";
 }
-/** The repository that a tree's `.git` file points to; "" when it points nowhere. */
+/** Return the repository that a tree's `.git` file points to; "" if there is none. */
 async function pointed(tree) {
     const told = await read(join(tree, ".git"));
     if (!told.startsWith("gitdir:"))
         return "";
     const folder = await real(resolve(tree, told.slice("gitdir:".length).trim()));
-    const common = (await read(join(folder, "commondir"))).trim(); // of a linked worktree alone
+    const common = (await read(join(folder, "commondir"))).trim(); // of a linked worktree only
     const shared = common ? await real(resolve(folder, common)) : folder;
     return (await isGit(shared)) ? namedBy(shared) : "";
 }
-/** The main tree of a common directory: beside it, or where its config says, as a submodule's does; else itself. */
+/** Return the main tree of a common directory: its parent, the one in its config (for a submodule), or itself. */
 async function namedBy(common) {
     if (common.endsWith("/.git"))
         return dirname(common);

@@ -1,4 +1,4 @@
-/** Where the memory is and how long it may take: the plugin's configuration, the environment, the file `hook.at`. */
+/** URL, key and deadlines of the service: from the plugin's configuration, the environment, the file `hook.at`. */
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
@@ -18,21 +18,21 @@ export function chosen(config) {
         groups: given["groups"] === true,
     };
 }
-/** Whether the hooks of all clients are turned off. */
+/** Return whether the hooks of all clients are turned off. */
 export function isOff() {
     return ["off", "0", "no", "false"].includes(variable("COFIO_HOOKS").toLowerCase());
 }
-/** The folder in which cofio keeps its files. */
+/** Return the folder of cofio's files. */
 export function home(choice) {
     const named = (choice.home || variable("COFIO_HOME")).replace(/^~(?=\/|$)/, homedir());
     return named ? resolve(named) : join(homedir(), ".cofio");
 }
-/** Looked up for each call: the service may start, move or get a key while the gateway runs. */
+/** Return the address; called each time, since the service may start, move or get a key while the gateway runs. */
 export async function address(choice) {
     const told = await readFile(join(home(choice), "hook.at"), "utf8").catch(() => "");
     const [url = "", key = "", times = ""] = told.split("\n");
     const named = bare(choice.baseUrl || variable("COFIO_URL", "FAISS_URL"));
-    const isKnown = !named || named === bare(url); // the key in the file is for the service that it names, and no other
+    const isKnown = !named || named === bare(url); // the key in the file is only for the service that it names
     const [recall = "", capture = ""] = times.split(" ");
     return {
         url: named || bare(url) || USUAL_URL,
@@ -41,7 +41,7 @@ export async function address(choice) {
         captureMs: milliseconds(CAPTURE_MS, variable("COFIO_HOOK_CAPTURE_MS"), capture),
     };
 }
-/** The first of these variables that is set to something. */
+/** Return the first non-empty value of these variables. */
 export function variable(...names) {
     return names.map((name) => trimmed(process.env[name])).find(Boolean) ?? "";
 }

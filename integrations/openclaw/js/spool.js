@@ -1,11 +1,11 @@
-/** What could not be delivered, on disk: one file a delivery, which the service takes in when it is there again. */
+/** Spool of failed deliveries on disk: one file per delivery, which the service reads when it is available again. */
 import { randomBytes } from "node:crypto";
 import { mkdir, open, readdir, rename, unlink } from "node:fs/promises";
 import { join } from "node:path";
 const MOST_FILES = 10_000;
 /**
- * Put a delivery into the spool: a line that says what it is, then the JSON as it would have been sent. It is on the
- * disk when this returns; a reader sees a whole file or none.
+ * Write a delivery to the spool: a header line, then the JSON as it would have been sent. It is on the disk when this
+ * returns; a reader sees a complete file or none.
  */
 export async function spool(home, told, project, event) {
     const folder = join(home, "spool");
@@ -37,7 +37,7 @@ async function written(path, content) {
         await file.close();
     }
 }
-/** Make sure that the folder's new entry survives a power cut. Not every system lets a folder be opened. */
+/** Sync the folder, so that its new entry survives a power cut. Some systems do not allow opening a folder. */
 async function settled(folder) {
     const opened = await open(folder, "r").catch(() => undefined);
     await opened?.sync().catch(() => undefined);

@@ -1,8 +1,8 @@
-/** What the agent can do with its memory when it wants to: search it, add to it, take from it. */
+/** Memory tools of the agent: search, store, forget. */
 import { neutral, notes } from "./notes.js";
 import { projectOf, sourceOf } from "./project.js";
 import { fields, text } from "./turn.js";
-/** Not memory_search: OpenClaw's own memory keeps that name for its files, even where the slot is another's. */
+/** Not memory_search: OpenClaw's own memory reserves that name, even if another plugin has the memory slot. */
 export const NAMES = ["memory_recall", "memory_store", "memory_forget"];
 const PATIENCE_MS = 10_000;
 const KINDS = [
@@ -68,7 +68,7 @@ function forget(cofio) {
 function ask(cofio, path, body, signal) {
     return told(cofio.call(path, () => PATIENCE_MS, { body: JSON.stringify(body), patient: true, signal }));
 }
-/** OpenClaw shows the agent what a tool throws: a plain sentence. */
+/** Rethrow a failure as a plain sentence, since OpenClaw shows it to the agent. */
 async function told(answer) {
     try {
         return await answer;

@@ -1,4 +1,4 @@
-/** Who speaks, and what was said: the turn that is over, without what OpenClaw and its channels put around words. */
+/** Speaker and words of the finished turn, without the wrappings that OpenClaw and its channels add. */
 import { createHash } from "node:crypto";
 const LONGEST = 100_000; // characters of a prompt, and of a reply
 const INTERNAL_PROVIDERS = new Set(["heartbeat", "cron-event", "exec-event"]);
@@ -6,7 +6,7 @@ const INTERNAL_ORIGINS = new Set(["inter_session", "internal_system"]);
 const INTERNAL_SESSIONS = /(?:^|:)(?:subagent|cron|heartbeat|hook|dreaming-narrative-[a-z]+)(?:[:-]|$)/i;
 const GROUP_SESSIONS = /:(?:group|channel):/i;
 const SILENT = /^(?:NO_REPLY|HEARTBEAT_OK)$/i;
-/** Whether a person speaks, as far as the context tells: no heartbeat, no schedule, no other agent. */
+/** Return whether a person speaks, according to the context: no heartbeat, no schedule, no other agent. */
 export function isInteractive(context) {
     const trigger = text(context.trigger);
     return ((trigger === "" || trigger === "user") &&
@@ -15,24 +15,24 @@ export function isInteractive(context) {
         !INTERNAL_ORIGINS.has(text(fields(context.inputProvenance)["kind"])) &&
         !INTERNAL_SESSIONS.test(text(context.sessionKey)));
 }
-/** Whether others read along. */
+/** Return whether the session is a group or a channel. */
 export function isGroup(sessionKey) {
     return GROUP_SESSIONS.test(text(sessionKey));
 }
-/** The session's name: the one that a new or reset session changes, where there is one. */
+/** Return the session's name: the id that changes with a new or reset session, or else the key. */
 export function sessionOf(context) {
     return text(context.sessionId) || text(context.sessionKey);
 }
-/** The turn's name where the run has none: the same words in the same session are the same turn. */
+/** Return the turn's name if the run has none: the same words in the same session are the same turn. */
 export function digestOf(session, prompt) {
     const words = JSON.stringify([session, prompt.split(/\s+/)]);
     return `w${createHash("sha256").update(words).digest("hex").slice(0, 20)}`;
 }
-/** What the user asks. An empty `currentUserMessage` says that there are no words, whatever the prompt was built of. */
+/** Return the user's words. An empty `currentUserMessage` means that there are none, even if the prompt has text. */
 export function asked(prompt, currentUserMessage) {
     return typeof currentUserMessage === "string" ? spoken(currentUserMessage) : spoken(text(prompt));
 }
-/** The last turn of a conversation: from the last message of the user on. Undefined where another agent spoke there. */
+/** Return the last turn: from the last user message on. Undefined if that message is from another agent. */
 export function lastTurn(messages) {
     const said = Array.isArray(messages) ? messages.map(fields) : [];
     const start = said.findLastIndex((each) => each["role"] === "user" && textOf(each["content"]).trim() !== "");
@@ -44,7 +44,7 @@ export function lastTurn(messages) {
     const words = replies.map((each) => textOf(each["content"]).trim()).filter((each) => each && !SILENT.test(each));
     return { prompt: spoken(textOf(first["content"])), reply: words.join("\n\n").slice(-LONGEST) };
 }
-/** The words in a message's content: a text, or blocks of which some are texts. */
+/** Return the text of a message's content: a string, or blocks of which some are texts. */
 function textOf(content) {
     if (typeof content === "string")
         return content;
@@ -52,7 +52,7 @@ function textOf(content) {
     const texts = blocks.filter((each) => each["type"] === "text").map((each) => text(each["text"]));
     return texts.filter(Boolean).join("\n");
 }
-// ── what is around the words ─────────────────────────────────────────────────────────────────────────────────────────
+// ── wrappings of the words ──────────────────────────────────────────────────────────────────────────────────────────
 const CONTEXT_MARK = "⟦openclaw:ctx⟧";
 const EARLIER_MARKS = /\((?:untrusted metadata|untrusted,? for context|metadata,? do not treat as [^)]*)\):$/i;
 const TO_THE_END = /^(?:Untrusted context \(|Context: ⟦)/;
@@ -75,7 +75,7 @@ const CURRENT = "[Current message - respond to this]";
 const ENVELOPE = /^\[([^\]\n]{1,300})\] */;
 const CHANNELS = /^(?:WebChat|WhatsApp|Telegram|Signal|Slack|Discord|Google Chat|iMessage|Teams|Matrix|Zalo)\b/;
 const A_TIME = /\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d/;
-/** What a person said, out of a message as a channel delivers it. */
+/** Return a person's words from a message as delivered by a channel. */
 function spoken(message) {
     let said = message.slice(0, 4 * LONGEST).replace(/\r\n?/g, "\n");
     for (const [open, close] of SPANS)
@@ -86,7 +86,7 @@ function spoken(message) {
         said = said.slice(current + CURRENT.length);
     return withoutEnvelope(said.trim()).trim().slice(0, LONGEST);
 }
-/** Without what stands between two marks, and the marks. What is never closed stays. */
+/** Return the message without the spans between two marks, marks included. An unclosed span stays. */
 function without(message, open, close) {
     let kept = "";
     let at = 0;
@@ -100,7 +100,7 @@ function without(message, open, close) {
         at = end + Math.max(close.length, rest);
     }
 }
-/** Without blocks of metadata: a marked line with the fenced JSON, or the paragraph, that follows it. */
+/** Return the message without metadata blocks: a marked line with the following fenced JSON or paragraph. */
 function withoutMetadata(message) {
     const lines = message.split("\n");
     const kept = [];
@@ -116,7 +116,7 @@ function withoutMetadata(message) {
     }
     return kept.join("\n");
 }
-/** The last line of the block whose header stands at this one. */
+/** Return the last line of the block with this header line. */
 function endOfBlock(lines, header) {
     const isFenced = (lines[header + 1] ?? "").trim().startsWith("```");
     let at = header + (isFenced ? 2 : 1);
@@ -124,7 +124,7 @@ function endOfBlock(lines, header) {
         at += 1;
     return at;
 }
-/** Without "[Telegram Ann id:7 2026-11-15 10:00] Ann: " in front. */
+/** Return the message without a prefix such as "[Telegram Ann id:7 2026-11-15 10:00] Ann: ". */
 function withoutEnvelope(message) {
     const header = ENVELOPE.exec(message)?.[1];
     if (header === undefined || !(CHANNELS.test(header) || A_TIME.test(header)))
@@ -133,7 +133,7 @@ function withoutEnvelope(message) {
     const speaker = /^([^:\n]{1,80}): /.exec(body)?.[1];
     return speaker !== undefined && header.includes(speaker) ? body.slice(speaker.length + 2) : body;
 }
-// ── values of no certain type ────────────────────────────────────────────────────────────────────────────────────────
+// ── values of unknown type ─────────────────────────────────────────────────────────────────────────────────────────
 export function text(value) {
     return typeof value === "string" ? value : "";
 }

@@ -1,13 +1,13 @@
-/** The way to the cofio service: one deadline a call, and a rest after one that was missed. */
+/** Client of the cofio service: one deadline per call, and a pause after a missed one. */
 
 import { request as requestPlainly } from "node:http";
 import { request as requestSecurely } from "node:https";
 import type { Address } from "./settings.ts";
 
 const REST_MS = 30_000;
-const LARGEST = 2_000_000; // bytes of an answer
+const LARGEST = 2_000_000; // bytes of a reply
 
-/** Why a call came to nothing; the message is for people. */
+/** Failure of a call, with a message for people. */
 export class Unanswered extends Error {
   override readonly name = "Unanswered";
 }
@@ -16,7 +16,7 @@ export interface Call {
   readonly method?: "POST" | "DELETE";
   readonly body?: string;
   readonly project?: string;
-  readonly patient?: boolean; // somebody waits for it: it is tried during a rest too
+  readonly patient?: boolean; // a user waits for it: send it during a pause too
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -28,7 +28,7 @@ export class Cofio {
     this.#find = find;
   }
 
-  /** The JSON that the service answers with; undefined where it answers that there is nothing. */
+  /** Return the JSON reply of the service; undefined if it is empty. */
   async call(path: string, within: (address: Address) => number, call: Call): Promise<unknown> {
     if (!call.patient && Date.now() < this.#restUntil) throw new Unanswered("it rests after a missed deadline");
     const address = await this.#find();
@@ -46,7 +46,7 @@ export class Cofio {
   }
 }
 
-/** One request on a connection of its own. No other address is asked, whatever the answer says: the key goes along. */
+/** Send one request on a new connection. Redirects are not followed, since the request carries the key. */
 function answered(url: URL, key: string, call: Call, signal: AbortSignal): Promise<{ status: number; body: string }> {
   const request = url.protocol === "https:" ? requestSecurely : requestPlainly;
   const raw = Buffer.from(call.body ?? "", "utf8");
@@ -81,7 +81,7 @@ function headers(key: string, call: Call, length: number): Record<string, string
   };
 }
 
-/** What the service says is wrong, and what to do. */
+/** Return the message and the hint of an error reply. */
 function refusal(answer: string): string {
   try {
     const { error } = JSON.parse(answer) as { error?: { message?: unknown; hint?: unknown } };

@@ -1,11 +1,11 @@
 /**
- * What of OpenClaw's plugin interface is used here, and no more.
+ * The part of OpenClaw's plugin interface that is used here.
  *
- * Every field that OpenClaw fills is optional and of no certain type: the interface changes between versions, and a
- * memory must not break an agent because of it. A test holds these against the declarations that OpenClaw ships.
+ * Every field set by OpenClaw is optional and of unknown type: the interface changes between versions, and a memory
+ * plugin must not break an agent. A test compares these types with the declarations shipped by OpenClaw.
  */
 
-/** Where and for whom a hook is called. */
+/** Context of a hook call. */
 export interface Context {
   readonly runId?: unknown;
   readonly jobId?: unknown;

@@ -1,11 +1,11 @@
 /**
- * Attending OpenClaw's sessions: each prompt gets what is remembered, each turn is handed over once it is over.
+ * Recall and capture in OpenClaw's sessions: each prompt gets its memories, each finished turn is captured.
  *
- *     before_prompt_build ─▶ POST /hooks/openclaw ─▶ put before the prompt
- *     agent_end ─▶ POST /hooks/openclaw ─ no answer ─▶ spool
- *     before_compaction, session_end ─▶ what is held of the session is learned from now
+ *     before_prompt_build ─▶ POST /hooks/openclaw ─▶ injected before the prompt
+ *     agent_end ─▶ POST /hooks/openclaw ─ no reply ─▶ spool
+ *     before_compaction, session_end ─▶ held turns of the session are learned from now
  *
- * Nothing in here throws or waits beyond its deadline: an agent without its memory is still an agent.
+ * Nothing here throws or exceeds its deadline: an agent must keep working without its memory.
  */
 
 import { Cofio } from "./cofio.ts";
@@ -16,9 +16,9 @@ import { spool } from "./spool.ts";
 import { asked, digestOf, fields, isGroup, isInteractive, lastTurn, sessionOf, text } from "./turn.ts";
 
 const PATH = "/hooks/openclaw";
-const RUNS = 500; // that are remembered; an older one is over
+const RUNS = 500; // remembered at most; older ones have ended
 
-/** What is sent of an event: the names are those of cofio's hooks. */
+/** Payload of an event, with the field names of cofio's hooks. */
 interface Told {
   event: string;
   session: string;
@@ -33,8 +33,8 @@ export class Memory {
   readonly cofio: Cofio;
   readonly #choice: Chosen;
   readonly #log: Logger;
-  readonly #prompts = new Map<string, string>(); // of a run, in the user's words; "" where nobody spoke
-  readonly #recalled = new Map<string, Promise<string>>(); // for a prompt of a run, which may be built several times
+  readonly #prompts = new Map<string, string>(); // by run: the user's prompt; "" without one
+  readonly #recalled = new Map<string, Promise<string>>(); // by prompt of a run, which may be built several times
   readonly #pending = new Set<Promise<void>>();
 
   constructor(choice: Chosen, log: Logger) {
@@ -43,7 +43,7 @@ export class Memory {
     this.cofio = new Cofio(() => address(choice));
   }
 
-  /** What is to stand before the prompt. */
+  /** Return the context to inject before the prompt. */
   async recall(event: PromptEvent, context: Context): Promise<PromptResult | undefined> {
     const prompt = this.#isOurs(context) ? asked(event.prompt, event.currentUserMessage) : "";
     remember(this.#prompts, text(context.runId), prompt);
@@ -57,13 +57,13 @@ export class Memory {
       const found = await recalling;
       return found ? { prependContext: found } : undefined;
     } catch (error) {
-      this.#recalled.delete(key); // it may be asked again, should the prompt be built again
+      this.#recalled.delete(key); // allows a retry if the prompt is built again
       this.#say("nothing is recalled", error);
       return undefined;
     }
   }
 
-  /** Hand over the turn that is over. */
+  /** Capture the finished turn. */
   async capture(event: EndEvent, context: Context): Promise<void> {
     const run = text(event.runId) || text(context.runId);
     const known = this.#prompts.get(run);
@@ -81,18 +81,18 @@ export class Memory {
     });
   }
 
-  /** Have what is held of a session learned from now. */
+  /** Learn from the held turns of a session now. */
   async release(event: "before_compaction" | "session_end", of: SessionEvent, context: Context): Promise<void> {
     const session = sessionOf(context) || sessionOf(of);
     if (!session || isOff()) return;
     try {
       await this.#post({ event, session }, "", captureWithin);
     } catch (error) {
-      this.#say(`${event} is not told`, error); // it is learned from a little later
+      this.#say(`${event} is not told`, error); // the turns are learned from a little later
     }
   }
 
-  /** Wait for what is on its way. */
+  /** Wait for pending deliveries. */
   async settle(): Promise<void> {
     await Promise.allSettled([...this.#pending]);
   }
@@ -102,8 +102,8 @@ export class Memory {
   }
 
   /**
-   * What always matters and what matters to this prompt, in one deadline. OpenClaw keeps neither in the conversation,
-   * so each prompt begins anew: what the prompt before was given is not before the agent any more.
+   * Recall the session briefing and the memories for this prompt within one deadline. OpenClaw keeps neither in the
+   * conversation, so each prompt needs both: the context of an earlier prompt is no longer visible to the agent.
    */
   async #recall(session: string, turn: string, cwd: string, prompt: string): Promise<string> {
     const since = Date.now();
@@ -121,18 +121,18 @@ export class Memory {
     return [start, found].filter(Boolean).join("\n\n");
   }
 
-  /** What the service wants put before the agent. */
+  /** Return the context that the service injects for an event. */
   async #told(told: Told, project: string, within: (told: Address) => number): Promise<string> {
     return text(fields(await this.#post(told, project, within))["context"]);
   }
 
-  /** The same without the service's being told of a prompt, which it would keep. */
+  /** Return the memories for a prompt by an interface that does not store the prompt. */
   async #recalledOnly(prompt: string, project: string, within: (told: Address) => number): Promise<string> {
     const answer = await this.cofio.call("/recall", within, { body: JSON.stringify({ prompt, project }) });
     return text(fields(answer)["text"]);
   }
 
-  /** Deliver a turn, or put it into the spool. */
+  /** Deliver a turn, or write it to the spool. */
   #kept(told: Told): Promise<void> {
     const keeping = this.#delivered(told).catch((error: unknown) => this.#say("a turn is lost", error));
     this.#pending.add(keeping);
@@ -162,7 +162,7 @@ function captureWithin(told: Address): number {
   return told.captureMs;
 }
 
-/** Put a value in as the newest, and let the oldest go when there are too many. */
+/** Add a value as the newest, and drop the oldest if there are too many. */
 function remember<Value>(values: Map<string, Value>, key: string, value: Value): void {
   if (!key) return;
   values.delete(key);

@@ -1,4 +1,4 @@
-/** Memories as text for a model: inside a tag, one a line, as plain data that can neither end the tag nor speak. */
+/** Memories as text for a model: in a tag, one per line, as plain data that cannot close the tag or give orders. */
 
 import { fields, text } from "./turn.ts";
 
@@ -7,7 +7,7 @@ const NOTICE =
 const LONGEST_LINE = 1_000;
 const LONGEST = 9_000;
 
-/** The block of these memories, best first, as far as they fit; "" for none. */
+/** Return the block of these memories, best first, up to the length limit; "" for none. */
 export function notes(heading: string, found: unknown): string {
   const lines: string[] = [];
   let room = LONGEST;
@@ -28,7 +28,7 @@ function lineOf(memory: Record<string, unknown>): string {
   return said && `- [${about.join(", ")}] ${said}`.slice(0, LONGEST_LINE);
 }
 
-/** The text on one line, without signs that cannot be seen; what would be a tag is only read as one. */
+/** Return the text on one line, without invisible characters, and with look-alikes for the brackets of tags. */
 export function neutral(said: string): string {
   const visible = said.slice(0, 8_000).replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}]+/gu, " ");
   return visible.replace(/</g, "‹").replace(/>/g, "›").replace(/\s+/g, " ").trim();

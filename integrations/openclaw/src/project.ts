@@ -1,6 +1,6 @@
 /**
- * Which project a folder belongs to: its repository's main working tree, so that all worktrees are one project; outside
- * of git the folder itself. The same rule as in the hooks of the other clients, and a test holds the two together.
+ * The project of a folder: its repository's main working tree, so that all worktrees are one project; outside of git
+ * the folder itself. The hooks of the other clients have the same rule, and a test compares the two.
  */
 
 import { readFile, realpath, stat } from "node:fs/promises";
@@ -10,7 +10,7 @@ import { variable } from "./settings.ts";
 
 const PLUMBING = [".git", ".bare"]; // a common directory's own name says nothing about the project
 
-/** The project at this folder; "" in the root and in the user's home. The variable COFIO_PROJECT names it instead. */
+/** Return the project of this folder; "" in the root and in the user's home. COFIO_PROJECT overrides it. */
 export async function projectOf(folder: string): Promise<string> {
   const named = variable("COFIO_PROJECT");
   if (named || !isAbsolute(folder) || folder.includes("\0")) return named;
@@ -19,7 +19,7 @@ export async function projectOf(folder: string): Promise<string> {
   return (await repository(here, user)) || here;
 }
 
-/** "openclaw/web" for the project /home/ann/web: what is learned there has it as its source. */
+/** Return the source of memories from a project: "openclaw/web" for /home/ann/web. */
 export function sourceOf(project: string): string {
   const parts = project.split("/").filter(Boolean);
   if (parts.length > 1 && PLUMBING.includes(parts.at(-1) ?? "")) parts.pop();
@@ -27,7 +27,7 @@ export function sourceOf(project: string): string {
   return name ? `openclaw/${name}` : "openclaw";
 }
 
-/** The repository around a folder, named by its main tree; "" when there is none below the home or the root. */
+/** Return the main tree of the repository around a folder; "" if there is none below the home or the root. */
 async function repository(start: string, user: string): Promise<string> {
   for (let here = start; here !== user && dirname(here) !== here; here = dirname(here)) {
     if (await isGit(join(here, ".git"))) return here;
@@ -37,17 +37,17 @@ async function repository(start: string, user: string): Promise<string> {
   return "";
 }
 
-/** The repository that a tree's `.git` file points to; "" when it points nowhere. */
+/** Return the repository that a tree's `.git` file points to; "" if there is none. */
 async function pointed(tree: string): Promise<string> {
   const told = await read(join(tree, ".git"));
   if (!told.startsWith("gitdir:")) return "";
   const folder = await real(resolve(tree, told.slice("gitdir:".length).trim()));
-  const common = (await read(join(folder, "commondir"))).trim(); // of a linked worktree alone
+  const common = (await read(join(folder, "commondir"))).trim(); // of a linked worktree only
   const shared = common ? await real(resolve(folder, common)) : folder;
   return (await isGit(shared)) ? namedBy(shared) : "";
 }
 
-/** The main tree of a common directory: beside it, or where its config says, as a submodule's does; else itself. */
+/** Return the main tree of a common directory: its parent, the one in its config (for a submodule), or itself. */
 async function namedBy(common: string): Promise<string> {
   if (common.endsWith("/.git")) return dirname(common);
   const told = /^\s*worktree\s*=\s*(.*)$/im.exec(await read(join(common, "config")))?.[1];

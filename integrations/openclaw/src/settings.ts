@@ -1,4 +1,4 @@
-/** Where the memory is and how long it may take: the plugin's configuration, the environment, the file `hook.at`. */
+/** URL, key and deadlines of the service: from the plugin's configuration, the environment, the file `hook.at`. */
 
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
@@ -10,7 +10,7 @@ const CAPTURE_MS = 300;
 const LEAST_MS = 50;
 const MOST_MS = 10_000;
 
-/** What the user chose in `plugins.entries.cofio.config`. */
+/** The user's choices in `plugins.entries.cofio.config`. */
 export interface Chosen {
   baseUrl: string;
   token: string;
@@ -20,7 +20,7 @@ export interface Chosen {
   groups: boolean;
 }
 
-/** Where to send, with which key, and the deadlines in milliseconds. */
+/** URL and key of the service, and the deadlines in milliseconds. */
 export interface Address {
   url: string;
   key: string;
@@ -40,23 +40,23 @@ export function chosen(config: Record<string, unknown> | undefined): Chosen {
   };
 }
 
-/** Whether the hooks of all clients are turned off. */
+/** Return whether the hooks of all clients are turned off. */
 export function isOff(): boolean {
   return ["off", "0", "no", "false"].includes(variable("COFIO_HOOKS").toLowerCase());
 }
 
-/** The folder in which cofio keeps its files. */
+/** Return the folder of cofio's files. */
 export function home(choice: Chosen): string {
   const named = (choice.home || variable("COFIO_HOME")).replace(/^~(?=\/|$)/, homedir());
   return named ? resolve(named) : join(homedir(), ".cofio");
 }
 
-/** Looked up for each call: the service may start, move or get a key while the gateway runs. */
+/** Return the address; called each time, since the service may start, move or get a key while the gateway runs. */
 export async function address(choice: Chosen): Promise<Address> {
   const told = await readFile(join(home(choice), "hook.at"), "utf8").catch(() => "");
   const [url = "", key = "", times = ""] = told.split("\n");
   const named = bare(choice.baseUrl || variable("COFIO_URL", "FAISS_URL"));
-  const isKnown = !named || named === bare(url); // the key in the file is for the service that it names, and no other
+  const isKnown = !named || named === bare(url); // the key in the file is only for the service that it names
   const [recall = "", capture = ""] = times.split(" ");
   return {
     url: named || bare(url) || USUAL_URL,
@@ -66,7 +66,7 @@ export async function address(choice: Chosen): Promise<Address> {
   };
 }
 
-/** The first of these variables that is set to something. */
+/** Return the first non-empty value of these variables. */
 export function variable(...names: string[]): string {
   return names.map((name) => trimmed(process.env[name])).find(Boolean) ?? "";
 }

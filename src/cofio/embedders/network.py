@@ -1,4 +1,4 @@
-"""An ONNX model, ready to run on this machine's processor."""
+"""ONNX sessions on the local CPU."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from cofio.errors import Misconfigured
 
 
 def session(path: Path, threads: int) -> Any:
-    """The model of the file. Misconfigured where the runtime is missing or cannot load it."""
-    os.putenv("ORT_DISABLE_TELEMETRY", "1")  # it would report to its maker; read once, when it is imported
+    """Return a session for the model file. Raise Misconfigured if the runtime is missing or cannot load the file."""
+    os.putenv("ORT_DISABLE_TELEMETRY", "1")  # disables telemetry; read once, at import
     try:
-        runtime = importlib.import_module("onnxruntime")  # 0.2 s and 40 MB: not before the first text
+        runtime = importlib.import_module("onnxruntime")  # 0.2 s and 40 MB: imported for the first text
     except ImportError as error:
         raise Misconfigured(f"onnxruntime cannot be imported: {error}.", "Run `pip install onnxruntime`.") from error
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads must not eat a core
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads must not occupy a core
     raises = runtime.capi.onnxruntime_pybind11_state
     try:
         return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

@@ -1,8 +1,8 @@
-"""Reads closely: a vector for every word of a text, so that a question is compared word by word (ColBERT).
+"""Late-interaction re-ranking (ColBERT): one vector per token, so that query and memory are compared token by token.
 
-One vector for a whole text blurs what it says; a vector a word does not. The question's words each look for the word of
-the memory that is nearest to them, and the mean of these is how well the memory answers. Memories are read once, when
-they are new, and what was read is kept: 96 bytes a word. A text of more than some 180 words is not read.
+A single vector blurs a text; token vectors do not. Each query token is matched with its nearest token of the memory,
+and the mean similarity is the score. Memories are encoded once, when they are new, and the result is stored: 96 bytes
+per token. Texts of more than about 180 words are not encoded.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from cofio.errors import Misconfigured
 if TYPE_CHECKING:
     from cofio.ports import Matrix
 
-WIDTH = 96  # dimensions that are kept of 384: `scripts/projection.py` chose which; with all of them R@10 is 0.2 higher
-LONGEST = 256  # pieces of a text that is read; of a longer one the end would count for nothing, and pull it down
-#: Mean likeness of texts that have nothing in common is 0.82, of a question and what answers it 0.90.
+WIDTH = 96  # dimensions kept of 384, chosen by `scripts/projection.py`; with all of them R@10 is 0.2 higher
+LONGEST = 256  # tokens of a text; a longer one is skipped, since its missing end would lower its score
+#: Mean similarity of unrelated texts is 0.82, of a question and its answer 0.90.
 FLOOR, CEILING = 0.79, 0.98
 WORTH_SPREADING = 8
 
-_EDITION = 1  # moves with whatever else a reading depends on: the projection, how much of what is read
-_MARK = "[unused1]"  # with which the model is told that it reads a text that may answer
+_EDITION = 1  # increase when the encoding changes otherwise, such as the projection or the truncation
+_MARK = "[unused1]"  # marks documents for the model
 _PROJECTION = Path(__file__).with_name("projection.npy")
 
 
 class LocalReader:
-    """answerai-colbert-small-v1, int8, on this machine's processor. Loads the model at the first use."""
+    """Re-ranking model answerai-colbert-small-v1, int8, on the local CPU. It is loaded at the first use."""
 
     floor = FLOOR
     ceiling = CEILING
@@ -52,7 +52,7 @@ class LocalReader:
         return f"{models.READER.name}:{WIDTH}:{_EDITION}"
 
     def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:
-        """What was read of each text, in order, to be kept or compared; nothing of one that is too long to be read."""
+        """Return the encoding of each text, in order, to store or compare; empty for a text that is too long."""
         network = self._loaded()
         if self._workers < 2 or len(texts) < WORTH_SPREADING:
             return [network.read(text, kind) for text in texts]
@@ -60,7 +60,9 @@ class LocalReader:
             return list(pool.map(lambda text: network.read(text, kind), texts))
 
     def likeness(self, question: bytes, readings: Sequence[bytes]) -> list[float]:
-        """Of each reading, how near its nearest words are to those of the question: 1 when all of them are the same."""
+        """Return, for each encoding, its similarity to the query: the mean of the best match per token, 1 for equal
+        texts.
+        """
         if not readings:
             return []
         words = [_unpacked(each) for each in readings]
@@ -78,7 +80,7 @@ class LocalReader:
 
 
 class _Network(NamedTuple):
-    """The model, ready to run."""
+    """Loaded model."""
 
     words: WordPiece
     session: Any
@@ -95,7 +97,7 @@ class _Network(NamedTuple):
 
 
 def marked(words: WordPiece, text: str, most: int) -> list[int]:
-    """The pieces of a text that may answer, with the mark that tells the model so."""
+    """Return the tokens of a document, with the document mark."""
     first, *rest = words.ids(text, most - 1)
     return [first, words.id_of(_MARK), *rest]
 
@@ -104,12 +106,12 @@ def _projection() -> Matrix:
     try:
         found: Matrix = np.load(_PROJECTION).astype(np.float32)
     except (OSError, ValueError) as error:
-        raise Misconfigured(f"{_PROJECTION} cannot be read: {error}.", "Install cofio again.") from error
+        raise Misconfigured(f"{_PROJECTION} cannot be read: {error}.", "Reinstall cofio.") from error
     return found
 
 
 def _packed(states: Matrix) -> bytes:
-    """The largest value as float32, then a byte a value."""
+    """Return the largest value as float32, followed by one byte per value."""
     largest = np.float32(np.abs(states).max() or 1.0)
     values: bytes = np.rint(states / largest * 127).astype(np.int8).tobytes()
     return largest.tobytes() + values

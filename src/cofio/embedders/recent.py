@@ -1,4 +1,4 @@
-"""The vectors of the queries asked last. A prompt is often asked twice: by the hook, then by the agent."""
+"""Cache of recent query vectors. A prompt is often embedded twice: for the hook, then for the agent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Recent:
-    """Keeps the vectors of the last `size` texts. Safe to share between threads."""
+    """Thread-safe LRU cache of the vectors of the last `size` texts."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -22,7 +22,7 @@ class Recent:
         self._lock = Lock()
 
     def through(self, texts: Sequence[str], embed: Callable[[Sequence[str]], Matrix]) -> Matrix:
-        """One row a text, in order: the kept ones as they are, the others, each once, from one call of `embed`."""
+        """Return one row per text, in order; texts not in the cache are embedded once, in one call of `embed`."""
         found = {text: vector for text in texts if (vector := self._get(text)) is not None}
         missing = [text for text in dict.fromkeys(texts) if text not in found]
         if missing:
@@ -40,6 +40,6 @@ class Recent:
     def _keep(self, fresh: dict[str, Vector]) -> None:
         with self._lock:
             for text, vector in fresh.items():
-                self._vectors[text] = vector.copy()  # a row would keep its whole matrix alive
+                self._vectors[text] = vector.copy()  # copied, since a row would keep its whole matrix alive
             while len(self._vectors) > self._size:
                 self._vectors.popitem(last=False)

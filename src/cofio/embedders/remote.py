@@ -1,4 +1,4 @@
-"""Embedders behind HTTP: OpenAI and whatever speaks its wire format, and Ollama."""
+"""Embedders behind HTTP: OpenAI and compatible servers, and Ollama."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 OPENAI = "https://api.openai.com/v1"
 OLLAMA = "http://127.0.0.1:11434"
 
-MOST_TEXTS = 256  # in one request
-MOST_CHARACTERS = 400_000  # in one request; OpenAI takes 300,000 tokens
-LONGEST = 8_000  # characters of one text; OpenAI refuses more than 8,191 tokens instead of cutting
+MOST_TEXTS = 256  # per request
+MOST_CHARACTERS = 400_000  # per request; OpenAI accepts 300,000 tokens
+LONGEST = 8_000  # characters per text; OpenAI rejects more than 8,191 tokens instead of truncating
 
-#: Sentences that have nothing to do with each other: what a model makes of them shows where its cosines begin.
+#: Unrelated sentences, whose cosines show the floor of a model.
 UNRELATED = (
     "The ferry to the island leaves at half past six in the morning.",
     "Use tabs, not spaces, in the Makefile.",
@@ -37,7 +37,7 @@ UNRELATED = (
 
 
 class Options(TypedDict, total=False):
-    """What every remote embedder takes: the prefixes that its model wants, its floor, how many queries it keeps."""
+    """Options of remote embedders: the prefixes for the model, its floor, and the number of cached query vectors."""
 
     query_prefix: str
     document_prefix: str
@@ -46,7 +46,7 @@ class Options(TypedDict, total=False):
 
 
 class _Remote(ABC):
-    """What the providers share: batches, prefixes, recent queries, and the checks of what comes back."""
+    """Base class of remote embedders: batches, prefixes, recent queries, and checks of the replies."""
 
     name: str
 
@@ -65,7 +65,7 @@ class _Remote(ABC):
 
     @property
     def dimension(self) -> int:
-        """As given, or as long as the first vector that came; asks for some when none has."""
+        """Return the given dimension, or that of the first vector; requests some vectors if there are none yet."""
         if self._dimension is None:
             self._measure()
         assert self._dimension is not None
@@ -73,18 +73,18 @@ class _Remote(ABC):
 
     @property
     def floor(self) -> float:
-        """As given, or the median cosine of a few unrelated sentences; asks for their vectors the first time."""
+        """Return the given floor, or the median cosine of some unrelated sentences, requested at the first use."""
         return self._measure() if self._floor is None else self._floor
 
     def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
-        """One row a text, in order; of a very long text only the beginning counts."""
+        """Return one row per text, in order; very long texts are truncated."""
         if not texts:
             return np.empty((0, self.dimension), np.float32)
         sent = [self._prefixes[kind] + text for text in texts]
         return self._recent.through(sent, self._vectors) if kind == "query" else self._vectors(sent)
 
     def _measure(self) -> float:
-        """The floor, and with it the dimension, in one request."""
+        """Return the floor, and set the dimension, with one request."""
         vectors = self._vectors([self._prefixes["document"] + text for text in UNRELATED])
         if self._floor is None:
             cosines = (vectors @ vectors.T)[np.triu_indices(len(vectors), 1)]
@@ -96,10 +96,10 @@ class _Remote(ABC):
 
     @abstractmethod
     def _ask(self, batch: Sequence[str]) -> Sequence[Any]:
-        """The provider's vectors of the texts, in order, not checked yet."""
+        """Return the provider's unchecked vectors of the texts, in order."""
 
     def _checked(self, rows: Sequence[Any], asked: int) -> Matrix:
-        """The rows at unit length. Unavailable when they are not one usable vector a text."""
+        """Return the rows at unit length. Raise Unavailable unless there is one usable vector per text."""
         if len(rows) != asked:
             raise self._malformed(f"{len(rows)} vectors for {asked} texts")
         try:
@@ -123,12 +123,12 @@ class _Remote(ABC):
             raise Misconfigured(f"{self.model} gives vectors of {found} numbers, not {self._dimension}.", hint)
 
     def _malformed(self, what: str) -> Unavailable:
-        hint = f"Check that {self.model} is an embedding model and that {self._provider.url} is its address."
+        hint = f"Check that {self.model} is an embedding model and that {self._provider.url} is its URL."
         return Unavailable(f"{self._provider.name} answered with {what}.", hint)
 
 
 class OpenAIEmbedder(_Remote):
-    """`POST {url}/embeddings`: OpenAI, and the many servers that speak like it. `dimension` is sent when given."""
+    """Embedder at `POST {url}/embeddings`: OpenAI and compatible servers. `dimension` is sent if given."""
 
     name = "openai"
 
@@ -147,7 +147,7 @@ class OpenAIEmbedder(_Remote):
         if url == OPENAI and not key:
             raise Misconfigured("OpenAI needs a key.", "Set COFIO_EMBEDDER_KEY, or use the embedder `local`.")
         denied = f"Set the embedder's key to one that {host} accepts for {model}, or use the embedder `local`."
-        absent = f"Check the model's name, {model}, and the embedder's url, {url} (mostly it ends in /v1)."
+        absent = f"Check the model's name, {model}, and the embedder's url, {url} (usually it ends in /v1)."
         hint = "Try again later; the embedder `local` needs no provider."
         hints = {401: denied, 403: denied, 404: absent}
         name = "OpenAI" if url == OPENAI else host
@@ -158,7 +158,7 @@ class OpenAIEmbedder(_Remote):
         body = {"input": list(batch), "model": self.model, "encoding_format": "float", **self._extra}
         entries = _list(self._provider.post("/embeddings", body), "data")
         if entries is None or not all(isinstance(entry, Mapping) for entry in entries):
-            raise self._malformed("no list of vectors")
+            raise self._malformed("a reply without a list of vectors")
         placed = {str(entry.get("index", place)): entry.get("embedding") for place, entry in enumerate(entries)}
         if placed.keys() != {str(place) for place in range(len(batch))}:
             raise self._malformed(f"{len(placed)} vectors for {len(batch)} texts")
@@ -166,7 +166,7 @@ class OpenAIEmbedder(_Remote):
 
 
 class OllamaEmbedder(_Remote):
-    """`POST {url}/api/embed`: a model that Ollama runs."""
+    """Embedder at `POST {url}/api/embed`: a model served by Ollama."""
 
     name = "ollama"
 
@@ -187,7 +187,7 @@ class OllamaEmbedder(_Remote):
         body = {"model": self.model, "input": list(batch), "truncate": True}
         rows = _list(self._provider.post("/api/embed", body), "embeddings")
         if rows is None:
-            raise self._malformed("no list of vectors")
+            raise self._malformed("a reply without a list of vectors")
         return rows
 
 
@@ -197,11 +197,11 @@ def _list(reply: Any, name: str) -> list[Any] | None:
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    """The texts, cut to what a model takes, in lists that fit one request."""
+    """Yield the texts in lists that fit one request, each truncated to `LONGEST` characters."""
     batch: list[str] = []
     size = 0
     for text in texts:
-        cut = text[:LONGEST] or " "  # OpenAI refuses a text that is empty
+        cut = text[:LONGEST] or " "  # OpenAI rejects empty texts
         if batch and (len(batch) == MOST_TEXTS or size + len(cut) > MOST_CHARACTERS):
             yield batch
             batch, size = [], 0

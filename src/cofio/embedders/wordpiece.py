@@ -1,7 +1,7 @@
-"""Text into the token ids that BERT's uncased models read: the first half of the local embedder.
+"""Tokenizer of BERT's uncased models: the first half of the local embedder.
 
-Gives the ids of the `tokenizers` library without its fifteen distributions; tests/embedders/golden_tokens.json holds
-the two together. They part at some 500 characters of rare scripts that are younger than that library's Unicode tables.
+Returns the ids of the `tokenizers` library without its fifteen distributions; tests/embedders/golden_tokens.json checks
+that both agree. They differ in about 500 characters of rare scripts that are newer than that library's Unicode tables.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cofio.errors import Misconfigured
 MAX_TOKENS = 512
 LONGEST_WORD = 100  # characters; the model was trained with longer words as unknown
 CACHED_WORDS = 32_768
-LONGEST_CACHED = 64  # characters; bounds the cache's memory as well as its count
+LONGEST_CACHED = 64  # characters; bounds the memory of the cache
 
 _SPECIAL = re.compile(r"(\[(?:PAD|UNK|CLS|SEP|MASK)\])")
 _CONTROLS = {code: None for code in (*range(32), 127) if chr(code) not in "\t\n\r"}
@@ -29,7 +29,7 @@ _IDEOGRAPHS = re.compile(
 
 
 class WordPiece:
-    """A vocabulary, and the greedy longest-match split of words into its pieces."""
+    """Vocabulary with greedy longest-match splitting of words into its pieces."""
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         self._ids = {piece: number for number, piece in enumerate(vocabulary)}
@@ -41,22 +41,22 @@ class WordPiece:
 
     @classmethod
     def read(cls, path: Path) -> WordPiece:
-        """The tokenizer of a vocab.txt: one piece a line, its id the line's number."""
+        """Return the tokenizer of a vocab.txt: one piece per line, its id is the line number."""
         try:
             return cls(path.read_text(encoding="utf-8").rstrip("\n").split("\n"))
         except (OSError, UnicodeDecodeError) as error:
             raise Misconfigured(f"{path} cannot be read: {error}.", "Put the model's vocab.txt there.") from error
 
     def id_of(self, piece: str) -> int:
-        """The id of one piece of the vocabulary, a marker for example; that of [UNK] when it has none."""
+        """Return the id of a vocabulary piece, such as a marker; the id of [UNK] if it is unknown."""
         return self._ids.get(piece, self._unknown)
 
     def ids(self, text: str, most: int = MAX_TOKENS) -> list[int]:
-        """The ids of the text between [CLS] and [SEP], at most `most` of them; what does not fit is left out."""
+        """Return the ids of the text between [CLS] and [SEP], truncated to `most`."""
         return [self._first, *self.pieces(text, most - 2), self._last]
 
     def pieces(self, text: str, most: int = MAX_TOKENS) -> list[int]:
-        """The ids of the text alone, at most `most` of them."""
+        """Return the ids of the text alone, truncated to `most`."""
         found: list[int] = []
         for chunk in self._chunks(text):
             found += self._cached(chunk) if len(chunk) <= LONGEST_CACHED else self._pieces(chunk)
@@ -65,7 +65,7 @@ class WordPiece:
         return found[:most]
 
     def _chunks(self, text: str) -> Iterator[str]:
-        """What white space separates, normalised; names of special tokens stand for themselves, wherever they are."""
+        """Yield the normalised chunks between white space; special tokens are chunks of their own."""
         for part in _SPECIAL.split(text) if "[" in text else (text,):
             if part in self._ids and _SPECIAL.fullmatch(part):
                 yield part
@@ -78,7 +78,7 @@ class WordPiece:
         return tuple(number for word in _words(chunk) for number in self._split(word))
 
     def _split(self, word: str) -> list[int]:
-        """The longest pieces that make up the word, from its start; [UNK] alone when they do not cover it."""
+        """Return the longest pieces of the word from its start; only [UNK] if they do not cover it."""
         if len(word) > LONGEST_WORD:
             return [self._unknown]
         pieces: list[int] = []
@@ -92,7 +92,7 @@ class WordPiece:
         return pieces
 
     def _longest(self, word: str, start: int) -> tuple[int, int | None]:
-        """Where the longest known piece from `start` ends, and its id."""
+        """Return the end and the id of the longest known piece from `start`."""
         mark = "##" if start else ""
         for end in range(len(word), start, -1):
             piece = self._ids.get(mark + word[start:end])
@@ -102,13 +102,13 @@ class WordPiece:
 
 
 def normalised(text: str) -> str:
-    """Lower case, without accents and control characters, each ideograph on its own."""
+    """Return the text in lower case, without accents and control characters, with spaces around each ideograph."""
     if text.isascii():
         return text.translate(_CONTROLS).lower()
     kept = "".join(char for char in text if not _is_control(char))
     bare = unicodedata.normalize("NFD", _IDEOGRAPHS.sub(r" \1 ", kept))
     marked = "".join(char for char in bare if unicodedata.category(char) != "Mn")
-    # Python lowers a final Σ to ς; the reference lowers each character by itself.
+    # Python lowers a final Σ to ς; the reference lowers each character separately.
     return marked.replace("Σ", "σ").lower()
 
 
@@ -119,7 +119,7 @@ def _is_control(char: str) -> bool:
 
 
 def _words(chunk: str) -> Iterator[str]:
-    """The chunk cut at its punctuation, each mark a word of its own."""
+    """Yield the words of the chunk, with each punctuation mark as a word of its own."""
     if chunk.isalnum():
         yield chunk
         return

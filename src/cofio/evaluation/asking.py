@@ -1,4 +1,4 @@
-"""Questions asked of a keeper that holds a conversation: what each way to search finds, how soon, in how few tokens.
+"""Queries against a keeper that holds a conversation: evidence found, latency and tokens of each search mode.
 
 Question ─ Mode ─▶ [Hit] ─▶ Answer          Question ─ keeper.recall ─▶ Given
 """
@@ -20,49 +20,49 @@ from cofio.ports import Embedder, Matrix
 from cofio.wording import passage
 
 MEASURES = ("r@5", "r@10", "r@20", "ndcg@10")
-BUDGETS = (256, 512, 1_024, 2_048)  # tokens put before an agent
-_DEEP = 200  # hits: short messages fill the largest budget with fewer
+BUDGETS = (256, 512, 1_024, 2_048)  # tokens injected for an agent
+_DEEP = 200  # hits: with short messages, fewer would not fill the largest budget
 _ROW, _END = 3, "\n"  # of a block with one memory: after the tag, the notice and the heading
 
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """A way to search: what `keeper.search` is told, and for a comparison what alone orders its hits."""
+    """Search mode: arguments of `keeper.search`, and for comparisons a single score that orders the hits."""
 
     name: str
     how: Mapping[str, Any] = field(default_factory=dict)
     by: Callable[[Hit], float] | None = None
     timed: bool = True
-    deep: int = _DEEP  # hits that are asked for, to fill a budget with or to be put into another order
+    deep: int = _DEEP  # hits requested to fill a budget or to be reordered
 
 
 DEFAULT = Mode("default")
 UNREAD = Mode("not read word by word", {"closely": False})
 VECTORS = Mode("vectors alone", {"hybrid": False}, by=lambda hit: hit.similarity)
-# No search does without vectors: every hit of one with both, in the order of the words.
+# Every search uses vectors, so this takes all hits of a hybrid search and orders them by the word score.
 WORDS = Mode("words alone", by=lambda hit: hit.keyword, timed=False, deep=MAX_HITS)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one mode found of a question's evidence."""
+    """Result of one mode for a question's evidence."""
 
     scores: Mapping[str, float]  # by MEASURES
-    within: tuple[float, ...]  # the share of the evidence within each of BUDGETS
-    seconds: float | None  # that ten hits took, the embedding of the question included
+    within: tuple[float, ...]  # share of the evidence within each of BUDGETS
+    seconds: float | None  # time of a search for ten hits, including the embedding of the question
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What recall put before an agent at a question, and how good the best hit of a search was."""
+    """Context injected by recall for a question, and the best score of a search."""
 
     tokens: int
-    found: float  # the share of the evidence
+    found: float  # share of the evidence
     top: float  # 0 without any hit
 
 
 class Afresh:
-    """The embedder of a run: a question is embedded once, however often it is asked, unless it is to be forgotten."""
+    """Embedder of a run that caches query vectors until `forget` is called."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -81,7 +81,7 @@ class Afresh:
         return self._embedder.floor
 
     def forget(self) -> None:
-        """Embed the next question as if it had never been asked: the time that takes counts."""
+        """Drop the cached vectors, so that the embedding of the next question is timed."""
         self._recent = Recent(8)
 
     def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
@@ -91,16 +91,16 @@ class Afresh:
 
 
 class Asking:
-    """A keeper that holds one conversation, being asked."""
+    """Queries against a keeper that holds one conversation."""
 
     def __init__(self, keeper: Keeper, embedder: Afresh) -> None:
         self._keeper = keeper
         self._embedder = embedder
-        self._weights: dict[int, int] = {}  # tokens, by memory
+        self._weights: dict[int, int] = {}  # tokens by memory
         keeper.warm()
 
     def answer(self, question: Question, mode: Mode) -> Answer:
-        """What this mode finds of the evidence. Asked for ten hits, for twenty, and for as many as a budget holds."""
+        """Return the evidence that a mode finds with ten hits, with twenty, and with as many as a budget holds."""
         ten, seconds = self._timed(question.text, mode) if mode.timed else ((), None)
         deep = self._keeper.search(question.text, k=mode.deep, noted=False, **mode.how)
         twenty: Sequence[Hit]
@@ -115,7 +115,7 @@ class Asking:
         )
 
     def give(self, question: Question, mode: Mode) -> Given:
-        """What recall puts before an agent that is asked this; the best score is of a search in this mode."""
+        """Return the context that recall injects for this question; the best score is of a search in this mode."""
         told = self._keeper.recall(question.text)
         hits = self._keeper.search(question.text, k=10, noted=False, **mode.how)
         named = {str(self._keeper.get(each).metadata["unit"]) for each in told.ids}
@@ -129,13 +129,13 @@ class Asking:
         return hits, time.perf_counter() - started
 
     def _within(self, hits: Sequence[Hit], evidence: Collection[str]) -> tuple[float, ...]:
-        """The share of the evidence that is put in within each budget, line by line in this order."""
+        """Return the share of the evidence within each budget, adding lines in this order."""
         spent = list(self._spent(hits))
         wanted = set(evidence)
         return tuple(len(wanted & {unit for cost, unit in spent if cost <= budget}) / len(wanted) for budget in BUDGETS)
 
     def _spent(self, hits: Sequence[Hit]) -> Iterator[tuple[int, str]]:
-        """Each unit with the tokens of all lines up to its own; the same words are put in once."""
+        """Yield each unit with the tokens of all lines up to its own; equal texts count once."""
         spent, known = 0, set()
         for hit in hits:
             if (words := digest(hit.text)) not in known:
@@ -146,7 +146,7 @@ class Asking:
                 return
 
     def _weight(self, memory: Memory) -> int:
-        """The tokens of the memory's line, as recall writes it."""
+        """Return the tokens of the memory's line in the format of recall."""
         if memory.id not in self._weights:
             line = Line(memory.id, passage(memory.text, memory.speaker), memory.source, memory.created_at)
             written = block([line], PROMPT)[0]
@@ -154,17 +154,17 @@ class Asking:
         return self._weights[memory.id]
 
 
-#: The tokens of a block around its lines, whatever it holds.
+#: Tokens of a block without its lines.
 FRAME = tokens(block([Line(1, "x")], PROMPT)[0]) - tokens("- x\n")
 
 
 def ranked(hits: Sequence[Hit], by: Callable[[Hit], float]) -> list[Hit]:
-    """Those of which this tells anything, ordered by it alone; of equals the newer first."""
+    """Return the hits with a positive score, ordered by it; of equal ones the newer first."""
     return sorted((hit for hit in hits if by(hit) > 0), key=lambda hit: (-by(hit), -hit.id))
 
 
 def units(hits: Sequence[Hit]) -> list[str]:
-    """The ids of the units in order; one that came before keeps its place and counts for nothing."""
+    """Return the ids of the units in order; repeated ones keep their place as ""."""
     seen: set[str] = set()
     found = []
     for unit in map(_unit, hits):
@@ -174,7 +174,7 @@ def units(hits: Sequence[Hit]) -> list[str]:
 
 
 def scored(ten: Sequence[str], twenty: Sequence[str], evidence: Collection[str]) -> dict[str, float]:
-    """A question's measures, from the units found when asked for ten and for twenty."""
+    """Return a question's measures from the units among ten and among twenty hits."""
     return {
         "r@5": recall(ten, evidence, 5),
         "r@10": recall(ten, evidence, 10),

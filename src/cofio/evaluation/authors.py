@@ -1,4 +1,4 @@
-"""Labelled rows, one JSON object per line, one file per author: figures are told by author, since each has a voice."""
+"""Labelled rows, one JSON object per line, one file per author: figures are given by author, since each has a style."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Row = TypeVar("Row")
 
 
 def read(paths: Sequence[Path], parse: Callable[[dict[str, Any]], Row], shape: str) -> dict[str, list[Row]]:
-    """Return the rows of .jsonl files, and of every one in a folder, by the name of the file.
+    """Return the rows of .jsonl files, and of all those in a folder, by the name of the file.
 
-    `parse` makes a row from an object, and raises ValueError, KeyError or TypeError where the object is wrong. `shape`
-    is the hint of every error.
+    `parse` converts an object to a row, and raises ValueError, KeyError or TypeError if it is invalid. `shape` is the
+    hint of every error.
     """
     found: dict[str, list[Row]] = {}
     for file in _files(paths, shape):
@@ -27,7 +27,7 @@ def read(paths: Sequence[Path], parse: Callable[[dict[str, Any]], Row], shape: s
 
 
 def text_of(plain: dict[str, Any], name: str) -> str:
-    """Return a text that is there and not blank; KeyError or TypeError otherwise."""
+    """Return a field that must be a text and not blank. Raise KeyError or TypeError otherwise."""
     text = plain[name]
     if not isinstance(text, str) or not text.strip():
         raise TypeError(f"{name} is not a text")
@@ -35,7 +35,7 @@ def text_of(plain: dict[str, Any], name: str) -> str:
 
 
 def named(paths: Sequence[Path]) -> str:
-    """Return paths as a command names them."""
+    """Return the names of paths for a command line."""
     return " ".join(path.name for path in paths)
 
 

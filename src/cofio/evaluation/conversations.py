@@ -1,12 +1,12 @@
-"""Retrieval data: conversations of dated, spoken units, and questions with the units that hold the answer.
+"""Retrieval data: conversations of dated messages ("units"), and questions with the units that hold the answer.
 
-One JSON object a line: {"id", "units": [{"id", "speaker", "date", "text"}], "questions": [{"id", "text", "category",
-"evidence": [unit ids]}]}. A unit becomes a memory: its speaker and date are fields, and the two units said before it
-on the same date are its context.
+One JSON object per line: {"id", "units": [{"id", "speaker", "date", "text"}], "questions": [{"id", "text", "category",
+"evidence": [unit ids]}]}. A unit becomes a memory: its speaker and date are fields, and the two preceding units of the
+same date are its context.
 
-Real data has gaps. What means nothing is taken as it is: no speaker, a date that nobody can read, no evidence, a
-category that is a number. A question without words cannot be asked, and is counted. What would make the figures wrong
-is refused, with its line.
+Real data has gaps. Harmless ones are accepted: a missing speaker, an unreadable date, no evidence, a numeric category.
+A question without words is counted, but not asked. Data that would falsify the figures is rejected with its line
+number.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from cofio.model import MAX_LABEL, MAX_TEXT, moment
 from cofio.ports import Embedder, Judge, Reader
 from cofio.settings import Settings
 
-LEFT_OUT = ("adversarial", "abstention")  # questions whose answer is that there is none
+LEFT_OUT = ("adversarial", "abstention")  # categories of questions without an answer
 _SHAPE = (
     'Give one JSON object a line: {"id", "units": [{"id", "speaker", "date", "text"}], "questions": [{"id", "text",'
     ' "category", "evidence": [unit ids]}]}.'
 )
-_BEFORE = 2  # units said before, as context
+_BEFORE = 2  # preceding units, as context
 _BEFORE_CHARACTERS = 300
-_BATCH = 256  # units remembered at a time
-_SECONDS = 9  # digits of a time since 1970, at least
+_BATCH = 256  # units stored at a time
+_SECONDS = 9  # minimum digits of a Unix time
 _FORMATS = (
     "%I:%M %p on %d %B, %Y", "%d %B, %Y", "%d %B %Y", "%d %b %Y", "%B %d, %Y", "%b %d, %Y", "%B-%d-%Y",
     "%Y/%m/%d (%a) %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y-%m", "%d.%m.%Y, %H:%M:%S",
@@ -47,7 +47,7 @@ _FORMATS = (
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, and the ids of the units that should be found."""
+    """Question with the ids of the units that should be found."""
 
     id: str
     text: str
@@ -56,13 +56,13 @@ class Question:
 
     @property
     def has_answer(self) -> bool:
-        """Whether there is something to find: its category says so, and it names evidence."""
+        """Return whether the question has evidence and a category with an answer."""
         return bool(self.evidence) and self.category.casefold() not in LEFT_OUT
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Units as facts, and the questions about them."""
+    """Units as facts, with the questions about them."""
 
     id: str
     facts: tuple[cofio.Fact, ...]
@@ -71,7 +71,7 @@ class Conversation:
 
     @property
     def units(self) -> frozenset[str]:
-        """The ids of its units. Several may share one: what is said of it holds when any of them is found."""
+        """Return the ids of the units. Several units may share one; then finding any of them counts."""
         return frozenset(str(fact.metadata["unit"]) for fact in self.facts)
 
 
@@ -79,9 +79,9 @@ class Conversation:
 
 
 def read(path: Path) -> list[Conversation]:
-    """Every conversation of the file. NotFound where there is none, InvalidInput where it holds something else.
+    """Return all conversations of the file. Raise NotFound if it is missing, InvalidInput if it is malformed.
 
-    Ids of conversations, and of questions within one, are made to differ: "q1", "q1 (2)".
+    Repeated ids of conversations, and of questions within one, get a number: "q1", "q1 (2)".
     """
     name = _Names()
     found = [_line(line, number, path) for number, line in numbered(path, _SHAPE)]
@@ -89,18 +89,18 @@ def read(path: Path) -> list[Conversation]:
 
 
 class _Wrong(Exception):
-    """What is wrong in a line."""
+    """Problem in a line."""
 
 
 def _line(line: str, number: int, path: Path) -> Conversation:
     try:
         return _conversation(json.loads(line), number)
     except json.JSONDecodeError as error:
-        said = f"Line {number} of {path} is no JSON: {error.msg}, at character {error.pos + 1}."
+        said = f"Line {number} of {path} is not JSON: {error.msg}, at character {error.pos + 1}."
         raise InvalidInput(said, f"An object may not be broken into lines. {_SHAPE}") from error
     except (_Wrong, InvalidInput, ValueError, RecursionError) as error:
         said = getattr(error, "message", str(error)).rstrip(".")
-        raise InvalidInput(f"Line {number} of {path} is no conversation: {said}.", _SHAPE) from error
+        raise InvalidInput(f"Line {number} of {path} is not a conversation: {said}.", _SHAPE) from error
 
 
 def _conversation(plain: Any, number: int) -> Conversation:
@@ -116,7 +116,7 @@ def _conversation(plain: Any, number: int) -> Conversation:
 
 
 def _objects(plain: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """The list of this name, once it is known to hold objects that have a text."""
+    """Return the list with this name. Raise _Wrong unless it holds objects with a text."""
     if name not in plain:
         raise _Wrong(f"it has no {name}")
     rows = plain[name] or []
@@ -136,7 +136,7 @@ def _question(plain: Mapping[str, Any], place: int, name: _Names) -> Question:
     given, evidence = plain.get("id"), plain.get("evidence")
     named = evidence if isinstance(evidence, list) else [] if evidence in (None, "") else [evidence]
     if any(isinstance(each, list | dict) for each in named):
-        raise _Wrong(f"the evidence of question {place + 1} is no list of unit ids")
+        raise _Wrong(f"the evidence of question {place + 1} is not a list of unit ids")
     category = clean(plain.get("category")).strip()
     return Question(
         name(clean(place if given is None else given)),
@@ -159,7 +159,7 @@ def _facts(units: Sequence[Mapping[str, Any]]) -> Iterator[cofio.Fact]:
 
 
 def when(written: Any) -> str:
-    """The date as ISO text, from a text or seconds or milliseconds since 1970; "" for one that cannot be read."""
+    """Return a date as ISO text, from a text or a Unix time in seconds or milliseconds; "" if it cannot be parsed."""
     given = clean(written).strip()
     try:
         if isinstance(written, int | float) or (given.isdecimal() and len(given) >= _SECONDS):
@@ -177,13 +177,13 @@ def when(written: Any) -> str:
 
 
 def _kind(value: Any) -> str:
-    """What JSON calls it."""
+    """Return the JSON type of a value."""
     kinds = {str: "a text", list: "a list", dict: "an object", bool: "true or false", type(None): "null"}
     return kinds.get(type(value), "a number")
 
 
 class _Names:
-    """Gives each name once; one that was given comes with a number."""
+    """Generator of unique names: a repeated name gets a number."""
 
     def __init__(self) -> None:
         self._given: dict[str, int] = {}
@@ -196,11 +196,11 @@ class _Names:
         return name
 
 
-# ── remembering ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── storing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _silent(_remembered: int) -> None:
-    """Where nobody waits to hear how far it is."""
+    """Ignore the progress."""
 
 
 @contextmanager
@@ -213,10 +213,10 @@ def remembered(
     judge: Judge | None = None,
     advance: Callable[[int], None] = _silent,
 ) -> Iterator[Keeper]:
-    """A keeper on a store of its own that holds the conversation. Nothing of the settings' own store is touched."""
+    """Yield a keeper on a temporary store that holds the conversation. The store of the settings is not touched."""
     usual = settings or Settings.load()
     with TemporaryDirectory() as folder:
-        # named as by a flag: what hooks have noted for the usual store is not brought into this one
+        # as if set by a flag, so that hook data of the usual store is not imported
         named = {**usual.origins, "store": "flag"}
         own = replace(usual, store=f"sqlite://{folder}/eval.db", origins=named, extract_provider="")
         with assemble.keeper(own, embedder=embedder, reader=reader, judge=judge) as keeper:

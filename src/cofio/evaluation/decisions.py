@@ -1,10 +1,10 @@
-"""Decisions: whether what is said becomes a new memory, takes another's place, removes one, or is known already.
+"""Decisions: whether a statement adds a memory, updates one, deletes one, or is known already (noop).
 
-    Case ─ a keeper that knows what is known ─ what is said ─▶ what it did ─▶ given, lost, overwritten ─▶ Report
+    Case ─ a keeper with the known memories ─ statement ─▶ its actions ─▶ given, lost, overwritten ─▶ Report
 
-A fact is given as it stands, so that the decision is measured and not the reading; a message is learned from as any is.
-Each case has a project of its own, so no case sees another's memories. The keeper decides by its rules; and, where
-there is a model, by that too, on the same cases.
+A fact is passed verbatim, so that the decision is measured and not the extraction; a message is learned from as usual.
+Each case has a project of its own, so that cases do not interfere. The keeper decides by rules and, if a model is
+configured, also by the model, on the same cases.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from cofio.model import Fact
 from cofio.ports import LLM, Completion, Embedder, Health, Matrix, Profile, Vector
 from cofio.settings import Settings
 
-Progress: TypeAlias = Callable[[int, int], object]  # so much is done, of so much
+Progress: TypeAlias = Callable[[int, int], object]  # (done, total)
 
 _AT_ONCE = 250  # cases that share a store
-_NONE = "none"  # nothing came in, and nothing was noted
+_NONE = "none"  # no action
 _GIVEN = (*ACTIONS, _NONE)
 _RULES, _MODEL = "rules", "model"
 RATES = ("target_accuracy", "lost_updates", "false_overwrites", "false_merges")
@@ -42,13 +42,13 @@ RATES = ("target_accuracy", "lost_updates", "false_overwrites", "false_merges")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was done about a case, and what was wrong with it; None where a question does not arise."""
+    """Result of a case; fields are None if they do not apply."""
 
     given: str
-    right_target: bool | None  # of what acted on a memory where one was meant: whether it was that one
-    lost: bool | None  # of an update or a withdrawal: the new did not come in, or the old stayed beside it
-    overwrote: bool | None  # a memory that still holds was replaced or removed
-    merged: bool | None  # of what is news: it was taken for known
+    right_target: bool | None  # the memory acted on is the intended one, if there is one
+    lost: bool | None  # of an update or deletion: the new fact is missing, or the old one stayed
+    overwrote: bool | None  # a valid memory was replaced or removed
+    merged: bool | None  # a new fact was taken for known
 
 
 def evaluate(
@@ -60,7 +60,7 @@ def evaluate(
     embedder: Embedder | None = None,
     progress: Progress = lambda *_: None,
 ) -> Report:
-    """What becomes of the pairs of these files, without a model and, where one is given or set, with it."""
+    """Return a report on the pairs of these files, without a model and, if one is given or configured, with it."""
     command = " ".join(["cofio eval decisions", *(path.name for path in files)])
     sets = _told_apart([read(path) for path in files])
     return reported(sets, settings, llm, sample=sample, embedder=embedder, command=command, progress=progress)
@@ -76,7 +76,7 @@ def reported(
     command: str = "cofio eval decisions",
     progress: Progress = lambda *_: None,
 ) -> Report:
-    """The same for cases that are there already; of a `sample`, so many of each set."""
+    """Return the report for parsed cases, or for a sample of each set."""
     settings = settings or Settings.load()
     chosen = [sampled(each, sample) if sample else each for each in sets]
     chosen = [each for cases in chosen for each in (cases, *stated(cases))]
@@ -91,7 +91,7 @@ def reported(
 
 
 def _told_apart(sets: Sequence[Cases]) -> list[Cases]:
-    """The sets, with a number behind the name of one that is called as another before it."""
+    """Return the sets with unique names: a repeated name gets a number."""
     named: list[Cases] = []
     for each in sets:
         namesakes = sum(other.name.partition(" ")[0] == each.name for other in named)
@@ -103,7 +103,7 @@ def _told_apart(sets: Sequence[Cases]) -> list[Cases]:
 
 
 class _Desk:
-    """Keepers on stores of their own, with the settings that are asked about; every text is embedded once."""
+    """Factory of keepers on temporary stores, with the given settings; every text is embedded once."""
 
     def __init__(self, settings: Settings, embedder: Embedder, llm: LLM | None) -> None:
         self._settings = replace(settings, extract_provider="")
@@ -112,7 +112,7 @@ class _Desk:
         self.ways = (_RULES, _MODEL) if self.llm else (_RULES,)
 
     def decided(self, cases: Cases, way: str) -> list[Outcome]:
-        """What becomes of each case, in order."""
+        """Return the result of each case, in order."""
         behind = self.llm if way == _MODEL else None
         self._embedder.prepare(text for case in cases.cases if not case.spoken for text in (*case.known, case.new))
         spoken = [case for case in cases.cases if case.spoken]
@@ -143,7 +143,7 @@ class _Desk:
     def holding(
         self, facts: Sequence[tuple[str, str]], *, llm: LLM | None = None
     ) -> Iterator[tuple[Keeper, list[int]]]:
-        """A keeper that holds these facts, each with its project, and their ids."""
+        """Yield a keeper that holds these (project, text) facts, and their ids."""
         self._embedder.prepare(text for _, text in facts)
         with TemporaryDirectory() as folder:
             settings = replace(self._settings, home=Path(folder), store=f"sqlite://{folder}/eval.db")
@@ -153,7 +153,7 @@ class _Desk:
 
 
 class _AsItStands:
-    """A model that reads a fact as it stands. What becomes of it is for the model behind it to say, or the rules."""
+    """Model that extracts a given fact verbatim. Decisions are delegated to the model behind it, or to the rules."""
 
     def __init__(self, behind: LLM | None) -> None:
         self._behind = behind
@@ -170,7 +170,7 @@ class _AsItStands:
         if self.fact:
             told, self.fact = {"text": self.fact, "category": "detail", "kind": "other"}, ""
             return Completion(json.dumps({"facts": [told]}))
-        assert self._behind is not None  # without one, nothing is asked about what is known
+        assert self._behind is not None  # without a model, no decision is requested
         return self._behind.complete(system, user, schema=schema)
 
     def health_check(self) -> Health:
@@ -178,7 +178,7 @@ class _AsItStands:
 
 
 class _Once:
-    """An embedder that embeds every text once."""
+    """Embedder with a cache: every text is embedded once."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -186,7 +186,7 @@ class _Once:
         self.signature, self.dimension, self.floor = embedder.signature, embedder.dimension, embedder.floor
 
     def prepare(self, texts: Iterable[str]) -> None:
-        """Embed what is not known yet, all of it at once."""
+        """Embed all uncached texts in one call."""
         missing = sorted({text for text in texts if (text, "document") not in self._known})
         if missing:
             rows = self._embedder.embed(missing, "document")
@@ -201,15 +201,15 @@ class _Once:
 
 
 def _configured(settings: Settings, embedder: Embedder) -> LLM | None:
-    """The model that the settings name. Misconfigured when it cannot be had."""
+    """Return the configured model. Raise Misconfigured if it is not available."""
     if not settings.extract_provider:
         return None
     with TemporaryDirectory() as folder:
         named = replace(settings, home=Path(folder), store=f"sqlite://{folder}/eval.db")
         with assemble.keeper(named, embedder=embedder) as keeper:
             if keeper.llm is None:
-                said = str(keeper.extraction().get("problem") or "There is no such model.")
-                raise Misconfigured(said, "Set EXTRACT_PROVIDER to one that there is, or to nothing.")
+                said = str(keeper.extraction().get("problem") or "The model is not available.")
+                raise Misconfigured(said, "Set EXTRACT_PROVIDER to an available one, or leave it empty.")
             return keeper.llm
 
 
@@ -220,15 +220,15 @@ def _portions(cases: Sequence[Case]) -> Iterator[Sequence[Case]]:
 def _learned(keeper: Keeper, said: str, project: str) -> Learned:
     try:
         return keeper.learn(said, project=project, by="eval")
-    except CofioError as error:  # a model that gives no sense: nothing was learned
+    except CofioError as error:  # an unusable reply: nothing was learned
         return Learned(reason=error.message)
 
 
-# ── what was done ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── results of cases ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _live(done: Learned) -> list[int]:
-    """The memories that came in and stand."""
+    """Return the added memories that are still live."""
     came = [each["id"] if each["action"] == "add" else each["new_id"] for each in done.actions if _brings(each)]
     gone = {each["old_id"] for each in done.actions if each["action"] in ("update", "delete")}
     return [each for each in came if each not in gone]
@@ -239,7 +239,7 @@ def _brings(action: Mapping[str, Any]) -> bool:
 
 
 def _outcome(case: Case, known: Sequence[int], done: Learned) -> Outcome:
-    """What was done, by its effect: a withdrawal that leaves a line behind which says so is a withdrawal still."""
+    """Return the result by its effect: a deletion counts as one even if a line remains that states it."""
     gone = {each["old_id"] for each in done.actions if each["action"] in ("update", "delete")} & set(known)
     noted = {each["existing_id"] for each in done.actions if each["action"] == "noop"} & set(known)
     came = bool(_live(done))
@@ -265,7 +265,7 @@ def _outcome(case: Case, known: Sequence[int], done: Learned) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A set of cases, and by way what became of them."""
+    """Set of cases, with the results of each way."""
 
     cases: Cases
     by: Mapping[str, Sequence[Outcome]]
@@ -305,13 +305,13 @@ _ASKED = {
 
 
 def _rate(outcomes: Sequence[Outcome], name: str) -> Figure | None:
-    """How often, of the cases where the question arises; None where it never does."""
+    """Return the rate over the cases to which it applies; None without such cases."""
     values = [float(value) for each in outcomes if (value := getattr(each, _ASKED[name])) is not None]
     return interval(values) if values else None
 
 
 def _differences(wanted: Sequence[str], ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> dict[str, Any]:
-    """The first less the second on the same cases, by paired bootstrap."""
+    """Return the differences of two ways on the same cases, by paired bootstrap."""
     told: dict[str, Any] = {
         "macro_f1": macro_f1s(wanted, [each.given for each in ours], [each.given for each in theirs]).as_dict()
     }
@@ -325,9 +325,9 @@ def _differences(wanted: Sequence[str], ours: Sequence[Outcome], theirs: Sequenc
 
 
 def macro_f1s(wanted: Sequence[str], given: Sequence[str], against: Sequence[str] = ()) -> Figure:
-    """Macro-F1 over the actions that are wanted, with its 95 % interval; `against` another way, the difference.
+    """Return macro-F1 over the wanted actions with its 95 % interval, or the difference to `against`.
 
-    To draw cases anew is to draw anew how often each combination of wanted and given comes.
+    Resampling the cases is equivalent to resampling the counts of each combination of wanted and given.
     """
     ways = [given, against] if against else [given]
     cells = sorted(set(zip(wanted, *ways, strict=True)))
@@ -354,12 +354,12 @@ def _f1(cells: Sequence[Sequence[str]], at: int, label: str, numbers: np.ndarray
 # ── the report ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _SAYS = (
-    "What is said is new (add), takes the place of what is known (update), takes it back (delete), or is known (noop)."
-    " The keeper holds the memory in question, among others where there are; then the new fact is given to it, or the"
-    " message told. What it did is judged by what changed. In brackets 95 % intervals, by bootstrap over the cases.",
-    "Right target: of what acted on a memory, whether it was the one that was meant. Lost updates: of corrections and"
-    " withdrawals, the new value did not come in or the old one stayed beside it. False overwrites: a memory that still"
-    " holds was replaced or removed. False merges: what is news was taken for known.",
+    "A statement adds a memory (add), replaces one (update), ends one (delete), or is known already (noop). The keeper"
+    " holds the memory in question, possibly among others; then it gets the new fact, or the message. Its decision is"
+    " judged by its effect. Brackets hold 95 % intervals, by bootstrap over the cases.",
+    "Right target: share of actions on a memory that chose the right one. Lost updates: corrections and retractions"
+    " after which the new value is missing or the old one is left. False overwrites: a valid memory was replaced or"
+    " removed. False merges: a new fact was taken for known.",
 )
 
 
@@ -409,7 +409,7 @@ def _actions(found: Sequence[_Found]) -> Table:
 
 
 _WAYS = {_RULES: "rules", _MODEL: "the model"}
-_NOTE = "Macro-F1 is over those of add, update, delete and noop that are wanted in the set."
+_NOTE = "Macro-F1 covers those of add, update, delete and noop that occur as labels in the set."
 
 
 def _differ(found: Sequence[_Found]) -> Table:

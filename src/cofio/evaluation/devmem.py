@@ -1,11 +1,11 @@
 """DevMemBench: coding sessions are captured in order without a language model, then questions are asked.
 
-    sessions ─ keeper.capture ─▶ facts (and episodes) ─ keeper.search ─▶ ten hits ─ beside the ground truth ─▶ Report
+    sessions ─ keeper.capture ─▶ facts (and episodes) ─ keeper.search ─▶ ten hits ─ compared with the truth ─▶ Report
 
-A hit answers a question when it carries the ground truth: at least 60 % of its telling words, without their endings,
-and every number and name in it (`labelled.carries`). A ground truth that was told in several sessions may need several
-hits, so the ten hits are also taken together. Ground truths are worded freely: the share that some message of the
-sessions carries is what this rule allows at most. Questions of the type abstention have no answer and are left out.
+A hit answers a question if it carries the ground truth: at least 60 % of its content words, without their endings, and
+every number and name in it (`labelled.carries`). A ground truth that spans several sessions may need several hits, so
+the ten hits are also taken together. Ground truths are worded freely: the share carried by any single message of the
+sessions is an upper bound. Questions of the type abstention have no answer and are left out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SHAPE = (
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and the answer that should be found."""
+    """Question with the expected answer."""
 
     id: str
     type: str
@@ -47,12 +47,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Whether the answer to a question is in one hit, and in the ten hits together, by what was searched."""
+    """Result of a question: whether the answer is in one hit, and in ten hits together, by the kind of memories
+    searched.
+    """
 
     question: Question
     in_one: Mapping[str, bool]
     together: Mapping[str, bool]
-    said: bool  # some message of the sessions carries the answer
+    said: bool  # a message of the sessions carries the answer
 
 
 def evaluate(
@@ -74,7 +76,7 @@ def evaluate(
             for number, session in enumerate(sessions, 1):
                 capture(session, keeper)
                 progress(number, steps)
-            keeper.embed_episodes()  # what the service's worker does in the background
+            keeper.embed_episodes()  # as the service's worker does in the background
             keeper.read_missing()
             outcomes = []
             for number, question in enumerate(questions, len(sessions) + 1):
@@ -88,7 +90,7 @@ def evaluate(
 
 
 def read(folder: Path) -> tuple[list[dict[str, Any]], list[Question]]:
-    """Return the sessions in the order of their dates, and the questions that have an answer."""
+    """Return the sessions ordered by date, and the questions that have an answer."""
     if not folder.is_dir():
         raise NotFound(f"There is no folder {folder}.", _SHAPE)
     sessions = _objects(folder, "sessions", ("sessionId", "messages"))
@@ -104,7 +106,7 @@ def read(folder: Path) -> tuple[list[dict[str, Any]], list[Question]]:
 
 
 def _objects(folder: Path, name: str, fields: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the objects of every file of the folder whose name has this word."""
+    """Return the objects of all files in the folder with this word in their name."""
     found: list[dict[str, Any]] = []
     for file in sorted(folder.glob(f"*{name}*.json")):
         try:
@@ -128,7 +130,7 @@ def _date(session: Mapping[str, Any]) -> str:
 
 
 def capture(session: Mapping[str, Any], keeper: Keeper) -> None:
-    """Capture a session, one exchange at a time: a message of the user and what the assistant answers."""
+    """Capture a session, one exchange at a time: a user message with the assistant's answers."""
     project, name = str(session.get("metadata", {}).get("project", "")), str(session["sessionId"])
     date = _date(session)
     for number, messages in enumerate(_exchanges(session["messages"]), 1):
@@ -155,7 +157,7 @@ def _exchanges(messages: Sequence[Mapping[str, str]]) -> Iterator[list[dict[str,
 
 
 def ask(question: Question, keeper: Keeper, said: Sequence[str]) -> Outcome:
-    """Search for a question: among the facts, and among facts and episodes where the keeper has those."""
+    """Search for a question among the facts, and among facts and episodes if the keeper has episodes."""
     facts = [(hit.score, hit.text) for hit in keeper.search(question.text, k=HITS)]
     hits = {FACTS: facts}
     if search := getattr(keeper, "search_episodes", None):
@@ -200,7 +202,7 @@ def _report(folder: Path, sessions: int, stored: int, outcomes: Sequence[Outcome
     columns += [Column(f"{kind}: {how}", "%") for kind in searched for how in ("one hit", "together")]
     says = (
         f"{sessions} coding sessions, captured in order without a language model into {stored} memories; then"
-        f" {len(outcomes)} questions with an answer. A hit answers where it has {CARRIED:.0%} of the telling words"
+        f" {len(outcomes)} questions with an answer. A hit answers if it has {CARRIED:.0%} of the content words"
         f" of the ground truth and all its numbers and names. One hit: one of the best {HITS} does; together: they do."
         " In one message: some message of the sessions does, which is the most that this rule allows.",
     )

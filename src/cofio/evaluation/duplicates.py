@@ -1,7 +1,7 @@
-"""What passes for a duplicate: by nearness alone, and by cofio's own check, which also compares what the texts say.
+"""Duplicate detection by cosine alone, compared with cofio's own check, which also compares the words.
 
-Of each pair the one text is known; the other is asked about, added, and looked for among what is kept. A good check
-takes the duplicates and leaves the contradictions: a contradiction that is taken for a duplicate is a correction lost.
+For each pair one text is stored; the other is checked for novelty, added, and searched by deduplication. A good check
+accepts duplicates and rejects contradictions: a contradiction taken for a duplicate is a lost correction.
 """
 
 from __future__ import annotations
@@ -24,45 +24,45 @@ from cofio.model import Fact
 Holding: TypeAlias = Callable[[Sequence[tuple[str, str]]], AbstractContextManager[tuple[Keeper, list[int]]]]
 _Row: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
-LEAK = 0.05  # of the contradictions
+LEAK = 0.05  # share of the contradictions
 _AT_ONCE = 250  # pairs that share a store
-_HALVINGS = 7  # to a hundredth and better
-_FURTHEST = 0.25  # of leak, in the plots
+_HALVINGS = 7  # bisection steps: to better than 0.01
+_FURTHEST = 0.25  # maximum leak in the plots
 _STEPS = tuple(step / 50 for step in range(1, 51))
-#: The ways in which a duplicate is met, each at its default.
+#: Operations that detect duplicates, each at its default.
 WAYS = {"add": "adding it", "is_novel": "asking whether it is new", "dedup": "looking for duplicates"}
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """How near the two texts are, and whether each way takes them for one."""
+    """Cosine of the two texts, and the operations that take them for one."""
 
     wanted: str
     cosine: float
-    checked: float  # the highest threshold at which cofio's check takes them for one; 0 where it does at none
-    taken: frozenset[str]  # by which ways
+    checked: float  # the highest threshold at which cofio's check takes them for one; 0 if there is none
+    taken: frozenset[str]  # names of the operations
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The pairs of a set."""
+    """Pairs of a set."""
 
     name: str
     pairs: Sequence[Pair]
 
     def scores(self, by: str) -> tuple[_Row, _Row]:
-        """How surely each duplicate, and each contradiction, passes for a duplicate."""
+        """Return the scores of the duplicates and of the contradictions."""
         same = [getattr(pair, by) for pair in self.pairs if pair.wanted == "noop"]
         against = [getattr(pair, by) for pair in self.pairs if pair.wanted in _AGAINST]
         return np.array(same, float), np.array(against, float)
 
     def share(self, way: str, wanted: Sequence[str]) -> Figure | None:
-        """Of the pairs of this sort, how many the way takes for duplicates."""
+        """Return the share of the pairs with these labels that the operation takes for duplicates."""
         taken = [float(way in pair.taken) for pair in self.pairs if pair.wanted in wanted]
         return interval(taken) if taken else None
 
     def values(self) -> dict[str, Any]:
-        """The figures as plain values."""
+        """Return the figures as plain values."""
         own, alone, gained = at_leak(self.scores("checked"), self.scores("cosine"))
         defaults = {way: {part: self.share(way, labels) for part, labels in _PARTS.items()} for way in WAYS}
         return {
@@ -83,7 +83,7 @@ _PARTS = {"recall": ("noop",), "leak": _AGAINST, "others": ("add",)}
 
 
 def compared(cases: Cases, holding: Holding) -> list[Compared]:
-    """Every pair of facts in every way; nothing where there are no duplicates, or nothing to mistake for one."""
+    """Return the results for all pairs of facts; empty unless the set has duplicates and contradictions."""
     stated = [case for case in cases.cases if not case.spoken]
     wanted = {case.wanted for case in stated}
     if "noop" not in wanted or not wanted & {*_AGAINST}:
@@ -112,7 +112,7 @@ def _pairs(cases: Sequence[Case], holding: Holding) -> list[Pair]:
 
 
 def _nearness(keeper: Keeper, case: Case) -> tuple[float, float]:
-    """The cosine, and the highest threshold at which the two pass for one; 0 where they do at none."""
+    """Return the cosine, and the highest threshold at which the two are taken for one; 0 if there is none."""
 
     def passes(threshold: float) -> bool:
         return not keeper.is_novel(case.new, threshold=threshold, project=case.id).novel
@@ -133,9 +133,9 @@ def _nearness(keeper: Keeper, case: Case) -> tuple[float, float]:
 
 
 def at_leak(one: tuple[_Row, _Row], other: tuple[_Row, _Row], leak: float = LEAK) -> tuple[Figure, Figure, Figure]:
-    """The share of duplicates that either score takes while it takes at most so many contradictions; the difference.
+    """Return the share of duplicates that each score accepts while the leak is at most `leak`, and their difference.
 
-    The bar is set anew for every draw, and both scores see the same draws.
+    The threshold is recomputed for every draw, and both scores use the same draws.
     """
     rng = np.random.default_rng(SEED)
     same, against = len(one[0]), len(one[1])
@@ -153,7 +153,7 @@ def at_leak(one: tuple[_Row, _Row], other: tuple[_Row, _Row], leak: float = LEAK
 
 
 def _recall(same: _Row, against: _Row, leak: float) -> float:
-    """Of the duplicates, those above the lowest bar that lets no more than so many contradictions pass."""
+    """Return the share of duplicates above the lowest threshold that keeps the leak."""
     highest = np.sort(against)[::-1]
     bar = max(0.0, float(highest[min(int(leak * len(against) + 1e-9), len(against) - 1)]))
     return float((same > bar).mean())
@@ -165,7 +165,7 @@ def _figure(value: float, drawn: _Row) -> Figure:
 
 
 def curve(scores: tuple[_Row, _Row]) -> list[dict[str, float]]:
-    """Recall and leak by threshold, from the highest to the lowest."""
+    """Return recall and leak by threshold, from the highest to the lowest."""
     same, against = scores
     return [
         {"threshold": at, "recall": float((same >= at).mean()), "leak": float((against >= at).mean())}
@@ -177,7 +177,7 @@ def curve(scores: tuple[_Row, _Row]) -> list[dict[str, float]]:
 
 
 def tables(compared: Sequence[Compared]) -> list[Table]:
-    """What is found at the bar, and at the defaults."""
+    """Return the tables at the fixed leak and at the defaults."""
     if not compared:
         return []
     at_bar: list[Sequence[Cell]] = []
@@ -210,7 +210,7 @@ def tables(compared: Sequence[Compared]) -> list[Table]:
 
 
 def plots(compared: Sequence[Compared]) -> dict[str, str]:
-    """One plot a set: duplicates found over contradictions that pass."""
+    """Return one plot per set: duplicates found against contradictions accepted."""
     return {"duplicates-" + re.sub(r"[^\w-]+", "-", each.name): _plot(each) for each in compared}
 
 

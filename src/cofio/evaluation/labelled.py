@@ -1,8 +1,8 @@
-"""Turns labelled by hand: what was said, what was known before, and what should become of it.
+"""Hand-labelled turns: the text, the facts known before, and the expected result.
 
-One JSON object a line: {"id", "role", "text", "before": [facts], "label": "store" | "skip" | "update", "facts": [...],
-"replaces": a fact of before, "secret": what must not be kept, "tags": [...], "split": "dev" | "test"}. Text and label
-are needed; an update needs what it replaces.
+One JSON object per line: {"id", "role", "text", "before": [facts], "label": "store" | "skip" | "update", "facts":
+[...], "replaces": a fact of before, "secret": what must not be kept, "tags": [...], "split": "dev" | "test"}. Text and
+label are required; an update needs "replaces".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cofio.wording import STOP_WORDS, telling, words
 
 LABELS = ("store", "skip", "update")
 SPLITS = ("dev", "test")
-CARRIED = 0.6  # of the telling words of a fact: so many, and the text carries it
+CARRIED = 0.6  # share of a fact's content words from which a text carries the fact
 
 _SHAPE = (
     'Give one JSON object a line: {"id", "role", "text", "label": "store", "skip" or "update", "facts": [...],'
@@ -32,7 +32,7 @@ _SHAPE = (
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn and its label. A skip with something known before says that again."""
+    """Turn with its label. A skip with facts known before repeats them."""
 
     id: str
     role: str
@@ -47,17 +47,17 @@ class Turn:
 
     @property
     def is_news(self) -> bool:
-        """Whether something of it should be kept."""
+        """Return whether the turn should change the memories."""
         return self.label != "skip"
 
     @property
     def is_known(self) -> bool:
-        """Whether it is nothing new only because it is remembered already."""
+        """Return whether the turn only repeats known facts."""
         return self.label == "skip" and bool(self.before)
 
 
 def read(path: Path) -> list[Turn]:
-    """Every turn of the file. NotFound where there is none, InvalidInput where it holds something else."""
+    """Return all turns of the file. Raise NotFound if it is missing, InvalidInput if it is malformed."""
     found = [_line(line, number, path) for number, line in numbered(path, _SHAPE)]
     twice = [name for name, times in Counter(each.id for each in found).items() if times > 1]
     if twice:
@@ -70,7 +70,7 @@ def _line(line: str, number: int, path: Path) -> Turn:
         turn = _turn(json.loads(line), number)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         why = f"there is no {error}" if isinstance(error, KeyError) else str(error)
-        raise InvalidInput(f"Line {number} of {path} is no labelled turn: {why}.", _SHAPE) from error
+        raise InvalidInput(f"Line {number} of {path} is not a labelled turn: {why}.", _SHAPE) from error
     if wrong := _wrong(turn):
         raise InvalidInput(f"Line {number} of {path}: {wrong}.", _SHAPE)
     return turn
@@ -78,7 +78,7 @@ def _line(line: str, number: int, path: Path) -> Turn:
 
 def _turn(plain: Any, number: int) -> Turn:
     if not isinstance(plain, dict):
-        raise TypeError("it is no object")
+        raise TypeError("it is not an object")
     facts, before, tags = (_several(plain.get(name)) for name in ("facts", "before", "tags"))
     given = plain.get("id")
     return Turn(
@@ -96,7 +96,7 @@ def _turn(plain: Any, number: int) -> Turn:
 
 
 def _several(given: Any) -> tuple[str, ...]:
-    """The texts of a list, without blank ones. A text that stands alone is one of one."""
+    """Return the non-blank texts of a list; a single text counts as a list of one."""
     texts = given if isinstance(given, list) else [given]
     return tuple(text for text in map(clean, texts) if text.strip())
 
@@ -107,7 +107,7 @@ def _wrong(turn: Turn) -> str:
     if turn.role not in ROLES:
         return f"the role is {turn.role!r}"
     if not turn.text.strip():
-        return "nothing is said"
+        return "its text is empty"
     if max(map(len, (turn.text, *turn.before))) > MAX_TEXT:
         return f"one of its texts is longer than {MAX_TEXT:,} characters"
     if turn.label == "update" and turn.replaces not in turn.before:
@@ -115,27 +115,27 @@ def _wrong(turn: Turn) -> str:
     return ""
 
 
-# ── whether a text carries a fact ─────────────────────────────────────────────────────────────────────────────────────
+# ── does a text carry a fact ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def carries(text: str, fact: str, replaced: str = "") -> bool:
-    """Whether the text says the fact: enough of its telling words, and every number and every name of it.
+    """Return whether the text states the fact: enough of its content words, and all its numbers and names.
 
-    Those of the fact that it replaces need not be said again: "goes from 10 to 25 MB" may be kept as "is 25 MB".
+    Those of the fact that it replaces may be missing: "goes from 10 to 25 MB" may be stored as "is 25 MB".
     """
     said, wanted = _roots(text), _roots(fact)
     return len(wanted & said) >= CARRIED * len(wanted) and _fixed(fact) - _roots(replaced) <= said
 
 
 def _roots(text: str) -> set[str]:
-    """The telling words without their endings; whose fact it is does not count, for it is told in many ways."""
+    """Return the content words without their endings, and without words for the owner of the fact."""
     plain = _apart(text)
     found = [word.removesuffix("'s") for word in words(plain) if word not in STOP_WORDS]
     return {_root(word) for word in found or telling(plain)} - _WHOSE
 
 
 def _fixed(text: str) -> set[str]:
-    """The numbers and the names, of which none may be missing; a name that begins the sentence is a word like any."""
+    """Return the numbers and names; a capitalised word at the start of a sentence does not count as a name."""
     tokens = _apart(text).split()
     marked = [
         word.strip(_AROUND) for place, word in enumerate(tokens) if _NUMBER.search(word) or (place and _is_name(word))
@@ -149,7 +149,7 @@ def _is_name(word: str) -> bool:
 
 
 def _apart(text: str) -> str:
-    """With a unit apart from its number: "300ms" and "300 ms" are the same."""
+    """Return the text with units separated from numbers: "300ms" equals "300 ms"."""
     return _UNIT.sub(r"\1 \2", text.replace("’", "'").replace("`", ""))
 
 

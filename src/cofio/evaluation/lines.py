@@ -1,4 +1,4 @@
-"""Files of one JSON object a line, as anybody may have made them: with a mark at the start, blank lines, odd ends."""
+"""JSON Lines files, read leniently: with a byte order mark, blank lines, or any line ends."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _GZIP = b"\x1f\x8b"
 
 
 def numbered(path: Path, shape: str) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, each with its number. Other line ends may stand inside a text.
+    """Yield the non-blank lines with their numbers. Only line feeds separate lines.
 
-    NotFound where the file cannot be read, InvalidInput where it is no text, or holds nothing.
+    Raise NotFound if the file cannot be read, InvalidInput if it is not a text or is empty.
     """
     lines = _text(path, shape).split("\n")
     if not any(line.strip() for line in lines):
@@ -23,7 +23,7 @@ def numbered(path: Path, shape: str) -> Iterator[tuple[int, str]]:
 
 
 def clean(value: Any) -> str:
-    """As text that can be kept: without NUL, without halves of surrogate pairs. 2.0 is the same number as 2."""
+    """Return a value as storable text: without NUL and unpaired surrogates, and with 2.0 written as 2."""
     if value is None:
         return ""
     plain = int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""Description of the machine on which figures were measured."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores, memory, system, versions, and how busy it was."""
+    """Return processor, cores, memory, system, versions and load."""
     import numpy
 
     return {
@@ -26,7 +26,7 @@ def machine() -> dict[str, Any]:
 
 
 def in_words(measured_on: dict[str, Any]) -> str:
-    """The machine in one line."""
+    """Return the machine in one line."""
     return (
         f"{measured_on['cpu']}, {measured_on['cores']} cores, {measured_on['memory_gb']} GB, {measured_on['system']},"
         f" Python {measured_on['python']}, load {measured_on['load']}"
@@ -41,7 +41,7 @@ def _memory() -> int:
 
 
 def _cpu() -> str:
-    """Its name; on ARM, where the kernel gives a number instead, that of the design."""
+    """Return the name of the CPU; on ARM the name of the design, since the kernel gives only a number."""
     known = Path("/proc/cpuinfo")
     if known.exists():
         lines = dict(line.split(":", 1) for line in known.read_text(encoding="utf-8").splitlines() if ":" in line)

@@ -1,4 +1,4 @@
-"""Measures of rankings and of verdicts, and how sure they are: every interval is a bootstrap with a fixed seed."""
+"""Measures of rankings and classifications. Every interval is a bootstrap with a fixed seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AT_ONCE = 1_000_000  # values of samples
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measured value, and the interval that holds it in 95 of 100 samples."""
+    """Measured value with its 95 % interval."""
 
     value: float
     low: float
@@ -29,18 +29,21 @@ class Figure:
 
 
 def recall(ranking: Sequence[str], evidence: Collection[str], k: int) -> float:
-    """The share of the evidence among the first k."""
+    """Return the share of the evidence among the first k."""
     return len(set(evidence) & set(ranking[:k])) / len(set(evidence))
 
 
 def ndcg(ranking: Sequence[str], evidence: Collection[str], k: int) -> float:
-    """Normalised discounted cumulative gain at k, every piece of evidence worth the same."""
+    """Return the normalised discounted cumulative gain at k, with equal weights for all evidence."""
     gained = sum(1 / log2(place + 2) for place, unit in enumerate(ranking[:k]) if unit in evidence)
     return gained / sum(1 / log2(place + 2) for place in range(min(k, len(set(evidence)))))
 
 
 def auroc(positive: Sequence[float], negative: Sequence[float]) -> float:
-    """How often a score of the first sort is above one of the second; equals count half. 0.5 where one is empty."""
+    """Return the probability that a positive score exceeds a negative one; ties count half.
+
+    0.5 if one list is empty.
+    """
     if not positive or not negative:
         return 0.5
     ordered = np.sort(np.asarray(negative))
@@ -53,31 +56,31 @@ def auroc(positive: Sequence[float], negative: Sequence[float]) -> float:
 
 
 def share(part: int, whole: int) -> float:
-    """The part as a share of the whole; 0 of nothing."""
+    """Return the part as a share of the whole; 0 if the whole is 0."""
     return part / whole if whole else 0.0
 
 
 def f1(precision: float, recalled: float) -> float:
-    """The harmonic mean of both."""
+    """Return the harmonic mean of both."""
     return 2 * precision * recalled / (precision + recalled) if precision + recalled else 0.0
 
 
 def macro_f1(wanted: Sequence[str], given: Sequence[str]) -> float:
-    """The mean over the labels that are wanted of each label's F1."""
+    """Return the mean F1 over the wanted labels."""
     return mean([of_label(wanted, given, label)[2] for label in sorted(set(wanted))])
 
 
 def of_label(wanted: Sequence[str], given: Sequence[str], label: str) -> tuple[float, float, float]:
-    """Precision, recall and F1 of one label."""
+    """Return precision, recall and F1 of one label."""
     both = sum(one == other == label for one, other in zip(wanted, given, strict=True))
     precision, recalled = share(both, list(given).count(label)), share(both, list(wanted).count(label))
     return precision, recalled, f1(precision, recalled)
 
 
 def found_at(positive: Sequence[float], negative: Sequence[float], rate: float) -> tuple[float | None, float | None]:
-    """Return (share of the positives above a threshold, threshold): the threshold that `rate` of the negatives exceed.
+    """Return the share of positives above the threshold that `rate` of the negatives exceed, and the threshold.
 
-    (None, None) where either is empty.
+    Both are None if either list is empty.
     """
     if not positive or not negative:
         return None, None
@@ -85,7 +88,7 @@ def found_at(positive: Sequence[float], negative: Sequence[float], rate: float) 
     return mean([each > threshold for each in positive]), threshold
 
 
-# ── how sure ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── intervals ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def mean(values: Sequence[float]) -> float:
@@ -93,7 +96,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def interval(values: Sequence[float], *, draws: int = DRAWS) -> Figure:
-    """The mean with its 95 % interval, by bootstrap."""
+    """Return the mean with its 95 % interval, by bootstrap."""
     if not values:
         return Figure(0.0, 0.0, 0.0)
     low, high = np.quantile(_means(np.asarray(values, float), draws), (0.025, 0.975))
@@ -101,12 +104,12 @@ def interval(values: Sequence[float], *, draws: int = DRAWS) -> Figure:
 
 
 def difference(ours: Sequence[float], theirs: Sequence[float], *, draws: int = DRAWS) -> Figure:
-    """The mean difference of two ways to answer the same cases with its 95 % interval, by paired bootstrap."""
+    """Return the mean difference of two results for the same cases with its 95 % interval, by paired bootstrap."""
     return interval([one - other for one, other in zip(ours, theirs, strict=True)], draws=draws)
 
 
 def separation(positive: Sequence[float], negative: Sequence[float], *, draws: int = DRAWS) -> Figure:
-    """The `auroc` of both sorts with its 95 % interval, by bootstrap of either."""
+    """Return the `auroc` with its 95 % interval, by bootstrap of both lists."""
     if not positive or not negative:
         return Figure(0.5, 0.0, 1.0)
     rng = np.random.default_rng(SEED)
@@ -120,7 +123,7 @@ def _again(values: Sequence[float], rng: np.random.Generator) -> list[float]:
 
 
 def _means(values: np.ndarray[tuple[int], np.dtype[np.float64]], draws: int) -> list[float]:
-    """The means of so many samples, drawn a part at a time: of many values all at once would fill the memory."""
+    """Return the means of the samples, drawn in parts to bound the memory."""
     rng = np.random.default_rng(SEED)
     found: list[float] = []
     while len(found) < draws:

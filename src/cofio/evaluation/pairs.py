@@ -1,9 +1,9 @@
-"""Pairs of texts of which the relation is known, as cases: what is known, what is said, what should become of it.
+"""Pairs of texts with a known relation, as cases: the known memories, the statement, and the expected action.
 
-Files hold one JSON object a line, of one of three shapes: {"memory", "said", "label"} are a memory and a later
+Files hold one JSON object per line, in one of three shapes: {"memory", "said", "label"} are a memory and a later
 statement, with the labels add, same, update and delete; {"a", "b", "label"} are two facts, with the labels duplicate,
 contradiction, related and unrelated; {"old", "new", "relation"} are an earlier and a later message of one person, with
-the relations update and contradiction. An "id" may stand beside; without one, the line's number is the id.
+the relations update and contradiction. An "id" is optional; the default is the line number.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from cofio.wording import telling
 
 Action: TypeAlias = Literal["add", "update", "delete", "noop"]
 ACTIONS: tuple[Action, ...] = ("add", "update", "delete", "noop")
-BESIDE = 4  # other memories that a fact is seen beside
-LONGEST = 1_000  # characters; what is longer is no fact
+BESIDE = 4  # other memories in the store besides the one in question
+LONGEST = 1_000  # characters; longer texts are not facts
 
 _SAID: dict[str, Action] = {"add": "add", "same": "noop", "update": "update", "delete": "delete"}
 _WANTED: dict[str, Action] = {
@@ -43,10 +43,10 @@ _SHAPE = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is known, the memory in question first; what is then said; and what should become of it.
+    """Known memories, the one in question first, with a statement and the expected action.
 
-    `delete`: what is said takes the known back and puts nothing in its place. A `spoken` case is of messages, which are
-    read first; any other is of facts.
+    `delete`: the statement retracts the memory without replacing it. A `spoken` case has messages, which are extracted
+    first; others have facts.
     """
 
     id: str
@@ -59,24 +59,24 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """Cases under one name."""
+    """Named set of cases."""
 
     name: str
     cases: tuple[Case, ...]
 
 
 def read(path: Path) -> Cases:
-    """Every pair of the file. NotFound where there is none, InvalidInput where it holds something else."""
+    """Return all pairs of the file. Raise NotFound if it is missing, InvalidInput if it is malformed."""
     found = [_line(line, number, path) for number, line in numbered(path, _SHAPE)]
     ids = [case.id for case in found]
     twice = next((each for place, each in enumerate(ids) if each in ids[:place]), None) if _repeat(ids) else None
     if twice is not None:
-        raise InvalidInput(f"The id {twice!r} stands twice in {path}.", "Give every pair an id of its own, or none.")
+        raise InvalidInput(f"The id {twice!r} occurs twice in {path}.", "Give every pair an id of its own, or none.")
     return Cases(path.stem, tuple(_among_others(found)))
 
 
 def sampled(cases: Cases, size: int) -> Cases:
-    """So many of the cases, always the same: of each sort as many, as far as there are."""
+    """Return a sample of `size` cases with a fixed seed, balanced over the expected actions as far as possible."""
     rng = random.Random(SEED)  # noqa: S311
     sorts: dict[str, list[Case]] = {}
     for case in rng.sample(cases.cases, len(cases.cases)):
@@ -89,7 +89,7 @@ def sampled(cases: Cases, size: int) -> Cases:
 
 
 def stated(cases: Cases) -> list[Cases]:
-    """The messages of the set once more, each as one fact that needs no reading: what is left is the decision alone."""
+    """Return the spoken cases again with each message as one fact, so that only the decision is measured."""
     short = [case for case in cases.cases if case.spoken and max(map(len, (*case.known, case.new))) <= LONGEST]
     if not short:
         return []
@@ -108,7 +108,7 @@ def _line(line: str, number: int, path: Path) -> Case:
         return _case(plain, number)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         why = f"there is no {error}" if isinstance(error, KeyError) else str(error)
-        raise InvalidInput(f"Line {number} of {path} is no pair: {why}.", _SHAPE) from error
+        raise InvalidInput(f"Line {number} of {path} is not a pair: {why}.", _SHAPE) from error
 
 
 def _case(plain: dict[str, Any], number: int) -> Case:
@@ -117,7 +117,7 @@ def _case(plain: dict[str, Any], number: int) -> Case:
     old, new, label = (plain[name] for name in names)
     known, said = (clean(text).strip() if isinstance(text, str) else "" for text in (old, new))
     if not known or not said:
-        raise TypeError("one of its texts is empty, or none")
+        raise TypeError("one of its texts is empty or missing")
     if max(len(known), len(said)) > MAX_TEXT:
         raise ValueError(f"one of its texts is longer than {MAX_TEXT:,} characters")
     if label not in tuple(wanted):
@@ -129,7 +129,7 @@ def _case(plain: dict[str, Any], number: int) -> Case:
 
 
 def _shape(plain: dict[str, Any]) -> tuple[tuple[str, str, str], dict[str, Action]]:
-    """Return the names of the fields of a pair, and what should be done by label."""
+    """Return the field names of a pair, and the expected action by label."""
     if "memory" in plain:
         return ("memory", "said", "label"), _SAID
     if "relation" in plain or "old" in plain:
@@ -138,7 +138,7 @@ def _shape(plain: dict[str, Any]) -> tuple[tuple[str, str, str], dict[str, Actio
 
 
 def _among_others(cases: Sequence[Case]) -> Iterator[Case]:
-    """Each case of facts with other facts of the file beside it, which have next to nothing to do with it."""
+    """Yield each case of facts with unrelated facts of the file in its store."""
     rng = random.Random(SEED)  # noqa: S311
     facts = sorted({case.known[0] for case in cases if not case.spoken})
     words = {text: frozenset(telling(text)) for text in facts}

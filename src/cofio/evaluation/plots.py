@@ -1,4 +1,4 @@
-"""Small plots as SVG: lines over axes that are linear or logarithmic. The colours can be read on white and on black."""
+"""Small SVG plots: lines over linear or logarithmic axes, in colours that are legible on white and on black."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from xml.sax.saxutils import escape
 COLOURS = ("#2f81f7", "#d9822b", "#3fa45b", "#b65fcf", "#d1495b", "#5f9ea0", "#8c8c2e", "#7d8590")
 
 _WIDTH, _HEIGHT = 780, 440
-_LEFT, _RIGHT, _TOP, _BOTTOM = 74, 260, 46, 56  # the margins: labels on the left, the legend on the right
+_LEFT, _RIGHT, _TOP, _BOTTOM = 74, 260, 46, 56  # margins: labels on the left, the legend on the right
 _INK, _GRID = "#7d8590", "#8b949e"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One curve: its name in the legend, its colour, its points; of a single point, a larger dot."""
+    """Curve with its name in the legend, its colour and its points; a single point is a larger dot."""
 
     name: str
     colour: str
@@ -26,7 +26,7 @@ class Line:
 
 
 def log_log(title: str, across: str, up: str, lines: Sequence[Line]) -> str:
-    """The plot over two logarithmic axes, as an SVG document. Every coordinate of every point must be above 0."""
+    """Return the plot over two logarithmic axes as an SVG document. All coordinates must be above 0."""
     every = [point for line in lines for point in line.points]
     x = _Powers.over([point[0] for point in every], _LEFT, _WIDTH - _RIGHT)
     y = _Powers.over([point[1] for point in every], _HEIGHT - _BOTTOM, _TOP)
@@ -34,7 +34,7 @@ def log_log(title: str, across: str, up: str, lines: Sequence[Line]) -> str:
 
 
 def linear(title: str, across: str, up: str, lines: Sequence[Line], *, within: Sequence[float] = ()) -> str:
-    """The plot over two linear axes, as an SVG document. `within` are left, right, bottom and top of what is shown."""
+    """Return the plot over two linear axes as an SVG document. `within` is the left, right, bottom and top limit."""
     every = [point for line in lines for point in line.points]
     left, right, bottom, top = within or (*_bounds([x for x, _ in every]), *_bounds([y for _, y in every]))
     x = _Steps(left, right, _LEFT, _WIDTH - _RIGHT)
@@ -43,7 +43,7 @@ def linear(title: str, across: str, up: str, lines: Sequence[Line], *, within: S
 
 
 def log_linear(title: str, across: str, up: str, lines: Sequence[Line]) -> str:
-    """The plot over a logarithmic axis across and a linear one from 0 up, as an SVG document."""
+    """Return the plot over a logarithmic x axis and a linear y axis from 0 as an SVG document."""
     every = [point for line in lines for point in line.points]
     x = _Powers.over([point[0] for point in every], _LEFT, _WIDTH - _RIGHT)
     y = _Steps(0.0, _bounds([y for _, y in every])[1], _HEIGHT - _BOTTOM, _TOP)
@@ -67,7 +67,7 @@ def _plot(title: str, across: str, up: str, lines: Sequence[Line], x: _Axis, y: 
 
 
 class _Axis(Protocol):
-    """Values laid out between two places."""
+    """Axis that maps values to positions."""
 
     @property
     def start(self) -> float: ...
@@ -79,7 +79,7 @@ class _Axis(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Powers:
-    """Whole powers of ten from the lowest to the highest value."""
+    """Logarithmic axis with whole powers of ten."""
 
     low: int
     high: int
@@ -101,7 +101,7 @@ class _Powers:
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """Round steps from the lowest to the highest value."""
+    """Linear axis with round steps."""
 
     low: float
     high: float
@@ -118,7 +118,7 @@ class _Steps:
 
 
 def _step(span: float) -> float:
-    """A round number of which four to nine make the span."""
+    """Return a round step of which four to nine make the span."""
     power: float = 10.0 ** floor(log10(span / 4))
     return max((power * factor for factor in (1, 2, 5) if span / (power * factor) >= 4), default=power)
 
@@ -151,7 +151,7 @@ def _curve(line: Line, x: _Axis, y: _Axis) -> list[str]:
 
 
 def _values(lines: Sequence[Line], x: _Axis, y: _Axis) -> list[str]:
-    """The last value of each line, beside its end; those that would overlap are moved apart, downwards."""
+    """Return the labels with each line's last value at its end; overlapping ones are moved down."""
     parts, free = [], 0.0
     for line in sorted(lines, key=lambda line: -line.points[-1][1]):
         across, up = line.points[-1]

@@ -1,10 +1,10 @@
-"""Pairs: what a statement does to a stored memory, as the comparer decides it, beside the label of an author.
+"""Relation of a statement to a stored memory: the comparer's decision against an author's label.
 
     {"memory", "said", "label"} ─ JudgedComparer ─▶ verdict after the guards ─┐
                                 ─ judge.relation ─▶ raw probability ──────────┴─▶ Report, by author
 
-A doubtful verdict counts as `add`: both memories are kept. Every statement is also compared with another memory of
-the same author that it has nothing to do with, as reconciliation does with the nearest memories of a store.
+A doubtful verdict counts as `add`: both memories are kept. Every statement is also compared with an unrelated memory
+of the same author, as reconciliation does with the nearest memories of a store.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from cofio.ports import Judge
 from cofio.reconcile.compare import Comparer, JudgedComparer
 from cofio.wording import telling
 
-RATES = (0.01, 0.02, 0.05)  # of `add` rows that would be overwritten
+RATES = (0.01, 0.02, 0.05)  # share of the `add` rows that would be overwritten
 CHANGES = ("update", "delete")
 SHAPE = 'Give one JSON object per line: {"memory", "said", "label"}; the label is add, same, update or delete.'
 _GIVEN = (*RELATIONS, "doubtful")
-_DRAWN = 12  # memories of which the first that shares no telling word is taken
+_DRAWN = 12  # memories drawn to find one that shares no content word
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A memory, what was said later, and what that does to the memory."""
+    """Memory with a later statement, and the effect of the statement on it."""
 
     memory: str
     said: str
@@ -44,16 +44,16 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The comparer's verdict on a pair, and the raw probability that the memory no longer holds."""
+    """Verdict of the comparer on a pair, and the raw probability that the memory no longer holds."""
 
     pair: Pair
     verdict: str
     change: float = 0.0
-    overwrites_unrelated: bool | None = None  # None where there was no unrelated memory to compare with
+    overwrites_unrelated: bool | None = None  # None without an unrelated memory
 
     @property
     def given(self) -> str:
-        """The label that the verdict amounts to."""
+        """Return the label that corresponds to the verdict."""
         return "add" if self.verdict == "doubtful" else self.verdict
 
     @property
@@ -90,12 +90,12 @@ def evaluate(
 
 
 def decided(pairs: Sequence[Pair], comparer: Comparer, cosines: Sequence[float]) -> list[Outcome]:
-    """Return what a comparer decides about each pair; `cosines` are those of statement and memory."""
+    """Return the verdicts of a comparer on the pairs; `cosines` are those of statement and memory."""
     return [Outcome(pair, _verdict(comparer, pair, cosine)) for pair, cosine in zip(pairs, cosines, strict=True)]
 
 
 def _unrelated(pairs: Sequence[Pair]) -> list[str]:
-    """Return, for each pair, a memory of the same file that shares no telling word with it; "" where none is drawn."""
+    """Return, for each pair, a memory of the same file that shares no content word with it; "" if none is drawn."""
     rng = random.Random(SEED)  # noqa: S311
     memories = {pair.memory: frozenset(telling(pair.memory)) for pair in pairs}
     found = []
@@ -122,19 +122,19 @@ def _pair(plain: dict[str, Any]) -> Pair:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of some pairs."""
+    """Figures of some pairs."""
 
     pairs: int
     macro_f1: float
-    changes_found: Figure | None  # of the rows labelled update or delete, whichever of the two is decided
+    changes_found: Figure | None  # of the rows labelled update or delete, with either of the two as decision
     false_overwrites: Figure | None  # of the rows labelled add
-    unrelated_overwrites: Figure | None  # of the statements, beside an unrelated memory
+    unrelated_overwrites: Figure | None  # of the statements, compared with an unrelated memory
     doubtful: float
     at: Mapping[float, tuple[float | None, float | None]]  # by rate: changes found and the threshold of the probability
 
     @classmethod
     def of(cls, outcomes: Sequence[Outcome]) -> Figures:
-        """Count outcomes."""
+        """Return the figures of outcomes."""
         changes = [each for each in outcomes if each.pair.label in CHANGES]
         adds = [each for each in outcomes if each.pair.label == "add"]
         unrelated = [each.overwrites_unrelated for each in outcomes if each.overwrites_unrelated is not None]
@@ -198,9 +198,9 @@ def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[Outcome]]) -
         *_case_tables(cases),
     ]
     says = (
-        f"{len(outcomes):,} pairs of {len(by_author)} authors: a stored memory and what was said later. The decision is"
-        " that of the comparer at the shipped thresholds, after the guards. A doubtful verdict counts as add, for both"
-        " memories are kept.",
+        f"{len(outcomes):,} pairs of {len(by_author)} authors: a stored memory and what was said later. The decision"
+        " is that of the comparer at the shipped thresholds, after the guards. A doubtful verdict counts as add, since"
+        " both memories are kept.",
     )
     return Report("pairs", "Statements beside a memory", f"cofio eval pairs {named(paths)}", says, values, tables)
 
@@ -246,8 +246,8 @@ def _author_table(figures: Mapping[str, Figures]) -> Table:
     )
     note = (
         "Changes are rows labelled update or delete. A false overwrite is a row labelled add whose memory would be"
-        " archived; of unrelated: the same, for the statement beside a memory that shares no telling word with it. The"
-        " last columns take the raw probability of a change, at the threshold that so many of the add rows exceed."
+        " archived; of unrelated: the same, for the statement and a memory that shares no content word with it. The"
+        " last columns use the raw probability of a change, at the threshold that this share of the add rows exceeds."
     )
     return Table("By author", columns, rows, note)
 

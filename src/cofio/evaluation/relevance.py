@@ -1,4 +1,4 @@
-"""Relevance: which memories help with a prompt, as the judge scores them, beside the choice of an author.
+"""Relevance of memories to a prompt: the judge's probabilities against an author's choice.
 
     {"memories", "prompt", "needed"} ─ judge.relevance ─▶ probability of each memory ─▶ Report, by author
 
@@ -18,7 +18,7 @@ from cofio.evaluation.report import Cell, Column, Report, Table
 from cofio.judgement.model import LocalJudge
 from cofio.ports import Judge
 
-RATES = (0.05, 0.10, 0.20)  # of idle prompts that get something
+RATES = (0.05, 0.10, 0.20)  # share of idle prompts with an injection
 SHAPE = (
     'Give one JSON object per line: {"memories": [texts], "prompt", "needed": [positions in memories, from 0]}; needed'
     " is empty where no memory helps."
@@ -27,7 +27,7 @@ SHAPE = (
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt, the memories of its project, and the positions of those that it needs."""
+    """Prompt with the memories of its project, and the positions of the needed ones."""
 
     text: str
     memories: tuple[str, ...]
@@ -36,14 +36,14 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The probability of every memory of a prompt."""
+    """Probabilities of all memories of a prompt."""
 
     prompt: Prompt
     probabilities: tuple[float, ...]
 
     @property
     def needed(self) -> list[float]:
-        """The probabilities of the memories that are needed."""
+        """Return the probabilities of the needed memories."""
         return [self.probabilities[place] for place in sorted(self.prompt.needed)]
 
     @property
@@ -85,18 +85,18 @@ def _prompt(plain: dict[str, Any]) -> Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of some prompts."""
+    """Figures of some prompts."""
 
     prompts: int
     needed: int
     injected: Figure | None  # of the needed memories, at the shipped threshold
     idle: int
-    disturbed: Figure | None  # of the idle prompts: those that get something, at the shipped threshold
+    disturbed: Figure | None  # of the idle prompts: those with an injection, at the shipped threshold
     at: Mapping[float, tuple[float | None, float | None]]  # by rate: needed memories injected, and the threshold
 
     @classmethod
     def of(cls, outcomes: Sequence[Outcome], threshold: float) -> Figures:
-        """Count outcomes."""
+        """Return the figures of outcomes."""
         needed = [each for outcome in outcomes for each in outcome.needed]
         idle = [max(each.probabilities) for each in outcomes if each.is_idle]
         return cls(
@@ -164,7 +164,7 @@ def _table(figures: Mapping[str, Figures]) -> Table:
         *(Column(f"injected at {rate:.0%}", "%") for rate in RATES),
     )
     note = (
-        "Injected is the share of the needed memories. The last columns take the threshold at which so many of the idle"
-        " prompts get something."
+        "Injected is the share of the needed memories. The last columns use the threshold at which this share of the"
+        " idle prompts has an injection."
     )
     return Table("By author", columns, rows, note)

@@ -1,4 +1,4 @@
-"""What was measured, as a value: tables, plots and figures; shown as text, written as JSON and as a page."""
+"""Report of a measurement: tables, plots and figures, rendered as text, JSON or a page."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Cell: TypeAlias = str | int | float | Figure | None
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its heading, and how its numbers are written. Shares from 0 to 1 are told in per cent."""
+    """Table column with its heading and number format. Shares from 0 to 1 are shown in per cent."""
 
     name: str
     unit: Literal["", "%", "±%", "ms", "s", "MB"] = ""
     digits: int = 1
 
     def written(self, cell: Cell) -> str:
-        """The cell as a reader sees it, an interval in brackets."""
+        """Return the cell as text, with an interval in brackets."""
         if cell is None:
             return "–"
         if isinstance(cell, Figure):
@@ -45,7 +45,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under columns, what they are, and what to know before reading them."""
+    """Table with a title, and a note for its readers."""
 
     title: str
     columns: Sequence[Column]
@@ -55,7 +55,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One measure: `values` is what `--json` prints, in the names that programs look for.
+    """Result of one measure: `values` is the output of `--json`.
 
     `says` are the paragraphs before the tables, `plots` SVG documents by name, `ends` the paragraphs after them.
     """
@@ -71,18 +71,18 @@ class Report:
     measured_on: dict[str, Any] = field(default_factory=machine)
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures, then what they were measured with and on."""
+        """Return the figures, then the version, the command and the machine."""
         about = {"measure": self.name, "version": __version__, "command": self.command, "machine": self.measured_on}
         return {**self.values, **about}
 
     def text(self) -> str:
-        """The tables for a terminal or a log."""
+        """Return the tables for a terminal or a log."""
         parts = [self.title, *self.says]
         parts += [_plain(table) for table in self.tables]
         return "\n\n".join([*parts, *self.ends, f"cofio {__version__} on {in_words(self.measured_on)}"])
 
     def page(self) -> str:
-        """The page of the docs, in Markdown."""
+        """Return the documentation page in Markdown."""
         made = f"Made by `{self.command}` with cofio {__version__} on: {in_words(self.measured_on)}."
         parts = [f"# {self.title}", made, *self.says]
         parts += [_markdown(table) for table in self.tables]
@@ -91,7 +91,7 @@ class Report:
         return "\n\n".join([*parts, *self.ends, ending]) + "\n"
 
     def write(self, folder: Path) -> list[Path]:
-        """The page, the figures and the plots in this folder; their paths."""
+        """Write the page, the figures and the plots into this folder; return their paths."""
         folder.mkdir(parents=True, exist_ok=True)
         files = {f"{self.name}.json": json.dumps(self.as_dict(), indent=1, ensure_ascii=False) + "\n"}
         files |= {f"{self.name}.md": self.page()} | {f"{name}.svg": plot for name, plot in self.plots.items()}

@@ -1,8 +1,8 @@
-"""Retrieval: how much of what answers a question is found, how soon, in how few tokens; and what is given for nothing.
+"""Retrieval: share of the evidence found, latency, tokens; and injections for questions without an answer.
 
     [Conversation] ─ each in a store of its own, asked ─▶ Measured ─▶ Report
 
-Shares are numbers from 0 to 1 in JSON, and told in per cent in tables.
+Shares are numbers from 0 to 1 in JSON, and per cent in tables.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SORTS = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question that has an answer, and what each mode found of it."""
+    """Question with an answer, and the result of each mode."""
 
     id: str
     category: str
@@ -58,27 +58,27 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """All that was asked of a file's conversations."""
+    """Results for all conversations of a file."""
 
     file: str
     headline: str  # the mode whose figures come first
     modes: tuple[str, ...]
     asked: tuple[Asked, ...]
     given: Mapping[str, Sequence[Given]]  # by sort of question
-    about: Mapping[str, Any]  # what the file holds, and what of it was left out
+    about: Mapping[str, Any]  # contents of the file, and what was left out
 
     def values(self, measure: str, mode: str = "", category: str | None = None) -> list[float]:
-        """The measure of every question, in this mode and of this category; else the headline's, of all."""
+        """Return the measure for every question of a category (default: all) in a mode (default: the headline mode)."""
         chosen = [each for each in self.asked if category in (None, each.category)]
         return [each.answers[mode or self.headline].scores[measure] for each in chosen]
 
     def within(self, mode: str = "") -> list[Figure]:
-        """The share of the evidence within each budget."""
+        """Return the share of the evidence within each budget."""
         rows = [each.answers[mode or self.headline].within for each in self.asked]
         return [interval(list(column)) for column in zip(*rows, strict=True)]
 
     def milliseconds(self, share: float, mode: str = "") -> float | None:
-        """What so large a share of the questions stayed within; None for a mode that was not timed."""
+        """Return this quantile of the latency; None for a mode without timing."""
         spent = [each.answers[mode or self.headline].seconds for each in self.asked]
         timed = [each for each in spent if each is not None]
         return 1000 * float(np.quantile(timed, share)) if timed else None
@@ -96,9 +96,9 @@ def evaluate(
     embedder: Embedder | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """The report on one file. `limit` asks a sample of so many of its questions, always the same.
+    """Return the report on one file. `limit` is the size of a fixed sample of its questions.
 
-    Nothing but the file is read: each conversation goes into a new store, which is gone afterwards.
+    Each conversation is stored in a temporary store, which is deleted afterwards.
     """
     found = measured(file, settings, limit=limit, embedder=embedder, progress=progress)
     options = f" --limit {limit}" if limit else ""
@@ -121,7 +121,7 @@ def measured(
     embedder: Embedder | None = None,
     progress: Progress | None = None,
 ) -> Measured:
-    """Every question of the file, asked in every mode."""
+    """Return the results of all questions of the file in all modes."""
     loaded = settings or Settings.load()
     whole = read(file)
     chosen = sampled(_answerable(whole, file), limit)
@@ -149,7 +149,7 @@ def measured(
 
 
 def _embedder(settings: Settings) -> Embedder:
-    """The one that the settings name. It keeps no question: each is timed as if it were asked for the first time."""
+    """Return the embedder of the settings, without a query cache, so that every question is timed like a first one."""
     return embedders.make(
         settings.embedder,
         home=settings.home,
@@ -165,30 +165,30 @@ def _reader(settings: Settings) -> Reader | None:
     return embedders.make_reader(settings.home) if settings.close_reading else None
 
 
-# ── which questions ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── selection of questions ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _answerable(conversations: Sequence[Conversation], file: Path) -> list[Conversation]:
-    """The conversations with the questions that are asked. InvalidInput where none has evidence that is there."""
+    """Return the conversations with the questions to ask. Raise InvalidInput if none has existing evidence."""
     asked = [(each, one) for each in conversations for one in each.questions if one.has_answer]
     if not asked:
         hint = f"Name the units that answer it under evidence; {' and '.join(LEFT_OUT)} questions have no answer."
         raise InvalidInput(f"No question of {file} has an answer to look for.", hint)
     if not any(one.evidence & each.units for each, one in asked):
-        hint = "Evidence names units by their ids, as they stand in the same conversation."
+        hint = "Evidence names units of the same conversation by their ids."
         raise InvalidInput(f"No evidence of {file} names a unit of its conversation.", hint)
     return [replace(each, questions=tuple(filter(_is_asked, each.questions))) for each in conversations]
 
 
 def _is_asked(question: Question) -> bool:
-    """Whether anything can be told from it: one without evidence has an answer that nobody knows."""
+    """Return whether the question can be evaluated: without evidence, its answer is unknown."""
     return question.has_answer or question.category.casefold() in LEFT_OUT
 
 
 def sampled(conversations: Sequence[Conversation], limit: int | None) -> list[Conversation]:
-    """The conversations with so many of the questions that have an answer, and the same share of the others.
+    """Return the conversations with a sample of the questions with an answer, and the same share of the others.
 
-    A conversation without any is left out: nothing is asked of it.
+    Conversations without questions are left out.
     """
     if limit is not None:
         if limit < 1:
@@ -210,14 +210,14 @@ def _drawn(conversations: Sequence[Conversation], limit: int) -> set[tuple[str, 
 
 
 def _of_another(conversations: Sequence[Conversation], place: int) -> list[Question]:
-    """Questions that this conversation cannot answer: those of the one before it that have an answer there."""
+    """Return questions that this conversation cannot answer: the answerable ones of the conversation before it."""
     if len(conversations) == 1:
         return []
     return [each for each in conversations[place - 1].questions if each.has_answer]
 
 
 class _Steps:
-    """How far it is: a step for each unit that is remembered, and for each question that is asked."""
+    """Progress: one step per stored unit and per question."""
 
     def __init__(self, progress: Progress | None, conversations: Sequence[Conversation]) -> None:
         self._progress = progress
@@ -232,7 +232,7 @@ class _Steps:
 
 
 def _about(whole: Sequence[Conversation], chosen: Sequence[Conversation], limit: int | None) -> dict[str, Any]:
-    """What the file holds and was asked, and what in it can mislead."""
+    """Return the contents of the file and its irregularities."""
     units = [str(fact.metadata["unit"]) for each in chosen for fact in each.facts]
     questions = [(each, one) for each in chosen for one in each.questions if one.has_answer]
     every = [one for each in whole for one in each.questions]
@@ -257,7 +257,7 @@ def _about(whole: Sequence[Conversation], chosen: Sequence[Conversation], limit:
 
 
 def values(found: Measured) -> dict[str, Any]:
-    """What `--json` prints: shares from 0 to 1, times in milliseconds."""
+    """Return the values of `--json`: shares from 0 to 1, times in milliseconds."""
     return {
         **_means(found),
         "by_category": {
@@ -283,7 +283,7 @@ def _means(found: Measured, mode: str = "", category: str | None = None) -> dict
 
 
 def _intervals(found: Measured) -> dict[str, Any]:
-    """The bounds of each mean, of all questions and by category."""
+    """Return the bounds of each mean, over all questions and by category."""
 
     def bounds(category: str | None) -> dict[str, list[float]]:
         figures = {measure: interval(found.values(measure, category=category)) for measure in MEASURES}
@@ -311,7 +311,7 @@ def _to_default(found: Measured, mode: str, measure: str) -> Figure:
 
 
 def _abstention(found: Measured) -> dict[str, Any]:
-    """What recall gives by sort of question, and how well the best score tells the sorts apart."""
+    """Return recall's injections by sort of question, and how well the best score separates the sorts."""
     told: dict[str, Any] = {}
     for sort, given in found.given.items():
         told[sort] = {
@@ -326,23 +326,22 @@ def _abstention(found: Measured) -> dict[str, Any]:
 
 
 def _apart(found: Measured, sort: str) -> Figure | None:
-    """How well the best score tells questions with an answer from these; None where there are none of these."""
+    """Return how well the best score separates answerable questions from these; None without any of these."""
     answered, others = ([each.top for each in found.given[one]] for one in (ANSWERABLE, sort))
     return separation(answered, others) if answered and others else None
 
 
-# ── told ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 METHOD = (
-    "R@k is the share of a question's evidence among the first k hits, nDCG@10 counts what stands higher for more."
-    " A time is that of one search for ten hits, the embedding of the question included. What stands in brackets is the"
-    " interval that holds the figure in 95 of 100 samples: a bootstrap over the questions, paired where two ways to"
-    " search are compared."
+    "R@k is the share of a question's evidence among the first k hits; nDCG@10 gives more weight to higher ranks. A"
+    " time is that of one search for ten hits, including the embedding of the question. Brackets hold 95 % intervals by"
+    " bootstrap over the questions, paired where two search modes are compared."
 )
 
 
 def says(found: Measured) -> list[str]:
-    """What was asked of what, and what to know before reading the figures."""
+    """Return the introduction to the figures."""
     about, odd = found.about, found.about["odd"]
     sample = ", a sample" if about["limit"] else ""
     left = [f"{number:,} {name.replace('_', ' ')}" for name, number in about["left_out"].items() if number]
@@ -352,15 +351,15 @@ def says(found: Measured) -> list[str]:
         + (f" Not among them: {', '.join(left)}." if left else "")
     ]
     notes = {
-        "unknown_evidence": "Evidence that names no unit of its conversation: {:,} times. It counts as not found.",
-        "shared_unit_ids": "Units with an id that another has too: {:,}. Whichever is found counts, once.",
-        "undated_units": "Units without a date that can be read: {:,}. They were remembered as of now.",
+        "unknown_evidence": "Evidence that names an unknown unit: {:,} times. It counts as not found.",
+        "shared_unit_ids": "Units that share an id with another: {:,}. Finding any of them counts, once.",
+        "undated_units": "Units without a readable date: {:,}. They were stored with the current time.",
     }
     return told + [sentence.format(odd[name]) for name, sentence in notes.items() if odd[name]]
 
 
 def tables(found: Measured, of: str = "") -> list[Table]:
-    """The tables; `of` stands before their titles where there are several files."""
+    """Return the tables; `of` is a prefix of their titles if there are several files."""
     shown = [_modes(found), _categories(found), _budgets(found), _unasked(found)]
     return [replace(table, title=f"{of}{table.title}") for table in shown]
 
@@ -378,9 +377,7 @@ def _modes(found: Measured) -> Table:
         )
         for mode in found.modes
     ]
-    note = (
-        "“Vectors alone” orders by the cosine, “words alone” by BM25, which no search does by itself: it has no time."
-    )
+    note = "“Vectors alone” orders by the cosine, “words alone” by BM25, which is not a search mode and has no time."
     return Table("Found", [Column("search"), *shares, Column("R@10 to the default", "±%"), *times], rows, note)
 
 
@@ -396,8 +393,8 @@ def _categories(found: Measured) -> Table:
 def _budgets(found: Measured) -> Table:
     columns = [Column("search"), *(Column(f"{budget:,} tokens", "%") for budget in BUDGETS)]
     note = (
-        "The share of the evidence that is put before an agent within so many tokens: lines as recall writes them, long"
-        f" ones shortened, best first. What frames them takes {FRAME} more."
+        "The share of the evidence injected within this number of tokens: lines in the format of recall, long ones"
+        f" shortened, best first. The frame around them takes {FRAME} more."
     )
     return Table("Evidence within tokens", columns, [(mode, *found.within(mode)) for mode in found.modes], note)
 
@@ -426,14 +423,14 @@ def _unasked(found: Measured) -> Table:
         Column("AUROC", digits=3),
     ]
     note = (
-        "What `recall` puts before an agent unasked; where nothing answers, nothing would be best. AUROC: how often the"
-        " best score of a question with an answer is above that of one without."
+        "Injections by `recall`; for a prompt without an answer, none would be best. AUROC: how often the best score of"
+        " a question with an answer is above that of one without."
     )
     return Table("Given unasked", columns, rows, note)
 
 
 def plots(files: Sequence[Measured]) -> dict[str, str]:
-    """Evidence within tokens, and what is found by the time that it takes; a line for each file and mode."""
+    """Return the plots of evidence by tokens and of recall by time, with a line for each file and mode."""
     several = len(files) > 1
     names = [
         (found, mode, f"{Path(found.file).stem}: {mode}" if several else mode)

@@ -1,9 +1,9 @@
-"""Turns with quoted facts: which parts of a turn are kept without a language model, beside the quotes of an author.
+"""Facts extracted without a language model: the kept spans of a turn against an author's quotes.
 
-    {"role", "before", "said", "facts", "case"} ─ extract.judged ─▶ kept spans ─ beside the quotes ─▶ Report, by author
+    {"role", "before", "said", "facts", "case"} ─ extract.judged ─▶ kept spans ─ compared with the quotes ─▶ Report
 
-A fact is found where a kept span covers half of its quote. A kept span is right where it covers half of a quote, or a
-quote covers half of it. A fact without a quote, which is a text alone, is found where the kept spans carry it (see
+A fact is found if a kept span covers half of its quote. A kept span is right if it covers half of a quote, or a quote
+covers half of it. A fact without a quote, which is a text alone, is found if the kept spans carry it (see
 `labelled.carries`).
 """
 
@@ -35,7 +35,7 @@ SHAPE = (
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A fact of a turn. Without a quote, the text alone says what should be kept."""
+    """Fact of a turn. Without a quote, only its text is compared."""
 
     text: str
     quote: str = ""
@@ -45,7 +45,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn, what the other side said before, and the facts that are worth keeping."""
+    """Turn with the other side's previous message, and the facts that are worth keeping."""
 
     said: str
     facts: tuple[Fact, ...]
@@ -56,12 +56,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was kept of a turn."""
+    """Kept spans of a turn, compared with its facts."""
 
     turn: Turn
     found: tuple[bool, ...]  # by fact
     right: tuple[bool, ...]  # by kept span
-    kinds: tuple[bool, ...]  # of the facts found that name a kind: whether the span has it
+    kinds: tuple[bool, ...]  # of the found facts with a kind: whether the span has it
     about: tuple[bool, ...]
 
     @property

@@ -1,8 +1,8 @@
-"""Streams: conversations over several sessions, learned turn by turn, then asked about.
+"""Streams: conversations over several sessions, learned turn by turn, then queried.
 
     stream ─ keeper.capture, exchange by exchange ─▶ stored, replaced, archived ─ questions, prompts ─▶ Report
 
-A memory holds a fact when every group of the fact's keywords has a word in the memory's text. docs/how-to/measure.md
+A memory holds a fact if every group of the fact's keywords has a word in the memory's text. docs/how-to/measure.md
 describes the format; `evals/data/streams` has examples.
 """
 
@@ -62,13 +62,13 @@ _EXCHANGE = frozenset(("id", "session", "date", "user", "assistant", "type", "fa
 
 @dataclass(slots=True)
 class Outcome:
-    """Counts over streams, and the single cases that went wrong."""
+    """Counts over streams, and the failed cases."""
 
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
     def count(self, case: str, success: str, right: bool, note: str = "") -> None:
-        """Count one case and whether it succeeded; a note is kept as a failure."""
+        """Count one case and its success; a note is kept as a failure."""
         self.counts[case] += 1
         self.counts[success] += right
         if note:
@@ -87,7 +87,7 @@ def evaluate(
     failures: bool = False,
     progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> Report:
-    """Learn every stream of a file or folder, ask about it, and report the figures; list failures where asked."""
+    """Learn every stream of a file or folder, query it, and report the figures; list failures on request."""
     streams = read(path)
     settings = settings or Settings.load()
     embedder = embedder or assemble.make_embedder(settings)
@@ -133,7 +133,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _problem(stream: Any) -> str:
-    """Return what is wrong with the shape of a stream; "" for nothing."""
+    """Return the problem with the shape of a stream, or ""."""
     if not isinstance(stream, dict) or not all(
         isinstance(stream.get(name), list) for name in ("exchanges", "questions", "prompts")
     ):
@@ -145,9 +145,9 @@ def _problem(stream: Any) -> str:
     for exchange in stream["exchanges"]:
         for name in ("replaces", "deletes"):
             if exchange.get(name, None) is not None and exchange[name] not in known:
-                return f"exchange {exchange['id']} {name} {exchange[name]!r}, which is no fact"
+                return f"exchange {exchange['id']} {name} {exchange[name]!r}, which is not a fact"
     wrong = [each for prompt in stream["prompts"] for each in prompt["needed"] if each not in known]
-    return f"a prompt needs {wrong[0]!r}, which is no fact" if wrong else ""
+    return f"a prompt needs {wrong[0]!r}, which is not a fact" if wrong else ""
 
 
 def holds(text: str, groups: Groups) -> bool:
@@ -160,9 +160,9 @@ def holds(text: str, groups: Groups) -> bool:
 
 
 def run(stream: Stream, settings: Settings, embedder: Embedder, *, use_llm: bool = False) -> Outcome:
-    """Learn a stream in a store of its own and ask about it; with the language model of the settings where asked.
+    """Learn a stream in a temporary store and query it; with the configured language model on request.
 
-    A language model reads the exchanges of a session in batches, as the settings say.
+    The language model reads the exchanges of a session in batches, as configured.
     """
     outcome = Outcome()
     with TemporaryDirectory() as folder:
@@ -170,7 +170,7 @@ def run(stream: Stream, settings: Settings, embedder: Embedder, *, use_llm: bool
         own = own if use_llm else replace(own, extract_provider="")
         with assemble.keeper(own, embedder=embedder, reader=assemble.make_reader(settings)) as keeper:
             if not use_llm:
-                keeper.learn("User: We use Redis.", dry_run=True)  # loads the models: that is not counted
+                keeper.learn("User: We use Redis.", dry_run=True)  # loads the models, so that this is not timed
             batch = own.llm_batch_turns if use_llm and own.llm_batch_seconds else 1
             _Learning(stream, keeper, outcome, embedder).run(batch)
             keeper.read_missing()  # as the service does in the background
@@ -180,7 +180,7 @@ def run(stream: Stream, settings: Settings, embedder: Embedder, *, use_llm: bool
 
 
 class _Step(NamedTuple):
-    """One exchange, and the live memories before and after it."""
+    """One exchange, with the live memories before and after it."""
 
     exchange: Mapping[str, Any]
     name: str
@@ -196,12 +196,12 @@ class _Step(NamedTuple):
         return [self.before[each] for each in self.before.keys() - self.after.keys()]
 
     def failed(self, what: str) -> str:
-        """Return a note on what went wrong, with what was said."""
+        """Return a note on a failure, with the user's message."""
         return f"{self.name}: {what} <- {self.exchange['user']}"
 
 
 class _Learning:
-    """One stream on its way into a keeper."""
+    """Learning of one stream by a keeper."""
 
     def __init__(self, stream: Stream, keeper: Keeper, outcome: Outcome, embedder: Embedder) -> None:
         self._stream, self._keeper, self._outcome, self._embedder = stream, keeper, outcome, embedder
@@ -209,7 +209,7 @@ class _Learning:
         self._valid: set[str] = set()
 
     def run(self, batch: int) -> None:
-        """Learn every exchange and count what came of it, then rate the memories that are left."""
+        """Learn every exchange and count the results, then rate the remaining memories."""
         for exchanges in _batches(self._stream["exchanges"], batch):
             states = [self._live(), *self._learn(exchanges)]
             gone = {each.get(name) for each in exchanges for name in ("replaces", "deletes")}
@@ -261,7 +261,7 @@ class _Learning:
         self._outcome.counts["embedding ns"] += time.process_time_ns() - captured
 
     def _count(self, step: _Step, outdated: Set[str]) -> None:
-        """Count what came of an exchange; a fact that was outdated before it could be read need not be stored."""
+        """Count the results of an exchange; a fact that was outdated before it could be read may be missing."""
         for fact in step.exchange["facts"]:
             self._facts[fact["id"]] = fact["keywords"]
             self._valid.add(fact["id"])
@@ -311,7 +311,7 @@ class _Learning:
 
 
 def _batches(exchanges: Sequence[Mapping[str, Any]], most: int) -> Iterator[list[Mapping[str, Any]]]:
-    """Neighbouring exchanges of one session, at most so many."""
+    """Yield consecutive exchanges of one session, at most `most` at a time."""
     for _, of_session in itertools.groupby(exchanges, key=lambda each: each["session"]):
         together = list(of_session)
         for start in range(0, len(together), most):

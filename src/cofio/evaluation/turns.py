@@ -1,10 +1,10 @@
-"""Turns: what is kept of single turns, beside what somebody who read them would keep.
+"""Single turns: the facts kept of each, against a person's label.
 
-    Turn ─ a keeper that knows what was known before ─ learn ─▶ Outcome ─ beside the label ─▶ Report
+    Turn ─ a keeper with the facts known before ─ learn ─▶ Outcome ─ compared with the label ─▶ Report
 
-Three things are measured: the patterns alone (a fact was read in it), the gate (it was worth a look at all), and all of
-it, as `keeper.learn` does it without a model: what was stored, what it replaced, and whether the facts are those that
-were meant. Where a model is set, all of it is measured a second time with that.
+Three results are measured: the patterns alone (a fact was found), the gate (the turn was not skipped), and the whole
+pipeline of `keeper.learn` without a model: the facts stored, the memories replaced, and whether both are as labelled.
+If a model is configured, the pipeline is measured a second time with it.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from cofio.settings import Settings
 
 Sums: TypeAlias = npt.NDArray[np.float64]
 Figures: TypeAlias = Mapping[str, Figure]
-Progress: TypeAlias = Callable[[int, int], None]  # so many are done, of so many
+Progress: TypeAlias = Callable[[int, int], None]  # (done, total)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a turn."""
+    """Result of a turn."""
 
     turn: Turn
-    read: bool  # the patterns read a fact in it
-    passed: bool  # the gate let it pass, to the patterns or to a model
-    given: str  # the label that what was done amounts to
-    stored: tuple[str, ...] = ()  # the texts that came in
-    right_target: bool = False  # what was replaced is what was meant, and what took its place says the new fact
-    overwrote: bool = False  # something went that still holds
-    failed: str = ""  # why the model could not be asked
+    read: bool  # the patterns found a fact
+    passed: bool  # the gate did not skip it
+    given: str  # the label that corresponds to the actions
+    stored: tuple[str, ...] = ()  # texts of the new memories
+    right_target: bool = False  # the replaced memory and the new fact are as labelled
+    overwrote: bool = False  # a valid memory was archived
+    failed: str = ""  # error of the model call
 
     @property
     def leaked(self) -> bool:
@@ -62,10 +62,10 @@ def evaluate(
     embedder: Embedder | None = None,
     progress: Progress = lambda _done, _all: None,
 ) -> Report:
-    """What is made of the turns of this file, without a model and, where one is given or set, with it."""
+    """Return a report on the turns of this file, without a model and, if one is given or configured, with it."""
     turns = [each for each in read(file) if not split or each.split == split]
     if not turns:
-        raise InvalidInput(f"{file} has no turn of the split {split!r}.", "Leave --split away to measure all of them.")
+        raise InvalidInput(f"{file} has no turn of the split {split!r}.", "Omit --split to measure all of them.")
     settings = settings or Settings.load()
     embedder = embedder or assemble.make_embedder(settings)
     ways = 2 if llm or settings.extract_provider else 1
@@ -80,7 +80,7 @@ def evaluate(
 
 
 def _model(settings: Settings, llm: LLM | None) -> str:
-    """Which model was asked; "" for none."""
+    """Return the name of the model; "" without one."""
     return llm.model if llm else " ".join(filter(None, (settings.extract_provider, settings.extract_model)))
 
 
@@ -91,7 +91,7 @@ def learned(
     llm: LLM | None = None,
     step: Callable[[int], None] = lambda _done: None,
 ) -> list[Outcome]:
-    """What becomes of each turn in a store of its own, which holds what was known before and nothing else."""
+    """Return the result of each turn in a temporary store that holds only the facts known before."""
     found = []
     for turn in turns:
         with TemporaryDirectory() as folder:
@@ -106,7 +106,7 @@ def _outcome(turn: Turn, keeper: Keeper) -> Outcome:
     known = [change.memory_id for change in keeper.add_all([Fact(text=each) for each in turn.before], dedup=False)]
     try:
         told = keeper.learn([{"role": turn.role, "content": turn.text}])
-    except (Unavailable, Unreadable) as error:  # the model is down, or makes no sense
+    except (Unavailable, Unreadable) as error:  # the model is down, or its reply is unusable
         return Outcome(turn, read=False, passed=False, given="skip", failed=str(error))
     live = {each.id: each.text for each in keeper.list(limit=200).memories}
     gone = {text for memory, text in zip(known, turn.before, strict=True) if memory not in live}
@@ -123,12 +123,12 @@ def _outcome(turn: Turn, keeper: Keeper) -> Outcome:
 
 
 def _tells(turn: Turn, stored: Sequence[str]) -> bool:
-    """Whether every fact of the turn is told by what was stored, taken together."""
+    """Return whether the stored texts together state every fact of the turn."""
     return all(carries(" ".join(stored), each, turn.replaces) for each in turn.facts)
 
 
 def _given(told: Learned) -> str:
-    """The label that the actions amount to."""
+    """Return the label that corresponds to the actions."""
     if told.count("update") or told.count("delete"):
         return "update"
     return "store" if told.count("add") else "skip"
@@ -138,15 +138,15 @@ def _given(told: Learned) -> str:
 
 
 def kept_or_not(outcomes: Sequence[Outcome], kept: Callable[[Outcome], bool]) -> Figures:
-    """Precision, recall and F1 of what was kept beside what should be."""
+    """Return precision, recall and F1 of the turns kept."""
     rows = [(kept(each) and each.turn.is_news, kept(each), each.turn.is_news) for each in outcomes]
     return {name: _figure(rows, of) for name, of in _OF_KEPT.items()}
 
 
 def of_facts(outcomes: Sequence[Outcome]) -> Figures:
-    """Precision, recall and F1 of the facts: of what was stored, what was meant; of what was meant, what was stored.
+    """Return precision and recall of the facts, and their F1.
 
-    The stored texts of a turn are taken together, so that a fact told in two parts is told.
+    The stored texts of a turn are taken together, so that a fact in two parts counts.
     """
     rows = []
     for each in outcomes:
@@ -158,25 +158,25 @@ def of_facts(outcomes: Sequence[Outcome]) -> Figures:
 
 
 def of_labels(outcomes: Sequence[Outcome]) -> Figures:
-    """How often the label is the wanted one, and the mean of the labels' F1."""
+    """Return the accuracy of the labels, and their macro-F1."""
     right = [(each.given == each.turn.label, True) for each in outcomes]
     return {"accuracy": _figure(right, _first_of_second), "macro_f1": _figure(_by_label(outcomes), _macro)}
 
 
 def of_targets(outcomes: Sequence[Outcome]) -> Figure:
-    """Of the updates: how often what was meant went, nothing else did, and the new fact stands."""
+    """Return the share of updates in which exactly the labelled memory was replaced, by the new fact."""
     rows = [(each.right_target and each.given == "update", True) for each in outcomes if each.turn.label == "update"]
     return _figure(rows, _first_of_second)
 
 
 def _is_meant(text: str, turn: Turn) -> bool:
-    """Whether it says one of the facts, or a part of what they say."""
+    """Return whether a text states one of the facts, or a part of them."""
     part = bool(turn.facts) and carries(" ".join(turn.facts), text)
     return part or any(carries(text, fact, turn.replaces) for fact in turn.facts)
 
 
 def _by_label(outcomes: Sequence[Outcome]) -> list[list[bool]]:
-    """Of each turn, for each label in turn: whether it was rightly given, given, wanted."""
+    """Return one row per turn: for each label whether it was rightly given, given, and wanted."""
     return [
         [
             value
@@ -188,7 +188,7 @@ def _by_label(outcomes: Sequence[Outcome]) -> list[list[bool]]:
 
 
 def _figure(rows: Sequence[Sequence[float]], of: Callable[[Sums], Sums]) -> Figure:
-    """A figure of the sums of the rows, with its 95 % interval by bootstrap over the rows."""
+    """Return a figure of the sums of the rows, with its 95 % interval by bootstrap over the rows."""
     if not rows:
         return Figure(0.0, 0.0, 0.0)
     counts = np.asarray(rows, float)
@@ -198,7 +198,7 @@ def _figure(rows: Sequence[Sequence[float]], of: Callable[[Sums], Sums]) -> Figu
 
 @cache
 def _drawn(rows: int) -> Sums:
-    """How often each draw of the bootstrap takes each row."""
+    """Return how often each draw of the bootstrap takes each row."""
     rng = np.random.default_rng(SEED)
     return rng.multinomial(rows, np.full(rows, 1 / rows), DRAWS).astype(float)
 
@@ -224,7 +224,7 @@ def _third_of_fourth(sums: Sums) -> Sums:
 
 
 def _macro(sums: Sums) -> Sums:
-    """The mean F1 of the labels that are wanted."""
+    """Return the mean F1 of the wanted labels."""
     f1 = [_share(2 * sums[:, at], sums[:, at + 1] + sums[:, at + 2]) for at in range(0, sums.shape[1], 3)]
     wanted = (sums[:, 2::3] > 0).sum(axis=1).astype(float)
     return _share(np.sum(f1, axis=0), wanted)
@@ -242,7 +242,7 @@ _OF_FACTS: Mapping[str, Callable[[Sums], Sums]] = {
 }
 
 
-# ── telling ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _report(
@@ -250,7 +250,7 @@ def _report(
 ) -> Report:
     splits = {"all": list(alone), **{name: _of_split(alone, name) for name in SPLITS}}
     splits = {name: some for name, some in splits.items() if some}
-    if len(splits) == 2:  # one split alone is all
+    if len(splits) == 2:  # with a single split, "all" is the same
         del splits["all"]
     values: dict[str, Any] = {
         "file": file.name,
@@ -279,7 +279,7 @@ def _report(
 
 
 def _plain(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Every figure of these turns, as JSON."""
+    """Return all figures of these turns as JSON."""
     unknown = [each for each in outcomes if not each.turn.is_known]
     return {
         "turns": len(outcomes),
@@ -312,7 +312,7 @@ def _with_model(asked: Sequence[Outcome]) -> dict[str, Any] | None:
 
 
 def _of_tag(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Counts: a tag has few turns."""
+    """Return counts instead of intervals, since a tag has few turns."""
     return {
         "turns": len(outcomes),
         "to_keep": sum(each.turn.is_news for each in outcomes),
@@ -324,7 +324,7 @@ def _of_tag(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def _confusion(outcomes: Sequence[Outcome]) -> dict[str, dict[str, int]]:
-    """By the wanted label, how often each was given."""
+    """Return how often each label was given, by the wanted label."""
     pairs = [(each.turn.label, each.given) for each in outcomes]
     return {wanted: {given: pairs.count((wanted, given)) for given in LABELS} for wanted in LABELS}
 
@@ -372,8 +372,8 @@ def _kept_table(splits: Mapping[str, Sequence[Outcome]]) -> Table:
         "Kept or not",
         (Column("way, split"), Column("turns"), *_THREE),
         rows,
-        "A turn is kept where a fact was read in it (patterns), where it was worth a look (gate), where something was"
-        " stored or replaced (all of it). What is known already is left out of the first two, which cannot know it.",
+        "A turn is kept if a fact was found in it (patterns), if it was not skipped (gate), or if a memory was stored"
+        " or replaced (all of it). Known facts are excluded from the first two, which cannot recognise them.",
     )
 
 
@@ -394,9 +394,9 @@ def _pipeline_table(splits: Mapping[str, Sequence[Outcome]], asked: Sequence[Out
             Column("fact F1", "%"),
         ),
         rows,
-        "An update is right where what was meant went, nothing else did, and the new fact stands; one that was missed"
-        f" is wrong. A text says a fact where it has {CARRIED:.0%} of its telling words and all its numbers and names,"
-        " but for those of the fact that it replaces.",
+        "An update is right if exactly the labelled memory was replaced, by the new fact; a missed one is wrong. A"
+        f" text states a fact if it has {CARRIED:.0%} of its content words and all its numbers and names, except those"
+        " of the fact that it replaces.",
     )
 
 
@@ -429,19 +429,19 @@ def _tag_table(outcomes: Sequence[Outcome]) -> Table:
 def _ends(alone: Sequence[Outcome], asked: Sequence[Outcome]) -> list[str]:
     whole = _whole(alone)
     says = [
-        f"Of {whole['secrets']} secrets {whole['secrets_kept']} were kept; {whole['overwrote']} turns took away"
-        " a memory that still holds."
+        f"Of {whole['secrets']} secrets {whole['secrets_kept']} were kept; {whole['overwrote']} turns removed"
+        " a valid memory."
     ]
     if not asked:
-        return [*says, "No model is set, so none was measured. `EXTRACT_PROVIDER` sets one."]
+        return [*says, "No model is configured, so none was measured. `EXTRACT_PROVIDER` selects one."]
     failed = sum(bool(each.failed) for each in asked)
-    return [*says, f"The model could not be asked about {failed} turns; they count as skipped."] if failed else says
+    return [*says, f"The model call failed for {failed} turns; they count as skipped."] if failed else says
 
 
 _SAYS = (
     "Turns of coding sessions, each with the label that a person would give it: store (it holds a fact that will matter"
     " in 30 days), update (it replaces a fact that is remembered), skip (all else), and the facts in one sentence each."
-    " Every turn is learned from by itself, in a store that holds what was known before it, without a model unless it"
-    " says so.",
-    "Rules and patterns may be changed by looking at the dev half. The test half is only ever run.",
+    " Every turn is learned from separately, in a store that holds the facts known before, without a model unless"
+    " stated otherwise.",
+    "The dev half may be used to change rules and patterns. The test half is only used for measuring.",
 )

@@ -1,1 +1,1 @@
-"""Facts out of what was said: `patterns` reads what is worded as facts are, a model reads the rest."""
+"""Extraction of facts from messages: `patterns` reads fixed wordings, a model reads the rest."""

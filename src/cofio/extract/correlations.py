@@ -1,8 +1,8 @@
-"""A correlation out of a sentence: the two sides, which of them leads, and whether they go opposite ways.
+"""Correlations in sentences: the two sides, which of them leads, and whether they move in opposite directions.
 
     "COIN follows BTC" ─▶ BTC leads COIN        "when BTC price rises, gold falls" ─▶ BTC price with gold, inverse
 
-Both sides must be names or metrics, unless a label says that it is a correlation: "Alice leads the team" is none.
+Both sides must be names or metrics, unless a label marks a correlation: "Alice leads the team" is not one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Fields: TypeAlias = dict[str, Any]
 
 
 class _Related(NamedTuple):
-    """The sides as they were said, and how they are related."""
+    """Both sides as worded, and their relation."""
 
     one: str
     other: str
@@ -28,7 +28,7 @@ class _Related(NamedTuple):
 
 
 def fields(said: str, *, labelled: bool = False) -> tuple[Fields, bool] | None:
-    """What the sentence relates, and whether it denies that; `rule` is the sentence itself."""
+    """Return the fields of a correlation, and whether the sentence denies it; `rule` is the sentence itself."""
     if _UNSTATED.search(said):
         return None
     told = _PARENTHESIS.sub(" ", said)
@@ -45,7 +45,7 @@ def fields(said: str, *, labelled: bool = False) -> tuple[Fields, bool] | None:
 
 
 def _led(said: str) -> _Related | None:
-    """X leads Y; Y follows X; X correlates with Y."""
+    """Match "X leads Y", "Y follows X" or "X correlates with Y"."""
     match = _VERBS.fullmatch(said)
     if match is None or _INDEFINITE.match(match["other"]) or _MOVED_BY.search(match["other"]):
         return None
@@ -58,7 +58,7 @@ def _led(said: str) -> _Related | None:
 
 
 def _paired(said: str) -> _Related | None:
-    """X and Y move together, or in opposite directions."""
+    """Match "X and Y move together" or "in opposite directions"."""
     match = _PAIR.fullmatch(said)
     if match is None:
         return None
@@ -67,7 +67,7 @@ def _paired(said: str) -> _Related | None:
 
 
 def _moved(said: str) -> _Related | None:
-    """When X rises, Y falls; X rises when Y falls."""
+    """Match "when X rises, Y falls" or "X rises when Y falls"."""
     match = _WHEN_FIRST.fullmatch(said) or _WHEN_LAST.fullmatch(said)
     if match is None:
         return None
@@ -77,7 +77,7 @@ def _moved(said: str) -> _Related | None:
 
 
 def _cut(side: str) -> str:
-    """The side without what says when, how far or why; the rule keeps that."""
+    """Return the side without its time, extent and reason, which the rule keeps."""
     return _BEHIND.sub("", side)
 
 
@@ -147,7 +147,7 @@ _BEHIND = late.compile(
     re.I,
 )
 _PARENTHESIS = late.compile(r"\s+\([^()]{0,200}\)")
-#: Asked, supposed, gone by, or so only under a condition.
+#: Questions, suppositions, past states and conditions.
 _UNSTATED = late.compile(
     r"\?|\b(?:could|would|might|may|maybe|perhaps|suppose|supposing|imagine|hypothetically|whether"
     r"|used to|unless|except"

@@ -1,6 +1,6 @@
-"""Resolves relative dates: "until next Friday", said on 2026-11-17, becomes "until next Friday (2026-11-27)".
+"""Resolution of relative dates: "until next Friday", said on 2026-11-17, becomes "until next Friday (2026-11-27)".
 
-A memory is read weeks later, when "tomorrow" means another day. Only what names one day, week, month or year is
+A memory is read weeks later, when "tomorrow" means another day. Only phrases for one day, week, month or year are
 resolved; "recently" and "soon" stay as they are.
 """
 
@@ -15,7 +15,7 @@ from cofio import late
 
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "ten": 10}
-_NEAR = 600  # characters in which verbs are looked for: no fact is longer
+_NEAR = 600  # characters in which verbs are searched: facts are shorter
 _UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
 _PHRASE = late.compile(
     r"\b(?:(?P<day>today|tonight|tomorrow|yesterday|day after tomorrow)"
@@ -35,7 +35,7 @@ _MONTH = late.compile(
     r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b",
     re.IGNORECASE,
 )
-#: Verbs in the past tense; words that may be some; words for the present or the future.
+#: Verbs in the past tense; words that may be past tense; words for the present or the future.
 _PAST = late.compile(r"\b(?:was|were|did|got|went|came|said|met|saw|left|took|gave|found|ran)\b", re.IGNORECASE)
 _MAYBE_PAST = late.compile(r"\b(?:[a-z]{2,}ed|had|made|told)\b", re.IGNORECASE)
 _AHEAD = late.compile(
@@ -45,7 +45,10 @@ _AHEAD = late.compile(
 
 
 def resolve(text: str, said_at: str) -> str:
-    """Return the text with the date behind every relative one; `said_at` is an ISO time, "" leaves the text alone."""
+    """Return the text with the date appended to each relative one.
+
+    `said_at` is an ISO time; with "" nothing changes.
+    """
     try:
         today = date.fromisoformat(said_at[:10])
     except ValueError:
@@ -58,7 +61,7 @@ def resolve(text: str, said_at: str) -> str:
         found = {name: value.lower() for name, value in match.groupdict().items() if value}
         if direction is None and (found.get("which") == "on" or "monthday" in found):
             direction = _direction(text)
-        # A wrong date is worse than none: what stays open is left undated.
+        # A wrong date is worse than no date: ambiguous phrases are left undated.
         if "monthday" in found and (direction != "ahead" or _MONTH.search(text[:_NEAR])):
             return match[0]
         if found.get("which") == "on" and direction == "back":
@@ -71,7 +74,7 @@ def resolve(text: str, said_at: str) -> str:
 
 
 def _direction(text: str) -> Literal["ahead", "back", "open"]:
-    """Return where a bare weekday or day of the month lies: ahead, unless verbs are in the past tense or may be."""
+    """Return the direction of a bare weekday or day of the month: ahead, unless verbs may be in the past tense."""
     near = text[:_NEAR]
     is_past, may_be_past = _PAST.search(near) is not None, _MAYBE_PAST.search(near) is not None
     if not is_past and not may_be_past:
@@ -100,7 +103,9 @@ def _date_of(found: dict[str, str], today: date) -> str:
 
 
 def _weekday(which: str, wanted: int, today: date) -> date:
-    """Return the day meant: "next" is in the next week, "last" and "since" lie behind, others are the nearest ahead."""
+    """Return the date of a weekday: "next" is in the next week, "last" and "since" are past, others are the nearest
+    ahead.
+    """
     ahead = (wanted - today.weekday()) % 7
     if which in ("last", "since"):
         return today - timedelta((today.weekday() - wanted) % 7 or 7)
@@ -110,7 +115,7 @@ def _weekday(which: str, wanted: int, today: date) -> date:
 
 
 def _month_day(day: int, today: date) -> str:
-    """Return the next day with this number; the month alone where it has no such day."""
+    """Return the next day with this number, or only the month if it has no such day."""
     months = today.year * 12 + today.month - 1 + (day < today.day)
     year, month = months // 12, months % 12 + 1
     return f"{year}-{month:02}-{day:02}" if day <= monthrange(year, month)[1] else f"{year}-{month:02}"

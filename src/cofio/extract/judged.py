@@ -1,9 +1,9 @@
-"""Extraction without a language model: the spans of a turn that the judgement model finds worth keeping, as facts.
+"""Extraction without a language model: the judgement model's spans of a turn, as facts.
 
     message ─ prose ─ judge.spans ─▶ spans ─ statement ─▶ Found, one fact each
 
-A fact is kept in the person's own words, made readable by itself: without lead-ins, with the reason that was given,
-with the question that it answers where it is no sentence, with dates in place of "tomorrow".
+A fact keeps the person's own words and is made readable on its own: without lead-ins, with the reason that was given,
+with the question that a fragment answers, and with dates in place of "tomorrow".
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ NOTHING = "Nothing that will matter in a month"
 _KEPT: tuple[Way, str] = ("pattern", KEPT)
 _DOUBTFUL: tuple[Way, str] = ("model", DOUBTFUL)
 _SKIPPED: tuple[Way, str] = ("skip", NOTHING)
-WINDOWS = {"user": 8, "assistant": 2}  # parts of 160 tokens that are read of one message
+WINDOWS = {"user": 8, "assistant": 2}  # windows of 160 tokens that are read of one message
 RETRACTION = "retraction"
-_LONGEST = 600  # characters of a fact; what is longer is a paste
-_ALL_BUT = 0.7  # of the words of a span that a pattern's wording must keep
+_LONGEST = 600  # characters of a fact; a longer one is pasted text
+_ALL_BUT = 0.7  # share of a span's words that a pattern's wording must keep
 _FEW_BEFORE, _FEW_AFTER = 3, 6  # words of its clause that a span may lack
-_FEWEST_WORDS, _MOST_WORDS = 4, 90  # of a message without facts that is compared with what is known
-_FEWEST_TELLING = 2  # words of a fact that tell something
-_FRAGMENT = 3  # words of a statement that is taken as a part of the one before it
-_SHORT = 10  # words of a statement that is kept with the sentence before it, which often names what it is about
-_FEWEST_BEFORE, _LONGEST_BEFORE = 3, 200  # words and characters of that sentence
-_PART = 0.4  # probability of a part of a sentence that is a fact by itself
-_REPORT = 35  # words of an assistant's message that tells what was built, not only what was just done
-_LONGEST_HEADING = 8  # words of the line over a list that each of its items is stored with
-_HEADING_WITHIN = 2_000  # characters before an item in which that line is looked for
+_FEWEST_WORDS, _MOST_WORDS = 4, 90  # of a message without facts that is compared with memories
+_FEWEST_TELLING = 2  # content words of a fact
+_FRAGMENT = 3  # words of a statement that counts as part of the one before it
+_SHORT = 10  # words of a statement that is kept with the sentence before it, which often names its subject
+_FEWEST_BEFORE, _LONGEST_BEFORE = 3, 200  # minimum words and maximum characters of that sentence
+_PART = 0.4  # probability from which a part of a sentence is a fact by itself
+_REPORT = 35  # words from which an assistant's message is a report, not just a remark
+_LONGEST_HEADING = 8  # words of a list heading that is stored with each item
+_HEADING_WITHIN = 2_000  # characters before an item in which its heading is searched
 _LONGEST_PARAGRAPH = 400  # characters of a report's paragraph or list that is kept as one fact
-_MOST = 8  # facts of one message; where there are more, it is a document
+_MOST = 8  # facts per message; more than this is a document
 
 _FENCED = late.compile(r"^(```|~~~).*?(?:^\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _QUOTED = late.compile(r"^[ \t]*[>|].*$", re.MULTILINE)
@@ -76,14 +76,14 @@ _POINTS = late.compile(
 )
 #: A pronoun among the first words that refers to an earlier sentence.
 _REFERS = late.compile(r"^(?:\S+ ){0,5}?(?:his|her|him|their|theirs|them|they|he|she|of it|to it)\b", re.IGNORECASE)
-#: A place or a thing among the first words that the words before a statement name.
+#: A place or thing among the first words that refers to the words before a statement.
 _POINTS_BACK = late.compile(
     r"^(?:\S+ ){1,5}?(?:there\b(?! (?:is|are|was|were|will|has|have|must|should)\b)"
     r"|(?:of|like|for|with|to|by|from|in|on|about|than) (?:it|that|this|those|these)"
     r"(?=[ ,.;:!?]*$| (?:we|i|you|the|in|on|is|are)\b))",
     re.IGNORECASE,
 )
-#: The last word of a clause that goes on.
+#: Last word of an unfinished clause.
 _DANGLING = late.compile(
     r"\b(?:to|of|the|an?|with|for|in|on|at|by|from|than|because|that|is|are|my|our|your|their|his|her)$",
     re.IGNORECASE,
@@ -93,7 +93,7 @@ _VERB_OR_VALUE = late.compile(r"[\w]{2,}\s+\S+\s+\S+")
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """One message as it is read, and what the other side said before it."""
+    """Message with the other side's message before it."""
 
     text: str
     before: str
@@ -102,17 +102,17 @@ class _Turn:
     spans: Sequence[Span] = ()
 
     def states_before(self, place: int) -> bool:
-        """Return whether the sentence before a place states a fact: then that is a memory of its own."""
+        """Return whether the sentence before a place states a fact, which is then a memory of its own."""
         earlier = sentences_of(self.text[:place])
         return bool(earlier) and any(span.start < earlier[-1][1] and span.end > earlier[-1][0] for span in self.spans)
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A sentence of a turn, or a paragraph or list of a report.
+    """Sentence of a turn, or a paragraph or list of a report.
 
     `sure` are the spans that are kept, `rows` the facts of patterns, `likely` the spans that may be facts. `hint` is
-    true where the model gives any word of it a probability of at least 0.1.
+    true if the model gives any word of it a probability of at least 0.1.
     """
 
     place: tuple[int, int]
@@ -129,7 +129,7 @@ def prose(text: str) -> str:
 
 
 def read(exchange: Exchange, judge: Judge, before: str = "") -> list[Sentence]:
-    """Return every sentence of an exchange with the facts in it; `before` is the other side's turn before the first."""
+    """Return all sentences of an exchange with their facts; `before` is the other side's turn before it."""
     found: list[Sentence] = []
     for message in exchange.messages:
         believed = "user" if exchange.context == OBSERVATION else message.role
@@ -140,13 +140,13 @@ def read(exchange: Exchange, judge: Judge, before: str = "") -> list[Sentence]:
 
 
 def kept_spans(said: str, judge: Judge, before: str = "", role: str = "user") -> list[Span]:
-    """Return the spans of a message that are kept as facts; they are places in what `prose` leaves of it."""
+    """Return the spans of a message that are kept as facts, as places in the result of `prose`."""
     turn = _Turn(prose(said), before, role, "")
     return [span for part in _read_parts(turn, judge) for span in part.sure][:_MOST]
 
 
 def kind_of(text: str, judge: Judge) -> tuple[str, bool]:
-    """Return the kind of a fact that somebody typed, and whether it is about the person."""
+    """Return the kind of a typed fact, and whether it is about the person."""
     spans = judge.spans(text, "", "user", windows=1)
     if not spans:
         return "other", False
@@ -181,7 +181,7 @@ def _read_turn(turn: _Turn, judge: Judge, role: str) -> list[Sentence]:
 
 
 def _continued(before: Sequence[Found], fact: Found) -> Found | None:
-    """Return one fact of the last of a sentence and the first of the next, where that one only goes on about it."""
+    """Return the last fact of a sentence joined with the first of the next, if that one only continues it."""
     if not before or before[-1].tentative or fact.tentative or not _goes_on(fact.text):
         return None
     if before[-1].about != fact.about or RETRACTION in (before[-1].kind, fact.kind):
@@ -191,19 +191,19 @@ def _continued(before: Sequence[Found], fact: Found) -> Found | None:
 
 
 def _goes_on(text: str) -> bool:
-    """Return whether a statement cannot be read without the one before it."""
+    """Return whether a statement cannot be understood without the one before it."""
     return len(text.split()) <= _FRAGMENT or _refers(text)
 
 
 def _refers(text: str) -> bool:
-    """Return whether a statement is about something or somebody that it does not name."""
+    """Return whether a statement refers to a thing or person that it does not name."""
     return not _names_its_subject(text) or _REFERS.match(text) is not None or _POINTS_BACK.match(text) is not None
 
 
 def _add_news(turn: _Turn, found: list[Sentence]) -> None:
-    """Add what a short message without facts states as one tentative fact: it may still change a memory.
+    """Add a short message without facts as one tentative fact, since it may still change a memory.
 
-    A message in which the model sees no hint of a fact changes nothing: of noise that is 70 %, of changes none.
+    Messages in which the model sees no hint of a fact are skipped: 70 % of the noise, and none of the changes.
     """
     stated = [each.text for each in found if not each.text.rstrip().endswith("?")]
     text = _trimmed(" ".join(stated))
@@ -221,9 +221,9 @@ def _add_news(turn: _Turn, found: list[Sentence]) -> None:
 
 
 def _read_parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
-    """Yield the parts of a turn: its sentences; of a report the paragraphs and lists that hold facts are one part each.
+    """Yield the parts of a turn: its sentences, or the paragraphs and lists of a report that hold facts.
 
-    The sentences of a report explain each other, and what an agent says never replaces a memory.
+    The sentences of a report explain each other, and an agent's statement never replaces a memory.
     """
     parts = _parts(turn, judge)
     return _joined_parts(turn.text, parts) if _is_report(turn) else parts
@@ -262,13 +262,13 @@ def _join(one: _Part, other: _Part) -> _Part:
 
 def _parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
     """Yield the sentences of a turn with the spans that are kept."""
-    is_remark = turn.role == "assistant" and not _is_report(turn)  # it tells what was just done: not worth reading
+    is_remark = turn.role == "assistant" and not _is_report(turn)  # it says what was just done: not worth reading
     found = [] if is_remark else judge.spans(turn.text, turn.before, turn.role, windows=WINDOWS.get(turn.role, 2))
     spans = [piece for span in found for piece in _split(span, turn.text, judge)]
     kept = judge.thresholds["assistant fact" if turn.role == "assistant" else "fact"]
     doubted = judge.thresholds["doubtful fact"]
     if _is_report(turn) and any(span.probability >= kept for span in spans):
-        kept = doubted  # what stands beside a fact in a report explains it
+        kept = doubted  # sentences next to a fact in a report explain it
     for start, end in sentences_of(turn.text):
         inside = _whole_clauses([span for span in spans if span.start < end and span.end > start], turn.text)
         if _is_heading(turn.text, start, end):
@@ -283,7 +283,7 @@ def _parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
 
 
 def _whole_clauses(spans: Sequence[Span], text: str) -> list[Span]:
-    """Return the spans of a sentence, joined where they overlap or one breaks off before the next."""
+    """Return the spans of a sentence, joined where they overlap or where one ends within a clause."""
     whole: list[Span] = []
     for span in spans:
         if whole and (span.start < whole[-1].end or _breaks_off(text, whole[-1], span)):
@@ -295,7 +295,7 @@ def _whole_clauses(spans: Sequence[Span], text: str) -> list[Span]:
 
 
 def _breaks_off(text: str, span: Span, following: Span) -> bool:
-    """Return whether a span ends within a clause that the next one goes on with."""
+    """Return whether a span ends within a clause that the next one continues."""
     is_next = not text[span.end : following.start].strip()
     return is_next and _DANGLING.search(text[span.start : span.end].rstrip()) is not None
 
@@ -305,12 +305,12 @@ def _is_report(turn: _Turn) -> bool:
 
 
 def _sentence_span(row: Found, start: int, end: int) -> Span:
-    """Return a sentence in which the model sees no fact, but a pattern does, as a span."""
+    """Return a span for a sentence in which a pattern finds a fact, but the model does not."""
     return Span(start, end, row.confidence, row.kind, "person" if row.text.startswith("User") else "project")
 
 
 def _split(span: Span, text: str, judge: Judge) -> list[Span]:
-    """Return the parts of a span that joins statements, where each of them is a fact by itself."""
+    """Return the parts of a span that joins statements, if each part is a fact by itself."""
     cuts = [match.span() for match in _JOINT.finditer(text, span.start, span.end)]
     starts, ends = [span.start, *(end for _, end in cuts)], [*(start for start, _ in cuts), span.end]
     parts = [span._replace(start=start, end=end) for start, end in zip(starts, ends, strict=True)]
@@ -329,8 +329,8 @@ def _is_fact(text: str, judge: Judge) -> bool:
 def _facts(
     turn: _Turn, sentence: tuple[int, int], spans: Sequence[Span], role: str, rows: Sequence[Found]
 ) -> Iterator[Found]:
-    texts: set[str] = set()  # two spans of a sentence may be one fact in the words of a pattern
-    if len(spans) > 1:  # a wording that only repeats the sentence is the wording of none of them
+    texts: set[str] = set()  # two spans of a sentence may match the same pattern fact
+    if len(spans) > 1:  # a pattern fact that repeats the whole sentence fits none of its spans
         said = turn.text[slice(*sentence)].lower()
         rows = [row for row in rows if row.text.lower() not in said]
     for number, span in enumerate(spans):
@@ -355,7 +355,7 @@ def _facts(
 
 
 def _worded(said: str, rows: Sequence[Found]) -> Found | None:
-    """Return the fact of a pattern that says what a span says, in settled words; None where it would lose something."""
+    """Return the pattern fact that covers a span, or None if its wording would lose words."""
     wanted = {stem(word) for word in telling(said)}
     for row in rows:
         if len(wanted & {stem(word) for word in telling(row.text)}) >= _ALL_BUT * len(wanted):
@@ -364,7 +364,7 @@ def _worded(said: str, rows: Sequence[Found]) -> Found | None:
 
 
 def _statement(turn: _Turn, sentence: tuple[int, int], span: Span, following: int, *, alone: bool) -> str:
-    """Return the fact in a span, readable by itself; "" where nothing is left of it."""
+    """Return the fact in a span, readable by itself; "" if nothing is left of it."""
     text = _snapped(turn, sentence, span, following)
     rest = turn.text[sentence[0] : following].partition(text)[2]
     if reason := _REASON.match(rest):
@@ -389,7 +389,7 @@ def _statement(turn: _Turn, sentence: tuple[int, int], span: Span, following: in
 
 
 def _snapped(turn: _Turn, sentence: tuple[int, int], span: Span, following: int) -> str:
-    """Return the words of a span, with the few before and after them that belong to the same clause."""
+    """Return the words of a span, with the few before and after them in the same clause."""
     before, after = turn.text[sentence[0] : span.start], turn.text[span.end : following]
     before = before[max((match.end() for match in _CLAUSE_END.finditer(before)), default=0) :]
     end = _CLAUSE_END.search(after)
@@ -404,7 +404,7 @@ def _snapped(turn: _Turn, sentence: tuple[int, int], span: Span, following: int)
 
 
 def _names_its_subject(text: str) -> bool:
-    """Return whether no pronoun opens a text, and it is more than two words."""
+    """Return whether a text has more than two words and does not start with a pronoun."""
     return not _POINTS.match(text) and _VERB_OR_VALUE.search(text) is not None
 
 
@@ -420,7 +420,7 @@ def _trimmed(text: str) -> str:
 
 
 def _asked_before(turn: _Turn, start: int) -> str:
-    """Return what a fragment refers to: the sentence before it, or the question that it answers."""
+    """Return the text that a fragment refers to: the sentence before it, or the question that it answers."""
     for text in (turn.text[:start], turn.before):
         places = sentences_of(text)
         if places and telling(text[places[-1][0] : places[-1][1]]):
@@ -430,7 +430,7 @@ def _asked_before(turn: _Turn, start: int) -> str:
 
 
 def _said_before(text: str) -> str:
-    """Return the last sentence of a text; "" where it asks, or is too short or too long to name a subject."""
+    """Return the last sentence of a text; "" if it is a question, or too short or too long to name a subject."""
     places = sentences_of(text)
     last = text[places[-1][0] : places[-1][1]] if places else ""
     if len(last.split()) < _FEWEST_BEFORE or last.endswith("?") or len(last) > _LONGEST_BEFORE:
@@ -444,7 +444,7 @@ def _is_heading(text: str, start: int, end: int) -> bool:
 
 
 def _heading(text: str, sentence: tuple[int, int]) -> str:
-    """Return the line over a list that a sentence is an item of: "Key settings:"; "" where there is none."""
+    """Return the heading of the list that a sentence is an item of, such as "Key settings:"; "" if there is none."""
     if not _BULLET.match(text[sentence[0] : sentence[1]]):
         return ""
     for line in reversed(text[max(0, sentence[0] - _HEADING_WITHIN) : sentence[0]].splitlines()):
@@ -460,7 +460,7 @@ def _sentences_within(text: str, place: tuple[int, int]) -> list[tuple[int, int]
 
 
 def _context(turn: _Turn, sentence: tuple[int, int]) -> str:
-    """Return what a fact was said in: the message without its questions, or the sentences around it of a long one."""
+    """Return the context of a fact: the message without questions, or the neighbouring sentences if it is long."""
     within = _sentences_within(turn.text, sentence)
     places = [place for place in sentences_of(turn.text) if turn.text[place[1] - 1] != "?" or place in within]
     first, last = places.index(within[0]), places.index(within[-1])

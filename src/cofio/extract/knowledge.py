@@ -1,11 +1,11 @@
-"""What an agent that watches a domain (markets, servers, sensors) finds out: patterns, thresholds, correlations.
+"""Domain knowledge in an agent's report (markets, servers, sensors): patterns, thresholds, correlations.
 
     response ─ sentences ─▶ [Found], each a sentence to keep
-                  └─ thresholds, correlations, times ─▶ ReadKnowledge: the table and the fields of the row that it says
+                  └─ thresholds, correlations, times ─▶ ReadKnowledge: table and fields of the row in the sentence
 
 Such an agent reports in labelled lines ("Threshold recommendation: flag AAPL if volume exceeds 5M") and in plain
-sentences that say as much. The sentence is kept as it stands, without its label; a row is read from it where that can
-be done for certain.
+sentences with the same content. The sentence is kept verbatim, without its label; a row is read from it only if that is
+unambiguous.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from cofio.sentences import asks, split
 
 KnowledgeType = Literal["pattern", "threshold", "correlation", "observation"]
 
-MOST = 5  # a turn
-_LEAST = 10  # characters; what is shorter says nothing
-_LONGEST = 1_000  # characters; what is longer is no sentence
+MOST = 5  # per turn
+_LEAST = 10  # characters; shorter sentences say nothing
+_LONGEST = 1_000  # characters; longer texts are not sentences
 
 
 class ReadKnowledge(NamedTuple):
-    """What a sentence says of a table: the fields of the row; of one that it denies, those that tell which it is."""
+    """Row of a table in a sentence. If the sentence denies the row, only the fields that identify it."""
 
     table: Table
     fields: Mapping[str, Any]
@@ -42,10 +42,10 @@ class ReadKnowledge(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoCaptureConfig:
-    """How much is taken of a response."""
+    """Limits of the knowledge extracted from a response."""
 
     max_updates_per_turn: int = MOST
-    dedup_threshold: float = 0.9  # of their words, in order: what has so many in common is one thing said twice
+    dedup_threshold: float = 0.9  # share of words in order, from which two sentences count as one
 
     def __post_init__(self) -> None:
         whole(self.max_updates_per_turn, "max_updates_per_turn", least=0, most=1_000)
@@ -54,17 +54,17 @@ class AutoCaptureConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractedKnowledge:
-    """One thing that a response says: in words, and as the row that was read from them, where one was."""
+    """Statement in a response: its words, and its row if one could be read."""
 
     type: KnowledgeType
     content: str
     confidence: float
-    table: str = ""  # "" where no row could be read for certain
+    table: str = ""  # "" if no row could be read unambiguously
     fields: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    denied: bool = False  # it says that this no longer holds
+    denied: bool = False  # the sentence says that this no longer holds
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         plain = {name: getattr(self, name) for name in ("type", "content", "confidence", "table", "denied")}
         return {**plain, "fields": dict(self.fields)}
 
@@ -73,17 +73,17 @@ _USUAL = AutoCaptureConfig()
 
 
 def extract_knowledge(response: str, config: AutoCaptureConfig = _USUAL) -> list[ExtractedKnowledge]:
-    """What the response says of its domain, the surest first, each thing once, at most so many."""
+    """Return the domain knowledge in the response, most confident first, without duplicates, up to the limit."""
     return [_extracted(each) for each in _kept(response, config.max_updates_per_turn, config.dedup_threshold)]
 
 
 def facts(response: str, *, most: int = MOST) -> list[Found]:
-    """The same, as what is to be remembered of it."""
+    """Return the domain knowledge in the response as facts to remember."""
     return _kept(response, most, _USUAL.dedup_threshold)
 
 
 def read(said: Found | str) -> ReadKnowledge | None:
-    """The row that a sentence says, or denies; None where that is not certain."""
+    """Return the row that a sentence states or denies; None if that is ambiguous."""
     if isinstance(said, str):
         return _read(said)
     if said.kind not in _KINDS:
@@ -155,7 +155,7 @@ def _found(response: str) -> Iterator[Found]:
 
 
 def _row_of(sentence: str) -> tuple[_Row | None, re.Match[str] | None]:
-    """Which kind of thing the sentence says, and its label."""
+    """Return the kind of knowledge in the sentence, and its label."""
     for row in _TABLE:
         if label := row.label.match(sentence):
             return row, label
@@ -169,11 +169,11 @@ def _row_of(sentence: str) -> tuple[_Row | None, re.Match[str] | None]:
 def _without_label(sentence: str, label: re.Match[str] | None) -> str:
     text = (sentence[label.end() :] if label else sentence).strip().rstrip(".")
     text = f"{_source_in(label)}: {text}" if label and _source_in(label) else text
-    return _REMOVAL.sub(r"no \1", text)  # what was asked for, as what holds from now on
+    return _REMOVAL.sub(r"no \1", text)  # the request to remove it, as a statement
 
 
 def _repeats(one: str, other: str, alike: float) -> bool:
-    """Whether two sentences say the same: one is part of the other, or nearly all of their words are the same."""
+    """Return whether two sentences say the same: one contains the other, or nearly all of their words are equal."""
     if negated(one) != negated(other):
         return False
     first, second = fold(one).split(), fold(other).split()
@@ -204,7 +204,7 @@ def _extracted(found: Found) -> ExtractedKnowledge:
 
 
 def _read(sentence: str, kind: str = "") -> ReadKnowledge | None:
-    """The row of a sentence; a kind that is known already counts as a label."""
+    """Return the row in a sentence; a known kind counts as a label."""
     said = " ".join(sentence.replace("’", "'").split())
     if not said or len(said) > _LONGEST or asks(said):
         return None
@@ -232,20 +232,20 @@ def _correlation(text: str, kind: str) -> ReadKnowledge | None:
 
 
 def _pattern(text: str, kind: str, about: str) -> ReadKnowledge | None:
-    """How something behaves, at certain times or at any; what is denied, supposed or to be done is none."""
+    """Return the behaviour that a sentence describes, seasonal or not; None if it is denied, supposed or a task."""
     said = kind in ("pattern", "observation") or (not kind and _TABLE[2].says.search(text))
     season = times.when(text) if said or (not kind and times.is_season(text)) else None
     if not (said or season) or len(text) <= _LEAST or _UNSTATED.search(text) or _NO_PATTERN.match(text):
         return None
     if not kind and _TABLE[0].says.search(text):
-        return None  # it says what to flag, in a way that is not read
+        return None  # it says what to flag, but in an unknown form
     source = about or subjects.leading_name(text)
     told = {"pattern": text, **({"source": source} if source else {})}
     return ReadKnowledge("seasonal", {**told, **season}) if season else ReadKnowledge("patterns", told)
 
 
 def _source_in(label: re.Match[str]) -> str:
-    """The source that a label names: "Threshold for web-1"."""
+    """Return the source in a label such as "Threshold for web-1"."""
     match = _SOURCE_IN_LABEL.match(label["about"])
     return subjects.source(label["about"][match.end() :]) or "" if match else ""
 
@@ -256,10 +256,10 @@ _SUPPOSED = late.compile(
     r"|not sure|used to|wonder)\b|\?",
     re.I,
 )
-#: Denied, or supposed. That it "drops" denies nothing here.
+#: Negations and suppositions. "drops" is not a negation here.
 _UNSTATED = late.compile(rf"\b(?:not|never|no longer|no more|stopped|ceased|cannot)\b|n't\b|{_SUPPOSED.pattern}", re.I)
 _NOTHING = late.compile(r"(?:none|nothing|n/a|no (?:\w+ )?(?:pattern|correlation|anomal|change|observation))", re.I)
-#: Somebody does it, or is to do it: no pattern of what is watched.
+#: Actions and tasks of people, which are not patterns of the watched domain.
 _NO_PATTERN = late.compile(
     r"(?:i|you|no|none|nothing|always|consistently|please|let's|we(?! (?:\w+ )?(?:see|observe|notice|find)))\b", re.I
 )

@@ -1,7 +1,7 @@
-"""Facts by a language model: exchanges of a session in, what is worth keeping of each out. One call for all of them.
+"""Fact extraction by a language model: one call for all exchanges of a session, facts per exchange as the result.
 
-The reply is held to a schema where the provider can, and read with forgiveness everywhere. What cannot be read is told
-as a problem: no facts, and no answer, are not the same.
+The reply follows a schema if the provider supports that, and is parsed leniently in any case. An unreadable reply is
+reported as a problem: no facts and no answer are different outcomes.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from cofio.model import CATEGORIES, KINDS, category_of
 from cofio.ports import LLM, Completion
 from cofio.wording import both_ends, end_of, fingerprint, telling, words
 
-MOST_FACTS = 50  # of one exchange; more is a transcript told again
-LONGEST_FACT = 1_000  # characters; what is longer is no fact
+MOST_FACTS = 50  # per exchange; more means that the transcript is repeated
+LONGEST_FACT = 1_000  # characters; longer texts are not facts
 MOST_ENTITIES, LONGEST_ENTITY = 10, 100
-THOROUGH = ("pre_compact", REVIEW)  # the events after which what was said is gone
-_WHOLE = (*THOROUGH, ANALYSIS, OBSERVATION)  # the events where the assistant's words are read to their end
+THOROUGH = ("pre_compact", REVIEW)  # contexts after which the transcript is lost
+_WHOLE = (*THOROUGH, ANALYSIS, OBSERVATION)  # contexts in which the assistant's messages are read completely
 
-_MOSTLY, _COPIED = 0.5, 0.9  # of a fact's words, in what the user said and in what the assistant said
-_LETTERS = 3  # in a token of English, at least
-_ROOM = 4_096  # tokens for the reply, where the model has that many
-_KNOWN = 2_000  # characters of related memories and of what the assistant was shown
-_EARLIER, _EARLIER_TURN = 1_200, 400  # characters of the turns before, and of one message of them
-_ASSISTANT = 2_000  # characters of one message of the assistant's, where the conversation goes on
-_LEAST = 600  # characters of the conversation, however small the model
+_MOSTLY, _COPIED = 0.5, 0.9  # share of a fact's words in the user's and in the assistant's messages
+_LETTERS = 3  # minimum characters per token of English
+_ROOM = 4_096  # tokens reserved for the reply, if the model has that many
+_KNOWN = 2_000  # characters of related memories and injected context
+_EARLIER, _EARLIER_TURN = 1_200, 400  # characters of the earlier turns, and of one message in them
+_ASSISTANT = 2_000  # characters of one assistant message in an ongoing conversation
+_LEAST = 600  # characters of the conversation, however small the model's context is
 _UNBOUNDED = 1 << 30
 _BELIEVED = "The answer was checked and is confirmed: what it states counts as if the user had said it."
 _CONFIDENCE = {"low": 0.6, "medium": 0.8, "high": 0.95}
-_KIND_OF = {"decision": "decision", "learning": "learning"}  # by category, where the model names no kind
-_TEXTS = ("text", "fact", "content", "memory")  # what models call the sentence
-#: The kinds that the model is offered; a correlation is a pattern to it, and an observation is seldom worth keeping.
+_KIND_OF = {"decision": "decision", "learning": "learning"}  # by category, if the model names no kind
+_TEXTS = ("text", "fact", "content", "memory")  # names that models use for the sentence
+#: Kinds offered to the model. Correlations are patterns to it, and observations are rarely worth keeping.
 _OFFERED = (*(kind for kind in KINDS if kind not in ("correlation", "observation")), RETRACTION)
 
 SCHEMA = {
@@ -72,7 +72,7 @@ SCHEMA = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
-    """What a model found in each exchange, what that cost, and what went wrong on the way."""
+    """Facts in each exchange, with the usage and the problem of the call."""
 
     found: tuple[tuple[Found, ...], ...] = ()
     usage: Usage = Usage()
@@ -82,7 +82,7 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Background:
-    """What is known around an exchange: the messages before it in its session, and memories that it may be about."""
+    """Context of an exchange: earlier messages of its session, and related memories."""
 
     earlier: tuple[Message, ...] = ()
     memories: tuple[str, ...] = ()
@@ -92,9 +92,10 @@ _NO_BACKGROUND = Background()
 
 
 def facts(llm: LLM, exchanges: Sequence[Exchange], background: Background = _NO_BACKGROUND) -> Extraction:
-    """Return what the model finds worth keeping of exchanges of one session, oldest first, in one call.
+    """Return the facts in exchanges of one session, oldest first, from one call.
 
-    TooLarge when several do not fit into one. Unavailable or Misconfigured when the model does not answer at all.
+    Raise TooLarge if several exchanges do not fit into one call. Raise Unavailable or Misconfigured if the model does
+    not answer.
     """
     said = [exchange for exchange in exchanges if any(message.text.strip() for message in exchange.messages)]
     if not said:
@@ -112,7 +113,7 @@ def _fits(llm: LLM, exchanges: Sequence[Exchange], background: Background) -> bo
 
 
 def _asked(llm: LLM, exchanges: Sequence[Exchange], background: Background) -> Completion:
-    """The reply. A server that reads less than its kind mostly does says so when given more: then it gets less."""
+    """Return the reply. If the server turns out to have a smaller context than assumed, retry once with less text."""
     thought = llm.profile.context
     system = _system(exchanges)
     schema = SCHEMA if llm.profile.json_schema else None
@@ -125,9 +126,9 @@ def _asked(llm: LLM, exchanges: Sequence[Exchange], background: Background) -> C
 
 
 def _attributed(found: Found, exchange: Exchange) -> Found:
-    """The fact with who said it: the assistant, where it is a copy of its words, whatever the model says.
+    """Return the fact with its speaker: the assistant if it copies the assistant's words, else as the model says.
 
-    Else the model's word counts: it understands "yes, do that", and numbers that are spelled out.
+    The model understands "yes, do that", and numbers that are spelled out.
     """
     wanted = set(telling(found.text))
     said = {
@@ -138,7 +139,7 @@ def _attributed(found: Found, exchange: Exchange) -> Found:
     return replace(found, role="assistant") if copied else found
 
 
-# ── what the model is told ────────────────────────────────────────────────────────────────────────────────────────────
+# ── the prompt ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _system(exchanges: Sequence[Exchange]) -> str:
@@ -149,13 +150,13 @@ def _system(exchanges: Sequence[Exchange]) -> str:
 
 
 def _project(path: str) -> str:
-    """How the project is called in a sentence: "/srv/memories" and "claude-code/memories" are the project memories."""
+    """Return the project name for a sentence: `the project "memories"` for "/srv/memories"."""
     name = " ".join(path.rstrip("/").rpartition("/")[2].split())[:80]
     return f'the project "{name}"' if name else "this project"
 
 
 def _room(llm: LLM, system: str, exchanges: Sequence[Exchange]) -> int:
-    """Characters that there are for the conversation; fewer where letters are not Latin, and each is a token."""
+    """Return the characters available for the conversation; fewer for non-Latin text, with up to a token per letter."""
     tokens = llm.profile.context - len(system) // _LETTERS - min(_ROOM, llm.profile.context // 4)
     said = "".join(message.text for each in exchanges for message in each.messages)
     ascii_share = len(said.encode("ascii", "ignore")) / max(1, len(said))
@@ -174,7 +175,7 @@ def _user(exchanges: Sequence[Exchange], background: Background, room: int) -> s
 
 
 def _exchange(name: str, exchange: Exchange, room: int) -> str:
-    """One exchange with its name and its date."""
+    """Return one exchange with its name and date."""
     messages = exchange.messages
     if exchange.context not in _WHOLE:
         messages = tuple(Message(each.role, _shortened(each, _ASSISTANT)) for each in messages)
@@ -189,24 +190,24 @@ def _known(texts: Sequence[str], room: int) -> str:
 
 
 def _earlier(messages: Sequence[Message], room: int) -> str:
-    """The end of what was said before, every message cut short."""
+    """Return the end of the earlier conversation, with every message shortened."""
     short = [Message(each.role, both_ends(each.text, _EARLIER_TURN)) for each in messages]
     turns = "\n".join(_turn(each) for each in _newest(short, room)) if room >= _EARLIER_TURN // 2 else ""
     return f"<earlier>\n{turns}\n</earlier>\n\n" if turns else ""
 
 
 def _shortened(message: Message, most: int) -> str:
-    """The text; of a long one of the assistant's both ends."""
+    """Return the text; for a long assistant message only its beginning and end."""
     return both_ends(message.text, most) if message.role == "assistant" else message.text
 
 
 def _dated(at: str) -> str:
-    """When it was said, with the day of the week, so that relative dates can be resolved."""
+    """Return the date attribute with the weekday, so that relative dates can be resolved."""
     return f' on="{date.fromisoformat(at[:10]):%A, %Y-%m-%d}"' if at else ""
 
 
 def _newest(messages: Sequence[Message], room: int) -> list[Message]:
-    """The end of the conversation, as much as there is room for; the oldest of it may be cut, what is last in half."""
+    """Return the end of the conversation that fits; the oldest message and the user's last one may be shortened."""
     kept: list[Message] = []
     asked = next((each for each in reversed(messages) if each.role == "user"), None)
     for message in reversed(messages):
@@ -215,7 +216,7 @@ def _newest(messages: Sequence[Message], room: int) -> list[Message]:
         if message.text.strip():
             cut = both_ends if not kept or message is asked else end_of
             kept.append(Message(message.role, cut(message.text, room)))
-            room -= len(message.text) + 40  # with its tags
+            room -= len(message.text) + 40  # including its tags
     return kept[::-1]
 
 
@@ -228,15 +229,15 @@ _TAG = re.compile(r"<(?=\s*/?\s*(?:transcript|exchange|turn|known|earlier)\b)", 
 
 
 def _harmless(text: str) -> str:
-    """The text, unable to end the place where it stands or to pose as somebody else's turn."""
+    """Return the text without tags that could close its block or imitate another turn."""
     return _TAG.sub("‹", text)
 
 
-# ── what it says ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the reply ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Unusable(NamedTuple):
-    """An entry that is no fact, and why."""
+    """Entry that is not a fact, with the reason."""
 
     why: str
 
@@ -263,7 +264,7 @@ def _understood(reply: Completion, exchanges: Sequence[Exchange]) -> Extraction:
 
 
 def _distinct(entries: Iterable[Any]) -> tuple[list[tuple[Found, Any]], Counter[str]]:
-    """The facts with their entries, each once and not too many; and how often an entry was unusable, by the reason."""
+    """Return the distinct facts with their entries, up to the limit, and the number of unusable entries by reason."""
     found: dict[int, tuple[Found, Any]] = {}
     examples = _examples()
     unusable: Counter[str] = Counter()
@@ -280,7 +281,7 @@ def _distinct(entries: Iterable[Any]) -> tuple[list[tuple[Found, Any]], Counter[
 
 
 def _place(entry: Any, found: Found, exchanges: Sequence[Exchange]) -> int:
-    """Which exchange a fact is from: the one that the model names, else the last with the most of its words."""
+    """Return the index of a fact's exchange: as named by the model, else the last one with the most of its words."""
     number = prompts.number(entry.get("exchange"), "t") if isinstance(entry, dict) else None
     if number is not None and 1 <= number <= len(exchanges):
         return number - 1
@@ -294,7 +295,7 @@ EXAMPLE = re.compile(r'"text": "([^"]+)"')
 
 @cache
 def _examples() -> frozenset[int]:
-    """The facts that the prompt itself gives as examples: small models like to hand them back."""
+    """Return the example facts of the prompt itself, which small models tend to repeat."""
     return frozenset(map(fingerprint, EXAMPLE.findall(" ".join(prompts.read("extract_rules").split()))))
 
 
@@ -308,7 +309,7 @@ def _problem(found: Sequence[Any], unusable: Counter[str], *, cut: bool) -> str:
 
 
 def _fact(entry: Any) -> Found | _Unusable | None:
-    """The fact that an entry tells; None for one that says nothing."""
+    """Return the fact in an entry; None if its text is empty."""
     told = {"text": entry, "category": "detail"} if isinstance(entry, str) else entry
     said = [told[key] for key in _TEXTS if isinstance(told.get(key), str)] if isinstance(told, dict) else []
     if not said:
@@ -330,12 +331,12 @@ def _fact(entry: Any) -> Found | _Unusable | None:
     )
 
 
-#: When something was said, put before it all the same. Time has a field of its own; in the text it hides the rest.
+#: Time stamp before the text. Time has a field of its own; in the text it hampers search.
 _STAMP = re.compile(r"^[\[(]\d{4}-\d\d-\d\d[^\])]{0,40}[\])]\s*:?\s*")
 
 
 def _sort(kind: str, category: str) -> tuple[str, str]:
-    """Kind and category by what the model calls them; a kind in the place of the category is understood."""
+    """Return kind and category by the model's names; a kind in the category field is accepted."""
     if category in KINDS and category not in CATEGORIES:
         kind, category = category, category_of(category)
     if category not in CATEGORIES:
@@ -348,7 +349,7 @@ def _word(value: Any) -> str:
 
 
 def _confidence(value: Any) -> float:
-    """From a word or a number from 0 to 1; medium for anything else."""
+    """Return the confidence from a word or a number from 0 to 1; medium for other values."""
     try:
         number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else -1.0
     except (ValueError, OverflowError):

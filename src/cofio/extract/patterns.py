@@ -1,7 +1,7 @@
 """Facts in a few fixed wordings, found by regular expressions.
 
-They give common statements a settled text ("Team switched from JWT to Clerk") and stand in for the judgement model
-where it is missing. A sentence that asks, supposes, quotes or is code yields nothing.
+They give common statements a canonical text ("Team switched from JWT to Clerk") and replace the judgement model if it
+is missing. Questions, suppositions, quotes and code yield nothing.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import NamedTuple
 from cofio import late, sentences
 from cofio.conversation import Found
 
-MOST = 8  # facts or names of one sentence
+MOST = 8  # facts or names per sentence
 
 
 class Row(NamedTuple):
-    """A wording: the kind of fact, its confidence, its pattern, the template of its text, which parts are entities.
+    """Wording of a fact: kind, confidence, pattern, text template, and the parts that are entities.
 
-    Without a template the sentence is kept as it was said.
+    Without a template the sentence is kept verbatim.
     """
 
     kind: str
@@ -44,7 +44,7 @@ _END = (
 def _row(
     kind: str, confidence: float, expression: str, template: str, entities: str, *, by_assistant: bool = False
 ) -> Row:
-    """Make a row. <what> stands for a thing of up to eight words, <rest...> for the rest of the sentence."""
+    """Make a row. <what> is a placeholder for up to eight words, <rest...> for the rest of the sentence."""
     pattern = expression.replace("<adv>", _ADVERB).replace("<end>", _END)
     pattern = re.sub(r"<(\w+)\.\.\.>", lambda mark: f"(?P<{mark[1]}>(?!(?:it|this|that)\\b).{{3,300}})$", pattern)
     pattern = re.sub(r"(?<!\?P)<(\w+)>", lambda mark: f"(?P<{mark[1]}>{_NO_THING}{_THING})", pattern)
@@ -92,7 +92,7 @@ ROWS = (
 )  # fmt: skip
 
 _OPTIONAL = late.compile(r"\[([^\]{]*\{(\w+)\})\]")
-#: What follows limits what was said before it: without it the fact would say too much.
+#: Words that limit the preceding statement: the fact would be too general without them.
 _LIMIT = late.compile(
     r",? (?:but|except|unless|though|although|apart from|other than|as long as|only|instead|temporarily"
     r"|for (?:now|an? \w+)|and (?:then )?back|any ?more)\b",
@@ -103,7 +103,7 @@ _NO_NAMES = frozenset(("I", "I'm", "I've", "I'd", "I'll", ""))
 
 
 def find(sentence: str, kind: str | None = None, role: str = "user") -> list[Found]:
-    """Return every fact that the rows find in one sentence, in order; no word belongs to two of them."""
+    """Return all facts that the rows find in one sentence, in order and without overlap."""
     if len(sentence) > sentences.LONGEST or sentences.asks(sentence) or sentences.is_code(sentence):
         return []
     plain = sentence.replace("’", "'").strip().rstrip(" .!;,:")
@@ -129,12 +129,12 @@ def find(sentence: str, kind: str | None = None, role: str = "user") -> list[Fou
 
 
 def facts(text: str, kind: str | None = None, role: str = "user") -> list[Found]:
-    """Return every fact that the rows find in a text."""
+    """Return all facts that the rows find in a text."""
     return [found for sentence in sentences.split(text) for found in find(sentence, kind, role)]
 
 
 def named(plain: str) -> tuple[str, ...]:
-    """Return the names in a text: words with a capital inside the sentence, or with a digit or a sign inside."""
+    """Return the names in a text: words capitalised inside the sentence, or with a digit or sign inside."""
     found = []
     for place, token in enumerate(plain.split()):
         name = token.strip(".,;:!?()[]{}\"'`“”‘’*")
@@ -144,12 +144,12 @@ def named(plain: str) -> tuple[str, ...]:
 
 
 def _matches(plain: str, kind: str | None, role: str) -> Iterator[tuple[re.Match[str], Row]]:
-    """Yield the matches from left to right; of those that begin together, that of the first row comes first."""
+    """Yield the matches from left to right; for equal starts in the order of the rows."""
     rows = [row for row in ROWS if kind in (None, row.kind) and (role == "user" or row.by_assistant)]
     matches = [(match, row) for row in rows for match in row.pattern.finditer(plain)]
     yield from sorted(matches, key=lambda each: each[0].start())
 
 
 def _filled(template: str, parts: dict[str, str]) -> str:
-    """Return a template with its parts; "[ over {than}]" only where that part was said."""
+    """Return a template filled with its parts; "[ over {than}]" only if that part is present."""
     return _OPTIONAL.sub(lambda match: match[1] if parts[match[2]] else "", template).format_map(parts)

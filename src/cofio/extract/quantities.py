@@ -1,6 +1,6 @@
 """Quantities as people write them: `5M`, `$1.2bn`, `5 000 000`, `80%`, `500 ms`, `half a million`, `9 errors a minute`.
 
-What may be more than one thing is none: `5m` (million, metres, minutes), `3,5`, `1.2.3`, `2024-01-01`, `5-10`, `3x`.
+Ambiguous expressions are skipped: `5m` (million, metres, minutes), `3,5`, `1.2.3`, `2024-01-01`, `5-10`, `3x`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cofio import late
 
 
 class Quantity(NamedTuple):
-    """A number with its unit as said, and where in the text it stands."""
+    """Number with its unit as written, and its position in the text."""
 
     value: float
     unit: str
@@ -24,7 +24,7 @@ class Quantity(NamedTuple):
 
 
 def quantities(text: str) -> list[Quantity]:
-    """Every quantity of the text, in order."""
+    """Return all quantities in the text, in order."""
     return list(_found(text))
 
 
@@ -33,12 +33,12 @@ def _found(text: str) -> Iterator[Quantity]:
     for match in _NUMBER.finditer(text):
         read = _read(match, text) if match.start() >= reached else None
         if read is not None:
-            reached = read.end  # "five hundred" is one
+            reached = read.end  # "five hundred" is one quantity
             yield read
 
 
 def _read(match: re.Match[str], text: str) -> Quantity | None:
-    """The quantity that begins with this number; None where it may be something else."""
+    """Return the quantity that begins with this number; None if it is ambiguous."""
     currency = match["currency"] or ""
     scale, end = _scale(text, match.end(), bool(currency))
     unit, end = _unit(text, end, scaled=scale != 1) if not currency else ("", end)
@@ -69,7 +69,7 @@ def _value(match: re.Match[str], scale: int) -> float | None:
 
 
 def _scale(text: str, at: int, money: bool) -> tuple[int, int]:
-    """What the number is multiplied by, and where it goes on."""
+    """Return the factor of the number, and the position after it."""
     match = _SCALE.match(text, at)
     if match is None:
         return 1, at
@@ -77,12 +77,12 @@ def _scale(text: str, at: int, money: bool) -> tuple[int, int]:
         return _SCALES[match["word"].lower()], match.end()
     sign = match["sign"]
     if (match["gap"] and sign != "M") or (sign in "mb" and not money):
-        return 1, at  # "300 K", "500 B" are of a unit, and "5m" is of nobody knows which
+        return 1, at  # "300 K" and "500 B" have a unit, and "5m" is ambiguous
     return _SCALES[sign], match.end()
 
 
 def _unit(text: str, at: int, *, scaled: bool) -> tuple[str | None, int]:
-    """The unit as said and where it ends; None where what stands there may be a scale as well as a unit."""
+    """Return the unit as written and its end; None if it may also be a scale."""
     match = _UNIT.match(text, at)
     if match is None:
         return "", at
@@ -91,7 +91,7 @@ def _unit(text: str, at: int, *, scaled: bool) -> tuple[str | None, int]:
         return _SHORT_FOR.get(longer["unit"].lower(), longer["unit"]), longer.end()
     if token.lower() in _SHORT_FOR:
         return _SHORT_FOR[token.lower()], match.end()
-    for said in (token, token.partition("/")[0]):  # "GB/day" is a unit, and how often
+    for said in (token, token.partition("/")[0]):  # "GB/day" is a unit and a rate
         if said in _UNITS or said.lower() in _UNIT_WORDS:
             return said, match.start("unit") + len(said)
     attached = match[0][0] not in " \u00a0\u202f"
@@ -132,7 +132,7 @@ _NUMBER = late.compile(
     rf"(?:(?P<digits>{_DIGITS})"
     rf"|(?P<word>(?i:half a|a quarter|a)(?= (?i:{_BIG})\b)|(?i:\b(?:{'|'.join(_ONES + _TENS)}|fifteen|hundred)\b)))"
 )
-#: What makes a number part of something longer: a version, a date, a time, a range, a multiple, a longer number.
+#: Continuations of a number: a version, a date, a time, a range, a multiple, a longer number.
 _GOES_ON = late.compile(
     r"[.,:/]?\d|[-–—/:]\s?[\d$€£]|-[a-z]|\s[–—-]\s\d|\s?(?:x|×)(?!\w)|[A-Za-z_]|\s?[~^*]| to [\d$€£.]"
     rf"|[ -](?:and )?(?:{'|'.join(_ONES + _TENS)}|{_BIG})\b",

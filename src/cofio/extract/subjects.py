@@ -1,9 +1,9 @@
-"""What a sentence is about: the source that is watched, and the metric of it.
+"""Subjects of sentences: the watched source, and its metric.
 
     "AAPL volume", "volume of AAPL", "AAPL's volume" ─▶ (AAPL, volume)        "trading volume" ─▶ (None, trading volume)
 
-A source is told by how it is written (capitals, digits, a hyphen, a proper noun), by the word that it goes with ("the
-checkout service") or by its place ("of the freezer"); a metric by a table of words. What these do not settle is None.
+A source is recognised by its spelling (capitals, digits, a hyphen, a proper noun), by its noun ("the checkout service")
+or by its place ("of the freezer"); a metric by a table of words. Anything else is None.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import NamedTuple
 
 from cofio import late
 
-MOST = 6  # words of a name; more is a clause
+MOST = 6  # words of a name; longer phrases are clauses
 
 
 class Subject(NamedTuple):
-    """A source and a metric of it, either of which may not be said."""
+    """Source and metric, either of which may be missing."""
 
     source: str | None
     metric: str | None
 
 
 def subject(phrase: str) -> Subject | None:
-    """What the phrase names; None where that is not certain."""
+    """Return the subject that the phrase names; None if that is ambiguous."""
     said = bare(phrase)
     if not said or _is_clause(said):
         return None
@@ -33,7 +33,7 @@ def subject(phrase: str) -> Subject | None:
 
 
 def bare(phrase: str) -> str:
-    """The phrase without what opens it and says nothing: articles, possessives, quotation marks."""
+    """Return the phrase without leading articles, possessives and quotation marks."""
     said = " ".join(phrase.split()).strip(" ,;:\"'`“”‘’")
     while match := _OPENS.match(said):
         said = said[match.end() :]
@@ -41,7 +41,7 @@ def bare(phrase: str) -> str:
 
 
 def source(phrase: str) -> str | None:
-    """The phrase as the name of a source; None where it may be something else."""
+    """Return the phrase as the name of a source; None if it may be something else."""
     said = bare(phrase)
     words = said.split()
     if not words or _is_clause(said) or _PREPOSED.search(said) or is_metric(words[-1]) or _has_times(words):
@@ -52,7 +52,7 @@ def source(phrase: str) -> str | None:
 
 
 def thing(phrase: str) -> str | None:
-    """The phrase as one side of a correlation: `price of BTC` and `BTC's price` as `BTC price`; None for a clause."""
+    """Return the phrase as one side of a correlation, `price of BTC` as `BTC price`; None for a clause."""
     said = bare(phrase)
     if not said or _is_clause(said):
         return None
@@ -61,12 +61,12 @@ def thing(phrase: str) -> str | None:
 
 
 def is_thing(phrase: str) -> bool:
-    """Whether the phrase names what an agent may watch: it holds a name, or a word for a metric."""
+    """Return whether the phrase names something an agent may watch: it has a name or a metric word."""
     return any(is_name(word) or is_metric(word) for word in phrase.split()) and not _PEOPLE_IN.search(phrase)
 
 
 def leading_name(sentence: str) -> str:
-    """The names that a sentence opens with, where they are written as no other word is: AAPL, web-1; or ""."""
+    """Return the names at the start of a sentence if their spelling is distinctive, such as AAPL or web-1; else ""."""
     words = bare(sentence).split()
     found: list[str] = []
     for word in words[:3]:
@@ -81,19 +81,19 @@ def leading_name(sentence: str) -> str:
 
 
 def is_name(word: str) -> bool:
-    """Whether a word is written as a name is: AAPL, web-1, BTC/USD, checkoutApi, Frankfurt."""
+    """Return whether a word is spelled like a name: AAPL, web-1, BTC/USD, checkoutApi, Frankfurt."""
     if is_metric(word) or word.lower() in _CALENDAR:
         return False
     return _is_marked(word) or (word[:1].isupper() and word[1:].islower())
 
 
 def is_metric(word: str) -> bool:
-    """Whether a word is one of those that name what is measured."""
+    """Return whether a word is in the table of metrics."""
     return word.lower() in _METRICS or _PERCENTILE.fullmatch(word) is not None
 
 
 def is_time(word: str) -> bool:
-    """Whether a word is of the calendar or the clock."""
+    """Return whether a word is of the calendar or the clock."""
     return word.lower() in _CALENDAR
 
 
@@ -101,13 +101,13 @@ def is_time(word: str) -> bool:
 
 
 def _owned(said: str) -> Subject | None:
-    """AAPL's volume."""
+    """Match "AAPL's volume"."""
     match = _POSSESSIVE.match(said)
     return Subject(bare(match["owner"]), match["rest"]) if match and not _PREPOSED.search(match["rest"]) else None
 
 
 def _placed(said: str) -> Subject | None:
-    """The latency of the checkout service; the number of errors on web-1."""
+    """Match "the latency of the checkout service" or "the number of errors on web-1"."""
     places = list(_PREPOSED.finditer(said))
     if places and places[0][1].lower() == "of" and said[: places[0].start()].lower() in _COUNTED:
         places = places[1:]  # "number of errors" is one metric
@@ -124,14 +124,14 @@ def _placed(said: str) -> Subject | None:
 
 
 def _named(where: str) -> str | None:
-    """Behind "of", "on" and "for" a noun is a source, but for a time, a metric or a verb."""
+    """Return the noun after "of", "on" or "for" as a source, unless it is a time, a metric or a verb."""
     said = bare(where)
     words = said.split()
     return None if _has_times(words) or is_metric(words[-1]) else _without_kind(said)
 
 
 def _side_by_side(said: str) -> Subject | None:
-    """AAPL volume; the checkout service latency; trading volume."""
+    """Match "AAPL volume", "the checkout service latency" or "trading volume"."""
     match = _SLASHED.match(said) if "/" in said else None
     if match and is_metric(match["metric"].split()[-1]) and not any(map(is_name, match["metric"].split())):
         return Subject(match["name"], match["metric"])
@@ -147,9 +147,9 @@ def _side_by_side(said: str) -> Subject | None:
 
 
 def _count_of_names(words: list[str]) -> int:
-    """How many of the words, from the first on, name the source."""
+    """Return the number of leading words that name the source."""
     for place, word in enumerate(words[:-1], 1):
-        if place > 1 and word.lower() in _PLACES:  # "checkout service": the word before says which
+        if place > 1 and word.lower() in _PLACES:  # "checkout service": the word before identifies it
             return place + (words[place].isdigit() and place + 1 < len(words))
     count = 0
     while count < len(words) and (is_name(words[count]) or (count and words[count].isdigit())):
@@ -160,7 +160,7 @@ def _count_of_names(words: list[str]) -> int:
 
 
 def _without_kind(said: str) -> str:
-    """AAPL for "AAPL stock": a ticker says which it is."""
+    """Return "AAPL" for "AAPL stock": a ticker is sufficient."""
     first, _, rest = said.partition(" ")
     return first if rest.lower() in ("stock", "shares", "etf") and _TICKER.fullmatch(first) else said
 
@@ -170,7 +170,7 @@ def _has_times(words: Sequence[str]) -> bool:
 
 
 def _is_clause(said: str) -> bool:
-    """Whether it is more than a name: it has a verb, a pronoun or a conjunction, or too many words."""
+    """Return whether the phrase is more than a name: it has a verb, a pronoun, a conjunction or too many words."""
     words = [each.lower() for each in said.split()]
     if len(words) > MOST or words[-1] in _HANGING:
         return True
@@ -178,7 +178,7 @@ def _is_clause(said: str) -> bool:
 
 
 def _is_marked(word: str) -> bool:
-    """Whether it is written as no plain word is: in capitals, with digits, inner capitals, signs or a hyphen."""
+    """Return whether the spelling is distinctive: capitals, digits, inner capitals, signs or a hyphen."""
     if _TICKER.fullmatch(word):
         return word not in _NO_TICKER
     if _CODED.fullmatch(word) is None:
@@ -203,13 +203,13 @@ _CODED = late.compile(
 _ORDINAL = late.compile(r"\d+(?:st|nd|rd|th|x|[a-z])", re.I)
 _NUMBERED = late.compile(r"\d{1,6}|[A-Z]")
 _PERCENTILE = late.compile(r"[pP]\d{2,3}|[1-5]xx")
-#: Hyphens of plain words.
+#: Prefixes of ordinary hyphenated words.
 _PLAIN_HYPHEN = late.compile(
     r"(?:pre|post|real|non|long|short|high|low|year|week|month|day|end|over|on|off|in|up|re|multi|intra|inter|after|mid"
     r"|first|second|third|peak|per|time|read|write|out|sign|log|round|full|half|one|two|three|built|left|right|cross"
     r"|single|double|open|closed?|near|far|year|early|late|well|self|co|sub|super|ultra|risk|lead|lag|hour|minute|trip)-"
 )
-#: Capitals that name no source.
+#: Words in capitals that are not sources.
 _NO_TICKER = frozenset(
     """
     I A OK US UK EU IT AM PM AND OR NOT IF THE TO IS ON OF BY HTTP HTTPS DNS TCP UDP API SSL TLS SQL JVM GC IP URL UI DB
@@ -226,7 +226,7 @@ _CALENDAR = frozenset(
     night nights morning mornings evening evenings weekly daily monthly summer winter spring autumn
     """.split()
 )
-#: What no name holds: verbs, pronouns, conjunctions, and what asks for more than a name.
+#: Words that no name contains: verbs, pronouns, conjunctions and the like.
 _NO_NAME = frozenset(
     """
     and or but nor if when while because since unless until than as so then that which who whom whose where why how
@@ -239,7 +239,7 @@ _NO_NAME = frozenset(
     """.split()
 )
 _ENDS_A_NAME = late.compile(r"[?!;:()\[\]{}<>=\"“”]|,(?!\d)|\s[-–—]\s|…|\b\w+n['’]t\b")
-#: A noun that makes a source of the words before it: the checkout service, the eu cluster.
+#: Nouns that form a source with the words before them: the checkout service, the eu cluster.
 _PLACES = frozenset(
     """
     service server host node cluster database db sensor room pump tank pipeline job api endpoint machine container pod

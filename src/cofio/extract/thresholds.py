@@ -1,10 +1,10 @@
-"""A threshold out of a sentence: of which source, which metric, from which value on, above or below.
+"""Thresholds in sentences: source, metric, value and direction.
 
     "flag AAPL if volume exceeds 5M" ─ what is flagged, the condition ─▶ source, metric ┐
                                        how it compares, the quantity ─▶ direction, value┴─▶ fields of a Threshold
 
-A sentence is read whole or not at all: one that opens in an unknown way, compares twice, or goes on behind the value
-with anything that narrows it is None, and stays a memory in words.
+A sentence is read completely or not at all: None if it has an unknown opening, two comparisons, or a further condition
+after the value. It is then kept as a memory in words.
 """
 
 from __future__ import annotations
@@ -23,24 +23,27 @@ Fields: TypeAlias = dict[str, Any]
 
 
 class _Compared(NamedTuple):
-    """A condition in its parts: what is compared, how, with what, and what comes behind."""
+    """Parts of a condition: what is compared, how, with what value, and the text after it."""
 
     what: str
     above: bool
     inclusive: bool
     quantity: Quantity
     tail: str
-    verbless: bool = False  # "latency over 300 ms": what stands before may end in a verb
-    limit: bool = False  # it says what is to be kept to, not what to look at
-    moved: int = 0  # a change, up or down, rather than a level
-    lasting: bool = False  # how long something takes
+    verbless: bool = False  # "latency over 300 ms": the words before it may end in a verb
+    limit: bool = False  # it states a limit to keep, not a value to flag
+    moved: int = 0  # a change (+1 up, -1 down) rather than a level
+    lasting: bool = False  # a duration is compared
 
     def opposite(self) -> _Compared:
         return self._replace(above=not self.above, inclusive=not self.inclusive)
 
 
 def fields(said: str, *, labelled: bool = False, about: str = "") -> Fields | None:
-    """What the sentence says to look at. `about` is a source that its label names; without a label it must say so."""
+    """Return the fields of the threshold.
+
+    `about` is the source named in its label; without a label the text must name it.
+    """
     if _LIMITED.search(said):
         return None
     told = _PARENTHESIS.sub(" ", said)
@@ -55,7 +58,7 @@ def fields(said: str, *, labelled: bool = False, about: str = "") -> Fields | No
 
 
 def denied(said: str) -> Fields | None:
-    """What the sentence says not to look at any more: the fields that tell which thresholds are meant."""
+    """Return the fields that identify the thresholds which the sentence revokes."""
     match = _DENIES.match(said)
     if not match or _LIMITED.search(said):
         return None
@@ -76,7 +79,7 @@ def denied(said: str) -> Fields | None:
 
 
 def _parts(said: str) -> tuple[str, str] | None:
-    """What is to be flagged, and under which condition; None where the sentence says no such thing."""
+    """Return the object to flag and the condition; None if the sentence is not a rule to flag something."""
     if match := _FIRST.fullmatch(said):  # "if volume exceeds 5M, flag AAPL"
         return _object(match["verb"], match["what"] or ""), match["condition"]
     trigger = _TRIGGER.search(said)
@@ -93,19 +96,19 @@ def _opens_well(opening: str) -> bool:
 
 
 def _object(verb: str, what: str, opening: str = "") -> str:
-    """What is flagged, as the name of a source or more; whom an alert goes to is none."""
+    """Return the flagged object as a candidate source name; "" if it is the recipient of the alert."""
     said = _AS_WHAT.sub("", what.strip(" ,"))
     if prefixed := _FOR_WHICH.match(opening.strip()):
-        return prefixed["name"] if not said else f"{prefixed['name']}?"  # two sources are one too many
+        return prefixed["name"] if not said else f"{prefixed['name']}?"  # two sources: rejected later
     if match := _ON.match(said):
         return said[match.end() :]
     if verb.lower() in ("flag", "flagging") or not said:
         return said
-    return "" if _WHOM.fullmatch(said) else f"{said}?"  # "alert Bob if": nobody can tell; no name has such a mark
+    return "" if _WHOM.fullmatch(said) else f"{said}?"  # "alert Bob if" is ambiguous; "?" makes it an invalid name
 
 
 def _labelled(said: str, about: str) -> Fields | None:
-    """Behind a label, the condition stands alone; or it says what is to be kept to."""
+    """Return the fields of a labelled condition, which is bare or states a limit to keep."""
     keep = _KEEP.match(said)
     compared = _compared(said[keep.end() :] if keep else said)
     if compared is None:
@@ -113,15 +116,15 @@ def _labelled(said: str, about: str) -> Fields | None:
     if keep and not compared.limit:
         compared = compared.opposite()._replace(verbless=True)
     elif compared.limit is False and compared.verbless and _UNSAID.search(said[: compared.quantity.start]):
-        return None  # "free disk at least 10 GB" may be what is wanted, or what is to be flagged
+        return None  # "free disk at least 10 GB" may be a requirement or something to flag
     return _of("", compared, about)
 
 
-# ── how a condition compares ──────────────────────────────────────────────────────────────────────────────────────────
+# ── comparisons ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _compared(condition: str) -> _Compared | None:
-    """The one comparison of the condition; None where there is none, or more."""
+    """Return the only comparison in the condition; None if there is none, or several."""
     if _BETWEEN.search(condition):
         return None
     found = list(_comparisons(condition))
@@ -134,10 +137,10 @@ def _comparisons(condition: str) -> Iterator[_Compared]:
         before, tail = condition[: quantity.start].rstrip(), condition[quantity.end :]
         near = max(0, len(before) - _NEAR)
         if _FOR_LONGER.search(before, near):
-            continue  # how long it must last
+            continue  # the minimum duration of the condition
         if (match := _COMPARES.search(before, near)) is not None:
             if (match["up"] or "").lower() == "over" and quantity.unit == "%":
-                continue  # "rises over 5%": to that, or by that?
+                continue  # "rises over 5%" may mean "to" or "by"
             yield _completed(match, before, quantity, tail)
         elif (match := _OR_MORE.match(tail)) is not None:
             what = _REACHES.sub("", before)
@@ -146,7 +149,7 @@ def _comparisons(condition: str) -> Iterator[_Compared]:
 
 
 def _completed(match: re.Match[str], before: str, quantity: Quantity, tail: str) -> _Compared:
-    """The comparison with what is said before it: that it is denied, or wanted."""
+    """Return the comparison, inverted if the words before it deny it or make it a requirement."""
     what = before[: match.start()].rstrip()
     found = _by_how(match, what, quantity, tail)
     limit = _is_limit(match)
@@ -177,7 +180,7 @@ def _by_how(match: re.Match[str], what: str, quantity: Quantity, tail: str) -> _
 
 
 def _is_limit(match: re.Match[str]) -> bool:
-    """Without a verb before it, "no more than" says what is to be kept to."""
+    """Return whether the comparison is a limit to keep, as "no more than" without a verb is."""
     return bool(match["how"]) and not match["is"] and _KEPT_TO.fullmatch(match["how"]) is not None
 
 
@@ -185,7 +188,7 @@ def _is_limit(match: re.Match[str]) -> bool:
 
 
 def _of(flagged: str, compared: _Compared, about: str) -> Fields | None:
-    """The fields, once it is certain of what."""
+    """Return the fields if source and metric are unambiguous."""
     behind = _tail(compared.tail)
     if behind is None or (about and behind):
         return None
@@ -202,7 +205,7 @@ def _said(source: str, metric: str, compared: _Compared) -> Fields | None:
     value, unit = compared.quantity.value, compared.quantity.unit
     if compared.moved:
         if unit != "%" or value < 0:
-            return None  # "drops by 10 GB", from where?
+            return None  # "drops by 10 GB" has no reference value
         metric, value = f"{metric} change", compared.moved * value
     unit = unit.removeprefix(metric).strip()  # "there are more than 100 errors a minute"
     return {
@@ -216,7 +219,7 @@ def _said(source: str, metric: str, compared: _Compared) -> Fields | None:
 
 
 def _subject(flagged: str, compared: _Compared) -> Subject | None:
-    """Source and metric of what is flagged and what is compared, where they agree."""
+    """Return source and metric if the flagged object and the compared one agree."""
     what = compared.what.strip(" ,")
     if compared.lasting:
         name = subjects.bare(what or flagged)
@@ -234,7 +237,7 @@ def _subject(flagged: str, compared: _Compared) -> Subject | None:
         return told if told.source is None else None
     named = subjects.source(flagged)
     if named is None or (told.source and told.source.casefold() != named.casefold()):
-        return None  # "flag AAPL if BTC price falls" is about two
+        return None  # "flag AAPL if BTC price falls" has two sources
     return Subject(named, told.metric)
 
 
@@ -244,13 +247,13 @@ def _is_metric(metric: str, compared: _Compared) -> bool:
 
 
 def _counted(compared: _Compared) -> Subject | None:
-    """There are more than 100 errors: the unit is what is counted."""
+    """Return the subject of "there are more than 100 errors", where the unit is counted."""
     match = _COUNTS.match(compared.quantity.unit)
     return Subject(None, match[0]) if match else None
 
 
 def _tail(tail: str) -> str | None:
-    """The source that is named behind the value, or ""; None where something else narrows the condition."""
+    """Return the source named after the value, or ""; None if anything else narrows the condition."""
     rest = _REASON.sub("", tail).strip(" ,.;!")
     rest = _LASTING.sub("", rest).strip(" ,.;!")
     if not rest or _EMPTY.fullmatch(rest):
@@ -261,7 +264,7 @@ def _tail(tail: str) -> str | None:
 
 
 def _shown(match: re.Match[str]) -> Fields | None:
-    """As a threshold is shown: `AAPL/volume: above 5000000`."""
+    """Return the fields of the display format, `AAPL/volume: above 5000000`."""
     found = quantities(match["value"])
     if len(found) != 1 or found[0].end != len(match["value"]):
         return None
@@ -287,7 +290,7 @@ _PASSIVE = late.compile(
     rf"(?:,? {_IF} (?P<condition>.{{3,200}}))?",
     re.I,
 )
-#: How a recommendation opens. Whatever else stands before it makes it something other than that.
+#: Openings of a recommendation. Any other opening makes the sentence something else.
 _OPENING = late.compile(
     r"(?:(?:also|and|so|then|therefore|thus|hence|please|always|additionally|finally|first|second|going forward"
     r"|from now on|in future|in the future|as a rule|new rule|rule|recommendation|suggestion|suggested threshold|note"
@@ -381,9 +384,9 @@ _FALL = (
 _GO = r"(?:go(?:es)?|moves?|cross(?:es)?|breaks?|trades?|comes?|runs?|gets?|push(?:es)?|swings?|ticks?|shoots?)"
 _BE = r"(?:is|are|gets?|stays?|remains?|becomes?|sits?|stands?|reads?|(?:has|have) been)"
 _ADVERB = r"(?:(?:consistently|ever|suddenly|again|currently|now|still|always|back) )?"
-_MOST = 8  # quantities; what holds more is a list of numbers
-_NEAR = 100  # characters; no comparison is said in more
-#: What ends right before the quantity.
+_MOST = 8  # quantities; more than this is a list of numbers
+_NEAR = 100  # characters; comparisons are shorter
+#: Comparison that ends right before the quantity.
 _COMPARES = late.compile(
     r"(?:^|(?<=\s))(?:"
     rf"(?P<is>{_BE} {_ADVERB})?(?P<how>{_INCLUDED_UP}|{_INCLUDED_DOWN}|{_STRICT_UP}|{_STRICT_DOWN})"

@@ -1,9 +1,9 @@
-"""The times of a seasonal sentence, in the words in which seasonal patterns keep them.
+"""Times in seasonal sentences, in the format of seasonal patterns.
 
     "on Fridays between 14:00 and 16:00" ─▶ weekly, fri 14:00-16:00        "every December" ─▶ yearly, dec
 
-Only what comes again counts: "on Friday" and "in December" are once, unless the sentence says that it is always so.
-What is said beside ("every other", "except", "before earnings") cannot be kept as times: then there are none.
+Only recurring times count: "on Friday" and "in December" are single events, unless the sentence says "always" or the
+like. Sentences with exceptions ("every other", "except", "before earnings") are skipped: no field can hold them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cofio.extract import subjects
 
 
 def when(sentence: str) -> dict[str, str] | None:
-    """Period, times and timezone of what the sentence says; None where it names none, several, or less exactly."""
+    """Return period, times and timezone in the sentence; None if it has no time, several times, or vague ones."""
     said = f" {' '.join(sentence.replace('’', chr(39)).split())} "
     if _NARROWED.search(said):
         return None
@@ -35,14 +35,14 @@ def when(sentence: str) -> dict[str, str] | None:
 
 
 def is_season(sentence: str) -> bool:
-    """Whether the sentence says how something that is watched behaves at times that come again."""
+    """Return whether the sentence describes how a watched thing behaves at recurring times."""
     if not _BEHAVES.search(sentence) or _TASK.match(sentence) or not subjects.is_thing(sentence):
         return False
     return when(sentence) is not None
 
 
 def _hours(said: str) -> tuple[str | None, str]:
-    """The hours of the day, "" for none and None where they cannot be told; and the sentence without them."""
+    """Return the hours of the day ("" for none, None if ambiguous), and the sentence without them."""
     matches = list(_SPAN.finditer(said))
     rest = _SPAN.sub(" ", said)
     if _CLOCK.search(rest) or len(matches) > 1:
@@ -56,15 +56,15 @@ def _hours(said: str) -> tuple[str | None, str]:
 
 
 def _half_of(match: re.Match[str]) -> str | None:
-    """The half of the day of "9" in "from 9 to 11 am"."""
+    """Return the half of the day of "9" in "from 9 to 11 am"."""
     if not match["half"] or match["from"].lower() in _NAMED or match["to"].lower() in _NAMED:
         return None
     later = int(match["from"]) % 12 < int(match["to"]) % 12
-    return match["half"] if later else "of which half nobody knows"
+    return match["half"] if later else "unknown half"
 
 
 def _clock(hour: str, minute: str | None, half: str | None) -> str:
-    """09:30; "" for what is no time of day."""
+    """Return a time such as 09:30; "" if it is not a time of day."""
     if hour.lower() in _NAMED:
         return _NAMED[hour.lower()]
     number, minutes = int(hour), int(minute or 0)
@@ -98,7 +98,7 @@ def _monthly(said: str) -> tuple[str, str] | None:
 
 
 def _yearly(said: str) -> tuple[str, str] | None:
-    """Months and quarters, where the sentence says that they come again."""
+    """Return months and quarters, if the sentence says that they recur."""
     if not _HABIT.search(said) and not _EVERY.search(said):
         return None
     if match := _QUARTER.search(said):
@@ -110,7 +110,7 @@ def _yearly(said: str) -> tuple[str, str] | None:
 
 
 def _listed(names: re.Pattern[str], said: str) -> str:
-    """The days or months that stand in one row; "" where other words come between them: those say other things."""
+    """Return the days or months if they are one list; "" if other words come between them."""
     found = list(names.finditer(said))
     if not all(_BETWEEN_NAMES.fullmatch(said[one.end() : other.start(1)]) for one, other in pairwise(found)):
         return ""
@@ -118,7 +118,7 @@ def _listed(names: re.Pattern[str], said: str) -> str:
 
 
 def _zone(said: str) -> str | None:
-    """The timezone that is said, UTC for none; None for one that is not known."""
+    """Return the timezone, UTC if none is named; None if it is unknown."""
     found = {match[0].strip().upper().split()[0] for match in _ZONE.finditer(said)}
     if len(found) > 1 or _OTHER_ZONE.search(said):
         return None

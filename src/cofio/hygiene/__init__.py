@@ -1,12 +1,12 @@
-"""Hygiene: what a client delivers becomes a clean Exchange.
+"""Hygiene: turns a client's delivery into a clean Exchange.
 
     delivered ─ reading ─▶ messages ─ secrets ─ blocks ─ pasted ─ secrets ─▶ Exchange
 
-Out go what tools and clients put in, what cofio itself put in, code and logs, and secrets. What was put before the
-agent is kept apart, as `injected`, so that a later step can tell an echo from news.
+Removed are texts that tools, clients and cofio itself inserted, code and logs, and secrets. Context that was injected
+for the agent is kept separately, as `injected`, so that a later step can distinguish echoes from new facts.
 
-Secrets go first: a line or a block that is taken out may be the one that gives a secret away, such as the head of a key
-in a difference. They go again where something was taken out, for that may lay one bare.
+Secrets are removed first: a removed line or block may be the one that identifies a secret, such as the header of a key
+in a diff. They are searched again wherever text was removed, since that may expose one.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ from cofio.wording import both_ends, end_of
 __all__ = ["clean", "redact"]
 
 MOST_INJECTED = 200  # lines
-LONGEST_INJECTED = 16_000  # characters of all of them
+LONGEST_INJECTED = 16_000  # characters in total
 
 
 def clean(messages: str | Sequence[Mapping[str, Any]], **about: Any) -> Exchange:
-    """What the user and the assistant said to each other, as an Exchange; it may be that nothing is left.
+    """Return the conversation of user and assistant as an Exchange, which may be empty.
 
-    `about` holds the other fields of the Exchange: its labels without secrets too, its `injected` added to what is
-    found. InvalidInput when `messages` is neither a text nor a list of messages, or `about` has a field of no Exchange.
+    `about` holds the other fields of the Exchange: secrets are removed from its labels, and its `injected` is added to
+    the injected lines found. Raise InvalidInput if `messages` is neither a text nor a list of messages, or if `about`
+    has an unknown field.
     """
     about = _described(about)
     told = _as_texts(about.pop("injected", ()))
     kept: list[Message] = []
     injected: list[str] = []
-    speaker = "assistant" if about.get("context") == ANALYSIS else "user"  # a report is the agent's own
+    speaker = "assistant" if about.get("context") == ANALYSIS else "user"  # an analysis is the agent's own report
     for each in said(messages, speaker=speaker):
         text, put_in = _cleaned(each)
         injected += put_in
@@ -53,7 +54,10 @@ def clean(messages: str | Sequence[Mapping[str, Any]], **about: Any) -> Exchange
 
 
 def _described(about: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an Exchange with no secret in its labels. The same label becomes the same, so a turn stays one."""
+    """Return the fields of an Exchange without secrets in the labels.
+
+    Equal labels stay equal, so a turn stays one turn.
+    """
     unknown = sorted(set(about) - set(_FIELDS))
     if unknown:
         raise InvalidInput(f"{', '.join(unknown)}: no such field.", f"The fields are: {', '.join(_FIELDS)}.")
@@ -61,7 +65,10 @@ def _described(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _safe_label(label: Any) -> Any:
-    """The label without secrets. What is no text or too long is left for the Exchange to refuse; a number is an id."""
+    """Return the label without secrets.
+
+    Non-texts and long labels are left for the Exchange to reject; a number is an id.
+    """
     if not isinstance(label, str) or len(label) > MAX_LABEL or label.isdigit():
         return label
     return redact(label)[:MAX_LABEL]
@@ -74,7 +81,7 @@ def _as_texts(injected: Any) -> Iterator[str]:
 
 
 def _cleaned(message: Said) -> tuple[str, list[str]]:
-    """What one side says in its own words, and the lines that were put before the agent with it."""
+    """Return the message in the speaker's own words, and the injected lines in it."""
     parts: list[str] = []
     injected: list[str] = []
     for raw in message.texts:
@@ -96,9 +103,9 @@ def _own_words(raw: str, role: str) -> tuple[str, list[str]]:
 
 
 def _newest(messages: Sequence[Message]) -> Iterator[Message]:
-    """The newest of what was said, within the limit, in order: a long conversation loses its beginning.
+    """Return the newest messages within the limit, in order: a long conversation loses its beginning.
 
-    What the user said last, or either side at the very last, loses its middle instead: its beginning is no older.
+    The last message, and the user's last one, lose their middle instead.
     """
     room = MAX_SAID
     kept: list[Message] = []
@@ -114,7 +121,7 @@ def _newest(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 def _newest_lines(injected: Sequence[str]) -> tuple[str, ...]:
-    """The newest lines within the limits, each once, newest last."""
+    """Return the newest lines within the limits, without duplicates, newest last."""
     kept: dict[str, None] = {}
     room = LONGEST_INJECTED
     for line in reversed(injected):
@@ -129,5 +136,5 @@ def _newest_lines(injected: Sequence[str]) -> tuple[str, ...]:
 
 _FIELDS = tuple(each.name for each in fields(Exchange) if each.name not in ("messages", "reach"))
 _LABELS = frozenset({"source", "context", "client", "session", "turn", "agent"})
-_INSTRUCTING = ("system", "developer")  # roles whose texts are put before the agent
+_INSTRUCTING = ("system", "developer")  # roles of texts that instruct the agent
 _GAP = re.compile(r"\n(?:[ \t]*\n)+")

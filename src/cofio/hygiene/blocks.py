@@ -1,9 +1,9 @@
-"""What clients and cofio itself put into messages, lifted out of them: tagged blocks and recalled sections.
+"""Removal of the blocks that clients and cofio insert into messages: tagged blocks and recalled sections.
 
-    text ─▶ the text without them, and the lines that were put before the agent (recalled memories, boot files)
+    text ─▶ the text without them, and the lines injected for the agent (recalled memories, boot files)
 
-What is learned from such a block comes back with the next recall and is learned again, for ever. So where a block has
-no end, whatever may belong to it goes: a sentence that is lost can be said again, a loop does not end by itself.
+Facts learned from such a block would come back with the next recall and be learned again, endlessly. So if a block has
+no end, all text that may belong to it is removed: a lost sentence can be repeated, a loop does not end by itself.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from cofio import late
 
-LONGEST_LINE = 1_000  # characters of an injected line that are kept
-_DEEPEST = 4  # blocks in blocks that are looked into for what was injected
+LONGEST_LINE = 1_000  # characters kept of an injected line
+_DEEPEST = 4  # nesting depth to which blocks are searched for injected lines
 
 
 class Lifted(NamedTuple):
-    """A text without blocks, and the lines of those that were put before the agent, in order."""
+    """Text without blocks, and the injected lines of the blocks, in order."""
 
     text: str
     injected: tuple[str, ...]
@@ -33,7 +33,7 @@ class _Block(NamedTuple):
 
 
 def lift(text: str) -> Lifted:
-    """The text without tagged blocks and recalled sections. A block without an end stays: see `unclosed`."""
+    """Return the text without tagged blocks and recalled sections. A block without an end stays: see `unclosed`."""
     injected: list[str] = []
     if "<" in text:
         text = _without_blocks(text, injected)
@@ -43,10 +43,10 @@ def lift(text: str) -> Lifted:
 
 
 def unclosed(text: str) -> Lifted:
-    """The text up to a block that begins at a line start and does not end.
+    """Return the text up to an unclosed block that begins at a line start.
 
-    To be asked for after code is out of the way: a tag in a code fence begins nothing. A tag within a line is talk
-    about tags and stays. Of the short wrappers, such as a command's name, only the line goes.
+    Call this after code is removed: a tag in a code fence begins no block. A tag within a line is part of the sentence
+    and stays. For short wrappers, such as a command's name, only the line is removed.
     """
     if "<" not in text:
         return Lifted(text, ())
@@ -60,7 +60,7 @@ def unclosed(text: str) -> Lifted:
 
 
 def lines(text: str) -> list[str]:
-    """The sentences and list lines of a text, without bullets, without `[source]` before them."""
+    """Return the sentences and list lines of a text, without bullets and leading `[source]` labels."""
     found = []
     for line in _TAG.sub("\n", text).split("\n"):
         plain = _BULLET.sub("", line.strip())
@@ -70,7 +70,7 @@ def lines(text: str) -> list[str]:
 
 
 def boot_lines(text: str) -> list[str]:
-    """The lines of a text that holds boot files, such as CLAUDE.md; none for another."""
+    """Return the lines of a text that holds boot files, such as CLAUDE.md; none for other texts."""
     return lines(text) if _BOOT_FILE.search(text) else []
 
 
@@ -83,14 +83,14 @@ def _without_blocks(text: str, injected: list[str]) -> str:
     parts, last = [], 0
     for block in _blocks(text):
         injected += _injected(block)
-        # A break in place of the block: what stood around it must not run together.
+        # A break in place of the block, so that the text around it does not run together.
         parts += [text[last : block.start], "\n" if "\n" in text[block.start : block.end] else " "]
         last = block.end
     return "".join(parts) + text[last:] if parts else text
 
 
 def _injected(block: _Block, depth: int = 0) -> list[str]:
-    """The lines of a block that was put before the agent; of another, those of such blocks in it."""
+    """Return the lines of an injected block; for another block, those of injected blocks inside it."""
     if _OWN.match(block.name) or block.name in _INSTRUCTIONS:
         return lines(block.inner)
     if block.name in _REMINDERS and _BOOT_FILE.search(block.inner):
@@ -101,7 +101,7 @@ def _injected(block: _Block, depth: int = 0) -> list[str]:
 
 
 def _blocks(text: str) -> Iterator[_Block]:
-    """The outermost blocks that have an end, and single end tags, in order."""
+    """Yield the outermost closed blocks, and single end tags, in order."""
     tags = [tag for tag in _TAG.finditer(text) if text[tag.start() - 1 : tag.start()] != "`"]
     ends = _ends(tags)
     after = 0
@@ -109,7 +109,7 @@ def _blocks(text: str) -> Iterator[_Block]:
         if tag.start() < after:
             continue
         name = tag[2].lower()
-        if tag[1] or tag[3]:  # an end without a beginning, or a block that is empty
+        if tag[1] or tag[3]:  # an end without a beginning, or an empty block
             after = tag.end()
             yield _Block(name, tag.start(), after, "")
         elif place in ends:
@@ -119,7 +119,7 @@ def _blocks(text: str) -> Iterator[_Block]:
 
 
 def _ends(tags: Sequence[re.Match[str]]) -> dict[int, int]:
-    """Which tag ends which: its own, or else the next one of its name."""
+    """Return the end tag of each start tag: its own, or else the next one of its name."""
     ends: dict[int, int] = {}
     opened: dict[str, list[int]] = {}
     for place, tag in enumerate(tags):
@@ -165,7 +165,7 @@ _SECTION_NAME = late.compile(rf"(?:{_HEADINGS}):?")
 _ITEM = r"[ \t]*(?:[-*•+]|\d{1,3}[.)])[ \t][^\n]*(?:\n|\Z)"
 _MORE_OF_ITEM = r"[ \t]{2,}\S[^\n]*(?:\n|\Z)"
 _THRESHOLD = r"[\w.-]+/[\w./-]+: [^\n]*(?:\n|\Z)"
-#: A heading of ours and the list below it. A heading that no list follows is somebody's own.
+#: One of our headings with the list below it. A heading without a list is the author's own.
 _SECTION = late.compile(
     rf"^#{{1,4}}[ \t]+(?:{_HEADINGS}):?[ \t]*\n(?:[ \t]*\n)?"
     rf"(?:{_ITEM}|{_THRESHOLD})(?:{_ITEM}|{_MORE_OF_ITEM}|{_THRESHOLD})*",

@@ -1,9 +1,9 @@
-"""What is called a password, a token or a key: the word, and the value that stands by it.
+"""Search for named secrets: the word password, token or key, and the value next to it.
 
     password: … | my password is … | "api_key": "…" | <password>…</password> | name: DB_PASSWORD, value: …
     use … as the password | our credentials are admin and …
 
-Whether the value is a secret says `values`; here it is found, and how it is put.
+This module finds the value and its syntactic form; `values` decides whether it is a secret.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Span: TypeAlias = tuple[str, int, int]  # kind, start, end
 
 
 def called_secrets(text: str, low: str) -> Iterator[Span]:
-    """Values of passwords, tokens and keys, wherever the words say that one is near. `low` is the text in small."""
+    """Yield the values of named passwords, tokens and keys. `low` is the text in lower case."""
     if any(word in low for word in _KEY_HINTS) or (not low.isascii() and any(word in low for word in _FOREIGN_HINTS)):
         yield from chain(_named(text, low), _elements(text), _long_hex(low), _value_first(text, low))
     if any(word in low for word in _LOGIN_HINTS):
@@ -28,7 +28,7 @@ def called_secrets(text: str, low: str) -> Iterator[Span]:
 
 
 def _named(text: str, low: str) -> Iterator[Span]:
-    """Values that follow their name."""
+    """Yield values that follow their name."""
     last = 0
     for match in _KEY.finditer(low):
         found = None if match.start() < last or not _is_key(text, low, match) else value_at(text, match.end())
@@ -43,7 +43,7 @@ def _named(text: str, low: str) -> Iterator[Span]:
 
 
 def _fits(value: str, match: re.Match[str], put: Put, low: str) -> bool:
-    """Whether the value is a secret, given what it is called. Much is called a key, so there it must be plain."""
+    """Return whether the value is a secret, given its name. "key" has many meanings, so it needs a clear value."""
     name = match["name"]
     if name == "key":
         return put in ("noted", "told", "told in quotes") and _is_key_value(
@@ -61,7 +61,7 @@ def _is_key_value(value: str, before: str) -> bool:
 
 
 def _is_noted_word(text: str, match: re.Match[str], start: int, end: int) -> bool:
-    """Whether a plain word is noted as a password: on a line or in a column of its own, with nothing said after it."""
+    """Return whether a plain word is a password note: on a line or in a column of its own, with no text after it."""
     if "=" in match["op"] or not match["op"].endswith((" ", "\t")):  # "user, password = split(line)"
         return False
     if match["name"] == "pass" or not match["name"].startswith(_PASSWORDS):
@@ -74,14 +74,14 @@ def _is_noted_word(text: str, match: re.Match[str], start: int, end: int) -> boo
 
 
 def _is_key(text: str, low: str, match: re.Match[str]) -> bool:
-    """Whether the word stands for a secret: not as a part of another word in a sentence, not a cursor."""
+    """Return whether the word names a secret: it is neither inside another word nor a cursor."""
     start = match.start()
     inside = start > 0 and text[start - 1].isalnum() and text[start].islower() and not match["op"]
     return not inside and not low[max(0, start - 14) : start].rstrip(" _-").endswith(_OPEN)
 
 
 def _put(text: str, low: str, match: re.Match[str], quoted: bool) -> Put:
-    """How the value after this key is put."""
+    """Return the form in which the value follows this key."""
     if match["pair"]:
         return "quoted" if quoted else "set"
     if quoted and match["op"] and not match["down"]:
@@ -101,7 +101,7 @@ def _put(text: str, low: str, match: re.Match[str], quoted: bool) -> Put:
 
 
 def value_at(text: str, place: int) -> tuple[int, int, bool] | None:
-    """Start and end of the value that begins here, and whether it stands in quotation marks."""
+    """Return start and end of the value that begins here, and whether it is quoted."""
     if quoted := _QUOTED.match(text, place):
         return *quoted.span("value"), True
     bare = _BARE.match(text, place)
@@ -116,14 +116,14 @@ def value_at(text: str, place: int) -> tuple[int, int, bool] | None:
 
 
 def _elements(text: str) -> Iterator[Span]:
-    """What stands in an element of XML that is called a password or a token."""
+    """Yield the content of XML elements named like a password or token."""
     for match in _ELEMENT.finditer(text):
         if looks_secret(match["value"], "quoted", of_password=match["name"].lower().startswith(_PASSWORDS)):
             yield "password", *match.span("value")
 
 
 def _long_hex(low: str) -> Iterator[Span]:
-    """Long hexadecimal numbers that a setting with a telling name holds, such as SECRET_KEY_BASE; no hashes, no ids."""
+    """Yield long hexadecimal values of secret settings such as SECRET_KEY_BASE, but no hashes and ids."""
     for match in _HEX_SETTING.finditer(low):
         before = _NAME_BEFORE.search(low[max(0, match.start() - 40) : match.start()])
         name = (before[0] if before else "") + match["name"]
@@ -132,7 +132,7 @@ def _long_hex(low: str) -> Iterator[Span]:
 
 
 def _value_first(text: str, low: str) -> Iterator[Span]:
-    """Values that stand before what they are: "we use … as the shared secret"."""
+    """Yield values before their name: "we use … as the shared secret"."""
     for match in _AS_SECRET.finditer(low):
         before = _LAST_WORD.search(text[max(0, match.start() - _LONGEST) : match.start()])
         of_password = match["name"].startswith(_PASSWORDS)
@@ -142,7 +142,7 @@ def _value_first(text: str, low: str) -> Iterator[Span]:
 
 
 def _logins(text: str) -> Iterator[Span]:
-    """The second half of credentials: "our credentials are admin and …", "creds: bob/…"."""
+    """Yield the password of a login pair: "our credentials are admin and …", "creds: bob/…"."""
     for match in _LOGIN.finditer(text):
         found = value_at(text, match.end())
         put: Put = "noted" if match["noted"] else "told"
@@ -153,15 +153,15 @@ def _logins(text: str) -> Iterator[Span]:
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_LONGEST = 120  # characters of a value that are looked at; the rest goes with them
+_LONGEST = 120  # characters of a value that are examined; the rest is redacted with them
 _KEY_HINTS = (*"pass pwd pw: pw= secret token key wort contrase senha wachtwoord heslo".split(), "pw is")
 _FOREIGN_HINTS = ("hasło", "пароль", "密码", "密碼", "パスワード")
 _PASSWORDS = ("pass", "pw", "kennwort", "contra", "mot", "senha", "wacht", "hes", "has", "пар", "密", "パ")
-#: Tokens that only say where to go on, or are meant for everybody.
+#: Prefixes of tokens that are cursors or public.
 _OPEN = tuple(
     "public publickey public_key next page nextpage continuation scroll sync cursor pagination resume".split()
 )
-#: Keys and tokens that name something, or that everybody may see.
+#: Names of keys and tokens that are identifiers or public.
 _NO_SECRET_KEY = late.compile(
     r"public|cache|hash|digest|fingerp|thumbp|checksum|primary|foreign|partition|idempot|dedup|commit|version|lookup|etag"
     r"|md5|cursor|(?<![a-z])(?:next|page|sha\d*|sort|range|object|row|index|shard|routing|request|trace|span|message|block"
@@ -203,10 +203,10 @@ _IN_USE = late.compile(
 _QUOTED = late.compile(r"[bru]{0,2}(?P<mark>\\{0,7}[\"']|`{1,2})(?P<value>(?:\\.|[^\n\\]){1,400}?)(?P=mark)")
 _BARE = late.compile(r"\\{0,7}[\"'`]{0,2}(?P<value>[^\s\"'`]{1,120})")
 _REST = late.compile(r"[^\s\"'`]*")
-#: What ends a bare value besides white space: the next of a list of settings, a tag, a line break written out.
+#: Ends of a bare value besides white space: the next setting of a list, a tag, an escaped line break.
 _STOP = late.compile(r"[&;,|](?=[\w .-]{1,40}[=:])|</|<[a-z][\w-]{0,40}>|\\+[nrt\"]")
 
-#: Where a note begins: a line, a column, a list; a word or three may say what it is for.
+#: Beginning of a note: a line, a column or a list, with up to three words that say what it is for.
 _LABEL = late.compile(r"(?:^|[\n|>({\[\"'`*+,;:/•-]|\\[nrt])[ \t]*(?:[^\W_][\w.'-]{0,20}[ \t]+){0,3}[\"'`*_]{0,3}$")
 _MORE_IS_SAID = late.compile(r"[ \t]+[\w(=<$'\"]|[(\[=_<$](?!/)|[/:-]\w")
 

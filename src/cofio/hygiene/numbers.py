@@ -1,7 +1,7 @@
-"""Numbers of cards, accounts and people, known by their shape and by the check that is built into them.
+"""Card, account and social security numbers, recognised by their shape and built-in check digits.
 
-Any long number passes a checksum now and then. So a card must have the prefix and the length of one that is issued, and
-an account the length of its country: a timestamp, a barcode or the id of a message is none of these.
+Any long number passes a checksum now and then. So a card must have the prefix and length of an issuer, and an account
+the length of its country; timestamps, barcodes and message ids do not.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from cofio import late
 
 
 def numbers(text: str) -> Iterator[tuple[str, int, int]]:
-    """Kind, start and end of each card number, IBAN and US social security number in the text."""
+    """Yield kind, start and end of each card number, IBAN and US social security number in the text."""
     if not _HINT.search(text):
         return
     for match in _CARD.finditer(text):
-        ends = (match.end(), max(0, match.start("more")))  # what follows the fours may be the code of the card
+        ends = (match.end(), max(0, match.start("more")))  # the last group may be the security code
         if end := next((each for each in ends if _is_card(text[match.start() : each])), 0):
             yield "card-number", match.start(), end
     for match in _IBAN.finditer(text):
@@ -27,7 +27,7 @@ def numbers(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _is_card(written: str) -> bool:
-    """Whether it is of an issuer of cards, and its last digit the check of the others."""
+    """Return whether the number is of a card issuer and passes the Luhn check."""
     digits = written.replace(" ", "").replace("-", "")
     if not _ISSUED.fullmatch(digits):
         return False
@@ -36,7 +36,7 @@ def _is_card(written: str) -> bool:
 
 
 def _iban_length(written: str) -> int:
-    """How many characters of this, blanks counted, are an IBAN; 0 when none."""
+    """Return the number of characters of an IBAN at the start, including blanks; 0 if there is none."""
     signs = [place for place, sign in enumerate(written, start=1) if sign != " "]
     length = _IBAN_LENGTHS.get(written[:2], 0)
     if not length or len(signs) < length or written[(end := signs[length - 1]) : end + 1].isalnum():
@@ -46,13 +46,16 @@ def _iban_length(written: str) -> int:
 
 
 def _begin(sign: str) -> str:
-    """Where a number begins: not within a longer one, a name or an address; a line break may be written out."""
+    """Return a pattern for the start of a number: not inside a longer one, a name or an address, but after an escaped
+    newline.
+    """
     return rf"{sign}(?:(?<![\w.+/#@-]{sign})|(?<=\\[nrt]{sign}))"
 
 
-#: How any of them goes on from four digits or from 123-45-6. Without an "or", it is looked for ten times as fast.
+#: Part that all these numbers share, from four digits or from 123-45-6. Without alternation it matches ten times as
+#: fast.
 _HINT = late.compile(r"[0-9]{3}[0-9-][ 0-9-][0-9][0-9-][0-9]{2}[ 0-9-][0-9]")
-#: In one piece, in fours, or as it is printed on the cards of fifteen and fourteen digits.
+#: In one piece, in groups of four, or as printed on cards with fifteen and fourteen digits.
 _CARD = late.compile(
     _begin("[0-9]")
     + r"(?:[0-9]{12,18}|[0-9]{3}(?P<by>[ -])[0-9]{4}(?P=by)[0-9]{4}(?P=by)[0-9]{1,4}(?P<more>(?P=by)[0-9]{1,3})?"

@@ -1,7 +1,7 @@
-"""What was pasted or made up by a program, taken out of a text: code, differences, traces, logs, synthetic lines.
+"""Removal of pasted and generated text: code, diffs, stack traces, logs, synthetic lines.
 
-None of it is something that somebody says, so none of it is ever a fact. A line goes only if it clearly is one of
-these; `inline code` stays, for it names what the sentence is about.
+None of it is a statement of a person, so none of it is a fact. A line is removed only if it clearly is one of these;
+`inline code` stays, since it often names the subject of a sentence.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cofio import late
 
 
 def without_code(text: str) -> str:
-    """The text without fenced code and without pasted differences, traces and log lines; a blank line for each."""
+    """Return the text without fenced code and pasted diffs, traces and log lines, with a blank line for each."""
     if "```" in text or "~~~" in text:
         text = "\n".join(_outside_fences(text.split("\n")))
     if text.startswith("at ") or any(hint in text for hint in _HINTS) or _LOG_HINT.search(text):
@@ -23,7 +23,7 @@ def without_code(text: str) -> str:
 
 
 def without_synthetic(text: str, role: str) -> str:
-    """The text without the lines that a client wrote in somebody's name; "" when all of it is such."""
+    """Return the text without lines that a client wrote in the speaker's name; "" if the whole text is synthetic."""
     start = text.lstrip()
     if start.startswith(_WHOLE) or (role == "assistant" and start.startswith("API Error:")):
         return ""
@@ -31,10 +31,10 @@ def without_synthetic(text: str, role: str) -> str:
 
 
 def _outside_fences(lines: list[str]) -> Iterator[str]:
-    """The lines outside code fences, and a blank one for each fence.
+    """Yield the lines outside code fences, and a blank one for each fence.
 
-    A fence with a language that does not end is code up to the end. One without is more likely the end of a fence
-    whose beginning was cut off, or that was nested: only the mark goes.
+    An unclosed fence with a language is code up to the end. One without a language is more likely the end of a nested
+    fence or of one whose beginning was cut off: only the mark is removed.
     """
     closers = _closers(lines)
     place = 0
@@ -49,7 +49,7 @@ def _outside_fences(lines: list[str]) -> Iterator[str]:
 
 
 def _closers(lines: list[str]) -> dict[int, int]:
-    """For each line that opens a fence, the line that closes it."""
+    """Return the closing line of each line that opens a fence."""
     closers: dict[int, int] = {}
     opened: tuple[int, str] | None = None
     for place, line in enumerate(lines):
@@ -66,7 +66,7 @@ def _closers(lines: list[str]) -> dict[int, int]:
 
 
 def _own_lines(lines: list[str]) -> Iterator[str]:
-    """The lines that are no part of a difference, a trace or a log."""
+    """Yield the lines that are not part of a diff, a trace or a log."""
     place = 0
     patch_ends = [at for at, line in enumerate(lines) if line.startswith("*** End Patch")]
     while place < len(lines):
@@ -80,7 +80,7 @@ def _own_lines(lines: list[str]) -> Iterator[str]:
 
 
 def _pasted_until(lines: list[str], place: int, patch_ends: list[int]) -> int:
-    """Where what is pasted here ends; the same place if nothing is."""
+    """Return the end of the pasted text that begins here; the same place if there is none."""
     line = lines[place]
     if hunk := _HUNK.match(line):
         return _after_hunk(lines, place + 1, int(hunk[1] or 1), int(hunk[2] or 1))
@@ -93,7 +93,7 @@ def _pasted_until(lines: list[str], place: int, patch_ends: list[int]) -> int:
 
 
 def _after_hunk(lines: list[str], place: int, old: int, new: int) -> int:
-    """Behind the hunk: its head says how many lines it has."""
+    """Return the place after the hunk, whose header states the number of lines."""
     while place < len(lines) and (old > 0 or new > 0) and lines[place][:1] in (" ", "+", "-", "\\", ""):
         sign = lines[place][:1]
         old -= sign in (" ", "-", "")
@@ -103,7 +103,7 @@ def _after_hunk(lines: list[str], place: int, old: int, new: int) -> int:
 
 
 def _after_trace(lines: list[str], place: int) -> int:
-    """Behind the indented lines of a trace, and the line below them that names the exception."""
+    """Return the place after the indented lines of a trace and the exception line below them."""
     while place < len(lines) and lines[place][:1] in (" ", "\t"):
         place += 1
     return place + 1 if place < len(lines) and _EXCEPTION.match(lines[place]) else place
@@ -122,7 +122,7 @@ _HINTS = (
     "goroutine ", "Caused by: ", "--- a/", "+++ b/", "panicked at",
 )  # fmt: skip
 _LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL|PANIC)"
-_LOG_HINT = late.compile(r":\d\d")  # a time of day; cheap to look for
+_LOG_HINT = late.compile(r":\d\d")  # a time of day; a cheap test
 _PASTED = late.compile(
     rf"""
       diff\ --git\ \S | index\ [0-9a-f]{{7,40}}\.\.[0-9a-f]{{7,40}} | (?:---|\+\+\+)\ (?:[ab]/|/dev/null)

@@ -1,8 +1,8 @@
-"""What a client delivers, read as messages: a text or a list of role-tagged items in any of the shapes in use.
+"""Parsing of deliveries into messages: a text, or a list of role-tagged items in any of the common formats.
 
     "User: …\\nAssistant: …" | [{"role", "content"}] | lines of a transcript ─▶ [Said]
 
-One broken item is passed over; it never spoils the rest. Where not one of them is a message, the caller is told.
+A malformed item is skipped and does not affect the others. If no item is a message, InvalidInput is raised.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from cofio.errors import InvalidInput
 
 
 class Said(NamedTuple):
-    """One message: who says it, and its texts as the client divided them."""
+    """Message with its role, and its texts as the client divided them."""
 
     role: str
     texts: tuple[str, ...]
 
 
 def said(messages: str | Sequence[Mapping[str, Any]], *, speaker: str = "user") -> list[Said]:
-    """The messages with their role, of any role, each with the texts in it; what is not text is left out.
+    """Return the messages of any role with their texts; other content is left out.
 
-    `speaker` says a text that names nobody. InvalidInput when it is neither a text nor a list, or a list without a
-    single message.
+    `speaker` is the role of a text without role names. Raise InvalidInput if `messages` is neither a text nor a list,
+    or a list without any message.
     """
     if isinstance(messages, str):
         return _conversation(messages, speaker)
@@ -35,12 +35,12 @@ def said(messages: str | Sequence[Mapping[str, Any]], *, speaker: str = "user") 
         raise InvalidInput(f"messages is {type(messages).__name__}.", _HINT)
     found = [part for item in messages for part in _parts(item)]
     if messages and not found and not any(map(_is_message, messages)):
-        raise InvalidInput("messages has not one message in it.", _HINT)
+        raise InvalidInput("messages holds no message.", _HINT)
     return found
 
 
 def _parts(item: Any) -> Iterator[Said]:
-    """The message in an item; several where a user's text is a whole conversation."""
+    """Yield the message in an item; several if a user's text is a whole conversation."""
     role, content = _opened(item)
     texts = tuple(_texts(content))
     told = _conversation(texts[0]) if role == "user" and len(texts) == 1 else []
@@ -51,7 +51,7 @@ def _parts(item: Any) -> Iterator[Said]:
 
 
 def _is_message(item: Any) -> bool:
-    """Whether it is one, if only of a tool or without text, or another line of a transcript."""
+    """Return whether an item is a message (even of a tool or without text) or another transcript line."""
     if isinstance(item, Message):
         return True
     if not isinstance(item, Mapping):
@@ -63,7 +63,7 @@ def _is_message(item: Any) -> bool:
 
 
 def _opened(item: Any) -> tuple[str, Any]:
-    """Role and content of an item; no role for what is no message, or is none of the user's and assistant's own."""
+    """Return role and content of an item; "" as role if it is not a message of the user or the assistant."""
     if isinstance(item, Message):
         return _role(item.role), item.text
     if not isinstance(item, Mapping) or any(item.get(mark) is True for mark in _ASIDE):
@@ -76,7 +76,7 @@ def _opened(item: Any) -> tuple[str, Any]:
 
 
 def _told_role(item: Mapping[str, Any]) -> Any:
-    """Whose it is; the user's where nothing says so."""
+    """Return the role of an item; "user" by default."""
     role = item.get("role", "")
     if role != "":
         return role
@@ -103,7 +103,7 @@ def _texts(content: Any) -> Iterator[str]:
 
 
 def _conversation(text: str, speaker: str = "user") -> list[Said]:
-    """A text as messages, by the names at its line starts; without any it is the speaker's."""
+    """Return a text as messages, split at role names at line starts; without any it is the speaker's."""
     text = storable(text)
     marks = list(_MARK.finditer(text)) if ":" in text else []
     if not marks:
@@ -114,7 +114,7 @@ def _conversation(text: str, speaker: str = "user") -> list[Said]:
 
 
 def storable(text: str) -> str:
-    """The text with line feeds as its line ends, without NUL characters and halves of surrogate pairs."""
+    """Return the text with line feeds as line ends, without NUL characters and unpaired surrogates."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if text.isascii():
@@ -123,7 +123,7 @@ def storable(text: str) -> str:
 
 
 _HINT = 'Give a text, or a list of {"role": "user" | "assistant", "content": "…"}.'
-#: Lines of a transcript that neither side wrote to the other in this conversation.
+#: Marks of transcript lines that are not part of the conversation between user and assistant.
 _ASIDE = ("isMeta", "isSidechain", "isCompactSummary", "isApiErrorMessage")
 _TEXT_BLOCKS = ("text", "input_text", "output_text")
 _ROLES = {

@@ -1,10 +1,10 @@
-"""Secrets in a text: where they stand, and the text without them.
+"""Secrets in a text: their positions, and the text without them.
 
-    tokens (vendors' shapes) + private keys + headers + URLs + numbers (cards, accounts) + what is called a password
+    tokens (vendors' shapes) + private keys + headers + URLs + numbers (cards, accounts) + named passwords
         ─▶ spans ─▶ [redacted:KIND]
 
-Both mistakes cost: a stored secret leaks, and a redactor that cries wolf eats what was worth keeping. So a shape that
-nothing else has is enough, while the word "password" needs a value after it that looks like one (`values`).
+Both kinds of error are costly: a stored secret leaks, and a false positive destroys useful text. So a unique shape is
+sufficient, while the word "password" needs a value after it that looks like one (`values`).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from cofio.hygiene.numbers import numbers
 from cofio.hygiene.tokens import tokens
 from cofio.hygiene.values import looks_random, looks_secret
 
-_ROUNDS = 8  # a replacement may lay bare another secret, hardly ever twice; the bound is for texts made to go on
+_ROUNDS = 8  # a replacement may expose another secret, rarely twice; the bound protects against crafted texts
 
 
 def redact(text: str) -> str:
-    """The text with each secret replaced by `[redacted:KIND]`. To do it twice changes nothing more."""
+    """Return the text with each secret replaced by `[redacted:KIND]`. Redacting it again changes nothing."""
     for _ in range(_ROUNDS):
         found = secrets(text)
         if not found:
@@ -38,7 +38,7 @@ def redact(text: str) -> str:
 
 
 def secrets(text: str) -> list[Span]:
-    """Where the secrets stand, in order; those that overlap are one, of the more telling kind."""
+    """Return the positions of the secrets, in order; overlapping ones are merged, with the more specific kind."""
     if (text.isascii() and "\\u" not in text) or not _DISGUISE.search(text):
         return _found(text)
     plain, starts, ends = _undisguised(text)
@@ -46,9 +46,9 @@ def secrets(text: str) -> list[Span]:
 
 
 def _undisguised(text: str) -> tuple[str, list[int], list[int]]:
-    """The text as a reader takes it, and where each of its signs starts and ends in the text as it is.
+    """Return the text without disguises, and for each character its start and end in the original text.
 
-    Signs without width and letters of double width hide a word from a program, and so do signs that are written out.
+    Zero-width characters, full-width letters and escape sequences hide a word from a program.
     """
     parts: list[str] = []
     starts: list[int] = []
@@ -86,7 +86,7 @@ def _found(text: str) -> list[Span]:
 
 
 def _lower(text: str) -> str:
-    """Lower case of the same length, so that places mean the same in both."""
+    """Return the lower case with the same length, so that positions are valid in both."""
     low = text.lower()
     return low if len(low) == len(text) else "".join(sign.lower() if sign < "\x80" else sign for sign in text)
 
@@ -107,7 +107,7 @@ def _merged(found: list[Span]) -> list[Span]:
 
 
 def _private_keys(text: str) -> Iterator[Span]:
-    """Whole PEM blocks; of one that was cut off, what is left of it."""
+    """Yield whole PEM blocks, and the remainder of truncated ones."""
     heads = list(_PEM_HEAD.finditer(text))
     for place, head in enumerate(heads):
         limit = heads[place + 1].start() if place + 1 < len(heads) else len(text)
@@ -142,7 +142,7 @@ def _headers(text: str) -> Iterator[Span]:
 
 
 def _options(text: str) -> Iterator[Span]:
-    """Passwords that a command is given in one letter."""
+    """Yield passwords given by one-letter command options."""
     for match in _SHELL_PASSWORD.finditer(text):
         value = value_at(text, match.end())
         if value and looks_secret(text[value[0] : value[1]], "quoted" if value[2] else "set", of_password=True):
@@ -150,7 +150,7 @@ def _options(text: str) -> Iterator[Span]:
 
 
 def _cookies(text: str) -> Iterator[Span]:
-    """What a session is known by: in the headers of cookies, and wherever a session's id is set."""
+    """Yield session ids, in cookie headers and in assignments to a session id."""
     for line in _COOKIES.finditer(text):
         for match in _COOKIE.finditer(text, *line.span("cookies")):
             least = 8 if _OF_SESSION.search(match["name"]) else 24
@@ -166,7 +166,7 @@ def _is_cookie(value: str) -> bool:
 
 
 def _is_basic(value: str) -> bool:
-    """Whether it is "user:password" in base64, as no word of prose is."""
+    """Return whether the value is "user:password" in base64, which prose never is."""
     try:
         told = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode()
     except (binascii.Error, ValueError):
@@ -175,7 +175,7 @@ def _is_basic(value: str) -> bool:
 
 
 def _url_passwords(text: str) -> Iterator[Span]:
-    """Passwords in addresses, except those of this machine and of examples, which everybody may know."""
+    """Yield passwords in URLs, except for local and example hosts."""
     for match in _URL.finditer(text):
         user, password, host = match.groups()
         known = (
@@ -190,7 +190,7 @@ def _url_passwords(text: str) -> Iterator[Span]:
 _PEM_HEAD = late.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_TAIL = late.compile(r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_LINE = late.compile(r"[A-Za-z0-9+/=]{16}")
-#: Lines of base64, as they are or in a diff, a quotation or a string; headers of an encrypted key among them.
+#: Lines of base64, plain or in a diff, a quotation or a string, with headers of an encrypted key.
 _PEM_BODY = late.compile(
     r"(?:(?:\\[nr]|[\s>+|\"',\\]){0,40}"
     r"(?:(?:Proc-Type|DEK-Info|Comment|Version): [^\n\\]{0,100}|[A-Za-z0-9+/]{24,}={0,2}|[A-Za-z0-9+/]{1,23}={1,2}))*"
@@ -199,7 +199,7 @@ _AWS_SECRET = late.compile(
     r"(?i:aws.{0,30}(?:secret|key)|secret.?access.?key)"
     r"[\"'`\s:=>\w\\]{0,20}?[\"'`\s:=>]([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
 )
-#: The other half stands beside the id of the key, which may have been taken out before.
+#: The secret next to the id of the key, which may be redacted already.
 _BESIDE_AWS_ID = late.compile(
     r"(?:A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])|\[redacted:aws-access-key\]).{1,60}?"
     r"(?<![A-Za-z0-9/+=])([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
@@ -226,7 +226,7 @@ _OF_SESSION = late.compile(r"(?i)sess|sid\b|auth|token|jwt|remember|csrf|xsrf|lo
 _SESSION = late.compile(
     r"(?i)(?<![a-z0-9])(?:php|j|asp\.net_)?sess(?:ion)?[_-]?id=(?!(?:[0-9a-f]+-){4})(?P<value>[^\s;,&\"'`\\<>|)]{16,4000})"
 )
-#: The password may hold an @: the last one before the host counts.
+#: The password may contain an @: the last one before the host counts.
 _URL = late.compile(r"://([^\s:/@\"'<>`]{0,100}):([^\s/\"'<>`]{1,200})@([A-Za-z0-9_.\[\]{}$-]{1,253})")
 _URL_FILLER = late.compile(r"(?i)^\$|\$\{|\{\{|^[<{%\[(]|\*{3}|^x{3,}|\.\.\.|…|\[redacted|your[-_]?|^change[-_]?me$")
 _HARMLESS_HOST = late.compile(

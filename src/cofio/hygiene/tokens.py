@@ -1,7 +1,7 @@
-"""Shapes of secrets that give themselves away: the prefixes and lengths that vendors chose so that they can be found.
+"""Self-identifying secrets: the prefixes and lengths that vendors chose to make their tokens recognisable.
 
-A shape is looked for only where one of its hints stands in the text; to look for a hint costs next to nothing. Every
-pattern is linear in the text: what it repeats without bound is followed by nothing that can fail.
+A shape is searched only if one of its hints is in the text, which is a cheap test. Every pattern runs in linear time:
+an unbounded repetition is followed by nothing that can fail.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import NamedTuple
 
 from cofio import late
 
-#: Before a token: nothing that could be part of it, or a line break that was written as backslash and letter.
+#: Left boundary of a token: no character that could belong to it, or an escaped line break.
 _EDGE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
 _WHOLE = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))"
 
 
 class Shape(NamedTuple):
-    """A kind of secret: what hints at it, and where it begins and ends (its last group, or the whole match)."""
+    """Kind of secret: its hints, and the pattern of its extent (the last group, or the whole match)."""
 
     kind: str
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
-    mixed: bool = False  # only if it has letters and digits: the prefix alone proves little
+    mixed: bool = False  # require letters and digits: the prefix alone proves little
 
 
 def _shape(kind: str, hints: str, pattern: str, *, mixed: bool = False) -> Shape:
@@ -31,9 +31,9 @@ def _shape(kind: str, hints: str, pattern: str, *, mixed: bool = False) -> Shape
 
 
 def tokens(text: str) -> Iterator[tuple[str, int, int]]:
-    """Kind, start and end of everything in the text that has the shape of a vendor's secret."""
+    """Yield kind, start and end of all vendor secrets in the text."""
     if max(map(len, text.split()), default=0) < _SHORTEST:
-        return  # as almost every text of prose
+        return  # true for almost all prose
     hinted = {place for hint, place in _HINTS if hint in text}
     for place in sorted(hinted):
         shape = _SHAPES[place]
@@ -44,7 +44,7 @@ def tokens(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _is_filler(token: str, mixed: bool) -> bool:
-    """Whether somebody wrote it to show where a secret goes."""
+    """Return whether the token is a placeholder."""
     if _FILLER.search(token):
         return True
     return mixed and not (re.search(r"\d", token) and re.search(r"[A-Za-z]", token))

@@ -1,9 +1,9 @@
-"""Whether what follows the word "password" is one. Most of what does is prose, code or a placeholder.
+"""Classification of the value after the word "password". Most such values are prose, code or a placeholder.
 
     password: required      api_key: str      secret = get_secret()      TOKEN=$TOKEN      password=hunter2
 
-How it is put says how much to expect of it: what is quoted or set (`PASSWORD=…`, `--password …`) is a value and need
-only not look like a reference; what is told in a sentence must look like nothing but a secret.
+The required evidence depends on the form: a quoted or assigned value (`PASSWORD=…`, `--password …`) only must not look
+like a reference; a value in a sentence must clearly look like a secret.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Put = Literal["quoted", "declared", "set", "option", "noted", "told", "told in q
 
 
 def looks_secret(value: str, put: Put, *, of_password: bool) -> bool:
-    """Whether this value of a password (or else of a token, a key) is a secret."""
+    """Return whether this value of a password (or else of a token or key) is a secret."""
     if len(value) < 4 or _is_placeholder(value) or _is_reference(value):
         return False
     if " " in value or "\t" in value:
@@ -35,17 +35,17 @@ def looks_secret(value: str, put: Put, *, of_password: bool) -> bool:
 
 
 def looks_random(value: str) -> bool:
-    """Whether a machine made it: letters and digits, and no compound of words and numbers."""
+    """Return whether the value looks generated: letters and digits, but no compound of words and numbers."""
     return _has_both(value) and not _is_compound(value) and not _PATH.match(value)
 
 
 def is_plain_word(value: str) -> bool:
-    """Whether it is a word as people take one for a password, and none that says something about passwords."""
+    """Return whether the value is a plain word that people use as a password, and no remark about passwords."""
     return 5 <= len(value) <= 24 and _says_nothing(value)
 
 
 def _says_nothing(word: str) -> bool:
-    """Whether it is a word in small letters, but for the first, that says nothing about passwords."""
+    """Return whether a word is in lower case, except for its first letter, and no remark about passwords."""
     if not _WORD.fullmatch(word) or _KEY_WORD.search(word):
         return False
     low = word.lower()
@@ -53,7 +53,7 @@ def _says_nothing(word: str) -> bool:
 
 
 def _is_phrase(words: list[str], put: Put, of_password: bool) -> bool:
-    """Whether several words are a secret, and no sentence about one."""
+    """Return whether several words are a secret, and no sentence about one."""
     if any(_is_strong(word) for word in words):
         return True
     if not of_password or len(words) > 6 or not _PROSE.isdisjoint(word.lower().strip("().,:") for word in words):
@@ -63,13 +63,13 @@ def _is_phrase(words: list[str], put: Put, of_password: bool) -> bool:
 
 
 def _is_row_of_words(value: str) -> bool:
-    """Whether it is words in a row, as in "correct-horse-battery-staple", that say nothing."""
+    """Return whether the value is a row of random words, as in "correct-horse-battery-staple"."""
     parts = value.split("-")
     return len(parts) >= 4 and all(_ROW_WORD.fullmatch(part) and part not in _PROSE for part in parts)
 
 
 def _is_worded(value: str) -> bool:
-    """Whether it is words and a number, as people make passwords up: "blue-Falcon-42", "falcon7falcon7"."""
+    """Return whether the value is words and a number, as in typical passwords: "blue-Falcon-42", "falcon7falcon7"."""
     if _RUN_TOGETHER.fullmatch(value):
         return all(map(_is_made_up, _LETTERS.findall(value)))
     *made_of, number = re.split(r"[-_.]", value.rstrip("!?"))
@@ -84,7 +84,7 @@ def _is_made_up(word: str) -> bool:
 
 def _is_given(value: str, put: Put, of_password: bool) -> bool:
     if _has_letter(value) and (any(sign.isdigit() for sign in value) or re.search(r"[^\w./:-]", value)):
-        # A declaration stands in a file of settings, where names of variables do not; other values may be such names.
+        # A declaration is in a settings file, which has no variable names; other values may be such names.
         return put == "declared" or not (_is_compound(value) and (_KEY_WORD.search(value) or _names_none(value)))
     if value.isdigit():
         return of_password and len(value) >= 4
@@ -103,7 +103,7 @@ def _is_noted(value: str, of_password: bool) -> bool:
 
 
 def _is_strong(value: str) -> bool:
-    """Whether hardly anything but a secret looks like this."""
+    """Return whether the value looks like a secret and hardly like anything else."""
     if len(value) < 6 or not _has_letter(value) or _is_compound(value) or _TECHNICAL.match(value):
         return False
     if not any(sign.isdigit() for sign in value):
@@ -121,7 +121,9 @@ def _has_both(value: str) -> bool:
 
 
 def _is_compound(value: str) -> bool:
-    """Whether it is made of words and numbers: base64-encoded, AES-256-GCM, required|min:8, 50k/day, oauth2_scheme."""
+    """Return whether it is made of words and numbers: base64-encoded, AES-256-GCM, required|min:8, 50k/day,
+    oauth2_scheme.
+    """
     parts = _JOINT.split(value)
     return len(parts) > 1 and all(len(part) <= 20 and _WORDY.fullmatch(part) for part in parts if part)
 
@@ -135,7 +137,7 @@ def _is_placeholder(value: str) -> bool:
 
 
 def _is_reference(value: str) -> bool:
-    """Whether it says where the secret is, or is code: a path, an address, a variable, a call, an attribute."""
+    """Return whether the value refers to a secret or is code: a path, an address, a variable, a call, an attribute."""
     if _PATH.match(value) or _ADDRESS.match(value) or _CALL.match(value) or _DIGEST.match(value):
         return True
     if _DOTTED.fullmatch(value) or _VARIABLE.fullmatch(value):
@@ -145,14 +147,14 @@ def _is_reference(value: str) -> bool:
 
 _JOINT = late.compile(r"[-_/.:+|,&=()\[\]]+")
 _WORDY = late.compile(r"[^\W\d_]+\d{0,4}|\d+[^\W\d_]{0,3}|[^\W\d_]{1,3}\d{1,4}[^\W\d_]{1,3}")
-#: A word and a number, or words run together, longer than any that people say.
+#: A word and a number, or joined words longer than any natural one.
 _TOLD = late.compile(r"(?=.{6})[^\W\d_]{3,}\d{1,6}[!?]*|[a-z]{20,}")
-#: Words with a number behind each.
+#: Words, each followed by a number.
 _RUN_TOGETHER = late.compile(r"(?:[^\W\d_]{4,12}\d{1,6}){2,4}[!?]*")
 _LETTERS = late.compile(r"[^\W\d_]+")
 _WORD = late.compile(r"[^\W\d_]?[a-zà-öø-ÿ]+")
 _ROW_WORD = late.compile(r"[a-z]{3,12}")
-#: How words end that say how something is, or what is done with it.
+#: Endings of words that describe a state or an action.
 _ABOUT = late.compile(
     r"(?:ed|ing|ly|able|ible|tion|sion|ment|ness|less|ent|ant|ary|ory|ive|ous|ful|ity|ance|ence|hash|crypt|ware"
     r"|lich|bar|ung|iert|ig|isch|aire|ado|ada|ido|ida|orio|oria|atif|oire|ional)$"
@@ -174,13 +176,13 @@ _PATH = late.compile(
 )
 _ADDRESS = late.compile(
     r"(?i)[a-z][a-z0-9+.-]{1,20}://|[\w.+-]+@[\w-]+\.[\w.-]+$|v?\d+(?:\.\d+)+|\d{4}-\d\d-\d\d|\d+:\d+"
-    r"|0x[0-9a-f]{40}$"  # of a contract: what is called a token there is public
+    r"|0x[0-9a-f]{40}$"  # a contract address: such a "token" is public
 )
 _CALL = late.compile(
     r"&?(?:await|new|not|lambda|func)\b|[A-Za-z_$][A-Za-z_.$:>-]*\??[(\[{]"
     r"|[A-Za-z_][\w.]{2,}\((?:$|[)A-Za-z_\"'.*&\[{-])|[-+]|!+[a-z]+[.(]|[a-z]+::"
 )
-_DIGEST = late.compile(r"(?i)(?:sha|md)\d{1,3}[-:]|#[0-9a-f]{3,8}$|\d+\*")  # a colour and a grammar, too
+_DIGEST = late.compile(r"(?i)(?:sha|md)\d{1,3}[-:]|#[0-9a-f]{3,8}$|\d+\*")  # also a colour and a grammar
 _DOTTED = late.compile(r"[A-Za-z_$][\w$]{0,30}(?:\??\.[A-Za-z_$][A-Za-z_$]{0,30}\d?)+;?")
 _VARIABLE = late.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[a-z]+(?:_[a-z]+)+\d?")
 
@@ -197,7 +199,7 @@ _NO_SECRETS = frozenset(
     signup confirm passwort kennwort static public private shared internal external inherit placeholder
     """.split()
 )
-#: What is noted of a password in its place.
+#: Remarks on passwords that occur in place of a value.
 _ABOUT_PASSWORDS = frozenset(
     """
     json jsonb uuid digest fingerprint pattern always never length strength policy minimum maximum varchar nvarchar same

@@ -1,4 +1,4 @@
-"""Trained judgement without a language model: what is worth keeping, how a statement relates to a memory, what helps.
+"""Trained judgement without a language model: facts worth keeping, relations to memories, relevance.
 
 One small encoder with three heads (`model.py`), trained by `training/` on the labelled text in `evals/data`:
 

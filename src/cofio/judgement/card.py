@@ -1,4 +1,4 @@
-"""The card of the judgement model: name, files, digest, thresholds, calibration. Standard library only."""
+"""Model card of the judgement model: name, files, digest, thresholds, calibration. Standard library only."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from typing import Any
 from cofio.errors import Misconfigured
 
 WEIGHTS = Path(__file__).with_name("weights")
-_HINT = "Install cofio again; until then patterns and words judge."
+_HINT = "Reinstall cofio; until then, patterns and word rules are used."
 
 
 def read_card(place: Path = WEIGHTS) -> Mapping[str, Any]:
-    """Return model.json: files, digest, thresholds, calibration. Misconfigured where a file is missing or differs."""
+    """Return model.json: files, digest, thresholds, calibration.
+
+    Raise Misconfigured if a file is missing or differs.
+    """
     try:
         card: Mapping[str, Any] = json.loads((place / "model.json").read_text(encoding="utf-8"))
         digest = digest_of(part_files(card, place))
     except (OSError, ValueError, KeyError) as error:
         raise Misconfigured(f"The judgement model cannot be read: {error}.", _HINT) from error
     if digest != card.get("sha256"):
-        raise Misconfigured("The judgement model is not the one that came with cofio (SHA-256 differs).", _HINT)
+        raise Misconfigured("The judgement model is not the one shipped with cofio (SHA-256 differs).", _HINT)
     return card
 
 

@@ -1,8 +1,8 @@
-"""Texts as the model reads them: token ids with a task marker, and where each word of a turn lies.
+"""Encoding of texts for the model: token ids with a task marker, and the positions of a turn's words.
 
     [CLS] [task] left [SEP] right [SEP]
 
-The same code encodes for training and at run time. Every input is cut to a length that keeps one run cheap.
+The same code encodes for training and at run time. Every input is truncated so that one run stays cheap.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MEMORY_TOKENS = 48
 STATEMENT_TOKENS = 72
 PROMPT_TOKENS = 64
 BEFORE_TOKENS = 32
-WINDOW_TOKENS = 160  # of a turn; a longer one is read in several windows
+WINDOW_TOKENS = 160  # per turn; a longer turn is read in several windows
 
 _TASKS = {"user": "[unused2]", "assistant": "[unused3]", "relation": "[unused4]", "relevance": "[unused5]"}
 _WORD = re.compile(r"\S+")
@@ -30,7 +30,7 @@ _CODE_OR_END = re.compile(
 
 
 class Window(NamedTuple):
-    """A part of a turn as it is read; `places` has, for each word, its first token and its place in the turn."""
+    """Window of a turn. For each word, `places` has its first token and its position in the turn."""
 
     ids: list[int]
     types: list[int]
@@ -38,7 +38,7 @@ class Window(NamedTuple):
 
 
 class Encoder:
-    """Encodes turns, pairs and prompts for the judgement model."""
+    """Encoder of turns, pairs and prompts for the judgement model."""
 
     def __init__(self, words: WordPiece) -> None:
         self._words = words
@@ -46,7 +46,7 @@ class Encoder:
         self._tasks = {name: words.id_of(token) for name, token in _TASKS.items()}
 
     def pair(self, memory: str, said: str) -> tuple[list[int], list[int]]:
-        """Return (ids, types) of a memory and what was said later."""
+        """Return (ids, types) of a memory and a later statement."""
         return self._joined("relation", self._ends(memory, MEMORY_TOKENS), self._ends(said, STATEMENT_TOKENS))
 
     def relevance(self, memory: str, prompt: str) -> tuple[list[int], list[int]]:
@@ -54,7 +54,7 @@ class Encoder:
         return self._joined("relevance", self._ends(memory, MEMORY_TOKENS), self._ends(prompt, PROMPT_TOKENS))
 
     def windows(self, said: str, before: str = "", role: str = "user") -> Iterator[Window]:
-        """Yield the turn in windows of whole sentences, each with the end of the other side's previous turn."""
+        """Yield the turn in windows of whole sentences, each after the end of the other side's previous turn."""
         left = [number for word, _, _ in words_of(before[-400:]) for number in self._words.pieces(word)][
             -BEFORE_TOKENS:
         ]
@@ -69,7 +69,7 @@ class Encoder:
             if pending and size + length > WINDOW_TOKENS:
                 yield self._window(role, left, pending)
                 pending, size = [], 0
-            for pieces, place in sentence:  # a sentence that is longer than a window is cut between words
+            for pieces, place in sentence:  # a sentence longer than a window is split between words
                 if size + len(pieces) > WINDOW_TOKENS and pending:
                     yield self._window(role, left, pending)
                     pending, size = [], 0
@@ -94,18 +94,18 @@ class Encoder:
         return [*one, *right, self._separator], [0] * len(one) + [1] * (len(right) + 1)
 
     def _ends(self, text: str, most: int) -> list[int]:
-        """Return the token ids of a text; of a long one the beginning and the end, half and half."""
+        """Return the token ids of a text; of a long one half from the beginning and half from the end."""
         pieces = self._words.pieces(text if len(text) <= 16 * most else f"{text[: 8 * most]} {text[-8 * most :]}")
         return pieces if len(pieces) <= most else pieces[: most // 2] + pieces[-(most - most // 2) :]
 
 
 def words_of(text: str) -> list[tuple[str, int, int]]:
-    """Return (word, start, end) of everything that white space separates."""
+    """Return (word, start, end) of all words, separated by white space."""
     return [(match[0], match.start(), match.end()) for match in _WORD.finditer(text)]
 
 
 def sentences_of(text: str) -> list[tuple[int, int]]:
-    """Return (start, end) of the sentences and lines of a text, without white space around them."""
+    """Return (start, end) of the sentences and lines of a text, without surrounding white space."""
     ends = [match.span() for match in _CODE_OR_END.finditer(text) if not match[0].startswith("`")]
     found, start = [], 0
     for end, following in [*ends, (len(text), len(text))]:

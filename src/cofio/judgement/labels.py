@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-#: What a statement does to a stored memory.
+#: Effects of a statement on a stored memory.
 RELATIONS = ("add", "same", "update", "delete")
-#: Kinds of a fact. A retraction ends a fact and puts nothing in its place.
+#: Kinds of a fact. A retraction ends a fact without replacing it.
 KINDS = ("preference", "policy", "technology", "decision", "temporal", "threshold", "observation", "retraction")
 #: Facts about the person hold in every project.
 ABOUT = ("person", "project")

@@ -1,11 +1,11 @@
-"""The trained model, ready to run: int8 ONNX on the processor, loaded with the first question.
+"""Run-time wrapper of the trained model: int8 ONNX on the CPU, loaded at the first call.
 
     turn ─ layers ─▶ spans
     pair ─ first layers ─▶ screen ─ may be related ─▶ next layers ─▶ … ─▶ relation or relevance
                               └──── surely not ─────▶ `add`, 0.0
 
-Every text is a run of its own, so that an answer never depends on what else is asked. Answers for recent pairs are
-kept.
+Every text is a separate run, so that a result never depends on the rest of a batch. Results for recent pairs are
+cached.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from cofio.ports import Relation, Span
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_REMEMBERED = 4_096  # pairs whose answer is kept
+_REMEMBERED = 4_096  # pairs in the result cache
 _UNRELATED = Relation(1.0, 0.0, 0.0, 0.0)
 _DATE = late.compile(r" \((?:(?:week of )?\d{4}-\d\d(?:-\d\d)?|Q[1-4] \d{4}|\d{4})\)")
 
 
 class LocalJudge:
-    """Judges turns, pairs and prompts with the model that comes with cofio."""
+    """Judge of turns, pairs and prompts that uses the model shipped with cofio."""
 
     def __init__(self, place: Path = WEIGHTS, *, threads: int = 1) -> None:
         self._place, self._threads = place, threads
@@ -47,7 +47,7 @@ class LocalJudge:
 
     @property
     def thresholds(self) -> Mapping[str, float]:
-        """Probabilities from which on to act, by the name of the decision."""
+        """Return the probability thresholds by the name of the decision."""
         thresholds: Mapping[str, float] = self.card["thresholds"]
         return thresholds
 
@@ -62,7 +62,7 @@ class LocalJudge:
         return found
 
     def relation(self, statement: str, memory: str) -> Relation:
-        """Return what a statement does to a memory."""
+        """Return the effect of a statement on a memory."""
         return self._related(_undated(statement), _undated(memory))
 
     def relevance(self, prompt: str, memories: Sequence[str]) -> list[float]:
@@ -81,11 +81,11 @@ class LocalJudge:
         return float(1.0 / (1.0 + np.exp(-(scale * float(logits[0]) + shift))))
 
     def _run(self, ids: Sequence[int], types: Sequence[int], head: Paired) -> NDArray[Any] | None:
-        """Return the logits of a head for a pair; None where a screen says that neither concerns the other."""
+        """Return the logits of a head for a pair; None if a screen finds the two unrelated."""
         return self._loaded()[1].pair(ids, types, head, self._limits(head)).logits
 
     def _limits(self, head: Paired) -> Sequence[float]:
-        """Return the probability below which each screen ends the reading."""
+        """Return the probability below which each screen ends the run."""
         limits: Sequence[float] = self.card["screens"][head]
         return limits
 
@@ -99,6 +99,8 @@ class LocalJudge:
 
 
 def _undated(text: str) -> str:
-    """Return a text without the dates that extraction puts behind relative ones: people do not write like that, and the
-    model takes such a statement for something else than the change that it tells."""
+    """Return a text without the dates that extraction appends to relative ones.
+
+    People do not write like that, and with such dates the model misjudges statements that change a memory.
+    """
     return _DATE.sub("", text)

@@ -1,11 +1,11 @@
-"""The exported encoder, cut into parts: each part runs some layers, and has screens or heads on the last of them.
+"""The exported encoder, split into parts: each part runs some layers, and has screens or heads on the last of them.
 
     ids ─ part 1 ─ states ─ part 2 ─ states ─ … ─ last part ─▶ relation, relevance
              └─ screens       └─ screens, words
 
-An output named as a task is a screen of one number in every part but the last, which has the head. Words are an output
-of one part, and no later part reads a turn. The last screen has a say in relevance: the two together find 82.5 % of the
-needed memories of held-out authors where a tenth of the idle prompts get one; the head alone finds 77.9 %.
+An output named after a task is a one-number screen in every part but the last, which has the head. Words are an output
+of one part, and no later part reads a turn. The last screen is added to the relevance head: together they find 82.5 %
+of the needed memories of held-out authors while a tenth of the idle prompts get one; the head alone finds 77.9 %.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ STATES, NEXT_STATES = "states", "next_states"  # input of every part but the fir
 
 
 class PairOutput(NamedTuple):
-    """Probabilities of the screens that were asked, and the logits of the head; None where a screen ended the run."""
+    """Probabilities of the screens that ran, and the logits of the head; None if a screen ended the run."""
 
     screens: tuple[float, ...]
     logits: NDArray[Any] | None
 
 
 class Layers:
-    """Runs one text at a time: dynamic int8 quantisation scales with the largest value of a run."""
+    """Runner of the layers, one text at a time: dynamic int8 quantisation scales with the largest value of a run."""
 
     def __init__(self, files: Sequence[Path], threads: int) -> None:
         self._parts = [session(file, threads) for file in files]
@@ -52,7 +52,7 @@ class Layers:
         return logits
 
     def pair(self, ids: Sequence[int], types: Sequence[int], head: Paired, limits: Sequence[float] = ()) -> PairOutput:
-        """Return the output for a pair. It ends at the first screen that is below its limit."""
+        """Return the output for a pair. The run ends at the first screen below its limit."""
         inputs, screens, said = _inputs(ids, types), [], 0.0
         *screened, last = self._parts
         for number, part in enumerate(screened):

@@ -1,4 +1,4 @@
-"""Decodes the model's tags into spans: which parts of a turn are worth keeping, one fact each."""
+"""Decoding of the model's tags into spans: the parts of a turn that are worth keeping, one fact each."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from cofio.ports import Span
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_INSIDE = 0.35  # probability from which a word belongs to a fact; a span is as probable as its surest words
-_HINT = 0.1  # least probability of the surest word of a turn in which no word belongs to a fact
-_NEW_FACT = 0.5  # probability of a first word at which a run is cut in two, behind a comma or a conjunction
-_BORDER = 0.1  # probability from which the words beside a run are taken into it, up to a comma
+_INSIDE = 0.35  # probability from which a word belongs to a fact; a span is as probable as its most probable words
+_HINT = 0.1  # minimum probability of the most probable word of a turn without facts
+_NEW_FACT = 0.5  # probability of a first word at which a run is split in two, after a comma or a conjunction
+_BORDER = 0.1  # probability from which neighbouring words are added to a run, up to a comma
 _CONJUNCTIONS = frozenset("and but also plus while or whereas".split())
-_GAP = 2  # words between two runs of one sentence that are taken into the fact
+_GAP = 2  # maximum words between two runs of one sentence that are merged
 
 
 class Tagged(NamedTuple):
-    """The words of a window (first token, place in the text) and the model's logits for its tokens."""
+    """Words of a window (first token, position in the text) and the model's logits for its tokens."""
 
     places: Sequence[tuple[int, tuple[int, int]]]
     logits: NDArray[Any]
@@ -32,7 +32,8 @@ class Tagged(NamedTuple):
 def decode(text: str, tagged: Tagged) -> list[Span]:
     """Return the spans of a window, in order; every span lies within one sentence.
 
-    Where no word belongs to a fact, the surest word is a span of a low probability: the turn may still change a memory.
+    If no word belongs to a fact, the most probable word is a span of low probability: the turn may still change a
+    memory.
     """
     if not tagged.places:
         return []
@@ -61,7 +62,7 @@ def decode(text: str, tagged: Tagged) -> list[Span]:
 
 
 def _divides(text: str, tagged: Tagged, at: int) -> bool:
-    """Return whether a word begins a clause: behind punctuation, or at or behind a conjunction."""
+    """Return whether a word begins a clause: after punctuation, or at or after a conjunction."""
     before, word = (text[slice(*tagged.places[place][1])].lower() for place in (at - 1, at))
     return before[-1] in ",;:.!?)–—-" or before in _CONJUNCTIONS or word in _CONJUNCTIONS
 
@@ -90,7 +91,7 @@ def _with_border(
     room: tuple[int, int],
     ends: Sequence[int],
 ) -> tuple[int, int]:
-    """Return the first and last word of a run, with the words beside it that may belong to it.
+    """Return the first and last word of a run, extended by neighbouring words that may belong to it.
 
     It ends at the end of the clause and where another run begins (`room`).
     """

@@ -1,7 +1,7 @@
-"""Models behind the user's own coding agent: `claude -p` and `codex exec`, with the login that the agent has.
+"""Models behind the user's own coding agent: `claude -p` and `codex exec`, with the agent's existing login.
 
-A call is one child process that can only answer: no tools, hooks, plugins, project instructions or session file, and an
-empty temporary folder to work in. Its prompt is wrapped in a tag that capture refuses. The child is the unmodified
+Each call is one child process that can only answer: no tools, hooks, plugins, project instructions or session file, and
+an empty temporary folder to work in. Its prompt is wrapped in a tag that capture rejects. The child is the unmodified
 program and finds its login by itself: no token is read, stored or refreshed here.
 """
 
@@ -28,16 +28,16 @@ from cofio.errors import CofioError, Misconfigured, NoReply, Refused, TooLarge, 
 from cofio.llms.remote import at, counted
 from cofio.ports import Completion, Health, Profile
 
-_GLANCE = 10.0  # seconds that the look at a login may take
-_LATER = "It is tried again later; without a model, patterns alone find facts."
-_QUOTED = 300  # characters of what a program says
+_GLANCE = 10.0  # seconds for a login check
+_LATER = "It is retried later; without a model, only patterns find facts."
+_QUOTED = 300  # characters quoted from a program's output
 
 _STATUS = late.compile(r"\bstatus:? (\d{3})\b")
 _LOGGED_OUT = late.compile(r"not logged in|run /login|please log ?in|login has expired", re.IGNORECASE)
 _TOO_LONG = late.compile(r"prompt is too long|context[ _](?:length|window)|input is too long", re.IGNORECASE)
 _UNKNOWN_OPTION = late.compile(r"unknown (?:option|feature|argument)|unexpected argument|unrecognized", re.IGNORECASE)
 
-#: One child at a time, whatever asks: each is a whole program, and all of them share the limits of one plan.
+#: At most one child runs at a time: each is a whole program, and all of them share the limits of one plan.
 _one_child = threading.Lock()
 
 
@@ -48,14 +48,14 @@ def _kill(groups: Iterable[int]) -> None:
 
 
 class Ran(NamedTuple):
-    """A child that has ended."""
+    """Finished child process with its output."""
 
     code: int
     out: str
     err: str
 
     def events(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the JSON objects of its output, one a line or several in a list."""
+        """Yield the JSON objects in its output, one per line or several in a list."""
         for line in self.out.splitlines():
             try:
                 value = json.loads(line)
@@ -65,9 +65,9 @@ class Ran(NamedTuple):
 
 
 class AgentCLI(ABC):
-    """A coding agent's command line as a model.
+    """Command line of a coding agent, used as a model.
 
-    `environ` is the whole environment of the child; `options` are added to its arguments.
+    `environ` is the complete environment of the child; `options` are added to its arguments.
     """
 
     provider_name: ClassVar[str]
@@ -87,7 +87,7 @@ class AgentCLI(ABC):
         self._timeout = timeout
         self._options = tuple(options)
         self._children: set[int] = set()  # process groups
-        weakref.finalize(self, _kill, self._children)  # at exit: a call that nothing waits for must not go on
+        weakref.finalize(self, _kill, self._children)  # at exit: no call may outlive this process
         self._stopping = False
         self._starting = threading.Lock()
 
@@ -102,8 +102,8 @@ class AgentCLI(ABC):
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
         """Return the reply of one child process.
 
-        Unavailable when none comes in time or the plan's limit is reached, Misconfigured when the program is missing,
-        logged out or too old, TooLarge and Refused for this text alone.
+        Raise Unavailable if none arrives in time or the plan's limit is reached, Misconfigured if the program is
+        missing, logged out or too old, and TooLarge or Refused for this text alone.
         """
         with _one_child, tempfile.TemporaryDirectory(prefix="cofio-", ignore_cleanup_errors=True) as folder:
             work = Path(folder, "work")
@@ -112,13 +112,13 @@ class AgentCLI(ABC):
             return self._completion(self._run(arguments, work, _marked(_encodable(user)), self._timeout))
 
     def stop(self) -> None:
-        """Kill the running children, and start no more: the service stops, and must not wait for them."""
+        """Kill the running children and start no more, so that the service can stop without waiting for them."""
         with self._starting:
             self._stopping = True
         _kill(self._children)
 
     def health_check(self) -> Health:
-        """Return whether the program is installed and logged in; no model is asked."""
+        """Return whether the program is installed and logged in; no model is called."""
         try:
             with tempfile.TemporaryDirectory(prefix="cofio-", ignore_cleanup_errors=True) as folder:
                 ran = self._run(self._status_arguments(), Path(folder), "", _GLANCE)
@@ -126,15 +126,15 @@ class AgentCLI(ABC):
             return Health(healthy=False, problem=str(error))
         return Health(True) if self._is_logged_in(ran) else Health(False, str(self._logged_out()))
 
-    # ── what each program takes and says ──────────────────────────────────────────────────────────────────────────────
+    # ── program-specific parts ────────────────────────────────────────────────────────────────────────────────────────
 
     @abstractmethod
     def _arguments(self, folder: Path, system: str, schema: Mapping[str, Any] | None) -> list[str]:
-        """Return the arguments of a call; files that it needs are written to the folder. The prompt is its input."""
+        """Return the arguments of a call, and write its files to the folder. The prompt is its input."""
 
     @abstractmethod
     def _completion(self, ran: Ran) -> Completion:
-        """Return what the child replied."""
+        """Return the reply of the child."""
 
     @abstractmethod
     def _status_arguments(self) -> list[str]:
@@ -146,7 +146,7 @@ class AgentCLI(ABC):
     # ── the child ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _run(self, arguments: Iterable[str], folder: Path, text: str, timeout: float) -> Ran:
-        """Run the program to its end, or kill it with all that it started."""
+        """Run the program to its end, or kill it with its process group."""
         path = shutil.which(self.program, path=self._environ.get("PATH", ""))
         if path is None:
             hint = f"Install {self.product}, or start the service where `{self.program}` is on the PATH."
@@ -167,7 +167,7 @@ class AgentCLI(ABC):
     def _start(self, command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
         with self._starting:
             if self._stopping:
-                raise Unavailable(f"{self.product} is not asked: the service stops.", _LATER)
+                raise Unavailable(f"{self.product} is not called: the service is stopping.", _LATER)
             try:
                 child = subprocess.Popen(  # noqa: S603
                     command, cwd=folder, env=self._environ, start_new_session=True,
@@ -182,20 +182,20 @@ class AgentCLI(ABC):
     # ── failures ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _failure(self, ran: Ran, message: str, status: int = 0) -> CofioError:
-        """Return the error for a child that gave no reply; `message` is what it said, if anything."""
+        """Return the error for a child without a reply; `message` is the child's own message, if any."""
         said = " ".join((message or ran.err.strip() or f"it exited with {ran.code} and no reply").split())[-_QUOTED:]
         says = f"{self.product}: {said}"
         if _TOO_LONG.search(said):
-            return TooLarge(says, f"{self.model} reads about {self.context:,} tokens at once: send less.")
+            return TooLarge(says, f"{self.model} has a context of about {self.context:,} tokens: send less.")
         if status in (401, 403) or _LOGGED_OUT.search(said):
             return self._logged_out(said)
         if status == 429:
-            return Unavailable(says, "The plan's limit is reached. What was said waits, and is read later.")
+            return Unavailable(says, "The plan's limit is reached. Captures wait and are processed later.")
         if not message and _UNKNOWN_OPTION.search(said):
             return Misconfigured(says, f"Update {self.product}; {self.tested} is known to work.")
         if 400 <= status < 500 and status not in (408, 409, 425):
             return Misconfigured(says, f"Set EXTRACT_MODEL to a model that {self.product} offers you.")
-        kind = NoReply if ran.code < 0 else Unavailable  # killed on the way, it may have been answered
+        kind = NoReply if ran.code < 0 else Unavailable  # a killed call may have been answered
         return kind(says, _LATER)
 
     def _logged_out(self, said: str = "") -> Misconfigured:
@@ -203,7 +203,7 @@ class AgentCLI(ABC):
 
 
 class ClaudeCLI(AgentCLI):
-    """`claude -p`. The schema is in the system prompt: `--json-schema` adds a tool and may make a second call."""
+    """Model behind `claude -p`. The schema is in the system prompt: `--json-schema` adds a tool and may call twice."""
 
     provider_name = "claude-cli"
     program = "claude"
@@ -250,10 +250,11 @@ _READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens
 
 
 class CodexCLI(AgentCLI):
-    """`codex exec`. It has no switch for all its tools: each is disabled, and the model is described as having none.
+    """Model behind `codex exec`.
 
-    A reply that had no more room is a failure there, so none is ever truncated. AGENTS.md in Codex's own home goes
-    along: no setting leaves it out, and another home would be one without the login.
+    Codex has no switch for all its tools: each is disabled, and the model is described as having none. A reply without
+    enough room is a failure there, so none is ever truncated. AGENTS.md in Codex's own home is included: no setting
+    excludes it, and another home would lack the login.
     """
 
     provider_name = "codex-cli"
@@ -293,7 +294,7 @@ class CodexCLI(AgentCLI):
         return arguments
 
     def _described(self) -> dict[str, Any]:
-        """Return an entry of Codex's catalog of models for ours, without the tools that its own entry has."""
+        """Return an entry of Codex's model catalog for this model, without the tools of its own entry."""
         return {
             "slug": self.model, "display_name": self.model, "description": "", "visibility": "list", "priority": 1,
             "supported_in_api": True, "base_instructions": "", "shell_type": "disabled",
@@ -327,7 +328,7 @@ class CodexCLI(AgentCLI):
 
 
 def _marked(text: str) -> str:
-    """Wrap a prompt in the tag that capture refuses; nothing in it closes the tag."""
+    """Return the prompt in the tag that capture rejects; closing tags inside it are escaped."""
     return f"<{OWN_REQUEST}>\n{text.replace(f'</{OWN_REQUEST}', f'< /{OWN_REQUEST}')}\n</{OWN_REQUEST}>"
 
 

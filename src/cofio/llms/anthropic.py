@@ -1,4 +1,4 @@
-"""Anthropic's models: `POST {url}/v1/messages`."""
+"""Anthropic models: `POST {url}/v1/messages`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ VERSION = "2023-06-01"
 
 
 class AnthropicLLM(Remote):
-    """A model of Anthropic's. Before 4.5 (of Opus, 4.1) none can keep to a schema; from 5 on they think unless told."""
+    """Anthropic model.
+
+    Versions before 4.5 (Opus: 4.1) do not support a schema; from 5 on they think unless disabled.
+    """
 
     provider_name = "anthropic"
     path = "/v1/messages"
@@ -40,7 +43,7 @@ class AnthropicLLM(Remote):
             key="Set ANTHROPIC_API_KEY (or COFIO_EXTRACT_KEY) to a key that may use this model.",
             model="Set EXTRACT_MODEL to a model that Anthropic has today.",
             address=f"Check EXTRACT_URL, {url}.",
-            later="Try again later; without a model, patterns alone find facts.",
+            later="Try again later; without a model, only patterns find facts.",
         )
         own = url.rstrip("/").removesuffix("/v1")
         headers = {"anthropic-version": VERSION}
@@ -74,14 +77,14 @@ class AnthropicLLM(Remote):
         try:
             self._provider.get(f"/v1/models/{quote(self.model, safe='')}", GLANCE)
         except Rejection as rejection:
-            # A gateway in front of Anthropic may not have this route: that it answers has to do.
+            # A gateway in front of Anthropic may lack this route: any answer counts as healthy.
             if rejection.status != 404 or rejection.code == "not_found_error" or self.base_url == ANTHROPIC:
                 raise
         return ""
 
 
 def _usage(reply: Any) -> Usage:
-    """The tokens of a reply. Anthropic counts what it reads from its cache, or writes to it, beside the other input."""
+    """Return the tokens of a reply. Anthropic counts cache reads and writes separately from the other input."""
     fresh, written, read, output = (
         counted(at(reply, "usage", name)).input_tokens
         for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
@@ -90,7 +93,9 @@ def _usage(reply: Any) -> Usage:
 
 
 def _unknown_to(model: str) -> list[str]:
-    """What a model of this name does not know; of an odd name the best is assumed, and the server will say."""
+    """Return the wishes that a model of this name does not support; an unknown name is assumed to support all but
+    thinking.
+    """
     found = re.search(r"claude-(?:([a-z]+)-)?(\d+)(?:[-.](\d{1,2})(?!\d))?", model)
     if not found:
         return ["thinking"]

@@ -1,4 +1,4 @@
-"""A model whose calls are recorded, and limited by the day."""
+"""Model wrapper that records calls and enforces daily limits."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from cofio.llm_calls import LETTERS, Limits, Outcome, current_occasion
 from cofio.llms.wrapper import Wrapper
 from cofio.ports import LLM, Completion, LLMCalls, Stoppable
 
-_RECORDED = 3.0  # seconds that a stop waits for the ends of calls
+_RECORDED = 3.0  # seconds that `stop` waits for running calls to be recorded
 _log = logging.getLogger(__name__)
 
 
 class Metered(Wrapper):
-    """An LLM around another. Each call is recorded before it is sent, and refused when a daily limit is reached.
+    """LLM that records each call of another before it is sent, and refuses calls beyond a daily limit.
 
-    `redact` removes secrets from the texts that are kept; None keeps no text.
+    `redact` removes secrets from the recorded texts; with None no text is recorded.
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class Metered(Wrapper):
         self._ended = threading.Condition()
 
     def stop(self) -> None:
-        """Stop the model inside; its calls are to be in the log before the store closes."""
+        """Stop the wrapped model, and wait for its calls to be recorded before the store closes."""
         super().stop()
         if isinstance(self._llm, Stoppable):
             with self._ended:
                 self._ended.wait_for(lambda: not self._running, _RECORDED)
 
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
-        """Return the other's reply. BudgetSpent, and nothing is sent, when a daily limit is reached."""
+        """Return the wrapped model's reply. Raise BudgetSpent without sending if a daily limit is reached."""
         characters = len(system) + len(user)
         call = self._calls.start(
             self.provider_name,
@@ -57,12 +57,12 @@ class Metered(Wrapper):
         with self._ended:
             self._running.add(call)
         began = self._clock()
-        outcome: Outcome = "interrupted"  # what ends here without a word may be billed
+        outcome: Outcome = "interrupted"  # a call that ends without a reply may be billed
         reply = Completion("")
         try:
             reply = self._llm.complete(system, user, schema=schema)
         except Refused:
-            outcome = "refused"  # it was read, and is paid for
+            outcome = "refused"  # it was processed, and is billed
             raise
         except NoReply:
             raise
@@ -81,8 +81,8 @@ class Metered(Wrapper):
     def _finish(self, call: int, outcome: Outcome, seconds: float, reply: str, tokens: tuple[int, int]) -> None:
         try:
             self._calls.finish(call, outcome, seconds=seconds, reply=reply, tokens=tokens)
-        except StoreError as error:  # the reply is not lost over it; the estimate stands
-            _log.warning("language model call %d has no end in the log: %s", call, error)
+        except StoreError as error:  # the reply is kept, with the estimated tokens
+            _log.warning("could not record the end of language model call %d: %s", call, error)
         finally:
             with self._ended:
                 self._running.discard(call)

@@ -1,4 +1,4 @@
-"""Models that Ollama runs: `POST {url}/api/chat`."""
+"""Models served by Ollama: `POST {url}/api/chat`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ OLLAMA = "http://127.0.0.1:11434"
 
 
 class OllamaLLM(Remote):
-    """A model that Ollama runs. Most of these are small: they find facts; `Probing` tells which may decide too.
+    """Model served by Ollama. Most are small: they find facts, and `Probing` finds out which may decide too.
 
-    Without `num_ctx`, Ollama drops the beginning of what is longer than 4,096 tokens, and says nothing.
+    Without `num_ctx`, Ollama silently drops the beginning of texts longer than 4,096 tokens.
     """
 
     provider_name = "ollama"
@@ -32,7 +32,7 @@ class OllamaLLM(Remote):
         reconciles: bool = False,
     ) -> None:
         remedies = Remedies(
-            key=f"Ollama itself wants no key: check OLLAMA_URL, {url}, or set COFIO_EXTRACT_KEY to what it wants.",
+            key=f"Ollama itself needs no key: check OLLAMA_URL, {url}, or set COFIO_EXTRACT_KEY to the server's key.",
             model=f"Run `ollama pull {model}`, or set EXTRACT_MODEL to a model that `ollama list` shows.",
             address=f"Check OLLAMA_URL, {url}.",
             later=f"Check that Ollama runs at {url}: `ollama serve` starts it.",
@@ -41,7 +41,7 @@ class OllamaLLM(Remote):
         super().__init__(model, provider, remedies, reconciles=reconciles)
 
     def digest(self) -> str:
-        """Return the digest of the weights behind the model's name; "" where the server has no such model."""
+        """Return the digest of the weights behind the model's name; "" if the server has no such model."""
         try:
             listed = self._listed()
         except Rejection as rejection:

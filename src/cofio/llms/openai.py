@@ -1,4 +1,4 @@
-"""OpenAI's models, and those of the many servers that speak like it: `POST {url}/chat/completions`."""
+"""OpenAI models, and models of compatible servers: `POST {url}/chat/completions`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _REASONING = re.compile(r"(?:o\d|gpt-(?:[5-9]|\d\d))(?!.*-chat)")
 
 
 class OpenAILLM(Remote):
-    """A model of OpenAI's, or of a compatible server: llama.cpp, vLLM, LM Studio, a gateway. That one needs no key.
+    """Model of OpenAI or of a compatible server (llama.cpp, vLLM, LM Studio, a gateway), which needs no key.
 
-    Which of the two it is shows in the address, unless `compatible` says it.
+    The URL decides which of the two it is, unless `compatible` is given.
     """
 
     provider_name = "openai"
@@ -54,10 +54,10 @@ class OpenAILLM(Remote):
         wishes = []
         if self._compatible:
             wishes.append(Wish("max_tokens", {"max_tokens": ROOM}, r"max_tokens"))
-            wishes.append(Wish("temperature", {"temperature": 0}, r"temperature"))  # llama.cpp's own is 0.8
+            wishes.append(Wish("temperature", {"temperature": 0}, r"temperature"))  # the default of llama.cpp is 0.8
         else:
             wishes.append(Wish("max_completion_tokens", {"max_completion_tokens": ROOM}, r"max_completion_tokens"))
-            if _REASONING.match(self.model):  # its thoughts would use up the room of the reply
+            if _REASONING.match(self.model):  # reasoning would use up the tokens of the reply
                 wishes.append(Wish("reasoning_effort", {"reasoning_effort": "low"}, r"reasoning"))
         if schema is not None:
             shape = {"name": "reply", "strict": True, "schema": schema}
@@ -84,7 +84,7 @@ class OpenAILLM(Remote):
         try:
             self._provider.get(f"/models/{quote(self.model, safe='')}", GLANCE)
         except Rejection as rejection:
-            if "api.model.read" not in rejection.text:  # a key that may ask models, but not what models there are
+            if "api.model.read" not in rejection.text:  # the key may call models, but not list them
                 raise
         return ""
 
@@ -92,14 +92,14 @@ class OpenAILLM(Remote):
         try:
             listed = at(self._provider.get("/models", GLANCE), "data")
         except Rejection as rejection:
-            if rejection.status in (404, 405, 501):  # that it answers has to do
+            if rejection.status in (404, 405, 501):  # any answer counts as healthy
                 return ""
             raise
         return self._not_among([str(at(each, "id")) for each in listed]) if isinstance(listed, list) else ""
 
 
 def is_openai(url: str) -> bool:
-    """Whether this is an address of OpenAI's own."""
+    """Return whether the URL is OpenAI's own."""
     parts = urlsplit(url)
     return parts.scheme == "https" and f".{parts.hostname}".endswith(".api.openai.com")
 
@@ -108,7 +108,7 @@ _FOR_OPENAI = Remedies(
     key="Set OPENAI_API_KEY (or COFIO_EXTRACT_KEY) to a key that may use this model.",
     model="Set EXTRACT_MODEL to a model that OpenAI has today and that this key may use.",
     address="Check EXTRACT_URL: leave it empty for OpenAI.",
-    later="Try again later; without a model, patterns alone find facts.",
+    later="Try again later; without a model, only patterns find facts.",
 )
 
 
@@ -116,13 +116,13 @@ def _for_compatible(host: str, url: str) -> Remedies:
     return Remedies(
         key=f"Set COFIO_EXTRACT_KEY to a key that {host} accepts.",
         model=f"Set EXTRACT_MODEL to a model that {host} serves.",
-        address=f"Check EXTRACT_URL, {url} (mostly it ends in /v1).",
+        address=f"Check EXTRACT_URL, {url} (usually it ends in /v1).",
         later=f"Check that the server at EXTRACT_URL, {url}, runs.",
     )
 
 
 def _text(content: Any) -> str:
-    """The words of a message, which some servers give in parts."""
+    """Return the text of a message, which some servers split into parts."""
     if isinstance(content, list):
         return "".join(str(at(each, "text") or "") for each in content)
     return content if isinstance(content, str) else ""

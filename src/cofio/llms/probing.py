@@ -1,8 +1,8 @@
-"""A model that is asked once whether it can decide about memories.
+"""Model wrapper that tests once whether the model can reconcile facts with memories.
 
-Small models often cannot keep to the schema of the reconcile question, or decide at random. One question with a known
-answer tells: a memory, a fact that changes it, and an unrelated fact. The worker asks it before the first capture that
-the model is needed for; hooks and requests never do.
+Small models often cannot follow the schema of the reconcile question, or decide at random. One question with a known
+answer tests that: a memory, a fact that changes it, and an unrelated fact. The worker asks it before the first capture
+that needs the model; hooks and requests never do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cofio.llm_calls import occasion
 from cofio.llms.wrapper import Wrapper
 from cofio.ports import LLM, Completion, Profile
 
-_AGAIN, _LONGEST = 60.0, 600.0  # seconds until the next try, after one that failed; they double
+_AGAIN, _LONGEST = 60.0, 600.0  # seconds until the next try after a failure; doubled each time
 _FILE = "probed.json"
 _MEMORY = {"memory": "m1", "text": "The staging database listens on port 5432", "category": "decision",
            "kind": "technology"}  # fmt: skip
@@ -39,10 +39,10 @@ _log = logging.getLogger(__name__)
 
 
 class Probing(Wrapper):
-    """An LLM around another, which says what the probe found whether it reconciles.
+    """LLM whose `supports_audn` is the result of a probe of the wrapped model.
 
-    `digest` names the weights behind the model's name, `schema` is that of the reconcile question. What was found is
-    kept in `folder`, so that the same weights are not asked again after a restart; None keeps it in memory only.
+    `digest` identifies the weights behind the model's name, `schema` is that of the reconcile question. Results are
+    kept in `folder`, so that the same weights are not probed again after a restart; None keeps them in memory only.
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class Probing(Wrapper):
         return self._llm.complete(system, user, schema=schema)
 
     def probe(self, *, ask: bool) -> None:
-        """Find out whether the model reconciles, by what is kept about its weights, or else by asking it.
+        """Find out whether the model reconciles, from the stored result for its weights, or else by asking it.
 
-        Without `ask` it is not asked. What fails is tried again later, and counts as a failure of nobody's.
+        Without `ask` the model is not called. A failed probe is retried later and is not reported as an error.
         """
         if self._found is not None or self._clock() < self._not_before or (self._is_looked_up and not ask):
             return
@@ -87,9 +87,9 @@ class Probing(Wrapper):
                 _keep(self._folder, name, found)
                 _log.info("%s %s the reconcile question.", self.model, "answers" if found else "does not answer")
             elif found is None:
-                self._not_before, self._pause = 0.0, _AGAIN  # nothing has failed
+                self._not_before, self._pause = 0.0, _AGAIN  # this was not a failure
         except CofioError as error:
-            _log.info("whether %s reconciles is not known yet: %s", self.model, error)
+            _log.info("could not probe whether %s reconciles: %s", self.model, error)
             return
         self._found = found
 
@@ -103,7 +103,7 @@ class Probing(Wrapper):
 
 
 def is_right(text: str) -> bool:
-    """Return whether a reply keeps to the schema and gives the known answer."""
+    """Return whether a reply follows the schema and gives the known answer."""
     try:
         decisions = json.loads(text)["decisions"]
         if any(decision.keys() != _KEYS for decision in decisions):
@@ -134,7 +134,7 @@ def _read(folder: Path | None) -> dict[str, Any]:
 
 
 def _keep(folder: Path | None, name: str, found: bool) -> None:
-    """Keep what was found. A home that cannot be written costs one question at each start."""
+    """Store the result. If the home is not writable, each start costs one question."""
     if folder is None:
         return
     try:
@@ -144,4 +144,4 @@ def _keep(folder: Path | None, name: str, found: bool) -> None:
             json.dump({**_read(folder), name: found}, file, indent=1)
         Path(path).replace(folder / _FILE)
     except OSError as error:
-        _log.debug("the probe is not kept: %s", error)
+        _log.debug("could not store the probe result: %s", error)

@@ -1,8 +1,9 @@
-"""What models behind HTTP share: a request and its reply, wishes that a server may not know, failures in our words.
+"""Common parts of models behind HTTP: a request and its reply, optional request fields ("wishes"), and errors.
 
-Whose a failure is decides its class. Unavailable may pass by itself: silence, a busy server, an account without credit.
-Misconfigured is the owner's to mend: the key, the model's name, the address, a request that the server does not take.
-TooLarge and Refused are about this one text, and another may do. A reply of nothing is a reply: `Completion("")`.
+The class of an error says who can resolve it. Unavailable may pass by itself: silence, a busy server, an account
+without credit. Misconfigured needs the owner: the key, the model's name, the URL, a request that the server does not
+accept. TooLarge and Refused concern one text, and another may succeed. An empty reply is a valid reply:
+`Completion("")`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from cofio.errors import CofioError, Misconfigured, NoReply, Refused, TooLarge, 
 from cofio.ports import Completion, Health, Profile
 from cofio.web import UNPAID, Provider, Rejection
 
-ROOM = 4_096  # tokens of a reply; with 1,024, lists of facts were cut in half
-GLANCE = 5.0  # seconds for a look at a provider's health
+ROOM = 4_096  # tokens of a reply; with 1,024, lists of facts were truncated
+GLANCE = 5.0  # timeout of a health check in seconds
 
 _TOO_LONG = re.compile(
     r"context[ _](?:length|size|window)|prompt is too long|input is too long|string_above_max_length", re.IGNORECASE
 )
-#: How many tokens a server says that it reads: it may have been started with fewer than its model could.
+#: Context size that a server reports, which may be smaller than the model's own.
 _READS = re.compile(r"context (?:length|size)\D{0,16}(\d+)", re.IGNORECASE)
 _FILTERED = re.compile(r"content_policy_violation|content_filter|ResponsibleAIPolicy", re.IGNORECASE)
 _NO_MODEL = re.compile(r"model_not_found|invalid model id", re.IGNORECASE)
@@ -34,15 +35,18 @@ _log = logging.getLogger(__name__)
 
 
 class Wish(NamedTuple):
-    """A part of a request that a server may not know, and how it says so. Of two for one field, the first is sent."""
+    """Optional part of a request, with the error by which a server rejects it.
+
+    Of two for one field, the first is sent.
+    """
 
     name: str
     part: Mapping[str, Any]
-    complaint: str  # a pattern
+    complaint: str  # a regular expression
 
 
 class Remedies(NamedTuple):
-    """What to do about a key that is refused, a model that is not there, an address that is wrong, and the rest."""
+    """Hints for a rejected key, a missing model, a wrong URL, and other failures."""
 
     key: str
     model: str
@@ -51,12 +55,12 @@ class Remedies(NamedTuple):
 
 
 class Remote(ABC):
-    """A model behind HTTP. `reconciles` says whether it is trusted with decisions, `without` what is never wished."""
+    """Model behind HTTP. `reconciles` is whether it may decide; `without` are the wishes that are never sent."""
 
     provider_name: ClassVar[str]
     path: ClassVar[str]
     context: ClassVar[int]
-    #: The name of the wish that its replies keep to a schema.
+    #: Name of the wish that replies follow a schema.
     schema_wish: ClassVar[str] = "json_schema"
 
     def __init__(
@@ -73,12 +77,12 @@ class Remote(ABC):
 
     @property
     def base_url(self) -> str:
-        """Where the provider is."""
+        """Return the URL of the provider."""
         return self._provider.url
 
     @property
     def profile(self) -> Profile:
-        """What the model can do, with what its server has shown not to know."""
+        """Return the capabilities of the model, minus the wishes that its server has rejected."""
         return Profile(self.schema_wish not in self._without, self._reconciles, self._context)
 
     @property
@@ -86,10 +90,10 @@ class Remote(ABC):
         return self.profile.reconciles
 
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
-        """The model's reply, held to the schema where the server can; the text may be "".
+        """Return the model's reply, with the schema enforced if the server supports that; the text may be "".
 
-        Unavailable when none comes, Refused when the model will not answer this, TooLarge when it cannot read so much,
-        Misconfigured when the key, the model or the address is wrong.
+        Raise Unavailable if there is no reply, Refused if the model refuses to answer, TooLarge if the text exceeds its
+        context, and Misconfigured if the key, the model or the URL is wrong.
         """
         asked = self._asked(_well_formed(system), _well_formed(user))
         without = self._without
@@ -112,7 +116,7 @@ class Remote(ABC):
                 return self._completion(reply)
 
     def health_check(self) -> Health:
-        """Whether the provider answers and has the model: asked once, briefly, and free of charge."""
+        """Return whether the provider answers and has the model, from one short request that is free of charge."""
         try:
             problem = self._problem()
         except CofioError as error:
@@ -121,23 +125,23 @@ class Remote(ABC):
             problem = str(self._failure(rejection))
         return Health(not problem, problem)
 
-    # ── what each provider says ───────────────────────────────────────────────────────────────────────────────────────
+    # ── provider-specific parts ───────────────────────────────────────────────────────────────────────────────────────
 
     @abstractmethod
     def _asked(self, system: str, user: str) -> dict[str, Any]:
-        """The body of a request, without wishes."""
+        """Return the body of a request, without wishes."""
 
     @abstractmethod
     def _wishes(self, schema: Mapping[str, Any] | None) -> Sequence[Wish]:
-        """What is wished beyond it, the better before the plainer."""
+        """Return the wishes for a request; of alternatives, the better one comes first."""
 
     @abstractmethod
     def _completion(self, reply: Any) -> Completion:
-        """What the reply says. Unavailable when it is none, Refused when it is a refusal."""
+        """Return the content of the reply. Raise Unavailable if it is malformed, Refused if it is a refusal."""
 
     @abstractmethod
     def _problem(self) -> str:
-        """What is wrong with the provider; "" when nothing is. Fails as `Provider.get` does."""
+        """Return the problem of the provider, or "". Raises the errors of `Provider.get`."""
 
     # ── failures ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -153,22 +157,22 @@ class Remote(ABC):
             return Unavailable(message, self._remedies.later)
         if status < 400:
             return Misconfigured(f"{message} Redirects are not followed.", self._remedies.address)
-        return Misconfigured(message, f"It does not take such a request for {self.model}. {self._remedies.model}")
+        return Misconfigured(message, f"It does not accept such requests for {self.model}. {self._remedies.model}")
 
     def _plain_failure(self, rejection: Rejection) -> CofioError | None:
-        """A failure that has nothing to do with how the request was put."""
+        """Return the error for a failure that does not depend on the form of the request, if it is one."""
         message = rejection.message
         if rejection.status == 402 or rejection.says(UNPAID):
-            return Unavailable(message, f"The account at {self._provider.name} has no credit left: fill it.")
+            return Unavailable(message, f"The account at {self._provider.name} has no credit left: top it up.")
         if rejection.status == 413 or rejection.says(_TOO_LONG):
             self._learn_context(rejection)
-            return TooLarge(message, f"{self.model} reads about {self._context:,} tokens at once: send less.")
+            return TooLarge(message, f"{self.model} has a context of about {self._context:,} tokens: send less.")
         if rejection.says(_FILTERED):
             return self._refused(message)
         return None
 
     def _learn_context(self, rejection: Rejection) -> None:
-        """What the server says that it reads, where that is less than was thought: the next text is cut to fit."""
+        """Lower the context size to the one that the server reports, so that the next text fits."""
         if told := _READS.search(rejection.text):
             self._context = min(self._context, max(1, int(told[1])))
 
@@ -188,11 +192,11 @@ class Remote(ABC):
     def _malformed(self, reply: Any) -> Unavailable:
         told = at(reply, "error", "message") or at(reply, "error")
         said = f": {self._provider.quoted(str(told))}" if told else "."
-        message = f"{self._provider.name} answered with something that is no reply{said}"
+        message = f"{self._provider.name} answered with an invalid reply{said}"
         return Unavailable(message, self._remedies.address)
 
     def _not_among(self, names: Sequence[str]) -> str:
-        """What to say when the model is not among these; "" when it is, with or without Ollama's usual tag."""
+        """Return the problem if the model is not among the names, with or without the tag ":latest"; else ""."""
         if {self.model, f"{self.model}:latest"} & {*names}:
             return ""
         shown = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
@@ -200,7 +204,7 @@ class Remote(ABC):
 
     def _remember(self, without: frozenset[str]) -> None:
         for name in sorted(without - self._without):
-            _log.warning("%s does not take %s with %s: it is left out.", self._provider.name, name, self.model)
+            _log.warning("%s does not accept %s with %s: omitted.", self._provider.name, name, self.model)
         self._without |= without
 
 
@@ -208,7 +212,7 @@ class Remote(ABC):
 
 
 def at(value: Any, *path: str | int) -> Any:
-    """What lies there in a JSON value; None where nothing does."""
+    """Return the element at a path in a JSON value, or None."""
     for step in path:
         try:
             value = value[step]
@@ -218,19 +222,19 @@ def at(value: Any, *path: str | int) -> Any:
 
 
 def counted(read: Any, written: Any = 0, cache_read: Any = 0, cache_written: Any = 0) -> Usage:
-    """One paid call with these tokens; what is no count is 0."""
+    """Return the usage of one billed call; invalid counts become 0."""
     counts = (read, written, cache_read, cache_written)
     return Usage(1, *(each if isinstance(each, int) and each > 0 else 0 for each in counts))
 
 
 def without_thinking(text: str) -> str:
-    """The reply without the thoughts that some servers leave before it, closed or cut off."""
+    """Return the reply without leading thoughts, which some servers leave in it, closed or unclosed."""
     text = text.strip()
     if text.startswith("<think>"):
         return text.partition("</think>")[2].strip()
     if text.startswith(("{", "[", "`")):
         return text
-    before, closed, after = text.partition("</think>")  # the server's template has opened it
+    before, closed, after = text.partition("</think>")  # opened by the server's template
     return (after if closed else before).strip()
 
 
@@ -250,5 +254,5 @@ def _is_about(rejection: Rejection, wish: Wish) -> bool:
 
 
 def _well_formed(text: str) -> str:
-    """Half a pair of surrogates makes a whole request invalid."""
+    """Return the text without unpaired surrogates, which would invalidate the whole request."""
     return text.encode("utf-8", "replace").decode()

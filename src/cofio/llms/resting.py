@@ -1,4 +1,4 @@
-"""A model that is left alone for a while after it failed, so that a sick provider is not asked for every exchange."""
+"""Circuit breaker around a model, so that a failing provider is not called for every exchange."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from cofio.llms.wrapper import Wrapper
 from cofio.ports import LLM, Completion, Health
 
 _FIRST, _LONGEST = 5.0, 300.0  # seconds
-_UNTIL_MENDED = 60.0  # seconds of rest after an error that only the owner can mend
+_UNTIL_MENDED = 60.0  # seconds of rest after an error that only the owner can fix
 
 
 class Resting(Wrapper):
-    """An LLM around another: while that one rests, every question fails at once, with what was wrong.
+    """Circuit breaker around an LLM: while it is open, every call fails at once with the last error.
 
-    When the rest is over it is asked again; if that fails too, the next rest is twice as long. Until something
-    succeeds, the health says what went wrong: a provider may list its models and answer no question.
+    When the pause is over, the next call is sent; if that fails too, the next pause is twice as long. Until a call
+    succeeds, the health check reports the error: a provider may list its models and answer no question.
     """
 
     def __init__(self, llm: LLM, clock: Callable[[], float] = time.monotonic) -> None:
@@ -36,18 +36,18 @@ class Resting(Wrapper):
         return Health(healthy=False, problem=str(error)) if health and error else health
 
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
-        """The other's reply. While it rests, the error that it rests for at once."""
+        """Return the wrapped model's reply, or raise the last error at once while the breaker is open."""
         with self._lock:
             left = self._until - self._clock()
             if left > 0 and isinstance(self._error, Misconfigured):
-                raise Misconfigured(self._error.message, self._error.hint)  # a new one: threads add their tracebacks
+                raise Misconfigured(self._error.message, self._error.hint)  # new: threads add tracebacks
             if left > 0 and self._error:
                 raise Unavailable(
-                    self._error.message, f"{self.provider_name} is left alone for {left:.0f} more seconds."
+                    self._error.message, f"{self.provider_name} is not called for another {left:.0f} seconds."
                 )
         try:
             reply = self._llm.complete(system, user, schema=schema)
-        except BudgetSpent:  # says nothing about the provider
+        except BudgetSpent:  # unrelated to the provider
             raise
         except Unavailable as error:
             self._rest(error)
@@ -55,7 +55,7 @@ class Resting(Wrapper):
         except Misconfigured as error:
             with self._lock:
                 self._until = self._clock() + _UNTIL_MENDED
-                self._error = Misconfigured(error.message, error.hint)  # without what was sent, as tracebacks have it
+                self._error = Misconfigured(error.message, error.hint)  # without the traceback, which holds the request
             raise
         with self._lock:
             self._rests, self._until, self._error = 0, 0.0, None
@@ -64,7 +64,7 @@ class Resting(Wrapper):
     def _rest(self, error: Unavailable) -> None:
         with self._lock:
             if self._clock() < self._until:
-                return  # it rests already: several had asked at once
+                return  # already open: several calls ran at once
             self._until = self._clock() + min(_FIRST * 2.0**self._rests, _LONGEST)
             self._rests += 1
             self._error = Unavailable(error.message, error.hint)

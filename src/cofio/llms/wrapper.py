@@ -1,4 +1,4 @@
-"""The base of models that stand around another one."""
+"""Base class of model wrappers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cofio.ports import LLM, Health, Probeable, Profile, Stoppable
 
 
 class Wrapper:
-    """An LLM that is described as the one inside."""
+    """LLM that delegates its description to the wrapped one."""
 
     def __init__(self, llm: LLM) -> None:
         self._llm = llm
@@ -28,12 +28,12 @@ class Wrapper:
         return self._llm.supports_audn
 
     def stop(self) -> None:
-        """Stop the model inside, where it can be stopped."""
+        """Stop the wrapped model if it supports that."""
         if isinstance(self._llm, Stoppable):
             self._llm.stop()
 
     def probe(self, *, ask: bool) -> None:
-        """Find out what the model inside can do, where that is not known."""
+        """Probe the capabilities of the wrapped model if they are unknown."""
         if isinstance(self._llm, Probeable):
             self._llm.probe(ask=ask)
 

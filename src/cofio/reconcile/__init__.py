@@ -1,5 +1,5 @@
-"""Decides what becomes of facts, given what is known: added, replacing or ending a memory, or noted as known.
+"""Reconciliation of facts with memories: add, replace or end a memory, or note it as known.
 
-`compare` tells what a statement is to a memory. `decide` turns such verdicts into decisions. `model` asks a language
-model instead, where one is configured.
+`compare` compares a statement with a memory. `decide` turns the verdicts into decisions. `model` asks a language model
+instead, where one is configured.
 """

@@ -1,10 +1,10 @@
-"""Comparison of a statement with a memory: one answer for capture, add, import, deduplication and contradictions.
+"""Comparison of a statement with a memory, shared by capture, add, import, deduplication and contradictions.
 
     statement, memory, cosine ─▶ Verdict: same, update, delete, doubtful or add
 
 `JudgedComparer` asks the judgement model. The model overlooks small edits: it takes most memories with an added "not"
 for the same. So where two texts have the same words in the same order, guards compare the words that differ.
-`WordComparer` stands in where the model is missing: it knows repetitions only.
+`WordComparer` is the fallback without the model: it recognises repetitions only.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ from cofio.wording import telling
 
 Kind = Literal["same", "update", "delete", "doubtful", "add"]
 _ONE_FORM = 0.5  # share of words in common, in the same order, from which one text is an edit of the other
-_UNSHARED = 0.5  # probability from which a memory is replaced that shares no telling word
+_UNSHARED = 0.5  # probability from which a memory is replaced that shares no content word
 _NUMBERED = late.compile(r"(.{2,80}?)\s(\d+)\s+(?:is|are|has|have|uses|runs|costs|=)(?!\w)", re.IGNORECASE)
 _ENVIRONMENTS = {"production": "production", "prod": "production", "staging": "staging"}
 
 
 class Verdict(NamedTuple):
-    """What a statement is to a memory, how sure that is, and why."""
+    """Relation of a statement to a memory, with its probability and reason."""
 
     kind: Kind
     probability: float
     reason: str
-    change: float = 0.0  # probability that the memory no longer holds, where the verdict leaves it
+    change: float = 0.0  # probability that the memory no longer holds, where the verdict keeps it
 
     @property
     def changes(self) -> bool:
-        """Whether the memory no longer holds."""
+        """Return whether the memory no longer holds."""
         return self.kind in ("update", "delete")
 
 
 class Comparer(Protocol):
-    """Tells what a statement is to a memory."""
+    """Interface for comparing a statement with a memory."""
 
     def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Verdict:
         """Return the verdict. `retracts`: the statement only ends something."""
 
 
 class JudgedComparer:
-    """Asks the judgement model, and vetoes what words rule out."""
+    """Comparer that asks the judgement model, with word-based vetoes."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
 
     def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Verdict:  # noqa: ARG002
-        """Return the verdict of the model, after the guards. It reads the words; a cosine tells it nothing more."""
+        """Return the verdict of the model, after the guards. The cosine is not used."""
         if plain := _word_for_word(statement, memory):
             return plain
         if veto := _other_row(statement, memory):
@@ -79,9 +79,9 @@ class JudgedComparer:
         return Verdict("update", chances.change, "it has changed")
 
     def _least(self, shared: int, *, retracts: bool) -> float:
-        """Return the probability from which a memory is replaced: higher where it has no word in common.
+        """Return the probability from which a memory is replaced; higher if they share no word.
 
-        In a store nearly every memory is about something else, and the model takes some of them for changed.
+        Nearly every memory in a store is about another topic, and the model takes some of them for changed.
         """
         limits = self._judge.thresholds
         if not shared:
@@ -90,13 +90,13 @@ class JudgedComparer:
 
 
 class WordComparer:
-    """Recognises repetitions by their words, from a cosine on; never a change."""
+    """Comparer that recognises repetitions by their words, from a cosine on, but no changes."""
 
     def __init__(self, threshold: float) -> None:
         self._threshold = threshold
 
     def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Verdict:
-        """Return "same" for the same in nearly the same words, else "add"."""
+        """Return "same" for nearly the same words, else "add"."""
         if plain := _word_for_word(statement, memory):
             return plain
         if retracts or cosine < self._threshold:
@@ -110,13 +110,13 @@ def _shared_words(statement: str, memory: str) -> int:
 
 
 def _brings_nothing(statement: str, memory: str) -> bool:
-    """Return whether a memory has every telling word of a statement, and more: then nothing would take its place."""
+    """Return whether a memory has every content word of a statement and more, so that replacing it would lose words."""
     said, held = ({stem(word) for word in telling(text)} for text in (statement, memory))
     return said < held and negated(statement) == negated(memory)
 
 
 def _word_for_word(statement: str, memory: str) -> Verdict | None:
-    """Return the verdict where words alone decide: the same words, or texts too long to compare otherwise."""
+    """Return the verdict if words alone decide: equal words, or texts too long to compare otherwise."""
     if gist(statement) == gist(memory):
         differs = unlike(statement, memory)
         return Verdict("add", 1.0, differs) if differs else Verdict("same", 1.0, "it is said in the same words")
@@ -128,8 +128,8 @@ def _word_for_word(statement: str, memory: str) -> Verdict | None:
 def _guarded(statement: str, memory: str, probability: float) -> Verdict:
     """Return "same" unless the texts are of one form and differ in a number, a negation, an identifier or a word.
 
-    In another form the same is often said with a negation ("no floats", "integers only") or beside a number that has
-    nothing to do with it ("page 2 again"). There the model alone decides.
+    Texts of different form often say the same with a negation ("no floats", "integers only") or with an unrelated
+    number ("page 2 again"). There the model alone decides.
     """
     if not of_one_form(statement, memory):
         return Verdict("same", probability, "it says the same")
@@ -153,7 +153,7 @@ def of_one_form(one: str, other: str) -> bool:
 
 
 def share_words(one: str, other: str) -> bool:
-    """Return whether half of the words of the shorter text are in the other, numbers left out."""
+    """Return whether half of the words of the shorter text are in the other, ignoring numbers."""
     words, others = ({stem(word) for word in telling(text)} - _figures(text) for text in (one, other))
     return len(words & others) >= max(1, min(len(words), len(others)) / 2)
 
@@ -163,9 +163,9 @@ def _figures(text: str) -> set[str]:
 
 
 def _other_row(statement: str, memory: str) -> str:
-    """Return why two sentences of one form tell of two things: first an identifier differs, then a value.
+    """Return why two sentences of one form are about different things: an identifier differs first, then a value.
 
-    Numbered things ("Item 3", "The port of shop 0 is ...") are told apart by their numbers.
+    Numbered things ("Item 3", "The port of shop 0 is ...") are distinguished by their numbers.
     """
     stated, known = gist(statement), gist(memory)
     if len(stated) == len(known) == 2 and stated[0] == known[0] and stated[1].isdigit() and known[1].isdigit():
@@ -181,7 +181,7 @@ def _other_row(statement: str, memory: str) -> str:
 
 
 def _other_word(statement: str, memory: str) -> str:
-    """Return why sentences in which only single words were replaced say different things: rejected, truncated."""
+    """Return why two sentences that differ only in single words, like rejected and truncated, say different things."""
     stated, known = gist(statement), gist(memory)
     slots, _ = _slots(stated, known)
     if len(stated) != len(known) or any(len(said) != 1 or len(held) != 1 for said, held in slots):
@@ -193,7 +193,7 @@ def _other_word(statement: str, memory: str) -> str:
 
 
 def _slots(stated: Sequence[str], known: Sequence[str]) -> tuple[list[tuple[Sequence[str], Sequence[str]]], float]:
-    """Return where two lists of words differ, as (words of one, words of the other), and how alike they are."""
+    """Return the differences of two word lists as pairs (words of one, words of the other), and their similarity."""
     matcher = SequenceMatcher(None, stated, known, autojunk=False)
     slots = [(stated[a:b], known[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag == "replace"]
     return slots, matcher.ratio()

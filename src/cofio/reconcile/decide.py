@@ -1,9 +1,9 @@
-"""Decides what becomes of facts, given what is known: added, replacing or ending a memory, or noted as known.
+"""Decisions about facts, given the known memories: add, replace or end a memory, or note it as known.
 
     fact ─ candidates (vector, words) ─ comparer ─▶ verdicts ─▶ Settled: add, update, delete or noop
 
-A confident change archives the old memory with a link both ways; a doubtful one leaves both, and the pair is listed
-under contradictions. A retraction archives the memory that it names and is not kept itself.
+A confident change archives the old memory with a link both ways; a doubtful one keeps both, and the pair is listed
+under contradictions. A retraction archives the memory that it names and is not stored itself.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ from cofio.sameness import gist, names, negated, numbers
 from cofio.stems import stem
 from cofio.wording import telling, words
 
-CANDIDATES = 8  # memories that a fact is compared with
+CANDIDATES = 8  # memories compared with a fact
 PERSON = "person"  # metadata "about" of a fact that holds in every project
-_COMPARED = 0.5  # cosine from which they are compared; the nearest always is
-_BY_WORDS = 4  # of them because they share words with the fact
+_COMPARED = 0.5  # cosine from which candidates are compared; the nearest always is
+_BY_WORDS = 4  # candidates chosen for shared words
 _SURELY_NOT = 0.95  # probability from which a message leaves a memory alone, and so do its facts
 _LIKELY = 0.5  # probability from which a doubtful verdict counts
-_MAY_CHANGE = 0.15  # probability of a change from which a search shows a fact before the memory
+_MAY_CHANGE = 0.15  # probability of a change from which search ranks the fact before the memory
 PROBABLE = 0.35  # probability of a change from which a doubtful fact is kept
-_ALIKE, _ALIKE_COMPARED = 0.75, 3  # cosine from which two facts of a batch are compared; so many with each
-_LOOKED_UP = 12  # by vector, and as many by words, before those of other places are left out
+_ALIKE, _ALIKE_COMPARED = 0.75, 3  # cosine from which two facts of a batch are compared; comparisons per fact
+_LOOKED_UP = 12  # hits by vector, and as many by words, before filtering by place
 _CORRECTS = 0.7  # cosine from which a fact may correct an earlier one of the same exchange
 _SURELY, _RETIRES = 0.9, 0.8  # probability from which a message is known; from which a fact archives further memories
-_TABLED = frozenset(("threshold", "correlation", "pattern"))  # kinds whose rows tell themselves which one changes
-NOTHING_ENDED = "it takes something back, and no memory says that"
-_ECHO, _COVERED = 0.80, 0.70  # an echo has at least this cosine, and so many of its words in the memory
+_TABLED = frozenset(("threshold", "correlation", "pattern"))  # kinds stored as table rows, which are updated by key
+NOTHING_ENDED = "it retracts something that no memory says"
+_ECHO, _COVERED = 0.80, 0.70  # minimum cosine of an echo, and minimum share of its words in the memory
 
 
 # ── a batch of facts ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def settle(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Comparer) -> list[Settled]:
-    """Return what is to become of each fact, in order. A memory makes way for one fact of a batch at most.
+    """Return the decision about each fact, in order. At most one fact of a batch replaces a given memory.
 
-    Of two facts of the batch that exclude each other the later one stands and replaces what the earlier would have.
+    If two facts of the batch contradict each other, the later one wins and takes over the replacements of the earlier.
     """
     taken: set[int] = set()
     settled: list[Settled] = []
@@ -84,7 +84,7 @@ def settle(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Compa
 
 
 def _nearest_facts(facts: Sequence[Fact], vectors: Matrix, store: Store) -> dict[int, int]:
-    """Return, by memory, the place of the fact that is nearest to it: what a message changes is changed by that one."""
+    """Return, by memory, the place of the nearest fact: only that fact may change the memory."""
     nearest: dict[int, tuple[float, int]] = {}
     for place, fact in enumerate(facts if len(facts) > 1 else ()):
         for memory, cosine in candidates(fact, vectors[place], store):
@@ -93,14 +93,14 @@ def _nearest_facts(facts: Sequence[Fact], vectors: Matrix, store: Store) -> dict
 
 
 def _replaced(decisions: Sequence[Decision]) -> set[int]:
-    """Return the memories that the decisions replace or archive."""
+    """Return the ids of memories that the decisions replace or archive."""
     return {each.id for each in decisions if isinstance(each, Update | Delete)}
 
 
 def _taking_over(settled: Settled, withdrawn: Sequence[Decision]) -> Settled:
-    """Return the decision about a correction, with what the corrected fact would have replaced or archived."""
+    """Return the decision about a correction, plus the replacements and archivals of the corrected fact."""
     decision, known = settled.decision, _replaced(settled.decisions)
-    if decision is None or isinstance(decision, Delete):  # nothing takes the place of what was withdrawn
+    if decision is None or isinstance(decision, Delete):  # nothing replaces the withdrawn fact
         return settled
     left = [each for each in withdrawn if isinstance(each, Update | Delete) and each.id not in known]
     update = next((each for each in left if isinstance(each, Update)), None)
@@ -112,15 +112,18 @@ def _taking_over(settled: Settled, withdrawn: Sequence[Decision]) -> Settled:
 
 
 class Typed(NamedTuple):
-    """What becomes of facts that somebody typed: the decisions, per decision its fact, per fact its decision."""
+    """Decisions about typed facts: the decisions, the fact of each decision, and the decision of each fact."""
 
     decisions: list[Decision]
     facts: list[int]
     settled_by: list[int]
-    near: dict[int, tuple[Memory, ...]]  # by fact: memories that it may replace and that were left
+    near: dict[int, tuple[Memory, ...]]  # by fact: memories that it may replace, but that were kept
 
     def repeat(self, place: int, first: int, fact: Fact) -> None:
-        """Settle a fact that the batch has before. A sighting of a known memory is noted for each of them."""
+        """Settle a fact that repeats an earlier one of the batch.
+
+        For a known memory each repetition adds a sighting.
+        """
         decision = self.decisions[self.settled_by[first]]
         if isinstance(decision, Noop):
             self.settled_by[place] = len(self.decisions)
@@ -130,7 +133,7 @@ class Typed(NamedTuple):
             self.settled_by[place] = self.settled_by[first]
 
     def changes(self, done: Sequence[Change]) -> list[Change]:
-        """Return the change of each fact. A fact that the batch repeats has the sighting that was noted for it."""
+        """Return the change of each fact. A repeated fact has the change of its own sighting."""
         firsts = {id(change): place for place, change in enumerate(done)}
         starts = [firsts[id(change)] for change in changes_by_decision(self.decisions, done)]
         repeated = dict.fromkeys(self.settled_by, 0)
@@ -143,7 +146,7 @@ class Typed(NamedTuple):
 
 
 def settle_typed(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Comparer) -> Typed:
-    """Reconcile facts that were typed. What the batch itself repeats becomes further sightings of one memory."""
+    """Reconcile typed facts. Repetitions within the batch become further sightings of one memory."""
     first = _first_mentions(facts, vectors, comparer)
     typed = Typed([], [], [0] * len(facts), {})
     taken: set[int] = set()
@@ -167,7 +170,7 @@ def settle_typed(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer:
 
 
 def _first_mentions(facts: Sequence[Fact], vectors: Matrix, comparer: Comparer) -> list[int]:
-    """Return, for each fact, the first fact of the batch that says the same: itself, mostly."""
+    """Return, for each fact, the first fact of the batch that says the same; usually itself."""
     first = list(range(len(facts)))
     for place in range(1, len(facts)):
         cosines = vectors[:place] @ vectors[place]
@@ -180,7 +183,7 @@ def _first_mentions(facts: Sequence[Fact], vectors: Matrix, comparer: Comparer) 
 
 
 def changes_by_decision(decisions: Sequence[Decision], changes: Sequence[Change]) -> list[Change]:
-    """Return the first change of each decision. An update brings two, an addition one more per further sighting."""
+    """Return the first change of each decision. An update has two, an addition one more per further sighting."""
     firsts, place = [], 0
     for decision in decisions:
         firsts.append(changes[place])
@@ -196,8 +199,8 @@ def _said_earlier(
 ) -> tuple[bool, list[int]]:
     """Return whether the batch says a fact before, and the places of the facts that it corrects.
 
-    One turn says much that is related, so a correction must share its words with what it corrects. A retraction is
-    about memories and corrects nothing that is said beside it.
+    One turn holds many related facts, so a correction must share words with the corrected fact. A retraction is about
+    memories and corrects no fact of its own batch.
     """
     fact, corrected = facts[place], []
     for at in (at for at in range(place) if settled[at].decision is not None and same_place(fact, facts[at])):
@@ -238,7 +241,7 @@ def _decided(
     same = next((memory for memory, verdict in verdicts if verdict.kind == "same"), None)
     if same:
         return _noted(fact, same, f"memory {same.id} says so already", changed)
-    if changed:  # also where a memory has ended: the fact that says so is kept in its place, with a link both ways
+    if changed:  # also if a memory has ended: the fact that says so replaces it, with a link both ways
         memory, verdict = next((each for each in changed if each[1].kind == "update"), changed[0])
         update = Update(memory.id, _in_place_of(memory, fact), f"{verdict.reason} ({verdict.probability:.2f})")
         also = _retired([each for each in changed if each[0].id != memory.id])
@@ -250,18 +253,18 @@ def _decided(
 
 
 def _beside(fact: Fact, verdicts: Sequence[tuple[Memory, Verdict]]) -> Fact:
-    """Return the fact with the ids of the memories that it may replace: a search shows it before them."""
+    """Return the fact with the ids of memories that it may replace, so that search ranks it before them."""
     older = [memory.id for memory, verdict in verdicts if _may_change(verdict) and replaces(fact, memory)]
     return replace(fact, metadata={**fact.metadata, MAY_REPLACE: older}) if older else fact
 
 
 def _may_change(verdict: Verdict) -> bool:
-    """Return whether a memory that is left may no longer hold: by the model, or because a value differs."""
+    """Return whether a kept memory may no longer hold, by the model or because a value differs."""
     return verdict.change >= _MAY_CHANGE or (verdict.kind == "doubtful" and verdict.probability >= _LIKELY)
 
 
 def _retracted(fact: Fact, changed: Sequence[tuple[Memory, Verdict]]) -> Settled:
-    """Archive the one memory that a retraction is surest about; the retraction itself is not kept."""
+    """Archive the memory with the highest change probability; the retraction itself is not stored."""
     if not changed:
         return Settled(fact=fact, reason=NOTHING_ENDED)
     memory, verdict = changed[0]
@@ -277,14 +280,14 @@ def related(
     retracts: bool = False,
     others: Collection[int] = (),
 ) -> list[tuple[Memory, Verdict]]:
-    """Return the memories that a fact may be about, nearest first, with what it is to each.
+    """Return the memories that a fact may be about, nearest first, with the verdict on each.
 
     `others`: memories to which another fact of the same message is nearer.
     """
     exact = [memory for memory in store.get(store.known(fact.text, seen_with(fact))) if is_peer(fact, memory)]
     known = [(memory, Verdict("same", 1.0, "it is said in the same words")) for memory in exact[:1]]
     if known and same_place(fact, exact[0]):
-        return known  # else the fact's own place may say otherwise than the memory that holds beyond it
+        return known  # otherwise compare in the fact's own place, which may disagree with the wider memory
     return known + [
         (memory, _compared(fact, memory, cosine, comparer, retracts=retracts, own=memory.id not in others))
         for memory, cosine in candidates(fact, vector, store)
@@ -295,11 +298,11 @@ def related(
 def _compared(
     fact: Fact, memory: Memory, cosine: float, comparer: Comparer, *, retracts: bool, own: bool = True
 ) -> Verdict:
-    """Compare a memory with the message in which a fact was said, and with the fact itself where that may matter.
+    """Compare a memory with the message of a fact, and with the fact itself where that may matter.
 
-    A change is often told over several sentences, and all facts of a message share what that comparison costs. It
-    counts for the fact that is nearest to the memory (`own`). A long message about something else hides a change, so a
-    fact that has a word in common with the memory is always compared.
+    A change is often told over several sentences, and all facts of a message share the cost of that comparison. It
+    counts for the fact that is nearest to the memory (`own`). A long message about another topic hides a change, so a
+    fact that shares a word with the memory is always compared.
     """
     if _tells_another_row(fact, memory):
         return Verdict("add", 1.0, "they tell different rows")
@@ -310,13 +313,13 @@ def _compared(
     alone = comparer.compare(fact.text, memory.text, cosine, retracts=retracts)
     if around is None or not own or alone.kind in ("same", "update", "delete"):
         return alone
-    known = around.kind == "same" and around.probability >= _SURELY  # a fact that is wrongly taken for known is lost
+    known = around.kind == "same" and around.probability >= _SURELY  # a fact wrongly taken for known is lost
     chosen = around if around.changes or known or around.kind == "doubtful" else alone
     return chosen._replace(change=max(around.change, alone.change))
 
 
 def _tells_another_row(fact: Fact, other: Fact | Memory) -> bool:
-    """Return whether both tell exact knowledge, of different tables or of different pairs."""
+    """Return whether both are rows of exact knowledge, but of different tables or of different pairs."""
     if not (fact.kind in _TABLED and other.kind in _TABLED):
         return False
     if fact.kind == "threshold" == other.kind:
@@ -330,9 +333,9 @@ def _things_named(text: str) -> set[str]:
 
 
 def candidates(fact: Fact, vector: Vector, store: Store) -> list[tuple[Memory, float]]:
-    """Return the memories of a fact's place and audience that it may be about, nearest first, with their cosines.
+    """Return the memories in a fact's place and audience that it may be about, nearest first, with their cosines.
 
-    They are the nearest, and those that share the most telling words with the fact.
+    These are the nearest memories, and those that share the most content words with the fact.
     """
     scope = seen_with(fact)
     matched = [each.id for each in store.matching(telling(fact.text), _LOOKED_UP, scope).candidates]
@@ -351,7 +354,7 @@ def candidates(fact: Fact, vector: Vector, store: Store) -> list[tuple[Memory, f
 
 
 def seen_with(fact: Fact) -> Scope:
-    """Return the scope of the memories that hold where the fact holds."""
+    """Return the scope of memories that are visible where the fact holds."""
     place = fact.project or str(fact.metadata.get("said_in", ""))
     return Scope(seen_from=place, visibility=tuple(sorted({fact.visibility, "global"})))
 
@@ -359,7 +362,7 @@ def seen_with(fact: Fact) -> Scope:
 def is_peer(fact: Fact, memory: Memory) -> bool:
     """Return whether a memory may say the same as a fact: same audience and speaker, same project or none.
 
-    In a project also one for everybody: the fact is noted there, and never replaces it.
+    In a project, a global memory is also a peer: the fact is noted there, but never replaces it.
     """
     if fact.project and memory.visibility == "global" and fact.speaker == memory.speaker:
         return True
@@ -372,7 +375,7 @@ def is_peer(fact: Fact, memory: Memory) -> bool:
 
 
 def replaces(fact: Fact, memory: Memory) -> bool:
-    """Return whether a fact may replace a memory: one of its own place, or of its audience and about the person."""
+    """Return whether a fact may replace a memory: same place, or same audience and about the person."""
     if audience(fact) != audience(memory) or fact.speaker != memory.speaker:
         return False
     if _is_personal(memory):
@@ -385,14 +388,14 @@ def _is_personal(known: Fact | Memory) -> bool:
 
 
 def said_since(fact: Fact, memory: Memory, store: Store) -> bool:
-    """Return whether the memory was said, or said again, after the fact was."""
+    """Return whether the memory was stated, or restated, after the fact was."""
     if not fact.created_at or memory.created_at > fact.created_at:
         return bool(fact.created_at)
     return memory.occurrences > 1 and store.sightings(memory.id)[-1].at > fact.created_at
 
 
 def _retired(changed: Sequence[tuple[Memory, Verdict]]) -> tuple[Delete, ...]:
-    """Archive further memories that a fact surely makes untrue."""
+    """Return the archivals of further memories that a fact surely makes untrue."""
     sure = [(memory, verdict) for memory, verdict in changed if verdict.probability >= _RETIRES]
     return tuple(Delete(memory.id, f"out of date: {verdict.reason}") for memory, verdict in sure)
 
@@ -407,7 +410,7 @@ def _sighting(fact: Fact) -> Occurrence:
 
 
 def _in_place_of(old: Memory, fact: Fact) -> Fact:
-    """Return the fact with the tags of the memory that it replaces, and found by its words unless it has a context."""
+    """Return the fact with the tags of the memory that it replaces; its context defaults to the old text."""
     tags = tuple(dict.fromkeys((*fact.tags, *old.tags)))[:MAX_LABELS]
     return replace(fact, tags=tags, context=fact.context or old.text)
 
@@ -423,7 +426,7 @@ def _why_new(verdicts: Sequence[tuple[Memory, Verdict]]) -> str:
 
 
 def novelty(fact: Fact, vector: Vector, store: Store, scope: Scope, comparer: Comparer, least: float = 0.0) -> Novelty:
-    """Return whether the text says something new within the scope; the nearest memory comes along either way."""
+    """Return whether the text is new within the scope, together with the nearest memory."""
     exact = store.get(store.known(fact.text, scope)[:1])
     if exact:
         return Novelty(novel=False, similarity=1.0, match=exact[0], reason="it is known word for word")
@@ -443,7 +446,7 @@ def novelty(fact: Fact, vector: Vector, store: Store, scope: Scope, comparer: Co
 
 
 def echoes(fact: Fact, vector: Vector, store: Store | None, injected: Sequence[str], comparer: Comparer) -> str:
-    """Return why a fact only repeats what was put before the agent, or what the store has; "" when it is news."""
+    """Return why a fact only repeats context injected for the agent or a stored memory; "" if it is new."""
     for line in (part for text in injected for part in text.splitlines() if part.strip()):
         if _is_echo(fact.text, _MARKER.sub("", line), 1.0, comparer):
             return "it was put before the agent in this conversation"
@@ -454,7 +457,7 @@ def echoes(fact: Fact, vector: Vector, store: Store | None, injected: Sequence[s
 
 
 def _shown_to_agent(fact: Fact, vector: Vector, store: Store) -> Iterator[tuple[Memory, float]]:
-    """Yield what the agent may have seen that is near to a fact: its project's memories, and those for everybody."""
+    """Yield memories near to a fact that the agent may have seen: those of its project, and global ones."""
     found: dict[int, float] = {}
     for scope in (Scope(seen_from=fact.project),) if fact.project else (Scope(source=fact.source), _GLOBAL):
         found.update((each.id, each.score) for each in store.nearest(vector, CANDIDATES, scope))
@@ -468,7 +471,7 @@ def _is_echo(text: str, known: str, cosine: float, comparer: Comparer) -> bool:
 
 
 def _repeats(text: str, known: str, covered: float) -> bool:
-    """Return whether so many words of a text are in a known one, and no number, name or negation is new."""
+    """Return whether enough words of a text are in a known one, without a new number, name or negation."""
     one, other = _stems(text), _stems(known)
     shared = len(set(one) & set(other))
     within = shared >= covered * len(set(one)) or (shared >= covered * len(set(other)) and len(one) <= 1.5 * len(other))
@@ -483,7 +486,7 @@ def _stems(text: str) -> list[str]:
 
 
 _GLOBAL = Scope(visibility=("global",))
-#: Words for who speaks: the other side uses others.
+#: Words for the speaker, which differ between the two sides.
 _SPEAKERS = frozenset(map(stem, "user team project policy currently already".split()))
-#: What stands before a recalled line: a bullet, a score or a source in brackets.
+#: Prefix of a recalled line: a bullet, and a score or source in brackets.
 _MARKER = late.compile(r"^\s*(?:[-*•]\s*)?(?:\[[^\]]*\]\s*)*")

@@ -1,9 +1,8 @@
-"""What becomes of facts by the judgement of a language model: one call for all of them, and none where none is needed.
+"""Reconciliation by a language model: one call for all facts, and no call if none is needed.
 
-The model sees short names, m1 and f1, that mean something in this one question only. It may name a memory that was
-shown to it beside the fact, and nothing else. Whatever it says beyond that is not done: the fact goes the way that it
-goes without a model. So a confused or a deceived model can do no more than one wrong thing a fact, to a memory that is
-similar to it; and that can be undone.
+The model sees short names, m1 and f1, that are valid for one question only. It may name only a memory that was shown
+with the fact. Anything else in its reply is ignored: the fact is then settled without the model. So a confused or
+deceived model can do at most one wrong change per fact, to a similar memory, and that can be undone.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from cofio.reconcile.decide import NOTHING_ENDED, is_retraction, said_since
 from cofio.sameness import LONG, gist, names, numbers
 from cofio.wording import fingerprint, words
 
-SHOWN = 5  # memories beside each fact
-LONGEST_TEXT = 1_000  # characters of what may take a memory's place
-_CANDIDATES = 20  # some of them may be another agent's, or too long to be shown
-_LETTERS, _ROOM = 3, 4_096  # characters in a token, at least; tokens for the reply
+SHOWN = 5  # memories shown with each fact
+LONGEST_TEXT = 1_000  # maximum characters of a replacement text
+_CANDIDATES = 20  # some of them may belong to another agent, or be too long to be shown
+_LETTERS, _ROOM = 3, 4_096  # minimum characters per token; tokens reserved for the reply
 _ACTIONS = ("ADD", "UPDATE", "DELETE", "NOOP")
 
 SCHEMA = {
@@ -52,7 +51,7 @@ SCHEMA = {
 
 
 class _Case(NamedTuple):
-    """A fact that the model is asked about: its place, and the memories beside it with their cosines, best first."""
+    """Fact that the model is asked about: its place, and similar memories with their cosines, best first."""
 
     place: int
     fact: Fact
@@ -64,7 +63,7 @@ class _Case(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """What the model wants done with a fact, once it is known to be possible."""
+    """Validated answer of the model about a fact."""
 
     action: str
     memory: Memory | None = None
@@ -80,10 +79,10 @@ def settle(
     novel: Callable[[Fact, Vector], Settled],
     floor: float = 0.0,
 ) -> tuple[list[Settled], Usage, str]:
-    """What becomes of each fact, in order; what the model was paid for; and what went wrong with it, or "".
+    """Return the decision about each fact in order, the model usage, and the problem with the model, or "".
 
-    `novel` settles a fact without a model: every fact that the model does not, or not validly, decide about. Memories
-    with a cosine up to the `floor` are not similar.
+    `novel` settles a fact without a model; it is used for every fact without a valid model decision. Memories with a
+    cosine up to `floor` are not similar.
     """
     if not llm.supports_audn:
         return _in_order(facts, vectors, {}, novel), Usage(), ""
@@ -107,7 +106,10 @@ def settle(
 
 
 def _similar(fact: Fact, vector: Vector, store: Store, floor: float) -> list[tuple[Memory, float]]:
-    """The memories that the fact may be about, best first. A long text is never replaced by one fact, so not shown."""
+    """Return the memories that the fact may be about, best first.
+
+    Long texts are left out: one fact never replaces them.
+    """
     near = store.nearest(vector, _CANDIDATES, place_of(fact))
     memories = {memory.id: memory for memory in store.get([each.id for each in near])}
     found = [(memories[each.id], each.score) for each in near if each.id in memories and each.score > floor]
@@ -121,7 +123,7 @@ def _without_asking(
     store: Store,
     novel: Callable[[Fact, Vector], Settled],
 ) -> Settled | None:
-    """What becomes of a fact that needs no call: known in the same words, known elsewhere, or like nothing known."""
+    """Return the decision about a fact that needs no call: known word for word or elsewhere, or unlike any memory."""
     if not is_retraction(fact) and (known := _known_in_these_words(fact, similar, store)):
         return known
     elsewhere = novel(fact, vector)
@@ -157,7 +159,7 @@ def _in_order(
     decided: Mapping[int, Settled],
     novel: Callable[[Fact, Vector], Settled],
 ) -> list[Settled]:
-    """One a fact. A memory that one fact replaced or removed is gone for those after it."""
+    """Return one decision per fact. A memory that one fact replaced or removed is unavailable to later facts."""
     gone: set[int] = set()
     settled = []
     for place, fact in enumerate(facts):
@@ -165,7 +167,7 @@ def _in_order(
         if now is None or _target(now) in gone:
             now = novel(fact, vectors[place])
         if _target(now) in gone:
-            reason = f"new, for memory {_target(now)} has just made way for another fact"
+            reason = f"new: another fact has just replaced memory {_target(now)}"
             now = Settled(fact=fact, reason=reason) if is_retraction(fact) else _added(fact, reason)
         if isinstance(now.decision, Update | Delete):
             gone.add(now.decision.id)
@@ -183,26 +185,26 @@ def _target(settled: Settled) -> int | None:
 def _asked(
     llm: LLM, cases: Sequence[_Case], shown: Mapping[int, Memory]
 ) -> tuple[dict[int, list[_Answer]], Usage, str]:
-    """By place, every valid answer; what it cost; what went wrong."""
+    """Return the valid answers by place, the usage, and the problem."""
     system = prompts.read("reconcile")
     room = llm.profile.context - len(system) // _LETTERS - min(_ROOM, llm.profile.context // 4)
     asked = _fitting(cases, shown, room * _LETTERS)
     if not asked:
-        return {}, Usage(), "nothing of what is known fits into the model's context"
+        return {}, Usage(), "no memory fits into the model's context"
     named = [shown[each] for each in dict.fromkeys(each for case in asked for each in case.similar)]
     schema = SCHEMA if llm.profile.json_schema else None
     try:
         reply = llm.complete(system, _question(asked, named), schema=schema)
-    except CofioError as error:  # whatever the provider's trouble is, the facts are not to be lost over it
-        return {}, Usage(), f"the model could not be asked about what is known: {error.message}"
+    except CofioError as error:  # the facts must not be lost over a provider failure
+        return {}, Usage(), f"the model call for reconciliation failed: {error.message}"
     answers, problem = _understood(reply, asked, named)
     missing = len(cases) - len(answers)
-    told = [problem, f"facts without a valid decision of the model's: {missing} of {len(cases)}" if missing else ""]
+    told = [problem, f"facts without a valid model decision: {missing} of {len(cases)}" if missing else ""]
     return answers, reply.usage, "; ".join(each for each in told if each)
 
 
 def _fitting(cases: Sequence[_Case], shown: Mapping[int, Memory], room: int) -> list[_Case]:
-    """As many of the cases as there is room for."""
+    """Return as many of the cases as fit into `room` characters."""
     fitting, counted = [], set[int]()
     for case in cases:
         new = case.similar.keys() - counted
@@ -256,7 +258,7 @@ def _understood(
 
 
 def _answer(entry: Mapping[str, Any], case: _Case, named: Sequence[Memory]) -> _Answer | None:
-    """What the entry says, if that can be done; None otherwise."""
+    """Return the answer of an entry if it is valid, else None."""
     action = entry.get("action")
     action = action.strip().upper() if isinstance(action, str) else ""
     if action == "ADD":
@@ -272,7 +274,10 @@ def _answer(entry: Mapping[str, Any], case: _Case, named: Sequence[Memory]) -> _
 
 
 def _place(entry: Mapping[str, Any]) -> int:
-    """Which fact is meant, counted from 0; -1 when none is. "f1" is the first, and so is a `fact_index` of 0."""
+    """Return the index of the fact, counted from 0; -1 if none is named.
+
+    "f1" is the first, and so is a `fact_index` of 0.
+    """
     index = entry.get("fact_index")
     number = prompts.number(_first(entry, "fact", "fact_index"), "f")
     if number is None:
@@ -289,7 +294,7 @@ def _first(entry: Mapping[str, Any], *keys: str) -> Any:
 
 
 def _decided(case: _Case, answers: Sequence[_Answer], store: Store) -> Settled | None:
-    """What is done about the fact; None when the model has nothing to say, or nothing that it may."""
+    """Return the decision about the fact; None if the model gave no permitted answer."""
     if not answers:
         return None
     answer = _one_of(answers)
@@ -306,7 +311,7 @@ def _decided(case: _Case, answers: Sequence[_Answer], store: Store) -> Settled |
     if said_since(fact, memory, store):
         return Settled(fact=fact, reason=f"memory {memory.id} is newer")
     if is_retraction(fact) and (left := _left_of(memory, fact, answer.text)):
-        return Settled(fact=fact, decision=Update(memory.id, left, f"what is left of {near}"))
+        return Settled(fact=fact, decision=Update(memory.id, left, f"the rest of {near}"))
     if answer.action == "DELETE" or is_retraction(fact):
         return Settled(fact=fact, decision=Delete(memory.id, f"{near} no longer holds: {fact.text[:300]}"))
     return _updated(fact, memory, answer.text, near)
@@ -320,7 +325,7 @@ def _updated(fact: Fact, memory: Memory, text: str | None, near: str) -> Settled
 
 
 def _one_of(answers: Sequence[_Answer]) -> _Answer:
-    """The answer that counts: the first. To delete a memory and to add the fact is to update the one by the other."""
+    """Return the first answer. A DELETE of a memory together with an ADD of the fact is an UPDATE of that memory."""
     first = answers[0]
     removed = next((each for each in answers if each.action == "DELETE"), None)
     if removed and first.action in ("ADD", "DELETE") and any(each.action == "ADD" for each in answers):
@@ -329,7 +334,7 @@ def _one_of(answers: Sequence[_Answer]) -> _Answer:
 
 
 def _replacing(memory: Memory, fact: Fact, text: str | None) -> str:
-    """The model's text, if all of the fact is in it and nothing that neither of them says; else the fact's own."""
+    """Return the model's text if it keeps all of the fact and invents nothing; else the fact's own text."""
     if text is None or len(text) > LONGEST_TEXT or not _keeps(text, fact.text):
         return fact.text
     both = f"{fact.text}\n{memory.text}"
@@ -338,7 +343,7 @@ def _replacing(memory: Memory, fact: Fact, text: str | None) -> str:
 
 
 def _left_of(memory: Memory, fact: Fact, text: str | None) -> Fact | None:
-    """What still holds of a memory of which a retraction ends a part; None where nothing does."""
+    """Return the remainder of a memory that a retraction ends in part; None if nothing remains."""
     if text is None or fingerprint(text) in (fingerprint(memory.text), fingerprint(fact.text)):
         return None
     if not (_values(text) <= _values(memory.text) and set(names(text)) <= _spoken(memory.text)):
@@ -348,7 +353,7 @@ def _left_of(memory: Memory, fact: Fact, text: str | None) -> Fact | None:
 
 
 def _keeps(text: str, of: str) -> bool:
-    """Whether a text has every number and every name of another one, and negates exactly if that does."""
+    """Return whether a text has every number and name of another one, and the same negation."""
     values, said, meant = _values(text), set(gist(text)), set(gist(of))
     for value, *counted in map(str.split, numbers(of)):
         if value not in values or not said.issuperset(counted):
@@ -357,7 +362,7 @@ def _keeps(text: str, of: str) -> bool:
 
 
 def _values(text: str) -> set[str]:
-    """Its numbers, without what they count."""
+    """Return the numbers in a text, without the things they count."""
     return {each.split()[0] for each in numbers(text)}
 
 

@@ -1,1 +1,1 @@
-"""Upkeep: what repeats is merged, what is dead is set aside, what is wrong is found. Everything here only decides."""
+"""Maintenance decisions: merge duplicates, archive unused memories, find problems. Nothing here writes to the store."""

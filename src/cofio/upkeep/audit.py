@@ -1,9 +1,9 @@
-"""The profile of a store: what in it repeats, echoes, gives secrets away, is out of date or is never asked for.
+"""Audit of a store: duplicates, echoes, secrets, outdated and unused memories.
 
-    every memory, a page at a time ─▶ what it alone tells, and light notes of it ─▶ duplicates, echoes
+    every memory, a page at a time ─▶ findings about it alone, and light notes ─▶ duplicates, echoes
     the notes of one place ─ pairs ─▶ near duplicates, contradictions
 
-Nothing is changed. What is shown of a memory is shown without secrets.
+Nothing is changed. Examples are shown without secrets.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _AROUND = 60  # characters before and after a secret
 
 
 class _Found(NamedTuple):
-    """One case of a finding."""
+    """Case of a finding."""
 
     ids: tuple[int, ...]
     reason: str
 
 
 class _Cases:
-    """The cases of a finding, those to show first; there may be more than are kept."""
+    """Cases of a finding, the most important first; `count` may exceed the number of cases kept."""
 
     def __init__(self, found: Sequence[_Found], count: int | None = None) -> None:
         self.found = found
@@ -50,7 +50,7 @@ class _Cases:
 
 @dataclass(slots=True)
 class _Noted:
-    """What is kept of all memories, so that they need not be held: ids by what they are compared by."""
+    """Notes on all memories, kept instead of the memories themselves: ids by the keys of comparison."""
 
     live: int = 0
     copies: Copies = field(default_factory=Copies)
@@ -72,11 +72,10 @@ def profile(
     now: str = "",
     progress: Progress | None = None,
 ) -> Audit:
-    """What was found, each with its count and so many examples, the gravest first.
+    """Return the findings, each with its count and some examples, the most severe first.
 
-    `stale` tells, of memories with anchors, what of the things that they speak of has changed; `boot`, of a project,
-    the lines that its agents are given at every start, each with its file. `now` is the time of this machine unless
-    given. `progress` is told hundredths.
+    `stale` returns the changed anchors of memories; `boot` returns the lines of a project's boot files with the file
+    names. `now` defaults to the current time. `progress` is called with percentages.
     """
     at = now or moment(datetime.now(UTC))
     third = _Thirds(progress)
@@ -104,7 +103,7 @@ def profile(
 
 
 class _Thirds:
-    """Tells in hundredths how much of the three parts is done."""
+    """Progress over three equal parts, reported in percent."""
 
     def __init__(self, told: Progress | None) -> None:
         self._told = told
@@ -118,7 +117,7 @@ class _Thirds:
 
 
 def _read(store: Store, redact: Redact, stale: Stale, third: _Thirds) -> _Noted:
-    """Every memory, newest first, as far as it is needed; archived ones for their secrets only."""
+    """Return the notes on all memories, newest first; archived ones are only searched for secrets."""
     noted, done, after = _Noted(), 0, None
     while True:
         memories, total = store.page(Scope(include_archived=True), limit=_PAGE, after=after)
@@ -147,7 +146,7 @@ def _note(noted: _Noted, memory: Memory) -> None:
 
 
 def _secret(memory: Memory, redact: Redact) -> str:
-    """Where in the memory a secret stands, and what is around it; "" where there is none."""
+    """Return the field of a memory that holds a secret, with an excerpt around it; "" if there is none."""
     for name, text in _texts(memory):
         safe = redact(text)
         if safe != text:
@@ -169,21 +168,21 @@ def _texts(memory: Memory) -> Iterator[tuple[str, str]]:
             yield name, label
 
 
-# ── what several tell together ────────────────────────────────────────────────────────────────────────────────────────
+# ── findings over several memories ────────────────────────────────────────────────────────────────────────────────────
 
 
 def _exact(noted: _Noted) -> _Cases:
-    """The groups of copies, the largest first; and how many memories could be spared."""
+    """Return the groups of exact copies, the largest first, with the number of redundant memories."""
     groups = sorted((ids for ids in noted.copies.ids.values() if len(ids) > 1), key=lambda ids: (-len(ids), -ids[0]))
     found = [_Found(tuple(sorted(ids)[:2]), f"{len(ids)} memories say exactly this") for ids in groups]
     return _Cases(found, sum(len(ids) - 1 for ids in groups))
 
 
 def _restated(noted: _Noted, boot: Boot | None) -> list[_Found]:
-    """What was learned and stands in a boot file of its project; then it is no echo of a memory as well."""
+    """Return learned memories that repeat a boot file of their project, and remove them from the echo candidates."""
     if boot is None:
         return []
-    files: dict[str, dict[int, str]] = {}  # by project, the words of each line and where it stands
+    files: dict[str, dict[int, str]] = {}  # by project, each line's words and its file
     found = []
     for words, same_words in noted.heard.items():
         for each in [one for one in same_words if one.learned and one.project]:
@@ -204,7 +203,7 @@ def _repeats(noted: _Noted) -> list[_Found]:
 
 
 def _never_recalled(store: Store, at: str, examples: int) -> _Cases:
-    """The oldest of those that nobody asked for, and how many there are."""
+    """Return the oldest memories that were never retrieved, and their number."""
     before, found, count = days_before(at, OLD), [], 0
     for category in CATEGORIES:
         unused = store.uses.unused(category, before, limit=1 << 31)
@@ -214,24 +213,24 @@ def _never_recalled(store: Store, at: str, examples: int) -> _Cases:
 
 
 def _says_never_recalled(store: Store, at: str) -> str:
-    said = f"here for {OLD} days and never among what a search or a recall gave"
+    said = f"at least {OLD} days old and never returned by a search or a recall"
     since = store.uses.tracking(days_before(at, OLD)).since
     if since is None:
-        return f"{said}; but nothing was ever searched for here, so it says little"
+        return f"{said}; no search was ever recorded, so this is not conclusive"
     days = (datetime.fromisoformat(at) - datetime.fromisoformat(since)).days
-    short = "; too short a time to tell" if days < OLD else ""
-    return f"{said}; that is noted since {since[:10]}, {max(days, 0)} days{short}"
+    short = "; too short to be conclusive" if days < OLD else ""
+    return f"{said}; recorded since {since[:10]}, {max(days, 0)} days{short}"
 
 
 def _unembedded(store: Store) -> tuple[list[_Found], str]:
     memories = store.unembedded(_MOST_UNEMBEDDED)
     found = [_Found((each.id,), "it has no vector") for each in memories if not each.archived]
     whole = len(memories) < _MOST_UNEMBEDDED
-    return found, "" if whole else f"Of the memories without a vector only {_MOST_UNEMBEDDED:,} were counted."
+    return found, "" if whole else f"Only the first {_MOST_UNEMBEDDED:,} memories without a vector were counted."
 
 
 def _near(same: Iterable[Pair]) -> _Cases:
-    """Each memory that repeats another of its place, with the nearest of those, the nearest first."""
+    """Return each memory that repeats another of its place, with the nearest of those, the nearest first."""
     best: dict[int, Pair] = {}
     for each in same:
         if each.newer not in best or each.cosine > best[each.newer].cosine:
@@ -252,7 +251,7 @@ def _why(pair: Pair) -> str:
 
 
 class _Shown:
-    """Examples as people and programs read them."""
+    """Examples in the format of the report."""
 
     def __init__(self, store: Store, redact: Redact) -> None:
         self._store, self._redact = store, redact
@@ -274,14 +273,14 @@ class _Shown:
         return safe if len(safe) <= _SHOWN else safe[:_SHOWN].rstrip() + " …"
 
 
-#: What each finding means. That of "never_recalled" depends on how long retrievals have been noted.
+#: Description of each finding. That of "never_recalled" depends on how long retrievals have been recorded.
 SAYS = {
     "secrets": "a password, key or token in the text, its context or its metadata; archived memories count too",
-    "exact_duplicates": "copies, but for case and white space, of another memory of the same place",
-    "near_duplicates": "says in other words what another memory of the same place says",
-    "contradictions": "two memories of one place that cannot both hold; the newer is named first",
-    "echoes": "holds what was put before an agent, or was learned from what a boot file or another memory says",
-    "stale_anchors": "speaks of a file, a definition or a command that has changed or gone since",
-    "unembedded": "has no vector, so it is found by its words but not by its meaning",
-    "oversized": f"longer than {LONG:,} characters: a document, of which a search by meaning sees the beginning",
+    "exact_duplicates": "equal to another memory of the same place, except for case and white space",
+    "near_duplicates": "says the same as another memory of the same place, in other words",
+    "contradictions": "two memories of one place that contradict each other; the newer comes first",
+    "echoes": "holds injected context, or was learned from a boot file or another memory",
+    "stale_anchors": "refers to a file, a definition or a command that has changed or vanished since",
+    "unembedded": "has no vector, so search finds it by its words but not by its meaning",
+    "oversized": f"longer than {LONG:,} characters: semantic search sees only the beginning",
 }

@@ -1,6 +1,6 @@
-"""What a text claims, piece by piece: its words, what it negates, its numbers and names with what stands beside them.
+"""Claims of a text, piece by piece: its words, its negations, its numbers and names with the words next to them.
 
-Rough, but the same for every text: it serves to tell whether one text says what another says, never what it means.
+The analysis is rough but deterministic: it serves to compare two texts, not to understand one.
 """
 
 from __future__ import annotations
@@ -15,47 +15,47 @@ from cofio.sameness import VALUES, gist, names, negated
 from cofio.stems import stem
 from cofio.wording import STOP_WORDS, words
 
-_REACH = 4  # words to either side that may tell what a number or a name is about
+_REACH = 4  # words to either side that may be the subject of a number or a name
 
 
 class Piece(NamedTuple):
-    """A part of a sentence: its words that say something, in order, and whether it negates."""
+    """Part of a sentence: its content words in order, and whether it negates."""
 
     words: tuple[str, ...]
     negated: bool
     twice: bool  # "never not"
-    denied: frozenset[str]  # of the words, those behind the negation
-    sentence: frozenset[str]  # and those that stand before the piece in its sentence
+    denied: frozenset[str]  # the words after the negation
+    sentence: frozenset[str]  # words before the piece in its sentence
     text: str
 
 
 class Value(NamedTuple):
-    """A number or a name, and the words beside it."""
+    """Number or name, with the words next to it."""
 
     name: str
     beside: frozenset[str]
     around: frozenset[str]  # all words of its piece
-    between: tuple[str, str]  # the word right before it and the one right behind it, whatever they are
+    between: tuple[str, str]  # the words directly before and after it, of any kind
 
 
 class Claims(NamedTuple):
-    """A text as it is compared."""
+    """Text prepared for comparison."""
 
     words: frozenset[str]
     pieces: tuple[Piece, ...]
     numbers: tuple[Value, ...]
     tokens: tuple[tuple[str, ...], ...]  # of each piece
-    turns: frozenset[tuple[str, str]]  # "from", "over", "before" and their like, each with what it points to
-    spans: tuple[str, ...]  # what stands in backticks
-    names: frozenset[str]  # identifiers, names and weekdays, colours, environments: what another word cannot say
-    spoken: frozenset[str]  # every word under every name that it goes by
+    turns: frozenset[tuple[str, str]]  # "from", "over", "before" and similar, each with its object
+    spans: tuple[str, ...]  # text in backticks
+    names: frozenset[str]  # identifiers, names, weekdays, colours, environments: words without synonyms
+    spoken: frozenset[str]  # all words in all their forms
     text: str
-    source: str  # as it was given
+    source: str  # the original text
 
 
 @lru_cache(maxsize=512)
 def read(text: str) -> Claims:
-    """What the text claims."""
+    """Return the claims of the text."""
     clean = _plain(text)
     parts = list(_pieces(clean))
     pieces = tuple(piece for piece, _ in parts)
@@ -76,25 +76,25 @@ def read(text: str) -> Claims:
 
 
 def named(claims: Claims, names: frozenset[str]) -> list[Value]:
-    """Where the text speaks of these names, which are stems."""
+    """Return the occurrences of these names (stems) in the text."""
     return list(_values(claims.tokens, lambda token: stem(token) if stem(token) in names else ""))
 
 
 @lru_cache(maxsize=512)
 def marks(text: str) -> frozenset[str]:
-    """The small words in it on which everything may hang: bounds, quantities, obligations, times, doubts."""
+    """Return the small words that change its meaning: bounds, quantities, obligations, times, doubts."""
     plain = text.lower().replace("’", "'")
     return frozenset(name for name, pattern in _MARKS if pattern.search(plain))
 
 
 def implied(text: str) -> frozenset[str]:
-    """Those that it has without a word for them, or by a word that may mean something else."""
+    """Return the marks that a text implies without the word, or with an ambiguous word."""
     plain = text.lower().replace("’", "'")
     return frozenset(name for name, pattern in _IMPLIED if pattern.search(plain)) | {"if"}
 
 
 def holds(claims: Claims, name: str) -> bool:
-    """Whether the text speaks of that name, in whatever case and number; "end to end" is "end-to-end"."""
+    """Return whether the text contains the name in any case and number; "end to end" matches "end-to-end"."""
     forms = {name, stem(name), name.removesuffix("'s")}
     if forms & claims.spoken:
         return True
@@ -102,11 +102,11 @@ def holds(claims: Claims, name: str) -> bool:
     return len(parts) > 1 and all(part.isalpha() and stem(part) in claims.spoken for part in parts)
 
 
-# ── parts of the reading ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── parts of the analysis ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _plain(text: str) -> str:
-    """The text with one way to write a unit, a negation and a quotation mark; case is kept."""
+    """Return the text with uniform units, negations and quotation marks; case is kept."""
     plain = text.replace("’", "'").replace("`", " ")
     plain = re.sub(r"(?<=\d),(?=\d{3}\b)", "", plain)
     plain = re.sub(r"n't\b", " not", re.sub(r"\b([Cc]an)(?:not|'t)\b", r"\1 not", plain))
@@ -116,7 +116,7 @@ def _plain(text: str) -> str:
 
 
 def _pieces(plain: str) -> Iterator[tuple[Piece, Sequence[str]]]:
-    """Each piece, and its tokens."""
+    """Yield each piece with its tokens."""
     for sentence in _SENTENCE.split(plain):
         before: frozenset[str] = frozenset()
         last: Piece | None = None
@@ -140,7 +140,7 @@ def _piece(part: str, tokens: Sequence[str], before: frozenset[str], last: Piece
 
 
 def _is_listed(word: str) -> bool:
-    """Whether the word can stand in a list that goes on: "secrets, tokens or keys"."""
+    """Return whether the word may be part of a continued list: "secrets, tokens or keys"."""
     return word in ("or", "nor", "and", "any") or word not in STOP_WORDS
 
 
@@ -149,7 +149,7 @@ def _denies(token: str) -> bool:
 
 
 def _telling(tokens: Iterable[str]) -> tuple[str, ...]:
-    """The stems of the words that say something of their own."""
+    """Return the stems of the content words."""
     said = (token for token in tokens if token[:1].isalnum() and not _denies(token))
     return tuple(
         stem(token) for token in said if token not in STOP_WORDS and token not in _LIGHT and not _number(token)
@@ -157,14 +157,14 @@ def _telling(tokens: Iterable[str]) -> tuple[str, ...]:
 
 
 def _number(token: str) -> str:
-    """The number that the token is, in digits; "" for any other."""
+    """Return the number in digits; "" if the token is not a number."""
     if _DIGITS.fullmatch(token):
         return token
     return _NUMBERS.get(token, "")
 
 
 def _values(pieces: Iterable[Sequence[str]], value: Callable[[str], str]) -> Iterator[Value]:
-    """Each number or name, and what stands around it."""
+    """Yield each number or name with the words around it."""
     for tokens in pieces:
         for place, token in enumerate(tokens):
             name = value(token)
@@ -179,7 +179,7 @@ def _values(pieces: Iterable[Sequence[str]], value: Callable[[str], str]) -> Ite
 
 
 def _beside(tokens: Sequence[str]) -> frozenset[str]:
-    """The next few words, up to the next number and the next "and"."""
+    """Return the next few content words, up to the next number and the next "and"."""
     found: list[str] = []
     for token in tokens:
         if token in _DIVIDING or _number(token) or len(found) == _REACH:
@@ -195,7 +195,7 @@ def _turns(tokens: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _called(plain: str) -> Iterator[str]:
-    """The names in it."""
+    """Yield the names in the text."""
     for name in names(plain):
         if not _is_common(name, plain) and name not in _LIGHT and not _denies(name) and not _number(name):
             yield name
@@ -208,7 +208,7 @@ def _called(plain: str) -> Iterator[str]:
 
 
 def _is_common(name: str, plain: str) -> bool:
-    """Whether it is just a word, written large for emphasis; "Go" and GET are names."""
+    """Return whether the word is a common one, capitalised for emphasis; "Go" and GET are names."""
     if name not in STOP_WORDS or (name in ("get", "put") and name.upper() in plain):
         return False
     return re.search(rf"(?<=[a-z,] ){name.capitalize()}\b", plain) is None
@@ -224,7 +224,7 @@ def _spoken(plain: str) -> frozenset[str]:
 
 _SPAN = late.compile(r"`([^`\n]{1,200})`")
 _SENTENCE = late.compile(r"(?<=[.!?])\s+|\n+")
-#: Where a part of a sentence ends that can be denied, or said, alone.
+#: End of a part of a sentence that can be negated or stated separately.
 _PART = late.compile(
     r"[,;:()]+(?:\s|$)|\s[–—-]+\s|\b(?:but|because|whereas|while|although|since)\b"
     r"|(?=\b(?:instead of|rather than|without|except|unless)\b)"
@@ -232,7 +232,7 @@ _PART = late.compile(
     r"|\band\s+(?=(?:we|it|they|you)\b)",
     re.IGNORECASE,
 )
-#: A capital at the beginning is a name's when somebody or something then does something: "Ann owns billing".
+#: A capital at the start of a sentence is a name if a verb follows: "Ann owns billing".
 _SUBJECT = late.compile(r"(?:^|[.!?;:]\s+)([A-Z][a-z]+)(?:'s\b|\s+[a-z]{2,}s\b(?<!ss))")
 _DIGITS = late.compile(r"[-+]?\d[\d.,:]*%?")
 _UNITS = {
@@ -254,12 +254,12 @@ _UNIT = late.compile(
 _NUMBERS = {
     word: str(number)
     for number, word in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())
-    if word != "one"  # "the one that": it counts nothing
+    if word != "one"  # "the one that" is not a number
 } | {"twice": "2", "double": "2", "triple": "3", "twenty": "20", "thirty": "30", "fifty": "50", "hundred": "100"}
 _FORBIDDING = frozenset(
     "forbid forbids forbidden ban bans banned prohibit prohibited disallow disallowed rather".split()
 )
-#: What they say is lost with the word itself, as with any other verb.
+#: Negating verbs whose meaning is compared as a word, as with any other verb.
 _ENDING = frozenset(
     "drop drops dropped remove removes removed refuse refuses refused former formerly previously hardly barely".split()
 )
@@ -269,13 +269,13 @@ _LIGHT = frozenset(
 )
 _TURNING = frozenset("from over before after than into".split())
 _DIVIDING = frozenset("and or plus versus vs".split())
-#: Days, colours and environments. Units and "today" have many other words: numbers carry them, or time does.
+#: Days, colours and environments. Units and "today" have many synonyms and are compared by number or time.
 _KINDS = tuple(
     frozenset(map(stem, group - {"may", "test", "testing", "ci"}))
     for group in VALUES
     if not {"second", "today", "byte"} & group
 )
-#: Each class of small words; one of them stands for another of its class.
+#: Classes of small words; words of one class are interchangeable.
 _MARKS = tuple(
     (name, late.compile(pattern))
     for name, pattern in {
@@ -302,13 +302,13 @@ _MARKS = tuple(
         "after": r"\b(?:after|afterwards|following)\b",
     }.items()
 )
-#: What is ordered or forbidden must be; since then is after it.
+#: Orders and bans imply "must"; "since" implies "after".
 _IMPLIED = tuple(
     (name, late.compile(pattern))
     for name, pattern in {
         "must": r"\b(?:never|always|do not|don't|cannot|can't|not allowed|only)\b"
         r"|(?:^|[.;:]\s)(?:use|run|keep|avoid|put|write|add|prefer|make|set|check|call|do|follow|commit|push|test|deploy|open|create|start|send)\b",
-        "or": r"\b(?:never|no|not|without)\b|n't\b",  # neither of two is not the one or the other
+        "or": r"\b(?:never|no|not|without)\b|n't\b",  # "neither of two" differs from "one or the other"
         "after": r"\bsince\b",
         "all": r"\b(?:any|never|no)\b",
     }.items()

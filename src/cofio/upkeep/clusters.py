@@ -1,9 +1,9 @@
-"""Which memories may belong together: those of one place, grouped around those that have most near them.
+"""Clusters of memories that may belong together: memories of one place, around those with the most neighbours.
 
-pages of memories ─▶ places of light entries ─ store.neighbours ─▶ who is near whom ─▶ stars
+pages of memories ─▶ places of light entries ─ store.neighbours ─▶ near pairs ─▶ stars
 
-A star is a memory and those near to it. Chains are not followed: A near to B and B near to C says nothing of A and C.
-All of it runs beside searches, so it is done in short steps with a pause after each.
+A star is a memory with its neighbours. Chains are not followed: A near B and B near C says nothing about A and C. The
+work runs beside searches, so it is done in short steps with a pause after each.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from cofio.sameness import LONG, gist
 from cofio.stems import stem
 from cofio.upkeep.duplicates import worth
 
-LARGEST = 12  # members of a cluster; what is more is no longer one or two facts
-NEIGHBOURS = 16  # of each memory; some of them will be another's
-SEGMENTS = 2  # of a source, by which what belongs to no project is grouped
+LARGEST = 12  # members of a cluster; larger ones are more than one or two facts
+NEIGHBOURS = 16  # per memory; some of them may be in other clusters
+SEGMENTS = 2  # of a source, to group memories without a project
 _PAGE = 200
 _STEP = 0.001  # seconds of work between two pauses
 
-#: Project, source, speaker and audience, as far as each matters.
+#: Project, source, speaker and audience, as far as they matter.
 Place: TypeAlias = tuple[str, str, str, tuple[str, ...]]
-#: Of each memory those near to it with their cosines, best first.
+#: Neighbours of each memory with their cosines, best first.
 Near: TypeAlias = dict[int, list[Candidate]]
 
 
 class Entry(NamedTuple):
-    """What is kept of a memory while all are compared."""
+    """Light entry of a memory, kept while all memories are compared."""
 
     id: int
-    text: str  # "" of a long one
-    said: int  # equal for texts of the same words and signs
-    words: frozenset[int]  # what it speaks of, as numbers
-    source: str  # "" where it belongs to a project: what no project holds is kept apart by it
+    text: str  # "" for a long text
+    said: int  # equal for texts with the same words and signs
+    words: frozenset[int]  # its words as numbers
+    source: str  # "" within a project: only memories without a project are separated by source
     values: int  # equal for texts with the same numbers
     pinned: bool
     worth: tuple[bool, int, float, int, int]
@@ -47,7 +47,7 @@ class Entry(NamedTuple):
 
 
 class Pace:
-    """Called between small pieces of work, it pauses for half as long as they took."""
+    """Throttle: called between small pieces of work, it pauses for half as long as they took."""
 
     def __init__(self) -> None:
         self._since = time.thread_time()
@@ -60,16 +60,16 @@ class Pace:
 
 
 def place(memory: Memory) -> Place:
-    """Where the memory belongs: only memories of one place are ever merged.
+    """Return the place of a memory: only memories of one place are ever merged.
 
-    As `same_place`, but for what belongs to no project: there the first parts of the source count, not all of it.
+    Like `same_place`, except that for memories without a project only the first parts of the source count.
     """
     source = "" if memory.project else "/".join(memory.source.split("/")[:SEGMENTS])
     return memory.project, source, memory.speaker, audience(memory)
 
 
 def places(store: Store, scope: Scope, halted: Callable[[], bool]) -> dict[Place, list[Entry]]:
-    """All live memories of the scope, by place."""
+    """Return all live memories of the scope, by place."""
     found: dict[Place, list[Entry]] = {}
     pace = Pace()
     for memory in _all(store, scope, halted):
@@ -79,11 +79,11 @@ def places(store: Store, scope: Scope, halted: Callable[[], bool]) -> dict[Place
 
 
 def near(store: Store, entries: Sequence[Entry], similarity: float, halted: Callable[[], bool]) -> Near:
-    """Who is near whom among these."""
+    """Return the neighbours of each of these entries."""
     found: Near = {}
     for each, candidates in store.neighbours(
         [entry.id for entry in entries], similarity, NEIGHBOURS
-    ):  # it pauses itself
+    ):  # this call throttles itself
         found[each] = candidates
         if halted():
             break
@@ -91,7 +91,7 @@ def near(store: Store, entries: Sequence[Entry], similarity: float, halted: Call
 
 
 def stars(near: Mapping[int, Sequence[Candidate]], least: int) -> list[list[int]]:
-    """Groups of at least so many ids, no id in two: first the centre, then those near to it, best first."""
+    """Return disjoint groups of at least `least` ids: first the centre, then its neighbours, best first."""
     taken: set[int] = set()
     found = []
     pace = Pace()
@@ -107,7 +107,7 @@ def stars(near: Mapping[int, Sequence[Candidate]], least: int) -> list[list[int]
 
 
 def without(near: Mapping[int, Sequence[Candidate]], left_out: Iterable[int]) -> Near:
-    """The same without these ids."""
+    """Return the neighbours without these ids."""
     gone = set(left_out)
     return {
         each: [one for one in candidates if one.id not in gone] for each, candidates in near.items() if each not in gone
@@ -141,7 +141,7 @@ def _entry(memory: Memory) -> Entry:
 
 @lru_cache(maxsize=32_768)
 def _number(word: str) -> int:
-    """Equal for words of the same stem."""
+    """Return a number that is equal for words of the same stem."""
     return hash(stem(word)) & 0xFFFF_FFFF
 
 

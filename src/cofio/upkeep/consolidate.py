@@ -1,10 +1,10 @@
-"""Consolidation: what repeats is merged. Memories in, decisions and refusals out; nothing is written here.
+"""Consolidation: merges duplicates. Takes memories and returns decisions and refusals; nothing is written here.
 
-places ─▶ who is near whom ─▶ true duplicates: the best one stays
-                            └ the rest in stars ─ merger ─▶ proposal ─ proving ─▶ merges, or why not
+places ─▶ near pairs ─▶ true duplicates: the best one stays
+                      └ the rest in stars ─ merger ─▶ proposal ─ proving ─▶ merges, or the reason against them
 
-Nearness alone merges nothing. Duplicates are told by their words; what a model proposes must say all that the memories
-say. Whatever fails leaves its cluster as it is, and tells why.
+Nearness alone is no reason to merge. Duplicates are recognised by their words; a model's proposal must say everything
+that the memories say. After any failure the cluster stays as it is, with the reason.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from cofio.upkeep.proving import Finds, WhatIf
 from cofio.wording import passage, words
 
 Embed: TypeAlias = Callable[[Sequence[str]], Matrix]
-MOST_FACTS = 2  # out of one cluster
-_GIVE_UP = 3  # times in a row that the model does not answer
+MOST_FACTS = 2  # per cluster
+_GIVE_UP = 3  # consecutive failures of the model after which it is not asked again
 _LABELS = 64  # tags or entities of a merged fact
 _FACT_FIELDS = tuple(each.name for each in fields(Fact))
 
 
 @dataclass(slots=True)
 class _Found:
-    """What was decided so far."""
+    """Decisions so far."""
 
     decisions: list[Decision] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     settled: list[str] = field(default_factory=list)
-    judged: bool = False  # whether the last proposal was read and refused: a reply that was cut off is asked for again
+    judged: bool = False  # whether the last proposal was read and rejected; a truncated reply is requested again
     examined: int = 0
 
 
@@ -60,11 +60,11 @@ def decide(
     progress: Callable[[int, int], None] | None = None,
     halted: Callable[[], bool] = lambda: False,
 ) -> Plan:
-    """What would be merged and archived, and what was left as it is and why.
+    """Return the merges and archivals, and the refusals with their reasons.
 
-    Without a merger only true duplicates are. With one, at most `most` clusters of `least` members or more are put to
-    it, none of those `settled` (`Plan.settled` of earlier ones). `progress` is told how many memories were compared of
-    how many, then how many clusters were looked at.
+    Without a merger only true duplicates are merged. With one, up to `most` clusters of at least `least` members are
+    submitted to it, except those in `settled` (`Plan.settled` of earlier plans). `progress` is called with the number
+    of compared memories and their total, then with the number of processed clusters and theirs.
     """
     found = _Found()
     near = _compared(store, scope, found, similarity, comparer, progress, halted)
@@ -94,7 +94,7 @@ def _compared(
     progress: Callable[[int, int], None] | None,
     halted: Callable[[], bool],
 ) -> Near:
-    """Who is near whom among what is no duplicate, not pinned and not long; the duplicates are put to the decisions."""
+    """Return the neighbours among memories that are not duplicates, pinned or long; decide about the duplicates."""
     places = clusters.places(store, scope, halted)
     found.examined = sum(map(len, places.values()))
     left: Near = {}
@@ -115,7 +115,7 @@ def _compared(
 
 
 def _in_turn(stars: Sequence[list[int]], store: Store) -> list[list[int]]:
-    """The clusters, in an order that moves on as the store does: what is refused must not keep others waiting."""
+    """Return the clusters in an order that rotates with the store, so that refused ones do not block the others."""
     newest = store.changesets(1)
     start = newest[0].id * 37 % len(stars) if newest and stars else 0
     return [*stars[start:], *stars[:start]]
@@ -125,7 +125,7 @@ def _in_turn(stars: Sequence[list[int]], store: Store) -> list[list[int]]:
 
 
 def _duplicates(entries: Sequence[Entry], near: Near, comparer: Comparer) -> Iterator[Delete]:
-    """Merge each into the best one that it repeats. Only direct pairs: A≈B and B≈C do not make A≈C."""
+    """Merge each memory into the best one that it repeats. Only direct pairs count: A≈B and B≈C do not make A≈C."""
     known = {entry.id: entry for entry in entries}
     same: dict[int, dict[int, str]] = {}
     for one, other, reason in (*_in_the_same_words(entries), *_in_other_words(known, near, comparer)):
@@ -160,7 +160,7 @@ def _in_other_words(known: Mapping[int, Entry], near: Near, comparer: Comparer) 
             if other not in known or known[each].values != known[other].values:
                 continue
             if other < each and any(one.id == each for one in near.get(other, ())):
-                continue  # the two were compared already
+                continue  # this pair was compared before
             if not _may_repeat(known[each], known[other]):
                 continue
             old, new = sorted((known[each], known[other]), key=lambda entry: (entry.at, entry.id))
@@ -170,22 +170,22 @@ def _in_other_words(known: Mapping[int, Entry], near: Near, comparer: Comparer) 
 
 
 def _may_repeat(one: Entry, other: Entry) -> bool:
-    """Whether the two have a place and half of their words in common: the rules bring nothing else together."""
+    """Return whether two entries share their source and half of their words, as every rule for merging requires."""
     common = len(one.words & other.words)
     return one.source == other.source and 2 * common >= min(len(one.words), len(other.words))
 
 
 def _end_alike(one: str, other: str) -> bool:
-    """Whether both end in the same word. What something is called mostly stands there, and `docs` is not `doc`."""
+    """Return whether both texts end in the same word, which is often a name: `docs` is not `doc`."""
     return words(one)[-1:] == words(other)[-1:]
 
 
 def _repeats(old: Entry, new: Entry, cosine: float, comparer: Comparer) -> str:
-    """Why two texts with the same numbers are one; "" when they are not. Long ones must be the same word for word."""
+    """Return why two texts with the same numbers are one; "" if they are not. Long ones must be equal word for word."""
     if not old.text or not new.text or old.said == new.said:
         return ""
     if ("used" in words(old.text)) != ("used" in words(new.text)) or not _end_alike(old.text, new.text):
-        return ""  # what we used we may use no longer
+        return ""  # "used" may mean that it is no longer used
     found = comparer.compare(new.text, old.text, cosine)
     return found.reason if found.kind == "same" else ""
 
@@ -195,7 +195,7 @@ def _repeats(old: Entry, new: Entry, cosine: float, comparer: Comparer) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Merging:
-    """Puts clusters to a merger, and what it proposes to the proof."""
+    """Processing of clusters: submits them to a merger, and checks its proposals."""
 
     store: Store
     merger: Merger
@@ -223,7 +223,7 @@ class _Merging:
                 passed += 1
                 continue
             if asked == most:
-                found.notes.append(f"{len(stars) - place + 1} more clusters are left for the next time.")
+                found.notes.append(f"{len(stars) - place + 1} more clusters are left for the next run.")
                 break
             asked += 1
             found.judged = False
@@ -233,12 +233,12 @@ class _Merging:
             if progress:
                 progress(place, len(stars))
         if silent == _GIVE_UP:
-            found.notes.append(f"The model did not answer {_GIVE_UP} times in a row; the rest was not asked about.")
+            found.notes.append(f"The model did not answer {_GIVE_UP} times in a row; the rest was skipped.")
         if passed:
-            found.notes.append(f"Not asked about again, being as they were when they were refused: {passed} clusters.")
+            found.notes.append(f"Skipped, since unchanged after a refusal: {passed} clusters.")
 
     def _one(self, members: Sequence[Memory], found: _Found) -> bool:
-        """Decide about one cluster. True when the model did not answer."""
+        """Decide about one cluster. Return True if the model did not answer."""
         members = self._agreeing(members, found)
         if len(members) < self.least:
             return False
@@ -262,7 +262,7 @@ class _Merging:
         return False
 
     def _agreeing(self, members: Sequence[Memory], found: _Found) -> list[Memory]:
-        """The members without those that a newer one contradicts: to merge them could bring back what is over."""
+        """Return the members without those that a newer one contradicts: merging could bring back outdated facts."""
         left: list[Memory] = []
         for newer in sorted(members, key=lambda memory: (memory.created_at, memory.id), reverse=True):
             over = next((reason for later in left if (reason := self._over(later, newer))), "")
@@ -277,7 +277,7 @@ class _Merging:
         return f"memory {later.id} has taken its place: {verdict.reason}" if verdict.changes else ""
 
     def _unproven(self, merges: Sequence[Merge], members: Sequence[Memory]) -> str:
-        """Why the merges may not be; "" when nothing is against them."""
+        """Return the reason against the merges; "" if there is none."""
         known = {memory.id: memory for memory in members}
         for merge in merges:
             if reason := proving.lost([known[each] for each in merge.ids], merge.fact.text):
@@ -298,24 +298,24 @@ class _Merging:
 
 
 def _named(members: Sequence[Memory]) -> str:
-    """A name for these memories as they are now; it says nothing of their words."""
+    """Return a name for the current state of these memories that reveals none of their words."""
     told = ",".join(f"{each.id}:{each.updated_at}" for each in sorted(members, key=lambda each: each.id))
     return blake2b(told.encode(), digest_size=8).hexdigest()
 
 
 def _texts(proposal: Proposal) -> tuple[str, ...]:
-    """What is proposed, for people to see."""
+    """Return the proposed texts for display."""
     if not isinstance(proposal, Proposal) or not all(isinstance(each, Merged) for each in proposal.facts):
-        raise ValueError("what came back is no proposal")
+        raise ValueError("the merger did not return a proposal")
     return tuple(str(each.text)[:LONGEST] for each in proposal.facts[: 2 * MOST_FACTS])
 
 
 class _Unfit(ValueError):
-    """A proposal that was read and cannot be."""
+    """Proposal that was read but is not valid."""
 
 
 def _merges(proposal: Proposal, members: Sequence[Memory]) -> list[Merge]:
-    """The merges that are proposed; _Unfit with the reason when they cannot be."""
+    """Return the proposed merges. Raise _Unfit with the reason if they are not valid."""
     if not proposal.facts:
         raise _Unfit("the model leaves them as they are")
     if len(proposal.facts) > MOST_FACTS:
@@ -324,22 +324,22 @@ def _merges(proposal: Proposal, members: Sequence[Memory]) -> list[Merge]:
     if len(set(named)) < len(named):
         raise _Unfit("a memory is named twice")
     if not set(named) <= {memory.id for memory in members}:
-        raise _Unfit("a memory is named that is not one of these")
-    several = [fact for fact in proposal.facts if len(fact.ids) > 1]  # what stands alone stays as it is
+        raise _Unfit("a memory outside the cluster is named")
+    several = [fact for fact in proposal.facts if len(fact.ids) > 1]  # single memories stay as they are
     if not several:
-        raise _Unfit("no fact stands for two memories or more")
+        raise _Unfit("no fact covers two memories or more")
     return [_merge(fact, [memory for memory in members if memory.id in fact.ids]) for fact in several]
 
 
 def _merge(merged: Merged, members: Sequence[Memory]) -> Merge:
     if not merged.text.strip() or len(merged.text) > LONGEST:
-        raise _Unfit(f"a text of {len(merged.text):,} characters: 1 to {LONGEST:,} are taken")
+        raise _Unfit(f"a text of {len(merged.text):,} characters: 1 to {LONGEST:,} are allowed")
     reason = f"one fact in the place of {len(members)} memories, by the model's wording"
     return Merge(tuple(memory.id for memory in members), fact(merged.text, members, merged.category), reason)
 
 
 def fact(text: str, members: Sequence[Memory], category: str = "") -> Fact:
-    """The merged text as a fact of the place that its members share."""
+    """Return the merged text as a fact of the place that its members share."""
     newest = max(members, key=lambda memory: (memory.created_at, memory.id))
     category = min((each for each in (category, *(m.category for m in members)) if each), key=CATEGORIES.index)
     kinds = [memory.kind for memory in members if memory.category == category] or [newest.kind]
@@ -366,7 +366,7 @@ def fact(text: str, members: Sequence[Memory], category: str = "") -> Fact:
 
 
 def _common(sources: Sequence[str]) -> str:
-    """The source that all of them have, or what it begins with in all of them."""
+    """Return the common source of all members, or its common prefix."""
     parts = [source.split("/") for source in sources]
     shared = 0
     while all(len(each) > shared and each[shared] == parts[0][shared] for each in parts):
@@ -375,7 +375,7 @@ def _common(sources: Sequence[str]) -> str:
 
 
 def _anchors(members: Sequence[Memory]) -> tuple[Anchor, ...]:
-    """What any of them speaks of, as the newest of them saw it."""
+    """Return the anchors of all members, as the newest of them saw each."""
     ordered = sorted(members, key=lambda memory: (memory.created_at, memory.id))
     return tuple({(each.kind, each.name, each.path): each for memory in ordered for each in memory.anchors}.values())
 

@@ -1,4 +1,4 @@
-"""Memories that say the same: pairs that are near in, decisions to merge out."""
+"""Duplicate memories: near pairs in, merge decisions out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _AT_ONCE = 2_000
 
 
 def decide(store: Store, scope: Scope, threshold: float, comparer: Comparer) -> list[Delete]:
-    """Merge each duplicate into the best memory that it repeats. Only direct pairs: A≈B and B≈C do not make A≈C."""
+    """Merge each duplicate into the best memory that it repeats.
+
+    Only direct pairs count: A≈B and B≈C do not make A≈C.
+    """
     same: dict[int, dict[int, float]] = {}
     memories: dict[int, Memory] = {}
     pairs = iter(store.pairs(threshold, scope))
@@ -47,7 +50,7 @@ def _merged(same: dict[int, dict[int, float]], memories: Mapping[int, Memory], c
 
 
 def worth(memory: Memory) -> tuple[bool, int, float, int, int]:
-    """What makes one memory better than another that says the same."""
-    # What is pinned, seen and recalled most, surest and fullest stays; of equals the oldest, whose id others may hold.
+    """Return the sort key by which the best of several duplicates is chosen."""
+    # Prefer pinned, often seen and recalled, confident and long memories; then the oldest, whose id may be referenced.
     seen = memory.occurrences + memory.retrieval_count
     return memory.pinned, seen, memory.confidence, len(memory.text), -memory.id

@@ -1,8 +1,8 @@
-"""Echoes among memories: what was once put before an agent and came back as if somebody had said it.
+"""Echoes among memories: injected context that was learned again as if it were a statement.
 
-A memory is one when it carries the marks of what cofio or a client puts in, or when it was learned from a conversation
-and says, word for word, what a boot file of the project says, or an older memory of another speaker or agent that could
-be seen there.
+A memory is an echo if it carries the marks of text inserted by cofio or a client, or if it was learned from a
+conversation and repeats, word for word, a boot file of the project or an older memory of another speaker or agent that
+was visible there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cofio.model import Memory
 from cofio.sameness import LONG, gist
 from cofio.wording import fingerprint
 
-_FEWEST = 3  # words; "uses Python" is soon said by anybody
+_FEWEST = 3  # words; shorter statements such as "uses Python" may coincide
 _LEARNED = ("pattern", "llm")
 _ASSISTANT = late.compile(
     r"(?:assistant|agent|ai|bot|model|claude|codex|cursor|copilot|chatgpt|gemini)\b", re.IGNORECASE
@@ -26,18 +26,18 @@ _ASSISTANT = late.compile(
 
 
 class Heard(NamedTuple):
-    """What is kept of a memory to tell echoes by."""
+    """Notes on a memory for detecting echoes."""
 
     id: int
     place: int
     project: str
-    shared: bool  # seen from every project
-    learned: bool  # nobody typed it in
+    shared: bool  # visible from every project
+    learned: bool  # learned from a conversation, not typed
     at: str
 
 
 def marked(text: str) -> str:
-    """Which mark of what was put before an agent the text carries; "" when it carries none."""
+    """Return the mark of injected text that the text carries; "" if it has none."""
     if NOTICE in text:
         return "it holds the notice of cofio's own block"
     for says, pattern in _MARKS:
@@ -47,22 +47,22 @@ def marked(text: str) -> str:
 
 
 def heard(memory: Memory, place: int) -> Heard:
-    """The memory as far as echoes go. What a named person said is never one."""
+    """Return the notes on a memory. A named person's statement is never an echo."""
     learned = bool(_ASSISTANT.match(memory.speaker)) if memory.speaker else memory.method in _LEARNED
     shared = not memory.project or memory.visibility == "global"
     return Heard(memory.id, place, memory.project, shared, learned, memory.created_at)
 
 
 def words_of(text: str) -> int | None:
-    """A number that is equal for texts that say the same word for word; None for texts of hardly a word."""
+    """Return a number that is equal for texts with the same words; None for texts of fewer than three words."""
     said = gist(text) if len(text) <= LONG else text.split()
     return fingerprint(" ".join(said)) if len(said) >= _FEWEST else None
 
 
 def boot_lines(project: str) -> Iterator[tuple[str, str]]:
-    """Each line of the project's boot files, without its bullet, and the file's name; none where the tree is not here.
+    """Yield each line of the project's boot files, without its bullet, and the file name; none if the tree is not here.
 
-    Whoever calls it has seen to it that this machine's files may be read for the caller.
+    The caller must have checked that files on this machine may be read on its behalf.
     """
     for name in BOOT_FILES if Path(project).is_absolute() else ():
         for line in _read(Path(project) / name).splitlines():
@@ -81,12 +81,12 @@ def _read(path: Path) -> str:
 
 
 def repeated(same_words: Iterable[Heard]) -> Iterator[tuple[Heard, Heard]]:
-    """Of memories with the same words, each echo with an older memory that it repeats; at most one a place."""
-    first: dict[str, Heard] = {}  # by where it could be seen
+    """Yield each echo with an older memory that it repeats, among memories with the same words; one per place."""
+    first: dict[str, Heard] = {}  # by project in which it is visible
     settled: set[int] = set()
     for each in sorted(same_words, key=lambda one: (one.at, one.id)):
         if each.place in settled:
-            continue  # it is a duplicate in its own place
+            continue  # a duplicate in its own place
         settled.add(each.place)
         older = first.get(each.project) or first.get(_ANYWHERE)
         if each.learned and older:
@@ -100,14 +100,14 @@ BOOT_FILES = (
 )
 _MOST_READ = 262_144  # bytes of a boot file
 _BULLET = late.compile(r"^[ \t]*(?:[#>|]+[ \t]*)*(?:(?:[-*•+]|\d{1,3}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?")
-_ANYWHERE = "\0"  # no project is called so
+_ANYWHERE = "\0"  # cannot be a project name
 _HEADINGS = r"(?:Relevant|Retrieved) Memories|Relevant (?:Personal|Team) Context|Known Patterns|Active Thresholds"
 _BOOT_FILE = r"(?:CLAUDE(?:\.local)?|AGENTS?|MEMORY|GEMINI|copilot-instructions)\.md|\.(?:cursor|windsurf|cline)rules"
 _WRAPPERS = (
     r"system-reminder|INSTRUCTIONS|\w+_instructions|permissions instructions|environment_context"
     r"|user-prompt-submit-hook|local-command-\w+|command-(?:name|message|args)|(?:task-|subagent_)notification"
 )
-#: Each at the start of a line: a tag or a file that is named within one is talk about it.
+#: Marks at the start of a line; within a line, a tag or file name is part of a sentence.
 _MARKS = (
     (
         "it holds cofio's own block",
@@ -118,10 +118,10 @@ _MARKS = (
         late.compile(rf"^#{{1,4}}[ \t]+(?:{_HEADINGS}):?[ \t]*$", re.MULTILINE),
     ),
     (
-        "it begins as a recalled line does",
+        "it begins like a recalled line",
         late.compile(r"\A\s*(?:[-*•][ \t]+)?\[(?:[01]\.\d\d|[^\]\n]{1,200}, \d{4}-\d\d-\d\d[^\]\n]{0,80})\][ \t]"),
     ),
-    ("it holds what a client puts before the agent", late.compile(rf"^[ \t]*</?(?:{_WRAPPERS})>", re.MULTILINE)),
+    ("it holds context that a client injects", late.compile(rf"^[ \t]*</?(?:{_WRAPPERS})>", re.MULTILINE)),
     (
         "it is a boot file, or a part of one",
         late.compile(

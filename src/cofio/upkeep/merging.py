@@ -1,7 +1,7 @@
-"""What a language model would put in the place of several memories.
+"""Merge proposals by a language model.
 
-The model sees short names, m1 and m2, that mean something in this one question only, and the texts as data. What it
-answers is a proposal and nothing more: `proving` looks at it before anything comes of it.
+The model sees short names, m1 and m2, that are valid for one question only, and the texts as data. Its answer is only a
+proposal: `proving` checks it before it is used.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from cofio.model import CATEGORIES, Memory
 from cofio.ports import LLM
 
 LONGEST = 2_000  # characters of a merged fact
-_LETTERS, _ROOM = 3, 4_096  # characters in a token, at least; tokens for the reply
-_AGAIN = "Nothing was merged; it is asked again next time."
+_LETTERS, _ROOM = 3, 4_096  # minimum characters per token; tokens reserved for the reply
+_AGAIN = "Nothing was merged; it is retried in the next run."
 
 SCHEMA = {
     "type": "object",
@@ -43,7 +43,7 @@ SCHEMA = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """A text that is to stand for several memories."""
+    """Text that replaces several memories."""
 
     text: str
     ids: tuple[int, ...]
@@ -52,20 +52,20 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What is to take the place of some memories; those that no fact stands for stay as they are."""
+    """Replacement for some memories; memories that no fact covers stay as they are."""
 
     facts: tuple[Merged, ...] = ()
 
 
 class Merger(Protocol):
-    """Proposes what several memories come to."""
+    """Interface for proposing merged facts."""
 
     def merge(self, memories: Sequence[Memory]) -> Proposal:
-        """The facts that say all that these memories say; none when they should be left. CofioError when it cannot."""
+        """Return facts that say all that these memories say, or none to keep them. Raise CofioError on failure."""
 
 
 class ModelMerger:
-    """A Merger that asks a language model."""
+    """Merger that asks a language model."""
 
     def __init__(self, llm: LLM) -> None:
         self._llm = llm
@@ -75,14 +75,14 @@ class ModelMerger:
         profile = self._llm.profile
         room = profile.context - min(_ROOM, profile.context // 4)
         if (len(system) + len(question)) // _LETTERS > room:
-            raise TooLarge("The memories do not fit into the model's context.", "Choose a model that reads more.")
+            raise TooLarge("The memories do not fit into the model's context.", "Choose a model with a larger context.")
         reply = self._llm.complete(system, question, schema=SCHEMA if profile.json_schema else None)
         read = salvage.read(reply.text)
         if reply.truncated or not read.whole:
             raise Unreadable("The model's answer was cut off.", _AGAIN)
         if read.entries is None:
             raise Unreadable(
-                "The model's answer could not be read.", "Nothing was merged; it is asked again next time."
+                "The model's answer could not be read.", "Nothing was merged; it is retried in the next run."
             )
         return Proposal(tuple(_merged(entry, memories) for entry in read.entries))
 
@@ -97,11 +97,11 @@ def _question(memories: Sequence[Memory]) -> str:
 
 
 def _merged(entry: Any, memories: Sequence[Memory]) -> Merged:
-    """What the entry says. A name that was not in the question is nobody's id, and is refused with the rest."""
+    """Return the entry as a merged text. Raise Unreadable for an unknown memory name."""
     text = entry.get("text") if isinstance(entry, dict) else None
     named = entry.get("memories") if isinstance(entry, dict) else None
     if not isinstance(text, str) or not text.strip() or not isinstance(named, list):
-        raise Unreadable("The model's answer is no list of facts.", _AGAIN)
+        raise Unreadable("The model's answer is not a list of facts.", _AGAIN)
     category = entry.get("category")
     return Merged(
         text=" ".join(text.split()),
@@ -111,7 +111,7 @@ def _merged(entry: Any, memories: Sequence[Memory]) -> Merged:
 
 
 def _id(name: Any, memories: Sequence[Memory]) -> int:
-    """The id of the memory with this short name: "m3", "M3", "3" and 3 are the third."""
+    """Return the id of the memory with this short name: "m3", "M3", "3" and 3 are the third."""
     number = prompts.number(name, "m") or 0
     if not 1 <= number <= len(memories):
         raise Unreadable(f"The model names a memory that it was not shown: {str(name)[:40]}.", "Nothing was merged.")

@@ -1,8 +1,8 @@
-"""Pairs of memories of one place: those that say the same, and those that cannot both hold.
+"""Pairs of memories of one place: duplicates and contradictions.
 
     live memories ─▶ Copies, by place ─ store.neighbours ─▶ the nearest pairs ─ relation ─▶ same | against
 
-Somebody may have said of two that both hold. Then they are no such pair, for as long as both say what they said then.
+A person may have noted that both memories of a pair hold. Then they are no contradiction as long as neither changes.
 """
 
 from __future__ import annotations
@@ -18,56 +18,56 @@ from cofio.reconcile.compare import Comparer
 from cofio.wording import fingerprint
 
 Redact: TypeAlias = Callable[[str], str]
-#: Told which part it is at, 1 for nearness and 2 for what is said, and how much of that is done of how much.
+#: Called with the part (1: neighbours, 2: comparison), the work done in it, and its total.
 Moved: TypeAlias = Callable[[int, int, int], None]
 
 NEAR = 0.75  # the cosine from which two memories are compared
 NEIGHBOURS = 10  # of each memory
-MOST_PAIRS = 3_000  # the nearest; some 6 ms each
-AGREES = "agrees_with"  # in a memory's metadata: the ids of those that hold beside it, with a mark of what it said then
+MOST_PAIRS = 3_000  # the nearest ones; about 6 ms each
+AGREES = "agrees_with"  # in metadata: the ids of memories that hold too, each with a mark of this memory's text
 _PAGE = 1_000
 _AT_ONCE = 500  # pairs
 
 
 class Pair(NamedTuple):
-    """Two memories of one place that say the same or exclude each other."""
+    """Pair of memories of one place that are duplicates or contradict each other."""
 
     newer: int
     older: int
     cosine: float
-    at: str  # when the newer was said
+    at: str  # when the newer was last stated
     reason: str
 
 
 class Pairs(NamedTuple):
-    """What was found, and a word on what was left out."""
+    """Pairs found, and a note on pairs left out."""
 
     same: list[Pair]
-    against: list[Pair]  # by when the newer was said, newest first
+    against: list[Pair]  # by the time of the newer, newest first
     note: str
 
 
 @dataclass(slots=True)
 class Copies:
-    """The ids of memories by what they are compared by, so that they need not be held."""
+    """Ids of memories by the keys of comparison, kept instead of the memories."""
 
     places: dict[tuple[Any, ...], int] = field(default_factory=dict)
     ids: dict[tuple[int, int], list[int]] = field(default_factory=dict)  # by place and fingerprint, newest first
 
     def note(self, memory: Memory) -> int:
-        """The number of its place."""
+        """Add the memory and return the number of its place."""
         place = self.places.setdefault(_place(memory), len(self.places))
         self.ids.setdefault((place, fingerprint(memory.text)), []).append(memory.id)
         return place
 
 
 def _place(memory: Memory) -> tuple[Any, ...]:
-    """Equal for two memories when `same_place` says so."""
+    """Return a key that is equal for two memories of which `same_place` is true."""
     return memory.project, "" if memory.project else memory.source, audience(memory), memory.speaker
 
 
 def found(store: Store, redact: Redact, comparer: Comparer) -> Pairs:
-    """The pairs among all live memories."""
+    """Return the pairs among all live memories."""
     copies, after = Copies(), None
     while memories := store.page(Scope(), limit=_PAGE, after=after)[0]:
         after = memories[-1].id
@@ -77,7 +77,7 @@ def found(store: Store, redact: Redact, comparer: Comparer) -> Pairs:
 
 
 def compared(store: Store, copies: Copies, redact: Redact, comparer: Comparer, moved: Moved = lambda *_: None) -> Pairs:
-    """The pairs among these. What their reasons quote holds no secret."""
+    """Return the pairs among these memories. Their reasons quote no secrets."""
     near = nlargest(MOST_PAIRS + 1, _near(store, copies, moved), key=lambda pair: (pair[2], -pair[0], -pair[1]))
     cut = len(near) > MOST_PAIRS
     chosen = sorted(near[:MOST_PAIRS])
@@ -93,7 +93,7 @@ def compared(store: Store, copies: Copies, redact: Redact, comparer: Comparer, m
 
 
 def _near(store: Store, copies: Copies, moved: Moved) -> Iterator[tuple[int, int, float]]:
-    """Pairs of one place that are near; of exact copies the newest stands for all."""
+    """Yield near pairs of one place; of exact copies only the newest takes part."""
     places: dict[int, list[int]] = {}
     for (place, _), ids in copies.ids.items():
         places.setdefault(place, []).append(ids[0])
@@ -113,7 +113,7 @@ def _near(store: Store, copies: Copies, moved: Moved) -> Iterator[tuple[int, int
 def _judged(
     store: Store, pairs: Sequence[tuple[int, int, float]], redact: Redact, comparer: Comparer
 ) -> Iterator[tuple[str, Pair]]:
-    """What the newer of each pair is to the older, where it is something."""
+    """Yield the relation of the newer to the older memory of each pair, if there is one."""
     wanted = sorted({each for low, high, _ in pairs for each in (low, high)})
     memories = {each.id: each for each in store.get(wanted) if not each.archived}
     said = {each.id: _last_said(store, each) for each in memories.values()}
@@ -125,7 +125,7 @@ def _judged(
         verdict = comparer.compare(one, other, cosine)
         kind = "same" if verdict.kind == "same" else "update"
         if kind == "same" or (verdict.kind != "add" and not agree(memories[low], memories[high])):
-            # The reason quotes from the texts, and out of them no secret is known for one.
+            # The reason quotes from the texts, and a secret is not recognisable out of its context.
             quotable = redact(one) == one and redact(other) == other
             yield kind, Pair(newer, older, cosine, said[newer], verdict.reason if quotable else "")
 
@@ -134,25 +134,25 @@ def _last_said(store: Store, memory: Memory) -> str:
     return store.sightings(memory.id)[-1].at if memory.occurrences > 1 else memory.created_at
 
 
-# ── both hold ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── pairs that both hold ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def agree(one: Memory, other: Memory) -> bool:
-    """Whether somebody said that both hold, and neither says anything else since."""
+    """Return whether a person noted that both hold, and neither has changed since."""
     return _agreed(one).get(str(other.id)) == _mark(one) and _agreed(other).get(str(one.id)) == _mark(other)
 
 
 def agreeing(one: Memory, other: Memory) -> dict[str, Any]:
-    """The metadata of the one with a note that the other holds beside it.
+    """Return the metadata of one memory with a note that the other holds too.
 
-    The mark is of its own words: by one of the other's, what was purged could be guessed at for good.
+    The note has a mark of its own text: a mark of the other's would allow guesses about it after a purge.
     """
     return {**one.metadata, AGREES: {**_agreed(one), str(other.id): _mark(one)}}
 
 
 def _agreed(memory: Memory) -> dict[str, Any]:
     noted = memory.metadata.get(AGREES)
-    return noted if isinstance(noted, dict) else {}  # anybody may write metadata
+    return noted if isinstance(noted, dict) else {}  # clients may write any metadata
 
 
 def _mark(memory: Memory) -> str:

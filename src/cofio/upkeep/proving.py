@@ -1,8 +1,8 @@
-"""The check before a merge: whether a text says all that some memories say, and nothing else.
+"""Check of a proposed merge: the text must say everything that the memories say, and nothing else.
 
-A model drops a number, moves it to another subject, loses a "not" or adds advice, and each time it reads well. So every
-number, name and negation is looked for, each piece of each memory must be there in most of its words, hardly a word may
-be new, and what was asked for in the past must still be found. What fails is not repaired: the memories stay.
+A model drops a number, moves it to another subject, loses a "not" or adds advice, and the result still reads well. So
+every number, name and negation is compared, most words of each piece of each memory must be kept, hardly any word may
+be new, and past queries must still find it. A failed proposal is not repaired: the memories stay.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from cofio.upkeep.whatif import WhatIf
 
 __all__ = ["Finds", "WhatIf", "lost", "unfound", "unnear"]
 
-#: The ids that a search for the text finds in that store within the scope, best first.
+#: Function that returns the ids a search finds in a store within a scope, best first.
 Finds: TypeAlias = Callable[[str, Store, Scope], list[int]]
 _ALL = Scope()
 
 FIRST = 10  # hits among which it must be found again
-FALL = 4  # places from where it was, itself included, that are near enough
-QUERIES = 20  # the newest ones in the log
+FALL = 4  # number of places, its own included, within which the rank may fall
+QUERIES = 20  # latest logged queries that are repeated
 _ONLY = frozenset("only solely exclusively just alone".split())
-_FARTHER = 0.05  # of a cosine
-_KEPT = 0.5  # of the words of each piece, at least
-#: Verbs that another may stand for without anything being lost.
+_FARTHER = 0.05  # maximum loss of cosine
+_KEPT = 0.5  # minimum share of the words of each piece
+#: Verbs that may be replaced without loss of meaning.
 _PALE = frozenset(
     stem(word)
     for word in """
@@ -40,11 +40,11 @@ _PALE = frozenset(
     mention note know follow exist base involve consist serve act thing way reside stay remain rely
     """.split()
 )
-_NEW_WORDS, _NEW_SHARE = 2, 0.15  # so many words may be new, or that share of all
+_NEW_WORDS, _NEW_SHARE = 2, 0.15  # maximum number of new words, or their share of all words
 
 
 def lost(members: Sequence[Memory], text: str) -> str:
-    """What is lost, moved, turned round or made up when the text takes the place of the memories; "" when nothing."""
+    """Return the loss, change or invention when the text replaces the memories; "" if there is none."""
     told = read(text)
     each = [read(member.text) for member in members]
     return next(_problems(members, each, told), "")
@@ -62,7 +62,7 @@ def _problems(members: Sequence[Memory], each: Sequence[Claims], told: Claims) -
 
 
 def unnear(members: Sequence[Memory], vectors: Matrix, merged: Vector) -> str:
-    """Which memory the text is farther from than the others are; what counts as far depends on the embedder."""
+    """Return why the text is farther from a memory than the other memories are; "" if it is not."""
     for place, (member, vector) in enumerate(zip(members, vectors, strict=True)):
         cosines = [float(vector @ other) for at, other in enumerate(vectors) if at != place]
         cosine = float(vector @ merged)
@@ -74,9 +74,9 @@ def unnear(members: Sequence[Memory], vectors: Matrix, merged: Vector) -> str:
 def unfound(
     store: Store, finds: Finds, stands_for: Mapping[int, Sequence[int]], after: WhatIf, scope: Scope = _ALL
 ) -> str:
-    """Which query of the log would no longer find what it found; `stands_for` has the members by negative id.
+    """Return the logged query that would no longer find its memory, or "".
 
-    `scope` is what is searched: what agents see from the members' project.
+    `stands_for` has the members by negative id. `scope` is searched: the view of agents in the members' project.
     """
     heir = {member: each for each, members in stands_for.items() for member in members}
     for query in store.uses.queries(sorted(heir), QUERIES):
@@ -87,7 +87,7 @@ def unfound(
     return ""
 
 
-# ── what is missing ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── losses ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _missing(member: Claims, elsewhere: frozenset[str], told: Claims) -> Iterator[str]:
@@ -99,13 +99,13 @@ def _missing(member: Claims, elsewhere: frozenset[str], told: Claims) -> Iterato
     yield from (f"the name {name}" for name in sorted(member.names) if not holds(told, name))
     for piece in member.pieces:
         own = [word for word in piece.words if word not in elsewhere and word not in _PALE]
-        gone = _share(own, told) < 1.0  # what nobody else says is lost for good
+        gone = _share(own, told) < 1.0  # words of no other memory are lost for good
         if gone or (len(piece.words) > 1 and _share(piece.words, told) < _KEPT):
             yield f"“{piece.text}”"
 
 
 def _unwritten(members: Sequence[str], text: str) -> Iterator[str]:
-    """Code, flags, paths and operators that are not there as they are written, or that nobody wrote."""
+    """Yield code, flags, paths and operators that are missing, changed or new."""
     written = frozenset(each for member in members for each in forms(member))
     for member in members:
         yield from (f"{each} is lost" for each in sorted(literals(member) - forms(text)))
@@ -113,7 +113,7 @@ def _unwritten(members: Sequence[str], text: str) -> Iterator[str]:
 
 
 def _unmarked(members: Sequence[str], text: str) -> Iterator[str]:
-    """Bounds, quantities, obligations, times and doubts that are lost, or that nobody spoke of."""
+    """Yield bounds, quantities, obligations, times and doubts that are lost or new."""
     told, said = marks(text), frozenset(each for member in members for each in marks(member))
     meant = frozenset(each for member in members for each in implied(member))
     yield from (f"“{each}” is lost" for each in sorted(said - told - (implied(text) & {"after"})))
@@ -125,7 +125,7 @@ def _share(words: Sequence[str], told: Claims) -> float:
 
 
 def _quotes(told: Claims, span: str) -> bool:
-    """Whether the text has this code as it is, not as the beginning of another word."""
+    """Return whether the text contains this code literally, and not as the beginning of another word."""
     return re.search(rf"(?<![\w-]){re.escape(span)}(?![\w-])", told.text) is not None
 
 
@@ -133,7 +133,7 @@ def _counted(number: str, numbers: set[str], told: Claims) -> bool:
     return number in numbers or number.lstrip("+") in numbers or number in told.spoken
 
 
-# ── what stands beside something else now ─────────────────────────────────────────────────────────────────────────────
+# ── moved numbers and names ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _moved(each: Sequence[Claims], told: Claims) -> Iterator[str]:
@@ -143,12 +143,12 @@ def _moved(each: Sequence[Claims], told: Claims) -> Iterator[str]:
     for value in counted:
         found = [other for other in told.numbers if other.name == value.name]
         if value.beside and found and not any(_same_subject(value, other, own) for other in found):
-            yield f"the number {value.name} no longer stands beside {_listed(value.beside)}"
+            yield f"the number {value.name} is no longer next to {_listed(value.beside)}"
     yield from _swapped(each, told)
 
 
 def _own(values: Sequence[Value]) -> dict[str, frozenset[str]]:
-    """Of each number or name the words that stand beside it and beside no other."""
+    """Return, for each number or name, the words that occur next to it alone."""
     beside: dict[str, frozenset[str]] = {}
     for value in values:
         beside[value.name] = beside.get(value.name, frozenset()) | value.beside
@@ -159,7 +159,7 @@ def _own(values: Sequence[Value]) -> dict[str, frozenset[str]]:
 
 
 def _same_subject(value: Value, found: Value, own: Mapping[str, frozenset[str]]) -> bool:
-    """Whether a number stands beside its own words, and beside no more of another's. An only one is not confused."""
+    """Return whether a number is next to its own words, and next to no more of another's. A single number always is."""
     if len(own) == 1:
         return bool(value.around & found.around)
     mine = own[value.name] & value.beside or value.beside
@@ -168,7 +168,7 @@ def _same_subject(value: Value, found: Value, own: Mapping[str, frozenset[str]])
 
 
 def _undecided(each: Sequence[Claims]) -> Iterator[str]:
-    """Two numbers that two memories give for the same: nobody can tell which one holds."""
+    """Yield pairs of different numbers that two memories state for the same thing: either may be valid."""
     given = [(place, value) for place, member in enumerate(each) for value in member.numbers if value.beside]
     for place, value in given:
         for other, against in given:
@@ -178,7 +178,7 @@ def _undecided(each: Sequence[Claims]) -> Iterator[str]:
 
 
 def _swapped(each: Sequence[Claims], told: Claims) -> Iterator[str]:
-    """Names that stand where another one stood: beside that one's own words, or between the same two words."""
+    """Yield names that replace another one: next to its own words, or between the same two words."""
     names = frozenset(stem(name) for member in each for name in member.names)
     known = [value for member in each for value in named(member, names)]
     there = named(told, names)
@@ -191,10 +191,10 @@ def _swapped(each: Sequence[Claims], told: Claims) -> Iterator[str]:
             taken = {value.between for value in known if value.name == other} - mine
             beside = not settled and any(own[other] & value.beside for value in found)
             if beside or any(value.between in taken and all(value.between) for value in found):
-                yield f"{name} stands where {other} stood"
+                yield f"{name} takes the place of {other}"
 
 
-# ── what is said and what is denied ───────────────────────────────────────────────────────────────────────────────────
+# ── statements and negations ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _turned(each: Sequence[Claims], told: Claims) -> Iterator[str]:
@@ -213,7 +213,7 @@ def _turned(each: Sequence[Claims], told: Claims) -> Iterator[str]:
         if piece.twice and not any(other.twice for other in pieces):
             yield f"it negates twice: “{piece.text}”"
         if piece.negated and 2 * len(denied & (frozenset(piece.words) | piece.sentence)) < len(piece.words):
-            yield f"it denies what nobody denied: “{piece.text}”"
+            yield f"it denies what no memory denies: “{piece.text}”"
     said = frozenset(word for member in each for word in member.spoken)
     if against := opposite(set(said - told.spoken), set(told.spoken - said)):
         yield f"it turns round what was said: {against}"
@@ -221,7 +221,7 @@ def _turned(each: Sequence[Claims], told: Claims) -> Iterator[str]:
 
 
 def _redirected(each: Sequence[Claims], told: Claims) -> Iterator[str]:
-    """From A to B is not from B to A."""
+    """Yield reversed directions: "from A to B" is not "from B to A"."""
     known = frozenset(turn for member in each for turn in member.turns)
     said = frozenset(word for member in each for word in member.words)
     for turn, towards in sorted(told.turns - known):
@@ -231,7 +231,7 @@ def _redirected(each: Sequence[Claims], told: Claims) -> Iterator[str]:
 
 
 def _denies_the_same(piece: Piece, other: Piece, stated: frozenset[str]) -> bool:
-    """Whether another piece denies what this one denies: above all the words that are said nowhere else."""
+    """Return whether two pieces deny the same, judged mainly by words that are stated in no other piece."""
     words, theirs = frozenset(piece.words), frozenset(other.words)
     only = words - stated
     if only:
@@ -239,7 +239,7 @@ def _denies_the_same(piece: Piece, other: Piece, stated: frozenset[str]) -> bool
     return not words or (bool(words & theirs) and len(words & (theirs | other.sentence)) >= 0.6 * len(words))
 
 
-# ── what nobody said ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── inventions ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _made_up(each: Sequence[Claims], told: Claims) -> Iterator[str]:

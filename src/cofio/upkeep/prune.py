@@ -1,9 +1,9 @@
-"""Pruning: what nobody has asked for in a long time is set aside. Memories in, decisions to archive out.
+"""Pruning: archives memories that have not been retrieved for a long time. Takes memories, returns decisions.
 
-uses ─ was it watched long enough? ─▶ the unused, oldest first ─ still valuable? ─▶ Delete | Refusal
+uses ─ was it recorded long enough? ─▶ the unused, oldest first ─ still valuable? ─▶ Delete | Refusal
 
-That nobody recalled a memory proves something only where recalling is noted, and where people recall at all. Where it
-is not so, nothing is pruned, and the plan says why.
+A missing retrieval is meaningful only if retrievals are recorded and occur at all. Otherwise nothing is pruned, and the
+plan states the reason.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from cofio.upkeep.valuing import ModelJudge
 
 __all__ = ["DAYS", "Keeps", "ModelJudge", "decide"]
 
-#: The ids of those, among these memories, that are still valuable. A CofioError when that cannot be told.
+#: Function that returns the ids of memories that are still valuable. It raises CofioError if it cannot decide.
 Keeps: TypeAlias = Callable[[Sequence[Memory]], Collection[int]]
 
-#: For how many days a memory of each category stays without being asked for; "" is for one without a category.
+#: Days that an unused memory of each category is kept; "" is for memories without a category.
 DAYS: Mapping[str, int] = {"detail": 60, "decision": 120, "learning": 120, "": 90}
-_ASKED_ON = 5  # different days on which memories must have been asked for at all
-_SHARE = 5  # a fifth of the live memories goes at once, at most
+_ASKED_ON = 5  # minimum number of different days with retrievals
+_SHARE = 5  # divisor: at most a fifth of the live memories is archived at once
 _LOOKED_AT = 2_000  # memories of a category in one run
-_BATCH = 20  # memories that the model judges at once
-_JUDGED = 400  # memories that it judges in one run
-_FAILURES = 3  # batches in a row, after which the model is asked no more
+_BATCH = 20  # memories per question to the model
+_JUDGED = 400  # memories judged by the model in one run
+_FAILURES = 3  # consecutive failed batches after which the model is not asked again
 
 
 def decide(
@@ -43,9 +43,10 @@ def decide(
     most: int,
     halted: Callable[[], bool] = lambda: False,
 ) -> Plan:
-    """Archive what was never recalled for so many days, oldest first; what the model holds valuable stays.
+    """Archive memories that were not retrieved for the days of their category, oldest first, unless the model keeps
+    them.
 
-    At most `most` and a fifth of all at once. `halted` is asked before each batch.
+    At most `most` memories and a fifth of all are archived at once. `halted` is called before each batch.
     """
     unused, unwatched = _unused(store, now, days)
     live = store.page(Scope(), limit=1)[1]
@@ -58,7 +59,7 @@ def decide(
     since = store.uses.tracking(now).since or now
     left = _left(len(unused) - sifted.examined, allowed, live) if len(sifted.gone) >= allowed else ""
     if keeps and not left and not sifted.ended and sifted.examined < len(unused):
-        left = f"The model judges at most {_JUDGED} at once; the others are for the next time."
+        left = f"The model judges at most {_JUDGED} at once; the others are left for the next run."
     return Plan(
         chore="prune",
         decisions=tuple(Delete(each.id, _reason(each, store, now, since)) for each in sifted.gone),
@@ -68,11 +69,11 @@ def decide(
     )
 
 
-# ── what may go ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── candidates ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _unused(store: Store, now: str, days: Mapping[str, int]) -> tuple[list[Memory], list[str]]:
-    """What nobody asked for, oldest first; and why of some categories nobody can tell."""
+    """Return unused memories, oldest first, and the reasons why some categories cannot be judged."""
     unused: list[Memory] = []
     untold: dict[str, list[str]] = {}
     for category, span in days.items():
@@ -82,23 +83,23 @@ def _unused(store: Store, now: str, days: Mapping[str, int]) -> tuple[list[Memor
         else:
             unused += store.uses.unused(category, before, _LOOKED_AT)
     unused.sort(key=lambda memory: (memory.created_at, memory.id))
-    return unused, [f"Nothing of {_and(of)} is pruned: {problem}." for problem, of in untold.items()]
+    return unused, [f"Not pruned: {_and(of)} ({problem})." for problem, of in untold.items()]
 
 
 def _problem(tracking: Tracking, before: str, span: int) -> str:
-    """Why it proves nothing that a memory was not recalled in that time; "" when it does."""
+    """Return why missing retrievals in that time are not meaningful; "" if they are."""
     if tracking.since is None:
-        return "no retrieval was ever noted"
+        return "no retrieval was ever recorded"
     if tracking.since > before:
-        return f"retrievals are noted since {tracking.since[:10]} only, and it takes {span} days of them"
+        return f"retrievals are recorded only since {tracking.since[:10]}, and {span} days are required"
     if tracking.days < _ASKED_ON:
         on = f"{tracking.days} different day{'' if tracking.days == 1 else 's'}"
-        return f"in {span} days memories were asked for on {on} only, and it takes {_ASKED_ON}"
+        return f"memories were retrieved on only {on} in {span} days, and {_ASKED_ON} are required"
     return ""
 
 
 def _in_turn(unused: Sequence[Memory], store: Store) -> list[Memory]:
-    """In an order that moves on as the store does: what the model keeps must not hold up the others for ever."""
+    """Return the memories in an order that rotates with the store, so that kept ones do not block the others."""
     newest = store.changesets(1)
     start = newest[0].id * 37 % len(unused) if newest and len(unused) > _JUDGED else 0
     return [*unused[start:], *unused[:start]][:_JUDGED]
@@ -106,7 +107,7 @@ def _in_turn(unused: Sequence[Memory], store: Store) -> list[Memory]:
 
 @dataclass(slots=True)
 class _Sifted:
-    """What became of the unused ones so far."""
+    """Result of judging the unused memories so far."""
 
     gone: list[Memory] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
@@ -114,7 +115,7 @@ class _Sifted:
     ended: str = ""  # why it ended early
 
     def sift(self, unused: Sequence[Memory], allowed: int, keeps: Keeps, halted: Callable[[], bool]) -> None:
-        """Have them judged, a batch at a time, until enough of them go."""
+        """Have the memories judged in batches, until enough are to be archived."""
         failures = 0
         while self.examined < len(unused) and len(self.gone) < allowed:
             if halted():
@@ -123,35 +124,35 @@ class _Sifted:
             size = min(_BATCH, allowed - len(self.gone))
             failures = 0 if self._judge(unused[self.examined : self.examined + size], keeps) else failures + 1
             if failures == _FAILURES:
-                self.ended = f"The model failed {failures} times in a row; it was asked no more."
+                self.ended = f"The model failed {failures} times in a row; it was not asked again."
                 return
 
     def _judge(self, batch: Sequence[Memory], keeps: Keeps) -> bool:
-        """Keep or let go each of them; False when nobody could tell, and all stay."""
+        """Decide about one batch. Return False, and keep all of it, if the model failed."""
         self.examined += len(batch)
         try:
             kept = set(keeps(batch))
         except CofioError as error:
-            reason = f"the model could not tell whether it is still valuable: {error.message}"
+            reason = f"the model could not decide whether it is still valuable: {error.message}"
             self.refused.append(Refusal(ids=tuple(memory.id for memory in batch), reason=reason))
             return False
         self.gone += [memory for memory in batch if memory.id not in kept]
         held = [memory for memory in batch if memory.id in kept]
-        self.refused += [Refusal(ids=(memory.id,), reason="the model holds it still valuable") for memory in held]
+        self.refused += [Refusal(ids=(memory.id,), reason="the model considers it still valuable") for memory in held]
         return True
 
 
-# ── what is said of it ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── reasons and notes ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _reason(memory: Memory, store: Store, now: str, since: str) -> str:
-    """Why it goes; of the time before retrievals were noted nothing is claimed."""
+    """Return the reason for archiving a memory; it covers only the time in which retrievals were recorded."""
     sightings = store.sightings(memory.id) if memory.occurrences > 1 else []
     said = max(memory.created_at, *(each.at for each in sightings)) if sightings else memory.created_at
     spoken = _days(said, now)
     if said >= since:
         return f"never recalled in the {spoken} since it was last said"
-    return f"never recalled in the {_days(since, now)} that retrievals are noted; it was last said {spoken} ago"
+    return f"never recalled in the {_days(since, now)} since retrievals are recorded; last said {spoken} ago"
 
 
 def _left(count: int, allowed: int, live: int) -> str:
@@ -159,7 +160,7 @@ def _left(count: int, allowed: int, live: int) -> str:
         return ""
     limit = f"a fifth of {live:,} live memories" if allowed == live // _SHARE else f"{allowed:,}"
     told = f"At least {count:,}" if count >= _LOOKED_AT else f"{count:,}"
-    return f"{told} more are left for the next time: at most {limit} go at once."
+    return f"{told} more are left for the next run: at most {limit} are archived at once."
 
 
 def _days(start: str, end: str) -> str:

@@ -1,7 +1,7 @@
-"""Whether memories that nobody asks for are still valuable, by the judgement of a language model.
+"""Judgement of unused memories by a language model.
 
-The model sees short names, m1 and m2, that mean something in this one question only. A memory goes when the model says
-so of its very name and nowhere the opposite; whatever it says beyond that, or leaves unsaid, is for keeping.
+The model sees short names, m1 and m2, that are valid for one question only. A memory is archived only if the model says
+so for its exact name and does not contradict itself; otherwise it is kept.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from cofio.model import Memory
 from cofio.ports import LLM
 
 _LONGEST = 1_500  # characters of a memory that are shown
-_AROUND = 120  # characters of a memory's line beside its text
-_LETTERS, _ROOM = 3, 2_048  # characters in a token, at least; tokens for the reply
+_AROUND = 120  # characters of a memory's line in addition to its text
+_LETTERS, _ROOM = 3, 2_048  # minimum characters per token; tokens reserved for the reply
 _MORE = " […]"
 
 SCHEMA = {
@@ -41,20 +41,20 @@ SCHEMA = {
 
 
 class ModelJudge:
-    """Asks a model, and gives the ids of the memories that it holds still valuable."""
+    """Language-model judge that returns the ids of memories that are still valuable."""
 
     def __init__(self, llm: LLM) -> None:
         self._llm = llm
 
     def __call__(self, memories: Sequence[Memory]) -> set[int]:
-        """The ids of those to keep. Unreadable when the model's reply says nothing of any of them."""
+        """Return the ids of memories to keep. Raise Unreadable if the model's reply decides about none of them."""
         kept: set[int] = set()
         for some in _fitting(memories, self._room() * _LETTERS):
             kept |= self._kept(some)
         return kept
 
     def _room(self) -> int:
-        """The tokens that there are for memories in one question."""
+        """Return the tokens available for memories in one question."""
         context = self._llm.profile.context
         return context - len(prompts.read("prune")) // _LETTERS - min(_ROOM, context // 4)
 
@@ -63,12 +63,12 @@ class ModelJudge:
         reply = self._llm.complete(prompts.read("prune"), _question(memories), schema=schema)
         said = _said(salvage.read(reply.text).entries or (), len(memories))
         if not said:
-            raise Unreadable("The model's reply says of no memory whether it is valuable.", "Try again later.")
+            raise Unreadable("The model's reply decides about none of the memories.", "Try again later.")
         return {each.id for place, each in enumerate(memories, 1) if said.get(place) != {"ARCHIVE"}}
 
 
 def _fitting(memories: Sequence[Memory], room: int) -> Iterator[list[Memory]]:
-    """The memories in as many questions as it takes."""
+    """Yield the memories in groups that fit one question."""
     some: list[Memory] = []
     left = room
     for memory in memories:
@@ -104,7 +104,7 @@ def _shown(text: str) -> str:
 
 
 def _said(entries: Sequence[Any], count: int) -> dict[int, set[str]]:
-    """Everything that was said of each memory, by its place."""
+    """Return all actions that were given for each memory, by its place."""
     said: dict[int, set[str]] = {}
     for entry in entries:
         if not isinstance(entry, dict):

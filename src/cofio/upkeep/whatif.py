@@ -1,4 +1,4 @@
-"""A store as it would be found if some memories had been merged: to see what searches would find then."""
+"""Simulated store after a merge, to see what searches would find then."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cofio.wording import words as words_of
 
 
 class WhatIf:
-    """The store without some memories and with others, which have negative ids. Only for searching.
+    """Store without some memories and with new ones, which have negative ids. It supports searching only.
 
-    Cosines are exact. How well the words of a new text match is reckoned from the share of them that it holds.
+    Cosines are exact. The word score of a new text is estimated from the share of query words in it.
     """
 
     def __init__(self, store: Store, gone: Iterable[int], new: Mapping[int, tuple[Memory, Vector]]) -> None:
@@ -63,7 +63,7 @@ class WhatIf:
 
 
 def _inside(memory: Memory, scope: Scope) -> bool:
-    """Whether a live memory lies in the scope, as far as searches narrow it."""
+    """Return whether a live memory is in the scope, as far as searches restrict it."""
     prefix = scope.source_prefix.rstrip("/")
     return (
         all(getattr(scope, name) in (None, getattr(memory, name)) for name in ("source", "project"))

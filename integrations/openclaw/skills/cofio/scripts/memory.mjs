@@ -1,5 +1,5 @@
 /**
- * What the skill's two scripts do: ask the cofio service, and say in plain words what came of it.
+ * Implementation of the skill's two scripts: call the cofio service, and print the result in plain words.
  *
  *     node memory.mjs recall [WORDS]      node memory.mjs extract [WORDS]
  */
@@ -15,14 +15,14 @@ const PATIENCE_MS = 10_000;
 const LONGEST = 200_000; // characters of a conversation
 
 const acts = {
-  /** What is remembered; the service has made it plain data inside a tag. */
+  /** Return the memories, which the service formats as plain data in a tag. */
   async recall(words) {
     const { status, told } = await ask("/recall", { prompt: words.slice(0, 10_000), project: project() });
     if (status !== 200) return refused("Nothing is recalled", status, told);
     return visible(told.text ?? "") || "Nothing about that is remembered.";
   },
 
-  /** The model reads it in the background; where there is none, patterns do. */
+  /** Submit a conversation, to be read in the background by the model or, without one, by patterns. */
   async extract(words) {
     const said = (words || readFileSync(0, "utf8")).trim().slice(-LONGEST);
     if (!said) return "Nothing is kept: give the conversation as an argument or on standard input.";
@@ -36,7 +36,7 @@ const acts = {
   },
 };
 
-/** One request, and its answer as JSON. */
+/** Send one request and return the reply as JSON. */
 function ask(path, body) {
   const { url, key } = address();
   const raw = Buffer.from(JSON.stringify(body));
@@ -57,19 +57,19 @@ function ask(path, body) {
   });
 }
 
-/** Where the service is: as the variables say, else as it says itself in its home. */
+/** Return URL and key of the service: from the variables, or else from the file in its home. */
 function address() {
   const home = variable("COFIO_HOME") || join(homedir(), ".cofio");
   const [url = "", key = ""] = read(join(home, "hook.at")).split("\n");
   const named = bare(variable("COFIO_URL", "FAISS_URL"));
-  const known = !named || named === bare(url); // the key in the file is for the service that it names
+  const known = !named || named === bare(url); // the key in the file is only for the service that it names
   return {
     url: named || bare(url) || "http://127.0.0.1:8900",
     key: variable("COFIO_API_KEY", "FAISS_API_KEY") || (known ? key.trim() : ""),
   };
 }
 
-/** The project at hand: the repository's main working tree, or the folder; "" in the home. */
+/** Return the current project: the repository's main working tree, or the folder; "" in the home. */
 function project() {
   const named = variable("COFIO_PROJECT");
   if (named) return named;
@@ -94,7 +94,7 @@ function refused(what, status, told) {
   return visible(`${what}: the service refuses (${status}). ${message} ${hint}`).trim();
 }
 
-/** Without signs that a terminal would obey. */
+/** Return the text without terminal control characters. */
 function visible(text) {
   return String(text).replace(/[^\P{C}\n]/gu, "").trim();
 }
