@@ -27,9 +27,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from bench import measure
-from cofio.conversation import Exchange, Message
-from cofio.model import moment
-from cofio.stores.sqlite import SqliteStore
+from cofio.models.exchange import Exchange, Message
+from cofio.models.memory import moment
+from cofio.stores.sqlite.store import SqliteStore
 
 _SAID = (
     Message("user", "We switched from JWT to Clerk for auth last week, and the tests run against Postgres now. " * 4),

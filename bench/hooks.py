@@ -31,14 +31,14 @@ from typing import Any
 import cofio
 from bench import measure
 from bench.vectors import ANCHORS, Material
-from cofio import embedders
 from cofio.errors import CofioError
 from cofio.evaluation import plots
 from cofio.evaluation.report import Cell, Column, Report, Table
-from cofio.hooks import launch, record
+from cofio.hooks import launcher, run_log
 from cofio.install import claude_code, codex
-from cofio.model import Fact
+from cofio.models.memory import Fact
 from cofio.ports import Embedder
+from cofio.providers import embedders
 from cofio.settings import Settings
 
 BARE, TRUE = "python -I -S -c pass", "/bin/true"
@@ -136,7 +136,7 @@ def measured(
     home.mkdir()
     material = Material.make(folder, embedder, count=size, asked=6 * runs, warming=_WARMING, anchors=anchors)
     _fill(home, material, size)
-    launch.write(home)
+    launcher.write(home)
     asked, warming, _ = material.prompts()
     prompts = iter(asked)
     states: dict[str, list[Runs]] = {}
@@ -161,7 +161,7 @@ def _sides(prompts: Iterator[str], runs: int) -> list[Side]:
     """Return the timed commands: two that do nothing, then each client's hooks as installed."""
     sides = [Side(TRUE, [TRUE], _ends), Side(BARE, [sys.executable, "-I", "-S", "-c", "pass"], _ends)]
     for client, installed in _CLIENTS.items():
-        hooks = installed(launch.SHIMS)
+        hooks = installed(launcher.SHIMS)
         given: dict[str, Callable[[int], Mapping[str, Any]]] = {
             PROMPT: partial(_asks, [next(prompts) for _ in range(runs)]), START: _starts, ANSWER: _answers, END: _ends,
         }  # fmt: skip
@@ -239,9 +239,9 @@ def _in_turn(sides: Sequence[Side], runs: int, home: Path) -> list[Runs]:
             took, code = _once(side, run, home)
             some.seconds.append(took)
             some.codes[code] += 1
-    noted = Counter((each["client"], each["event"], each["rung"]) for each in record.recent(home, 1_000_000))
+    noted = Counter((each["client"], each["event"], each["rung"]) for each in run_log.recent(home, 1_000_000))
     for side, some in zip(sides, found, strict=True):
-        some.rungs.update({rung: noted[side.client, side.event, rung] for rung in record.RUNGS} if side.client else {})
+        some.rungs.update({rung: noted[side.client, side.event, rung] for rung in run_log.RUNGS} if side.client else {})
     return found
 
 

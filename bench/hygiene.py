@@ -11,7 +11,7 @@ from functools import partial
 
 from bench import measure
 from bench.corpus import facts
-from cofio.hygiene import clean, redact
+from cofio.ingest.sanitize import clean, redact
 
 _ROUNDS = 2_000
 

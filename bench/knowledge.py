@@ -19,10 +19,21 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from cofio.domain import ANY, CLAIMS, Correlation, Knowledge, Pattern, Put, Seasonal, Threshold, fold, named_words
-from cofio.keeper import Keeper
-from cofio.knowledge import lane
-from cofio.stores.sqlite import SqliteStore
+from cofio.core import Keeper
+from cofio.knowledge import lookup
+from cofio.models.knowledge import (
+    ANY,
+    CLAIMS,
+    Correlation,
+    Knowledge,
+    Pattern,
+    Put,
+    Seasonal,
+    Threshold,
+    fold,
+    named_words,
+)
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 
 METRICS = ("volume", "price", "spread", "latency", "errors", "depth", "volatility", "turnover")
@@ -112,16 +123,16 @@ def sides(values: Keeper, names: Keeper, rows: int) -> tuple[Side, ...]:
 
 def _evaluated(loaded: Sequence[Knowledge], source: str, metric: str) -> object:
     asked = [each for each in loaded if isinstance(each, Threshold) and fold(each.metric) == fold(metric)]
-    return lane.firing([each for each in asked if fold(each.source) in (fold(source), ANY)], 500)
+    return lookup.firing([each for each in asked if fold(each.source) in (fold(source), ANY)], 500)
 
 
 def _walked(loaded: Sequence[Knowledge], source: str) -> object:
     known = [each for each in loaded if isinstance(each, Correlation)]
 
     def correlations_of(name: str) -> list[Correlation]:
-        return [each for each in known if lane.matches(name, each.source_a) or lane.matches(name, each.source_b)]
+        return [each for each in known if lookup.matches(name, each.source_a) or lookup.matches(name, each.source_b)]
 
-    return lane.walk(correlations_of, source, 2)
+    return lookup.walk(correlations_of, source, 2)
 
 
 def _name(number: int, rows: int) -> str:

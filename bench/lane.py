@@ -21,13 +21,13 @@ from typing import Literal
 from unittest import mock
 
 from bench.knowledge import claims
-from cofio.domain import Put
-from cofio.embedders.local import LocalEmbedder
-from cofio.keeper import Keeper
-from cofio.knowledge import naming
-from cofio.model import Add, Fact
+from cofio.core import Keeper
+from cofio.knowledge import mentions
+from cofio.models.knowledge import Put
+from cofio.models.memory import Add, Fact
 from cofio.ports import Embedder, Matrix
-from cofio.stores.sqlite import SqliteStore
+from cofio.providers.embedders.local import LocalEmbedder
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 
 WORDS = ("deploy", "queue", "volume", "price", "region", "cache", "earnings", "index", "latency", "budget", "branch",
@@ -68,7 +68,7 @@ def ratio(keeper: Keeper, prompt: str, rounds: int) -> float:
     for number in range(rounds):
         asked = f"{prompt.format(8 + number % 14)} ({number})"
         ours.append(_spent(keeper, asked))
-        with mock.patch.object(naming, "named", return_value=[]):
+        with mock.patch.object(mentions, "named", return_value=[]):
             without.append(_spent(keeper, asked))
     return statistics.median(ours) / statistics.median(without)
 

@@ -31,14 +31,15 @@ import cofio
 from bench import measure
 from bench.corpus import facts
 from bench.vectors import Material
-from cofio import embedders, layout
-from cofio.keeper import Keeper
-from cofio.layout.groups import grouped
-from cofio.layout.square import apart, fitted
-from cofio.model import Fact
-from cofio.picture import SIDE, Dots
+from cofio.core import Keeper
+from cofio.dashboard import projection
+from cofio.dashboard.projection.clusters import grouped
+from cofio.dashboard.projection.grid import apart, fitted
+from cofio.models.dashboard import SIDE, Dots
+from cofio.models.memory import Fact
+from cofio.providers import embedders
 from cofio.settings import Settings
-from cofio.stores.blas import one_thread
+from cofio.stores.sqlite.blas import one_thread
 from cofio.testing import HashEmbedder
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def judged(texts: Sequence[str], labels: Sequence[str], embedder: Embedder) -> d
     count = len(texts)
     dots = Dots(range(count, 0, -1), vectors, texts, [""] * count, [""] * count, [""] * count, count)
     with one_thread():
-        drawn = layout.drawn(dots)
+        drawn = projection.drawn(dots)
         plain = apart(fitted(np.ascontiguousarray(flat(vectors), np.float32).view(np.complex64)[:, 0]))
     ours = np.stack([drawn.x, drawn.y], axis=1)
     return {"ours": _quality(vectors, ours, labels), "pca": _quality(vectors, plain, labels)}

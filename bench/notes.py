@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from bench import measure
-from cofio.keeper import Keeper
-from cofio.model import moment
-from cofio.noting import Notebook
-from cofio.stores.sqlite import SqliteStore
+from cofio.core import Keeper
+from cofio.models.memory import moment
+from cofio.notes.service import Notebook
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import HashEmbedder
 
 _RESULTS = Path(__file__).parent / "results"

@@ -21,8 +21,8 @@ from bench import measure  # other imports are local, since import time is measu
 
 if TYPE_CHECKING:
     from bench.vectors import Material, Table
-    from cofio.keeper import Keeper
-    from cofio.model import Fact
+    from cofio.core import Keeper
+    from cofio.models.memory import Fact
     from cofio.ports import Embedder, Matrix
 
 _REAL = "real.json"  # options of the model for embedding queries; present if that is to be timed
@@ -65,7 +65,7 @@ class Stages:
 
     def opened(self, folder: Path, size: int) -> dict[str, float]:
         """Open the store in a fresh process and search once."""
-        names = ("cofio.assemble", self._loads)
+        names = ("cofio.bootstrap", self._loads)
         imports = measure.once(lambda: [importlib.import_module(each) for each in names])
         material = _material(folder)
         asked, embedder = material.prompts()[0], material.embedder()
@@ -122,8 +122,8 @@ class Stages:
 
     def _recall(self, material: Material, folder: Path, size: int, k: int) -> float:
         """Return the recall of the store's vector search at k, over all prompts."""
-        from cofio.assemble import open_store
-        from cofio.model import Scope
+        from cofio.bootstrap import open_store
+        from cofio.models.memory import Scope
         from cofio.settings import Settings
 
         asked, _, vectors = material.prompts()
@@ -160,7 +160,7 @@ def really(folder: Path, **how: Any) -> None:
 
 def _embedding_too(keeper: Keeper, embedder: Either, folder: Path, asked: Sequence[str]) -> dict[str, float]:
     """Return the times of the same searches with real query embedding, once each, and of the model alone."""
-    from cofio import embedders
+    from cofio.providers import embedders
 
     how = json.loads((folder / _REAL).read_text(encoding="utf-8"))
     embedder.asks = embedders.make(how["spec"], home=Path(how["home"]), download=False)
@@ -181,7 +181,7 @@ def _add_all(keeper: Keeper, said: Sequence[tuple[str, str]]) -> None:
 
 
 def _facts(said: Sequence[tuple[str, str]]) -> list[Fact]:
-    from cofio.model import Fact
+    from cofio.models.memory import Fact
 
     return [Fact(text=text, source=source) for source, text in said]
 
@@ -196,7 +196,7 @@ def _url(folder: Path, size: int) -> str:
     return f"sqlite://{folder / f'cofio-{size}.db'}"
 
 
-STAGES = Stages(_url, "cofio.stores.sqlite").all()
+STAGES = Stages(_url, "cofio.stores.sqlite.store").all()
 
 if __name__ == "__main__":
     measure.stage(STAGES, sys.argv[1:])

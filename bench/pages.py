@@ -26,9 +26,9 @@ from tests.page import browser
 import cofio
 from bench import measure
 from bench.vectors import Material
-from cofio import embedders
-from cofio.api.serve import Serving
-from cofio.model import Fact
+from cofio.models.memory import Fact
+from cofio.providers import embedders
+from cofio.server.http.server import Serving
 from cofio.settings import Settings
 
 ROUNDS = 5

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from cofio import gate
-from cofio.conversation import Exchange, Message, Verdict
-from cofio.extract import patterns
+from cofio.ingest import gate
+from cofio.ingest.extract import patterns
+from cofio.models.exchange import Exchange, Message, Verdict
 
 ROUNDS = 200
 GROWTH = (1, 2, 4, 8, 16)

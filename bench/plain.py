@@ -119,7 +119,7 @@ def opened(folder: Path, size: int) -> dict[str, float]:
 
 def searched(folder: Path, size: int) -> dict[str, float]:
     """Search an open file with every prompt several times, with and without stop words."""
-    from cofio.wording import STOP_WORDS
+    from cofio.text.tokens import STOP_WORDS
 
     material, effort = _material(folder), measure.Effort.read(folder)
     asked, warming, vectors = material.prompts()

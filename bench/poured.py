@@ -99,9 +99,9 @@ def _rows(connection: psycopg.Connection[Any], said: Sequence[tuple[str, str]], 
 
 
 def _staged(said: Sequence[tuple[str, str]], start: int) -> Iterator[tuple[Any, ...]]:
-    from cofio.model import Memory
-    from cofio.stores.postgres.words import searchable
-    from cofio.wording import fingerprint
+    from cofio.models.memory import Memory
+    from cofio.stores.postgres.bm25 import searchable
+    from cofio.text.tokens import fingerprint
 
     for n, (source, text) in enumerate(said, start=start):
         words = searchable(Memory(id=0, text=text, source=source, created_at="", updated_at=""))

@@ -25,10 +25,10 @@ from typing import Any
 
 from bench import measure
 from bench.vectors import ANCHORS, Material
-from cofio import embedders
 from cofio.errors import CofioError
 from cofio.evaluation import plots
 from cofio.ports import Embedder
+from cofio.providers import embedders
 from cofio.settings import Settings
 
 _RESULTS = Path(__file__).parent / "results"

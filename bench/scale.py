@@ -32,12 +32,12 @@ from bench import measure, ours, served
 from bench.bandwidth import DIMENSION
 from bench.server import database
 from bench.vectors import ANCHORS, Material
-from cofio import embedders
 from cofio.errors import CofioError
 from cofio.evaluation import plots
-from cofio.evaluation.measures import Figure
+from cofio.evaluation.metrics import Figure
 from cofio.evaluation.report import Cell, Column, Report, Table
 from cofio.ports import Embedder
+from cofio.providers import embedders
 from cofio.settings import Settings
 
 SIZES = (1_000, 10_000, 100_000)

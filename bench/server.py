@@ -25,11 +25,11 @@ from typing import Any
 
 from bench import measure
 from bench.vectors import ANCHORS, Material
-from cofio import embedders
+from cofio.core import Keeper
 from cofio.errors import CofioError
-from cofio.keeper import Keeper
-from cofio.model import Add, Fact, Viewer
+from cofio.models.memory import Add, Fact, Viewer
 from cofio.ports import Embedder, Vector
+from cofio.providers import embedders
 from cofio.settings import Settings
 
 _RESULTS = Path(__file__).parent / "results"
@@ -136,7 +136,7 @@ def plainly(url: str, material: Material) -> dict[str, float]:
     import psycopg
     from pgvector.psycopg import register_vector
 
-    from cofio.wording import telling
+    from cofio.text.tokens import telling
 
     asked, warming, vectors = material.prompts()
     with psycopg.connect(url, autocommit=True) as connection:

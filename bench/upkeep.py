@@ -28,12 +28,12 @@ from typing import Any, Literal
 
 from bench import measure
 from bench.vectors import ANCHORS, Material, Table
-from cofio import embedders
-from cofio.chores import Plan
+from cofio.core import Keeper
 from cofio.errors import CofioError
-from cofio.keeper import Keeper
-from cofio.model import Fact
+from cofio.models.maintenance import Plan
+from cofio.models.memory import Fact
 from cofio.ports import Embedder, Matrix
+from cofio.providers import embedders
 from cofio.settings import Settings
 
 _RESULTS = Path(__file__).parent / "results"
@@ -143,7 +143,7 @@ def _real(signature: str) -> Embedder:
         from cofio.testing import HashEmbedder
 
         return HashEmbedder(int(signature.rsplit(":", 1)[1]))
-    from cofio.embedders.local import LocalEmbedder
+    from cofio.providers.embedders.local import LocalEmbedder
 
     settings = Settings.load()
     return LocalEmbedder(settings.home, download=settings.model_download, recent=0)

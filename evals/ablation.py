@@ -25,17 +25,17 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from cofio import assemble
+from cofio import bootstrap
 from cofio.errors import CofioError
 from cofio.evaluation import relations, spans, streams
-from cofio.evaluation.conversations import Conversation, remembered
-from cofio.evaluation.labelled import carries
-from cofio.evaluation.measures import share
+from cofio.evaluation.datasets import Conversation, remembered
+from cofio.evaluation.labelled_turns import carries
+from cofio.evaluation.metrics import share
 from cofio.evaluation.report import Cell, Column, Report, Table
-from cofio.extract import judged, patterns
+from cofio.ingest.extract import by_judgement, patterns
+from cofio.ingest.reconcile import compare
 from cofio.judgement.model import LocalJudge
 from cofio.ports import Embedder
-from cofio.reconcile import compare
 from cofio.settings import Settings
 from evals.edits import edited
 
@@ -43,14 +43,14 @@ from evals.edits import edited
 PARTS: dict[str, tuple[Any, str, Any]] = {
     "without patterns": (patterns, "find", lambda *_, **__: []),
     "without completing clauses": (
-        judged,
+        by_judgement,
         "_snapped",
         lambda turn, _sentence, span, _following: turn.text[span.start : span.end],
     ),
-    "without splitting": (judged, "_split", lambda span, *_: [span]),
-    "without joining what goes on": (judged, "_continued", lambda *_: None),
+    "without splitting": (by_judgement, "_split", lambda span, *_: [span]),
+    "without joining what goes on": (by_judgement, "_continued", lambda *_: None),
     "without the screens": (LocalJudge, "_limits", lambda *_: ()),
-    "without the message": (judged, "_context", lambda *_: ""),
+    "without the message": (by_judgement, "_context", lambda *_: ""),
     "without the guard: shared words": (compare, "_UNSHARED", 0.0),
     "without all guards on repetitions": (
         compare,
@@ -103,7 +103,7 @@ def report(
 ) -> Report:
     """Return the report with all parts, and without each. `edited_files` are pairs whose memories are edited."""
     settings = settings or Settings.load()
-    embedder = embedder or assemble.make_embedder(settings)
+    embedder = embedder or bootstrap.make_embedder(settings)
     turns = [turn for rows in spans.read_turns(turn_files).values() for turn in rows]
     pairs = [pair for rows in relations.read_pairs(pair_files).values() for pair in rows]
     conversations = streams.read(stream_folder)

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cofio import assemble
+from cofio import bootstrap
 from cofio.evaluation import streams
 from cofio.evaluation.streams import Stream
 from cofio.settings import Settings
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     usual = Settings().llm_reads, Settings().llm_batch_turns  # independent of the settings on this machine
     settings = Settings.load()
-    embedder = assemble.make_embedder(settings)
+    embedder = bootstrap.make_embedder(settings)
     learned = [padded(each, asked.reply) for path in asked.paths or oracle.SETS[1:] for each in streams.read(path)]
     prompts = sum(len(each["exchanges"]) for each in learned)
     reached = False

@@ -1,4 +1,4 @@
-"""Comparison of ways to fuse the two rankings: the table behind the defaults of `cofio.search`.
+"""Comparison of ways to fuse the two rankings: the table behind the defaults of `cofio.retrieval.hybrid`.
 
     python -m evals.fusion FILE [--leave-out speaker context] [--json OUT]
 
@@ -18,9 +18,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from cofio.evaluation.conversations import LEFT_OUT, Conversation, read, remembered
-from cofio.evaluation.measures import difference, mean, ndcg, recall
-from cofio.model import MAX_HITS, Hit
+from cofio.evaluation.datasets import LEFT_OUT, Conversation, read, remembered
+from cofio.evaluation.metrics import difference, mean, ndcg, recall
+from cofio.models.memory import MAX_HITS, Hit
 
 _FLOOR = 0.40  # the local embedder's
 Rule = Callable[[Sequence[Hit]], list[float]]
@@ -48,7 +48,7 @@ def main() -> int:
     options = parser.parse_args()
     if not options.file.exists():
         print(
-            f"There is no {options.file}. cofio/evaluation/conversations.py describes the format.",
+            f"There is no {options.file}. cofio/evaluation/datasets.py describes the format.",
             file=sys.stderr,
         )
         return 2

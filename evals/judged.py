@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cofio.embedders import models
-from cofio.embedders.network import session
-from cofio.embedders.wordpiece import WordPiece
-from cofio.evaluation.conversations import LEFT_OUT, read, remembered
-from cofio.evaluation.measures import difference, mean, ndcg, recall
-from cofio.model import Hit
+from cofio.evaluation.datasets import LEFT_OUT, read, remembered
+from cofio.evaluation.metrics import difference, mean, ndcg, recall
+from cofio.models.memory import Hit
+from cofio.providers.embedders import model_files
+from cofio.providers.embedders.onnx_session import session
+from cofio.providers.embedders.wordpiece import WordPiece
 from cofio.settings import Settings
-from cofio.wording import read_in_context
+from cofio.text.tokens import read_in_context
 
 _LONGEST = 384  # tokens of question and memory together
 
@@ -65,9 +65,9 @@ def main() -> int:
     parser.add_argument("--among", type=int, default=40, help="number of hits to score")
     parser.add_argument("--weight", type=float, default=0.005, help="weight of the cross-encoder's score")
     options = parser.parse_args()
-    place = models.present(Settings.load().home, models.JUDGE)
+    place = model_files.present(Settings.load().home, model_files.JUDGE)
     if place is None:
-        print(f"{models.JUDGE.name} is not on this machine: run make setup.", file=sys.stderr)
+        print(f"{model_files.JUDGE.name} is not on this machine: run make setup.", file=sys.stderr)
         return 2
     judge = Judge(WordPiece.read(place / "vocab.txt"), session(place / "model.onnx", 2))
     show(ask(options.file, judge, options.among, options.weight), options.among)

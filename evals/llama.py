@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from cofio.conversation import Usage
 from cofio.errors import CofioError, Unavailable
+from cofio.models.exchange import Usage
 from cofio.ports import LLM, Completion, Health, Profile
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -26,19 +26,20 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from cofio import assemble, embedders
+from cofio import bootstrap
+from cofio.core import Keeper
 from cofio.errors import CofioError, Unavailable
 from cofio.evaluation import decisions
 from cofio.evaluation import turns as of_turns
-from cofio.evaluation.labelled import LABELS, Turn, carries
-from cofio.evaluation.labelled import read as read_turns
-from cofio.evaluation.measures import SEED, Figure, difference, interval
+from cofio.evaluation.labelled_turns import LABELS, Turn, carries
+from cofio.evaluation.labelled_turns import read as read_turns
+from cofio.evaluation.metrics import SEED, Figure, difference, interval
 from cofio.evaluation.report import Cell, Column, Report, Table
 from cofio.evaluation.turns import Outcome
-from cofio.keeper import Keeper
 from cofio.ports import LLM, Embedder
+from cofio.providers import embedders
+from cofio.server.background.inbox_worker import Worker
 from cofio.settings import Settings
-from cofio.worker import Worker
 from evals.llama import HOME, Asked, Given, LlamaServer, Server, Watched, running, speeds
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -184,7 +185,7 @@ def _keeper(settings: Settings, embedder: Embedder, llm: LLM | None = None) -> I
     """Yield a keeper with an empty temporary store."""
     with TemporaryDirectory() as folder:
         own = replace(settings, home=Path(folder), store=f"sqlite://{folder}/eval.db")
-        with assemble.keeper(own, embedder=embedder, llm=llm) as keeper:
+        with bootstrap.keeper(own, embedder=embedder, llm=llm) as keeper:
             yield keeper
 
 
@@ -218,7 +219,7 @@ def evaluate(
     }
     settings = Settings.load(flags)
     embedder = embedder or _embedder(settings)
-    made = assemble.make_llm(settings)
+    made = bootstrap.make_llm(settings)
     if made is None or not (health := made.health_check()):
         problem = health.problem if made else "there is none"
         raise Unavailable(f"The model cannot be used: {problem}", "Is the server up, and is the name right?")

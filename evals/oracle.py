@@ -22,12 +22,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from cofio import assemble
+from cofio import bootstrap
 from cofio.evaluation import streams
 from cofio.evaluation.streams import Outcome, Stream
 from cofio.ports import Embedder
 from cofio.settings import Settings
-from cofio.wording import words
+from cofio.text.tokens import words
 
 ROOT = Path(__file__).resolve().parents[1]
 SETS = tuple(ROOT / "evals" / "data" / "streams" / name for name in ("dev", "test"))
@@ -197,7 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--failures", action="store_true", help="list the failed cases")
     asked = parser.parse_args(arguments)
     settings = Settings.load()
-    embedder = assemble.make_embedder(settings)
+    embedder = bootstrap.make_embedder(settings)
     reached = True
     for path in asked.paths or SETS:
         learned = streams.read(path)

@@ -22,13 +22,14 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 import cofio
-from cofio import briefing, recall
-from cofio.embedders.local import LocalEmbedder
-from cofio.evaluation.conversations import LEFT_OUT, Conversation, read, remembered
-from cofio.evaluation.measures import mean
-from cofio.keeper import Keeper
-from cofio.model import Hit, Query
+from cofio.core import Keeper
+from cofio.evaluation.datasets import LEFT_OUT, Conversation, read, remembered
+from cofio.evaluation.metrics import mean
+from cofio.models.memory import Hit, Query
+from cofio.providers.embedders.local import LocalEmbedder
+from cofio.retrieval import recall
 from cofio.settings import Settings
+from cofio.text import briefing
 from evals import coding
 
 BARS = (0.0, 0.20, 0.22, 0.24, 0.25, 0.26, 0.28, 0.30, 0.32, 0.35, 0.40)
@@ -69,7 +70,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.file and not options.file.exists():
         print(
-            f"There is no {options.file}. cofio/evaluation/conversations.py describes the format.",
+            f"There is no {options.file}. cofio/evaluation/datasets.py describes the format.",
             file=sys.stderr,
         )
         return 2

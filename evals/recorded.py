@@ -25,7 +25,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from cofio import assemble
+from cofio import bootstrap
 from cofio.evaluation import streams
 from cofio.settings import Settings
 
@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", type=Path, metavar="FILE", help="output file for the replies used")
     asked = parser.parse_args(arguments)
     settings = Settings.load()
-    embedder = assemble.make_embedder(settings)
+    embedder = bootstrap.make_embedder(settings)
     recorded = Recorded(read(), asked.ask)
     outcomes = []
     for stream in (stream for path in asked.paths or [SET] for stream in streams.read(path)):

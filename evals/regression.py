@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from cofio.evaluation.measures import DRAWS, SEED, Figure, mean
+from cofio.evaluation.metrics import DRAWS, SEED, Figure, mean
 from cofio.evaluation.report import Column
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"

@@ -18,9 +18,9 @@ from typing import Any
 import story
 
 from cofio import Fact
-from cofio.assemble import keeper as assembled
-from cofio.keeper import Keeper
-from cofio.model import moment
+from cofio.bootstrap import keeper as assembled
+from cofio.core import Keeper
+from cofio.models.memory import moment
 from cofio.settings import Settings
 
 DAYS = 90

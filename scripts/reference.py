@@ -15,11 +15,11 @@ from typing import Any
 
 import click
 
-from cofio import model
-from cofio.api import openapi
-from cofio.api.routes import ROUTES
 from cofio.cli import cli
-from cofio.keeper import Keeper
+from cofio.core import Keeper
+from cofio.models import memory
+from cofio.server.http import openapi
+from cofio.server.http.routes import ROUTES
 from cofio.settings import settable
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -137,14 +137,14 @@ def python() -> str:
             parts.append(f"### {name}\n\n```python\n{name}{signature}\n```\n\n{inspect.getdoc(method)}\n")
     parts.append("## The words\n")
     for kind in (
-        model.Fact,
-        model.Memory,
-        model.Query,
-        model.Scope,
-        model.Hit,
-        model.Change,
-        model.Changeset,
-        model.Novelty,
+        memory.Fact,
+        memory.Memory,
+        memory.Query,
+        memory.Scope,
+        memory.Hit,
+        memory.Change,
+        memory.Changeset,
+        memory.Novelty,
     ):
         names = ", ".join(f"`{field.name}`" for field in dataclasses.fields(kind))
         parts.append(f"### {kind.__name__}\n\n{inspect.getdoc(kind)}\n\n{names}\n")

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from cofio.evaluation.measures import Figure
+from cofio.evaluation.metrics import Figure
 from cofio.evaluation.report import Column
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -20,7 +20,7 @@ from cofio.settings import settable
 #: `cofio ARGUMENTS` in a process of its own with the hashing embedder.
 PROGRAM = """
 import sys
-from cofio import assemble
+from cofio import bootstrap as assemble
 from cofio.cli import Session, cli
 from cofio.testing import HashEmbedder
 

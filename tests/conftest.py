@@ -14,11 +14,11 @@ from uuid import uuid4
 import pytest
 from hypothesis import HealthCheck, settings
 
+from cofio.core import Keeper
 from cofio.judgement.model import LocalJudge
-from cofio.keeper import Keeper
-from cofio.stores.sqlite import SqliteStore
+from cofio.providers.http import is_loopback
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
-from cofio.web import is_loopback
 from tests import judging, postgres
 
 #: Processes that the tests start inherit what is ignored here; `nohup` ignores hang-ups, and some tests send one.

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 
+from cofio.ingest.reconcile.compare import JudgedComparer
 from cofio.judgement.encoding import sentences_of
 from cofio.judgement.labels import RETRACTION
 from cofio.judgement.model import LocalJudge, read_card
 from cofio.ports import Relation, Span
-from cofio.reconcile.compare import JudgedComparer
 
 
 @cache

@@ -289,7 +289,7 @@ def _prepare(url: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute("CREATE EXTENSION vector")
     if all(any(STORES.glob(pattern)) for pattern in SCHEMA):
-        import_module("cofio.stores.postgres.server").prepare(url)
+        import_module("cofio.stores.postgres.connection").prepare(url)
 
 
 def _schema_mark() -> str:

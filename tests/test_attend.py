@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from cofio.attend import HOLD, Attendant
-from cofio.conversation import Item
+from cofio.core import Keeper
 from cofio.errors import TooBusy
-from cofio.hooks import address, briefings, recalled, spool
-from cofio.hooks.clients import Event, event
-from cofio.keeper import Keeper
-from cofio.model import Viewer
-from cofio.stores.sqlite import SqliteStore
+from cofio.hooks import briefing_cache, endpoint_file, offline_recall_log, spool
+from cofio.hooks.client_events import Event, event
+from cofio.models.exchange import Item
+from cofio.models.memory import Viewer
+from cofio.server.background.inbox_worker import Worker
+from cofio.server.session_handler import HOLD, Attendant
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
-from cofio.worker import Worker
 
 WEB = "/home/ann/web"
 DRIZZLE = "We switched from Prisma to Drizzle."
@@ -399,11 +399,11 @@ def test_a_prompt_that_comes_after_its_answer_does_not_hold_the_turn_back(
 
 def test_what_is_left_for_the_service_of_another_store_is_left_to_it(keeper: Keeper, tmp_path: Path) -> None:
     spooled(tmp_path, {"hook_event_name": "Stop", "last_assistant_message": "Good choice.", "prompt_id": "p1"})
-    address.put(tmp_path, "http://127.0.0.1:1", "", (800, 300), "/elsewhere.db")
-    attendant = Attendant(keeper, tmp_path, is_mine=lambda: not address.is_others(tmp_path, "/here.db"))
+    endpoint_file.put(tmp_path, "http://127.0.0.1:1", "", (800, 300), "/elsewhere.db")
+    attendant = Attendant(keeper, tmp_path, is_mine=lambda: not endpoint_file.is_others(tmp_path, "/here.db"))
     assert attendant.fetch() == 0
     assert len(list(spool.entries(tmp_path))) == 1
-    address.remove(tmp_path, "/elsewhere.db")
+    endpoint_file.remove(tmp_path, "/elsewhere.db")
     assert attendant.fetch() == 1
     attendant.close()
 
@@ -515,9 +515,9 @@ def test_the_start_of_a_session_leaves_a_briefing_behind_and_a_purge_takes_it_aw
 ) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
     block = attendant.attend(told("SessionStart", source="startup"), WEB)
-    assert briefings.get(tmp_path, WEB) == block
-    briefings.clear(tmp_path)
-    assert briefings.get(tmp_path, WEB) == ""
+    assert briefing_cache.get(tmp_path, WEB) == block
+    briefing_cache.clear(tmp_path)
+    assert briefing_cache.get(tmp_path, WEB) == ""
 
 
 # ── what was recalled without the service ─────────────────────────────────────────────────────────────────────────────
@@ -525,8 +525,8 @@ def test_the_start_of_a_session_leaves_a_briefing_behind_and_a_purge_takes_it_aw
 
 def test_what_hooks_gave_by_themselves_counts_as_recalled(keeper: Keeper, attendant: Attendant, tmp_path: Path) -> None:
     one, two = (keeper.add(text).memory_id for text in ("we use tabs", "the port is 8080"))
-    recalled.note(os.fsencode(tmp_path), "claude-code", [one, 999])
-    recalled.note(os.fsencode(tmp_path), "codex", [one])
+    offline_recall_log.note(os.fsencode(tmp_path), "claude-code", [one, 999])
+    offline_recall_log.note(os.fsencode(tmp_path), "codex", [one])
     with (tmp_path / "recalled.log").open("a") as log:
         log.write("yesterday claude-code 2\n\nnonsense\n2026-01-01T00:00:00.000Z codex x y\n")
     attendant.fetch()
@@ -543,10 +543,10 @@ def test_what_was_taken_before_a_crash_is_counted_after_it(
         raise KeyboardInterrupt
 
     one = keeper.add("we use tabs").memory_id
-    recalled.note(os.fsencode(tmp_path), "codex", [one])
+    offline_recall_log.note(os.fsencode(tmp_path), "codex", [one])
     with pytest.raises(KeyboardInterrupt):
-        recalled.bring(os.fsencode(tmp_path), crash)
-    recalled.note(os.fsencode(tmp_path), "codex", [one])
+        offline_recall_log.bring(os.fsencode(tmp_path), crash)
+    offline_recall_log.note(os.fsencode(tmp_path), "codex", [one])
     attendant.fetch()
     assert keeper.get(one).retrieval_count == 2
 
@@ -618,7 +618,7 @@ def test_nothing_of_a_caller_with_a_key_is_left_on_the_disk(
     assert attendant.attend(told("SessionStart", source="startup"), WEB, keeper=keeper.seen_by(ADA))
     end = told("SessionEnd", transcript_path=str(secret))
     attendant.attend(end, WEB, raw=b'{"hook_event_name": "SessionEnd"}', keeper=keeper.seen_by(ADA))
-    assert briefings.get(tmp_path, WEB) == ""
+    assert briefing_cache.get(tmp_path, WEB) == ""
     assert spool.waiting(tmp_path) == []
     assert keeper.ledger().captured == 0
 

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from cofio import backfill
-from cofio.attend import Attendant
-from cofio.conversation import Exchange, Message
+from cofio.core import Keeper
 from cofio.errors import Conflict, NotFound
-from cofio.hooks.clients import event
-from cofio.keeper import Keeper
-from cofio.model import Fact, Viewer
-from cofio.stores.sqlite import SqliteStore
+from cofio.hooks.client_events import event
+from cofio.models.exchange import Exchange, Message
+from cofio.models.memory import Fact, Viewer
+from cofio.server import backfill
+from cofio.server.background.inbox_worker import Worker
+from cofio.server.session_handler import Attendant
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
-from cofio.worker import Worker
 from tests.backfilling import claude, codex, unique
 from tests.judging import ValueJudge
 
@@ -337,7 +337,7 @@ def test_an_undo_leaves_what_was_said_live_since(keeper: Keeper, homes: dict[str
 
 
 def test_notes_and_turns_are_one_series(keeper: Keeper, homes: dict[str, Path], tmp_path: Path) -> None:
-    from cofio.transfer.importing import Imported
+    from cofio.transfer.importer import Imported
 
     claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")])
     (homes["claude-code"] / "CLAUDE.md").write_text("# Rules\n\nWe write commit messages in English.\n")

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cofio import hygiene
-from cofio.briefing import (
+from cofio.ingest import sanitize
+from cofio.text.briefing import (
     MAX_CHARS,
     MAX_TOKENS,
     PROMPT,
@@ -233,7 +233,7 @@ def test_no_character_that_has_no_look_survives() -> None:
 def test_neutral_text_is_one_line_without_tags_and_stays_as_it_is(text: str) -> None:
     once = neutral(text)
     assert len(once.splitlines()) <= 1
-    assert hygiene.clean([{"role": "user", "content": f"x {once} y"}]).injected == ()
+    assert sanitize.clean([{"role": "user", "content": f"x {once} y"}]).injected == ()
     assert neutral(once) == once
 
 
@@ -266,14 +266,14 @@ def test_hygiene_takes_out_the_whole_block_whatever_is_in_it(
     lines: list[Line], before: str, after: str, heading: str
 ) -> None:
     text, _ = block(lines, heading)
-    mixed = hygiene.clean([{"role": "user", "content": f"{before}\n\n{text}\n\n{after}"}])
-    alone = hygiene.clean([{"role": "user", "content": f"{before}\n\n{after}"}])
+    mixed = sanitize.clean([{"role": "user", "content": f"{before}\n\n{text}\n\n{after}"}])
+    alone = sanitize.clean([{"role": "user", "content": f"{before}\n\n{after}"}])
     assert mixed.messages == alone.messages
 
 
 def test_hygiene_knows_the_recalled_sentences_for_what_they_are() -> None:
     text, _ = block([DEPLOY], START)
-    assert "We deploy on Fridays, after lunch." in hygiene.clean(f"hello there\n\n{text}").injected
+    assert "We deploy on Fridays, after lunch." in sanitize.clean(f"hello there\n\n{text}").injected
 
 
 # ── tokens ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -366,8 +366,8 @@ def test_a_digest_is_the_same_for_the_same_words() -> None:
 
 
 def test_it_brings_nothing_that_a_hook_has_no_time_for() -> None:
-    script = "import sys; before = {*sys.modules}; import cofio.briefing; print(*({*sys.modules} - before))"
+    script = "import sys; before = {*sys.modules}; import cofio.text.briefing; print(*({*sys.modules} - before))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert "cofio.briefing" in loaded
-    assert not loaded & {"numpy", "msgspec", "hashlib", "cofio.wording", "cofio.keeper"}
+    assert "cofio.text.briefing" in loaded
+    assert not loaded & {"numpy", "msgspec", "hashlib", "cofio.text.tokens", "cofio.core"}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from cofio.core import Keeper
 from cofio.errors import CofioError, Conflict, Forbidden, InvalidInput, NotFound
-from cofio.keeper import Keeper
-from cofio.model import Viewer
+from cofio.models.memory import Viewer
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 
 TEXTS = ("We deploy on Fridays.", "Reviews need two approvals.", "The API speaks JSON.", "Ann is on call in May.")

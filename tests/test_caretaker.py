@@ -14,14 +14,14 @@ from typing import Any
 import anyio
 import pytest
 
-from cofio.api.app import make
-from cofio.caretaker import Caretaker
-from cofio.chores import Run
+from cofio.core import Keeper
 from cofio.errors import Misconfigured, StoreBusy
-from cofio.keeper import Keeper
-from cofio.model import Retrieval, moment
+from cofio.models.maintenance import Run
+from cofio.models.memory import Retrieval, moment
+from cofio.server.background.scheduler import Caretaker
+from cofio.server.http.app import make
 from cofio.settings import Settings
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import HashEmbedder
 from tests.test_worker import until
 
@@ -220,9 +220,9 @@ def test_without_a_schedule_there_is_no_thread(keeper: Keeper, clock: Time) -> N
 _CARETAKER = """
 import sys
 from pathlib import Path
-from cofio.caretaker import Caretaker
-from cofio.keeper import Keeper
-from cofio.stores.sqlite import SqliteStore
+from cofio.server.background.scheduler import Caretaker
+from cofio.core import Keeper
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import HashEmbedder
 now = "2026-03-03T03:00:10.000000+00:00"
 keeper = Keeper(SqliteStore(Path(sys.argv[1]), lambda: now), HashEmbedder(), lambda: now)

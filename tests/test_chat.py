@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cofio.chat import Answer, Request, text_of
 from cofio.errors import InvalidInput
+from cofio.server.openai_proxy.types import Answer, Request, text_of
 
 CONTEXT = "\n\n## Relevant Personal Context:\n- We use pnpm\n"
 SECTION = CONTEXT.strip()

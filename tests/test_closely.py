@@ -9,17 +9,17 @@ from typing import Literal
 
 import pytest
 
-from cofio import assemble
+from cofio import bootstrap
+from cofio.core import Keeper
 from cofio.errors import Forbidden, Misconfigured, StoreError
-from cofio.keeper import Keeper
-from cofio.model import Fact, Viewer
+from cofio.models.memory import Fact, Viewer
 from cofio.ports import Matrix
-from cofio.search import READ_WEIGHT
+from cofio.retrieval.hybrid import READ_WEIGHT
+from cofio.server.background.inbox_worker import Worker
 from cofio.settings import Settings
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore, WordReader
-from cofio.wording import read_in_context
-from cofio.worker import Worker
+from cofio.text.tokens import read_in_context
 
 
 @pytest.fixture
@@ -258,7 +258,7 @@ def test_without_a_reader_there_is_nothing_to_read() -> None:
 
 
 def test_it_can_be_switched_off(tmp_path: Path) -> None:
-    assert assemble.make_reader(Settings.load({"home": tmp_path, "close_reading": False})) is None
+    assert bootstrap.make_reader(Settings.load({"home": tmp_path, "close_reading": False})) is None
 
 
 # ── in the background ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.domain import ANY, Correlation, Feedback, Pattern, Seasonal, Threshold, fold, made, parsed
 from cofio.errors import InvalidInput
+from cofio.models.knowledge import ANY, Correlation, Feedback, Pattern, Seasonal, Threshold, fold, made, parsed
 
 
 def flag(source: str, metric: str = "volume", **known: Any) -> Threshold:

@@ -11,27 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from cofio.conversation import Exchange, Message
-from cofio.episodes import (
-    MAX_PASSAGES,
-    EpisodeHit,
-    Passage,
-    base_turn,
-    is_indexed,
-    line,
-    passages_of,
-    text_of,
-)
+from cofio.core import Keeper
 from cofio.errors import Forbidden, InvalidInput, NotFound, StoreError, Unavailable
-from cofio.keeper import Keeper
-from cofio.model import Viewer
-from cofio.stores.file import APPLICATION_ID
-from cofio.stores.sources import migrations
-from cofio.stores.sqlite import SqliteStore
+from cofio.models.episodes import MAX_PASSAGES, EpisodeHit, Passage, base_turn, is_indexed, line, passages_of, text_of
+from cofio.models.exchange import Exchange, Message
+from cofio.models.memory import Viewer
+from cofio.server.background.inbox_worker import Worker
+from cofio.stores.sql_loader import migrations
+from cofio.stores.sqlite.connection import APPLICATION_ID
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from cofio.transfer import backup
-from cofio.transfer.restoring import restore
-from cofio.worker import Worker
+from cofio.transfer.restore import restore
 
 CHAT = [
     {"role": "user", "content": "Shall we meet at the harbour?"},

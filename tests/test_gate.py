@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cofio import gate
-from cofio.conversation import OBSERVATION, Exchange, Found, Message, Verdict
-from cofio.extract import patterns
+from cofio.ingest import gate
+from cofio.ingest.extract import patterns
+from cofio.models.exchange import OBSERVATION, Exchange, Found, Message, Verdict
 
 GREETING = "Greeting or confirmation"
 QUESTION = "Pure question without facts"

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from cofio.core import Keeper
 from cofio.errors import Conflict, InvalidInput, Unavailable
-from cofio.housekeeping import Care
-from cofio.keeper import Keeper
-from cofio.model import Add, Edit, Fact, Merge
+from cofio.maintenance.service import Care
+from cofio.models.memory import Add, Edit, Fact, Merge
 from cofio.ports import LLM, Completion
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from cofio.transfer import export
 
@@ -388,7 +388,7 @@ def test_a_backup_is_a_chore_where_there_is_one(house: Callable[..., House]) -> 
 def test_a_run_says_that_it_is_alive_while_it_goes_on(
     house: Callable[..., House], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cofio.housekeeping._BEAT", 0.01)
+    monkeypatch.setattr("cofio.maintenance.service._BEAT", 0.01)
     beats = threading.Event()
 
     def backup() -> dict[str, str]:

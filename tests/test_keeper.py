@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from cofio import assemble
+from cofio import bootstrap
+from cofio.core import Keeper
 from cofio.errors import Conflict, EmbedderMismatch, InvalidInput, NotFound
-from cofio.hooks import briefings
-from cofio.keeper import Keeper
-from cofio.model import Fact, Query, Revert, Scope
+from cofio.hooks import briefing_cache
+from cofio.models.memory import Fact, Query, Revert, Scope
 from cofio.settings import Settings
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 
 
@@ -349,10 +349,10 @@ def test_a_session_is_told_what_it_was_given_until_that_is_long_ago(keeper: Keep
     "take_back", [lambda keeper, each: keeper.delete(each), lambda keeper, each: keeper.purge(each)]
 )
 def test_what_is_taken_back_is_taken_out_of_the_last_briefings_too(take_back: Any, tmp_path: Path) -> None:
-    with assemble.keeper(Settings.load({"home": str(tmp_path)}, {}), embedder=HashEmbedder()) as keeper:
+    with bootstrap.keeper(Settings.load({"home": str(tmp_path)}, {}), embedder=HashEmbedder()) as keeper:
         added = keeper.add("We deploy with Fly.io.")
-        briefings.put(tmp_path, "", keeper.recall().text)
+        briefing_cache.put(tmp_path, "", keeper.recall().text)
         keeper.add("We review on Mondays.")
-        assert "Fly.io" in briefings.get(tmp_path, "")
+        assert "Fly.io" in briefing_cache.get(tmp_path, "")
         take_back(keeper, added.memory_id)
-        assert briefings.get(tmp_path, "") == ""
+        assert briefing_cache.get(tmp_path, "") == ""

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cofio.domain import Claim, Feedback, Put
+from cofio.core import Keeper
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
-from cofio.keeper import Keeper
-from cofio.knowing import Knowing
-from cofio.knowledge import lane
-from cofio.knowledge.belief import believed
-from cofio.model import Viewer
+from cofio.knowledge import lookup
+from cofio.knowledge.confidence import believed
+from cofio.knowledge.service import Knowing
+from cofio.models.knowledge import Claim, Feedback, Put
+from cofio.models.memory import Viewer
 from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 
 #: Opens the store another time, as another process would; the clock is everybody's.
@@ -366,7 +366,7 @@ def test_a_walk_finds_every_side_that_begins_with_the_name(known: Knowing, asked
     for place, side in enumerate(sides):
         known.upsert_correlation(side, f"other{place}", "they move together")
     found = {each.here for each in known.related(asked) if each.there.startswith("other")}
-    assert {each for each in sides if lane.matches(asked, each)} == found
+    assert {each for each in sides if lookup.matches(asked, each)} == found
 
 
 def test_a_number_that_nobody_can_write_out_is_refused(known: Knowing) -> None:

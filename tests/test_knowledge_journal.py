@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from cofio.domain import Drop, Erase, Feedback, Knowledge, Pattern, Put, Threshold
+from cofio.core import Keeper
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
-from cofio.keeper import Keeper
-from cofio.model import Add, Changeset, Delete, Fact, Viewer
+from cofio.models.knowledge import Drop, Erase, Feedback, Knowledge, Pattern, Put, Threshold
+from cofio.models.memory import Add, Changeset, Delete, Fact, Viewer
 from cofio.ports import Store
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 
 ADA = Viewer(user="ada", agent="codex", team="red")

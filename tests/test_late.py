@@ -12,10 +12,10 @@ import threading
 import pytest
 
 import cofio
-from cofio import late
+from cofio.text import lazy_re
 
 MADE = "sum('_made' in vars(each) for each in late._all)"
-WORD = late.compile(r"(?P<word>[a-z]+)", re.IGNORECASE)
+WORD = lazy_re.compile(r"(?P<word>[a-z]+)", re.IGNORECASE)
 
 
 def test_it_is_used_as_one_that_was_compiled() -> None:
@@ -29,14 +29,14 @@ def test_it_is_used_as_one_that_was_compiled() -> None:
 
 
 def test_what_was_used_once_is_the_real_method() -> None:
-    once = late.compile("a+")
+    once = lazy_re.compile("a+")
     assert "match" not in vars(once)
     assert once.match("aa")
     assert vars(once)["match"]("aa")
 
 
 def test_an_error_in_it_is_told_by_the_first_use() -> None:
-    broken = late.compile("(")
+    broken = lazy_re.compile("(")
     with pytest.raises(re.error):
         broken.search("x")
 
@@ -47,7 +47,7 @@ def test_what_it_does_not_have_is_an_error() -> None:
 
 
 def test_several_may_be_the_first() -> None:
-    shared, found = late.compile("a|b|c"), []
+    shared, found = lazy_re.compile("a|b|c"), []
     threads = [threading.Thread(target=lambda: found.append(bool(shared.fullmatch("b")))) for _ in range(8)]
     for each in threads:
         each.start()
@@ -71,6 +71,6 @@ def test_a_command_that_reads_nothing_compiles_hardly_any() -> None:
 
 def counted(what: str, *modules: str) -> list[int]:
     """The numbers that a process of its own tells, which has imported these, or all that a command does."""
-    script = f"import {', '.join(modules or ['cofio.assemble'])}; from cofio import late; print({what})"
+    script = f"import {', '.join(modules or ['cofio.bootstrap'])}; from cofio import late; print({what})"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return [int(each) for each in done.stdout.split()]

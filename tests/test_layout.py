@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofio import layout
-from cofio.layout import Atlas, Ground
-from cofio.layout.groups import grouped
-from cofio.layout.names import named
-from cofio.layout.near import FEW, neighbours
-from cofio.layout.square import GAP, apart, fitted
-from cofio.picture import SIDE, Dots, Map
-from cofio.stores.blas import one_thread
+from cofio.dashboard import projection
+from cofio.dashboard.projection import Atlas, Ground
+from cofio.dashboard.projection.cluster_labels import named
+from cofio.dashboard.projection.clusters import grouped
+from cofio.dashboard.projection.grid import GAP, apart, fitted
+from cofio.dashboard.projection.neighbours import FEW, neighbours
+from cofio.models.dashboard import SIDE, Dots, Map
+from cofio.stores.sqlite.blas import one_thread
 from cofio.testing import HashEmbedder
 
 TOPICS = {
@@ -82,7 +82,7 @@ def spots(drawn: Map) -> dict[int, tuple[int, int]]:
 
 def test_memories_of_a_topic_lie_together_and_apart_from_the_others() -> None:
     given_, topics = topical(60)
-    drawn = layout.drawn(given_)
+    drawn = projection.drawn(given_)
     places = np.stack([drawn.x, drawn.y], axis=1)
     squares = np.square(places[:, None] - places[None]).sum(axis=2).astype(float)
     np.fill_diagonal(squares, np.inf)
@@ -93,7 +93,7 @@ def test_memories_of_a_topic_lie_together_and_apart_from_the_others() -> None:
 
 def test_clusters_are_the_topics_and_are_named_by_their_words() -> None:
     given_, topics = topical(80)
-    drawn = layout.drawn(given_)
+    drawn = projection.drawn(given_)
     assert set(range(len(drawn.clusters))) <= set(drawn.cluster) <= set(range(-1, len(drawn.clusters)))
     in_one = np.array(drawn.cluster) >= 0
     assert in_one.mean() > 0.8
@@ -107,7 +107,7 @@ def test_clusters_are_the_topics_and_are_named_by_their_words() -> None:
 
 
 def test_a_cluster_stands_on_one_of_its_members() -> None:
-    drawn = layout.drawn(topical(40)[0])
+    drawn = projection.drawn(topical(40)[0])
     assert drawn.clusters
     for number, cluster in enumerate(drawn.clusters):
         members = {spot for spot, of in zip(spots(drawn).values(), drawn.cluster, strict=True) if of == number}
@@ -186,19 +186,19 @@ def test_groups_without_words_have_short_names_or_none(text: str) -> None:
 
 def test_the_same_memories_give_the_same_map() -> None:
     given_, _ = topical(50)
-    assert layout.drawn(given_).as_dict() == layout.drawn(given_).as_dict()
+    assert projection.drawn(given_).as_dict() == projection.drawn(given_).as_dict()
 
 
 def test_those_that_are_there_stay_when_a_few_come_and_go() -> None:
     given_, topics = topical(50)
-    before, ground = layout.redrawn(given_, None)
+    before, ground = projection.redrawn(given_, None)
     fresh, new_topics = topical(2, seed=9)
     later = dots(
         np.concatenate([fresh.vectors, given_.vectors[5:]]),
         [*fresh.texts, *given_.texts[5:]],
         [*range(2_010, 2_000, -1), *given_.ids[5:]],
     )
-    after, _ = layout.redrawn(later, ground)
+    after, _ = projection.redrawn(later, ground)
     old, new = spots(before), spots(after)
     assert all(new[each] == old[each] for each in given_.ids[5:])
     of = {topic: [new[each] for each, own in zip(given_.ids, topics, strict=True) if own == topic and each in new]
@@ -212,8 +212,8 @@ def test_those_that_are_there_stay_when_a_few_come_and_go() -> None:
 def test_the_map_is_laid_out_anew_when_many_have_come() -> None:
     given_, _ = topical(40)
     half = given_._replace(**{name: getattr(given_, name)[100:] for name in Dots._fields if name != "total"})
-    _, ground = layout.redrawn(half, None)
-    assert layout.redrawn(given_, ground)[0].as_dict() == layout.drawn(given_).as_dict()
+    _, ground = projection.redrawn(half, None)
+    assert projection.redrawn(given_, ground)[0].as_dict() == projection.drawn(given_).as_dict()
 
 
 def test_changes_add_up_until_it_is_laid_out_anew() -> None:
@@ -221,17 +221,17 @@ def test_changes_add_up_until_it_is_laid_out_anew() -> None:
     ground: Ground | None = None
     for start in range(50, -1, -5):
         some = given_._replace(**{name: getattr(given_, name)[start:] for name in Dots._fields if name != "total"})
-        _, ground = layout.redrawn(some, ground)
+        _, ground = projection.redrawn(some, ground)
         assert ground.changed <= 0.2 * len(some.ids)
 
 
 def test_a_memory_that_says_something_else_lies_somewhere_else() -> None:
     given_, topics = topical(50)
-    before, ground = layout.redrawn(given_, None)
+    before, ground = projection.redrawn(given_, None)
     other = next(place for place, topic in enumerate(topics) if topic != topics[0])
     vectors = given_.vectors.copy()
     vectors[0] = vectors[other]
-    after, _ = layout.redrawn(given_._replace(vectors=vectors), ground)
+    after, _ = projection.redrawn(given_._replace(vectors=vectors), ground)
     moved, there = spots(after)[given_.ids[0]], spots(before)[given_.ids[other]]
     assert max(abs(moved[0] - there[0]), abs(moved[1] - there[1])) < 500
     assert {each: spot for each, spot in spots(after).items() if each != given_.ids[0]} == {
@@ -241,9 +241,9 @@ def test_a_memory_that_says_something_else_lies_somewhere_else() -> None:
 
 def test_another_embedder_is_another_map() -> None:
     given_, _ = topical(10)
-    _, ground = layout.redrawn(given_, None)
+    _, ground = projection.redrawn(given_, None)
     narrow = given_._replace(vectors=given_.vectors[:, :4])
-    assert layout.redrawn(narrow, ground)[0].as_dict() == layout.drawn(narrow).as_dict()
+    assert projection.redrawn(narrow, ground)[0].as_dict() == projection.drawn(narrow).as_dict()
 
 
 # ── whatever the vectors ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -261,27 +261,27 @@ def check(drawn: Map, count: int) -> None:
 
 def test_no_memories_are_an_empty_map() -> None:
     none = Dots((), np.empty((0, 0), np.float32), (), (), (), (), 0)
-    drawn, ground = layout.redrawn(none, None)
+    drawn, ground = projection.redrawn(none, None)
     check(drawn, 0)
     assert drawn.as_dict()["points"]["x"] == []
-    check(layout.redrawn(none, ground)[0], 0)
-    check(layout.redrawn(dots(scattered(5)), ground)[0], 5)
+    check(projection.redrawn(none, ground)[0], 0)
+    check(projection.redrawn(dots(scattered(5)), ground)[0], 5)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9, 17])
 @pytest.mark.parametrize("dimension", [1, 2, 3, 384])
 def test_few_memories_have_places(count: int, dimension: int) -> None:
-    check(layout.drawn(dots(scattered(count, dimension))), count)
+    check(projection.drawn(dots(scattered(count, dimension))), count)
 
 
 def test_one_memory_lies_in_the_middle() -> None:
-    drawn = layout.drawn(dots(scattered(1)))
+    drawn = projection.drawn(dots(scattered(1)))
     assert (drawn.x, drawn.y) == ([SIDE // 2], [SIDE // 2])
 
 
 @pytest.mark.parametrize("count", [2, 100, FEW + 500])
 def test_memories_that_are_all_the_same_lie_beside_each_other(count: int) -> None:
-    drawn = layout.drawn(dots(np.tile(scattered(1), (count, 1))))
+    drawn = projection.drawn(dots(np.tile(scattered(1), (count, 1))))
     check(drawn, count)
     reach = GAP * count**0.5 + 1
     assert max(abs(each - SIDE / 2) for each in (*drawn.x, *drawn.y)) <= max(reach, SIDE / 2 if count == 2 else 0)
@@ -289,7 +289,7 @@ def test_memories_that_are_all_the_same_lie_beside_each_other(count: int) -> Non
 
 def test_doubles_lie_beside_each_other() -> None:
     vectors = scattered(400)
-    drawn = layout.drawn(dots(np.concatenate([vectors, vectors[:40]])))
+    drawn = projection.drawn(dots(np.concatenate([vectors, vectors[:40]])))
     check(drawn, 440)
     ways = [max(abs(drawn.x[at] - drawn.x[400 + at]), abs(drawn.y[at] - drawn.y[400 + at])) for at in range(40)]
     assert np.median(ways) < SIDE / 40
@@ -317,9 +317,9 @@ vectors_of = st.integers(1, 60).flatmap(
 @given(rows=vectors_of)
 def test_any_vectors_have_places_and_stay_there(rows: list[list[float]]) -> None:
     given_ = dots(rows)
-    drawn, ground = layout.redrawn(given_, None)
+    drawn, ground = projection.redrawn(given_, None)
     check(drawn, len(rows))
-    again, _ = layout.redrawn(given_, ground)
+    again, _ = projection.redrawn(given_, ground)
     assert again.as_dict() == drawn.as_dict()
 
 
@@ -358,7 +358,7 @@ class Draughtsman:
 
     def __call__(self, before: Ground | None) -> tuple[Map, Ground]:
         self.drew += 1
-        return layout.redrawn(self._dots, before)
+        return projection.redrawn(self._dots, before)
 
 
 def test_a_map_is_drawn_again_after_a_change_and_after_a_while() -> None:

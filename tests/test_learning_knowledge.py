@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from cofio.conversation import Learned
-from cofio.domain import Claim, Threshold
+from cofio.core import Keeper
 from cofio.errors import NotFound
-from cofio.keeper import Keeper
-from cofio.model import Changeset, Edit
-from cofio.stores.sqlite import SqliteStore
+from cofio.models.exchange import Learned
+from cofio.models.knowledge import Claim, Threshold
+from cofio.models.memory import Changeset, Edit
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
 from tests.judging import ValueJudge
 

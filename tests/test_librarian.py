@@ -14,14 +14,14 @@ from typing import Any, Literal
 import anyio
 import pytest
 
-from cofio.api.app import make
+from cofio.core import Keeper
 from cofio.errors import StoreBusy, Unavailable
-from cofio.keeper import Keeper
-from cofio.librarian import Librarian
-from cofio.notes import Indexed
+from cofio.models.notes import Indexed
 from cofio.ports import Matrix
+from cofio.server.background.notes_watcher import Librarian
+from cofio.server.http.app import make
 from cofio.settings import Settings
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.test_worker import until
 
@@ -352,8 +352,8 @@ def test_vectors_wait_for_the_embedder_with_one_word_in_the_log(
 def test_the_thread_makes_vectors_as_soon_as_the_embedder_works_again(
     keeper: Keeper, embedder: Embedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cofio.librarian._FILL", 0.02)
-    monkeypatch.setattr("cofio.librarian._EMBEDDER_AGAIN", 0.05)
+    monkeypatch.setattr("cofio.server.background.notes_watcher._FILL", 0.02)
+    monkeypatch.setattr("cofio.server.background.notes_watcher._EMBEDDER_AGAIN", 0.05)
     without_vectors(keeper, 300)
     embedder.is_down = True
     librarian = Librarian(keeper)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cofio.literals import coded, literals, unlike
+from cofio.text.code_tokens import coded, literals, unlike
 
 
 @pytest.mark.parametrize(

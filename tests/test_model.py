@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cofio.errors import CofioError, InvalidInput, NotFound, TooLarge, WrongKey, by_code
-from cofio.model import MAX_TEXT, Fact, Memory, Query, Scope, category_of, moment, place_of, same_place
+from cofio.models.memory import MAX_TEXT, Fact, Memory, Query, Scope, category_of, moment, place_of, same_place
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cofio import assemble
+from cofio import bootstrap
+from cofio.core import Keeper
 from cofio.errors import (
     Conflict,
     Forbidden,
@@ -25,15 +26,14 @@ from cofio.errors import (
     StoreError,
     Unavailable,
 )
-from cofio.keeper import Keeper
-from cofio.markdown import folder as files
-from cofio.model import Adopt, Fact, Memory, Viewer
-from cofio.notes import Exported, Indexed
-from cofio.noting import BATCH, Notebook
+from cofio.models.memory import Adopt, Fact, Memory, Viewer
+from cofio.models.notes import Exported, Indexed
+from cofio.notes import files
+from cofio.notes.service import BATCH, Notebook
 from cofio.ports import Matrix, Store
 from cofio.settings import Settings
 from cofio.stores.postgres import PostgresStore
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 
 
@@ -709,9 +709,9 @@ def test_one_call_embeds_a_whole_folder(tmp_path: Path, vault: Path) -> None:
 DYING = """
 import os, sys
 from pathlib import Path
-from cofio.keeper import Keeper
-from cofio.noting import Notebook
-from cofio.stores.sqlite import SqliteStore
+from cofio.core import Keeper
+from cofio.notes.service import Notebook
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.stores.notes import SqliteNotes
 from cofio.testing import FixedClock, HashEmbedder
 home, when = Path(sys.argv[1]), sys.argv[2]
@@ -1201,7 +1201,7 @@ def test_the_settings_say_where_notes_are(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="twice"):
         _ = Settings.load(environ={"COFIO_HOME": str(tmp_path), "COFIO_NOTES_FOLDERS": "wiki=a,wiki=b"}).notes_labels
     write(tmp_path, "docs/a.md", "These are some words of mine.")
-    with assemble.keeper(usual, embedder=HashEmbedder()) as keeper:
+    with bootstrap.keeper(usual, embedder=HashEmbedder()) as keeper:
         keeper.notes.index(tmp_path / "docs")
         keeper.notes.flush("AAPL volume spike.")
         assert {memory.source.split("/")[0] for memory in keeper.list().memories} >= {"file:wiki"}

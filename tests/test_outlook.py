@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from cofio.core import Keeper
 from cofio.errors import Forbidden, InvalidInput
-from cofio.keeper import Keeper
-from cofio.model import Add, Fact, Viewer
-from cofio.picture import Arrived, Injected, Injection
-from cofio.stores.sqlite import SqliteStore
+from cofio.models.dashboard import Arrived, Injected, Injection
+from cofio.models.memory import Add, Fact, Viewer
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 
 ADA = Viewer(user="ada", agent="codex", team="web")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cofio import prompts
+from cofio.providers import prompts
 
 
 def test_a_block_is_one_object_a_line_between_its_tags() -> None:

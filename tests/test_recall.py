@@ -12,15 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio import hygiene, recall
-from cofio.briefing import MAX_CHARS, MAX_TOKENS, START_TOKENS, digest, tokens
 from cofio.client import Client
+from cofio.core import Keeper
 from cofio.errors import InvalidInput
-from cofio.keeper import Keeper
-from cofio.model import Fact, Hit, Scope
-from cofio.picture import Injection
+from cofio.ingest import sanitize
+from cofio.models.dashboard import Injection
+from cofio.models.memory import Fact, Hit, Scope
+from cofio.retrieval import recall
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
+from cofio.text.briefing import MAX_CHARS, MAX_TOKENS, START_TOKENS, digest, tokens
 from tests.cli.conftest import Cofio, served
 
 WEB, OPS = "/home/ada/web", "/home/ada/ops"
@@ -298,7 +299,7 @@ def test_the_bounds_hold_and_the_text_is_data(keeper: Keeper) -> None:
     assert len(told.text) <= MAX_CHARS
     assert told.tokens <= START_TOKENS <= MAX_TOKENS
     assert re.findall(r"</?\w+", told.text) == ["<cofio", "</cofio"]
-    assert hygiene.clean(f"What now, then?\n{told.text}").messages == (("user", "What now, then?"),)
+    assert sanitize.clean(f"What now, then?\n{told.text}").messages == (("user", "What now, then?"),)
 
 
 def test_prompt_recall_is_noted_without_secrets_and_a_start_is_not_a_retrieval() -> None:

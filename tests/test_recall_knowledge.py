@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from cofio.attend import Attendant
-from cofio.briefing import MAX_CHARS, MAX_TOKENS, tokens
-from cofio.domain import Claim, Correlation, Knowledge, Pattern, Put, Seasonal, Threshold
+from cofio.core import Keeper
 from cofio.errors import InvalidInput, TooLarge
-from cofio.hooks.clients import Event, event
-from cofio.keeper import Keeper
-from cofio.model import Viewer
-from cofio.stores.sqlite import SqliteStore
+from cofio.hooks.client_events import Event, event
+from cofio.models.knowledge import Claim, Correlation, Knowledge, Pattern, Put, Seasonal, Threshold
+from cofio.models.memory import Viewer
+from cofio.server.background.inbox_worker import Worker
+from cofio.server.session_handler import Attendant
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
-from cofio.worker import Worker
+from cofio.text.briefing import MAX_CHARS, MAX_TOKENS, tokens
 
 VOLUME = Threshold(source="AAPL", metric="volume", value=5e6, direction="above", confidence=0.7)
 LINE = "- AAPL/volume: above 5000000"

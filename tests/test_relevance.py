@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
-from cofio import recall
+from cofio.core import Keeper
 from cofio.judgement.model import Relation
 from cofio.judgement.spans import Span
-from cofio.keeper import Keeper
-from cofio.model import Fact, Memory
+from cofio.models.memory import Fact, Memory
+from cofio.retrieval import recall
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
-from cofio.wording import telling
+from cofio.text.tokens import telling
 from tests.cli.conftest import served
 
 WEB = "/home/ada/web"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.salvage import array, read
+from cofio.text.json_repair import array, read
 
 TWO = [{"text": "a", "entities": []}, {"text": "b", "entities": ["x"]}]
 WRITTEN = json.dumps(TWO)

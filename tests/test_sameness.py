@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.sameness import LONG, apart, conflict, gist, names, numbers
+from cofio.text.duplicates import LONG, apart, conflict, gist, names, numbers
 
 DIFFERENT = [
     ("the port is 8080", "the port is 9090"),

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cofio.core import Keeper
 from cofio.errors import InvalidInput
-from cofio.keeper import Keeper
-from cofio.model import LIKELY, MAY_REPLACE, STRONG, Candidate, Fact, Hit, Matching, fits_badly
+from cofio.models.memory import LIKELY, MAY_REPLACE, STRONG, Candidate, Fact, Hit, Matching, fits_badly
 from cofio.ports import Matrix
-from cofio.search import ALIKE_WITHIN, NEAR_ALIKE, judge, merge_hybrid_results, newer_first
+from cofio.retrieval.hybrid import ALIKE_WITHIN, NEAR_ALIKE, judge, merge_hybrid_results, newer_first
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 
 

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from cofio.domain import Drop, Erase, Knowledge, Pattern, Put, Threshold, Withdraw
+from cofio.core import Keeper
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
-from cofio.freshness import Freshness
-from cofio.keeper import Keeper
-from cofio.model import (
+from cofio.models.knowledge import Drop, Erase, Knowledge, Pattern, Put, Threshold, Withdraw
+from cofio.models.memory import (
     Add,
     Adopt,
     Changeset,
@@ -33,8 +32,9 @@ from cofio.model import (
     Viewer,
 )
 from cofio.ports import Store
-from cofio.seen import Seen
-from cofio.stores.sqlite import SqliteStore
+from cofio.staleness import Freshness
+from cofio.stores.scoped import Seen
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
 from tests import judging
 

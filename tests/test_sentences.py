@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.sentences import LONGEST, asks, capitalised, is_code, split, supposes
+from cofio.text.sentences import LONGEST, asks, capitalised, is_code, split, supposes
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from cofio import sessions
-from cofio.attend import Attendant
-from cofio.briefing import tokens
-from cofio.conversation import COMPACT_SUMMARY
+from cofio.core import Keeper
 from cofio.errors import Conflict, InvalidInput, NotFound
-from cofio.hooks.clients import event
-from cofio.keeper import Keeper
-from cofio.model import Fact, Viewer
+from cofio.hooks.client_events import event
+from cofio.models import sessions
+from cofio.models.exchange import COMPACT_SUMMARY
+from cofio.models.memory import Fact, Viewer
+from cofio.models.sessions import AgentSession
 from cofio.ports import Store
-from cofio.seen import Seen
-from cofio.sessions import AgentSession
-from cofio.stores.sqlite import SqliteStore
+from cofio.server.session_handler import Attendant
+from cofio.stores.scoped import Seen
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
+from cofio.text.briefing import tokens
 
 ADA = Viewer(user="ada", agent="codex", team="red")
 BOB = Viewer(user="bob", agent="codex", team="red")

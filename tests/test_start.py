@@ -9,16 +9,17 @@ from typing import Any, Protocol
 
 import pytest
 
-from cofio import briefing, recall
-from cofio.briefing import Entry, Line, StartRule, select_start, tokens
+from cofio.core import Keeper
 from cofio.errors import Misconfigured
-from cofio.hooks import degrade
-from cofio.hooks.clients import event
-from cofio.keeper import Keeper
-from cofio.model import Fact
+from cofio.hooks import fallback
+from cofio.hooks.client_events import event
+from cofio.models.memory import Fact
+from cofio.retrieval import recall
 from cofio.settings import Settings
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
+from cofio.text import briefing
+from cofio.text.briefing import Entry, Line, StartRule, select_start, tokens
 
 WEB, OPS = "/home/ada/web", "/home/ada/ops"
 NOW = "2026-11-02T10:00:00Z"
@@ -50,9 +51,9 @@ def starts(request: pytest.FixtureRequest, keeper: Keeper, tmp_path: Path) -> St
         import sqlite3
 
         happened = event("claude-code", f'{{"hook_event_name": "SessionStart", "session_id": "{session}"}}'.encode())
-        rule = degrade._start_rule(str(tokens), 1793613600.0)  # NOW
+        rule = fallback._start_rule(str(tokens), 1793613600.0)  # NOW
         with closing(sqlite3.connect(tmp_path / "cofio.db")) as file:
-            return texts(briefing.block(degrade._start_lines(file, happened, project, rule), briefing.START)[0])
+            return texts(briefing.block(fallback._start_lines(file, happened, project, rule), briefing.START)[0])
 
     return by_service if request.param == "service" else by_file
 
@@ -197,8 +198,8 @@ def test_the_same_words_are_selected_once() -> None:
 
 
 def test_both_paths_reckon_the_same_days() -> None:
-    assert recall.start_rule(1_200, NOW) == degrade._start_rule("1200", 1793613600.0) == RULE
-    assert degrade._start_rule("", 0.0).tokens == degrade._start_rule("x", 0.0).tokens == briefing.START_TOKENS
+    assert recall.start_rule(1_200, NOW) == fallback._start_rule("1200", 1793613600.0) == RULE
+    assert fallback._start_rule("", 0.0).tokens == fallback._start_rule("x", 0.0).tokens == briefing.START_TOKENS
 
 
 @pytest.mark.parametrize("value", ["199", "2001", "many"])

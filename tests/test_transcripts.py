@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio import hygiene
 from cofio.errors import InvalidInput
-from cofio.transcripts import Turn, is_prompt, read
+from cofio.hooks.transcripts import Turn, is_prompt, read
+from cofio.ingest import sanitize
 
 
 def written(path: Path, lines: Iterable[Any]) -> Path:
@@ -178,15 +178,15 @@ def test_what_a_hook_put_before_the_agent_comes_along_and_is_not_news(tmp_path: 
     ]
     first, second = read(written(tmp_path / "s.jsonl", lines))
     assert [role for role, _ in said(first)] == ["system", "user", "system", "assistant"]
-    assert hygiene.clean(first.messages).injected == ("We use uv", "We use ruff")
-    assert hygiene.clean(second.messages).injected == ("We use uv",)
+    assert sanitize.clean(first.messages).injected == ("We use uv", "We use ruff")
+    assert sanitize.clean(second.messages).injected == ("We use uv",)
 
 
 def test_what_is_no_name_and_no_time_is_left_empty(tmp_path: Path) -> None:
     lines = [prompt("u\x00\ud800" + "1" * 2000, "Hi", sessionId=["s"], timestamp="yesterday")]
     (turn,) = read(written(tmp_path / "s.jsonl", lines))
     assert (turn.session, turn.at, len(turn.turn)) == ("", "", 1024)
-    exchange = hygiene.clean(turn.messages, client=turn.client, session=turn.session, turn=turn.turn, at=turn.at)
+    exchange = sanitize.clean(turn.messages, client=turn.client, session=turn.session, turn=turn.turn, at=turn.at)
     assert exchange.turn == turn.turn
 
 
@@ -230,7 +230,7 @@ def test_a_rollout_is_read_without_what_codex_put_in(tmp_path: Path) -> None:
         ("codex", "thread-1", "3"),
     ]
     assert turns[0].at == "2026-02-20T06:44:28.123000+00:00"
-    exchanges = [hygiene.clean(turn.messages) for turn in turns]
+    exchanges = [sanitize.clean(turn.messages) for turn in turns]
     assert [tuple(exchange.messages) for exchange in exchanges] == [
         (("user", "Use drizzle"), ("assistant", "Done.")),
         (("user", "And tests"),),
@@ -241,7 +241,7 @@ def test_a_rollout_is_read_without_what_codex_put_in(tmp_path: Path) -> None:
 
 def test_a_prompt_behind_the_boot_file_is_one(tmp_path: Path) -> None:
     (turn,) = read(written(tmp_path / "r.jsonl", [META, item("user", AGENTS, "Use drizzle")]))
-    assert hygiene.clean(turn.messages).messages == (("user", "Use drizzle"),)
+    assert sanitize.clean(turn.messages).messages == (("user", "Use drizzle"),)
 
 
 @pytest.mark.parametrize("meta", [{"parent_thread_id": "t-0"}, {"source": {"subagent": "review"}}])
@@ -304,7 +304,7 @@ def test_a_text_file_is_one_turn(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("\ufeffUser: I use vim\nAssistant: Noted\n", encoding="utf-8")
     (turn,) = read(tmp_path / name)
     assert (turn.client, turn.session, turn.at) == ("text", "", "")
-    assert hygiene.clean(turn.messages).messages == (("user", "I use vim"), ("assistant", "Noted"))
+    assert sanitize.clean(turn.messages).messages == (("user", "I use vim"), ("assistant", "Noted"))
 
 
 def test_an_empty_file_has_no_turns(tmp_path: Path) -> None:

@@ -21,15 +21,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cofio.access import Grant
 from cofio.client import Client
-from cofio.domain import TABLES, Drop, Erase, Knowledge, KnowledgeDecision, Pattern, Put, Table, Threshold, sees
-from cofio.episodes import Episode
+from cofio.core import Keeper
 from cofio.errors import CofioError, Forbidden
-from cofio.keeper import Keeper
-from cofio.mcp.acts import Caller as Asking
-from cofio.mcp.tools import answer
-from cofio.model import (
+from cofio.models.auth import Grant
+from cofio.models.episodes import Episode
+from cofio.models.knowledge import (
+    TABLES,
+    Drop,
+    Erase,
+    Knowledge,
+    KnowledgeDecision,
+    Pattern,
+    Put,
+    Table,
+    Threshold,
+    sees,
+)
+from cofio.models.memory import (
     VISIBILITIES,
     Add,
     Changeset,
@@ -49,9 +58,11 @@ from cofio.model import (
     Viewer,
 )
 from cofio.ports import Domain, Store
-from cofio.seen import Seen
+from cofio.server.mcp.tool_handlers import Caller as Asking
+from cofio.server.mcp.tools import answer
 from cofio.stores.postgres import PostgresStore
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.scoped import Seen
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from tests import postgres
 from tests.api.caller import Caller

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.wording import fingerprint, passage, telling, words
+from cofio.text.tokens import fingerprint, passage, telling, words
 
 
 def test_names_with_signs_stay_whole() -> None:

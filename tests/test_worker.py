@@ -6,10 +6,10 @@ import time
 
 import pytest
 
+from cofio.core import Keeper
 from cofio.errors import StoreError
-from cofio.keeper import Keeper
-from cofio.model import Retrieval, days_before
-from cofio.worker import Worker
+from cofio.models.memory import Retrieval, days_before
+from cofio.server.background.inbox_worker import Worker
 
 
 def until(done: object, seconds: float = 20.0) -> None:

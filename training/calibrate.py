@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from cofio.embedders.wordpiece import WordPiece
-from cofio.judgement.card import digest_of
 from cofio.judgement.encoding import Encoder
+from cofio.judgement.model_card import digest_of
 from cofio.judgement.spans import Tagged, decode
+from cofio.providers.embedders.wordpiece import WordPiece
 from training import measure
 from training.data import Example
 from training.prepare import examples_of

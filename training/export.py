@@ -25,7 +25,7 @@ from onnx import helper, numpy_helper
 from torch import nn
 from transformers import BertModel
 
-from cofio.judgement.network import NEXT_STATES, PAIRED, STATES
+from cofio.judgement.onnx_encoder import NEXT_STATES, PAIRED, STATES
 from training import network
 
 _CONTRIB = "com.microsoft"  # the domain of onnxruntime's own operators

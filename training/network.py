@@ -18,7 +18,7 @@ from torch import nn
 from transformers import BertConfig, BertModel
 
 from cofio.judgement.labels import ABOUT, KINDS, RELATIONS, TAGS
-from cofio.judgement.network import PAIRED
+from cofio.judgement.onnx_encoder import PAIRED
 
 PER_WORD = len(TAGS) + len(KINDS) + len(ABOUT)
 LAYERS = 10

@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
 from cofio.judgement.labels import ABOUT, KINDS, RELATIONS, TAGS
-from cofio.judgement.network import PAIRED
+from cofio.judgement.onnx_encoder import PAIRED
 from training import network
 from training.data import UNKNOWN
 from training.dataset import TASKS, Batch, PackedDataset

@@ -15,11 +15,11 @@ import numpy as np
 
 from bench.peers import child, embedding
 from bench.peers.sides import Side
-from cofio.evaluation.conversations import LEFT_OUT, Conversation, Question
-from cofio.evaluation.measures import ndcg, recall
-from cofio.model import Fact
+from cofio.evaluation.datasets import LEFT_OUT, Conversation, Question
+from cofio.evaluation.metrics import ndcg, recall
+from cofio.models.memory import Fact
 from cofio.ports import Embedder
-from cofio.wording import passage
+from cofio.text.tokens import passage
 
 K = 10
 _BATCH = 256

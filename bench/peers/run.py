@@ -26,10 +26,10 @@ from typing import Any
 from bench.peers import child, embedding, quality, sameness, speed, telling
 from bench.peers.sides import PEERS, PLACE, Side, chosen
 from bench.vectors import ANCHORS
-from cofio import embedders
 from cofio.errors import CofioError
-from cofio.evaluation import conversations
+from cofio.evaluation import datasets
 from cofio.ports import Embedder
+from cofio.providers import embedders
 from cofio.settings import Settings
 
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = Settings.load()
     embedder = embedders.make("local", home=settings.home, download=settings.model_download)
     try:
-        every = quality.asked(conversations.read(options.file), options.questions) if options.file else []
+        every = quality.asked(datasets.read(options.file), options.questions) if options.file else []
         if not options.skip_install:
             _install(options.peers)
         results = measured(embedder, every, options.sizes, options.peers, speed.Effort(), folder=options.folder)

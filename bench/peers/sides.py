@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from cofio.wording import STOP_WORDS
+from cofio.text.tokens import STOP_WORDS
 
 PLACE = Path(__file__).parents[2] / "build" / "peers"
 _ADAPTERS = Path(__file__).parent / "adapters"

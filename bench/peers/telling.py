@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from bench.peers.sameness import PARTS
 from bench.peers.sides import SIDES, Measure, Side
 from cofio.evaluation import plots
-from cofio.evaluation.measures import Figure, difference, interval
+from cofio.evaluation.metrics import Figure, difference, interval
 from cofio.evaluation.report import Cell, Column, Report, Table
 
 #: Figures by the name of the side, or {"reason"}.

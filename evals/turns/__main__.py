@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cofio.evaluation import turns
-from cofio.evaluation.labelled import SPLITS
+from cofio.evaluation.labelled_turns import SPLITS
 
 FILE = Path(__file__).with_name("turns.jsonl")
 

@@ -25,8 +25,8 @@ from statistics import mean
 from typing import NamedTuple
 
 import cofio
-from cofio.keeper import Keeper
-from cofio.knowledge.lane import Firing
+from cofio.core import Keeper
+from cofio.knowledge.lookup import Firing
 
 #: Initial guesses. The first is about right, the others are not.
 GUESSES = {"ACME": 3_600_000.0, "BOLT": 2_000_000.0, "COVE": 5_800_000.0}

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cofio.errors import CofioError
-from cofio.model import Change, Changeset, Fact, Hit, Memory, Novelty, Page, Query, Scope
+from cofio.models.memory import Change, Changeset, Fact, Hit, Memory, Novelty, Page, Query, Scope
 from cofio.version import __version__
 
 if TYPE_CHECKING:
-    from cofio.extract.knowledge import AutoCaptureConfig, ExtractedKnowledge, extract_knowledge
-    from cofio.keeper import Keeper
+    from cofio.core import Keeper
     from cofio.knowledge.context import AutoRecallConfig, RecallSources, build_recall_context
+    from cofio.knowledge.extract.extraction import AutoCaptureConfig, ExtractedKnowledge, extract_knowledge
     from cofio.ports import Embedder
 
 __all__ = [
@@ -43,12 +43,12 @@ __all__ = [
 
 #: Names that are imported on first access, and their modules.
 _LATER = {
-    "AutoCaptureConfig": "cofio.extract.knowledge",
+    "AutoCaptureConfig": "cofio.knowledge.extract.extraction",
     "AutoRecallConfig": "cofio.knowledge.context",
-    "ExtractedKnowledge": "cofio.extract.knowledge",
+    "ExtractedKnowledge": "cofio.knowledge.extract.extraction",
     "RecallSources": "cofio.knowledge.context",
     "build_recall_context": "cofio.knowledge.context",
-    "extract_knowledge": "cofio.extract.knowledge",
+    "extract_knowledge": "cofio.knowledge.extract.extraction",
 }
 
 
@@ -62,9 +62,9 @@ def __getattr__(name: str) -> Any:
 
 def open(store: str | None = None, *, embedder: str | Embedder | None = None, **settings: Any) -> Keeper:  # noqa: A001
     """Return a keeper for the store with this URL (default: cofio.db in the home), with further settings by name."""
-    from cofio import assemble  # imported late: it is slow to load
+    from cofio import bootstrap  # imported late: it is slow to load
     from cofio.settings import Settings
 
     named = embedder if isinstance(embedder, str) else None
     loaded = Settings.load({"store": store, "embedder": named, **settings})
-    return assemble.keeper(loaded, embedder=None if embedder is None or isinstance(embedder, str) else embedder)
+    return bootstrap.keeper(loaded, embedder=None if embedder is None or isinstance(embedder, str) else embedder)

@@ -11,16 +11,27 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from cofio.access import Deed, Grant, Key
-from cofio.chores import Carried, Run, Tracking, View
-from cofio.conversation import Batching, Exchange, Item, Ledger, Receipt, Settlement, State, Task, Usage
-from cofio.domain import Knowledge, KnowledgeChange, KnowledgeDecision, Table
-from cofio.episodes import CarriedEpisode, Episode, EpisodeCounts, Passage
-from cofio.llm_calls import DaySum, Limits, LLMCall, Occasion, Outcome, Spent
-from cofio.model import Candidate, Change, Changeset, Decision, Matching, Memory, Occurrence, Retrieval, Scope, Viewer
-from cofio.notes import Filed
-from cofio.picture import Agent, Arrived, Dots, Injected, Injection, Pulse
-from cofio.sessions import AgentSession
+from cofio.models.auth import Deed, Grant, Key
+from cofio.models.dashboard import Agent, Arrived, Dots, Injected, Injection, Pulse
+from cofio.models.episodes import CarriedEpisode, Episode, EpisodeCounts, Passage
+from cofio.models.exchange import Batching, Exchange, Item, Ledger, Receipt, Settlement, State, Task, Usage
+from cofio.models.knowledge import Knowledge, KnowledgeChange, KnowledgeDecision, Table
+from cofio.models.llm_calls import DaySum, Limits, LLMCall, Occasion, Outcome, Spent
+from cofio.models.maintenance import Carried, Run, Tracking, View
+from cofio.models.memory import (
+    Candidate,
+    Change,
+    Changeset,
+    Decision,
+    Matching,
+    Memory,
+    Occurrence,
+    Retrieval,
+    Scope,
+    Viewer,
+)
+from cofio.models.notes import Filed
+from cofio.models.sessions import AgentSession
 
 if TYPE_CHECKING:
     from numpy import float32

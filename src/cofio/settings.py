@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from cofio import addresses, schedule
 from cofio.errors import Misconfigured
+from cofio.models import cron as models_cron
+from cofio.stores import urls
 
 #: Minimum values of some settings.
 _LEAST = {
@@ -300,7 +301,7 @@ class Settings:
             if self.origins.get(name) == "default":
                 continue  # avoids loading the cron library in most commands
             try:
-                schedule.check(getattr(self, name))
+                models_cron.check(getattr(self, name))
             except Misconfigured as error:
                 raise Misconfigured(f"{name}: {error.message}", error.hint) from error
 
@@ -308,11 +309,11 @@ class Settings:
     def schedules(self) -> dict[str, str]:
         """Return the cron expression of each scheduled chore; chores that are switched off are left out."""
         upkeep = {"consolidate": self.consolidation_schedule, "prune": self.prune_schedule}
-        if schedule.is_on(self.backup_schedule) and self.store_file is None:
+        if models_cron.is_on(self.backup_schedule) and self.store_file is None:
             said = f"BACKUP_SCHEDULE is {self.backup_schedule!r}, but {self.store_name} is on a database server."
             raise Misconfigured(said, "Leave it empty and make backups with the server's own tools, such as pg_dump.")
         wanted = {**(upkeep if self.maintenance_enabled else {}), "backup": self.backup_schedule}
-        return {chore: cron for chore, cron in wanted.items() if schedule.is_on(cron)}
+        return {chore: cron for chore, cron in wanted.items() if models_cron.is_on(cron)}
 
     @property
     def store_path(self) -> Path:
@@ -320,7 +321,7 @@ class Settings:
         scheme, found, rest = self.store.partition("://")
         if not found:
             return _path(self.store)
-        if addresses.is_server(self.store):
+        if urls.is_server(self.store):
             hint = "pg_dump and pg_restore back it up and restore it; `cofio export` and `cofio copy` work with it too."
             raise Misconfigured(f"A server keeps {self.store_name}: it is not a file.", hint)
         if scheme != "sqlite" or not rest.strip("/"):
@@ -334,12 +335,12 @@ class Settings:
     @property
     def store_file(self) -> Path | None:
         """Path of the store's file; None for a store on a server."""
-        return None if addresses.is_server(self.store) else self.store_path
+        return None if urls.is_server(self.store) else self.store_path
 
     @property
     def store_name(self) -> str:
         """Display name of the store: the path of its file, or its URL without the password."""
-        return addresses.shown(self.store) if self.store_file is None else str(self.store_path)
+        return urls.shown(self.store) if self.store_file is None else str(self.store_path)
 
     @property
     def missing_file(self) -> Path | None:
@@ -387,7 +388,7 @@ class Settings:
 
     def shown(self, name: str) -> str:
         """Return the value of a setting for display, with secrets masked."""
-        value = addresses.shown(self.store) if name == "store" else getattr(self, name)
+        value = urls.shown(self.store) if name == "store" else getattr(self, name)
         secret = self.__dataclass_fields__[name].metadata["secret"]
         if secret:
             return _MASK if value else ""

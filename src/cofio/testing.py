@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cofio.chores import Tracking, View
-from cofio.conversation import Usage
-from cofio.domain import KnowledgeDecision
 from cofio.errors import Conflict, EmbedderMismatch, NotFound, StoreError
-from cofio.model import (
+from cofio.models.exchange import Usage
+from cofio.models.knowledge import KnowledgeDecision
+from cofio.models.maintenance import Tracking, View
+from cofio.models.memory import (
     Candidate,
     Change,
     Changeset,
@@ -36,22 +36,22 @@ from cofio.model import (
     same_place,
 )
 from cofio.ports import Clock, Completion, Health, Matrix, Profile, Settles, Vector
-from cofio.stores import captures
-from cofio.stores.applying import Applying, Beside, Entry, as_change
-from cofio.stores.carrying import FakeCarrying
-from cofio.stores.domain import ApplyingKnowledge
-from cofio.stores.fake import Captures, FakeInbox
-from cofio.stores.fake_domain import FakeDomain, Known
-from cofio.stores.fake_episodes import FakeEpisodes, Said
-from cofio.stores.fake_llm_calls import Calls, FakeLLMCalls
-from cofio.stores.fake_pictures import FakePictures
-from cofio.stores.fake_runs import FakeRuns
-from cofio.stores.fake_search import by_cosine, by_words, counted, stem
+from cofio.stores import inbox_rules
+from cofio.stores.apply import Applying, Beside, Entry, as_change
+from cofio.stores.in_memory.dashboard import FakePictures
+from cofio.stores.in_memory.episodes import FakeEpisodes, Said
+from cofio.stores.in_memory.knowledge import FakeDomain, Known
+from cofio.stores.in_memory.llm_calls import Calls, FakeLLMCalls
+from cofio.stores.in_memory.maintenance_runs import FakeRuns
+from cofio.stores.in_memory.search import by_cosine, by_words, counted, stem
+from cofio.stores.in_memory.store import Captures, FakeInbox
 from cofio.stores.keys import FakeKeys
+from cofio.stores.knowledge import ApplyingKnowledge
 from cofio.stores.notes import FakeNotes
-from cofio.stores.readings import FakeReadings
-from cofio.stores.rows import check_vectors
-from cofio.wording import fingerprint, words
+from cofio.stores.row_mapping import check_vectors
+from cofio.stores.snapshot_export import FakeCarrying
+from cofio.stores.token_embeddings import FakeReadings
+from cofio.text.tokens import fingerprint, words
 
 
 class FixedClock:
@@ -618,7 +618,7 @@ class _Tables:
         mine = [entry for entry in self.entries if entry.memory_id == memory_id]
         versions, changesets = [memory, *(entry.before for entry in mine)], {entry.changeset for entry in mine}
         words = (text for each in versions if each for text in (each.text, each.context))
-        said = captures.words_to_erase(words, memory.previous_text)
+        said = inbox_rules.words_to_erase(words, memory.previous_text)
         self.calls.erase()
         self.said.erase(self.captures, said, changesets, viewer)
         self.captures.erase(said, changesets, viewer)

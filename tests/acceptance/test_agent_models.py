@@ -12,8 +12,8 @@ from urllib.error import HTTPError
 import pytest
 
 from cofio.errors import Misconfigured, Unavailable
-from cofio.llms import MODELS
-from cofio.llms.agent_cli import AgentCLI, ClaudeCLI, CodexCLI
+from cofio.providers.llms import MODELS
+from cofio.providers.llms.agent_cli import AgentCLI, ClaudeCLI, CodexCLI
 from tests.acceptance.laptop import Laptop, wait_for
 from tests.acceptance.models import Asked, Fail, Models, Say
 

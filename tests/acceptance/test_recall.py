@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cofio.briefing import START_TOKENS, tokens
+from cofio.text.briefing import START_TOKENS, tokens
 from tests.acceptance.laptop import CLIENTS, Laptop, Ran, prompts
 
 CONVENTIONS = (

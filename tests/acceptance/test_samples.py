@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from cofio import hygiene, transcripts
-from cofio.hooks.clients import Event, event
+from cofio.hooks import transcripts
+from cofio.hooks.client_events import Event, event
+from cofio.ingest import sanitize
 
 SAMPLES = Path(__file__).with_name("samples")
 PRISMA = "We switched from Prisma to Drizzle for the web app."
@@ -31,7 +32,7 @@ def turns(name: str) -> list[transcripts.Turn]:
 
 def said(name: str) -> list[list[tuple[str, str]]]:
     """Who said what, turn by turn, as it would be learned from."""
-    return [list(hygiene.clean(turn.messages).messages) for turn in turns(name)]
+    return [list(sanitize.clean(turn.messages).messages) for turn in turns(name)]
 
 
 def words(name: str) -> str:
@@ -145,7 +146,7 @@ def test_what_a_subagent_said_is_not_the_users(client: str) -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_what_was_injected_is_known_as_such(client: str) -> None:
-    exchanges = [hygiene.clean(turn.messages) for turn in turns(f"{client}/session.jsonl")]
+    exchanges = [sanitize.clean(turn.messages) for turn in turns(f"{client}/session.jsonl")]
     assert "Fly.io" not in words(f"{client}/session.jsonl")
     assert all(any("Fly.io" in each for each in exchange.injected) for exchange in exchanges)
 

@@ -13,8 +13,8 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from cofio.api import replies
-from cofio.api.routes import ROUTES
+from cofio.server.http import responses
+from cofio.server.http.routes import ROUTES
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def checked(method: str, path: str, answer: Answer) -> Answer:
         assert isinstance(answer.json["error"]["code"], int)  # an error of the protocol, as the SDK words it
         return answer
     if answer.status >= 400:
-        fault = msgspec.convert(answer.json, replies.Error).error
+        fault = msgspec.convert(answer.json, responses.Error).error
         assert fault.code
         assert fault.message
         assert fault.hint

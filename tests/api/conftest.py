@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from cofio import assemble
-from cofio.api.serve import Serving
-from cofio.checkup import Doctor
-from cofio.keeper import Keeper
+from cofio import bootstrap
+from cofio.core import Keeper
+from cofio.models.diagnostics import Doctor
 from cofio.ports import LLM, Clock, Completion
+from cofio.server.http.server import Serving
 from cofio.settings import Settings
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from tests.api.caller import Caller
 
@@ -39,7 +39,7 @@ class Uneventful(ScriptedLLM):
 @contextmanager
 def serving(
     keeper: Keeper,
-    clock: Clock = assemble.now,
+    clock: Clock = bootstrap.now,
     ticks: Callable[[], float] = time.monotonic,
     doctor: Doctor | None = None,
     **settings: Any,

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cofio.api.routes import ROUTES, Route
-from cofio.keeper import Keeper
-from cofio.noting import Notebook
-from cofio.stores.sqlite import SqliteStore
+from cofio.core import Keeper
+from cofio.notes.service import Notebook
+from cofio.server.http.routes import ROUTES, Route
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.api.caller import Answer, Caller
 from tests.api.conftest import Uneventful, serving

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from cofio.conversation import Usage
+from cofio.core import Keeper
 from cofio.errors import Unavailable
-from cofio.keeper import Keeper
+from cofio.models.exchange import Usage
 from cofio.ports import Completion, Health
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from tests.api.caller import Caller
 from tests.api.conftest import Serve, serving

@@ -17,10 +17,10 @@ import openai
 import pytest
 from openai import AsyncOpenAI, OpenAI
 
-from cofio.access import Grant
-from cofio.api.relaying import RELAYS
-from cofio.keeper import Keeper
-from cofio.stores.sqlite import SqliteStore
+from cofio.core import Keeper
+from cofio.models.auth import Grant
+from cofio.server.http.streaming import RELAYS
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.api.caller import Caller
 from tests.api.conftest import Serve, serving

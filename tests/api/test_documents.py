@@ -8,7 +8,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from cofio.api.routes import ROUTES
+from cofio.server.http.routes import ROUTES
 from cofio.version import __version__
 from tests.api.caller import Caller
 from tests.api.conftest import Serve, Uneventful

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from cofio.hooks import launch, spool
+from cofio.hooks import launcher, spool
 from tests.api.conftest import Serve
 
 
@@ -28,7 +28,7 @@ def test_what_waits_for_a_service_elsewhere_is_delivered_to_it_with_its_time(ser
         event=told["hook_event_name"],
     )
     environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "COFIO_URL": f"http://127.0.0.1:{service.port}"}
-    command = [sys.executable, "-I", "-S", str(launch.ENTRY), "--home", str(home), "--drain"]
+    command = [sys.executable, "-I", "-S", str(launcher.ENTRY), "--home", str(home), "--drain"]
     done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert list(spool.entries(home)) == []

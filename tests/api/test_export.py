@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from cofio.access import Grant
-from cofio.api import relaying
 from cofio.client import Client
+from cofio.core import Keeper
 from cofio.errors import WrongKey
-from cofio.keeper import Keeper
-from cofio.model import Fact
-from cofio.stores.sqlite import SqliteStore
+from cofio.models.auth import Grant
+from cofio.models.memory import Fact
+from cofio.server.http import streaming
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.api.caller import Caller
 from tests.api.conftest import serving
@@ -71,11 +71,11 @@ def test_a_reader_who_hangs_up_holds_nothing_up(keeper: Keeper) -> None:
 
 def test_readers_who_do_not_read_keep_nobody_from_the_store(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each holds a moment of the store, and on a server a connection to it: few may, and none for ever."""
-    monkeypatch.setattr(relaying, "PATIENCE", 5.0)
+    monkeypatch.setattr(streaming, "PATIENCE", 5.0)
     keeper.add_all([Fact(text=f"Fact {each}", metadata={"x": "y" * 9_000}) for each in range(2_000)], dedup=False)
     with serving(keeper) as url, ExitStack() as held:
         service = Caller(url)
-        for _ in range(relaying.EXPORTS):
+        for _ in range(streaming.EXPORTS):
             deaf = held.enter_context(socket.socket())
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
             deaf.connect((service.host, service.port))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cofio.api.routes import ROUTES
+from cofio.server.http.routes import ROUTES
 from tests.api.caller import Caller, checked
 from tests.api.conftest import Serve
 

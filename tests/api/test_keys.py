@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from cofio.access import Deed, Grant, Key
-from cofio.api.guard import is_near
-from cofio.api.keyring import FRESH, MINUTE, MOST_TRIES, Tries
-from cofio.api.routes import ROUTES
-from cofio.api.serve import Serving
+from cofio.core import Keeper
 from cofio.errors import Misconfigured, StoreBusy, StoreError
-from cofio.keeper import Keeper
-from cofio.page import PAGES
+from cofio.models.auth import Deed, Grant, Key
+from cofio.server.http.auth import is_near
+from cofio.server.http.key_cache import FRESH, MINUTE, MOST_TRIES, Tries
+from cofio.server.http.routes import ROUTES
+from cofio.server.http.server import Serving
+from cofio.server.ui import PAGES
 from cofio.settings import Settings
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.api.caller import Answer, Caller
 from tests.api.conftest import serving

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from cofio.access import Grant
-from cofio.domain import TABLES
-from cofio.keeper import Keeper
+from cofio.core import Keeper
+from cofio.models.auth import Grant
+from cofio.models.knowledge import TABLES
 from cofio.stores.postgres import PostgresStore
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.api.caller import Answer, Caller
 from tests.api.conftest import serving

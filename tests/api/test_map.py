@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from cofio import layout
-from cofio.access import Grant
-from cofio.keeper import Keeper
-from cofio.picture import SIDE
-from cofio.stores.sqlite import SqliteStore
+from cofio.core import Keeper
+from cofio.dashboard import projection
+from cofio.models.auth import Grant
+from cofio.models.dashboard import SIDE
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.api.caller import Caller
 from tests.api.conftest import serving
@@ -149,14 +149,14 @@ def test_a_key_that_only_reads_may_look_and_no_key_may_not(keeper: Keeper, servi
 def test_nobody_who_recalls_waits_for_maps(keeper: Keeper, service: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     remember(keeper)
     begun, may_end = threading.Event(), threading.Event()
-    draw = layout.redrawn
+    draw = projection.redrawn
 
     def long_drawn(*given: Any) -> Any:
         begun.set()
         assert may_end.wait(60)
         return draw(*given)
 
-    monkeypatch.setattr(layout, "redrawn", long_drawn)
+    monkeypatch.setattr(projection, "redrawn", long_drawn)
     with ThreadPoolExecutor(33) as threads:
         maps = [threads.submit(service.get, "/map", most=each + 1) for each in range(32)]
         try:

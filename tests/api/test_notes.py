@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from cofio import assemble
-from cofio.access import Grant
-from cofio.keeper import Keeper
+from cofio import bootstrap
+from cofio.core import Keeper
+from cofio.models.auth import Grant
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder
 from tests.api.caller import Answer, Caller
@@ -43,7 +43,7 @@ def house(tmp_path: Path) -> Iterator[House]:
     vault = tmp_path / "vault"
     vault.mkdir()
     settings = Settings.load({"home": tmp_path / "home"}, {"COFIO_NOTES_FOLDERS": str(vault), "COFIO_NOTES_EVERY": "0"})
-    with assemble.keeper(settings, embedder=HashEmbedder(), clock=FixedClock()) as keeper, serving(keeper) as url:
+    with bootstrap.keeper(settings, embedder=HashEmbedder(), clock=FixedClock()) as keeper, serving(keeper) as url:
         yield House(keeper, Caller(url), settings.notes_folder, vault)
 
 

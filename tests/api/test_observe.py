@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cofio.keeper import Keeper
+from cofio.core import Keeper
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
 from tests.api.caller import Caller
 from tests.api.conftest import Serve

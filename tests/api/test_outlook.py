@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from cofio.access import Grant
-from cofio.api import news
-from cofio.api.news import News, Watching
-from cofio.api.relaying import WATCHERS
-from cofio.api.serve import Serving
+from cofio.core import Keeper
 from cofio.errors import StoreBusy, Unavailable
-from cofio.keeper import Keeper
-from cofio.picture import Pulse
+from cofio.models.auth import Grant
+from cofio.models.dashboard import Pulse
 from cofio.ports import Health
+from cofio.server.http import events
+from cofio.server.http.events import News, Watching
+from cofio.server.http.server import Serving
+from cofio.server.http.streaming import WATCHERS
 from cofio.settings import Settings
 from cofio.testing import ScriptedLLM
 from tests.api.caller import Caller
@@ -211,7 +211,7 @@ def test_one_looks_for_all_and_nobody_when_nobody_reads(keeper: Keeper) -> None:
 def test_who_is_told_nothing_for_long_hears_that_we_are_here(
     service: Caller, reading: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(news, "STILL", 0.05)
+    monkeypatch.setattr(events, "STILL", 0.05)
     reader = reading(service)
     assert [reader.next() for _ in range(3)] == [("", "still here")] * 3
     service.post("/memory/add", {"text": "We decided on Drizzle."})

@@ -19,14 +19,14 @@ from typing import Literal
 
 import pytest
 
-from cofio.api import serve as serving_module
-from cofio.api.app import WORKERS
-from cofio.api.serve import Serving
+from cofio.core import Keeper
 from cofio.errors import Misconfigured, StoreBusy, StoreError, Unavailable
-from cofio.keeper import Keeper
-from cofio.llm_calls import Limits
-from cofio.llms import Metered, Resting
+from cofio.models.llm_calls import Limits
 from cofio.ports import Matrix
+from cofio.providers.llms import Metered, Resting
+from cofio.server.http import server as serving_module
+from cofio.server.http.app import WORKERS
+from cofio.server.http.server import Serving
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from tests.api.caller import Caller
@@ -205,12 +205,12 @@ def test_another_embedder_is_a_conflict(serve: Serve) -> None:
 
 
 def test_each_request_is_one_line_in_the_log(service: Caller, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "cofio.api")
+    caplog.set_level(logging.DEBUG, "cofio.server.http")
     service.post("/search", {"query": "my private question"}, {"X-API-Key": "my key"})
     service.get("/memory/7")
     service.get("/health")
     deadline = time.monotonic() + 30  # a line is written once its answer is on the way
-    while len(lines := [record.getMessage() for record in caplog.records if record.name == "cofio.api"]) < 3:
+    while len(lines := [record.getMessage() for record in caplog.records if record.name == "cofio.server.http"]) < 3:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert [line.rsplit(" ", 2)[0] for line in lines] == [
@@ -279,10 +279,10 @@ def test_localhost_means_127_0_0_1(keeper_in_memory: Keeper) -> None:
 _SLOW_SERVICE = """
 import sys, time
 from pathlib import Path
-from cofio.api import serve
-from cofio.keeper import Keeper
+from cofio.server.http import server as serve
+from cofio.core import Keeper
 from cofio.settings import Settings
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 
 class Slow(HashEmbedder):
@@ -338,11 +338,11 @@ def test_an_idle_connection_does_not_hold_up_a_stop(keeper_in_memory: Keeper) ->
 AT_ONCE = """
 import sys, threading
 from pathlib import Path
-from cofio.api import reading
-from cofio.api.app import make
-from cofio.api.routes import ROUTES
+from cofio.server.http import decoding as reading
+from cofio.server.http.app import make
+from cofio.server.http.routes import ROUTES
 from cofio.errors import CofioError
-from cofio.keeper import Keeper
+from cofio.core import Keeper
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from cofio.access import Grant
-from cofio.api.desk import Call
-from cofio.api.schemas import Examine
-from cofio.api.settings import GROUPS, examine, show_settings
-from cofio.checkup import Check, Doctor
+from cofio.core import Keeper
 from cofio.errors import Forbidden, Unavailable
 from cofio.install import doctor
-from cofio.keeper import Keeper
+from cofio.models.auth import Grant
+from cofio.models.diagnostics import Check, Doctor
+from cofio.server.http.context import Call
+from cofio.server.http.handlers.settings import GROUPS, examine, show_settings
+from cofio.server.http.requests import Examine
 from cofio.settings import Settings, settable, write
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.api.caller import Caller
 from tests.api.conftest import serving

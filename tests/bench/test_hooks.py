@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench import hooks
-from cofio import embedders
+from cofio.providers import embedders
 
 
 @pytest.fixture(scope="module")

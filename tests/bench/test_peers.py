@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from bench.peers import child, embedding, quality, run, sameness, sides, speed, telling
 
-from cofio.evaluation.conversations import read
+from cofio.evaluation.datasets import read
 from cofio.testing import HashEmbedder
 
 EFFORT = speed.Effort(prompts=6, warming=2, adds=4, batch=50, embedded=3)

@@ -13,7 +13,7 @@ import pytest
 
 import cofio
 from bench import measure, poured, scale, vectors
-from cofio.model import Fact
+from cofio.models.memory import Fact
 from cofio.testing import HashEmbedder
 
 SIZE = 200

@@ -46,7 +46,7 @@ def test_a_bar_that_is_missed_fails_only_a_strict_run(
 ) -> None:
     slow = {**results, "figures": {**results["figures"], "dry_run_s": 61.0, "peak_mb": 10.0, "p95_ratio": 1.0}}
     assert upkeep.missed(slow) == ["a dry run takes less than 60 s"]
-    monkeypatch.setattr("cofio.embedders.make", lambda *_, **__: HashEmbedder(64))
+    monkeypatch.setattr("cofio.providers.embedders.make", lambda *_, **__: HashEmbedder(64))
     monkeypatch.setattr(upkeep, "measured", lambda *_, **__: slow)
     path = tmp_path / "new" / "upkeep.json"
     assert upkeep.main(["--json", str(path)]) == 0

@@ -16,19 +16,19 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from cofio import assemble
-from cofio.api.serve import Serving
+from cofio import bootstrap
 from cofio.cli import Session, cli
-from cofio.keeper import Keeper
+from cofio.core import Keeper
+from cofio.server.http.server import Serving
 from cofio.settings import Settings, settable
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 
 VARIABLES = [variable for each in settable() for variable in each.metadata["variables"]]
 
 
 def hashing_keeper(settings: Settings) -> Keeper:
-    return assemble.keeper(settings, embedder=HashEmbedder())
+    return bootstrap.keeper(settings, embedder=HashEmbedder())
 
 
 class Cofio:

@@ -14,8 +14,8 @@ from typing import ClassVar
 import pytest
 
 from cofio.client import Client
+from cofio.core import Keeper
 from cofio.errors import InvalidInput, Misconfigured, MissingKey, Unavailable, WrongKey
-from cofio.keeper import Keeper
 from cofio.settings import Settings
 from tests.cli.conftest import served
 

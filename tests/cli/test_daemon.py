@@ -21,9 +21,9 @@ from pathlib import Path
 
 import pytest
 
-from cofio import daemon
 from cofio.client import Client
 from cofio.errors import CofioError, Denied, Misconfigured, Unavailable
+from cofio.server import daemon
 from cofio.settings import Settings
 from tests.cli.conftest import Cofio, Shell
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cofio.domain import Erase, Pattern, Put, Threshold
-from cofio.keeper import Keeper
-from cofio.model import Add, Fact
-from cofio.stores.sqlite import SqliteStore
+from cofio.core import Keeper
+from cofio.models.knowledge import Erase, Pattern, Put, Threshold
+from cofio.models.memory import Add, Fact
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.cli.conftest import Cofio
 

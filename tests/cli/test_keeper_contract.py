@@ -11,14 +11,14 @@ from typing import Any, Protocol
 
 import pytest
 
-from cofio.access import Grant
 from cofio.client import Client
-from cofio.client_knowledge import ClientKnowledge
-from cofio.domain import Pattern
+from cofio.client.knowledge import ClientKnowledge
+from cofio.core import Keeper
 from cofio.errors import Conflict, InvalidInput, NotConfigured, NotFound, TooLarge
-from cofio.keeper import Keeper
-from cofio.knowing import Knowing
-from cofio.model import Delete, Fact, Page, Query
+from cofio.knowledge.service import Knowing
+from cofio.models.auth import Grant
+from cofio.models.knowledge import Pattern
+from cofio.models.memory import Delete, Fact, Page, Query
 from cofio.settings import Settings
 from tests.cli.conftest import served
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from cofio import assemble
-from cofio.access import Grant, digest
+from cofio import bootstrap
 from cofio.client import Client
+from cofio.core import Keeper
 from cofio.errors import Forbidden, MissingKey, TooManyTries, WrongKey
-from cofio.keeper import Keeper
+from cofio.models.auth import Grant, digest
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
 from tests.cli.conftest import Cofio, served
@@ -46,7 +46,7 @@ def test_json_has_the_key_too_and_all_that_it_allows(cofio: Cofio) -> None:
     in_90_days = datetime.now(UTC) + timedelta(days=90)
     assert abs(datetime.fromisoformat(told["expires_at"]) - in_90_days) < timedelta(minutes=5)
     assert told["created_by"] == "cli"
-    with assemble.keeper(Settings.load({"home": cofio.home}, {}), embedder=HashEmbedder()) as keeper:
+    with bootstrap.keeper(Settings.load({"home": cofio.home}, {}), embedder=HashEmbedder()) as keeper:
         found = keeper.key_of(digest(secret))
     assert found is not None
     assert found.as_dict() == told
@@ -211,7 +211,7 @@ def test_the_client_raises_what_the_service_refuses(url: str, keeper: Keeper) ->
 
 def test_the_owner_of_a_store_needs_no_key_for_its_keys_though_a_service_runs_beside(cofio: Cofio) -> None:
     settings = Settings.load({"home": cofio.home, "port": 0}, environ={})
-    keeper = assemble.keeper(settings, embedder=HashEmbedder())
+    keeper = bootstrap.keeper(settings, embedder=HashEmbedder())
     with keeper, served(keeper, settings) as url:
         made = cofio.json("keys", "create", "root", "--role", "admin")
         with Client(url, made["secret"]) as client:

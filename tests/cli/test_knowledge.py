@@ -8,9 +8,9 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from cofio.cli import Session, cli
-from cofio.domain import TABLES, as_quantity
+from cofio.core import Keeper
 from cofio.errors import InvalidInput
-from cofio.keeper import Keeper
+from cofio.models.knowledge import TABLES, as_quantity
 from cofio.settings import Settings
 from tests.cli.conftest import Cofio, hashing_keeper, served
 

@@ -13,7 +13,7 @@ import pytest
 
 from cofio.cli.notes import _EVERY
 from cofio.client import Client
-from cofio.librarian import EVERY
+from cofio.server.background.notes_watcher import EVERY
 from cofio.settings import Settings
 from tests.cli.conftest import Cofio, Shell, hashing_keeper, served
 

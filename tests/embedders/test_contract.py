@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cofio.embedders.local import LocalEmbedder
-from cofio.embedders.remote import OllamaEmbedder, OpenAIEmbedder
 from cofio.ports import Embedder
+from cofio.providers.embedders.local import LocalEmbedder
+from cofio.providers.embedders.remote import OllamaEmbedder, OpenAIEmbedder
 
 from .wire import Wire
 

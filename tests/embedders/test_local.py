@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cofio.embedders import models
-from cofio.embedders.local import LocalEmbedder
-from cofio.embedders.network import session as _session
-from cofio.embedders.wordpiece import WordPiece
 from cofio.errors import Misconfigured
+from cofio.providers.embedders import model_files
+from cofio.providers.embedders.local import LocalEmbedder
+from cofio.providers.embedders.onnx_session import session as _session
+from cofio.providers.embedders.wordpiece import WordPiece
 
 TEXTS = [
     "The user prefers tabs over spaces.",
@@ -65,7 +65,7 @@ def test_a_list_spread_over_workers_gives_what_one_worker_gives(shared_home: Pat
 
 def test_a_new_process_gives_the_same_vector(real: LocalEmbedder, shared_home: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from cofio.embedders.local import LocalEmbedder;"
+        "import sys; from pathlib import Path; from cofio.providers.embedders.local import LocalEmbedder;"
         "e = LocalEmbedder(Path(sys.argv[1]), download=False);"
         "sys.stdout.write(e.embed(['The same text.'], 'document').tobytes().hex())"
     )
@@ -102,8 +102,8 @@ def test_nothing_is_loaded_before_the_first_text(tmp_path: Path) -> None:
 
 
 def test_a_wrong_file_stops_the_first_text_not_the_start(tmp_path: Path) -> None:
-    models.folder(tmp_path).mkdir(parents=True)
-    (models.folder(tmp_path) / "model.onnx").write_bytes(b"not a model")
+    model_files.folder(tmp_path).mkdir(parents=True)
+    (model_files.folder(tmp_path) / "model.onnx").write_bytes(b"not a model")
     embedder = LocalEmbedder(tmp_path, download=False)
     with pytest.raises(Misconfigured, match=r"model\.onnx"):
         embedder.embed(["x"], "document")
@@ -116,12 +116,10 @@ def test_a_model_that_the_runtime_cannot_load_is_misconfigured(tmp_path: Path) -
 
 
 def test_the_package_is_light_to_import() -> None:
-    program = (
-        "import sys, cofio.embedders; sys.exit(bool({'numpy', 'onnxruntime', 'urllib.request'} & set(sys.modules)))"
-    )
+    program = "import sys, cofio.providers.embedders; sys.exit(bool({'numpy', 'onnxruntime', 'urllib.request'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_the_local_embedder_does_not_import_the_runtime_before_it_is_used() -> None:
-    program = "import sys, cofio.embedders.local; sys.exit('onnxruntime' in sys.modules)"
+    program = "import sys, cofio.providers.embedders.local; sys.exit('onnxruntime' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cofio.embedders import make
-from cofio.embedders.local import LocalEmbedder
-from cofio.embedders.remote import OllamaEmbedder, OpenAIEmbedder
 from cofio.errors import Misconfigured
+from cofio.providers.embedders import make
+from cofio.providers.embedders.local import LocalEmbedder
+from cofio.providers.embedders.remote import OllamaEmbedder, OpenAIEmbedder
 
 from .wire import Wire
 

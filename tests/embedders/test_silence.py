@@ -12,7 +12,7 @@ _SECONDS = 16  # it reports about ten seconds after it was loaded
 _SCRIPT = f"""
 import sys, time
 from pathlib import Path
-from cofio.embedders.local import LocalEmbedder
+from cofio.providers.embedders.local import LocalEmbedder
 LocalEmbedder(Path(sys.argv[1]), download=False).embed(["quiet"], "query")
 time.sleep({_SECONDS})
 """

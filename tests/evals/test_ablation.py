@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cofio import assemble
-from cofio.extract import judged, patterns
+from cofio import bootstrap
+from cofio.ingest.extract import by_judgement, patterns
+from cofio.ingest.reconcile import compare
 from cofio.judgement.model import LocalJudge
-from cofio.reconcile import compare
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
 from evals import ablation
@@ -21,7 +21,7 @@ from tests.evaluation.judges import ScriptedJudge
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     judge = ScriptedJudge({**test_streams.FACTS, **test_spans.FOUND}, test_streams.label)
-    monkeypatch.setattr(assemble, "_judge", lambda settings: judge if settings.judge else None)
+    monkeypatch.setattr(bootstrap, "_judge", lambda settings: judge if settings.judge else None)
     monkeypatch.setattr(ablation, "LocalJudge", lambda: judge)
     (tmp_path / "streams" / "dev").mkdir(parents=True)
     test_streams.write(tmp_path / "streams" / "dev")
@@ -52,7 +52,7 @@ def test_every_part_has_a_row(data: Path, tmp_path: Path) -> None:
 
 
 def test_parts_name_what_is_there() -> None:
-    assert {module for module, _, _ in ablation.PARTS.values()} == {judged, patterns, compare, LocalJudge}
+    assert {module for module, _, _ in ablation.PARTS.values()} == {by_judgement, patterns, compare, LocalJudge}
     assert all(hasattr(module, name) for module, name, _ in ablation.PARTS.values())
 
 

@@ -23,15 +23,16 @@ from typing import Any
 
 import pytest
 
-from cofio import assemble, llms
-from cofio.conversation import Usage
+from cofio import bootstrap
 from cofio.errors import Refused, Unavailable
-from cofio.evaluation.labelled import Turn
+from cofio.evaluation.labelled_turns import Turn
 from cofio.evaluation.turns import Outcome
+from cofio.models.exchange import Usage
 from cofio.ports import Completion
+from cofio.providers import llms
+from cofio.providers.http import Patience
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
-from cofio.web import Patience
 from evals import llama, local_model
 
 from ..llms.wire import LLAMA
@@ -156,7 +157,7 @@ def test_what_is_said_goes_all_the_way_and_an_outage_in_between_loses_nothing(
     server: StandIn, settings: Settings, llm: llama.Watched
 ) -> None:
     clock = FixedClock()
-    with assemble.keeper(settings, embedder=HashEmbedder(), llm=llm, clock=clock) as keeper:
+    with bootstrap.keeper(settings, embedder=HashEmbedder(), llm=llm, clock=clock) as keeper:
         way = local_model.the_way(keeper, server, wait=lambda _: clock.advance(60))
     assert way.ledger["balanced"]
     assert (way.ledger["captured"], way.ledger["pending"]) == (len(local_model.SAID) + 2, 0)
@@ -176,7 +177,7 @@ def test_what_is_said_goes_all_the_way_and_an_outage_in_between_loses_nothing(
 
 def test_a_server_of_somebody_else_is_not_stopped(server: StandIn, settings: Settings, llm: llama.Watched) -> None:
     given = llama.Given(server.url, server.name)
-    with assemble.keeper(settings, embedder=HashEmbedder(), llm=llm, clock=FixedClock()) as keeper:
+    with bootstrap.keeper(settings, embedder=HashEmbedder(), llm=llm, clock=FixedClock()) as keeper:
         assert local_model.the_way(keeper, given).while_down is None
     assert llama.is_well(server.url)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cofio import assemble
+from cofio import bootstrap
 from cofio.evaluation import streams
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
@@ -24,7 +24,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def test_a_stream_is_learned_without_a_loss(settings: Settings) -> None:
     (stream,) = streams.read(STREAM)
-    outcome, asked = oracle.run(stream, settings, assemble.make_embedder(settings))
+    outcome, asked = oracle.run(stream, settings, bootstrap.make_embedder(settings))
     for _, right, cases in oracle.FIGURES:
         assert outcome.counts[right] == outcome.counts[cases] > 0
     assert outcome.counts["noise stored"] == 0
@@ -47,7 +47,7 @@ def test_figures_below_the_bar_give_exit_status_1(
         )
     )
     monkeypatch.setenv("COFIO_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(assemble, "make_embedder", lambda _: HashEmbedder())
+    monkeypatch.setattr(bootstrap, "make_embedder", lambda _: HashEmbedder())
     assert oracle.main([str(tmp_path / "shop.json"), "--failures"]) == 1
     told = capsys.readouterr().out
     assert "facts 0 of 1" in told

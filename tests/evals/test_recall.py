@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from cofio import recall
-from cofio.briefing import is_trivial, tokens
-from cofio.evaluation import conversations
-from cofio.keeper import Keeper
-from cofio.model import KINDS, Hit
+from cofio.core import Keeper
+from cofio.evaluation import datasets
+from cofio.models.memory import KINDS, Hit
+from cofio.retrieval import recall
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
+from cofio.text.briefing import is_trivial, tokens
 from evals import coding
 from evals import recall as measure
 
@@ -76,8 +76,8 @@ def test_the_tables_are_printed(keeper: Keeper, capsys: pytest.CaptureFixture[st
 
 def test_only_questions_with_an_answer_are_asked_of_a_conversation() -> None:
     made = [("a", "fact", {"u1"}), ("b", "adversarial", {"u1"}), ("c", "fact", set())]
-    asked = tuple(conversations.Question("", text, category, frozenset(evidence)) for text, category, evidence in made)
-    assert measure.questions(conversations.Conversation("x", (), asked)) == [measure.Case("a", frozenset({"u1"}))]
+    asked = tuple(datasets.Question("", text, category, frozenset(evidence)) for text, category, evidence in made)
+    assert measure.questions(datasets.Conversation("x", (), asked)) == [measure.Case("a", frozenset({"u1"}))]
 
 
 @pytest.mark.parametrize("what", [what for what, paste in measure.pastes().items() if paste])

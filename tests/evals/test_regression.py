@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from cofio.embedders import make_reader
-from cofio.embedders.local import LocalEmbedder
-from cofio.evaluation import labelled, turns
-from cofio.evaluation.asking import DEFAULT, units
-from cofio.evaluation.conversations import read, remembered
-from cofio.evaluation.measures import macro_f1, recall
+from cofio.evaluation import labelled_turns, turns
+from cofio.evaluation.datasets import read, remembered
+from cofio.evaluation.metrics import macro_f1, recall
+from cofio.evaluation.runner import DEFAULT, units
+from cofio.providers.embedders import make_reader
+from cofio.providers.embedders.local import LocalEmbedder
 from cofio.settings import Settings
 from evals import regression
 from tests.data import ROOT, development
@@ -54,7 +54,7 @@ def test_as_much_of_what_answers_a_question_is_found(embedder: LocalEmbedder, tm
 
 @pytest.mark.timeout(900)
 def test_as_many_turns_come_out_as_they_should(embedder: LocalEmbedder, tmp_path: Path) -> None:
-    every = labelled.read(TURNS)
+    every = labelled_turns.read(TURNS)
     wanted = {each.id: each.label for each in every}
     outcomes = turns.learned(every, Settings(home=tmp_path), embedder)
     before = {name: (wanted.get(name, ""), given) for name, given in regression.recorded("turns", "per_turn").items()}

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from cofio.errors import InvalidInput, NotFound
-from cofio.evaluation import conversations
-from cofio.evaluation.conversations import Conversation, read, remembered, when
-from cofio.model import MAX_LABEL, MAX_TEXT
+from cofio.evaluation import datasets
+from cofio.evaluation.datasets import Conversation, read, remembered, when
+from cofio.models.memory import MAX_LABEL, MAX_TEXT
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
 
@@ -211,4 +211,4 @@ def test_a_model_that_is_configured_is_not_asked(tmp_path: Path) -> None:
 
 
 def test_what_is_left_out_is_known_by_name() -> None:
-    assert conversations.LEFT_OUT == ("adversarial", "abstention")
+    assert datasets.LEFT_OUT == ("adversarial", "abstention")

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cofio import assemble
+from cofio import bootstrap
 from cofio.errors import InvalidInput, Misconfigured, NotFound
 from cofio.evaluation import decisions, duplicates
-from cofio.evaluation.measures import macro_f1
+from cofio.evaluation.metrics import macro_f1
 from cofio.evaluation.pairs import Action, Case, Cases, read, sampled
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder, ScriptedLLM
@@ -54,7 +54,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> None:
         is_web = statement.startswith("The port of the web") and memory.startswith("The port of the web")
         return "update" if is_web or ("spaces" in statement and "tabs" in memory) else "add"
 
-    monkeypatch.setattr(assemble, "_judge", lambda _: ScriptedJudge(facts, label))
+    monkeypatch.setattr(bootstrap, "_judge", lambda _: ScriptedJudge(facts, label))
 
 
 def write(tmp_path: Path, rows: list[Any], name: str = "made.jsonl") -> Path:

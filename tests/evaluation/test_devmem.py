@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from cofio import assemble
+from cofio import bootstrap
+from cofio.core import Keeper
 from cofio.errors import InvalidInput, NotFound
 from cofio.evaluation import devmem
-from cofio.keeper import Keeper
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
 from tests.evaluation.judges import ScriptedJudge
@@ -45,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     about = (0.95, "technology", "project")
-    monkeypatch.setattr(assemble, "_judge", lambda _: ScriptedJudge({STACK: about, PORT: about}))
+    monkeypatch.setattr(bootstrap, "_judge", lambda _: ScriptedJudge({STACK: about, PORT: about}))
     return Settings.load({"home": tmp_path / "home"}, {})
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cofio.evaluation.measures import Figure
+from cofio.evaluation.metrics import Figure
 from cofio.evaluation.report import Cell, Column, Report, Table
 from cofio.version import __version__
 

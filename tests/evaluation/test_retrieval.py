@@ -12,16 +12,16 @@ from typing import Any, Literal
 
 import pytest
 
-from cofio import recall
-from cofio.briefing import PROMPT
 from cofio.errors import InvalidInput
-from cofio.evaluation import asking, retrieval
-from cofio.evaluation.asking import BUDGETS, MEASURES, Afresh, Asking
-from cofio.evaluation.conversations import Question, read, remembered
+from cofio.evaluation import retrieval, runner
+from cofio.evaluation.datasets import Question, read, remembered
 from cofio.evaluation.report import Report
-from cofio.model import Hit, Memory
+from cofio.evaluation.runner import BUDGETS, MEASURES, Afresh, Asking
+from cofio.models.memory import Hit, Memory
 from cofio.ports import Matrix
+from cofio.retrieval import recall
 from cofio.testing import HashEmbedder
+from cofio.text.briefing import PROMPT
 from evals import retrieval as evals
 
 FERRY = ("The ferry to the island leaves at six", "Ada")
@@ -182,11 +182,11 @@ def test_words_alone_find_what_holds_the_words_and_vectors_alone_what_is_near(tm
 
 def test_hits_are_ordered_by_one_score_alone() -> None:
     hits = [hit(1, keyword=0.2), hit(2), hit(3, keyword=0.7), hit(4, keyword=0.2)]
-    assert [each.id for each in asking.ranked(hits, lambda each: each.keyword)] == [3, 4, 1]
+    assert [each.id for each in runner.ranked(hits, lambda each: each.keyword)] == [3, 4, 1]
 
 
 def test_a_mode_is_what_search_is_told() -> None:
-    assert (asking.DEFAULT.how, asking.VECTORS.how, asking.UNREAD.how) == ({}, {"hybrid": False}, {"closely": False})
+    assert (runner.DEFAULT.how, runner.VECTORS.how, runner.UNREAD.how) == ({}, {"hybrid": False}, {"closely": False})
 
 
 # ── the time ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -234,7 +234,7 @@ def test_tokens_are_those_of_the_block_that_recall_would_write(tmp_path: Path) -
         spent = list(Asking(keeper, embedder)._spent(hits))
         for lines in range(1, 11):
             written = recall.brief(recall.first(recall.new([hit.memory for hit in hits[:lines]], {}), lines), PROMPT)
-            assert spent[lines - 1][0] + asking.FRAME == written.tokens
+            assert spent[lines - 1][0] + runner.FRAME == written.tokens
     assert len({cost for cost, _ in spent}) == 9  # the same words are put in once
 
 
@@ -298,10 +298,10 @@ def test_a_unit_id_that_several_share_counts_once_whichever_is_found(tmp_path: P
 
 
 def test_a_repeated_unit_keeps_its_place_and_gains_nothing() -> None:
-    found = asking.units([hit(1, "a"), hit(2, "a"), hit(3, "b")])
+    found = runner.units([hit(1, "a"), hit(2, "a"), hit(3, "b")])
     assert found == ["a", "", "b"]
     best = 1 + 1 / log2(3)
-    assert asking.scored(found, found, {"a", "b"})["ndcg@10"] == pytest.approx((1 + 1 / log2(4)) / best)
+    assert runner.scored(found, found, {"a", "b"})["ndcg@10"] == pytest.approx((1 + 1 / log2(4)) / best)
 
 
 def test_a_conversation_without_units_finds_nothing(tmp_path: Path) -> None:

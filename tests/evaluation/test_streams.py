@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cofio import assemble
+from cofio import bootstrap
 from cofio.errors import InvalidInput, NotFound
 from cofio.evaluation import streams
 from cofio.settings import Settings
@@ -59,7 +59,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
     """Put a scripted judge in the place of the model."""
 
     def install(judge: ScriptedJudge) -> None:
-        monkeypatch.setattr(assemble, "_judge", lambda _: judge)
+        monkeypatch.setattr(bootstrap, "_judge", lambda _: judge)
 
     return install
 

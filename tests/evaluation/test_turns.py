@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cofio import assemble
+from cofio import bootstrap
 from cofio.errors import InvalidInput, NotFound, Unavailable
-from cofio.evaluation import labelled, turns
-from cofio.evaluation.labelled import Turn, carries
+from cofio.evaluation import labelled_turns, turns
+from cofio.evaluation.labelled_turns import Turn, carries
 from cofio.evaluation.report import Report
 from cofio.evaluation.turns import Outcome
 from cofio.settings import Settings
@@ -21,7 +21,7 @@ from cofio.testing import HashEmbedder, ScriptedLLM
 from tests.evaluation.judges import ScriptedJudge
 
 FILE = Path(__file__).resolve().parents[2] / "evals" / "turns" / "turns.jsonl"
-SET = labelled.read(FILE)
+SET = labelled_turns.read(FILE)
 
 # ── the set ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -43,7 +43,7 @@ def test_ids_and_texts_are_there_once() -> None:
 
 def test_a_turn_says_what_its_label_asks_for() -> None:
     for turn in SET:
-        assert turn.split in labelled.SPLITS, turn.id
+        assert turn.split in labelled_turns.SPLITS, turn.id
         assert turn.tags, turn.id
         assert all(re.fullmatch(r"[a-z][a-z-]+", tag) for tag in turn.tags), turn.id
         assert bool(turn.facts) is turn.is_news, turn.id
@@ -58,7 +58,7 @@ def test_a_fact_is_worded_so_that_whoever_keeps_the_turn_has_kept_it() -> None:
 
 
 def test_the_halves_are_alike() -> None:
-    for label in labelled.LABELS:
+    for label in labelled_turns.LABELS:
         halves = Counter(each.split for each in SET if each.label == label)
         assert abs(halves["dev"] - halves["test"]) <= 1, label
     for kind, whole in Counter((each.label, each.tags[0]) for each in SET).items():
@@ -104,7 +104,7 @@ def written(folder: Path, *lines: dict[str, Any] | str) -> Path:
 )
 def test_what_is_no_labelled_turn_is_refused_with_its_line(tmp_path: Path, line: dict[str, Any] | str) -> None:
     with pytest.raises(InvalidInput, match="Line 2 of") as refused:
-        labelled.read(written(tmp_path, {"id": "a", "text": "hello", "label": "skip"}, line))
+        labelled_turns.read(written(tmp_path, {"id": "a", "text": "hello", "label": "skip"}, line))
     assert "one JSON object a line" in refused.value.hint
 
 
@@ -119,16 +119,16 @@ def test_what_other_programs_write_is_read(tmp_path: Path) -> None:
         "before": [""],
     }
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps(line).encode() + b"\r\n\r\n")
-    assert labelled.read(path) == [Turn("1", "user", "We use ? tabs.", "store", ("We use tabs.",))]
+    assert labelled_turns.read(path) == [Turn("1", "user", "We use ? tabs.", "store", ("We use tabs.",))]
 
 
 def test_a_file_that_is_missing_empty_or_has_an_id_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        labelled.read(tmp_path / "nowhere.jsonl")
+        labelled_turns.read(tmp_path / "nowhere.jsonl")
     with pytest.raises(InvalidInput, match="is empty"):
-        labelled.read(written(tmp_path, ""))
+        labelled_turns.read(written(tmp_path, ""))
     with pytest.raises(InvalidInput, match="have the id 'a'"):
-        labelled.read(written(tmp_path, *[{"id": "a", "text": text, "label": "skip"} for text in ("one", "two")]))
+        labelled_turns.read(written(tmp_path, *[{"id": "a", "text": text, "label": "skip"} for text in ("one", "two")]))
 
 
 # ── whether a text carries a fact ─────────────────────────────────────────────────────────────────────────────────────
@@ -250,7 +250,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> None:
     def label(statement: str, memory: str) -> str:
         return "update" if "9090" in statement and "8080" in memory else "add"
 
-    monkeypatch.setattr(assemble, "_judge", lambda _: ScriptedJudge(facts, label))
+    monkeypatch.setattr(bootstrap, "_judge", lambda _: ScriptedJudge(facts, label))
 
 
 @pytest.mark.usefixtures("judge")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cofio.extract.dates import resolve
+from cofio.ingest.extract.dates import resolve
 
 TUESDAY = "2026-11-17T10:00:00+00:00"
 

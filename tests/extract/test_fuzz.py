@@ -9,10 +9,10 @@ from bench.patterns import MESSAGES, of_messages
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio import gate
-from cofio.conversation import Exchange, Message
-from cofio.extract import patterns
-from cofio.model import Fact
+from cofio.ingest import gate
+from cofio.ingest.extract import patterns
+from cofio.models.exchange import Exchange, Message
+from cofio.models.memory import Fact
 
 WORDS = "I we our prefer use using always never should must decided chose switched migrated moved found been".split()
 SIGNS = [

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from cofio.conversation import OBSERVATION, Exchange, Found, Message, Sentence
-from cofio.extract import judged
-from cofio.keeper import Keeper
-from cofio.model import MAY_REPLACE
+from cofio.core import Keeper
+from cofio.ingest.extract import by_judgement
+from cofio.models.exchange import OBSERVATION, Exchange, Found, Message, Sentence
+from cofio.models.memory import MAY_REPLACE
 from cofio.ports import Judge, Span
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from tests.judging import FixedJudge, ValueJudge
 
@@ -20,7 +20,7 @@ AT = "2026-11-17T10:00:00Z"
 
 def read(judge: Judge, *said: str | tuple[str, str], before: str = "", **about: Any) -> list[Sentence]:
     messages = tuple(Message(*(("user", each) if isinstance(each, str) else each)) for each in said)
-    return judged.read(Exchange(messages=messages, **{"at": AT, **about}), judge, before)
+    return by_judgement.read(Exchange(messages=messages, **{"at": AT, **about}), judge, before)
 
 
 def facts(judge: Judge, *said: str | tuple[str, str], **how: Any) -> list[Found]:
@@ -203,9 +203,11 @@ def test_statements_that_are_joined_are_split_where_each_is_a_fact() -> None:
 
 def test_a_paragraph_in_quotation_marks_is_somebody_elses() -> None:
     mail = '"Dear customer, our records show that your instances use a certificate that expires soon. Rotate it."'
-    assert judged.prose(f"what do they want?\n\n{mail}\n\nWe use gRPC.") == "what do they want?\n\n\n\nWe use gRPC."
+    assert (
+        by_judgement.prose(f"what do they want?\n\n{mail}\n\nWe use gRPC.") == "what do they want?\n\n\n\nWe use gRPC."
+    )
     term = 'The term is "control panel", lower case, and "console" is another product that we do not sell any more.'
-    assert judged.prose(term) == term
+    assert by_judgement.prose(term) == term
 
 
 def test_dates_are_resolved() -> None:
@@ -231,12 +233,12 @@ def test_a_doubtful_span_is_tentative_and_a_poor_one_is_left() -> None:
     [sentence] = read(judge, text)
     assert (sentence.way, sentence.reason, [fact.tentative for fact in sentence.found]) == (
         "model",
-        judged.DOUBTFUL,
+        by_judgement.DOUBTFUL,
         [True],
     )
     text, judge = marked("[Gateways speak gRPC here].", limits["doubtful fact"] - 0.01)
     [sentence] = read(judge, text)
-    assert (sentence.way, sentence.reason) == ("skip", judged.NOTHING)
+    assert (sentence.way, sentence.reason) == ("skip", by_judgement.NOTHING)
     assert all(fact.tentative for fact in sentence.found)  # it may still change a memory
 
 
@@ -301,16 +303,16 @@ def test_a_document_yields_a_few_facts_and_a_paste_none() -> None:
     ],
 )
 def test_prose_is_without_code_quotes_and_tables(text: str, left: list[str]) -> None:
-    assert judged.prose(text).split("\n") == left or judged.prose(text).split() == " ".join(left).split()
+    assert by_judgement.prose(text).split("\n") == left or by_judgement.prose(text).split() == " ".join(left).split()
 
 
 def test_a_typed_fact_has_the_kind_of_its_surest_span() -> None:
-    kind = judged.kind_of(
+    kind = by_judgement.kind_of(
         "x y", FixedJudge(Span(0, 1, 0.3, "policy", "project"), Span(2, 3, 0.9, "decision", "person"))
     )
     assert kind == ("decision", True)
-    assert judged.kind_of("x", FixedJudge(Span(0, 1, 0.9, "retraction", "project"))) == ("other", False)
-    assert judged.kind_of("x", FixedJudge()) == ("other", False)
+    assert by_judgement.kind_of("x", FixedJudge(Span(0, 1, 0.9, "retraction", "project"))) == ("other", False)
+    assert by_judgement.kind_of("x", FixedJudge()) == ("other", False)
 
 
 # ── the model itself ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import cofio
-from cofio.conversation import Found
 from cofio.errors import InvalidInput
-from cofio.extract.knowledge import AutoCaptureConfig, ExtractedKnowledge, extract_knowledge, facts, read
+from cofio.knowledge.extract.extraction import AutoCaptureConfig, ExtractedKnowledge, extract_knowledge, facts, read
+from cofio.models.exchange import Found
 
 
 def test_a_labelled_observation_is_a_pattern() -> None:

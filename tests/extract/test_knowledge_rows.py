@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.domain import ANY, Seasonal, made
-from cofio.extract.knowledge import extract_knowledge, facts, read
-from cofio.extract.quantities import quantities
-from cofio.knowledge import seasons
+from cofio.knowledge import recurrence
+from cofio.knowledge.extract.extraction import extract_knowledge, facts, read
+from cofio.knowledge.extract.quantities import quantities
+from cofio.models.knowledge import ANY, Seasonal, made
 
 # ── quantities ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -198,7 +198,7 @@ def test_the_times_of_a_seasonal_sentence_are_read(said: str, period: str, durin
     assert (told.table, told.fields["period"], told.fields["during"]) == ("seasonal", period, during)
     row = made("seasonal", told.fields)
     assert isinstance(row, Seasonal)
-    seasons.check(row)
+    recurrence.check(row)
 
 
 def test_hours_are_of_the_timezone_that_is_said() -> None:
@@ -379,7 +379,7 @@ def test_nothing_that_is_said_breaks_the_reading(said: str) -> None:
         if each.table and not each.denied:
             row = made(each.table, each.fields)
             if isinstance(row, Seasonal):
-                seasons.check(row)
+                recurrence.check(row)
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map(" ".join))

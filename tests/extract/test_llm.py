@@ -10,22 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio import prompts
-from cofio.conversation import Exchange, Found, Message, Usage
 from cofio.errors import TooLarge, Unavailable
-from cofio.extract.llm import (
-    EXAMPLE,
-    LONGEST_FACT,
-    MOST_ENTITIES,
-    MOST_FACTS,
-    SCHEMA,
-    Background,
-    facts,
-)
-from cofio.model import Fact
+from cofio.ingest.extract.by_llm import EXAMPLE, LONGEST_FACT, MOST_ENTITIES, MOST_FACTS, SCHEMA, Background, facts
+from cofio.models.exchange import Exchange, Found, Message, Usage
+from cofio.models.memory import Fact
 from cofio.ports import LLM, Completion, Profile
+from cofio.providers import prompts
 from cofio.testing import ScriptedLLM
-from cofio.wording import LEFT_OUT
+from cofio.text.tokens import LEFT_OUT
 
 NO_BACKGROUND = Background()
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cofio import sentences
-from cofio.extract import patterns
-from cofio.model import CATEGORIES, KINDS, category_of
+from cofio.ingest.extract import patterns
+from cofio.models.memory import CATEGORIES, KINDS, category_of
+from cofio.text import sentences
 
 #: A sentence, the kind of fact, the texts that are kept of it.
 FACTS = [

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cofio.freshness import Freshness
-from cofio.keeper import Keeper
-from cofio.model import Memory
-from cofio.stores.sqlite import SqliteStore
+from cofio.core import Keeper
+from cofio.models.memory import Memory
+from cofio.staleness import Freshness
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 
 NET = '''"""The network."""

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cofio.freshness import MOST, Freshness, definitions
-from cofio.freshness.naming import named
+from cofio.staleness import MOST, Freshness, symbols
+from cofio.staleness.references import named
 from tests.freshness.conftest import FILES, Repository
 from tests.hooks.conftest import without_privileges
 
@@ -115,7 +115,7 @@ def test_definitions_are_found_in_many_languages_with_the_block_that_is_theirs(
 ) -> None:
     repo.write(name, f"{content}\nother = 1\n")
     assert repo.names("`loadAll()` does it") == [("symbol", "loadAll", name)]
-    block = definitions.block(name, f"{content}\nother = 1\n".encode(), "loadAll")
+    block = symbols.block(name, f"{content}\nother = 1\n".encode(), "loadAll")
     assert block
     assert content.rstrip().endswith(block.rsplit("\n", 1)[-1]) or name == "a.tsx"
     assert "other" not in block
@@ -128,7 +128,7 @@ def test_a_call_or_a_prototype_is_no_definition() -> None:
         ("a.js", "  if (load_all(x)) {\n"),
         ("a.py", "x = load_all()\nload_all == 3\n"),
     ):
-        assert definitions.block(name, content.encode(), "load_all") is None
+        assert symbols.block(name, content.encode(), "load_all") is None
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_a_file_that_may_not_be_read_is_not_anchored_and_of_an_anchored_one_nobo
 ) -> None:
     repo.write("src/net.py", "it has changed").chmod(0)
     script = (
-        "import sys; from cofio.freshness import Freshness; from cofio.model import Anchor, Memory\n"
+        "import sys; from cofio.staleness import Freshness; from cofio.models.memory import Anchor, Memory\n"
         "root = sys.argv[1]\n"
         "anchors = (Anchor(kind='file', name='src/net.py', path='src/net.py', hash='0' * 16),)\n"
         "memory = Memory(id=1, text='', project=root, created_at='', updated_at='', anchors=anchors)\n"
@@ -280,7 +280,7 @@ def test_a_file_that_may_not_be_read_is_not_anchored_and_of_an_anchored_one_nobo
 
 
 def test_a_tree_with_far_too_many_files_is_listed_in_part(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cofio.freshness.tree.MOST_FILES", 5)
+    monkeypatch.setattr("cofio.staleness.worktree.MOST_FILES", 5)
     assert repo.names("README.md") == [("file", "README.md", "README.md")]
     assert repo.names("net.py") == []  # there may be another one
     assert repo.names("`parse_config()`") == []
@@ -291,7 +291,7 @@ def test_a_tree_with_far_too_many_files_is_listed_in_part(repo: Repository, monk
 @pytest.mark.parametrize("line", ["a " * 900, "(" * 1_900, "<" * 1_900, "public " * 270, "x" * 1_900, " " * 1_900])
 def test_no_line_of_a_file_takes_long_to_read(ending: str, line: str) -> None:
     began = time.monotonic()
-    read = definitions.names(f"x.{ending}")
+    read = symbols.names(f"x.{ending}")
     assert read
     read(f"{line}\n".encode() * 50)
     assert time.monotonic() - began < 5

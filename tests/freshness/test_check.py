@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from cofio.freshness import Freshly, Freshness
-from cofio.model import Anchor
+from cofio.models.memory import Anchor
+from cofio.staleness import Freshly, Freshness
 from tests.freshness.conftest import NET, Repository
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from cofio import assemble
+from cofio import bootstrap
 from cofio.client import Client
+from cofio.core import Keeper
 from cofio.errors import InvalidInput, NotFound
-from cofio.keeper import Keeper
-from cofio.mcp.acts import Caller, search
-from cofio.model import Add, Edit, Fact, Freshly, Merge, Update
+from cofio.models.memory import Add, Edit, Fact, Freshly, Merge, Update
+from cofio.server.mcp.tool_handlers import Caller, search
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
 from tests.cli.conftest import Cofio, served
@@ -267,6 +267,6 @@ def test_a_service_that_listens_to_others_reads_no_files_for_them(
     repo: Repository, tmp_path: Path, host: str, reads: bool
 ) -> None:
     settings = Settings.load({"home": str(tmp_path / "home"), "host": host}, environ={})
-    with assemble.keeper(settings, embedder=HashEmbedder()) as keeper:
+    with bootstrap.keeper(settings, embedder=HashEmbedder()) as keeper:
         memory = add(keeper, repo, "The retry limit is in src/net.py.")
         assert bool(keeper.get(memory).anchors) is reads

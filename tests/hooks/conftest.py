@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from cofio.hooks import launch, record, spool
+from cofio.hooks import launcher, run_log, spool
 
 RECALL, CAPTURE = 0.8, 0.3  # seconds: the usual deadlines
 SLACK = 10  # no machine is so busy
@@ -63,7 +63,7 @@ class Hook:
     client: str = "claude-code"
 
     def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-I", "-S", str(launch.ENTRY), "--home", str(self.home), *arguments]
+        return [sys.executable, "-I", "-S", str(launcher.ENTRY), "--home", str(self.home), *arguments]
 
     def around(self, env: dict[str, str] | None = None) -> dict[str, str]:
         return {"HOME": str(self.home.parent), "COFIO_AUTOSTART": "off", **self.env, **(env or {})}
@@ -81,7 +81,7 @@ class Hook:
 
     @property
     def log(self) -> list[dict[str, Any]]:
-        return record.recent(self.home)
+        return run_log.recent(self.home)
 
     @property
     def rung(self) -> str:

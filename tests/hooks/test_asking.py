@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from cofio.hooks import rest, spool
+from cofio.hooks import circuit_breaker, spool
 from tests.hooks.conftest import (
     CAPTURE,
     CONTEXT,
@@ -199,7 +199,7 @@ def test_a_hung_service_costs_one_deadline_and_is_left_alone_then(
     service = listening(hangs, reads=reads)
     assert run_in_time(hook, PROMPT) == b""
     assert (hook.rung, hook.why, hook.spooled) == ("nothing", "timeout spooled", [PROMPT])
-    assert 0 < rest.until(os.fsencode(hook.home)) - time.time() <= rest.FIRST
+    assert 0 < circuit_breaker.until(os.fsencode(hook.home)) - time.time() <= circuit_breaker.FIRST
     asked = len(service.requests)
     assert hook(STOP).out == b""
     assert (hook.rung, hook.why, len(service.requests)) == ("spooled", "resting", asked)
@@ -246,7 +246,7 @@ def test_a_reply_that_is_none_is_not_printed_and_what_was_said_is_spooled(
     listening(answers(reply))
     assert hook(PROMPT).out == b""
     assert (hook.why, hook.spooled) == (f"{why} spooled", [PROMPT])
-    assert bool(rest.until(os.fsencode(hook.home))) is sick
+    assert bool(circuit_breaker.until(os.fsencode(hook.home))) is sick
 
 
 def test_somebody_who_hangs_up_before_reading_may_still_have_said_why(hook: Hook, listening: Listening) -> None:
@@ -274,8 +274,8 @@ def test_rests_grow_longer_and_the_first_answer_ends_them(hook: Hook, listening:
     home = os.fsencode(hook.home)
     lengths = []
     for _ in range(6):
-        rest.begin(home)
-        lengths.append(round(rest.until(home) - time.time(), -1))
+        circuit_breaker.begin(home)
+        lengths.append(round(circuit_breaker.until(home) - time.time(), -1))
         rest_is_over(hook)
     assert lengths == [30, 60, 120, 240, 300, 300]
     listening(tells())
@@ -300,12 +300,12 @@ def test_hooks_that_wait_together_for_a_hung_service_count_as_one_failure(hook: 
         each.stdin.close()
     assert [each.wait(20) for each in running] == [0] * 5
     assert (hook.home / "hook.rest").read_text().split()[1] == "1"
-    assert rest.until(os.fsencode(hook.home)) - time.time() <= rest.FIRST
+    assert circuit_breaker.until(os.fsencode(hook.home)) - time.time() <= circuit_breaker.FIRST
 
 
 def test_a_service_that_has_started_since_is_asked_at_once(hook: Hook, listening: Listening) -> None:
     listening(tells())
-    rest.begin(os.fsencode(hook.home))
+    circuit_breaker.begin(os.fsencode(hook.home))
     assert hook(PROMPT).out == b""
     assert hook.why == "resting spooled"
     hook.started(-1)

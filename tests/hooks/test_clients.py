@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.errors import InvalidInput
-from cofio.hooks.clients import CLIENTS, INJECTS, Event, event, reply
+from cofio.hooks.client_events import CLIENTS, INJECTS, Event, event, reply
 
 COMMON = {
     "session_id": "00893aaf",

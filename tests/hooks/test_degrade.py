@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from cofio import recall
-from cofio.briefing import PROMPT as PROMPT_HEADING
-from cofio.briefing import START as START_HEADING
-from cofio.briefing import TAG
-from cofio.freshness.tree import SIGNS
-from cofio.hooks import around, briefings, degrade, recalled
-from cofio.keeper import Keeper
-from cofio.model import Fact
-from cofio.stores.sqlite import SqliteStore
+from cofio.core import Keeper
+from cofio.hooks import briefing_cache, environment, fallback, offline_recall_log
+from cofio.models.memory import Fact
+from cofio.retrieval import recall
+from cofio.staleness.worktree import SIGNS
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
+from cofio.text.briefing import PROMPT as PROMPT_HEADING
+from cofio.text.briefing import START as START_HEADING
+from cofio.text.briefing import TAG
 from tests.hooks.conftest import PROMPT, START, Hook, said, unused_url
 
 WEB = "/srv/web"
@@ -81,8 +81,8 @@ def test_what_the_file_gives_is_noted_for_the_service_to_count(hook: Hook, keepe
     context(hook, PROMPT)
     context(hook, {**PROMPT, "prompt": "what is the meaning of life?"})
     told: list[Any] = []
-    recalled.bring(os.fsencode(hook.home), told.extend)
-    recalled.bring(os.fsencode(hook.home), told.extend)
+    offline_recall_log.bring(os.fsencode(hook.home), told.extend)
+    offline_recall_log.bring(os.fsencode(hook.home), told.extend)
     [(at, client, ids)] = told
     assert (client, ids) == ("claude-code", [given])
     assert at.endswith("Z")
@@ -90,13 +90,13 @@ def test_what_the_file_gives_is_noted_for_the_service_to_count(hook: Hook, keepe
 
 def test_the_log_of_what_was_given_does_not_fill_the_disk(tmp_path: Path) -> None:
     log = tmp_path / "recalled.log"
-    log.write_bytes(b"x" * recalled.MOST_BYTES)
-    recalled.note(os.fsencode(tmp_path), "codex", [1])
-    assert log.stat().st_size == recalled.MOST_BYTES
+    log.write_bytes(b"x" * offline_recall_log.MOST_BYTES)
+    offline_recall_log.note(os.fsencode(tmp_path), "codex", [1])
+    assert log.stat().st_size == offline_recall_log.MOST_BYTES
 
 
 def test_the_file_rung_knows_a_tree_by_the_same_signs_as_freshness() -> None:
-    assert degrade.SIGNS == SIGNS
+    assert fallback.SIGNS == SIGNS
 
 
 def test_the_same_goes_for_a_service_that_crashed_and_left_its_file_open(hook: Hook, keeper: Keeper) -> None:
@@ -197,7 +197,7 @@ def test_a_start_gets_what_recall_would_give(hook: Hook, keeper: Keeper) -> None
     block = context(hook, START)
     assert START_HEADING in block
     assert lines(block)[:3] == ["Never push on Fridays", "Ann: Ann prefers tabs", "Decision 11 of the web shop"]
-    assert degrade.AT_PROMPT == recall.AT_PROMPT
+    assert fallback.AT_PROMPT == recall.AT_PROMPT
     assert block == expected
     assert (hook.rung, hook.spooled) == ("file", [])
 
@@ -224,7 +224,7 @@ def test_a_resumed_session_is_not_given_what_stands_further_down(hook: Hook, kee
 
 def test_a_start_without_a_store_gets_the_last_briefing(hook: Hook) -> None:
     block = f"<{TAG}>\n{START_HEADING}\n- We deploy with Fly.io\n</{TAG}>"
-    briefings.put(hook.home, WEB, block)
+    briefing_cache.put(hook.home, WEB, block)
     assert context(hook, START) == block
     assert hook.rung == "briefing"
     assert context(hook, PROMPT) == ""
@@ -233,7 +233,7 @@ def test_a_start_without_a_store_gets_the_last_briefing(hook: Hook) -> None:
 
 @pytest.mark.parametrize("text", ["", "no block", f"<{TAG}>" + "x" * 20_000, "\x00\xff"])
 def test_a_briefing_that_is_none_is_not_given(hook: Hook, text: str) -> None:
-    path = briefings.place(hook.home, WEB)
+    path = briefing_cache.place(hook.home, WEB)
     path.parent.mkdir()
     path.write_text(text, encoding="latin-1")
     assert context(hook, START) == ""
@@ -246,7 +246,7 @@ def test_a_store_of_an_older_cofio_is_passed_over(hook: Hook, keeper: Keeper) ->
     keeper.close()
     with sqlite3.connect(hook.home / "cofio.db") as connection:
         connection.execute("ALTER TABLE memories RENAME COLUMN project TO something")
-    briefings.put(hook.home, WEB, f"<{TAG}>x</{TAG}>")
+    briefing_cache.put(hook.home, WEB, f"<{TAG}>x</{TAG}>")
     assert context(hook, START) == f"<{TAG}>x</{TAG}>"
     assert context(hook, PROMPT) == ""
 
@@ -322,9 +322,9 @@ def test_a_store_without_anchors_is_read_as_ever(hook: Hook, tree: Path) -> None
     ],
 )
 def test_the_stores_file_is_found_as_the_settings_name_it(told: str, path: str) -> None:
-    here = around.Around("/home/ann/.cofio")
+    here = environment.Around("/home/ann/.cofio")
     here.user, here.store, here.elsewhere = b"/home/ann", told, False
-    assert degrade.store_path(here) == path
+    assert fallback.store_path(here) == path
 
 
 def test_the_store_that_the_configuration_names_is_read(hook: Hook, keeper: Keeper, tmp_path: Path) -> None:

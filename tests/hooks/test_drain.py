@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cofio.hooks import apart, rest, spool
+from cofio.hooks import circuit_breaker, detached_process, spool
 from tests.hooks.conftest import (
     PROMPT,
     START,
@@ -161,7 +161,7 @@ def test_it_is_started_once_in_a_while(hook: Hook, elsewhere: Listening) -> None
     hook(START)
     time.sleep(0.3)
     assert names(hook) == ["two"]
-    before = time.time() - apart.EVERY - 1
+    before = time.time() - detached_process.EVERY - 1
     os.utime(hook.home / "hook.drain", (before, before))
     hook(START)
     wait_for(lambda: not names_of_files(hook))
@@ -241,7 +241,7 @@ def test_a_service_that_rests_is_left_alone(hook: Hook, elsewhere: Listening) ->
     service = elsewhere(TAKEN)
     hook.started(60)
     put(hook, "one")
-    rest.begin(os.fsencode(hook.home))
+    circuit_breaker.begin(os.fsencode(hook.home))
     drain(hook)
     assert (service.requests, names(hook)) == ([], ["one"])
 

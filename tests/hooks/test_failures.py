@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from cofio.hooks import delivery, glance, spool
-from cofio.hooks.clients import event
+from cofio.hooks import json_peek, runner, spool
+from cofio.hooks.client_events import event
 from tests.hooks.conftest import (
     CAPTURE,
     CONTEXT,
@@ -86,10 +86,10 @@ def test_there_is_room_aside_for_so_much(hook: Hook) -> None:
 
 
 def test_what_is_larger_than_is_taken_is_put_aside(hook: Hook) -> None:
-    raw = json.dumps({**STOP, "last_assistant_message": "x" * delivery._MOST}).encode()
+    raw = json.dumps({**STOP, "last_assistant_message": "x" * runner._MOST}).encode()
     hook(raw, env={"COFIO_HOOK_CAPTURE_MS": "5000"}, limit=5.0)  # writing 32 MB takes long on a busy machine
     (kept,) = (hook.home / "spool" / "bad").iterdir()
-    assert raw[: delivery._MOST] in kept.read_bytes()
+    assert raw[: runner._MOST] in kept.read_bytes()
     assert hook.log[-1]["event"] == "Stop"
 
 
@@ -108,7 +108,7 @@ def test_what_would_take_long_to_parse_is_spooled_as_it_came(hook: Hook) -> None
     """Nobody watches the clock while the scanner in C runs: three million objects take it seconds."""
     raw = json.dumps(STOP).encode()[:-1] + b', "more": [' + b'{"a":1},' * 3_000_000 + b"0]}"
     began = time.monotonic()
-    assert glance.parsed(raw, lax=True)
+    assert json_peek.parsed(raw, lax=True)
     parsing = time.monotonic() - began
     done = hook(raw)
     assert done.seconds < parsing

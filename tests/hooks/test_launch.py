@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cofio.hooks import launch
+from cofio.hooks import launcher
 from tests.hooks.conftest import CONTEXT, PROMPT, STOP, Hook, Listener, answers, http, tells
 
 Listening = Callable[..., Listener]
@@ -23,7 +23,7 @@ SAID = json.dumps(PROMPT).encode()
 
 def test_the_launcher_runs_the_hook_of_its_home(hook: Hook, listening: Listening) -> None:
     service = listening(tells())
-    path = launch.write(hook.home)
+    path = launcher.write(hook.home)
     assert path
     assert stat.S_IMODE(path.stat().st_mode) == 0o755
     assert hook.run([str(path), "claude-code", "query"], SAID, env={}).told == CONTEXT
@@ -32,38 +32,38 @@ def test_the_launcher_runs_the_hook_of_its_home(hook: Hook, listening: Listening
 
 
 def test_it_is_written_once_and_anew_when_it_is_another(hook: Hook) -> None:
-    path = launch.write(hook.home)
+    path = launcher.write(hook.home)
     assert path
     before = path.stat().st_ino
-    assert launch.write(hook.home) == path
+    assert launcher.write(hook.home) == path
     assert path.stat().st_ino == before
     path.write_text("something else")
-    assert launch.write(hook.home) == path
-    assert path.read_text() == launch.launcher(sys.executable, launch.ENTRY, hook.home)
+    assert launcher.write(hook.home) == path
+    assert path.read_text() == launcher.launcher(sys.executable, launcher.ENTRY, hook.home)
     path.chmod(0o600)
-    launch.write(hook.home)
+    launcher.write(hook.home)
     assert os.access(path, os.X_OK)
 
 
 def test_a_home_that_cannot_be_written_has_none(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("in the way")
-    assert launch.write(tmp_path / "home") is None
+    assert launcher.write(tmp_path / "home") is None
 
 
 def test_odd_paths_are_quoted(tmp_path: Path, listening: Listening) -> None:
     home = tmp_path / 'it\'s "my" $HOME; `x` \\ ü'
     home.mkdir()
     hook = Hook(home)
-    path = launch.write(home)
+    path = launcher.write(home)
     hook.run([str(path), "claude-code"], json.dumps(STOP).encode(), env={})
     assert hook.spooled == [STOP]
 
 
 @pytest.mark.parametrize("missing", ["python", "entry"])
 def test_without_its_python_or_its_script_the_launcher_ends_with_0(hook: Hook, tmp_path: Path, missing: str) -> None:
-    places = {"python": sys.executable, "entry": str(launch.ENTRY), missing: str(tmp_path / "gone")}
+    places = {"python": sys.executable, "entry": str(launcher.ENTRY), missing: str(tmp_path / "gone")}
     path = tmp_path / "hook"
-    path.write_text(launch.launcher(places["python"], places["entry"], hook.home))
+    path.write_text(launcher.launcher(places["python"], places["entry"], hook.home))
     path.chmod(0o755)
     assert hook.run([str(path), "claude-code"], SAID, env={}).out == b""
 
@@ -73,7 +73,7 @@ def test_a_python_that_cannot_start_is_no_failure(hook: Hook, tmp_path: Path) ->
     broken.write_text("#!/bin/sh\necho broken >&2\nexit 127\n")
     broken.chmod(0o755)
     path = tmp_path / "hook"
-    path.write_text(launch.launcher(broken, launch.ENTRY, hook.home))
+    path.write_text(launcher.launcher(broken, launcher.ENTRY, hook.home))
     path.chmod(0o755)
     assert hook.run([str(path), "claude-code"], SAID, env={}).out == b""
 
@@ -85,7 +85,7 @@ def test_without_its_python_or_its_script_a_cofio_on_the_path_does_it(hook: Hook
     broken.chmod(0o755)
     python = {"python": "/nowhere/python", "start": str(broken)}.get(missing, sys.executable)
     path = tmp_path / "hook"
-    path.write_text(launch.launcher(python, tmp_path / "gone" if missing == "entry" else launch.ENTRY, hook.home))
+    path.write_text(launcher.launcher(python, tmp_path / "gone" if missing == "entry" else launcher.ENTRY, hook.home))
     path.chmod(0o755)
     hook.run([str(path), "claude-code", "query"], SAID, env={"PATH": on_the_path(tmp_path), "COFIO_AUTOSTART": "off"})
     assert hook.spooled == [PROMPT]
@@ -93,8 +93,8 @@ def test_without_its_python_or_its_script_a_cofio_on_the_path_does_it(hook: Hook
 
 def test_a_shell_that_cannot_fork_ends_with_0() -> None:
     """Dash ends with 2 then, which tells some clients to throw the prompt away."""
-    scripts = [(launch.SHIMS / name).read_text() for name in launch.NAMES]
-    scripts.append(launch.launcher("/bin/true", "/etc/passwd", "/nowhere"))
+    scripts = [(launcher.SHIMS / name).read_text() for name in launcher.NAMES]
+    scripts.append(launcher.launcher("/bin/true", "/etc/passwd", "/nowhere"))
     for script in scripts:
         done = subprocess.run(
             ["/bin/sh", "-c", f"cofio() {{ /bin/true; }}\n{script}"],
@@ -122,29 +122,29 @@ def without_processes() -> None:
 # ── the five named hooks ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", launch.NAMES)
+@pytest.mark.parametrize("name", launcher.NAMES)
 def test_a_named_hook_finds_the_launcher(hook: Hook, listening: Listening, name: str) -> None:
     service = listening(tells())
-    launch.write(hook.home)
-    shim = launch.SHIMS / name
+    launcher.write(hook.home)
+    shim = launcher.SHIMS / name
     assert hook.run([str(shim)], SAID, env={"COFIO_HOME": str(hook.home)}).told == CONTEXT
     (hook.home.parent / ".cofio").symlink_to(hook.home)
     assert hook.run([str(shim), "codex"], SAID, env={"HOME": str(hook.home.parent)}).told == CONTEXT
     assert [head.split(" ")[1] for head, _ in service.requests] == ["/hooks/claude-code", "/hooks/codex"]
 
 
-@pytest.mark.parametrize("name", launch.NAMES)
+@pytest.mark.parametrize("name", launcher.NAMES)
 @pytest.mark.parametrize(
     "env", [{}, {"PATH": ""}, {"HOME": "/nowhere", "PATH": "/nowhere"}, {"COFIO_HOME": "/dev/null"}]
 )
 def test_where_cofio_is_missing_a_named_hook_ends_with_0(hook: Hook, name: str, env: dict[str, str]) -> None:
-    assert hook.run(["/bin/sh", str(launch.SHIMS / name)], SAID, env={"PATH": "/nowhere", **env}).out == b""
+    assert hook.run(["/bin/sh", str(launcher.SHIMS / name)], SAID, env={"PATH": "/nowhere", **env}).out == b""
 
 
-@pytest.mark.parametrize("name", launch.NAMES)
+@pytest.mark.parametrize("name", launcher.NAMES)
 def test_a_named_hook_finds_cofio_on_the_path(hook: Hook, tmp_path: Path, name: str) -> None:
     env = {"PATH": on_the_path(tmp_path), "COFIO_HOME": str(hook.home), "COFIO_AUTOSTART": "off"}
-    hook.run([str(launch.SHIMS / name)], SAID, env=env)
+    hook.run([str(launcher.SHIMS / name)], SAID, env=env)
     assert hook.spooled == [PROMPT]
 
 
@@ -158,14 +158,14 @@ def on_the_path(folder: Path) -> str:
 
 
 def test_the_named_hooks_are_all_there_and_can_be_run() -> None:
-    assert {path.name for path in launch.SHIMS.iterdir()} == set(launch.NAMES)
-    assert all(os.access(launch.SHIMS / name, os.X_OK) for name in launch.NAMES)
+    assert {path.name for path in launcher.SHIMS.iterdir()} == set(launcher.NAMES)
+    assert all(os.access(launcher.SHIMS / name, os.X_OK) for name in launcher.NAMES)
 
 
 @pytest.mark.skipif(not shutil.which("dash"), reason="there is no dash here")
 def test_the_scripts_are_plain_posix_shell() -> None:
-    for name in launch.NAMES:
-        subprocess.run(["dash", "-n", str(launch.SHIMS / name)], check=True)
+    for name in launcher.NAMES:
+        subprocess.run(["dash", "-n", str(launcher.SHIMS / name)], check=True)
 
 
 # ── cofio hook ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -249,8 +249,8 @@ def test_cofio_hook_loads_no_command_line(hook: Hook, tmp_path: Path) -> None:
     )
     hook.run([sys.executable, str(script)], json.dumps(STOP).encode(), env=hook.around({"COFIO_HOME": str(hook.home)}))
     loaded = set((tmp_path / "loaded").read_text().split())
-    assert "cofio.hooks.delivery" in loaded
-    assert not loaded & {"click", "cofio.cli", "cofio.keeper", "cofio.settings", "sqlite3", "json", "http"}
+    assert "cofio.hooks.runner" in loaded
+    assert not loaded & {"click", "cofio.cli", "cofio.core", "cofio.settings", "sqlite3", "json", "http"}
 
 
 def test_people_are_told_what_it_is() -> None:

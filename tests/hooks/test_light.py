@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio import __main__, recall
-from cofio.cli import session
-from cofio.hooks import clients, degrade, delivery, glance, launch, record, rest, spool, wire
+from cofio import __main__
+from cofio.cli import context
+from cofio.hooks import circuit_breaker, client_events, fallback, http, json_peek, launcher, run_log, runner, spool
+from cofio.retrieval import recall
 from tests.hooks.conftest import PROMPT, Hook, Listener, tells
 
 #: Everything that a hook may load when the service answers; each of these costs less than a millisecond.
@@ -34,7 +35,7 @@ def test_the_fast_path_loads_next_to_nothing(hook: Hook, listening: Callable[...
         "    posix.write(file, ' '.join(sorted(set(sys.modules) - before)).encode())\n"
         "    end(code)\n"
         "end, posix._exit = posix._exit, told\n"
-        f"__file__ = {str(launch.ENTRY)!r}\n"
+        f"__file__ = {str(launcher.ENTRY)!r}\n"
         f"sys.argv = ['entry', '--home', {str(hook.home)!r}, 'claude-code']\n"
         "exec(compile(open(__file__).read(), __file__, 'exec'))\n"
     )
@@ -45,19 +46,19 @@ def test_the_fast_path_loads_next_to_nothing(hook: Hook, listening: Callable[...
 
 
 def test_the_kinds_of_events_are_those_of_the_clients() -> None:
-    tables = (clients._CLAUDE, clients._CURSOR, clients._OPENCLAW)
-    assert {**{name: kind for table in tables for name, kind in table.items()}, "notify": "stop"} == glance.KINDS
-    assert tuple(clients._READERS) == tuple(clients._WRITERS) == glance.CLIENTS
-    assert delivery.RECALLS == clients.INJECTS
-    assert set(delivery.NAMED.values()) | {"failure", "summary"} == set(glance.KINDS.values())
+    tables = (client_events._CLAUDE, client_events._CURSOR, client_events._OPENCLAW)
+    assert {**{name: kind for table in tables for name, kind in table.items()}, "notify": "stop"} == json_peek.KINDS
+    assert tuple(client_events._READERS) == tuple(client_events._WRITERS) == json_peek.CLIENTS
+    assert runner.RECALLS == client_events.INJECTS
+    assert set(runner.NAMED.values()) | {"failure", "summary"} == set(json_peek.KINDS.values())
 
 
 def test_a_fallback_gives_as_many_memories_as_recall_does() -> None:
-    assert degrade.AT_PROMPT == recall.AT_PROMPT
+    assert fallback.AT_PROMPT == recall.AT_PROMPT
 
 
 def test_what_stands_before_a_command_is_the_same_to_both_readers_of_the_command_line() -> None:
-    assert __main__._OPTIONS == delivery._OPTIONS == tuple(name for name, _ in session._WHERE)
+    assert __main__._OPTIONS == runner._OPTIONS == tuple(name for name, _ in context._WHERE)
 
 
 texts = st.text(max_size=60) | st.sampled_from(
@@ -67,7 +68,7 @@ texts = st.text(max_size=60) | st.sampled_from(
 
 @given(
     st.dictionaries(texts, texts | st.integers() | st.lists(texts)),
-    st.sampled_from(sorted(glance.KINDS)),
+    st.sampled_from(sorted(json_peek.KINDS)),
     st.booleans(),
 )
 def test_the_glance_finds_the_event_whatever_else_is_said(more: dict[str, Any], name: str, spaced: bool) -> None:
@@ -75,35 +76,35 @@ def test_the_glance_finds_the_event_whatever_else_is_said(more: dict[str, Any], 
         key: value for key, value in more.items() if key not in ("hook_event_name", "hookEventName", "event", "type")
     }
     raw = json.dumps({**more, "hook_event_name": name}, indent=2 if spaced else None).encode()
-    assert glance.event(raw) == name
+    assert json_peek.event(raw) == name
 
 
 @given(st.text(max_size=200), st.booleans())
 def test_the_glance_reads_a_text_as_it_was_meant(folder: str, plain: bool) -> None:
     raw = json.dumps({"prompt": '"cwd": "/wrong"', "cwd": folder}, ensure_ascii=plain).encode("utf-8", "surrogatepass")
-    assert glance.text(raw, "cwd") == json.loads(raw.decode("utf-8", "replace"))["cwd"]
+    assert json_peek.text(raw, "cwd") == json.loads(raw.decode("utf-8", "replace"))["cwd"]
 
 
 @given(st.binary(max_size=300))
 def test_a_glance_at_anything_never_fails(raw: bytes) -> None:
-    glance.event(raw)
-    glance.text(raw, "cwd")
+    json_peek.event(raw)
+    json_peek.text(raw, "cwd")
     try:
         expected = json.loads(raw.decode())
     except (ValueError, RecursionError):
         expected = None
-    assert glance.parsed(raw) == (expected if isinstance(expected, dict) else None)
+    assert json_peek.parsed(raw) == (expected if isinstance(expected, dict) else None)
 
 
 def test_a_header_holds_any_project() -> None:
-    assert wire.quoted("/a b/é%\r\nX: 1") == "/a%20b/%C3%A9%25%0D%0AX%3A%201"
+    assert http.quoted("/a b/é%\r\nX: 1") == "/a%20b/%C3%A9%25%0D%0AX%3A%201"
 
 
 # ── the log ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def note(home: Path, rung: str, ms: int, *why: str, event: str = "Stop") -> None:
-    record.note(str(home).encode(), "codex", event, rung, ms / 1000, *why)
+    run_log.note(str(home).encode(), "codex", event, rung, ms / 1000, *why)
 
 
 def test_a_line_of_the_log_says_who_what_how_and_how_long(tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_a_line_of_the_log_says_who_what_how_and_how_long(tmp_path: Path) -> Non
     at, rest_of_it = line.split(" ", 1)
     assert rest_of_it == "codex Stop file 61ms refused spooled\n"
     assert abs(time.time() - _seconds(at)) < 60
-    (run,) = record.recent(tmp_path)
+    (run,) = run_log.recent(tmp_path)
     expected = {"client": "codex", "event": "Stop", "rung": "file", "ms": 61, "why": "refused spooled"}
     assert run == {"at": at, **expected}
 
@@ -132,8 +133,8 @@ def test_the_summary_counts_a_day_by_rung(tmp_path: Path) -> None:
     note(tmp_path, "failed", 6, "down", "full")
     note(tmp_path, "failed", 7, "full")
     spool.put(tmp_path, "codex", b"{}", at="", project="", event="Stop")
-    rest.begin(str(tmp_path).encode())
-    found = record.summary(tmp_path)
+    circuit_breaker.begin(str(tmp_path).encode())
+    found = run_log.summary(tmp_path)
     assert found["last"]["rung"] == "failed"
     assert found["rungs"] == {
         "service": {"count": 100, "p50_ms": 51, "p95_ms": 96},
@@ -141,21 +142,21 @@ def test_the_summary_counts_a_day_by_rung(tmp_path: Path) -> None:
     }
     assert found["failed"] == {"full": 2, "unwritable": 1}
     assert (found["spool"], found["bad"]) == (1, 0)
-    assert 0 < _seconds(found["resting_until"]) - time.time() <= rest.FIRST
+    assert 0 < _seconds(found["resting_until"]) - time.time() <= circuit_breaker.FIRST
 
 
 def test_nothing_has_happened_in_a_new_home(tmp_path: Path) -> None:
     nothing: dict[str, Any] = {"last": None, "rungs": {}, "failed": {}, "spool": 0, "bad": 0, "resting_until": None}
-    assert record.summary(tmp_path / "none") == nothing
+    assert run_log.summary(tmp_path / "none") == nothing
 
 
 def test_a_long_log_is_put_aside_and_read_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record, "MOST_BYTES", 500)
+    monkeypatch.setattr(run_log, "MOST_BYTES", 500)
     for ms in range(25):
         note(tmp_path, "service", ms)
     assert {path.name for path in tmp_path.iterdir()} == {"hooks.log", "hooks.log.1"}
     assert (tmp_path / "hooks.log.1").stat().st_size < 700
-    assert [run["ms"] for run in record.recent(tmp_path, 12)] == list(range(13, 25))
+    assert [run["ms"] for run in run_log.recent(tmp_path, 12)] == list(range(13, 25))
 
 
 def test_many_hooks_at_once_leave_whole_lines(hook: Hook) -> None:

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from cofio import daemon
-from cofio.hooks import launch, spool
-from cofio.keeper import Keeper
-from cofio.model import Fact
+from cofio.core import Keeper
+from cofio.hooks import launcher, spool
+from cofio.models.memory import Fact
+from cofio.server import daemon
 from cofio.settings import Settings
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.cli.conftest import served
 from tests.hooks.conftest import END, PROMPT, STOP, Hook, said
@@ -114,7 +114,7 @@ def test_a_stopped_service_costs_a_deadline_and_comes_back(hook: Hook, tmp_path:
             url = json.loads(serving.stdout.readline())["url"]
             assert eventually((hook.home / "hook").exists)
             assert (hook.home / "hook.at").read_text().startswith(f"{url}\n\n800 300\n{hook.home}/cofio.db")
-            run = [str(hook.home / launch.NAME), "claude-code"]
+            run = [str(hook.home / launcher.NAME), "claude-code"]
             patient = {"HOME": str(tmp_path), "COFIO_HOOK_CAPTURE_MS": "5000"}  # it is loading its model
             hook.run(run, json.dumps(STOP).encode(), env=patient, limit=5)
             assert hook.rung == "service"

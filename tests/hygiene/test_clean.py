@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.conversation import MAX_SAID, Message
 from cofio.errors import InvalidInput
-from cofio.hygiene import LONGEST_INJECTED, MOST_INJECTED, clean
-from cofio.model import MAX_LABEL
-from cofio.wording import LEFT_OUT
+from cofio.ingest.sanitize import LONGEST_INJECTED, MOST_INJECTED, clean
+from cofio.models.exchange import MAX_SAID, Message
+from cofio.models.memory import MAX_LABEL
+from cofio.text.tokens import LEFT_OUT
 from tests.hygiene.corpus import SECRETS, made
 
 

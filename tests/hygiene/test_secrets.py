@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.hygiene import redact
-from cofio.hygiene.secrets import secrets
+from cofio.ingest.sanitize import redact
+from cofio.ingest.sanitize.secrets import secrets
 from tests.hygiene.corpus import HARMLESS, SECRETS, made
 
 KINDS = """

@@ -16,11 +16,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cofio.cli import Session, cli
+from cofio.core import Keeper
 from cofio.install import clients, jsonc, plan
-from cofio.install.record import Record
-from cofio.keeper import Keeper
+from cofio.install.manifest import Record
 from cofio.settings import Settings
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.acceptance import clients as acceptance
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import pytest
 
-from cofio.install import shell
+from cofio.install import shell_profile
 from cofio.settings import Settings
 
 from .conftest import Machine, hanging
@@ -348,7 +348,7 @@ def test_shell_startup_files_are_touched_only_when_asked_and_come_back(
     at: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(at.user))
-    path = shell.startup_file()
+    path = shell_profile.startup_file()
     assert path.parent == at.user or at.user in path.parents
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("alias l=ls\n")
@@ -371,7 +371,7 @@ def test_nothing_to_set_leaves_the_startup_file_alone(machine: Machine, monkeypa
     done = machine("install", "claude-code", "--yes", "--no-start", "--shell-rc", env=usual)
     assert done.exit_code == 0, done.output
     assert "no variables for your shell's startup file" in done.stdout
-    assert not shell.startup_file().exists()
+    assert not shell_profile.startup_file().exists()
 
 
 def test_with_the_plugin_nothing_is_written_and_uninstalling_names_its_own_way_out(at: Machine) -> None:

@@ -15,15 +15,15 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from cofio.access import Grant
 from cofio.client import Client
-from cofio.conversation import Item
+from cofio.core import Keeper
 from cofio.errors import Misconfigured
-from cofio.hooks import address, record, spool
+from cofio.hooks import endpoint_file, run_log, spool
 from cofio.install import checks
-from cofio.keeper import Keeper
+from cofio.models.auth import Grant
+from cofio.models.exchange import Item
 from cofio.settings import Settings
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 
 from .conftest import Machine, hanging
@@ -72,7 +72,7 @@ def test_all_is_well_and_the_proof_leaves_no_trace(at: Machine) -> None:
         assert client_.list(include_archived=True).memories == ()
         assert [each.exchange for each in client_.items()] == [None] * 3  # counted, and forgotten
     assert not list((at.home / "spool").glob("*.hook"))
-    assert record.summary(at.home)["last"] is None  # nobody's work: it counts for nothing in the figures
+    assert run_log.summary(at.home)["last"] is None  # nobody's work: it counts for nothing in the figures
     done = at("doctor")
     assert done.exit_code == 0
     assert "✓ claude-code, recall: a memory reached the prompt (service, " in done.stdout
@@ -102,7 +102,7 @@ def test_a_service_that_hangs_is_told_and_nothing_is_brought_to_it(machine: Mach
     assert machine("install", "claude-code", "--yes", "--no-start").exit_code == 0
     with hanging(machine) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        address.put(machine.home, url, "", (800, 300), str(machine.home / "cofio.db"))
+        endpoint_file.put(machine.home, url, "", (800, 300), str(machine.home / "cofio.db"))
         found = examined(machine)
         assert f"The service runs (pid {os.getpid()}) and does not answer." in found["service"][0]["says"]
         assert found["service"][0]["remedy"] == "`cofio down --force`, then `cofio up`."
@@ -123,7 +123,7 @@ def heard(listening: socket.socket) -> Iterator[bytes]:
 
 
 def test_what_the_proof_said_is_not_learned_later_though_it_waits(at: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cofio.install.proof._PATIENCE", 5.0)
+    monkeypatch.setattr("cofio.install.smoke_test._PATIENCE", 5.0)
     path = at.user / ".claude" / "settings.json"
     told = json.loads(path.read_text())
     for event in ("Stop", "SessionEnd"):
@@ -156,7 +156,7 @@ def test_what_an_earlier_proof_left_is_erased(at: Machine) -> None:
 
 def test_what_the_proof_spooled_is_taken_back(at: Machine) -> None:
     url, key = at.env.pop("COFIO_URL"), at.env.pop("COFIO_API_KEY")
-    address.put(at.home, "http://127.0.0.1:9", key, (800, 300), "")
+    endpoint_file.put(at.home, "http://127.0.0.1:9", key, (800, 300), "")
     said = wrong(at, "claude-code, recall")
     assert "(nothing was found; no service is there, " in said
     assert not list((at.home / "spool").glob("*.hook"))
@@ -182,7 +182,7 @@ def test_the_proof_tells_of_its_own_run_whoever_writes_to_the_log_meanwhile(at: 
     path = at.user / ".claude" / "settings.json"
     told = json.loads(path.read_text())
     hook = told["hooks"]["UserPromptSubmit"][0]["hooks"][0]
-    line = f"{record.moment(time.time())} codex Stop failed 7ms full"
+    line = f"{run_log.moment(time.time())} codex Stop failed 7ms full"
     hook["command"] += f"; echo {line} >> {shlex.quote(str(at.home / 'hooks.log'))}"
     path.write_text(json.dumps(told))
     found = examined(at)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cofio.hooks import launch
+from cofio.hooks import launcher
 from cofio.install import claude_code, codex, cursor, openclaw
 from cofio.install.provider import CHOICES
 from cofio.version import __version__
@@ -32,9 +32,9 @@ def read(path: str) -> Any:
 
 @pytest.mark.parametrize("folder", ["claude-code/hooks", "codex/hooks", "cursor/hooks/memory"])
 def test_the_scripts_of_every_package_are_the_same_bytes(folder: str) -> None:
-    for name in launch.NAMES:
+    for name in launcher.NAMES:
         path = INTEGRATIONS / folder / name
-        assert path.read_bytes() == (launch.SHIMS / name).read_bytes(), f"cp {launch.SHIMS / name} {path}"
+        assert path.read_bytes() == (launcher.SHIMS / name).read_bytes(), f"cp {launcher.SHIMS / name} {path}"
         assert os.access(path, os.X_OK)
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from cofio.errors import InvalidInput, Misconfigured
 from cofio.install import claude_code, clients, codex, plan
 from cofio.install.jsonc import Malformed
-from cofio.install.record import Record
+from cofio.install.manifest import Record
 
 from .conftest import Machine
 from .written import jsonc as json_texts

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cofio import assemble
+from cofio import bootstrap
 from cofio.errors import Misconfigured
 from cofio.judgement import labels
 from cofio.judgement import model as judgement
@@ -85,7 +85,7 @@ def test_the_keeper_works_with_the_rules_where_the_model_is_damaged_or_off(
 
     monkeypatch.setattr(judgement, "LocalJudge", refuse)
     settings = Settings.load({"home": tmp_path}, {"COFIO_JUDGE": "false"} if way == "off" else {})
-    with assemble.keeper(settings, embedder=HashEmbedder()) as keeper:
+    with bootstrap.keeper(settings, embedder=HashEmbedder()) as keeper:
         keeper.learn("User: I prefer tabs over spaces.")
         keeper.learn("User: I prefer tabs over spaces!")
         [memory] = keeper
@@ -101,7 +101,7 @@ def test_neither_importing_cofio_nor_building_a_keeper_loads_the_runtime(tmp_pat
 import sys
 import cofio
 assert "numpy" not in sys.modules and "cofio.judgement.model" not in sys.modules
-from cofio import assemble
+from cofio import bootstrap as assemble
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
 keeper = assemble.keeper(Settings.load({"home": sys.argv[1]}, {}), embedder=HashEmbedder())

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.domain import Claim, Pattern, Threshold
 from cofio.errors import InvalidInput
-from cofio.knowledge.belief import STRENGTH, believed, judged, restated
+from cofio.knowledge.confidence import STRENGTH, believed, judged, restated
+from cofio.models.knowledge import Claim, Pattern, Threshold
 
 PRIORS = st.floats(0, 1)
 VERDICTS = st.sampled_from(["confirmed", "false_alarm", "note"])

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cofio
-from cofio import hygiene
-from cofio.briefing import MAX_CHARS, MAX_TOKENS, tokens
-from cofio.domain import Active, Correlation, Firing, Pattern, Seasonal, Step, Threshold
 from cofio.errors import InvalidInput
+from cofio.ingest import sanitize
 from cofio.knowledge.context import AutoRecallConfig, RecallSources, build_recall_context
+from cofio.models.knowledge import Active, Correlation, Firing, Pattern, Seasonal, Step, Threshold
+from cofio.text.briefing import MAX_CHARS, MAX_TOKENS, tokens
 
 
 class Found(NamedTuple):
@@ -157,7 +157,7 @@ def test_hygiene_takes_the_whole_block_out_again(texts: list[str], said: str) ->
     found = [Found(text, 0.5) for text in texts]
     told = built(found, [Pattern(pattern=text) for text in texts if _is_said(text)])
     plain = "".join(sign for sign in said if sign.isalpha() and sign.isascii())
-    heard = hygiene.clean([{"role": "assistant", "content": f"{told}\nI looked at the volume {plain}."}])
+    heard = sanitize.clean([{"role": "assistant", "content": f"{told}\nI looked at the volume {plain}."}])
     assert [each.text for each in heard.messages] == [f"I looked at the volume {plain}."]
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.domain import Claim, Correlation, Knowledge, Pattern, Put, Seasonal, Threshold, opening
-from cofio.extract.quantities import quantities
-from cofio.knowledge.naming import Named, named
-from cofio.model import Viewer
+from cofio.knowledge.extract.quantities import quantities
+from cofio.knowledge.mentions import Named, named
+from cofio.models.knowledge import Claim, Correlation, Knowledge, Pattern, Put, Seasonal, Threshold, opening
+from cofio.models.memory import Viewer
 from cofio.ports import Domain
 from cofio.testing import FixedClock, MemoryStore
 

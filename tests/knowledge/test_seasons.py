@@ -13,10 +13,10 @@ from cronsim import CronSim
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cofio.domain import Seasonal
 from cofio.errors import InvalidInput
-from cofio.knowledge import seasons
-from cofio.model import moment
+from cofio.knowledge import recurrence
+from cofio.models.knowledge import Seasonal
+from cofio.models.memory import moment
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
@@ -27,7 +27,7 @@ def seasonal(period: str, during: str = "", **more: Any) -> Seasonal:
 
 def window(period: str, during: str, at: str, **more: Any) -> tuple[str, str] | None:
     """The stretch, without what all times have in common."""
-    found = seasons.window(seasonal(period, during, **more), at)
+    found = recurrence.window(seasonal(period, during, **more), at)
     return (found[0][:16], found[1][:16]) if found else None
 
 
@@ -302,7 +302,7 @@ def agree(found: tuple[str, str] | None, expected: tuple[datetime, datetime] | N
 @given(sayings(), moments())
 def test_it_is_on_just_when_the_clock_on_the_wall_says_so(said: Said, when: tuple[str, datetime]) -> None:
     zone, at = when
-    found = seasons.window(seasonal(said.period, said.during, timezone=zone), moment(at))
+    found = recurrence.window(seasonal(said.period, said.during, timezone=zone), moment(at))
     wall = ZoneInfo(zone)
     agree(found, stretch(lambda each: said.holds(each.astimezone(wall)), at), at)
 
@@ -331,7 +331,7 @@ def test_a_cron_text_is_on_from_each_of_its_times(cron: str, lasts: int, when: t
         newest = bisect_right(slots, moment)
         return newest > 0 and moment < slots[newest - 1] + lasts * MINUTE
 
-    found = seasons.window(seasonal("cron", cron, lasts=lasts, timezone=zone), moment(at))
+    found = recurrence.window(seasonal("cron", cron, lasts=lasts, timezone=zone), moment(at))
     agree(found, stretch(is_on, at), at)
 
 
@@ -353,7 +353,7 @@ def test_a_cron_text_is_on_from_each_of_its_times(cron: str, lasts: int, when: t
 def test_what_makes_no_sense_is_refused_with_what_to_write(period: str, during: str) -> None:
     made = seasonal(period, during)
     with pytest.raises(InvalidInput) as refused:
-        seasons.check(made)
+        recurrence.check(made)
     assert "Write" in refused.value.hint
 
 
@@ -362,14 +362,14 @@ def test_what_makes_no_sense_is_refused_with_what_to_write(period: str, during: 
 )
 def test_an_unknown_timezone_is_refused_with_one_that_is_known(zone: str) -> None:
     with pytest.raises(InvalidInput, match="There is no timezone") as refused:
-        seasons.check(seasonal("daily", timezone=zone))
+        recurrence.check(seasonal("daily", timezone=zone))
     ZoneInfo(refused.value.hint.split()[-1].rstrip("."))
 
 
 @pytest.mark.parametrize("at", ["0001-01-01", "9999-12-31T23:59:59"])
 def test_a_time_that_no_calendar_reaches_is_refused(at: str) -> None:
     with pytest.raises(InvalidInput, match="out of range"):
-        seasons.window(seasonal("yearly", "q1,q4", timezone="Asia/Tokyo"), at)
+        recurrence.window(seasonal("yearly", "q1,q4", timezone="Asia/Tokyo"), at)
 
 
 def test_the_times_asked_before_change_no_answer() -> None:
@@ -378,19 +378,19 @@ def test_the_times_asked_before_change_no_answer() -> None:
     times = ("2026-03-06T12:00Z", "2026-03-08T12:00Z", "2026-06-01T12:00Z", "2027-06-01T12:00Z", "2026-03-07T12:00Z")
     alone = []
     for at in times:
-        seasons._last_found.cache_clear()
-        seasons._window.cache_clear()
-        alone.append(seasons.window(given, at))
-    seasons._window.cache_clear()
-    assert [seasons.window(given, at) for at in times] == alone
+        recurrence._last_found.cache_clear()
+        recurrence._window.cache_clear()
+        alone.append(recurrence.window(given, at))
+    recurrence._window.cache_clear()
+    assert [recurrence.window(given, at) for at in times] == alone
     assert len(set(alone)) > 2
 
 
 def test_a_long_stretch_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     given = seasonal("cron", "* * * * *", lasts=7, timezone="America/New_York")
-    seasons.window(given, "2026-03-08T07:00:00Z")
-    monkeypatch.setattr(seasons, "_stretch", lambda *_: pytest.fail("it is looked for again"))
-    assert seasons.window(given, "2026-03-08T07:00:01Z")
+    recurrence.window(given, "2026-03-08T07:00:00Z")
+    monkeypatch.setattr(recurrence, "_stretch", lambda *_: pytest.fail("it is looked for again"))
+    assert recurrence.window(given, "2026-03-08T07:00:01Z")
 
 
 def test_the_surest_comes_first_and_one_that_makes_no_sense_hides_no_other() -> None:
@@ -400,7 +400,7 @@ def test_the_surest_comes_first_and_one_that_makes_no_sense_hides_no_other() -> 
         seasonal("weekly", "mon-fri", confidence=0.8, id="sure"),
         seasonal("weekly", "sat", confidence=0.9, id="off"),
     ]
-    found = seasons.active(known, "2026-03-11T14:00:00Z")
+    found = recurrence.active(known, "2026-03-11T14:00:00Z")
     assert [(each.seasonal.id, each.since[:10], each.until[:10]) for each in found] == [
         ("sure", "2026-03-09", "2026-03-14"),
         ("weak", "2026-03-11", "2026-03-12"),

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cofio.keeper import Keeper
+from cofio.core import Keeper
 from cofio.ports import LLM, Judge
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.judging import ValueJudge
 

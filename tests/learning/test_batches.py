@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from cofio.attend import Attendant
-from cofio.conversation import Batching, Item
+from cofio.core import Keeper
 from cofio.errors import BudgetSpent, TooLarge, Unavailable
-from cofio.hooks.clients import Event, event
-from cofio.keeper import Keeper
+from cofio.hooks.client_events import Event, event
+from cofio.models.exchange import Batching, Item
 from cofio.ports import Completion, Judge
-from cofio.stores.sqlite import SqliteStore
+from cofio.server.session_handler import Attendant
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from tests.judging import ValueJudge
 

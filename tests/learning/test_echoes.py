@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from cofio.keeper import Keeper
-from cofio.model import Fact
+from cofio.core import Keeper
+from cofio.models.memory import Fact
 from cofio.ports import Judge
 from cofio.testing import ScriptedLLM
 from tests.judging import ValueJudge

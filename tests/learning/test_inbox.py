@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from cofio.conversation import Exchange, Learned, Ledger, Sentence, Settlement, Usage
+from cofio.core import Keeper
 from cofio.errors import Conflict, NotConfigured, Refused, TooBusy, Unavailable, Unreadable
-from cofio.intake import PARKED_AFTER
-from cofio.keeper import Keeper
+from cofio.ingest.inbox import PARKED_AFTER
+from cofio.models.exchange import Exchange, Learned, Ledger, Sentence, Settlement, Usage
 from cofio.ports import Completion
+from cofio.server.background.inbox_worker import Worker
 from cofio.testing import ScriptedLLM
-from cofio.worker import Worker
 from tests.learning.conftest import Learning
 
 SAID = "Our team decided to adopt microservices for scalability"  # no pattern reads it: the model is asked
@@ -272,7 +272,7 @@ def test_an_exchange_survives_being_written_down() -> None:
 
 
 def test_a_settled_item_is_settled_for_good(learning: Learning, tmp_path: Path) -> None:
-    from cofio.stores.sqlite import SqliteStore
+    from cofio.stores.sqlite.store import SqliteStore
     from cofio.testing import FixedClock
 
     keeper = learning()

@@ -21,7 +21,8 @@ ROUNDS = 8
 TURNS = 120
 SERVICE = """
 import sys
-from cofio import assemble, daemon
+from cofio import bootstrap as assemble
+from cofio.server import daemon
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
 

@@ -13,20 +13,20 @@ from typing import Any, Protocol
 
 import pytest
 
-from cofio.api import captures
-from cofio.api.desk import Lately
-from cofio.checkup import Check
-from cofio.conversation import Item, State
-from cofio.hygiene import redact
+from cofio.core import Keeper
+from cofio.ingest.sanitize import redact
 from cofio.install import checks
-from cofio.keeper import Keeper
-from cofio.llm_calls import Limits
-from cofio.llms import Metered, Resting
+from cofio.models.diagnostics import Check
+from cofio.models.exchange import Item, State
+from cofio.models.llm_calls import Limits
 from cofio.ports import LLM
+from cofio.providers.http import Patience
+from cofio.providers.llms import Metered, Resting
+from cofio.server.http.context import Lately
+from cofio.server.http.handlers import ingest
 from cofio.settings import Settings
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
-from cofio.web import Patience
 from tests.embedders.wire import Seen
 from tests.llms.agents import CLAUDE, CODEX, Agent, Program, Says, claude_failure, codex_failure
 from tests.llms.wire import ANTHROPIC, OLLAMA, OPENAI, Dialect, Reply, Wire
@@ -187,7 +187,7 @@ class Service:
         self._desk: Any = SimpleNamespace(keeper=keeper, checkup=Lately(keeper.llm.health_check, patience=30.0))
 
     def extraction(self) -> dict[str, Any]:
-        told: Any = captures.status(self._desk, None, None)  # type: ignore[arg-type]
+        told: Any = ingest.status(self._desk, None, None)  # type: ignore[arg-type]
         return dict(told)
 
     def items(self, state: State | None = None, *, limit: int = 50) -> list[Item]:

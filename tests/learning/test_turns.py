@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofio.conversation import Item
+from cofio.core import Keeper
 from cofio.errors import TooBusy, Unavailable
-from cofio.keeper import Keeper
+from cofio.models.exchange import Item
 from cofio.ports import Completion
-from cofio.stores.sqlite import SqliteStore
+from cofio.server.background.inbox_worker import Worker
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
-from cofio.worker import Worker
 from tests.learning.conftest import Learning
 
 HOLD = 100_000.0  # seconds: longer than any test, by the clock of the test

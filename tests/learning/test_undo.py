@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cofio.keeper import Keeper
+from cofio.core import Keeper
 from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from cofio.transfer import export
 from tests.judging import ValueJudge

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cofio.conversation import Exchange, Settled
+from cofio.core import Keeper
 from cofio.errors import Misconfigured, NotConfigured, Unavailable, Unreadable
-from cofio.keeper import Keeper
-from cofio.learning import _Batch
-from cofio.model import Add, Delete, Fact, Noop, Update
+from cofio.ingest.pipeline import _Batch
+from cofio.models.exchange import Exchange, Settled
+from cofio.models.memory import Add, Delete, Fact, Noop, Update
 from cofio.ports import LLM, Completion
 from cofio.testing import FixedClock, MemoryStore, ScriptedLLM
 from tests.judging import ValueJudge

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cofio.keeper import Keeper
-from cofio.stores.sqlite import SqliteStore
+from cofio.core import Keeper
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.judging import ValueJudge
 from tests.learning.conftest import Learning

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cofio.llms.agent_cli import AgentCLI, ClaudeCLI, CodexCLI
+from cofio.providers.llms.agent_cli import AgentCLI, ClaudeCLI, CodexCLI
 
 _PROGRAM = """\
 #!{python} -ES

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cofio.llms.remote import Remote
-from cofio.web import Patience
+from cofio.providers.http import Patience
+from cofio.providers.llms.base import Remote
 
 from .wire import DIALECTS, Dialect, Wire
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from cofio.conversation import Usage
 from cofio.errors import CofioError, Misconfigured, NoReply, Refused, TooLarge, Unavailable
-from cofio.llms import AGENTS as PROVIDERS
-from cofio.llms import MODELS, make
+from cofio.hooks.transcripts import is_own_request, is_prompt
+from cofio.models.exchange import Usage
 from cofio.ports import Completion, Health
+from cofio.providers.llms import AGENTS as PROVIDERS
+from cofio.providers.llms import MODELS, make
 from cofio.settings import agent_environment
-from cofio.transcripts import is_own_request, is_prompt
 
 from .agents import AGENTS, CLAUDE, Program, Says
 
@@ -215,7 +215,7 @@ def test_a_child_ends_with_the_process_that_started_it(program: Program) -> None
     program.says(Says(hang=True))
     kind, started = program.agent.kind.__name__, program.folder / "started.json"
     script = (
-        "import pathlib, threading, time; from cofio.llms import agent_cli;"
+        "import pathlib, threading, time; from cofio.providers.llms import agent_cli;"
         f"llm = agent_cli.{kind}('m', environ={program.environ!r}, timeout=120.0);"
         "threading.Thread(target=llm.complete, args=('s', 'u'), daemon=True).start();"
         f"path = pathlib.Path({str(started)!r});"

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from cofio import web
-from cofio.conversation import Usage
 from cofio.errors import CofioError, Misconfigured, NoReply, Refused, TooLarge, Unavailable
-from cofio.llms.remote import GLANCE, Remote
+from cofio.models.exchange import Usage
 from cofio.ports import LLM, Completion, Health
+from cofio.providers import http
+from cofio.providers.http import LONGEST_PAUSE, Patience
+from cofio.providers.llms.base import GLANCE, Remote
 from cofio.testing import ScriptedLLM
-from cofio.web import LONGEST_PAUSE, Patience
 
 from .agents import AGENTS, Program, Says
 from .wire import ANTHROPIC, COMPATIBLE, DIALECTS, KEY, OLLAMA, OPENAI, Dialect, Reply, Wire
@@ -421,7 +421,7 @@ def test_health_copes_with_a_list_that_is_none(wire: Wire, llm: Remote, body: by
 def test_health_does_not_wait_as_long_as_a_question(wire: Wire, llm: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
     assert GLANCE == 5.0
     for module in ("anthropic", "openai", "ollama"):
-        monkeypatch.setattr(f"cofio.llms.{module}.GLANCE", 0.05)
+        monkeypatch.setattr(f"cofio.providers.llms.{module}.GLANCE", 0.05)
     wire.say(Reply(after=1.0))
     health = llm.health_check()
     assert not health
@@ -465,7 +465,7 @@ def test_a_server_that_answers_in_drops_is_too_slow_as_well(dripping: str, patie
 
 
 def test_an_endless_answer_does_not_fill_the_memory(wire: Wire, llm: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web, "MOST", 1_000)
+    monkeypatch.setattr(http, "MOST", 1_000)
     wire.says = "x" * 2_000
     assert isinstance(failure(llm), Unavailable)
     assert len(wire.seen) == 1

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from cofio.llms import make
+from cofio.providers.llms import make
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "2001:db8::1", "api.openai.com"])

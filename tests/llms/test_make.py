@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from cofio.errors import Misconfigured, Unavailable
-from cofio.llms import MODELS, make
-from cofio.llms.anthropic import ANTHROPIC as ANTHROPICS
-from cofio.llms.anthropic import AnthropicLLM
-from cofio.llms.ollama import OllamaLLM
-from cofio.llms.openai import OPENAI as OPENAIS
-from cofio.llms.openai import OpenAILLM, is_openai
 from cofio.ports import LLM, Health
+from cofio.providers.http import Patience
+from cofio.providers.llms import MODELS, make
+from cofio.providers.llms.anthropic import ANTHROPIC as ANTHROPICS
+from cofio.providers.llms.anthropic import AnthropicLLM
+from cofio.providers.llms.ollama import OllamaLLM
+from cofio.providers.llms.openai import OPENAI as OPENAIS
+from cofio.providers.llms.openai import OpenAILLM, is_openai
 from cofio.settings import Settings
-from cofio.web import Patience
 
 from .wire import ANTHROPIC, KEY, OLLAMA, Reply, Wire
 

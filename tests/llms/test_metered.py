@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from cofio.conversation import Usage
+from cofio.core import Keeper
 from cofio.errors import BudgetSpent, NoReply, Refused, Unavailable
-from cofio.hygiene import redact
-from cofio.keeper import Keeper
-from cofio.llm_calls import Limits, LLMTotal, LLMUsage, Occasion, Spent, occasion
-from cofio.llms import Metered, Resting
+from cofio.ingest.sanitize import redact
+from cofio.models.exchange import Usage
+from cofio.models.llm_calls import Limits, LLMTotal, LLMUsage, Occasion, Spent, occasion
 from cofio.ports import Completion
+from cofio.providers.llms import Metered, Resting
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
 
 

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from cofio import assemble
+from cofio import bootstrap
 from cofio.client import Client
+from cofio.ingest.reconcile.by_llm import SCHEMA
 from cofio.install import checks
-from cofio.llm_calls import Limits
-from cofio.llms import Metered, Probing, Resting
-from cofio.llms.ollama import OllamaLLM
-from cofio.llms.probing import is_right
-from cofio.reconcile.model import SCHEMA
+from cofio.models.llm_calls import Limits
+from cofio.providers.http import Patience
+from cofio.providers.llms import Metered, Probing, Resting
+from cofio.providers.llms.ollama import OllamaLLM
+from cofio.providers.llms.schema_probe import is_right
+from cofio.server.background.inbox_worker import Worker
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
-from cofio.web import Patience
-from cofio.worker import Worker
 from tests.api.caller import Caller
 from tests.api.conftest import serving
 from tests.llms.test_agent_cli import wait_until
@@ -169,7 +169,7 @@ def test_the_service_probes_in_its_worker_and_tells_status_and_doctor(wire: Wire
     settings = Settings(
         home=tmp_path, port=0, store=f"sqlite://{tmp_path / 'cofio.db'}", extract_provider="ollama", ollama_url=wire.url
     )
-    with assemble.keeper(settings, embedder=HashEmbedder()) as keeper, serving(keeper) as url, Client(url) as client:
+    with bootstrap.keeper(settings, embedder=HashEmbedder()) as keeper, serving(keeper) as url, Client(url) as client:
         caller = Caller(url)
         status = caller.get("/extract/status").json
         assert (status["audn"], status["audn_known"], status["status"]) == (False, False, "healthy")
@@ -204,7 +204,7 @@ def test_a_worker_of_the_command_line_probes_when_something_waits(wire: Wire, tm
     settings = Settings(
         home=tmp_path, store=f"sqlite://{tmp_path / 'cofio.db'}", extract_provider="ollama", ollama_url=wire.url
     )
-    with assemble.keeper(settings, embedder=HashEmbedder()) as keeper:
+    with bootstrap.keeper(settings, embedder=HashEmbedder()) as keeper:
         if waits:
             keeper.capture("User: Our team adopts microservices for scalability.")
         Worker(keeper).drain()

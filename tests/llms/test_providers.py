@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from cofio.conversation import Usage
 from cofio.errors import Misconfigured, Refused, TooLarge, Unavailable
-from cofio.llms.anthropic import AnthropicLLM
-from cofio.llms.ollama import OllamaLLM
-from cofio.llms.openai import OpenAILLM
-from cofio.llms.remote import Remote, without_thinking
+from cofio.models.exchange import Usage
 from cofio.ports import Health, Profile
-from cofio.web import Patience
+from cofio.providers.http import Patience
+from cofio.providers.llms.anthropic import AnthropicLLM
+from cofio.providers.llms.base import Remote, without_thinking
+from cofio.providers.llms.ollama import OllamaLLM
+from cofio.providers.llms.openai import OpenAILLM
 
 from .wire import ANTHROPIC, COMPATIBLE, KEY, LLAMA, OLLAMA, OPENAI, Reply, Wire
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cofio.errors import Misconfigured, Unavailable
-from cofio.llms import Resting
 from cofio.ports import Health
+from cofio.providers.llms import Resting
 from cofio.testing import ScriptedLLM
 
 DOWN = Unavailable("The provider answered 503.", "Try later.")

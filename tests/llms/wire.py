@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from cofio.llms.anthropic import AnthropicLLM
-from cofio.llms.ollama import OllamaLLM
-from cofio.llms.openai import OpenAILLM
-from cofio.llms.remote import Remote
-from cofio.web import Patience
+from cofio.providers.http import Patience
+from cofio.providers.llms.anthropic import AnthropicLLM
+from cofio.providers.llms.base import Remote
+from cofio.providers.llms.ollama import OllamaLLM
+from cofio.providers.llms.openai import OpenAILLM
 
 from ..embedders import wire
 from ..embedders.wire import Reply, Seen

@@ -9,14 +9,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.markdown import front
-from cofio.markdown.front import FrontMatter
+from cofio.notes import frontmatter
+from cofio.notes.frontmatter import FrontMatter
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
 
 
 def fields(*lines: str) -> FrontMatter:
-    return front.parted("\n".join(("---", *lines, "---", "body")))[0].fields
+    return frontmatter.parted("\n".join(("---", *lines, "---", "body")))[0].fields
 
 
 @pytest.mark.parametrize(
@@ -60,13 +60,13 @@ def test_what_is_nothing_is_left_out() -> None:
     "text", ["", "plain", "---", "---\n", "---\nkey: x\nno end", "--- \nkey: x", " ---\nk: x\n---\n"]
 )
 def test_what_does_not_end_or_begin_is_no_front_matter(text: str) -> None:
-    assert front.parted(text) == (front.Front(), text)
+    assert frontmatter.parted(text) == (frontmatter.Front(), text)
 
 
 def test_the_body_is_left_as_it_stands() -> None:
     for ending in ("\n", "\r\n"):
         page = ending.join(("---", "a: b", "---", "", " x\r y ", "---", ""))
-        read, body = front.parted("\ufeff" + page)
+        read, body = frontmatter.parted("\ufeff" + page)
         assert (read.fields, body) == ({"a": "b"}, ending.join(("", " x\r y ", "---", "")))
 
 
@@ -78,14 +78,14 @@ def test_quotes_without_number_are_read_in_no_time() -> None:
 
 def test_tags_are_read_from_a_list_or_a_line() -> None:
     for line in ("tags: [a, b]", "tags: a, b", "tags: a b", "tags: '#a #b'", "tags: #a #b", "tag: [a, '#b']"):
-        assert front.tags_of(fields(line)) == ["a", "b"], line
-    assert front.tags_of(fields("tags:", "  - two words", "  - b")) == ["two words", "b"]
-    assert front.tags_of({}) == []
+        assert frontmatter.tags_of(fields(line)) == ["a", "b"], line
+    assert frontmatter.tags_of(fields("tags:", "  - two words", "  - b")) == ["two words", "b"]
+    assert frontmatter.tags_of({}) == []
 
 
 @given(TEXTS, st.lists(TEXTS))
 def test_what_is_written_comes_back(text: str, several: list[str]) -> None:
-    lines = front.written((("one", front.quoted(text)), ("many", several)))
+    lines = frontmatter.written((("one", frontmatter.quoted(text)), ("many", several)))
     read = fields(*lines)
     assert read.get("one", "") == text
     assert read.get("many", []) == [each for each in several if each]
@@ -93,7 +93,7 @@ def test_what_is_written_comes_back(text: str, several: list[str]) -> None:
 
 @given(TEXTS, st.lists(TEXTS))
 def test_a_reader_of_yaml_reads_the_same(text: str, several: list[str]) -> None:
-    page = "\n".join(front.written((("one", front.quoted(text)), ("many", several))))
+    page = "\n".join(frontmatter.written((("one", frontmatter.quoted(text)), ("many", several))))
     read = yaml.safe_load(page)
     assert read["one"] == text
     assert read.get("many", []) == several
@@ -101,6 +101,6 @@ def test_a_reader_of_yaml_reads_the_same(text: str, several: list[str]) -> None:
 
 @given(st.text("-:#[]{}\"'|>~, \t\n\rab\\", max_size=200))
 def test_anything_is_read_without_an_error(text: str) -> None:
-    read, body = front.parted(f"---\n{text}\n---\nbody")
-    assert all(isinstance(each, str) for value in read.fields.values() for each in front.listed(value))
+    read, body = frontmatter.parted(f"---\n{text}\n---\nbody")
+    assert all(isinstance(each, str) for value in read.fields.values() for each in frontmatter.listed(value))
     assert body.endswith("body")

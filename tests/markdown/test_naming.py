@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.errors import InvalidInput
-from cofio.markdown import naming
-from cofio.markdown.naming import Place
-from cofio.model import Memory
+from cofio.models.memory import Memory
+from cofio.notes import paths
+from cofio.notes.paths import Place
 
 AT = "2026-01-31T23:59:59.999999+00:00"
 
 
 def name_of(text: str, memory_id: int = 12) -> str:
-    return naming.note_name(Memory(id=memory_id, text=text, created_at=AT, updated_at=AT))
+    return paths.note_name(Memory(id=memory_id, text=text, created_at=AT, updated_at=AT))
 
 
 @pytest.mark.parametrize(
@@ -62,15 +62,15 @@ def test_sources_tell_the_folder_by_its_label() -> None:
 @pytest.mark.parametrize("label", ["a/b", "a=b", "a,b", "a\nb", "x" * 300])
 def test_a_label_that_cannot_be_is_refused(label: str) -> None:
     with pytest.raises(InvalidInput):
-        naming.label_of(label)
+        paths.label_of(label)
 
 
 def test_a_folder_without_a_label_is_called_by_its_name() -> None:
-    assert naming.free_label(Path("/srv/docs"), []) == "docs"
-    assert naming.free_label(Path("/srv/docs"), ["docs", "docs-2", "x"]) == "docs-3"
-    assert naming.free_label(Path("/srv/a=b,c"), []) == "a b c"
-    assert naming.free_label(Path("/"), []) == "notes"
+    assert paths.free_label(Path("/srv/docs"), []) == "docs"
+    assert paths.free_label(Path("/srv/docs"), ["docs", "docs-2", "x"]) == "docs-3"
+    assert paths.free_label(Path("/srv/a=b,c"), []) == "a b c"
+    assert paths.free_label(Path("/"), []) == "notes"
 
 
 def test_the_hour_is_the_moments_own() -> None:
-    assert naming.hour_of(AT) == "2026-01-31-23"
+    assert paths.hour_of(AT) == "2026-01-31-23"

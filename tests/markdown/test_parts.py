@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.markdown import parts as reading
-from cofio.markdown.parts import PIECE, Part
-from cofio.model import MAX_TEXT, Fact
+from cofio.models.memory import MAX_TEXT, Fact
+from cofio.notes import sections as reading
+from cofio.notes.sections import PIECE, Part
 
 PAGE = """---
 title: Runbook

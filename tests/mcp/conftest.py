@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from cofio.keeper import Keeper
-from cofio.mcp.acts import Caller
-from cofio.mcp.answers import Answer
-from cofio.mcp.counter import Counter
-from cofio.mcp.tools import Reach, answer
+from cofio.core import Keeper
+from cofio.server.mcp.dispatcher import Counter
+from cofio.server.mcp.tool_handlers import Caller
+from cofio.server.mcp.tool_results import Answer
+from cofio.server.mcp.tools import Reach, answer
 from tests.mcp.agent import around
 
 Ask = Callable[..., Answer]

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from mcp.types import CallToolResult
 
-from cofio.briefing import NOTICE, TAG
+from cofio.text.briefing import NOTICE, TAG
 from tests.mcp.agent import Agent, text
 
 TOOLS = [f"memory_{each}" for each in ("search", "add", "update", "forget", "history", "extract")]

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
+from cofio.core import Keeper
 from cofio.errors import Unavailable
-from cofio.keeper import Keeper
-from cofio.mcp import front
-from cofio.mcp.acts import Caller
-from cofio.mcp.counter import Counter
-from cofio.mcp.front import Front
-from cofio.mcp.wire import over
-from cofio.model import Fact
+from cofio.models.memory import Fact
+from cofio.server.mcp import early_handshake
+from cofio.server.mcp.dispatcher import Counter
+from cofio.server.mcp.early_handshake import Front
+from cofio.server.mcp.sdk_server import over
+from cofio.server.mcp.tool_handlers import Caller
 from tests.mcp.agent import COMMAND, around
 
 SOON = 30.0  # seconds; usually it takes less than one
@@ -139,8 +139,8 @@ def test_a_client_without_a_greeting_hears_what_the_sdk_would_say(
 
 
 def test_the_versions_are_those_of_the_sdk() -> None:
-    assert front.HANDSHAKES == HANDSHAKE_PROTOCOL_VERSIONS
-    assert (front.MODERN,) == MODERN_PROTOCOL_VERSIONS
+    assert early_handshake.HANDSHAKES == HANDSHAKE_PROTOCOL_VERSIONS
+    assert (early_handshake.MODERN,) == MODERN_PROTOCOL_VERSIONS
 
 
 def altered(value: Any) -> Iterator[Any]:

@@ -18,11 +18,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cofio.access import Grant
+from cofio.core import Keeper
 from cofio.errors import StoreBusy
-from cofio.keeper import Keeper
-from cofio.mcp import SDK
-from cofio.stores.sqlite import SqliteStore
+from cofio.models.auth import Grant
+from cofio.server.mcp import SDK
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.api.caller import Answer, Caller
 from tests.api.conftest import Uneventful, serving
@@ -429,8 +429,8 @@ sys.meta_path.insert(0, Hidden())
 SERVE = """
 import json, sys
 from pathlib import Path
-from cofio.keeper import Keeper
-from cofio.stores.sqlite import SqliteStore
+from cofio.core import Keeper
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.api.caller import Caller
 from tests.api.conftest import serving

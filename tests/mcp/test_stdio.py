@@ -18,10 +18,10 @@ from urllib.parse import quote
 
 import pytest
 
+from cofio.core import Keeper
 from cofio.hooks import project
-from cofio.keeper import Keeper
 from cofio.settings import Settings
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.api.conftest import serving
 from tests.cli.conftest import new_keeper, served

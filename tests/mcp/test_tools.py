@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from cofio.briefing import NOTICE, TAG
+from cofio.core import Keeper
 from cofio.errors import CofioError, InvalidInput, NotFound
-from cofio.keeper import Keeper
-from cofio.mcp.acts import Caller
-from cofio.mcp.answers import LONGEST, about_one
-from cofio.mcp.counter import Counter
-from cofio.mcp.tools import TOOLS, Reach, instructions
-from cofio.mcp.wire import server
-from cofio.model import Freshly
-from cofio.search import ALIKE_WITHIN
+from cofio.models.memory import Freshly
+from cofio.retrieval.hybrid import ALIKE_WITHIN
+from cofio.server.mcp.dispatcher import Counter
+from cofio.server.mcp.sdk_server import server
+from cofio.server.mcp.tool_handlers import Caller
+from cofio.server.mcp.tool_results import LONGEST, about_one
+from cofio.server.mcp.tools import TOOLS, Reach, instructions
+from cofio.text.briefing import NOTICE, TAG
 from tests.mcp.agent import Agent
 from tests.mcp.conftest import Ask
 
@@ -58,7 +58,7 @@ def test_every_tool_says_what_it_is_for_and_what_it_takes() -> None:
 
 def test_the_tools_themselves_need_nothing_but_the_standard_library() -> None:
     script = (
-        "import sys; before = set(sys.modules); import cofio.mcp.tools, cofio.cli;"
+        "import sys; before = set(sys.modules); import cofio.server.mcp.tools, cofio.cli;"
         "new = {name.split('.')[0] for name in set(sys.modules) - before};"
         "print(sorted(new - set(sys.stdlib_module_names) - {'cofio', 'click'}))"
     )
@@ -269,7 +269,7 @@ def test_what_is_forgotten_can_be_restored_as_the_answer_says(ask: Ask, keeper: 
 def test_a_busy_store_is_told_as_a_refusal_and_not_as_a_failure(
     counter: Counter, keeper: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cofio.stores.file._BUSY_SECONDS", 0.2)
+    monkeypatch.setattr("cofio.stores.sqlite.connection._BUSY_SECONDS", 0.2)
     keeper.add("We deploy with Fly.io", project="/home/ann/web")
     writer = sqlite3.connect(tmp_path / "cofio.db", isolation_level=None)
     with Agent(server(counter)) as agent:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from cofio.hooks import spool
-from cofio.hooks.clients import event
+from cofio.hooks.client_events import event
 from tests.acceptance.models import Call, Models, Say
 from tests.acceptance.outside import Outside
 from tests.api.caller import Caller

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cofio.model import KINDS
+from cofio.models.memory import KINDS
 from tests.api.caller import Caller
 from tests.openclaw.conftest import Load, Plugin, Thrown
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cofio.hooks import spool
-from cofio.hooks.clients import event
+from cofio.hooks.client_events import event
 from tests.openclaw.conftest import CONTEXT, ROOT, Load, Stand, agent, user
 
 NOWHERE = "http://127.0.0.1:1"

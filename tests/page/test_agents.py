@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from cofio.checkup import Check
+from cofio.models.diagnostics import Check
 from tests.api.caller import Caller
 from tests.page.conftest import PHONE, Visitor, hindrances, overflow, picture
 

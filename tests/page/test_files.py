@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from cofio.page import PAGES, POLICY, pages, shipped
+from cofio.server.ui import PAGES, POLICY, pages, shipped
 from tests.api.caller import Caller
 
 SCRIPTS = [name for name in shipped() if name.endswith(".js")]

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from cofio.access import Grant
+from cofio.core import Keeper
 from cofio.judgement.model import LocalJudge
-from cofio.keeper import Keeper
+from cofio.models.auth import Grant
 from cofio.ports import LLM
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from tests.api.caller import Caller
 from tests.api.conftest import serving

@@ -14,9 +14,9 @@ import pytest
 from examples import story
 from playwright.sync_api import FloatRect, Locator, Page, expect
 
-from cofio.keeper import Keeper
-from cofio.model import Add, Fact
-from cofio.stores.sqlite import SqliteStore
+from cofio.core import Keeper
+from cofio.models.memory import Add, Fact
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.api.caller import Caller
 from tests.api.conftest import serving

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from cofio.freshness import Freshness
-from cofio.keeper import Keeper
-from cofio.model import Add, Fact
-from cofio.stores.sqlite import SqliteStore
+from cofio.core import Keeper
+from cofio.models.memory import Add, Fact
+from cofio.staleness import Freshness
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.api.caller import Caller
 from tests.api.conftest import serving

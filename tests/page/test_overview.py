@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from cofio.keeper import Keeper
-from cofio.model import Add, Fact, moment
-from cofio.picture import Injection
+from cofio.core import Keeper
+from cofio.models.dashboard import Injection
+from cofio.models.memory import Add, Fact, moment
 from cofio.ports import Health
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from tests.api.caller import Caller
 from tests.api.conftest import serving

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from cofio.access import Grant
-from cofio.checkup import Check, Doctor
+from cofio.core import Keeper
 from cofio.install import doctor
-from cofio.keeper import Keeper
+from cofio.models.auth import Grant
+from cofio.models.diagnostics import Check, Doctor
 from cofio.settings import Settings, settable, write
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.api.caller import Caller
 from tests.api.conftest import serving

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from cofio.access import Grant
-from cofio.housekeeping import Care
+from cofio.core import Keeper
 from cofio.judgement.model import LocalJudge
-from cofio.keeper import Keeper
-from cofio.llm_calls import Limits, Occasion
+from cofio.maintenance.service import Care
+from cofio.models.auth import Grant
+from cofio.models.llm_calls import Limits, Occasion
 from cofio.ports import LLM, Completion
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from tests.api.caller import Caller
 from tests.api.conftest import serving

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cofio.conversation import Settled
-from cofio.model import Add, Changeset, Decision, Fact, Memory, Noop, Occurrence, Scope, Update
+from cofio.ingest.reconcile import decide
+from cofio.ingest.reconcile.by_llm import settle
+from cofio.ingest.reconcile.compare import WordComparer
+from cofio.models.exchange import Settled
+from cofio.models.memory import Add, Changeset, Decision, Fact, Memory, Noop, Occurrence, Scope, Update
 from cofio.ports import Completion, Store, Vector
-from cofio.reconcile import decide
-from cofio.reconcile.compare import WordComparer
-from cofio.reconcile.model import settle
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
 
 EMBEDDER = HashEmbedder()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cofio.reconcile.compare import JudgedComparer, Verdict, WordComparer
-from cofio.sameness import LONG
+from cofio.ingest.reconcile.compare import JudgedComparer, Verdict, WordComparer
+from cofio.text.duplicates import LONG
 from tests.judging import FixedJudge, ValueJudge
 
 LIMITS = ValueJudge.thresholds

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from cofio.conversation import Settled
-from cofio.model import MAY_REPLACE, Add, Delete, Edit, Fact, Memory, Noop, Occurrence, Scope, Update
+from cofio.ingest.reconcile import decide
+from cofio.ingest.reconcile.compare import JudgedComparer, Kind, Verdict
+from cofio.models.exchange import Settled
+from cofio.models.memory import MAY_REPLACE, Add, Delete, Edit, Fact, Memory, Noop, Occurrence, Scope, Update
 from cofio.ports import Store
-from cofio.reconcile import decide
-from cofio.reconcile.compare import JudgedComparer, Kind, Verdict
 from tests.judging import ValueJudge
 from tests.reconcile.asking import SOURCE, embedded, fact, live, opened, remember
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from cofio.conversation import Exchange, Learned, Message, Settled, Usage
 from cofio.errors import CofioError, Misconfigured, Unavailable
-from cofio.extract import llm as by_model
-from cofio.model import Add, Delete, Fact, Noop, Occurrence, Update, plain
+from cofio.ingest.extract import by_llm as by_model
+from cofio.ingest.reconcile import decide
+from cofio.ingest.reconcile.by_llm import SCHEMA, SHOWN, settle
+from cofio.ingest.reconcile.compare import WordComparer
+from cofio.models.exchange import Exchange, Learned, Message, Settled, Usage
+from cofio.models.memory import Add, Delete, Fact, Noop, Occurrence, Update, plain
 from cofio.ports import Completion, Profile, Store, Vector
-from cofio.reconcile import decide
-from cofio.reconcile.compare import WordComparer
-from cofio.reconcile.model import SCHEMA, SHOWN, settle
-from cofio.sameness import LONG
 from cofio.testing import ScriptedLLM
+from cofio.text.duplicates import LONG
 from tests.reconcile.asking import (
     DRIZZLE,
     PRISMA,

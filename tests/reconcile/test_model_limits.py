@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofio import prompts
-from cofio.model import Add, Edit, Noop, Update
+from cofio.models.memory import Add, Edit, Noop, Update
 from cofio.ports import Completion, Store
+from cofio.providers import prompts
 from cofio.testing import FixedClock, MemoryStore
 from tests.reconcile.asking import (
     DRIZZLE,

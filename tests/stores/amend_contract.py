@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cofio.conversation import MAX_SAID, Batching, Exchange, Message, Receipt, Settlement
 from cofio.errors import Conflict, InvalidInput, StoreError, TooBusy
-from cofio.model import Add, Fact, Purge
+from cofio.models.exchange import MAX_SAID, Batching, Exchange, Message, Receipt, Settlement
+from cofio.models.memory import Add, Fact, Purge
 from cofio.ports import Store
-from cofio.wording import both_ends
+from cofio.text.tokens import both_ends
 from tests.stores.contract import add, apply, everything
 from tests.stores.inbox_contract import FOR_EVER, ending, receive, settling
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cofio.model import Add, Adopt, Delete, Fact, Memory, Noop, Occurrence, Purge
+from cofio.models.memory import Add, Adopt, Delete, Fact, Memory, Noop, Occurrence, Purge
 from cofio.ports import Store
 from tests.stores.contract import add, apply, undo, vector
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cofio.errors import Conflict, EmbedderMismatch, InvalidInput, NotFound, StoreError
-from cofio.model import (
+from cofio.models.memory import (
     Add,
     Changeset,
     Decision,

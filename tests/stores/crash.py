@@ -21,8 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cofio.model import Add, Delete, Edit, Fact, Scope, Update
-from cofio.stores.sqlite import SqliteStore
+from cofio.models.memory import Add, Delete, Edit, Fact, Scope, Update
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock
 from tests.stores.contract import apply, vector
 from tests.stores.test_sqlite import assert_in_step

@@ -22,9 +22,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cofio.conversation import Item, Settlement, State
-from cofio.model import Add, Fact, Scope, moment
-from cofio.stores.sqlite import SqliteStore
+from cofio.models.exchange import Item, Settlement, State
+from cofio.models.memory import Add, Fact, Scope, moment
+from cofio.stores.sqlite.store import SqliteStore
 from tests.stores.contract import apply, vector
 from tests.stores.crash import enough, killed
 from tests.stores.inbox_contract import said

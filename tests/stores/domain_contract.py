@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from cofio.conversation import Settlement
-from cofio.domain import (
+from cofio.errors import Conflict, InvalidInput, NotFound
+from cofio.models.exchange import Settlement
+from cofio.models.knowledge import (
     ANY,
     TABLES,
     Correlation,
@@ -25,8 +26,7 @@ from cofio.domain import (
     Withdraw,
     sees,
 )
-from cofio.errors import Conflict, InvalidInput, NotFound
-from cofio.model import Add, Changeset, Fact, Scope, Viewer
+from cofio.models.memory import Add, Changeset, Fact, Scope, Viewer
 from cofio.ports import Store
 from tests.stores.contract import add, everything
 from tests.stores.inbox_contract import ending, receive

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cofio.conversation import COMPACT_SUMMARY, Exchange, Message, Settlement
-from cofio.episodes import Episode
 from cofio.errors import Conflict, EmbedderMismatch
-from cofio.llm_calls import Limits, Occasion
-from cofio.model import Add, Fact, Purge, Scope, Viewer
+from cofio.models.episodes import Episode
+from cofio.models.exchange import COMPACT_SUMMARY, Exchange, Message, Settlement
+from cofio.models.llm_calls import Limits, Occasion
+from cofio.models.memory import Add, Fact, Purge, Scope, Viewer
+from cofio.models.sessions import AgentSession
 from cofio.ports import Store, Vector
-from cofio.sessions import AgentSession
 from cofio.testing import HashEmbedder
 
 EMBEDDER = HashEmbedder()

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from cofio.conversation import SETTLED, Exchange, Item, Message, Receipt, Settlement, State
 from cofio.errors import Conflict, InvalidInput, NotFound, StoreError, TooBusy
-from cofio.model import Add, Changeset, Delete, Edit, Fact, Noop, Purge, Restore, Update, moment
+from cofio.models.exchange import SETTLED, Exchange, Item, Message, Receipt, Settlement, State
+from cofio.models.memory import Add, Changeset, Delete, Edit, Fact, Noop, Purge, Restore, Update, moment
 from cofio.ports import Inbox, Settles, Store
 from tests.stores.contract import EVERYTHING, add, apply, everything
 

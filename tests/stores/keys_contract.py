@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cofio.access import Deed, Grant, Key, digest, hint, new_secret
 from cofio.errors import Conflict, InvalidInput, NotFound
+from cofio.models.auth import Deed, Grant, Key, digest, hint, new_secret
 from cofio.ports import Store
 from cofio.testing import FixedClock
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cofio.errors import BudgetSpent, NotFound
-from cofio.llm_calls import DaySum, Limits, Occasion, Spent
-from cofio.model import Purge
+from cofio.models.llm_calls import DaySum, Limits, Occasion, Spent
+from cofio.models.memory import Purge
 from cofio.ports import Store
 from cofio.testing import FixedClock
 from tests.stores.contract import add, apply

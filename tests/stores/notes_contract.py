@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cofio.model import Edit
-from cofio.notes import Filed, FiledPart
+from cofio.models.memory import Edit
+from cofio.models.notes import Filed, FiledPart
 from cofio.ports import Store
 from tests.stores.contract import add, vector
 

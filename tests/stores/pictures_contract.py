@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cofio.model import Add, Delete, Edit, Fact, Memory, Noop, Purge, Retrieval, Scope, Viewer
-from cofio.picture import Agent, Arrived, Injected, Injection
+from cofio.models.dashboard import Agent, Arrived, Injected, Injection
+from cofio.models.memory import Add, Delete, Edit, Fact, Memory, Noop, Purge, Retrieval, Scope, Viewer
 from cofio.ports import Store
 from tests.stores.contract import add, apply, undo, vector
 from tests.stores.inbox_contract import ending, receive

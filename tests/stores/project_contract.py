@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cofio.model import Add, Delete, Edit, Fact, Memory, Purge, Scope, place_of
+from cofio.models.memory import Add, Delete, Edit, Fact, Memory, Purge, Scope, place_of
 from cofio.ports import Store
 from tests.stores.contract import add, apply, everything, undo, vector
 from tests.stores.inbox_contract import FOR_EVER

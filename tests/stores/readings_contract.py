@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cofio.model import Edit, Memory, Purge
+from cofio.models.memory import Edit, Memory, Purge
 from cofio.ports import Store
 from tests.stores.contract import add
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cofio.ports import Store
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
 from tests.stores.amend_contract import AmendContract
 from tests.stores.carrying_contract import CarryingContract

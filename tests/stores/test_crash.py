@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from cofio.model import Add, Fact, Scope
-from cofio.stores.sqlite import SqliteStore
+from cofio.models.memory import Add, Fact, Scope
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock
 from tests.stores.contract import add, apply, everything, vector
 from tests.stores.crash import missing
@@ -81,8 +81,8 @@ def test_the_crash_test_itself_notices_what_is_missing(tmp_path: Path) -> None:
 _WRITER = """
 import sys
 from pathlib import Path
-from cofio.model import Add, Fact
-from cofio.stores.sqlite import SqliteStore
+from cofio.models.memory import Add, Fact
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock
 from tests.stores.contract import apply
 store = SqliteStore(Path(sys.argv[1]), FixedClock())

@@ -8,7 +8,7 @@ from importlib.resources import files
 import psycopg
 import pytest
 
-from cofio.stores.sources import migrations, queries, schema
+from cofio.stores.sql_loader import migrations, queries, schema
 
 #: What the embedded store alone asks, and why.
 EMBEDDED_ALONE = {

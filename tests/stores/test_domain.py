@@ -11,15 +11,15 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from cofio.domain import TABLES, Drop, Erase, Feedback, Pattern, Threshold
 from cofio.errors import StoreError
-from cofio.model import Scope
+from cofio.models.knowledge import TABLES, Drop, Erase, Feedback, Pattern, Threshold
+from cofio.models.memory import Scope
 from cofio.ports import Store
-from cofio.stores.domain import SqliteDomain
-from cofio.stores.file import StoreFile
+from cofio.stores.knowledge import SqliteDomain
 from cofio.stores.postgres import PostgresStore
-from cofio.stores.sources import migrations
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sql_loader import migrations
+from cofio.stores.sqlite.connection import StoreFile
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
 from tests.stores.contract import add, everything, vector
 from tests.stores.domain_contract import OF_EACH, DomainContract, know, put, take_back, volume
@@ -57,7 +57,7 @@ _WRITER = """
 import sys
 from pathlib import Path
 from cofio.stores.postgres import PostgresStore
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock
 from tests.stores.domain_contract import know, volume
 where, writer, times = sys.argv[1:]

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from cofio.domain import (
+from cofio.errors import Conflict, NotFound
+from cofio.models.knowledge import (
     CLAIMS,
     TABLES,
     Correlation,
@@ -26,11 +27,10 @@ from cofio.domain import (
     Withdraw,
     words_of,
 )
-from cofio.errors import Conflict, NotFound
-from cofio.model import Viewer
+from cofio.models.memory import Viewer
 from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
 from tests.stores.domain_contract import all_known, know, take_back
 

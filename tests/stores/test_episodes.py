@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cofio.model import Purge, Scope
+from cofio.models.memory import Purge, Scope
 from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
 from tests.stores.episodes_contract import ALL, EpisodesContract, by_words, embed, episode, learned, vector
 
@@ -66,7 +66,7 @@ class TestPostgresStore(EpisodesContract):
         store.close()
 
     def test_an_index_of_vectors_finds_the_same(self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("cofio.stores.postgres.nearest.FEW", 5)
+        monkeypatch.setattr("cofio.stores.postgres.vector_search.FEW", 5)
         made = [episode(store, f"topic{each} with words{each}", project=f"/p{each % 2}") for each in range(12)]
         embed(store)
         store.episodes._nearest.keep_index(store._server, 256)

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from bench import capture
-from cofio.conversation import Exchange, Message, Receipt
 from cofio.errors import CofioError, Conflict, StoreBusy, StoreError, TooBusy
-from cofio.model import Purge
-from cofio.stores import inbox as inbox_module
-from cofio.stores.file import APPLICATION_ID, statements
-from cofio.stores.sources import migrations, queries
-from cofio.stores.sqlite import SqliteStore
+from cofio.models.exchange import Exchange, Message, Receipt
+from cofio.models.memory import Purge
+from cofio.stores.sql_loader import migrations, queries
+from cofio.stores.sqlite import inbox as inbox_module
+from cofio.stores.sqlite.connection import APPLICATION_ID, statements
+from cofio.stores.sqlite.store import SqliteStore
 from tests.stores.contract import add, apply, everything
 from tests.stores.inbox_contract import FOR_EVER, ending, learn, receive, said, texts
 from tests.stores.test_sqlite import assert_in_step, opened
@@ -129,7 +129,7 @@ def test_a_turn_that_two_callers_deliver_at_once_is_kept_once(store: SqliteStore
 def test_callers_that_get_no_turn_are_told_together_and_not_one_after_another(
     store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cofio.stores.file._BUSY_SECONDS", 0.4)
+    monkeypatch.setattr("cofio.stores.sqlite.connection._BUSY_SECONDS", 0.4)
     holder = sqlite3.connect(tmp_path / "cofio.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     started = time.monotonic()

@@ -20,12 +20,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from cofio.conversation import OPEN, SETTLED, STATES, State
 from cofio.errors import CofioError
-from cofio.model import Add, Delete, Fact, Noop, Purge, moment
+from cofio.models.exchange import OPEN, SETTLED, STATES, State
+from cofio.models.memory import Add, Delete, Fact, Noop, Purge, moment
 from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import MemoryStore
 from tests.stores.contract import apply, everything
 from tests.stores.inbox_contract import ending, said, settling

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cofio.access import Grant, digest
 from cofio.errors import InvalidInput
+from cofio.models.auth import Grant, digest
 from cofio.ports import Store
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
 from tests.stores.keys_contract import NOW, KeysContract, done, make
 

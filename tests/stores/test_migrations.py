@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from cofio.errors import StoreError
-from cofio.model import Edit, Noop, Scope
-from cofio.stores.file import APPLICATION_ID, statements
-from cofio.stores.sources import migrations
-from cofio.wording import fingerprint
+from cofio.models.memory import Edit, Noop, Scope
+from cofio.stores.sql_loader import migrations
+from cofio.stores.sqlite.connection import APPLICATION_ID, statements
+from cofio.text.tokens import fingerprint
 from tests.stores.contract import add, apply, everything, undo, vector
 from tests.stores.inbox_contract import ending, learn, receive
 from tests.stores.test_sqlite import assert_in_step, opened, shape

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cofio.notes import FiledPart
+from cofio.models.notes import FiledPart
 from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
 from tests.stores.notes_contract import NotesContract, filed
 

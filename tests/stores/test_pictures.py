@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cofio.model import Add, Fact, Scope
+from cofio.models.memory import Add, Fact, Scope
 from cofio.ports import Store
+from cofio.stores.filters import condition
 from cofio.stores.postgres import PostgresStore
-from cofio.stores.scopes import condition
-from cofio.stores.sources import queries
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sql_loader import queries
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
 from tests.stores.contract import add
 from tests.stores.pictures_contract import EVER, PicturesContract, noted

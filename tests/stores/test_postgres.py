@@ -21,16 +21,16 @@ from hypothesis import strategies as st
 from pgvector.psycopg import register_vector
 
 from cofio.errors import EmbedderMismatch, NotFound, StoreError
-from cofio.model import Add, Adopt, Delete, Edit, Fact, Memory, Merge, Purge, Retrieval, Scope, Update, Viewer
+from cofio.models.memory import Add, Adopt, Delete, Edit, Fact, Memory, Merge, Purge, Retrieval, Scope, Update, Viewer
 from cofio.ports import Store, Vector
-from cofio.stores.postgres import PostgresStore, nearest
-from cofio.stores.postgres import words as by_words
-from cofio.stores.postgres.server import Server, parted
-from cofio.stores.postgres.words import tokens
-from cofio.stores.sources import migrations, queries
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.postgres import PostgresStore, vector_search
+from cofio.stores.postgres import bm25 as by_words
+from cofio.stores.postgres.bm25 import tokens
+from cofio.stores.postgres.connection import Server, parted
+from cofio.stores.sql_loader import migrations, queries
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock
-from cofio.wording import telling, words
+from cofio.text.tokens import telling, words
 from tests import postgres
 from tests.stores.contract import StoreContract, add, apply, everything, vector
 from tests.stores.project_contract import ProjectContract
@@ -138,7 +138,7 @@ def test_a_crowd_is_searched_by_its_index_and_gives_what_a_scan_gives(
     asked = [vector(f"red green {place}") for place in range(20)]
     try:
         quick = [store.nearest(each, 10, scope) for scope in scopes for each in asked]
-        monkeypatch.setattr(nearest, "FEW", PLENTY)
+        monkeypatch.setattr(vector_search, "FEW", PLENTY)
         exact = [store.nearest(each, 10, scope) for scope in scopes for each in asked]
     finally:
         store.close()
@@ -250,7 +250,7 @@ def test_an_id_that_one_tenant_brought_along_is_in_no_others_way(postgres_url: s
 
 
 def test_four_processes_that_open_a_new_database_at_once_make_it_once(empty_postgres_url: str) -> None:
-    opening = "import sys; from cofio.stores.postgres.server import prepare; prepare(sys.argv[1])"
+    opening = "import sys; from cofio.stores.postgres.connection import prepare; prepare(sys.argv[1])"
     started = [subprocess.Popen([sys.executable, "-c", opening, empty_postgres_url]) for _ in range(4)]
     assert [each.wait(timeout=120) for each in started] == [0, 0, 0, 0]
     with psycopg.connect(empty_postgres_url) as connection:
@@ -372,7 +372,7 @@ def _forward(start: socket.socket, end: socket.socket) -> None:
 def test_a_server_that_is_gone_is_told_and_found_again_when_it_is_back(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cofio.stores.postgres.server._PATIENCE", 1.0)
+    monkeypatch.setattr("cofio.stores.postgres.connection._PATIENCE", 1.0)
     way = Way(postgres_url)
     store = PostgresStore(way.url, FixedClock())
     try:
@@ -478,7 +478,7 @@ def test_a_word_of_several_parts_is_a_phrase(store: PostgresStore) -> None:
 def test_an_index_of_any_dimension_is_made_used_and_made_anew(
     store: PostgresStore, postgres_url: str, monkeypatch: pytest.MonkeyPatch, dimension: int
 ) -> None:
-    monkeypatch.setattr(nearest, "FEW", 20)
+    monkeypatch.setattr(vector_search, "FEW", 20)
     rows = np.random.default_rng(dimension).standard_normal((60, dimension)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     store.sign("one")
@@ -544,7 +544,7 @@ def test_a_word_that_nobody_had_said_is_found_as_soon_as_it_is(
     store: PostgresStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a large store, how often a word stands there is counted now and then."""
-    for place in ("cofio.stores.postgres.extent.FEW", "cofio.stores.postings.FEW"):
+    for place in ("cofio.stores.postgres.store_state.FEW", "cofio.stores.sqlite.bm25.FEW"):
         monkeypatch.setattr(place, 3)
     for each in (store, SqliteStore(tmp_path / "cofio.db", FixedClock())):
         each.apply([Add(Fact(text=f"Fact number {number}")) for number in range(10)], {}, by="test", why="test")

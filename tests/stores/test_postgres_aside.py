@@ -11,17 +11,17 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from cofio.access import Grant, digest
-from cofio.conversation import SETTLED, Exchange, Message
+from cofio.core import Keeper
 from cofio.errors import Conflict
-from cofio.keeper import Keeper
-from cofio.model import Add, Fact, Purge
+from cofio.models.auth import Grant, digest
+from cofio.models.exchange import SETTLED, Exchange, Message
+from cofio.models.memory import Add, Fact, Purge
 from cofio.ports import Store
-from cofio.stores.captures import later, to_row
+from cofio.server.background.inbox_worker import Worker
+from cofio.stores.inbox_rules import later, to_row
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.postgres.inbox import CLAIMED
 from cofio.testing import FixedClock, HashEmbedder
-from cofio.worker import Worker
 from tests.stores.amend_contract import AmendContract
 from tests.stores.carrying_contract import CarryingContract
 from tests.stores.contract import add, apply
@@ -236,9 +236,9 @@ def test_a_worker_learns_everything_from_everybody(store: Store, clock: FixedClo
 
 _CLAIMER = """
 import sys, time
-from cofio.conversation import Settlement
-from cofio.model import moment
-from cofio.stores.captures import later, to_row
+from cofio.models.exchange import Settlement
+from cofio.models.memory import moment
+from cofio.stores.inbox_rules import later, to_row
 from cofio.stores.postgres import PostgresStore
 store = PostgresStore(sys.argv[1], lambda: moment(time.time()))
 print("ready", flush=True)
@@ -256,8 +256,8 @@ store.close()
 
 _STUCK = """
 import sys, time
-from cofio.model import moment
-from cofio.stores.captures import later, to_row
+from cofio.models.memory import moment
+from cofio.stores.inbox_rules import later, to_row
 from cofio.stores.postgres import PostgresStore
 store = PostgresStore(sys.argv[1], lambda: moment(time.time() - float(sys.argv[2])))
 print(len(store.inbox.claim(2)), flush=True)
@@ -446,7 +446,7 @@ def test_what_is_purged_is_gone_from_the_inbox_and_from_what_shares_its_sentence
 def test_the_log_is_trimmed_bit_by_bit_and_whole(
     store: Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cofio.stores.postgres.uses._FORGOTTEN", 10)
+    monkeypatch.setattr("cofio.stores.postgres.usage._FORGOTTEN", 10)
     monkeypatch.setattr("cofio.stores.postgres.inbox._FORGOTTEN", 3)
     with psycopg.connect(postgres_url) as beside:
         beside.execute(

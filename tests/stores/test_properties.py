@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from cofio.errors import Conflict, NotFound
-from cofio.model import Add, Decision, Delete, Edit, Fact, Noop, Occurrence, Purge, Restore, Scope, Update
+from cofio.models.memory import Add, Decision, Delete, Edit, Fact, Noop, Occurrence, Purge, Restore, Scope, Update
 from cofio.ports import Store
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
 from tests.stores.contract import EVERYTHING, apply, everything, undo, vector
 from tests.stores.test_sqlite import assert_in_step

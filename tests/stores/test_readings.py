@@ -11,7 +11,7 @@ import pytest
 from cofio.errors import StoreBusy
 from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
 from tests.stores.contract import add
 from tests.stores.readings_contract import ReadingsContract

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cofio.ports import Store
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
 from tests.stores.contract import add
 from tests.stores.runs_contract import MONDAY, NOW, RunsContract
@@ -53,7 +53,7 @@ def test_runs_are_there_after_the_file_was_closed(tmp_path: Path, clock: FixedCl
 _RACER = """
 import sys
 from pathlib import Path
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock
 path, name, slots = Path(sys.argv[1]), sys.argv[2], sys.argv[3].split(",")
 store = SqliteStore(path, FixedClock("2026-02-01T00:00:00Z"))

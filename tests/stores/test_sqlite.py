@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from cofio.errors import EmbedderMismatch, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
-from cofio.model import Add, Edit, Fact, Purge, Retrieval, Scope, Viewer
-from cofio.stores.file import APPLICATION_ID, StoreFile, statements
-from cofio.stores.rows import LISTED
-from cofio.stores.scopes import condition
-from cofio.stores.sources import migrations, queries, schema
-from cofio.stores.sqlite import SqliteStore
+from cofio.models.memory import Add, Edit, Fact, Purge, Retrieval, Scope, Viewer
+from cofio.stores.filters import condition
+from cofio.stores.row_mapping import LISTED
+from cofio.stores.sql_loader import migrations, queries, schema
+from cofio.stores.sqlite.connection import APPLICATION_ID, StoreFile, statements
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock
 from tests.stores.contract import add, apply, everything, undo, vector
 
@@ -340,7 +340,7 @@ def test_a_file_that_may_not_be_written_is_told_and_changes_nothing(tmp_path: Pa
 
 
 def test_a_writer_that_never_ends_makes_others_busy_not_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cofio.stores.file._BUSY_SECONDS", 0.2)
+    monkeypatch.setattr("cofio.stores.sqlite.connection._BUSY_SECONDS", 0.2)
     store = opened(tmp_path / "cofio.db")
     store.sign("one:64")
     kept = add(store, "kept")

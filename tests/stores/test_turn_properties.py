@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
-from cofio.conversation import OPEN, Exchange, Item, Message, Settlement
 from cofio.errors import CofioError, Conflict
+from cofio.models.exchange import OPEN, Exchange, Item, Message, Settlement
 from cofio.ports import Store
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import MemoryStore
 from tests.stores.test_inbox_properties import Watch
 

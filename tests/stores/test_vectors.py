@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from numpy.typing import NDArray
 
-from cofio.stores import blas, strips
-from cofio.stores.vectors import Vectors
+from cofio.stores.sqlite import blas, knn_blocks
+from cofio.stores.sqlite.vector_index import Vectors
 
 Floats = NDArray[np.float32]
 
@@ -467,8 +467,8 @@ def test_neighbours_are_those_of_comparing_each_with_each(count: int, k: int, th
 def test_ceilings_hide_no_neighbour(
     made: Callable[[int, int], Any], threshold: float, k: int, apart: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(strips, "APART", apart)
-    monkeypatch.setattr(strips, "TRIED", 3)
+    monkeypatch.setattr(knn_blocks, "APART", apart)
+    monkeypatch.setattr(knn_blocks, "TRIED", 3)
     matrix = made(2_100, 96)
     matrix[1_000:1_050] = matrix[50:100]  # the very same, whose cosine is as high as a ceiling can be
     found = dict(loaded(matrix, large=200).neighbours(range(1, 2_101), threshold, k))
@@ -485,7 +485,7 @@ def test_ceilings_are_above_what_they_are_ceilings_of() -> None:
     rows = np.arange(2_000)
     exact = matrix.astype(np.float64) @ matrix.T.astype(np.float64)
     for width in (1, 8, 32, 48):
-        ceilings = strips._with_rest(matrix, rows, np.ascontiguousarray(np.eye(96, dtype=np.float32)[:, :width]))
+        ceilings = knn_blocks._with_rest(matrix, rows, np.ascontiguousarray(np.eye(96, dtype=np.float32)[:, :width]))
         assert (ceilings @ ceilings.T - exact).min() >= 0
 
 

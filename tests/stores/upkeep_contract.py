@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cofio.errors import Conflict, InvalidInput, NotFound
-from cofio.model import (
+from cofio.models.memory import (
     Add,
     Adopt,
     Anchor,

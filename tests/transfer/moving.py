@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from cofio.model import (
+from cofio.models.memory import (
     CATEGORIES,
     KINDS,
     METHODS,
@@ -27,11 +27,11 @@ from cofio.model import (
     moment,
 )
 from cofio.ports import Matrix, Store
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock
+from cofio.text.tokens import passage
 from cofio.transfer import export
-from cofio.transfer.importing import Imported, take
-from cofio.wording import passage
+from cofio.transfer.importer import Imported, take
 from tests.stores.contract import EMBEDDER, add, apply, vector
 
 SIGNATURE = EMBEDDER.signature

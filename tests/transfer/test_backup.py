@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 
 from cofio.errors import Conflict, InvalidInput, NotFound, StoreCorrupt, StoreTooNew
-from cofio.model import Add, Delete, Fact, Scope
-from cofio.stores.sources import migrations
-from cofio.stores.sqlite import SqliteStore
+from cofio.models.memory import Add, Delete, Fact, Scope
+from cofio.stores.sql_loader import migrations
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock
-from cofio.transfer import backup, restoring
+from cofio.transfer import backup
+from cofio.transfer import restore as transfer_restore
 from cofio.transfer.backup import backups, latest, make, prune_backups
-from cofio.transfer.restoring import restore
+from cofio.transfer.restore import restore
 from tests.stores.contract import add, apply, everything, vector
 from tests.stores.test_sqlite import assert_in_step
 from tests.transfer.moving import exported, fill, opened
@@ -81,7 +82,7 @@ def test_backups_of_the_same_second_do_not_meet(store: SqliteStore, path: Path, 
 _WRITER = """
 import sys
 from pathlib import Path
-from cofio.model import Add, Fact
+from cofio.models.memory import Add, Fact
 from tests.transfer.moving import opened
 from tests.stores.contract import apply
 store, number = opened(Path(sys.argv[1])), 0
@@ -360,7 +361,7 @@ def test_what_is_written_between_keeping_and_restoring_calls_it_off(
         add(store, "in the last moment")
         return kept
 
-    monkeypatch.setattr(restoring, "copied", keeping)
+    monkeypatch.setattr(transfer_restore, "copied", keeping)
     with pytest.raises(Conflict, match="changed while it was backed up"):
         restore(made.path, path, folder, FixedClock())
     assert "in the last moment" in {memory.text for memory in everything(store)}
@@ -371,7 +372,7 @@ _RESTORER = """
 import resource, signal, sys
 from pathlib import Path
 from cofio.testing import FixedClock
-from cofio.transfer.restoring import restore
+from cofio.transfer.restore import restore
 one, two, store, folder = map(Path, sys.argv[1:5])
 if len(sys.argv) > 5:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

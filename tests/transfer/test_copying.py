@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from cofio.access import Grant
 from cofio.errors import Conflict
-from cofio.model import Add, Adopt, Delete, Edit, Fact, Noop, Occurrence, Purge, Retrieval, Scope, moment
+from cofio.models.auth import Grant
+from cofio.models.memory import Add, Adopt, Delete, Edit, Fact, Noop, Occurrence, Purge, Retrieval, Scope, moment
 from cofio.ports import Store
 from cofio.testing import FixedClock, MemoryStore
-from cofio.transfer import copying
-from cofio.transfer.copying import copy
+from cofio.transfer import copy as transfer_copy
+from cofio.transfer.copy import copy
 from tests.stores.contract import add, apply, everything, undo, vector
 from tests.stores.episodes_contract import by_words, episode
 from tests.stores.inbox_contract import said
@@ -81,7 +81,7 @@ def target(pair: tuple[Make, Make]) -> Store:
 
 def stop_after(monkeypatch: pytest.MonkeyPatch, store: Store, batches: int) -> None:
     """Have the store fail after so many changesets of three memories."""
-    monkeypatch.setattr(copying, "BATCH", 3)
+    monkeypatch.setattr(transfer_copy, "BATCH", 3)
     left = count()
     real = store.apply
 
@@ -129,7 +129,7 @@ def test_a_copy_finds_what_the_source_finds(source: Store, target: Store) -> Non
 
 
 def test_episodes_come_along_and_follow(source: Store, target: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "EPISODES", 2)
+    monkeypatch.setattr(transfer_copy, "EPISODES", 2)
     made = [episode(source, f"We met at harbour{each}.", "I see.", turn=str(each)) for each in range(5)]
     _embed_passages(source)
     assert copy(source, target).episodes == 5
@@ -153,7 +153,7 @@ def _embed_passages(store: Store) -> None:
 def test_a_copy_is_a_series_that_says_so_and_can_be_taken_back(
     source: Store, target: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copying, "BATCH", 3)
+    monkeypatch.setattr(transfer_copy, "BATCH", 3)
     copy(source, target, by="tester")
     done = target.changesets(100)
     assert len(done) > 2
@@ -181,7 +181,7 @@ def test_no_id_is_given_again_that_the_source_ever_gave(source: Store, target: S
 def test_what_is_written_while_it_is_copied_does_not_show(
     source: Store, target: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copying, "BATCH", 3)
+    monkeypatch.setattr(transfer_copy, "BATCH", 3)
     lines = exported(source, vectors=True)
 
     def meanwhile(done: int) -> None:
@@ -387,9 +387,9 @@ def test_keys_of_the_target_stay_unless_they_are_in_the_way(source: Store, targe
 KILLS = 4
 KILLED = """
 import sys
-from cofio import assemble
+from cofio import bootstrap as assemble
 from cofio.settings import Settings
-from cofio.transfer import copying
+from cofio.transfer import copy as copying
 copying.BATCH = 7
 one, other = (assemble.open_store(Settings(store=each)) for each in sys.argv[1:])
 told = copying.copy(one, other, progress=lambda done: print(done, flush=True))

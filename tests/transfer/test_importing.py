@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
+from cofio.core import Keeper
 from cofio.errors import Conflict, InvalidInput, StoreError, Unavailable
-from cofio.keeper import Keeper
-from cofio.model import MAY_REPLACE, Delete, Edit, Fact, Memory, Purge, Scope, Update
+from cofio.models.memory import MAY_REPLACE, Delete, Edit, Fact, Memory, Purge, Scope, Update
 from cofio.ports import Matrix, Store
 from cofio.testing import FixedClock
-from cofio.transfer import importing
-from cofio.transfer.importing import BATCH, take, take_facts
-from cofio.transfer.lines import MAX_LINE, BadLine, Lines
+from cofio.transfer import importer
+from cofio.transfer.importer import BATCH, take, take_facts
+from cofio.transfer.jsonl_format import MAX_LINE, BadLine, Lines
 from tests.stores.contract import EMBEDDER, EVERYTHING, add, apply, everything, vector
 from tests.transfer.moving import SIGNATURE, embed, exported, fill, imported, opened
 
@@ -45,7 +45,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "BATCH", 2)
+    monkeypatch.setattr(importer, "BATCH", 2)
 
 
 def said(store: Store) -> list[str]:
@@ -533,8 +533,8 @@ def test_what_is_in_the_way_of_an_undo_is_named_and_it_goes_on_afterwards(make: 
 _IMPORTER = """
 import sys
 from pathlib import Path
-from cofio.transfer import importing
-from cofio.transfer.lines import Lines
+from cofio.transfer import importer as importing
+from cofio.transfer.jsonl_format import Lines
 from tests.transfer.moving import embed, opened
 importing.BATCH = 20
 store = opened(Path(sys.argv[1]))

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cofio.domain import (
+from cofio.core import Keeper
+from cofio.errors import Conflict, InvalidInput
+from cofio.models.knowledge import (
     DIRECTIONS,
     PERIODS,
     RELATIONS,
@@ -31,13 +33,12 @@ from cofio.domain import (
     Seasonal,
     Threshold,
 )
-from cofio.errors import Conflict, InvalidInput
-from cofio.keeper import Keeper
-from cofio.model import VISIBILITIES, Add, Changeset, Fact, moment
+from cofio.models.memory import VISIBILITIES, Add, Changeset, Fact, moment
 from cofio.ports import Store
 from cofio.testing import FixedClock, MemoryStore
-from cofio.transfer import copying, export, importing
-from cofio.transfer.copying import copy
+from cofio.transfer import copy as transfer_copy
+from cofio.transfer import export, importer
+from cofio.transfer.copy import copy
 from tests.stores.contract import EMBEDDER, add, everything
 from tests.transfer.moving import exported, imported, opened
 
@@ -251,7 +252,7 @@ def test_a_verdict_of_a_store_that_knows_the_claim_too_waits(make: Make) -> None
 def test_an_import_is_undone_with_its_rows_and_can_be_imported_again(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importing, "BATCH", 2)
+    monkeypatch.setattr(importer, "BATCH", 2)
     one, two = make(), make()
     know(one)
     add(two, "Something of its own")
@@ -385,7 +386,7 @@ def test_whatever_is_known_the_round_trip_keeps_it(known: list[Knowledge]) -> No
 
 
 def test_a_copy_has_the_same_rows(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "BATCH", 2)
+    monkeypatch.setattr(transfer_copy, "BATCH", 2)
     one, two = make(), make()
     memory = know(one)
     told = copy(one, two)

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from cofio.keeper import Keeper
-from cofio.model import Adopt, Delete, Fact, Memory, Merge, Purge, Scope
+from cofio.core import Keeper
+from cofio.models.memory import Adopt, Delete, Fact, Memory, Merge, Purge, Scope
 from cofio.ports import Store
 from cofio.testing import FixedClock, MemoryStore
-from cofio.transfer import export, importing
+from cofio.transfer import export, importer
 from tests.stores.contract import EMBEDDER, add, apply, everything, undo, vector
 from tests.transfer.moving import SIGNATURE, exported, fill, histories, imported, opened
 
@@ -109,7 +109,7 @@ def test_merging_and_pruning_undone_leave_the_export_as_it_was(make: Make) -> No
 def test_an_import_undone_leaves_the_export_as_it_was_and_redone_brings_it_back(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importing, "BATCH", 3)
+    monkeypatch.setattr(importer, "BATCH", 3)
     one, two = make(), make()
     fill(one)
     two.sign(SIGNATURE)

@@ -13,9 +13,9 @@ _COUNTS = """
 import json, resource, sys
 from pathlib import Path
 from cofio.testing import FixedClock
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.transfer import export
-from cofio.transfer.importing import take
+from cofio.transfer.importer import take
 
 TIME = "2026-01-01T00:00:00.000000+00:00"
 

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cofio.chores import Plan
-from cofio.model import Add, Changeset, Decision, Fact, Memory, Merge, Query, Scope
+from cofio.maintenance import consolidate
+from cofio.maintenance.llm_merge import Merged, Merger, Proposal
+from cofio.models.maintenance import Plan
+from cofio.models.memory import Add, Changeset, Decision, Fact, Memory, Merge, Query, Scope
 from cofio.ports import Matrix, Store
-from cofio.search import hits
-from cofio.stores.sqlite import SqliteStore
+from cofio.retrieval.hybrid import hits
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
-from cofio.upkeep import consolidate
-from cofio.upkeep.merging import Merged, Merger, Proposal
 from tests.judging import comparer
 
 EMBEDDER = HashEmbedder()

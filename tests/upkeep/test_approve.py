@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from cofio.chores import Plan
+from cofio.core import Keeper
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
-from cofio.housekeeping import Care
-from cofio.hygiene import redact
-from cofio.keeper import Keeper
-from cofio.model import Add, Delete, Edit, Fact, Merge, Viewer
+from cofio.ingest.reconcile.compare import JudgedComparer
+from cofio.ingest.sanitize import redact
+from cofio.maintenance import audit, pair_finder
+from cofio.maintenance.service import Care
+from cofio.models.maintenance import Plan
+from cofio.models.memory import Add, Delete, Edit, Fact, Merge, Viewer
 from cofio.ports import LLM, Store
-from cofio.reconcile.compare import JudgedComparer
 from cofio.stores.postgres import PostgresStore
-from cofio.stores.sqlite import SqliteStore
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
+from cofio.text.tokens import fingerprint
 from cofio.transfer import export
-from cofio.upkeep import audit, pairs
-from cofio.wording import fingerprint
 from tests.judging import ValueJudge
 
 DAY = 86_400.0
@@ -292,7 +292,7 @@ def test_contradictions_come_newest_first_with_both_memories(house: Callable[...
     last = found.pairs[1]
     assert (last.newer.id, last.older.id) == (new, old)
     assert last.reason == "it has changed"
-    assert last.cosine > pairs.NEAR
+    assert last.cosine > pair_finder.NEAR
     fewer = here.keeper.contradictions(limit=1)
     assert (fewer.count, fewer.pairs) == (2, found.pairs[:1])
     for limit in (0, 1_001):
@@ -406,7 +406,7 @@ def test_of_what_was_purged_no_agreement_keeps_a_mark_to_guess_by(house: Callabl
 def test_metadata_that_somebody_else_wrote_is_no_agreement(house: Callable[..., House]) -> None:
     here = house()
     for odd in ([2], {"1": None, "2": None}, "all", {"1": {}, "2": {}}):
-        here.add(OLD, NEW, metadata={pairs.AGREES: odd}, project=f"/srv/{type(odd).__name__}{odd!s:.9}")
+        here.add(OLD, NEW, metadata={pair_finder.AGREES: odd}, project=f"/srv/{type(odd).__name__}{odd!s:.9}")
     assert here.keeper.contradictions().count == 4
 
 

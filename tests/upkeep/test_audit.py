@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from cofio.briefing import START, Line, block
-from cofio.chores import Audit, Finding
-from cofio.hygiene import redact
-from cofio.model import Add, Anchor, Delete, Fact, Memory, Noop, Occurrence, Retrieval, Update, moment
-from cofio.reconcile.compare import Comparer, JudgedComparer
-from cofio.stores.sqlite import SqliteStore
+from cofio.ingest.reconcile.compare import Comparer, JudgedComparer
+from cofio.ingest.sanitize import redact
+from cofio.maintenance import audit, pair_finder
+from cofio.maintenance.echo_detection import boot_lines
+from cofio.models.maintenance import Audit, Finding
+from cofio.models.memory import Add, Anchor, Delete, Fact, Memory, Noop, Occurrence, Retrieval, Update, moment
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
-from cofio.upkeep import audit, pairs
-from cofio.upkeep.echoes import boot_lines
-from cofio.wording import passage
+from cofio.text.briefing import START, Line, block
+from cofio.text.tokens import passage
 from tests.judging import ValueJudge, comparer
 
 KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -344,7 +344,7 @@ def test_only_the_nearest_pairs_are_compared_and_the_note_says_so(
     said = "The public API of the shop listens on port"
     store.keep(f"{said} 8080", f"{said} 9090", f"For the admins, {said} 80")
     assert store.profile().note == ""
-    monkeypatch.setattr(pairs, "MOST_PAIRS", 1)
+    monkeypatch.setattr(pair_finder, "MOST_PAIRS", 1)
     found = store.profile()
     assert "1 nearest" in found.note
     assert {each.name: each.count for each in found.findings}["contradictions"] == 1

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cofio.model import Candidate, Scope
+from cofio.maintenance.clusters import LARGEST, near, places, stars, without
+from cofio.models.memory import Candidate, Scope
 from cofio.ports import Store
-from cofio.upkeep.clusters import LARGEST, near, places, stars, without
 from tests.upkeep.merging_kit import opened, remember
 
 

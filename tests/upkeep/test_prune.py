@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from cofio import prompts
-from cofio.chores import Plan
 from cofio.errors import Unavailable, Unreadable
-from cofio.model import Add, Delete, Edit, Fact, Memory, Noop, Occurrence, Restore, Retrieval, moment
+from cofio.maintenance import prune
+from cofio.maintenance.llm_prune_judge import ModelJudge
+from cofio.models.maintenance import Plan
+from cofio.models.memory import Add, Delete, Edit, Fact, Memory, Noop, Occurrence, Restore, Retrieval, moment
 from cofio.ports import Completion, Profile, Store
-from cofio.stores.sqlite import SqliteStore
+from cofio.providers import prompts
+from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore, ScriptedLLM
-from cofio.upkeep import prune
-from cofio.upkeep.valuing import ModelJudge
 from tests.stores.contract import add, apply, everything
 
 START = "2026-01-01T00:00:00Z"

@@ -6,10 +6,10 @@ import sys
 
 import click
 
-from cofio.chores import Audit, Finding
 from cofio.cli import output
+from cofio.cli.context import Session, command
 from cofio.cli.output import ID, WHEN, Column
-from cofio.cli.session import Session, command
+from cofio.models.maintenance import Audit, Finding
 
 #: Advice for each finding.
 NEXT = {

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cofio.cli import output
+from cofio.cli.context import BY, PROJECT, Memories, Session, agreed, command, ended_in_order
 from cofio.cli.output import Column
-from cofio.cli.session import BY, PROJECT, Memories, Session, agreed, command, ended_in_order
 
 if TYPE_CHECKING:
-    from cofio.backfill import Delivery, Estimate, Survey
-    from cofio.keeper import Keeper
-    from cofio.transfer.foreign import Found
+    from cofio.core import Keeper
+    from cofio.server.backfill import Delivery, Estimate, Survey
+    from cofio.transfer.importers import Found
 
 _CLIENTS = ("claude-code", "codex")
 _SKIPPED_SHOWN = 5
@@ -84,7 +84,7 @@ def backfill(
 
 
 def _survey(session: Session, memories: Memories | None, homes: Mapping[str, Path]) -> Survey:
-    from cofio import backfill as filling
+    from cofio.server import backfill as filling
 
     paths, skipped = filling.find(homes)
     with output.progress("Reading", len(paths), hidden=session.as_json) as advance:
@@ -106,9 +106,9 @@ def _nothing(session: Session, why: str) -> None:
 
 
 def _homes(session: Session, client: str | None) -> dict[str, Path]:
-    from cofio.install import places
+    from cofio.install import paths as install_paths
 
-    return {each: places.home_of(each, session.settings) for each in _CLIENTS if client in (None, each)}
+    return {each: install_paths.home_of(each, session.settings) for each in _CLIENTS if client in (None, each)}
 
 
 def _nothing_known(_client: str, _session: str) -> set[str]:
@@ -135,8 +135,8 @@ def _keeper(session: Session, stack: ExitStack, memories: Memories | None) -> Ke
 
 
 def _facts(homes: Mapping[str, Path], survey: Survey, filters: Mapping[str, str]) -> list[Found]:
-    from cofio import backfill as filling
-    from cofio.model import Fact
+    from cofio.models.memory import Fact
+    from cofio.server import backfill as filling
 
     found = filling.note_facts(homes, [entry.project for entry in survey.entries])
     wanted, since = filters["project_"], filters["since"]
@@ -149,7 +149,7 @@ def _facts(homes: Mapping[str, Path], survey: Survey, filters: Mapping[str, str]
 
 
 def _new_facts(keeper: Keeper | None, facts: Sequence[Found]) -> int:
-    from cofio.model import Fact
+    from cofio.models.memory import Fact
 
     if keeper is None:
         return sum(isinstance(fact, Fact) for fact in facts)
@@ -160,7 +160,7 @@ def _new_facts(keeper: Keeper | None, facts: Sequence[Found]) -> int:
 
 
 def _plan(memories: Memories | None, survey: Survey, notes: int) -> dict[str, Any]:
-    from cofio import backfill as filling
+    from cofio.server import backfill as filling
 
     dates = [entry.at for entry in survey.entries]
     return {
@@ -183,7 +183,7 @@ def _plan(memories: Memories | None, survey: Survey, notes: int) -> dict[str, An
 
 
 def _estimate(memories: Memories | None, survey: Survey) -> Estimate:
-    from cofio import backfill as filling
+    from cofio.server import backfill as filling
 
     extraction = memories.extraction() if memories else {}
     limits = memories.llm_usage(limit=1).limits if memories and extraction.get("enabled") else (0, 0)
@@ -233,8 +233,8 @@ def _show_estimate(told: Mapping[str, Any]) -> None:
 
 
 def _do(session: Session, memories: Memories, survey: Survey, keeper: Keeper | None, facts: Sequence[Found]) -> None:
-    from cofio.backfill import BATCH, Delivery
-    from cofio.transfer.importing import Imported
+    from cofio.server.backfill import BATCH, Delivery
+    from cofio.transfer.importer import Imported
 
     series = memories.begin_backfill(by=BY)
     new = survey.new
@@ -256,9 +256,9 @@ def _do(session: Session, memories: Memories, survey: Survey, keeper: Keeper | N
 
 def _work(memories: Memories) -> Callable[[], object]:
     """Return the function that processes pending captures, or waits while a service does so."""
-    from cofio.backfill import rest
     from cofio.client import Client
-    from cofio.worker import Worker
+    from cofio.server.backfill import rest
+    from cofio.server.background.inbox_worker import Worker
 
     if isinstance(memories, Client):
         return rest

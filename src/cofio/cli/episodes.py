@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from cofio.cli import output
+from cofio.cli.context import Session, agreed, command, examples, where
 from cofio.cli.output import ID, TEXT, WHEN, Column
-from cofio.cli.session import Session, agreed, command, examples, where
-from cofio.episodes import shortened
+from cofio.models.episodes import shortened
 
 _TAKEN = ("k", "min_score", "source", "source_prefix", "project", "session", "agent", "since", "until")
 

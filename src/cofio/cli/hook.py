@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from cofio.cli.session import Session, command
-from cofio.hooks.clients import CLIENTS
-from cofio.hooks.delivery import NAMED
+from cofio.cli.context import Session, command
+from cofio.hooks.client_events import CLIENTS
+from cofio.hooks.runner import NAMED
 
 
 @command(

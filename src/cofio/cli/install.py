@@ -12,14 +12,14 @@ from urllib.parse import urlsplit
 import click
 
 from cofio.cli import output
-from cofio.cli.session import Session, command
-from cofio.cli.setup import CLIENTS, Setup, Talk, mark, short
+from cofio.cli.context import Session, command
+from cofio.cli.install_wizard import CLIENTS, Setup, Talk, mark, short
 from cofio.errors import CofioError, InvalidInput, Misconfigured
 from cofio.settings import Settings
 
 if TYPE_CHECKING:
-    from cofio.checkup import Check
     from cofio.install.plan import Done
+    from cofio.models.diagnostics import Check
 
 
 PROVIDERS = ["anthropic", "openai", "ollama", "skip", "claude-cli", "codex-cli"]
@@ -86,7 +86,7 @@ def uninstall(session: Session, clients: tuple[str, ...]) -> None:
     used as the extraction provider (claude-cli, codex-cli) is no longer called.
     """
     from cofio.install import clients as client
-    from cofio.install.record import Record
+    from cofio.install.manifest import Record
 
     settings = session.settings
     record = Record.load(settings.home)
@@ -116,8 +116,8 @@ def uninstall(session: Session, clients: tuple[str, ...]) -> None:
 
 def _end_agent(session: Session, clients: Sequence[str], problems: list[CofioError]) -> str:
     """Clear the provider that runs one of these clients, restart a service that uses it, and return its name or ""."""
-    from cofio import daemon
     from cofio.install import provider
+    from cofio.server import daemon
 
     try:
         name = provider.end_agent(session.settings, clients)
@@ -178,8 +178,8 @@ def doctor(session: Session, hooks: str) -> None:
 
     The test runs each client's hooks in a temporary project, and erases its memories.
     """
-    from cofio.checkup import Check
     from cofio.install import doctor as examining
+    from cofio.models.diagnostics import Check
 
     talk, found = Talk(silent=session.as_json), []
     try:

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from cofio.access import ROLES, Grant, Key
 from cofio.cli import output
+from cofio.cli.context import BY, Session, command, examples, where
 from cofio.cli.output import ID, WHEN, Column
-from cofio.cli.session import BY, Session, command, examples, where
 from cofio.errors import InvalidInput, NotFound
-from cofio.model import moment
+from cofio.models.auth import ROLES, Grant, Key
+from cofio.models.memory import moment
 
 _NAME = Column("name", wraps=True)
 

@@ -10,10 +10,11 @@ from typing import Any
 import click
 
 from cofio.cli import output
+from cofio.cli.context import BY, Memories, Session, agreed, command, examples, where
+from cofio.cli.knowledge_params import CLAIM, WHOSE, QuantityType, Ref, RefType, TimeType, VerdictType, taking
 from cofio.cli.output import WHEN, Column
-from cofio.cli.rows import CLAIM, WHOSE, QuantityType, Ref, RefType, TimeType, VerdictType, taking
-from cofio.cli.session import BY, Memories, Session, agreed, command, examples, where
-from cofio.domain import (
+from cofio.errors import NotFound
+from cofio.models.knowledge import (
     ANY,
     DIRECTIONS,
     PERIODS,
@@ -33,8 +34,7 @@ from cofio.domain import (
     made,
     plain_number,
 )
-from cofio.errors import NotFound
-from cofio.model import Changeset
+from cofio.models.memory import Changeset
 
 _REF = Column("ref", "cyan", wraps=True)
 _SAYS = Column("statement", wraps=True)

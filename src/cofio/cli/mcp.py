@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cofio.cli import output
-from cofio.cli.session import Memories, Session, command
-from cofio.mcp import SDK
+from cofio.cli.context import Memories, Session, command
+from cofio.server.mcp import SDK
 
 if TYPE_CHECKING:
-    from cofio.mcp.counter import Counter
-    from cofio.mcp.front import Serve
+    from cofio.server.mcp.dispatcher import Counter
+    from cofio.server.mcp.early_handshake import Serve
 
 _FINISH = 1.5  # seconds to finish running calls when the client disconnects; some clients kill after two
 
@@ -70,7 +70,7 @@ def _look_for_sdk() -> None:
 
 
 def _serve(counter: Counter) -> None:
-    from cofio.mcp.front import over_stdio
+    from cofio.server.mcp.early_handshake import over_stdio
 
     try:
         over_stdio(partial(_transport, counter), counter)
@@ -82,7 +82,7 @@ def _serve(counter: Counter) -> None:
 
 def _transport(counter: Counter) -> Serve:
     """Return the function that serves a client with the SDK."""
-    from cofio.mcp.wire import over  # takes a second to import
+    from cofio.server.mcp.sdk_server import over  # takes a second to import
 
     return partial(over, counter)
 
@@ -95,8 +95,8 @@ def _unusable(name: str | None) -> click.UsageError:
 def _counter(session: Session, folder: Path, at_hand: AtHand) -> Counter:
     """Return the dispatcher for a client, in the project of this folder."""
     from cofio.hooks import project
-    from cofio.mcp.acts import BY, Caller, folder_or_name
-    from cofio.mcp.counter import Counter
+    from cofio.server.mcp.dispatcher import Counter
+    from cofio.server.mcp.tool_handlers import BY, Caller, folder_or_name
 
     here = project.of(str(folder.absolute()))
     default = session.settings.project or here
@@ -167,7 +167,7 @@ class AtHand:
 
     def _url(self) -> str:
         """Return the URL of the service to use now; "" for the store itself."""
-        from cofio import daemon
+        from cofio.server import daemon
 
         settings = self._session.settings
         instance = None if settings.url else daemon.find(settings)

@@ -13,11 +13,11 @@ from typing import Any
 import click
 
 from cofio.cli import output
+from cofio.cli.context import BY, PROJECT, Memories, Session, about, agreed, command, within
 from cofio.cli.episodes import print_episodes
 from cofio.cli.output import ID, SOURCE, TEXT, WHEN, Column
-from cofio.cli.session import BY, PROJECT, Memories, Session, about, agreed, command, within
 from cofio.errors import CofioError, InvalidInput
-from cofio.model import Change, Fact, Freshly, Hit, Memory, fits_badly
+from cofio.models.memory import Change, Fact, Freshly, Hit, Memory, fits_badly
 
 _BATCH = 256  # facts in one changeset
 _BATCH_CHARACTERS = 500_000  # well below the service's max_body

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cofio.cli import output
+from cofio.cli.context import BY, PROJECT, Memories, Session, command, examples, where, within
 from cofio.cli.output import WHEN, Column
-from cofio.cli.session import BY, PROJECT, Memories, Session, command, examples, where, within
 from cofio.errors import InvalidInput, StoreError
-from cofio.model import CATEGORIES, KINDS, VISIBILITIES
+from cofio.models.memory import CATEGORIES, KINDS, VISIBILITIES
 
 if TYPE_CHECKING:
-    from cofio.notes import Indexed
+    from cofio.models.notes import Indexed
 
 _STDIN = "-"
 _EVERY = 5.0  # seconds between two scans
@@ -236,7 +236,7 @@ def watch(session: Session, folder: str, every: float) -> None:
     if session.settings.url:
         hint = "Name the folder in COFIO_NOTES_FOLDERS where the service runs, or omit --url and COFIO_URL."
         raise InvalidInput("watch reads this machine's files, but the memories are on another service.", hint)
-    from cofio.librarian import Librarian
+    from cofio.server.background.notes_watcher import Librarian
 
     place = _whole(folder)
     with session.open_keeper(session.settings) as keeper:

@@ -143,7 +143,7 @@ def when(moment: str | None) -> str:
 
 def past(value: str) -> str:
     """Parse a past time: ISO 8601, or a duration before now ("30m", "12h", "7d", "2w")."""
-    from cofio.model import moment
+    from cofio.models.memory import moment
 
     length = _length(value)
     return moment(value) if length is None else moment(datetime.now(UTC) - length)
@@ -151,7 +151,7 @@ def past(value: str) -> str:
 
 def to_come(value: str) -> str:
     """Parse a future time: ISO 8601, or a duration from now ("12h", "90d", "8w")."""
-    from cofio.model import moment
+    from cofio.models.memory import moment
 
     length = _length(value)
     return moment(value) if length is None else moment(datetime.now(UTC) + length)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cofio.cli import output
-from cofio.cli.session import Session, command, flag
+from cofio.cli.context import Session, command, flag
 
 if TYPE_CHECKING:
-    from cofio.checkup import Asked, Check, Doctor
-    from cofio.daemon import Instance
+    from cofio.models.diagnostics import Asked, Check, Doctor
+    from cofio.server.daemon import Instance
     from cofio.settings import Settings
 
 _HOST = flag("--host", metavar="ADDRESS", help="Address to listen on. Default: 127.0.0.1.")
@@ -39,7 +39,7 @@ def _secret_from(context: click.Context, parameter: click.Parameter, number: int
 @click.option("--store-fd", type=int, callback=_secret_from, expose_value=False, hidden=True)
 def serve(session: Session) -> None:
     """Run the service in the foreground, until Ctrl-C. `cofio up` runs it in the background."""
-    from cofio import daemon
+    from cofio.server import daemon
 
     def announce(instance: Instance) -> None:
         if session.as_json:
@@ -77,7 +77,7 @@ def up(session: Session) -> None:
     """Start the service in the background, unless it is running.
 
     An embedded store has one service; a store on PostgreSQL may have many, one per home."""
-    from cofio import daemon
+    from cofio.server import daemon
 
     instance, started = daemon.up(session.settings)
     if session.as_json:
@@ -92,7 +92,7 @@ def up(session: Session) -> None:
 @click.option("--force", is_flag=True, help="Kill the service if it has not stopped after 10 seconds.")
 def down(session: Session, force: bool) -> None:
     """Stop the service of this store, and wait until it has stopped."""
-    from cofio import daemon
+    from cofio.server import daemon
 
     instance = daemon.down(session.settings, force=force)
     if session.as_json:
@@ -106,7 +106,7 @@ def down(session: Session, force: bool) -> None:
 @command("status", "cofio status", "cofio status --json", "cofio --url http://memory.example:8900 status")
 def status(session: Session) -> None:
     """Show the state of the service, its address, and if it accepts the key."""
-    from cofio import daemon
+    from cofio.server import daemon
 
     state = daemon.status(session.settings)
     if session.as_json:

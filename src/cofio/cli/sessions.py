@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from cofio.cli import output
+from cofio.cli.context import PROJECT, Session, command, examples, where
 from cofio.cli.output import Column
-from cofio.cli.session import PROJECT, Session, command, examples, where
-from cofio.episodes import shortened
-from cofio.sessions import RESUME_TOKENS, RESUMED, SessionDetail, SessionMemory
+from cofio.models.episodes import shortened
+from cofio.models.sessions import RESUME_TOKENS, RESUMED, SessionDetail, SessionMemory
 
 _COLUMNS = (
     Column("session", "cyan"),

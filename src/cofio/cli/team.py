@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from cofio.cli import output
+from cofio.cli.context import BY, Session, command, examples, where
 from cofio.cli.output import ID, TEXT, WHEN, Column
-from cofio.cli.session import BY, Session, command, examples, where
-from cofio.model import CATEGORIES, KINDS
+from cofio.models.memory import CATEGORIES, KINDS
 
 _LABELS = (*CATEGORIES, *(each for each in KINDS if each not in CATEGORIES))
 _AGENT = Column("agent", "dim", wraps=True)

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cofio.cli import output
+from cofio.cli.context import BY, PROJECT, Session, agreed, command
 from cofio.cli.output import Column
-from cofio.cli.session import BY, PROJECT, Session, agreed, command
 from cofio.errors import Conflict, InvalidInput, NotFound
-from cofio.model import moment
+from cofio.models.memory import moment
 
 if TYPE_CHECKING:
-    from cofio.keeper import Keeper
+    from cofio.core import Keeper
     from cofio.ports import Store
     from cofio.settings import Settings
-    from cofio.transfer.copying import Copied
-    from cofio.transfer.importing import Imported
+    from cofio.transfer.copy import Copied
+    from cofio.transfer.importer import Imported
 
 _STDOUT = "-"
 #: Import formats. A test compares them with the readers, which are too slow to import for the help.
@@ -151,22 +151,22 @@ def _reading(path: Path, kind: str) -> Callable[..., Imported]:
         raise NotFound(f"There is no {path}.", "Give a file or a folder.")
     if not path.is_file() and not path.is_dir():
         raise InvalidInput(f"{path} is neither a file nor a folder.", "Save it to a file first: it is read twice.")
-    from cofio.transfer import foreign
+    from cofio.transfer import importers
 
     found = _format(path) if kind == "auto" else kind
     if found == "cofio":
         return lambda session, keeper, **how: _take_lines(session, keeper, path, how)
-    return lambda session, keeper, **how: _take_facts(session, keeper, path, foreign.READERS[found], how)
+    return lambda session, keeper, **how: _take_facts(session, keeper, path, importers.READERS[found], how)
 
 
 def _format(path: Path) -> str:
-    from cofio.transfer import foreign
-    from cofio.transfer.lines import is_ours
+    from cofio.transfer import importers
+    from cofio.transfer.jsonl_format import is_ours
 
     if is_ours(path):
         return "cofio"
     try:
-        return foreign.sniff(path)
+        return importers.sniff(path)
     except InvalidInput:
         if is_ours(path, nearly=True):  # then the error names the invalid field
             return "cofio"
@@ -174,7 +174,7 @@ def _format(path: Path) -> str:
 
 
 def _take_lines(session: Session, keeper: Keeper, path: Path, how: dict[str, Any]) -> Imported:
-    from cofio.transfer.lines import Lines
+    from cofio.transfer.jsonl_format import Lines
 
     lines = Lines(path)
     with output.progress("Importing", lines.count(), hidden=session.as_json) as advance:
@@ -234,14 +234,14 @@ def copy(session: Session, source: str, target: str) -> None:
     Not copied are the history of changes (the copy begins its own), the inbox, the logs of retrievals, injections and
     access, past runs of chores, and the state of indexed notes.
     """
-    from cofio.transfer import copying
+    from cofio.transfer import copy as transfer_copy
 
     _refuse_service(session, "copy")
     with _stores(session, source, target) as (one, other):
         total = 2 * one.carrying.counts()[0]  # everything written is read back
         with output.progress("Copying", total, hidden=session.as_json) as advance:
             try:
-                told = copying.copy(one, other, by=BY, progress=_moved(advance))
+                told = transfer_copy.copy(one, other, by=BY, progress=_moved(advance))
             except KeyboardInterrupt:
                 output.say("What was copied so far is kept: run it again to continue.")
                 raise
@@ -254,17 +254,17 @@ def copy(session: Session, source: str, target: str) -> None:
 @contextmanager
 def _stores(session: Session, source: str, target: str) -> Iterator[tuple[Store, Store]]:
     """Open both stores. A missing source is not created."""
-    from cofio import assemble
+    from cofio import bootstrap
 
     given, wanted = (replace(session.settings, store=each, backup_schedule="") for each in (source, target))
     if _place(given) == _place(wanted):
         raise InvalidInput("A store cannot be copied into itself.", "Name another target.")
     if given.store_file and not given.store_file.exists():
         raise NotFound(f"There is no store at {given.store_file}.", "Give the source first.")
-    with closing(assemble.open_store(given)) as one:
+    with closing(bootstrap.open_store(given)) as one:
         if not given.store_file and not one.changesets(1):
             raise NotFound(f"There is nothing at {given.store_name}.", "Give the source first, including its tenant.")
-        with closing(assemble.open_store(wanted)) as other:
+        with closing(bootstrap.open_store(wanted)) as other:
             yield one, other
 
 
@@ -273,7 +273,7 @@ def _place(settings: Settings) -> Path | str:
 
 
 def _tell_copied(told: Copied) -> None:
-    from cofio.transfer.copying import STAYS
+    from cofio.transfer.copy import STAYS
 
     brought = [(told.added, "new"), (told.changed, "updated"), (told.known, "unchanged")]
     parts = ", ".join(f"{number:,} {what}" for number, what in brought if number)
@@ -349,21 +349,21 @@ def _list(session: Session, found: Any) -> None:
 
 def restore_backup(session: Session, named: str, *, yes: bool) -> None:
     """Replace the store by a backup, after confirmation and a backup of the current store."""
-    from cofio.hooks import briefings
-    from cofio.transfer import restoring
+    from cofio.hooks import briefing_cache
+    from cofio.transfer import restore
 
     settings = session.settings
     folder = settings.backups
     _refuse_where_served(session)
     file = _backup_named(named, folder)
-    restoring.check(file, settings.store_path)
+    restore.check(file, settings.store_path)
     if not agreed(f"Restore {file} into {settings.store_path}? The current store is kept.", yes=yes):
         output.say("Nothing was changed.")
         if session.as_json:
             output.document(None)
         return
-    told = restoring.restore(file, settings.store_path, folder, _now, by=BY)
-    briefings.clear(settings.home)  # they contain memories of the previous store
+    told = restore.restore(file, settings.store_path, folder, _now, by=BY)
+    briefing_cache.clear(settings.home)  # they contain memories of the previous store
     if session.as_json:
         output.document(told.as_dict())
         return
@@ -386,7 +386,7 @@ def _backup_named(named: str, folder: Path) -> Path:
 
 
 def _refuse_where_served(session: Session) -> None:
-    from cofio import daemon
+    from cofio.server import daemon
 
     _refuse_service(session, "restore of a backup")
     if instance := daemon.find(session.settings):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cofio.errors import InvalidInput, NotFound
-from cofio.evaluation.lines import numbered
+from cofio.evaluation.jsonl import numbered
 
 Row = TypeVar("Row")
 

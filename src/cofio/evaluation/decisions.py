@@ -19,15 +19,15 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from cofio import assemble
-from cofio.conversation import Learned
+from cofio import bootstrap
+from cofio.core import Keeper
 from cofio.errors import CofioError, Misconfigured
 from cofio.evaluation import duplicates
-from cofio.evaluation.measures import DRAWS, SEED, Figure, difference, interval
+from cofio.evaluation.metrics import DRAWS, SEED, Figure, difference, interval
 from cofio.evaluation.pairs import ACTIONS, Case, Cases, read, sampled, stated
 from cofio.evaluation.report import Cell, Column, Report, Table
-from cofio.keeper import Keeper
-from cofio.model import Fact
+from cofio.models.exchange import Learned
+from cofio.models.memory import Fact
 from cofio.ports import LLM, Completion, Embedder, Health, Matrix, Profile, Vector
 from cofio.settings import Settings
 
@@ -80,7 +80,7 @@ def reported(
     settings = settings or Settings.load()
     chosen = [sampled(each, sample) if sample else each for each in sets]
     chosen = [each for cases in chosen for each in (cases, *stated(cases))]
-    desk = _Desk(settings, embedder or assemble.make_embedder(settings), llm)
+    desk = _Desk(settings, embedder or bootstrap.make_embedder(settings), llm)
     found: list[_Found] = []
     compared: list[duplicates.Compared] = []
     for number, cases in enumerate(chosen):
@@ -147,7 +147,7 @@ class _Desk:
         self._embedder.prepare(text for _, text in facts)
         with TemporaryDirectory() as folder:
             settings = replace(self._settings, home=Path(folder), store=f"sqlite://{folder}/eval.db")
-            with assemble.keeper(settings, embedder=self._embedder, llm=llm) as keeper:
+            with bootstrap.keeper(settings, embedder=self._embedder, llm=llm) as keeper:
                 done = keeper.add_all([Fact(text=text, project=name) for name, text in facts], dedup=False)
                 yield keeper, [change.memory_id for change in done]
 
@@ -206,7 +206,7 @@ def _configured(settings: Settings, embedder: Embedder) -> LLM | None:
         return None
     with TemporaryDirectory() as folder:
         named = replace(settings, home=Path(folder), store=f"sqlite://{folder}/eval.db")
-        with assemble.keeper(named, embedder=embedder) as keeper:
+        with bootstrap.keeper(named, embedder=embedder) as keeper:
             if keeper.llm is None:
                 said = str(keeper.extraction().get("problem") or "The model is not available.")
                 raise Misconfigured(said, "Set EXTRACT_PROVIDER to an available one, or leave it empty.")

@@ -17,12 +17,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from cofio import assemble
+from cofio import bootstrap
+from cofio.core import Keeper
 from cofio.errors import InvalidInput, NotFound
-from cofio.evaluation.labelled import CARRIED, carries
-from cofio.evaluation.measures import Figure, interval
+from cofio.evaluation.labelled_turns import CARRIED, carries
+from cofio.evaluation.metrics import Figure, interval
 from cofio.evaluation.report import Cell, Column, Report, Table
-from cofio.keeper import Keeper
 from cofio.ports import Embedder
 from cofio.settings import Settings
 
@@ -71,8 +71,8 @@ def evaluate(
     steps = len(sessions) + len(questions)
     with TemporaryDirectory() as home:
         own = replace(settings, home=Path(home), store=f"sqlite://{home}/devmem.db", extract_provider="")
-        embedder = embedder or assemble.make_embedder(settings)
-        with assemble.keeper(own, embedder=embedder, reader=assemble.make_reader(settings)) as keeper:
+        embedder = embedder or bootstrap.make_embedder(settings)
+        with bootstrap.keeper(own, embedder=embedder, reader=bootstrap.make_reader(settings)) as keeper:
             for number, session in enumerate(sessions, 1):
                 capture(session, keeper)
                 progress(number, steps)

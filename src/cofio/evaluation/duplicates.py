@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from cofio.evaluation.measures import DRAWS, SEED, Figure, interval
+from cofio.core import Keeper
+from cofio.evaluation.metrics import DRAWS, SEED, Figure, interval
 from cofio.evaluation.pairs import Case, Cases
 from cofio.evaluation.plots import COLOURS, Line, linear
 from cofio.evaluation.report import Cell, Column, Table
-from cofio.keeper import Keeper
-from cofio.model import Fact
+from cofio.models.memory import Fact
 
 Holding: TypeAlias = Callable[[Sequence[tuple[str, str]]], AbstractContextManager[tuple[Keeper, list[int]]]]
 _Row: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]

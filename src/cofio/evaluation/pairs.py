@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from cofio.errors import InvalidInput
-from cofio.evaluation.lines import clean, numbered
-from cofio.evaluation.measures import SEED
-from cofio.model import MAX_LABEL, MAX_TEXT
-from cofio.wording import telling
+from cofio.evaluation.jsonl import clean, numbered
+from cofio.evaluation.metrics import SEED
+from cofio.models.memory import MAX_LABEL, MAX_TEXT
+from cofio.text.tokens import telling
 
 Action: TypeAlias = Literal["add", "update", "delete", "noop"]
 ACTIONS: tuple[Action, ...] = ("add", "update", "delete", "noop")

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from cofio.evaluation.authors import named, read, text_of
-from cofio.evaluation.measures import SEED, Figure, found_at, interval, macro_f1, of_label
+from cofio.evaluation.metrics import SEED, Figure, found_at, interval, macro_f1, of_label
 from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.ingest.reconcile.compare import Comparer, JudgedComparer
 from cofio.judgement.labels import RELATIONS
 from cofio.judgement.model import LocalJudge
 from cofio.ports import Judge
-from cofio.reconcile.compare import Comparer, JudgedComparer
-from cofio.wording import telling
+from cofio.text.tokens import telling
 
 RATES = (0.01, 0.02, 0.05)  # share of the `add` rows that would be overwritten
 CHANGES = ("update", "delete")

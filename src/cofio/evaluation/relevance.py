@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cofio.evaluation.authors import named, read, text_of
-from cofio.evaluation.measures import Figure, found_at, interval
+from cofio.evaluation.metrics import Figure, found_at, interval
 from cofio.evaluation.report import Cell, Column, Report, Table
 from cofio.judgement.model import LocalJudge
 from cofio.ports import Judge

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from cofio.evaluation.machine import in_words, machine
-from cofio.evaluation.measures import Figure
+from cofio.evaluation.environment import in_words, machine
+from cofio.evaluation.metrics import Figure
 from cofio.version import __version__
 
 Cell: TypeAlias = str | int | float | Figure | None

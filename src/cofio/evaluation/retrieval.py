@@ -15,9 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from cofio import embedders
 from cofio.errors import InvalidInput
-from cofio.evaluation.asking import (
+from cofio.evaluation.datasets import LEFT_OUT, Conversation, Question, read, remembered
+from cofio.evaluation.metrics import SEED, Figure, difference, interval, mean, separation
+from cofio.evaluation.plots import COLOURS, Line, linear
+from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.evaluation.runner import (
     BUDGETS,
     DEFAULT,
     FRAME,
@@ -30,11 +33,8 @@ from cofio.evaluation.asking import (
     Asking,
     Given,
 )
-from cofio.evaluation.conversations import LEFT_OUT, Conversation, Question, read, remembered
-from cofio.evaluation.measures import SEED, Figure, difference, interval, mean, separation
-from cofio.evaluation.plots import COLOURS, Line, linear
-from cofio.evaluation.report import Cell, Column, Report, Table
 from cofio.ports import Embedder, Reader
+from cofio.providers import embedders
 from cofio.settings import Settings
 
 Progress = Callable[[int, int], None]

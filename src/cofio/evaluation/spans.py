@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cofio.conversation import ROLES
 from cofio.errors import CofioError
 from cofio.evaluation.authors import named, read, text_of
-from cofio.evaluation.labelled import carries
-from cofio.evaluation.lines import numbered
-from cofio.evaluation.measures import Figure, interval
+from cofio.evaluation.jsonl import numbered
+from cofio.evaluation.labelled_turns import carries
+from cofio.evaluation.metrics import Figure, interval
 from cofio.evaluation.report import Cell, Column, Report, Table
-from cofio.extract.judged import kept_spans, prose
+from cofio.ingest.extract.by_judgement import kept_spans, prose
 from cofio.judgement.labels import ABOUT, KINDS
 from cofio.judgement.model import LocalJudge
+from cofio.models.exchange import ROLES
 from cofio.ports import Judge, Span
 
 SHAPE = (

@@ -18,11 +18,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TypeAlias
 
-from cofio import assemble
+from cofio import bootstrap
+from cofio.core import Keeper
 from cofio.errors import InvalidInput, NotFound
 from cofio.evaluation.report import Cell, Column, Report, Table
-from cofio.keeper import Keeper
-from cofio.model import Memory
+from cofio.models.memory import Memory
 from cofio.ports import Embedder
 from cofio.settings import Settings
 
@@ -90,7 +90,7 @@ def evaluate(
     """Learn every stream of a file or folder, query it, and report the figures; list failures on request."""
     streams = read(path)
     settings = settings or Settings.load()
-    embedder = embedder or assemble.make_embedder(settings)
+    embedder = embedder or bootstrap.make_embedder(settings)
     outcomes = []
     for number, stream in enumerate(streams, 1):
         outcomes.append(run(stream, settings, embedder))
@@ -168,7 +168,7 @@ def run(stream: Stream, settings: Settings, embedder: Embedder, *, use_llm: bool
     with TemporaryDirectory() as folder:
         own = replace(settings, home=Path(folder), store=f"sqlite://{folder}/stream.db")
         own = own if use_llm else replace(own, extract_provider="")
-        with assemble.keeper(own, embedder=embedder, reader=assemble.make_reader(settings)) as keeper:
+        with bootstrap.keeper(own, embedder=embedder, reader=bootstrap.make_reader(settings)) as keeper:
             if not use_llm:
                 keeper.learn("User: We use Redis.", dry_run=True)  # loads the models, so that this is not timed
             batch = own.llm_batch_turns if use_llm and own.llm_batch_seconds else 1

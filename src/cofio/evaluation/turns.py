@@ -19,14 +19,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from cofio import assemble
-from cofio.conversation import Learned
+from cofio import bootstrap
+from cofio.core import Keeper
 from cofio.errors import InvalidInput, Unavailable, Unreadable
-from cofio.evaluation.labelled import CARRIED, LABELS, SPLITS, Turn, carries, read
-from cofio.evaluation.measures import DRAWS, SEED, Figure
+from cofio.evaluation.labelled_turns import CARRIED, LABELS, SPLITS, Turn, carries, read
+from cofio.evaluation.metrics import DRAWS, SEED, Figure
 from cofio.evaluation.report import Cell, Column, Report, Table
-from cofio.keeper import Keeper
-from cofio.model import Fact
+from cofio.models.exchange import Learned
+from cofio.models.memory import Fact
 from cofio.ports import LLM, Embedder
 from cofio.settings import Settings
 
@@ -67,7 +67,7 @@ def evaluate(
     if not turns:
         raise InvalidInput(f"{file} has no turn of the split {split!r}.", "Omit --split to measure all of them.")
     settings = settings or Settings.load()
-    embedder = embedder or assemble.make_embedder(settings)
+    embedder = embedder or bootstrap.make_embedder(settings)
     ways = 2 if llm or settings.extract_provider else 1
 
     def step(so_far: int) -> None:
@@ -96,7 +96,7 @@ def learned(
     for turn in turns:
         with TemporaryDirectory() as folder:
             own = replace(settings, home=Path(folder), store=f"sqlite://{folder}/turn.db")
-            with assemble.keeper(own, embedder=embedder, llm=llm) as keeper:
+            with bootstrap.keeper(own, embedder=embedder, llm=llm) as keeper:
                 found.append(_outcome(turn, keeper))
         step(len(found))
     return found

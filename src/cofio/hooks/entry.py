@@ -24,9 +24,9 @@ def main(argv: list[str]) -> NoReturn:
     """Run the hook, and end this process with 0 in any case."""
     try:
         _hold_streams()
-        from cofio.hooks import delivery
+        from cofio.hooks import runner
 
-        delivery.run(argv)
+        runner.run(argv)
     finally:
         posix._exit(0)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posix
 
-from cofio.hooks.around import read, user_folder
+from cofio.hooks.environment import read, user_folder
 
 _NESTED = 40  # maximum links in a path, to detect cycles
 _MODE, _FOLDER, _FILE = 0o170000, 0o040000, 0o100000

@@ -12,12 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cofio.checkup import Asked, Check
-from cofio.conversation import Item
-from cofio.conversation import State as CaptureState
 from cofio.errors import CofioError, InvalidInput
-from cofio.hooks import launch
-from cofio.hooks import record as runs
+from cofio.hooks import launcher as hooks_launcher
+from cofio.hooks import run_log as runs
 from cofio.install import (
     claude_code,
     clients,
@@ -27,14 +24,17 @@ from cofio.install import (
     jsonc,
     merge,
     openclaw,
-    places,
+    paths,
     provider,
     shims,
-    toml,
+    toml_edit,
 )
 from cofio.install.jsonc import Malformed
-from cofio.install.record import Record
-from cofio.judgement.card import read_card
+from cofio.install.manifest import Record
+from cofio.judgement.model_card import read_card
+from cofio.models.diagnostics import Asked, Check
+from cofio.models.exchange import Item
+from cofio.models.exchange import State as CaptureState
 from cofio.settings import Settings
 from cofio.version import __version__
 
@@ -70,12 +70,12 @@ def config(settings: Settings) -> Check:
 
 def launcher(settings: Settings) -> Check:
     """Check that the launcher that hooks start exists and starts this Python."""
-    path = places.launcher(settings)
+    path = paths.launcher(settings)
     content = files.read(path)
     if content is None or not os.access(path, os.X_OK):
         says = f"{path} is missing." if content is None else f"{path} may not be executed."
         return Check("launcher", "wrong", says, "`cofio up` or `cofio install` writes it.")
-    if content != os.fsencode(launch.launcher(sys.executable, launch.ENTRY, settings.home)):
+    if content != os.fsencode(hooks_launcher.launcher(sys.executable, hooks_launcher.ENTRY, settings.home)):
         return Check(
             "launcher", "warning", f"{path} starts another Python or cofio than this.", "`cofio install` renews it."
         )
@@ -272,7 +272,7 @@ def commands(client: str, settings: Settings) -> dict[str, str]:
     if client == "openclaw":
         return {}
     if clients.plugged(client, settings):
-        start = f"{shlex.quote(str(places.launcher(settings)))} {client}"
+        start = f"{shlex.quote(str(paths.launcher(settings)))} {client}"
         return dict.fromkeys(_wanted(client, settings), start)
     return {event: told[0] for event, told in _installed(client, settings).items()}
 
@@ -297,11 +297,11 @@ def _reading(path: Path) -> Iterator[None]:
 def _hooks_path(client: str, settings: Settings) -> Path:
     if client == "claude-code":
         return claude_code.settings_path(settings)
-    return codex.hooks_path(settings) if client == "codex" else places.home_of(client, settings) / "hooks.json"
+    return codex.hooks_path(settings) if client == "codex" else paths.home_of(client, settings) / "hooks.json"
 
 
 def _wanted(client: str, settings: Settings) -> dict[str, str]:
-    folder = shims.folder_in(places.home_of(client, settings))
+    folder = shims.folder_in(paths.home_of(client, settings))
     if client == "claude-code":
         made = claude_code.hooks_in(folder, claude_code.installed_version())
     else:
@@ -357,7 +357,7 @@ def _claude_code(settings: Settings, record: Record) -> Iterator[Check]:
 def _codex(settings: Settings, record: Record) -> Iterator[Check]:
     path = codex.config_path(settings)
     with _reading(path):
-        told = toml.loads(files.text_of(path, files.read(path) or b""))
+        told = toml_edit.loads(files.text_of(path, files.read(path) or b""))
     yield from _hooks("codex", settings, record, codex.plugged(told))
     if isinstance(told.get("features"), dict) and told["features"].get("hooks") is False:
         yield Check("codex", "wrong", f"{path} sets hooks = false: no hook runs.", "Remove it.")
@@ -374,7 +374,7 @@ def _cursor(settings: Settings, record: Record) -> Iterator[Check]:
 
 
 def _openclaw(settings: Settings, record: Record) -> Iterator[Check]:
-    path = places.openclaw_config(settings)
+    path = paths.openclaw_config(settings)
     with _reading(path):
         root = jsonc.parse(merge.begun(files.text_of(path, files.read(path) or b"")))
     slot, loaded = root.at(("plugins", "slots", "memory")), root.at(("plugins", "load", "paths"))

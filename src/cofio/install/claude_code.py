@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from cofio.install import files, jsonc, merge, places, shims
+from cofio.install import files, jsonc, merge, paths, shims
 from cofio.install.jsonc import Malformed
 from cofio.install.plan import Edit, Plan
 from cofio.settings import Settings
@@ -37,7 +37,7 @@ def plan(settings: Settings, *, mcp: bool = True) -> Plan:
     if plugin := plugged(told):
         note = f"Claude Code has our plugin enabled ({plugin}): hooks in the settings would run everything twice."
         return Plan(client="claude-code", notes=(note,))
-    folder = shims.folder_in(places.home_of("claude-code", settings))
+    folder = shims.folder_in(paths.home_of("claude-code", settings))
     wanted = hooks_in(folder, installed_version())
     ours = tuple(str(each["command"]) for each in wanted.values())
 
@@ -45,10 +45,10 @@ def plan(settings: Settings, *, mcp: bool = True) -> Plan:
         return merge.put_hooks(text, wanted, {*ours, *known}, grouped=True)
 
     def serve(text: str, _known: Collection[str]) -> str:
-        return merge.put_member(text, SERVER, {"type": "stdio", **places.server(settings)})
+        return merge.put_member(text, SERVER, {"type": "stdio", **paths.server(settings)})
 
     hooks = Edit(path=settings_path(settings), kind="hooks", put=put, ours=ours)
-    server = Edit(path=places.claude_state(settings), kind="claude-mcp", put=serve)
+    server = Edit(path=paths.claude_state(settings), kind="claude-mcp", put=serve)
     return Plan(
         client="claude-code",
         copies=shims.copies(folder, settings.home),
@@ -88,7 +88,7 @@ def installed_version() -> tuple[int, ...]:
 
 
 def settings_path(settings: Settings) -> Path:
-    return places.home_of("claude-code", settings) / "settings.json"
+    return paths.home_of("claude-code", settings) / "settings.json"
 
 
 def read(settings: Settings) -> dict[str, Any]:
@@ -117,4 +117,4 @@ def _notes(told: Mapping[str, Any]) -> tuple[str, ...]:
 def take_server(text: str, before: str, _ours: Collection[str]) -> str:
     """Return the text without our MCP server."""
     there = jsonc.parse(text).at(SERVER)
-    return merge.take_member(text, SERVER, before) if there and places.is_server(there.plain()) else text
+    return merge.take_member(text, SERVER, before) if there and paths.is_server(there.plain()) else text

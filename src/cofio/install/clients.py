@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from cofio.errors import CofioError, InvalidInput
-from cofio.install import claude_code, codex, cursor, files, merge, openclaw, plan, shell, shims
+from cofio.install import claude_code, codex, cursor, files, merge, openclaw, plan, shell_profile, shims
+from cofio.install.manifest import Record
 from cofio.install.plan import Done, Edit, Plan, Take
-from cofio.install.record import Record
 from cofio.settings import Settings
 
 
@@ -78,5 +78,5 @@ TAKES: dict[str, Take] = {
     "cursor-hooks": cursor.take_hooks,
     "cursor-mcp": cursor.take_server,
     "openclaw": openclaw.take,
-    "shell": shell.take,
+    "shell": shell_profile.take,
 }

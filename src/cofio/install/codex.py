@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cofio.errors import InvalidInput
-from cofio.install import files, jsonc, merge, places, shims, toml
+from cofio.install import files, jsonc, merge, paths, shims, toml_edit
 from cofio.install.jsonc import Malformed
 from cofio.install.plan import Copy, Edit, Plan
 from cofio.settings import Settings
@@ -47,7 +47,7 @@ def plan(settings: Settings, *, mcp: bool = True, notify: bool = False, trust: b
     if plugin := plugged(told):
         note = f"Codex has our plugin enabled ({plugin}): hooks in its settings would run everything twice."
         return Plan(client="codex", notes=(note,))
-    folder = shims.folder_in(places.home_of("codex", settings))
+    folder = shims.folder_in(paths.home_of("codex", settings))
     wanted = hooks_in(folder)
     commands = tuple(str(each["command"]) for each in wanted.values())
 
@@ -75,11 +75,11 @@ def hooks_in(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def hooks_path(settings: Settings) -> Path:
-    return places.home_of("codex", settings) / "hooks.json"
+    return paths.home_of("codex", settings) / "hooks.json"
 
 
 def config_path(settings: Settings) -> Path:
-    return places.home_of("codex", settings) / "config.toml"
+    return paths.home_of("codex", settings) / "config.toml"
 
 
 def wrapper_path(settings: Settings) -> Path:
@@ -90,7 +90,7 @@ def read(settings: Settings) -> dict[str, Any]:
     """Return Codex's configuration; empty if there is none or it cannot be read."""
     content = files.read(config_path(settings))
     try:
-        return toml.loads(files.text_of(config_path(settings), content or b""))
+        return toml_edit.loads(files.text_of(config_path(settings), content or b""))
     except Malformed:
         return {}
 
@@ -138,7 +138,7 @@ def _seconds(event: str, timeout: Any) -> int:
 
 def trust_key(settings: Settings, event: str, group: int, number: int) -> str:
     """Return the key under which Codex stores the approval of the hook at this position."""
-    home = places.home_of("codex", settings)
+    home = paths.home_of("codex", settings)
     folder = os.path.realpath(home) if settings.codex_home else str(home)  # as Codex does
     return f"{folder}/hooks.json:{LABELS[event]}:{group}:{number}"
 
@@ -164,7 +164,7 @@ def _at_their_places(settings: Settings, plugin: str) -> Iterator[tuple[str, str
         return
     path = hooks_path(settings)
     text = merge.begun(files.text_of(path, files.read(path) or b""))
-    wanted = hooks_in(shims.folder_in(places.home_of("codex", settings)))
+    wanted = hooks_in(shims.folder_in(paths.home_of("codex", settings)))
     told = jsonc.loads(text)
     for event, group, number in merge.places(text, [str(each["command"]) for each in wanted.values()]):
         if event in LABELS:
@@ -209,18 +209,18 @@ class _Config:
         if old == [str(path)]:
             old = chained(path)
         then = [str(each) for each in old] if isinstance(old, list) else []
-        return Copy(path=path, content=_wrapper(places.launcher(self._settings), then), mode=0o755, kind="own")
+        return Copy(path=path, content=_wrapper(paths.launcher(self._settings), then), mode=0o755, kind="own")
 
     def _put(self, text: str, _known: Collection[str]) -> str:
         if self._notify:
-            text = toml.put(text, "notify", [str(wrapper_path(self._settings))])
+            text = toml_edit.put(text, "notify", [str(wrapper_path(self._settings))])
         if self._mcp:
-            text = toml.put_table(text, SERVER, places.server(self._settings))
+            text = toml_edit.put_table(text, SERVER, paths.server(self._settings))
         return self._trusting(text) if self._trust else text
 
     def _trusting(self, text: str) -> str:
         for key, approval in self._hashes().items():
-            text = toml.put_table(text, (*STATE, key), {"trusted_hash": approval})
+            text = toml_edit.put_table(text, (*STATE, key), {"trusted_hash": approval})
         return text
 
     def _hashes(self) -> dict[str, str]:
@@ -267,17 +267,17 @@ def chained(wrapper: Path) -> list[str]:
 
 def take_config(text: str, before: str, ours: Collection[str]) -> str:
     """Return the text without our server and approvals, and with the old `notify`. `ours`: wrapper path and hashes."""
-    told = toml.loads(text)
+    told = toml_edit.loads(text)
     notify = told.get("notify")
     if isinstance(notify, list) and len(notify) == 1 and notify[0] in ours:
-        old = toml.raw(before, "notify") or toml.written(chained(Path(notify[0])))
-        text = toml.put_raw(text, "notify", old) if old != "[]" else toml.drop(text, "notify")
+        old = toml_edit.raw(before, "notify") or toml_edit.written(chained(Path(notify[0])))
+        text = toml_edit.put_raw(text, "notify", old) if old != "[]" else toml_edit.drop(text, "notify")
     servers = told.get(SERVER[0])
-    if isinstance(servers, dict) and places.is_server(servers.get(SERVER[1])):
-        text = toml.put_table_back(text, SERVER, before)
+    if isinstance(servers, dict) and paths.is_server(servers.get(SERVER[1])):
+        text = toml_edit.put_table_back(text, SERVER, before)
     for key, about in _state(told).items():
         if about.get("trusted_hash") in ours:
-            text = toml.drop_table(text, (*STATE, key))
-    if not _state(toml.loads(text)) and "state" not in toml.loads(before).get("hooks", {}):
-        text = toml.drop_table(text, STATE)
+            text = toml_edit.drop_table(text, (*STATE, key))
+    if not _state(toml_edit.loads(text)) and "state" not in toml_edit.loads(before).get("hooks", {}):
+        text = toml_edit.drop_table(text, STATE)
     return text

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from cofio.install import jsonc, merge, places, shims
+from cofio.install import jsonc, merge, paths, shims
 from cofio.install.plan import Edit, Plan
 from cofio.settings import Settings
 
@@ -24,7 +24,7 @@ SERVER = ("mcpServers", "cofio")
 
 def plan(settings: Settings, *, mcp: bool = True) -> Plan:
     """Return the plan for Cursor."""
-    home = places.home_of("cursor", settings)
+    home = paths.home_of("cursor", settings)
     folder = shims.folder_in(home)
     wanted = hooks_in(folder)
     ours = tuple(str(each["command"]) for each in wanted.values())
@@ -36,7 +36,7 @@ def plan(settings: Settings, *, mcp: bool = True) -> Plan:
         return merge.put_hooks(text, wanted, {*ours, *known}, grouped=False)
 
     def serve(text: str, _known: Collection[str]) -> str:
-        return merge.put_member(text, SERVER, places.server(settings))
+        return merge.put_member(text, SERVER, paths.server(settings))
 
     hooks = Edit(path=home / "hooks.json", kind="cursor-hooks", put=put, ours=ours)
     server = Edit(path=home / "mcp.json", kind="cursor-mcp", put=serve)
@@ -67,4 +67,4 @@ def take_hooks(text: str, before: str, ours: Collection[str]) -> str:
 def take_server(text: str, before: str, _ours: Collection[str]) -> str:
     """Return the text without our MCP server."""
     there = jsonc.parse(text).at(SERVER)
-    return merge.take_member(text, SERVER, before) if there and places.is_server(there.plain()) else text
+    return merge.take_member(text, SERVER, before) if there and paths.is_server(there.plain()) else text

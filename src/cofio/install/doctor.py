@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cofio import daemon
-from cofio.checkup import Asked, Check
 from cofio.client import Client
 from cofio.errors import CofioError
-from cofio.install import checks, places, proof
-from cofio.install.record import Record
+from cofio.install import checks, paths, smoke_test
+from cofio.install.manifest import Record
+from cofio.models.diagnostics import Asked, Check
+from cofio.server import daemon
 from cofio.settings import Settings
 
 _PATIENCE = 30.0
@@ -29,7 +29,7 @@ def examine(settings: Settings, hooks: str = "") -> Iterator[Check]:
     service = Client(state["url"], settings.api_key, timeout=_PATIENCE) if usable else None
     try:
         if service:
-            proof.sweep(service)
+            smoke_test.sweep(service)
             yield checks.embedder(service)
         yield checks.judge(settings)
         yield checks.model(settings, service)
@@ -61,7 +61,7 @@ def look(settings: Settings, service: Asked, *, clients: bool = False) -> Iterat
 def _clients(settings: Settings, service: Client | None, *, proving: bool) -> Iterator[Check]:
     """Yield the checks of each client; run its hooks too if `proving`."""
     record = Record.load(settings.home)
-    found = [each for each in places.CLIENTS if each in {*places.found(settings), *record.clients()}]
+    found = [each for each in paths.CLIENTS if each in {*paths.found(settings), *record.clients()}]
     if not found:
         yield Check("clients", "warning", "No client was found on this machine.", "`cofio install CLIENT` names one.")
     for client in found:
@@ -73,4 +73,4 @@ def _clients(settings: Settings, service: Client | None, *, proving: bool) -> It
         except CofioError:
             continue  # reported by the check before
         if commands:
-            yield from proof.of_client(client, commands, settings, service)
+            yield from smoke_test.of_client(client, commands, settings, service)

@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from cofio import daemon
 from cofio.errors import NotFound
-from cofio.install import jsonc, merge, places
+from cofio.install import jsonc, merge, paths
 from cofio.install.plan import Copy, Edit, Plan
+from cofio.server import daemon
 from cofio.settings import Settings
 
 _PACKAGE = Path(__file__).parents[1]
@@ -28,15 +28,13 @@ def plan(settings: Settings) -> Plan:
     plugin = Plugin(source)
     copies = [
         *_copied(source, _SHIPPED, target(settings)),
-        *_copied(source / _SKILLS, ("**/*",), places.home_of("openclaw", settings) / _SKILLS),
+        *_copied(source / _SKILLS, ("**/*",), paths.home_of("openclaw", settings) / _SKILLS),
     ]
 
     def put(text: str, _known: Collection[str]) -> str:
         return plugin.put(text, str(target(settings)), _config(settings))
 
-    edit = Edit(
-        path=places.openclaw_config(settings), kind="openclaw", put=put, ours=(plugin.id, str(target(settings)))
-    )
+    edit = Edit(path=paths.openclaw_config(settings), kind="openclaw", put=put, ours=(plugin.id, str(target(settings))))
     return Plan(client="openclaw", copies=tuple(copies), edits=(edit,), notes=_notes(settings), folder=target(settings))
 
 

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from cofio.errors import CofioError, InvalidInput
 from cofio.install import files
 from cofio.install.jsonc import Malformed
-from cofio.install.record import Entry, Record
+from cofio.install.manifest import Entry, Record
 
 #: Tells if a file at this path with this content is ours, of any home and version.
 IsOurs: TypeAlias = Callable[[Path, bytes], bool]

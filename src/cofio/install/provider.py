@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cofio import llms
 from cofio import settings as setting
 from cofio.errors import Misconfigured
+from cofio.providers import llms
 from cofio.settings import Settings
 
 SKIP = "skip"

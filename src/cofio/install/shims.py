@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from shlex import quote
 
-from cofio.hooks import launch
+from cofio.hooks import launcher
 from cofio.install.plan import Copy
 
 _ASKS = b"home=${COFIO_HOME:-${HOME:-}/.cofio}\n"  # replaced in installed shims, kept in those of plugins
@@ -20,17 +20,17 @@ def folder_in(home: Path) -> Path:
 def copies(folder: Path, home: Path) -> tuple[Copy, ...]:
     """Return the shims with the path of our home written into them."""
     return tuple(
-        Copy(path=folder / name, content=baked(name, home), mode=0o755, is_ours=is_ours) for name in launch.NAMES
+        Copy(path=folder / name, content=baked(name, home), mode=0o755, is_ours=is_ours) for name in launcher.NAMES
     )
 
 
 def is_ours(path: Path, content: bytes) -> bool:
     """Return whether this is one of our shims, of any home and version."""
-    return path.name in launch.NAMES and b'"$home/hook"' in content
+    return path.name in launcher.NAMES and b'"$home/hook"' in content
 
 
 def baked(name: str, home: Path) -> bytes:
     """Return a shim with the path of our home in place of the variables."""
-    content = (launch.SHIMS / name).read_bytes()
+    content = (launcher.SHIMS / name).read_bytes()
     assert _ASKS in content
     return content.replace(_ASKS, b"home=" + os.fsencode(quote(str(home))) + b"\n")

@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cofio import late
-from cofio.embedders.wordpiece import WordPiece
-from cofio.judgement.card import WEIGHTS, part_files, read_card
 from cofio.judgement.encoding import Encoder
-from cofio.judgement.network import Layers, Paired
+from cofio.judgement.model_card import WEIGHTS, part_files, read_card
+from cofio.judgement.onnx_encoder import Layers, Paired
 from cofio.judgement.spans import Tagged, decode, softmax
 from cofio.ports import Relation, Span
+from cofio.providers.embedders.wordpiece import WordPiece
+from cofio.text import lazy_re
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _REMEMBERED = 4_096  # pairs in the result cache
 _UNRELATED = Relation(1.0, 0.0, 0.0, 0.0)
-_DATE = late.compile(r" \((?:(?:week of )?\d{4}-\d\d(?:-\d\d)?|Q[1-4] \d{4}|\d{4})\)")
+_DATE = lazy_re.compile(r" \((?:(?:week of )?\d{4}-\d\d(?:-\d\d)?|Q[1-4] \d{4}|\d{4})\)")
 
 
 class LocalJudge:

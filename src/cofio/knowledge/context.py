@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cofio.briefing import Line, Room, exact_id, item
-from cofio.domain import (
+from cofio.knowledge.mentions import Named
+from cofio.knowledge.recurrence import active
+from cofio.models.knowledge import (
     Active,
     Claim,
     Correlation,
@@ -28,11 +29,10 @@ from cofio.domain import (
     fold,
     plain_number,
 )
-from cofio.knowledge.naming import Named
-from cofio.knowledge.seasons import active
-from cofio.model import Hit, Viewer, whole
+from cofio.models.memory import Hit, Viewer, whole
 from cofio.ports import Clock, Domain
-from cofio.wording import passage
+from cofio.text.briefing import Line, Room, exact_id, item
+from cofio.text.tokens import passage
 
 TAG = "relevant-context"
 NOTHING = "No prior context found."

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from cofio.episodes import (
+from cofio.errors import Conflict
+from cofio.models.episodes import (
     CarriedEpisode,
     Episode,
     EpisodeCounts,
@@ -27,10 +28,8 @@ from cofio.episodes import (
     passages_of,
     shown_client,
 )
-from cofio.errors import Conflict
-from cofio.model import Candidate, Matching, Scope, Viewer, moment
-from cofio.ports import Vector
-from cofio.sessions import (
+from cofio.models.memory import Candidate, Matching, Scope, Viewer, moment
+from cofio.models.sessions import (
     AgentSession,
     clients_of,
     folder_of,
@@ -42,13 +41,14 @@ from cofio.sessions import (
     merged,
     sessions_of,
 )
-from cofio.stores import captures, llm_calls
-from cofio.stores.domain import Asking, SqliteAsking
-from cofio.stores.file import BRIEFLY, StoreFile
-from cofio.stores.postings import PASSAGES
-from cofio.stores.ranking import Ranking
-from cofio.stores.rows import check_vectors, fits
-from cofio.stores.scopes import seen_by
+from cofio.ports import Vector
+from cofio.stores import inbox_rules, llm_calls
+from cofio.stores.filters import seen_by
+from cofio.stores.knowledge import Asking, SqliteAsking
+from cofio.stores.row_mapping import check_vectors, fits
+from cofio.stores.sqlite.bm25 import PASSAGES
+from cofio.stores.sqlite.connection import BRIEFLY, StoreFile
+from cofio.stores.sqlite.ranking import Ranking
 
 _LABELS = ("source", "project", "client", "session", "turn", "agent", "user", "team", "visibility", "context")
 _COLUMNS = ("created_at", *_LABELS)
@@ -80,7 +80,7 @@ class SqlEpisodes:
     def _indexed(self, asking: Asking, capture: int) -> int | None:
         asked = {"capture": capture}
         found = asking.all("capture_to_index", asked)
-        exchange = captures.from_payload(found[0][0]) if found else None
+        exchange = inbox_rules.from_payload(found[0][0]) if found else None
         old = _first(asking.all("episode_by_capture", asked))
         asking.run("mark_indexed", asked)
         if exchange is None:  # forgotten: its index entries are kept
@@ -110,7 +110,7 @@ class SqlEpisodes:
     ) -> list[int]:
         numbers = []
         for place, said in enumerate(texts, after):
-            text = captures.storable(said)
+            text = inbox_rules.storable(said)
             row = {"episode": episode, "capture": capture, "place": place, "size": len(text.encode()), "text": text}
             numbers.append(int(asking.all("insert_passage", {**row, **self._searchable(text)})[0][0]))
         return numbers
@@ -197,7 +197,7 @@ class SqlEpisodes:
     def _waiting(self, asking: Asking, viewer: Viewer | None, session: str = "") -> list[Episode]:
         """Return the episodes that unindexed captures will become; only those of one session, if given."""
         rows = asking.all("waiting_captures", {"limit": _WAITING, "session": session})
-        read = ((capture, captures.from_payload(payload)) for capture, payload in rows)
+        read = ((capture, inbox_rules.from_payload(payload)) for capture, payload in rows)
         told = [episode_of(exchange, capture) for capture, exchange in read if exchange and is_indexed(exchange)]
         return [each for each in told if viewer is None or viewer.sees(each)]
 
@@ -260,7 +260,7 @@ def erase(asking: Asking, memory_id: int, said: Sequence[str], viewer: Viewer | 
     """
     found = [number for (number,) in asking.all("episodes_saying", {"id": memory_id, "said": asking.listed(said)})]
     if viewer is not None:
-        found = [episode.id for episode in _episodes(asking, found) if captures.is_told_by(episode, viewer)]
+        found = [episode.id for episode in _episodes(asking, found) if inbox_rules.is_told_by(episode, viewer)]
     if found:
         asking.run("remove_episodes", {"ids": asking.listed(found)})
     return len(found)
@@ -337,7 +337,7 @@ def _to_session(row: Sequence[Any]) -> AgentSession:
 def _may_be_told_in(session: AgentSession, user: str | None, agent: str, payload: str) -> bool:
     """Return whether a capture belongs to the session's owner, by its episode or else by its words, if any are left."""
     if user is None:
-        exchange = captures.from_payload(payload)
+        exchange = inbox_rules.from_payload(payload)
         return exchange is None or (exchange.user, exchange.agent) == (session.user, session.agent)
     return (user, agent) == (session.user, session.agent)
 

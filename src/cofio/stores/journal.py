@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from cofio.domain import KnowledgeChange
-from cofio.model import Change, Changeset, Occurrence
-from cofio.stores.applying import Beside, Entry
-from cofio.stores.rows import as_json, from_json, occurrence_from
+from cofio.models.knowledge import KnowledgeChange
+from cofio.models.memory import Change, Changeset, Occurrence
+from cofio.stores.apply import Beside, Entry
+from cofio.stores.row_mapping import as_json, from_json, occurrence_from
 
 _HEAD = ("id", "at", "by", "why", "undoes", "undone_by", "part_of")
 

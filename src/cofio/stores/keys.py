@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NoReturn
 
-from cofio.access import Deed, Grant, Key
 from cofio.errors import Conflict, NotFound
-from cofio.model import moment
+from cofio.models.auth import Deed, Grant, Key
+from cofio.models.memory import moment
 from cofio.ports import Clock
-from cofio.stores.file import BRIEFLY, StoreFile
-from cofio.stores.rows import as_json, fits
-from cofio.stores.sources import queries
+from cofio.stores.row_mapping import as_json, fits
+from cofio.stores.sql_loader import queries
+from cofio.stores.sqlite.connection import BRIEFLY, StoreFile
 
 _SQL = queries("sqlite")
 _GRANTED = ("name", "role", "agent", "user", "team", "prefixes", "expires_at")

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 
 from cofio.errors import NotFound, StoreError
-from cofio.llm_calls import LETTERS, DaySum, Limits, LLMCall, Occasion, Outcome, Spent, day_of, refuse_if_spent
-from cofio.model import moment
+from cofio.models.llm_calls import LETTERS, DaySum, Limits, LLMCall, Occasion, Outcome, Spent, day_of, refuse_if_spent
+from cofio.models.memory import moment
 from cofio.ports import Clock
-from cofio.stores.captures import storable
-from cofio.stores.domain import Asking, SqliteAsking
-from cofio.stores.file import StoreFile
-from cofio.stores.rows import fits
+from cofio.stores.inbox_rules import storable
+from cofio.stores.knowledge import Asking, SqliteAsking
+from cofio.stores.row_mapping import fits
+from cofio.stores.sqlite.connection import StoreFile
 
 _COUNTED = (
     *("id", "at", "provider", "model", "purpose", "client", "session", "project", "capture"),

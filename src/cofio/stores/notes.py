@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from cofio.notes import Filed, FiledPart
+from cofio.models.notes import Filed, FiledPart
 from cofio.ports import Clock
-from cofio.stores.file import StoreFile
-from cofio.stores.rows import as_json
-from cofio.stores.sources import queries
+from cofio.stores.row_mapping import as_json
+from cofio.stores.sql_loader import queries
+from cofio.stores.sqlite.connection import StoreFile
 
 _SQL = queries("sqlite")
 

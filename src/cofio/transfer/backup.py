@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from cofio.errors import InvalidInput, NotFound, StoreCorrupt
-from cofio.model import days_before, moment
+from cofio.models.memory import days_before, moment
 from cofio.ports import Clock
-from cofio.stores.file import translated
+from cofio.stores.sqlite.connection import translated
 
 BESIDE = ("-wal", "-shm", "-journal")  # endings of the files that SQLite creates beside a database
 _MADE = re.compile(r"(cofio|before-restore)-(\d{8}T\d{6}Z)(?:-\d+)?\.db")

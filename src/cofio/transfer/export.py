@@ -15,9 +15,9 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from cofio.chores import Carried
 from cofio.errors import Conflict, InvalidInput
-from cofio.model import Memory
+from cofio.models.maintenance import Carried
+from cofio.models.memory import Memory
 from cofio.ports import Store
 from cofio.transfer import knowledge
 

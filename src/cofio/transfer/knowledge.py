@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cofio.domain import TABLES, Knowledge, read
 from cofio.errors import InvalidInput
+from cofio.models.knowledge import TABLES, Knowledge, read
 from cofio.ports import Carrying
 
 KIND = "knowledge"  # key of row lines only; its value is the table

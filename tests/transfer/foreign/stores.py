@@ -8,8 +8,8 @@ import json
 import sqlite3
 from pathlib import Path
 
-from cofio.model import Fact
-from cofio.transfer.foreign import READERS, Skipped
+from cofio.models.memory import Fact
+from cofio.transfer.importers import READERS, Skipped
 
 SAMPLES = Path(__file__).parent / "samples"
 

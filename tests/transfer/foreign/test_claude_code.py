@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cofio.errors import InvalidInput
-from cofio.transfer.foreign import READERS, sniff
+from cofio.transfer.importers import READERS, sniff
 from tests.transfer.foreign.stores import SAMPLES, facts
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cofio.errors import InvalidInput
-from cofio.transfer.foreign import READERS, sniff, tables
+from cofio.transfer.importers import READERS, sniff, sqlite_reader
 from tests.transfer.foreign.stores import database, facts, skipped, traces
 
 MCP = ["mcp-memory-service-8.24.0.sql", "mcp-memory-service-12.4.0.sql"]
@@ -179,7 +179,7 @@ def test_a_locked_file_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     path = database(tmp_path / "sqlite_vec.db", MCP[0])
     db = sqlite3.connect(path, isolation_level=None)
     db.execute("BEGIN EXCLUSIVE")
-    monkeypatch.setattr(tables, "_PATIENCE", 0.0)
+    monkeypatch.setattr(sqlite_reader, "_PATIENCE", 0.0)
     with pytest.raises(InvalidInput, match="is locked"):
         list(READERS["mcp-memory-service"].read(path))
     db.close()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from cofio.errors import InvalidInput
-from cofio.markdown.front import tags_of
-from cofio.transfer.foreign import READERS, sniff
-from cofio.transfer.foreign.markdown import chunks, parted
+from cofio.notes.frontmatter import tags_of
+from cofio.transfer.importers import READERS, sniff
+from cofio.transfer.importers.markdown import chunks, parted
 from tests.transfer.foreign.stores import facts, skipped
 
 

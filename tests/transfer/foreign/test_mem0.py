@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cofio.errors import InvalidInput
-from cofio.transfer.foreign import READERS, Skipped, sniff
+from cofio.transfer.importers import READERS, Skipped, sniff
 from tests.transfer.foreign.stores import SAMPLES, facts, points, qdrant, skipped, traces, writers
 
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from cofio.episodes import CarriedEpisode
-from cofio.model import Candidate, Matching, Scope
+from cofio.models.episodes import CarriedEpisode
+from cofio.models.memory import Candidate, Matching, Scope
 from cofio.ports import Vector
-from cofio.stores.domain import Asking
 from cofio.stores.episodes import SqlEpisodes, adopt_rows, whole
-from cofio.stores.postgres.domain import PostgresAsking
-from cofio.stores.postgres.extent import Extent, State
-from cofio.stores.postgres.nearest import Nearest
-from cofio.stores.postgres.server import BRIEFLY, Rows, Server
-from cofio.stores.postgres.tables import listed
-from cofio.stores.postgres.words import Words, tokens
+from cofio.stores.knowledge import Asking
+from cofio.stores.postgres.bm25 import Words, tokens
+from cofio.stores.postgres.connection import BRIEFLY, Rows, Server
+from cofio.stores.postgres.knowledge import PostgresAsking
+from cofio.stores.postgres.row_writer import listed
+from cofio.stores.postgres.store_state import Extent, State
+from cofio.stores.postgres.vector_search import Nearest
 
 _PASSAGES = "passage_"
 _FLOAT = 4  # bytes of a number in a vector

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from cofio.conversation import Batching, Exchange, Item, Ledger, Receipt, Settlement, State, Task
 from cofio.errors import Conflict
-from cofio.model import Memory, Viewer, moment
+from cofio.models.exchange import Batching, Exchange, Item, Ledger, Receipt, Settlement, State, Task
+from cofio.models.memory import Memory, Viewer, moment
 from cofio.ports import Clock
-from cofio.stores import amending, captures, episodes, llm_calls
-from cofio.stores.postgres.domain import PostgresAsking
-from cofio.stores.postgres.server import Rows, Server
-from cofio.stores.rows import as_json, fits
+from cofio.stores import episodes, inbox_rules, llm_calls, turn_merge
+from cofio.stores.postgres.connection import Rows, Server
+from cofio.stores.postgres.knowledge import PostgresAsking
+from cofio.stores.row_mapping import as_json, fits
 
 CLAIMED = 600.0  # seconds until a claim expires: a model reads four batches in less
 _AT_ONCE = 4  # items, each with its session's batch, that one process claims: it leaves some to the others
@@ -39,8 +39,8 @@ class PostgresInbox:
         self, exchanges: Sequence[Exchange], *, task: Task = "learn", most: int | None = None, hold: float = 0.0
     ) -> list[Receipt]:
         at = self._clock()
-        due_at = captures.later(at, hold)
-        delivered = [captures.to_row(captures.dated(each, at), task, at, due_at) for each in exchanges]
+        due_at = inbox_rules.later(at, hold)
+        delivered = [inbox_rules.to_row(inbox_rules.dated(each, at), task, at, due_at) for each in exchanges]
         if not delivered:
             return []
         with self._server.writing() as rows:
@@ -49,13 +49,13 @@ class PostgresInbox:
                 return [_receipt(rows, each) for each in delivered]
             known = [_received(rows, each) for each in delivered]
             if None in known:
-                raise captures.too_busy(most or 0)
+                raise inbox_rules.too_busy(most or 0)
             return [Receipt(each, False) for each in known if each]
 
     def amend(self, exchange: Exchange, *, hold: float = 0.0, most: int | None = None) -> Receipt:
         at = self._clock()
-        dated = captures.dated(exchange, at)
-        row = captures.to_row(dated, "learn", at, captures.later(at, hold))
+        dated = inbox_rules.dated(exchange, at)
+        row = inbox_rules.to_row(dated, "learn", at, inbox_rules.later(at, hold))
         with self._server.writing() as rows:
             _lock_sessions(rows, [row])
             return _amended(rows, row, dated, most)
@@ -68,9 +68,9 @@ class PostgresInbox:
         at = self._clock()
         whose = {"client": client, "session": session}
         with self._server.writing() as rows:
-            until = {**whose, "at": at, "until": captures.later(at, batching.seconds)}
+            until = {**whose, "at": at, "until": inbox_rules.later(at, batching.seconds)}
             waiting = rows.value("waiting_of_session", until)
-            rows.count("hold_items", {**whose, **captures.held(at, waiting, batching, broken_off=broken_off)})
+            rows.count("hold_items", {**whose, **inbox_rules.held(at, waiting, batching, broken_off=broken_off)})
 
     def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
         asked = {"client": client, "session": session, "any_key": int(any_key)}
@@ -80,7 +80,7 @@ class PostgresInbox:
     def purged_turns(self, client: str, session: str) -> set[str]:
         with self._server.reading() as rows:
             found = rows.all("purged_turns", {"client": client, "session": session})
-            return {turn for turn, payload in found if not payload or captures.cut_from(payload)}
+            return {turn for turn, payload in found if not payload or inbox_rules.cut_from(payload)}
 
     # ── claiming ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -89,7 +89,7 @@ class PostgresInbox:
 
     def _due(self, limit: int) -> list[tuple[Any, ...]]:
         with self._server.reading() as rows:
-            return rows.all("due_items", {"at": self._clock(), "limit": limit}, items=captures.ITEMS)
+            return rows.all("due_items", {"at": self._clock(), "limit": limit}, items=inbox_rules.ITEMS)
 
     def claim(self, limit: int, together: int = 1) -> list[Item]:
         return self._readable(lambda: self._claim(min(limit, _AT_ONCE), together))
@@ -101,17 +101,17 @@ class PostgresInbox:
         with self._server.writing() as rows:
             rows.lock("claiming")  # one at a time: the second process sees what is claimed, and claims other items
             at = self._clock()
-            values = {"at": at, "until": captures.later(at, CLAIMED), "limit": limit, "together": together}
-            return rows.all("claim_items", values, items=captures.ITEMS)
+            values = {"at": at, "until": inbox_rules.later(at, CLAIMED), "limit": limit, "together": together}
+            return rows.all("claim_items", values, items=inbox_rules.ITEMS)
 
     def _readable(self, found: Callable[[], list[tuple[Any, ...]]]) -> list[Item]:
         """Return the readable items in processing order, and park unreadable ones for manual review."""
         while True:
-            items = sorted((captures.to_item(row) for row in found()), key=captures.turn_of)
+            items = sorted((inbox_rules.to_item(row) for row in found()), key=inbox_rules.turn_of)
             unreadable = [item.id for item in items if item.exchange is None]
             for each in unreadable:
                 with suppress(Conflict):  # settled or parked by another process
-                    self.park(each, captures.UNREADABLE)
+                    self.park(each, inbox_rules.UNREADABLE)
             readable = [item for item in items if item.exchange is not None]
             if readable or not unreadable:
                 return readable
@@ -129,46 +129,46 @@ class PostgresInbox:
             settle(rows, settlement, at=at)
 
     def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False, attempt: bool = True) -> None:
-        due_at = captures.later(self._clock(), seconds)
+        due_at = inbox_rules.later(self._clock(), seconds)
         counts = {"attempt": int(attempt), "fault": int(fault)}
-        values = {"due_at": due_at, "reason": captures.storable(reason), **counts}
+        values = {"due_at": due_at, "reason": inbox_rules.storable(reason), **counts}
         with self._server.writing() as rows:
             _update(rows, "postpone_item", item_id, values)
 
     def park(self, item_id: int, reason: str) -> None:
         with self._server.writing() as rows:
-            _update(rows, "park_item", item_id, {"reason": captures.storable(reason)})
+            _update(rows, "park_item", item_id, {"reason": inbox_rules.storable(reason)})
 
     def retry(self, item_id: int) -> Item:
         at = self._clock()
         with self._server.writing() as rows:
-            _update(rows, "retry_item", item_id, {"at": at}, refuse=captures.refuse_retry)
-            return _got(rows, item_id) or captures.refuse(item_id, None)
+            _update(rows, "retry_item", item_id, {"at": at}, refuse=inbox_rules.refuse_retry)
+            return _got(rows, item_id) or inbox_rules.refuse(item_id, None)
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def item(self, item_id: int) -> Item:
         with self._server.reading() as rows:
             found = _got(rows, item_id) if fits(item_id) else None
-        return found or captures.refuse(item_id, None)
+        return found or inbox_rules.refuse(item_id, None)
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
         last = after if after is not None and fits(after) else 1 << 62
         values = {"state": state, "after": last, "limit": limit}
         with self._server.reading() as rows:
-            found = rows.all("newest_items_in" if state else "newest_items", values, items=captures.ITEMS)
-        return [captures.to_item(row) for row in found]
+            found = rows.all("newest_items_in" if state else "newest_items", values, items=inbox_rules.ITEMS)
+        return [inbox_rules.to_item(row) for row in found]
 
     def settled_by(self, changeset_id: int) -> Item | None:
         with self._server.reading() as rows:
-            row = rows.one("item_settled_by", {"changeset": changeset_id}, items=captures.ITEMS)
-        return captures.to_item(row) if row else None
+            row = rows.one("item_settled_by", {"changeset": changeset_id}, items=inbox_rules.ITEMS)
+        return inbox_rules.to_item(row) if row else None
 
     def ledger(self) -> Ledger:
         with self._server.reading() as rows:
             found = rows.all("ledger")
         states, reasons = ({name: n for told, name, n in found if told == what} for what in ("state", "reason"))
-        return captures.ledger_of(states, reasons, next(name for told, name, _ in found if told == "oldest"))
+        return inbox_rules.ledger_of(states, reasons, next(name for told, name, _ in found if told == "oldest"))
 
     def forget(self, before: str) -> int:
         values = {"before": moment(before), "limit": _FORGOTTEN}
@@ -183,11 +183,11 @@ class PostgresInbox:
 
 def settle(rows: Rows, settlement: Settlement, *, at: str, changeset: int | None = None) -> None:
     """Settle an item inside a transaction. Raise Conflict, which rolls back the transaction, unless it is pending."""
-    reason, result = captures.settled(settlement, changeset)
+    reason, result = inbox_rules.settled(settlement, changeset)
     number = settlement.item
     row = rows.one("as_read", {"id": number}) if settlement.read and fits(number) else None
     if row:
-        captures.refuse_if_moved(settlement, captures.from_payload(row[0]), json.loads(row[1]))
+        inbox_rules.refuse_if_moved(settlement, inbox_rules.from_payload(row[0]), json.loads(row[1]))
     values = {"state": settlement.state, "reason": reason, "result": as_json(result), "changeset": changeset, "at": at}
     _update(rows, "settle_item", number, values)
 
@@ -202,23 +202,23 @@ def erase(rows: Rows, memory: Memory, viewer: Viewer | None) -> None:
     """
     former = rows.all("words_of", {"id": memory.id})
     words = [memory.text, memory.context, *(each for row in former for each in row)]
-    said = captures.words_to_erase(words, memory.previous_text)
+    said = inbox_rules.words_to_erase(words, memory.previous_text)
     written = [as_json(each)[1:-1] for each in said]
     maybe = rows.all("settled_items_saying", {"id": memory.id, "written": written})
-    saying = [row for row in maybe if row[3] or captures.says(row[1], row[2], said)]
-    reasons = captures.told_by(rows.all("reasons_saying", {"said": said}), viewer)
-    rows.run("erase_settled_items", {"ids": captures.told_by(saying, viewer)})
+    saying = [row for row in maybe if row[3] or inbox_rules.says(row[1], row[2], said)]
+    reasons = inbox_rules.told_by(rows.all("reasons_saying", {"said": said}), viewer)
+    rows.run("erase_settled_items", {"ids": inbox_rules.told_by(saying, viewer)})
     rows.run("erase_reasons", {"ids": reasons})
     llm_calls.erase(PostgresAsking(rows))
     episodes.erase(PostgresAsking(rows), memory.id, said, viewer)
     for number, payload in rows.all("open_payloads"):
-        if viewer and not captures.is_told_by(captures.from_payload(payload), viewer):
+        if viewer and not inbox_rules.is_told_by(inbox_rules.from_payload(payload), viewer):
             continue
-        if (rest := captures.cut(payload, said)) != payload:
+        if (rest := inbox_rules.cut(payload, said)) != payload:
             rows.run("set_payload", {"id": number, "payload": rest})
     # Memories extracted from the same sentence lose their copy of it.
     for name in ("erase_shared_context", "erase_shared_context_in_changes"):
-        rows.run(name, {"said": said, **captures.whose(memory, viewer)})
+        rows.run(name, {"said": said, **inbox_rules.whose(memory, viewer)})
 
 
 def _lock_sessions(rows: Rows, delivered: Sequence[Mapping[str, Any]]) -> None:
@@ -252,26 +252,26 @@ def _received(rows: Rows, row: Mapping[str, Any]) -> int | None:
 def _amended(rows: Rows, row: Mapping[str, Any], exchange: Exchange, most: int | None) -> Receipt:
     """Add what is new of a turn to its item and return its receipt; if nothing is new, that of the turn's last item."""
     parts = list(_parts(rows, row))
-    new = amending.amended(parts, exchange) if parts else amending.Amendment(None, exchange)
+    new = turn_merge.amended(parts, exchange) if parts else turn_merge.Amendment(None, exchange)
     if new is None:
         last = parts[-1].item.id
         rows.run("due_by", {"id": last, "due_at": row["due_at"]})
         return Receipt(last, False)
     if new.part:
-        payload = captures.to_payload(new.exchange, new.part.cut)
+        payload = inbox_rules.to_payload(new.exchange, new.part.cut)
         grown = {"id": new.part.item.id, "payload": payload, "due_at": row["due_at"], "series": new.exchange.series}
         rows.run("amend_item", grown)
         return Receipt(new.part.item.id, False)
     if _is_full(rows, most):
-        raise captures.too_busy(most or 0)
-    return _kept(rows, captures.to_row(new.exchange, "learn", row["received_at"], row["due_at"]))
+        raise inbox_rules.too_busy(most or 0)
+    return _kept(rows, inbox_rules.to_row(new.exchange, "learn", row["received_at"], row["due_at"]))
 
 
-def _parts(rows: Rows, row: Mapping[str, Any]) -> Iterator[amending.Part]:
+def _parts(rows: Rows, row: Mapping[str, Any]) -> Iterator[turn_merge.Part]:
     """Yield the items of the turn, in order; they cannot be settled or purged until the transaction ends."""
     turn, number = row["turn"], 0
-    while found := rows.one("part_of_turn", {**row, "turn": turn}, items=captures.ITEMS):
-        yield captures.to_part(found)
+    while found := rows.one("part_of_turn", {**row, "turn": turn}, items=inbox_rules.ITEMS):
+        yield inbox_rules.to_part(found)
         number += 1
         turn = f"{row['turn']}+{number}"
 
@@ -281,7 +281,7 @@ def _update(
     name: str,
     item_id: int,
     values: Mapping[str, Any],
-    refuse: Callable[[int, State | None], NoReturn] = captures.refuse,
+    refuse: Callable[[int, State | None], NoReturn] = inbox_rules.refuse,
 ) -> None:
     """Change an item; call `refuse` if its state does not allow it."""
     if not fits(item_id):
@@ -291,5 +291,5 @@ def _update(
 
 
 def _got(rows: Rows, item_id: int) -> Item | None:
-    row = rows.one("get_item", {"id": item_id}, items=captures.ITEMS)
-    return captures.to_item(row) if row else None
+    row = rows.one("get_item", {"id": item_id}, items=inbox_rules.ITEMS)
+    return inbox_rules.to_item(row) if row else None

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from cofio.access import Deed, Grant, Key
-from cofio.model import moment
+from cofio.models.auth import Deed, Grant, Key
+from cofio.models.memory import moment
 from cofio.ports import Clock
 from cofio.stores.keys import DEEDS, KEYS, adopted, granted, refuse_name, refuse_revoking, to_deed, to_key
-from cofio.stores.postgres.server import BRIEFLY, Rows, Server
-from cofio.stores.rows import fits
+from cofio.stores.postgres.connection import BRIEFLY, Rows, Server
+from cofio.stores.row_mapping import fits
 
 
 class PostgresKeys:

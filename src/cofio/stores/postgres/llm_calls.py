@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cofio.ports import Clock
-from cofio.stores.domain import Asking
+from cofio.stores.knowledge import Asking
 from cofio.stores.llm_calls import SqlLLMCalls
-from cofio.stores.postgres.domain import PostgresAsking
-from cofio.stores.postgres.server import Server
+from cofio.stores.postgres.connection import Server
+from cofio.stores.postgres.knowledge import PostgresAsking
 
 
 class PostgresLLMCalls(SqlLLMCalls):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cofio.notes import Filed
+from cofio.models.notes import Filed
 from cofio.ports import Clock
 from cofio.stores.notes import to_filed, to_rows
-from cofio.stores.postgres.server import Server
+from cofio.stores.postgres.connection import Server
 
 
 class PostgresNotes:

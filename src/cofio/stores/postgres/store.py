@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from psycopg.errors import UniqueViolation
 
-from cofio.domain import KnowledgeDecision
 from cofio.errors import Conflict, EmbedderMismatch, NotFound, StoreError
-from cofio.model import (
+from cofio.models.knowledge import KnowledgeDecision
+from cofio.models.memory import (
     Candidate,
     Change,
     Changeset,
@@ -26,28 +26,28 @@ from cofio.model import (
     moment,
 )
 from cofio.ports import Clock, Settles, Vector
-from cofio.stores.applying import Applying, as_change
-from cofio.stores.domain import ApplyingKnowledge, SqlKnown, changed_within, of_changeset
+from cofio.stores.apply import Applying, as_change
+from cofio.stores.filters import POSTGRES, condition
 from cofio.stores.journal import to_changeset, to_entry
-from cofio.stores.postgres.carrying import PostgresCarrying
-from cofio.stores.postgres.domain import PostgresAsking, PostgresDomain
+from cofio.stores.knowledge import ApplyingKnowledge, SqlKnown, changed_within, of_changeset
+from cofio.stores.postgres.bm25 import Words
+from cofio.stores.postgres.connection import BRIEFLY, Rows, Server
+from cofio.stores.postgres.dashboard import PostgresPictures
 from cofio.stores.postgres.episodes import PostgresEpisodes
-from cofio.stores.postgres.extent import Extent, State
 from cofio.stores.postgres.inbox import PostgresInbox, settle
 from cofio.stores.postgres.keys import PostgresKeys
+from cofio.stores.postgres.knowledge import PostgresAsking, PostgresDomain
 from cofio.stores.postgres.llm_calls import PostgresLLMCalls
-from cofio.stores.postgres.nearest import Nearest, loaded, loaded_of, told
+from cofio.stores.postgres.maintenance_runs import PostgresRuns
 from cofio.stores.postgres.notes import PostgresNotes
-from cofio.stores.postgres.pictures import PostgresPictures
-from cofio.stores.postgres.readings import PostgresReadings
-from cofio.stores.postgres.runs import PostgresRuns
-from cofio.stores.postgres.server import BRIEFLY, Rows, Server
-from cofio.stores.postgres.tables import Tables, listed
-from cofio.stores.postgres.uses import PostgresUses
-from cofio.stores.postgres.words import Words
-from cofio.stores.rows import LISTED, check_vectors, fits, from_json, to_memory
-from cofio.stores.scopes import POSTGRES, condition
-from cofio.wording import fingerprint
+from cofio.stores.postgres.row_writer import Tables, listed
+from cofio.stores.postgres.snapshot_export import PostgresCarrying
+from cofio.stores.postgres.store_state import Extent, State
+from cofio.stores.postgres.token_embeddings import PostgresReadings
+from cofio.stores.postgres.usage import PostgresUses
+from cofio.stores.postgres.vector_search import Nearest, loaded, loaded_of, told
+from cofio.stores.row_mapping import LISTED, check_vectors, fits, from_json, to_memory
+from cofio.text.tokens import fingerprint
 
 _LAST = (1 << 63) - 1  # above every id
 _GROUPS = ("category", "kind", "source", "visibility")

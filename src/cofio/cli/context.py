@@ -1,0 +1,286 @@
+"""State and options shared by all commands: settings, access to the memories, JSON output."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import click
+
+from cofio.cli.output import past
+from cofio.errors import InvalidInput, NotFound
+from cofio.hooks.project import of as project_at
+from cofio.models.memory import CATEGORIES, KINDS, METHODS, VISIBILITIES
+from cofio.settings import Settings
+
+if TYPE_CHECKING:
+    from cofio.client import Client
+    from cofio.core import Keeper
+
+    Memories: TypeAlias = Keeper | Client
+else:  # imported only by commands that need them
+    Memories = Any
+
+BY = "cli"  # author of changes in the history
+PROJECT = "a folder of it, or a name"  # help text for a project argument
+_PATIENCE = 600.0  # seconds; the user can interrupt, and merging duplicates is slow
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _assembled(settings: Settings) -> Keeper:
+    from cofio import bootstrap  # slow import, not needed if a service answers
+
+    return bootstrap.keeper(settings)
+
+
+@dataclass
+class Session:
+    """State of one run of the command line. Tests pass one in, with their own `open_keeper`."""
+
+    open_keeper: Callable[[Settings], Keeper] = _assembled
+    flags: dict[str, Any] = field(default_factory=dict)
+    as_json: bool = False
+
+    @cached_property
+    def settings(self) -> Settings:
+        return Settings.load(self.flags)
+
+    def memories(self, *, new: bool = False) -> Memories:
+        """Return the client of the configured service, else of the service of this store, else the store itself.
+
+        With `new`, a missing store file that was configured explicitly is created; otherwise it is an error, since the
+        path may be mistyped.
+        """
+        from cofio.client import Client
+        from cofio.server import daemon
+
+        settings = self.settings
+        instance = None if settings.url else daemon.find(settings)
+        if instance and instance.url:
+            return Client(instance.url, settings.api_key, timeout=_PATIENCE)
+        return self.store(new=new)
+
+    def store(self, *, new: bool = False) -> Memories:
+        """Return the client of the configured service, else the store itself, which needs no key even if served."""
+        from cofio.client import Client
+
+        settings = self.settings
+        if settings.url:
+            return Client(settings.url, settings.api_key, timeout=_PATIENCE)
+        if not new and settings.missing_file:
+            hint = "`cofio add` creates it; --store or COFIO_STORE names another."
+            raise NotFound(f"There is no store at {settings.missing_file}.", hint)
+        return self.open_keeper(settings)
+
+    def project(self, given: str = ".") -> str:
+        """Return the project for an argument: a folder is resolved to its project, anything else is a project name.
+
+        The project of the current folder is named as by hooks: COFIO_PROJECT wins.
+        """
+        if not _is_path(given):
+            return given
+        here = Path.cwd()
+        try:
+            found = project_at(str(here / Path(given).expanduser()))
+        except RuntimeError as error:
+            raise InvalidInput(f"There is no home folder for {given}.", "Give an absolute path.") from error
+        return self.settings.project or found if found == project_at(str(here)) else found
+
+
+def _is_path(given: str) -> bool:
+    """Return whether the argument is written like a path, or names an existing folder."""
+    try:
+        return given.startswith((".", "~", "/")) or (given != "" and Path(given).is_dir())
+    except OSError:  # for example a name that is too long
+        return False
+
+
+pass_session = click.make_pass_decorator(Session, ensure=True)
+
+
+# ── options that every command takes, before its name and after ──────────────────────────────────────────────────────
+
+
+def _flag(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    if value is not None and parameter.name:
+        context.ensure_object(Session).flags[parameter.name] = value
+
+
+def _as_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        context.ensure_object(Session).as_json = True
+
+
+def flag(*names: str, **about: Any) -> Callable[[_Command], _Command]:
+    """Return an option for the setting of the same name."""
+    return click.option(*names, callback=_flag, expose_value=False, **about)
+
+
+_WHERE = (
+    ("--home", {"metavar": "FOLDER", "help": "Folder for the store, the models and config.toml."}),
+    ("--store", {"metavar": "URL", "help": "Store: sqlite:///PATH, a path, or postgresql://…."}),
+    ("--url", {"metavar": "URL", "help": "Use the service at this URL."}),
+    ("--api-key", {"metavar": "KEY", "help": "Key for the service."}),
+)
+
+
+def where(*, hidden: bool) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds the options for the store and the service, and `--json`."""
+
+    def decorated(command: _Command) -> _Command:
+        shown = click.option(
+            "--json", is_flag=True, callback=_as_json, expose_value=False, help="Print one JSON document."
+        )(command)
+        for name, about in reversed(_WHERE):
+            shown = flag(name, hidden=hidden, **about)(shown)
+        return shown
+
+    return decorated
+
+
+def examples(*lines: str) -> str:
+    """Return the epilog with the examples of a command."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def command(name: str, *lines: str) -> Callable[[_Command], click.Command]:
+    """Return a decorator for a command with the shared options and the session as first argument, and its examples."""
+
+    def decorated(function: _Command) -> click.Command:
+        made: click.Command = click.command(name, epilog=examples(*lines))(where(hidden=True)(pass_session(function)))
+        return made
+
+    return decorated
+
+
+# ── options that several commands take ────────────────────────────────────────────────────────────────────────────────
+
+
+class _Past(click.ParamType[str]):
+    """A past time, or a duration before now."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return past(str(value))
+        except InvalidInput as error:
+            self.fail(f"{error.message} {error.hint} Or a duration before now: 30m, 12h, 7d, 2w.", param, ctx)
+
+
+def _gathered(
+    name: str, options: Sequence[Callable[..., Any]], names: Sequence[str]
+) -> Callable[[_Command], Callable[..., Any]]:
+    """Return a decorator that adds options and passes those that were given as one dictionary."""
+
+    def decorated(function: _Command) -> Callable[..., Any]:
+        @wraps(function)
+        def called(session: Session, /, **given: Any) -> Any:
+            gathered = {each: given.pop(each) for each in names}
+            kept = {each: value for each, value in gathered.items() if value is not None and value != ()}
+            if "project" in kept:
+                kept["project"] = session.project(kept["project"])
+            return function(session, **given, **{name: kept})
+
+        wrapped: Callable[..., Any] = called
+        for option in reversed(options):
+            wrapped = option(wrapped)
+        return wrapped
+
+    return decorated
+
+
+within = _gathered(
+    "within",
+    (
+        click.option("--source", metavar="SOURCE", help="Exactly this source."),
+        click.option("--source-prefix", metavar="SOURCE", help="This source and those below it."),
+        click.option("--project", metavar="PROJECT", help=f'Exactly this project: {PROJECT}; "" for none.'),
+        click.option("--category", type=click.Choice(CATEGORIES), help="This category."),
+        click.option("--kind", type=click.Choice(KINDS), help="This kind."),
+        click.option("--method", type=click.Choice(METHODS), help="Extracted by this method."),
+        click.option(
+            "--tag", "tags", metavar="TAG", multiple=True, help="With this tag; if repeated, with all of them."
+        ),
+        click.option("--session", metavar="NAME", help="From this session."),
+        click.option("--agent", metavar="NAME", help="From this agent."),
+        click.option("--user", metavar="NAME", help='Exactly this user; "" for none.'),
+        click.option("--team", metavar="NAME", help="Exactly this team."),
+        click.option("--visibility", type=click.Choice(VISIBILITIES), multiple=True, help="Any of these visibilities."),
+        click.option("--since", type=_Past(), help="Created since then: 2026-02-20, or 7d ago."),
+        click.option("--until", type=_Past(), help="Created until then."),
+        click.option("--pinned/--not-pinned", default=None, help="Only pinned memories, or only others."),
+        click.option("--archived", "include_archived", is_flag=True, default=None, help="Include archived memories."),
+    ),
+    (
+        *("source", "source_prefix", "project", "category", "kind", "method", "tags", "session", "agent", "user"),
+        *("team", "visibility", "since", "until", "pinned", "include_archived"),
+    ),
+)
+
+about = _gathered(
+    "about",
+    (
+        click.option("--source", metavar="SOURCE", help="Source: client/project."),
+        click.option("--project", metavar="PROJECT", help=f"Project: {PROJECT}."),
+        click.option("--kind", type=click.Choice(KINDS), help="Kind of fact."),
+        click.option(
+            "--category", type=click.Choice(CATEGORIES), help="Category, which sets the retention. Default: by kind."
+        ),
+        click.option("--confidence", type=click.FloatRange(0, 1), help="Confidence."),
+        click.option("--tag", "tags", metavar="TAG", multiple=True, help="A label; may be repeated."),
+        click.option("--entity", "entities", metavar="NAME", multiple=True, help="Named entity; may be repeated."),
+        click.option("--session", metavar="NAME", help="Session of origin."),
+        click.option("--agent", metavar="NAME", help="Agent of origin."),
+        click.option("--user", metavar="NAME", help="Owning user."),
+        click.option("--team", metavar="NAME", help="Owning team."),
+        click.option("--visibility", type=click.Choice(VISIBILITIES), help="Visibility."),
+        click.option("--speaker", metavar="NAME", help="Speaker."),
+        click.option("--context", metavar="TEXT", help="Text that preceded it in the conversation."),
+    ),
+    (
+        *("source", "project", "kind", "category", "confidence", "tags", "entities", "session", "agent", "user"),
+        *("team", "visibility", "speaker", "context"),
+    ),
+)
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """End the command on SIGTERM and SIGHUP as on Ctrl-C, with its clean-up.
+
+    Ignored signals, as under `nohup`, stay ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, _frame: Any) -> None:
+        sys.exit(128 + number)
+
+    ending = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is signal.SIG_DFL]
+    for each in ending:
+        signal.signal(each, leave)
+    try:
+        yield
+    finally:
+        for each in ending:
+            signal.signal(each, signal.SIG_DFL)
+
+
+def agreed(question: str, *, yes: bool) -> bool:
+    """Ask for confirmation, unless `yes`; return the answer."""
+    if yes:
+        return True
+    click.echo(f"{question} [y/N] ", err=True, nl=False)
+    answer = sys.stdin.readline()
+    if not answer:
+        raise InvalidInput("There was no answer.", "Give --yes to proceed without confirmation.")
+    return answer.strip().lower() in ("y", "yes")

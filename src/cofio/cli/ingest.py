@@ -1,0 +1,255 @@
+"""Commands on conversations: extract, observe, ledger."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cofio.cli import output
+from cofio.cli.context import BY, PROJECT, Memories, Session, command, ended_in_order
+from cofio.cli.output import ID, TEXT, WHEN, Column
+from cofio.errors import InvalidInput
+from cofio.hooks import transcripts
+from cofio.hooks.transcripts import Turn
+from cofio.models.exchange import ANALYSIS, OBSERVATION, OPEN, STATES, Captured, Item, Ledger, dialogue
+from cofio.models.memory import VISIBILITIES
+
+# ── extract ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "extract",
+    "cofio extract notes.md --source claude-code/web",
+    "cofio extract ~/.claude/projects/web/SESSION.jsonl --dry-run",
+    "pbpaste | cofio extract - --source chat",
+    "cofio extract report.txt --source fleet --context analysis",
+)
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+@click.option("--source", default="", metavar="SOURCE", help="Source of the memories: client/project.")
+@click.option("--project", default="", metavar="PROJECT", help=f"Project of the memories: {PROJECT}.")
+@click.option(
+    "--context",
+    default="stop",
+    metavar="EVENT",
+    help="pre_compact reads more thoroughly; analysis reads an agent's report for domain knowledge.",
+)
+@click.option("--agent", default="", metavar="NAME", help="Agent of the memories.")
+@click.option("--user", default="", metavar="NAME", help="User of the memories.")
+@click.option("--team", default="", metavar="NAME", help="Team of the memories.")
+@click.option("--dry-run", is_flag=True, help="Show the extracted facts without storing them.")
+def extract(session: Session, file: Path, dry_run: bool, **about: str) -> None:
+    """Extract facts from a FILE: a transcript of Claude Code or Codex, messages as JSON, or text; - is standard input.
+
+    Transcripts are processed turn by turn, and each turn once, even if it is given again. EXTRACT_PROVIDER sets a
+    language model; without one, the judgement model extracts facts.
+    """
+    about["project"] = session.project(about["project"])
+    with _readable(file) as path:
+        turns = list(transcripts.read(path, speaker="assistant" if about["context"] == ANALYSIS else "user"))
+    if not turns:
+        raise InvalidInput(f"{file} contains no messages.", "Give a transcript, messages as JSON, or a text.")
+    with session.memories(new=not dry_run) as memories:
+        told = []
+        with ended_in_order(), output.progress("Learning", len(turns), hidden=session.as_json) as advance:
+            for turn in turns:
+                told.append(_learned(memories, turn, about, dry_run=dry_run))
+                advance(1)
+    _tell(session, told, dry_run=dry_run)
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[Path]:
+    """Yield the file, or a temporary file with the standard input."""
+    if str(file) != "-":
+        yield file
+        return
+    with tempfile.NamedTemporaryFile("wb", suffix=".txt") as copied:
+        copied.write(sys.stdin.buffer.read())
+        copied.flush()
+        yield Path(copied.name)
+
+
+def _learned(memories: Memories, turn: Turn, about: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
+    """Return the result of learning a turn, or its preview."""
+    said = {**about, "client": turn.client, "session": turn.session, "at": turn.at}
+    if dry_run:
+        return {"turn": turn.turn, **memories.learn(turn.messages, dry_run=True, by=BY, **said).as_dict()}
+    # Without a session a turn is named by its text only, which may occur in another project too.
+    name = turn.turn if turn.session else f"{about['project'] or about['source']}#{turn.turn}"
+    return _told(memories.capture(turn.messages, wait=True, by=BY, turn=name, **said), turn.turn)
+
+
+def _told(captured: Captured, turn: str) -> dict[str, Any]:
+    return {
+        "turn": turn,
+        "new": captured.new,
+        **captured.result,
+        "state": captured.state,
+        "reason": captured.reason,
+    }
+
+
+def _tell(session: Session, told: Sequence[dict[str, Any]], *, dry_run: bool) -> None:
+    actions = [action for each in told for action in each.get("actions", ()) if each.get("new", True)]
+    if session.as_json:
+        output.document({"turns": list(told), "actions": actions, "dry_run": dry_run})
+        return
+    columns = (Column("action", "green"), ID, TEXT, Column("why", "dim", wraps=True))
+    output.table(columns, ((each["action"], _id(each), each["text"], each.get("reason", "")) for each in actions))
+    _tell_rows(told)
+    _sum_up(told, actions, dry_run=dry_run)
+
+
+def _tell_rows(told: Sequence[dict[str, Any]]) -> None:
+    """Print the results for rows of domain knowledge."""
+    rows = [row for each in told for row in each.get("knowledge", ()) if each.get("new", True)]
+    columns = (Column("action", "green"), Column("ref", "cyan", wraps=True), Column("statement", wraps=True))
+    output.table(columns, ((each["action"], each["ref"], each["says"]) for each in rows))
+
+
+def _sum_up(told: Sequence[dict[str, Any]], actions: Sequence[dict[str, Any]], *, dry_run: bool) -> None:
+    counts = Counter(each["action"] for each in actions)
+    known = sum(not each.get("new", True) for each in told)
+    waiting = sum(each.get("state") in OPEN for each in told)
+    did = ", ".join(f"{number} {name}" for name, number in counts.items()) or "nothing to keep"
+    output.say(f"{output.count(len(told), 'turn')}: {did}.{' Nothing was changed.' if dry_run else ''}")
+    if known:
+        output.say(f"{output.count(known, 'turn')} captured before.")
+    if waiting:
+        reason = next(each["reason"] for each in told if each.get("state") in OPEN)
+        output.say(f"{output.count(waiting, 'turn')} not processed yet: {reason} See `cofio ledger`.")
+
+
+def _id(action: dict[str, Any]) -> int | str:
+    return next((action[name] for name in ("id", "new_id", "existing_id", "old_id") if action.get(name)), "")
+
+
+# ── observe ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "observe",
+    'cofio observe "We switched from JWT to Clerk" --intent "How do we sign in?" --session activity-7',
+    "pbpaste | cofio observe - --agent agent-1 --dry-run",
+)
+@click.argument("response")
+@click.option("--intent", default="", metavar="TEXT", help="The user's confirmed intent.")
+@click.option("--session", "activity", default="", metavar="NAME", help="Name of the observed activity.")
+@click.option(
+    "--dialogue",
+    "named",
+    default="",
+    metavar="NAME",
+    help="Name of the dialogue in the session, used as idempotency key.",
+)
+@click.option("--source", default="", metavar="SOURCE", help="Source of the memories: client/project.")
+@click.option("--project", default="", metavar="PROJECT", help=f"Project of the memories: {PROJECT}.")
+@click.option("--agent", default="", metavar="NAME", help="Agent of the memories.")
+@click.option("--user", default="", metavar="NAME", help="User of the memories.")
+@click.option("--team", default="", metavar="NAME", help="Team of the memories.")
+@click.option(
+    "--visibility",
+    type=click.Choice(VISIBILITIES),
+    default="team",
+    show_default=True,
+    help="Visibility of the memories.",
+)
+@click.option("--dry-run", is_flag=True, help="Show the extracted facts without storing them.")
+def observe(
+    session: Session, response: str, intent: str, activity: str, named: str, dry_run: bool, **about: str
+) -> None:
+    """Learn from an observed dialogue: a response and the user's intent.
+
+    The RESPONSE is treated like the user's own words; - is standard input. Memories have team visibility by default,
+    and record the activity.
+    """
+    response = sys.stdin.buffer.read().decode("utf-8", "replace") if response == "-" else response
+    messages = dialogue(intent, response)
+    about = {**about, "project": session.project(about["project"]), "session": activity}
+    with ended_in_order(), session.memories(new=not dry_run) as memories:
+        if dry_run:
+            learned = memories.learn(messages, dry_run=True, by=BY, context=OBSERVATION, **about)
+            told = {"turn": named, **learned.as_dict()}
+        else:
+            told = _told(memories.observe(intent, response, wait=True, by=BY, turn=named, **about), named)
+    _tell(session, [told], dry_run=dry_run)
+
+
+# ── ledger ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "ledger",
+    "cofio ledger",
+    "cofio ledger --state parked      # parked captures, with reasons",
+    "cofio ledger --retry 12",
+)
+@click.option("--state", type=click.Choice(STATES), help="List captures in this state.")
+@click.option("-n", "--limit", type=int, default=20, show_default=True, help="Maximum number of captures.")
+@click.option("--retry", "retried", metavar="ID", type=int, help="Retry a parked or rejected capture.")
+def ledger(session: Session, state: str | None, limit: int, retried: int | None) -> None:
+    """Show the outcomes of all captures: stored, merged, rejected or pending."""
+    with session.memories() as memories:
+        if retried is not None:
+            _tell_items(session, [_retried(memories, retried)])
+        elif state is not None:
+            _tell_items(session, memories.items(state, limit=limit))  # type: ignore[arg-type]
+        else:
+            _tell_ledger(session, memories.ledger())
+
+
+def _retried(memories: Memories, item_id: int) -> Item:
+    """Retry an item: through the service's worker, or directly without a service."""
+    item = memories.retry(item_id)
+    if hasattr(memories, "attempt"):
+        memories.attempt(item, by=BY)
+        return memories.item(item_id)
+    return item
+
+
+def _tell_ledger(session: Session, told: Ledger) -> None:
+    if session.as_json:
+        output.document(told.as_dict())
+        return
+    names = ("captured", "stored", "merged", "rejected", "pending", "parked")
+    output.facts_about([(name, str(getattr(told, name))) for name in names])
+    reasons = sorted(told.reasons.items(), key=lambda each: (-each[1], each[0]))
+    if reasons and output.on_terminal():
+        output.say("\nReasons of rejections:")
+    output.table((Column("captures", "cyan", "right"), Column("reason", wraps=True)), ((n, why) for why, n in reasons))
+    if not told.balanced:
+        output.say("The ledger does not balance: please report it.")
+    elif told.parked:
+        output.say(f"{output.count(told.parked, 'capture')} parked: `cofio ledger --state parked` shows why.")
+
+
+def _tell_items(session: Session, items: Sequence[Item]) -> None:
+    if session.as_json:
+        output.document({"items": [each.as_dict() for each in items]})
+        return
+    columns = (ID, WHEN, Column("state", "green"), Column("tries", "", "right"), Column("said", wraps=True),
+               Column("reason", "dim", wraps=True))  # fmt: skip
+    output.table(
+        columns,
+        (
+            (each.id, output.when(each.received_at), each.state, each.attempts, _gist(each), each.reason)
+            for each in items
+        ),
+    )
+    if not items:
+        output.say("There are no captures in this state.")
+
+
+def _gist(item: Item) -> str:
+    """Return the beginning of the captured text."""
+    if item.exchange is None:
+        return "(forgotten)"
+    said = " / ".join(each.text for each in item.exchange.messages)
+    return said if len(said) <= 120 else said[:119] + "…"

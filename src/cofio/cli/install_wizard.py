@@ -1,0 +1,442 @@
+"""Interactive setup of automatic memory: questions, tests, and the files that are written."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import click
+
+from cofio.cli import output
+from cofio.cli.context import Session
+from cofio.errors import CofioError, InvalidInput, Misconfigured, Unavailable
+from cofio.settings import Settings
+
+if TYPE_CHECKING:
+    from cofio.install.plan import Done, Plan
+    from cofio.install.provider import Choice
+
+CLIENTS = ("claude-code", "codex", "openclaw", "cursor")
+PROVIDERS = ("anthropic", "openai", "ollama", "skip")
+_TITLE = "cofio: automatic memory layer setup"
+
+
+@dataclass
+class Talk:
+    """Output of the setup in four steps; silent if a program reads it."""
+
+    silent: bool = False
+
+    def line(self, text: str = "") -> None:
+        if not self.silent:
+            click.echo(output.safe(text))
+
+    def begin(self, text: str) -> None:
+        """Print the beginning of a line."""
+        if not self.silent:
+            click.echo(output.safe(text + "... "), nl=False)
+
+    def end(self, good: bool, text: str = "") -> None:
+        self.line(f"{mark(good)} {text}".rstrip())
+
+
+def mark(good: bool | None) -> str:
+    """Return a tick, a cross, or a warning sign; ASCII if the terminal cannot show them."""
+    signs = {True: "✓", False: "✗", None: "!"} if _can_show("✓✗") else {True: "ok", False: "FAILED", None: "!"}
+    return signs[good]
+
+
+def _can_show(signs: str) -> bool:
+    try:
+        signs.encode(getattr(sys.stdout, "encoding", None) or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def short(path: Path) -> str:
+    """Return the path with ~ for the user's home folder."""
+    try:
+        return f"~/{path.relative_to(Path.home())}"
+    except (ValueError, RuntimeError):
+        return str(path)
+
+
+@dataclass
+class Setup:
+    """The setup in four steps. Everything is decided and tested before the first file is written."""
+
+    session: Session
+    talk: Talk
+    yes: bool
+    provider: str | None
+    provider_key: str | None
+    model: str
+    no_start: bool
+    no_mcp: bool
+    notify: bool
+    trust_hooks: bool
+    shell_rc: bool
+    dry_run: bool
+    told: dict[str, Any] = field(default_factory=dict)
+    _step: str = "[3/4]"  # prefix of the next line
+
+    @property
+    def settings(self) -> Settings:
+        return self.session.settings
+
+    def run(self, chosen: tuple[str, ...]) -> dict[str, Any]:
+        """Run the steps; return the results for JSON output."""
+        self.talk.line(f"{_TITLE}\n{'=' * len(_TITLE)}\n")
+        clients = self._clients(chosen)
+        state = self._service()
+        choice = self._choice()
+        plans = self._plans(clients, choice)
+        if self.dry_run:
+            return self._show(plans, choice)
+        self._write(plans, choice, state)
+        self._finish(choice)
+        return self.told
+
+    # ── clients ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _clients(self, chosen: tuple[str, ...]) -> tuple[str, ...]:
+        from cofio.install import paths
+
+        if chosen:
+            return chosen
+        found = paths.found(self.settings)
+        if not found:
+            raise InvalidInput("No client was found on this machine.", f"Name one: {', '.join(CLIENTS)}.")
+        if not self.yes:
+            asked = [each for each in found if click.confirm(f"Set up {paths.CALLED[each]}?", default=True)]
+            self.talk.line()
+            found = asked
+        if not found:
+            raise InvalidInput("No client was chosen.", "Nothing was written.")
+        return tuple(found)
+
+    # ── 1: the service ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _service(self) -> dict[str, Any]:
+        from cofio.server import daemon
+
+        self.talk.begin("[1/4] Checking the service")
+        state = daemon.status(self.settings)
+        started = False
+        if not state["running"] and not self.settings.url and not self.no_start and not self.dry_run:
+            self.talk.begin("starting it")
+            daemon.up(self.settings)
+            state, started = daemon.status(self.settings), True
+        url = None if str(state["url"]).endswith(":0") else state["url"]  # port not assigned yet
+        self.told["service"] = {"url": url, "running": state["answering"], "started": started}
+        self._tell_service(state)
+        return state
+
+    def _tell_service(self, state: dict[str, Any]) -> None:
+        if state["answering"] and state["key"] in ("ok", "not needed"):
+            count = output.count(state["memories"] or 0, "memory", "memories")
+            return self.talk.end(True, f"({count}, healthy)")
+        if state["answering"]:
+            self.talk.end(False, f"(the key is {state['key']})")
+            raise Misconfigured(f"The service does not accept the key: it is {state['key']}.", "Set COFIO_API_KEY.")
+        if self.settings.url:
+            self.talk.end(False)
+            raise Unavailable(f"No service answers at {self.settings.url}.", "Start it, or unset COFIO_URL.")
+        if state["running"]:
+            return self._tell_hung(state)
+        later = "it would be started" if self.dry_run and not self.no_start else "a session or `cofio up` starts it"
+        return self.talk.line(f"it is not running; {later}.")
+
+    def _tell_hung(self, state: dict[str, Any]) -> None:
+        """Stop the setup if the service hangs, unless --no-start or --dry-run is given."""
+        says = f"The service (pid {state['pid']}) runs and does not answer."
+        self.talk.end(False, says)
+        if not self.no_start and not self.dry_run:
+            raise Unavailable(says, "Run `cofio down --force` and install again. Nothing was written.")
+
+    # ── 2: the provider ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _choice(self) -> Choice | None:
+        """Return the tested choice of a provider; None for no change."""
+        self.talk.line("\n[2/4] Extraction provider (for automatic learning):")
+        while True:
+            choice = self._chosen()
+            problem = self._test(choice) if choice and choice.provider else ""
+            if not problem:
+                break
+            if not self._may_ask_again(choice):
+                raise Unavailable(f"The provider does not work: {problem}", self._so_far())
+        named = {"provider": choice.provider, "model": choice.uses} if choice and choice.provider else None
+        self.told["provider"] = named
+        return choice
+
+    def _so_far(self) -> str:
+        """Describe what was done before the setup is aborted."""
+        if self.told["service"]["started"]:
+            return "Nothing was written. The service was started; `cofio down` stops it."
+        return "Nothing was written."
+
+    def _may_ask_again(self, choice: Choice | None) -> bool:
+        """Return whether the user can change the answer: the provider or its key."""
+        if self.yes or self.provider_key:
+            return False
+        return not self.provider or bool(choice and choice.key_name)
+
+    def _chosen(self) -> Choice | None:
+        from cofio.install import provider
+
+        name = self.provider or self._asked_provider()
+        if name is None or name == provider.SKIP:
+            self.talk.line(f"  {provider.CHOICES[provider.SKIP]}")
+            off = name == provider.SKIP and self.settings.extract_provider
+            return provider.Choice(provider="") if off else None
+        if self.provider in provider.AGENTS:
+            self.talk.line(f"  {provider.AGENTS[name]}")
+        choice = provider.known(self.settings, name, self.model)
+        return replace(choice, key=self._key(choice)) if choice.key_name else choice
+
+    def _asked_provider(self) -> str | None:
+        """Ask for the provider; without questions, return the configured one."""
+        from cofio.install import provider
+
+        now = self.settings.extract_provider.lower()
+        if self.yes:
+            return now or None
+        choices = {**provider.CHOICES, **provider.offered(self.settings)}
+        names = list(choices)
+        for number, label in enumerate(choices.values(), 1):
+            self.talk.line(f"  {number}. {label}")
+        usual = names.index(now if now in names else provider.SKIP) + 1
+        numbers = click.Choice([str(number + 1) for number in range(len(names))])
+        chosen = click.prompt("  >", type=numbers, default=str(usual), prompt_suffix=" ", show_choices=False)
+        self.talk.line()
+        return names[int(chosen) - 1]
+
+    def _key(self, choice: Choice) -> str:
+        from cofio.install import provider
+
+        if self.provider_key == "-":
+            return sys.stdin.readline().strip()
+        if self.provider_key or self.yes:
+            return self.provider_key or choice.key
+        beside = " (Enter keeps the current one)" if choice.key else ""
+        label = f"  {provider.CALLED[choice.provider]} API key{beside}"
+        return str(click.prompt(label, default=choice.key, hide_input=True, show_default=False)).strip()
+
+    def _test(self, choice: Choice) -> str:
+        from cofio.install import provider
+
+        self.talk.begin(f"  Testing {provider.CALLED[choice.provider]}")
+        problem = provider.tested(self.settings, choice)
+        self.talk.end(not problem, problem or f"({choice.uses})")
+        return problem
+
+    # ── 3: the hooks ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _plans(self, clients: Sequence[str], choice: Choice | None) -> list[Plan]:
+        from cofio.install import clients as client
+        from cofio.install import paths, plan, shell_profile
+        from cofio.install.manifest import Record
+
+        mcp = not self.no_mcp and paths.can_serve()
+        wishes = client.Wishes(mcp=mcp, notify=self.notify, trust=self.trust_hooks)
+        plans = [client.planned(each, self.settings, wishes) for each in clients]
+        if self.shell_rc:
+            plans.append(shell_profile.plan(self._variables(choice)))
+        for each in plans:
+            plan.prepared(each, Record.load(self.settings.home))  # report unmergeable files before anything is done
+        return plans
+
+    def _variables(self, choice: Choice | None) -> dict[str, str]:
+        known = self.settings
+        told = {"COFIO_HOME": "" if known.origins["home"] == "default" else str(known.home)}
+        told |= {"COFIO_URL": known.url, "COFIO_API_KEY": known.api_key}
+        return {name: value for name, value in told.items() if value} | (choice.variables() if choice else {})
+
+    def _show(self, plans: Sequence[Plan], choice: Choice | None) -> dict[str, Any]:
+        from cofio.install import plan
+        from cofio.install.manifest import Record
+
+        self.talk.line("\n[3/4] These files would be written:")
+        record = Record.load(self.settings.home)
+        for each in plans:
+            changed = plan.changed(each, record)
+            self.told.setdefault("clients", {})[each.client] = {
+                "files": [{"path": str(path), "state": "would be written"} for path in changed],
+                "notes": list(each.notes),
+            }
+            for path in changed:
+                self.talk.line(f"      {short(path)}")
+            for note in each.notes:
+                self.talk.line(f"    {mark(None)} {note}")
+        own = self._of_ours(choice, any(each["files"] for each in self.told["clients"].values()))
+        self.told["home"] = {"files": [{"path": str(path), "state": "would be written"} for path in own]}
+        for path in own:
+            self.talk.line(f"      {short(path)}")
+        if not own and not any(each["files"] for each in self.told["clients"].values()):
+            self.talk.line("      none: everything is up to date.")
+        self.talk.line("\n[4/4] Nothing was written.")
+        return {**self.told, "dry_run": True}
+
+    def _of_ours(self, choice: Choice | None, anything: bool) -> list[Path]:
+        """Return the files in our home that would be written, without those that the service writes when it starts."""
+        from cofio.hooks import endpoint_file, launcher
+        from cofio.install import checks, provider
+        from cofio.install.manifest import NAME
+
+        home = self.settings.home
+        kept = bool(choice and not provider.is_written(self.settings, choice)) or bool(self._unkept_address())
+        wanted = {
+            launcher.NAME: checks.launcher(self.settings).state != "ok",
+            "config.toml": kept,
+            endpoint_file.NAME: bool(self.settings.url) and not self._is_pointed_at(),
+            NAME: anything,
+        }
+        return [home / name for name, is_wanted in wanted.items() if is_wanted]
+
+    def _is_pointed_at(self) -> bool:
+        """Return whether hooks already have the address of the remote service."""
+        from cofio.hooks import endpoint_file
+        from cofio.install import files
+
+        told = (files.read(self.settings.home / endpoint_file.NAME) or b"").decode(errors="replace").splitlines()
+        return told[:2] == [self.settings.service_url, self.settings.api_key]
+
+    def _write(self, plans: Sequence[Plan], choice: Choice | None, state: dict[str, Any]) -> None:
+        from cofio.hooks import launcher
+        from cofio.install import clients as client
+        from cofio.install import plan
+        from cofio.install.manifest import Record
+
+        self.talk.line()
+        if launcher.write(self.settings.home) is None:
+            raise Misconfigured(f"{self.settings.home} cannot be written.", "Check its permissions, or set COFIO_HOME.")
+        self._point_elsewhere()
+        changed = self._keep(choice)
+        record = Record.load(self.settings.home)
+        for each in plans:
+            done = plan.carry_out(each, record, client.TAKES)
+            files = [{"path": str(one.path), "state": one.state} for one in done]
+            self.told.setdefault("clients", {})[each.client] = {"files": files, "notes": list(each.notes)}
+            self._tell_files(each, done)
+        if changed:
+            self._restart(state)
+
+    def _point_elsewhere(self) -> None:
+        """Configure hooks and other commands of this home for a remote service."""
+        from cofio.hooks import endpoint_file
+        from cofio.install import provider
+
+        known = self.settings
+        if known.url:
+            deadlines = (known.hook_recall_ms, known.hook_capture_ms)
+            endpoint_file.put(known.home, known.service_url, known.api_key, deadlines, "")
+        for name, value in self._unkept_address().items():
+            provider.keep(known, name, value)
+            self.told["address"] = str(known.home / "config.toml")
+
+    def _unkept_address(self) -> dict[str, str]:
+        """Return URL and key of a remote service that config.toml does not contain yet: not only hooks use them."""
+        from cofio.install import provider
+
+        known, kept = self.settings, provider.in_file(self.settings)
+        named = {"url": known.url, "api_key": known.api_key} if known.url else {}
+        return {name: value for name, value in named.items() if value and value != getattr(kept, name)}
+
+    def _keep(self, choice: Choice | None) -> bool:
+        from cofio.install import provider
+
+        if choice is None or provider.is_written(self.settings, choice):
+            return False
+        path = provider.write(self.settings, choice)
+        self.told["config"] = str(path)
+        return True
+
+    def _tell_files(self, each: Plan, done: Sequence[Done]) -> None:
+        from cofio.install import paths
+
+        called = paths.CALLED.get(each.client, "Your shell")
+        if each.folder:
+            what = "the plugin" if each.client == "openclaw" else "hooks"
+            self._tell_step(f"{called}: installing {what} to {short(each.folder)}/")
+        edited = {edit.path for edit in each.edits}
+        for one in done:
+            if one.path in edited:
+                beside = "(as it was)" if one.state == "unchanged" else ""
+                self._tell_step(f"{called}: merging config into {short(one.path)}", beside)
+        if not done:
+            self.talk.line(f"{self._step} {called}: nothing to write.")
+            self._step = "     "
+        for note in each.notes:
+            self.talk.line(f"      {mark(None)} {note}")
+
+    def _tell_step(self, text: str, beside: str = "") -> None:
+        self.talk.begin(f"{self._step} {text}")
+        self.talk.end(True, beside)
+        self._step = "     "
+
+    def _restart(self, state: dict[str, Any]) -> None:
+        """Restart a service of this machine so that it reads the new settings, if that is allowed."""
+        from cofio.server import daemon
+
+        if not state["pid"] or not state["answering"] or self.no_start:
+            if state["answering"]:
+                self.talk.line("      The service reads the new settings at its next start.")
+            return
+        self.talk.begin("      Restarting the service with the new settings")
+        port = urlsplit(str(state["url"])).port or self.settings.port
+        try:
+            daemon.down(self.settings)
+            daemon.up(Settings.load({**self.session.flags, "port": port}))
+        except CofioError as error:  # the setup itself is complete
+            self.talk.end(False, f"{error.message} `cofio down`, then `cofio up`.")
+        else:
+            self.talk.end(True)
+
+    # ── 4: done ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _finish(self, choice: Choice | None) -> None:
+        from cofio.install import paths, provider
+
+        reads = choice.provider if choice else self.settings.extract_provider.lower()
+        learns = provider.CALLED.get(reads, "patterns, no model")
+        self.talk.line("\n[4/4] Done!\n")
+        for each in ("Session start: loads project memories", "Every prompt: retrieves relevant context",
+                     f"After responses: extracts and stores new facts ({learns})"):  # fmt: skip
+            self.talk.line(f"  {mark(True)} {each}")
+        self.talk.line()
+        if "config" in self.told:
+            self.talk.line(
+                f"  The provider and its key are in {short(Path(self.told['config']))}, readable by you only."
+            )
+        if not self.no_mcp and not paths.can_serve():
+            self.talk.line(
+                "  No MCP server was registered: it needs the extra `mcp`. Install it and run this command again."
+            )
+        if "address" in self.told:
+            where = short(Path(self.told["address"]))
+            self.talk.line(f"  The service's address and key are in {where}, readable by you only.")
+        self.talk.line("  `cofio doctor` tests it. `cofio uninstall` restores every file.")
+        self._offer_backfill()
+
+    def _offer_backfill(self) -> None:
+        """Report the number of transcripts found; offer to learn from them now if a user is present."""
+        from cofio.cli.backfill import backfill
+        from cofio.install import paths
+        from cofio.server.backfill import find
+
+        found, _ = find({client: paths.home_of(client, self.settings) for client in ("claude-code", "codex")})
+        if not found:
+            return
+        self.told["transcripts"] = len(found)
+        number = output.count(len(found), "transcript is", "transcripts are")
+        self.talk.line(f"\n  {number} on this machine. `cofio backfill --dry-run` shows what can be learned from them.")
+        if self.yes or self.talk.silent or not sys.stdin.isatty():
+            return
+        if click.confirm("Learn from them now? An estimate is shown first.", default=False):
+            click.get_current_context().invoke(backfill)

@@ -1,0 +1,111 @@
+"""Parameter types and shared options for the commands on domain knowledge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from cofio.cli.context import Session
+from cofio.errors import CofioError, InvalidInput
+from cofio.models.knowledge import TABLES, VERDICTS, as_quantity
+from cofio.models.memory import VISIBILITIES, moment
+
+_COMPLETED = 50  # maximum number of completions
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class Ref(NamedTuple):
+    """Reference to a row: thresholds/aapl.volume.above."""
+
+    table: str
+    key: str
+
+
+class RefType(click.ParamType[Ref]):
+    """Reference to a row of a table, with shell completion."""
+
+    name = "ref"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Ref:
+        table, _, key = str(value).partition("/")
+        if table not in TABLES or not key:
+            hint = f"Name it as TABLE/ID, such as thresholds/aapl.volume.above; the tables are {', '.join(TABLES)}."
+            self.fail(f"{value!r} is not a row. {hint}", param, ctx)
+        return Ref(table, key)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Complete the tables, and the rows of a table."""
+        _ = param
+        table, slash, _ = incomplete.partition("/")
+        if not slash or table not in TABLES:
+            return [CompletionItem(f"{each}/") for each in TABLES if each.startswith(table)]
+        try:
+            with (ctx.find_object(Session) or Session()).memories() as memories:
+                found = memories.knowledge.list(table, limit=1_000)
+        except CofioError:
+            return []  # no errors during completion
+        named = [CompletionItem(each.ref, help=each.says[:60]) for each in found if each.ref.startswith(incomplete)]
+        return named[:_COMPLETED]
+
+
+class QuantityType(click.ParamType[tuple[float, str]]):
+    """A number with an optional unit."""
+
+    name = "value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, str]:
+        try:
+            return as_quantity(str(value))
+        except InvalidInput as error:
+            self.fail(f"{error.message} {error.hint}", param, ctx)
+
+
+class TimeType(click.ParamType[str]):
+    """A past or future time."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return moment(str(value))
+        except InvalidInput as error:
+            self.fail(f"{error.message} {error.hint}", param, ctx)
+
+
+class VerdictType(click.Choice[str]):
+    """A verdict, written with hyphens or underscores."""
+
+    def __init__(self) -> None:
+        super().__init__([each.replace("_", "-") for each in VERDICTS])
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return str(super().convert(str(value).replace("_", "-"), param, ctx)).replace("-", "_")
+
+
+WHOSE = (
+    click.option("--visibility", type=click.Choice(VISIBILITIES), help="Visibility of the row."),
+    click.option("--agent", metavar="NAME", help="Agent of the row."),
+    click.option("--user", metavar="NAME", help="User of the row."),
+    click.option("--team", metavar="NAME", help="Team of the row."),
+    click.option("--place", metavar="SOURCE", help="Source of the memories that it comes from: client/project."),
+    click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history."),
+)
+CLAIM = (
+    click.option("--confidence", type=click.FloatRange(0, 1), help="Confidence. Default: 0.5."),
+    click.option("--id", "id", metavar="NAME", help="Id in its table. Default: derived from its text."),
+    *WHOSE,
+)
+
+
+def taking(options: Sequence[Callable[..., Any]]) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds these options to a command."""
+
+    def decorated(function: _Command) -> _Command:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorated

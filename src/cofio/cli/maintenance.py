@@ -1,0 +1,249 @@
+"""Maintenance commands: consolidate, prune, usage, runs."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import click
+
+from cofio.cli import output
+from cofio.cli.context import BY, Memories, Session, command, ended_in_order, within
+from cofio.cli.output import ID, SOURCE, TEXT, Column
+from cofio.errors import NotFound
+from cofio.models.llm_calls import LLMCall, LLMTotal
+from cofio.models.maintenance import CHORES, VIEWS, Plan, Run, View
+from cofio.models.memory import Decision, Delete, Merge
+
+_WHY = Column("why", "dim", wraps=True)
+
+# ── consolidate, prune ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "consolidate",
+    "cofio consolidate                # shows planned and refused merges",
+    "cofio consolidate --source-prefix acme/web",
+    "cofio consolidate --apply",
+)
+@click.option("--source-prefix", default="", metavar="SOURCE", help="Only this source and those below it.")
+@click.option("--apply", is_flag=True, help="Apply the merges; default: only show them.")
+@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
+def consolidate(session: Session, source_prefix: str, apply: bool, why: str) -> None:
+    """Merge related memories.
+
+    Without a language model only duplicates are merged; with one, clusters of related memories become one or two facts.
+    A merge is refused if it would lose a number, a name or a negation, or if searches would no longer find the fact.
+    """
+    with ended_in_order(), session.memories() as memories:
+        plan = memories.consolidate(dry_run=not apply, source_prefix=source_prefix, by=BY, why=why)
+        _tell(session, memories, plan, ("merged", "There is nothing to merge."))
+
+
+@command(
+    "prune",
+    "cofio prune                      # shows what would be archived",
+    "cofio prune --apply",
+)
+@click.option("--apply", is_flag=True, help="Archive them; default: only show them.")
+@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
+def prune(session: Session, apply: bool, why: str) -> None:
+    """Archive memories that have not been recalled for a long time.
+
+    Details are archived after 60 days, decisions and learnings after 120, pinned memories never. Nothing is pruned
+    before retrievals have been logged for that long.
+    """
+    with ended_in_order(), session.memories() as memories:
+        plan = memories.prune(dry_run=not apply, by=BY, why=why)
+        _tell(session, memories, plan, ("archived", "There is nothing to archive."))
+
+
+def _tell(session: Session, memories: Memories, plan: Plan, words: tuple[str, str]) -> None:
+    if session.as_json:
+        output.document(plan.as_dict())
+        return
+    done, nothing = words
+    texts = _texts(memories, plan)
+    output.table(
+        (ID, TEXT, Column("becomes", wraps=True), _WHY), (row for d in plan.decisions for row in _rows(d, texts))
+    )
+    if plan.refused:
+        output.say(f"{output.count(len(plan.refused), 'proposal')} refused:")
+        output.table(
+            (ID, TEXT, _WHY), ((_listed(r.ids), " / ".join(_of(r.ids, texts)), r.reason) for r in plan.refused)
+        )
+    if plan.note:
+        output.say(plan.note)
+    number = output.count(sum(len(_ids(each)) for each in plan.decisions), "memory", "memories")
+    if not plan.decisions:
+        output.say(nothing)
+    elif plan.changeset:
+        output.say(f"{number} {done}; `cofio undo {plan.changeset.id}` reverts it.")
+    else:
+        output.say(f"{number} would be {done}; `cofio {plan.chore} --apply` does it.")
+
+
+def _rows(decision: Decision, texts: dict[int, str]) -> list[tuple[Any, ...]]:
+    """Return one row per removed memory: its text, and the text that replaces it."""
+    if isinstance(decision, Merge):
+        return [(each, texts.get(each, ""), decision.fact.text, decision.reason) for each in decision.ids]
+    if isinstance(decision, Delete):
+        heir = f"{decision.into}: {texts.get(decision.into, '')}" if decision.into else ""
+        return [(decision.id, texts.get(decision.id, ""), heir, decision.reason)]
+    return []
+
+
+def _ids(decision: Decision) -> tuple[int, ...]:
+    return decision.ids if isinstance(decision, Merge) else (decision.id,) if isinstance(decision, Delete) else ()
+
+
+def _texts(memories: Memories, plan: Plan) -> dict[int, str]:
+    """Return the texts of the memories in the plan."""
+    concerned = {each for decision in plan.decisions for each in _ids(decision)}
+    concerned |= {each.into for each in plan.decisions if isinstance(each, Delete) and each.into is not None}
+    concerned |= {each for refusal in plan.refused for each in refusal.ids}
+    return {each: text for each in sorted(concerned) if (text := _text(memories, each))}
+
+
+def _text(memories: Memories, memory_id: int) -> str:
+    try:
+        return memories.get(memory_id).text
+    except NotFound:  # purged meanwhile
+        return ""
+
+
+def _of(ids: tuple[int, ...], texts: dict[int, str]) -> list[str]:
+    return [texts[each] for each in ids if each in texts]
+
+
+def _listed(ids: tuple[int, ...]) -> str:
+    return ", ".join(str(each) for each in ids)
+
+
+# ── usage ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "usage",
+    "cofio usage                      # most recalled memories",
+    "cofio usage never --category detail",
+    "cofio usage stale --days 30",
+    "cofio usage llm                  # calls of the language model by provider",
+    "cofio usage llm --call 12        # request and reply of one call",
+)
+@click.argument("view", type=click.Choice((*VIEWS, "llm")), default="most")
+@click.option(
+    "--days", type=click.IntRange(0, 36_500), default=90, show_default=True, help="Days without a recall, for stale."
+)
+@click.option("-n", "--limit", type=int, default=50, show_default=True, help="Maximum number of results.")
+@click.option("--call", type=int, metavar="ID", help="With llm: one call, with its redacted texts.")
+@within
+def usage(
+    session: Session, view: View | Literal["llm"], days: int, limit: int, call: int | None, within: dict[str, Any]
+) -> None:
+    """List the most, the never and the no longer recalled memories, or the calls of the language model."""
+    if call is not None and view != "llm":
+        raise click.UsageError("--call requires `cofio usage llm`.")
+    if view == "llm":
+        _usage_of_llm(session, limit, call)
+        return
+    with session.memories() as memories:
+        found = memories.usage(view, limit=limit, days=days, **within)
+    if session.as_json:
+        output.document({"view": view, "memories": [each.as_dict() for each in found]})
+        return
+    columns = (ID, TEXT, Column("recalled", align="right"), Column("last", "dim"), Column("made", "dim"), SOURCE)
+    output.table(
+        columns,
+        (
+            (m.id, m.text, m.retrieval_count, output.when(m.last_retrieved_at), output.when(m.created_at), m.source)
+            for m in found
+        ),
+    )
+    if not found:
+        output.say("There are no such memories.")
+
+
+def _usage_of_llm(session: Session, limit: int, call: int | None) -> None:
+    if call is not None:
+        with session.memories() as memories:
+            told = memories.llm_call(call).as_dict()
+        if session.as_json:
+            output.document(told)
+            return
+        output.facts_about((name, value) for name, value in told.items() if value not in ("", None))
+        if not told["request"]:
+            output.say("Its texts are not stored; llm_text_days sets how long texts are kept.")
+        return
+    with session.memories() as memories:
+        usage = memories.llm_usage(limit=limit)
+    if session.as_json:
+        output.document(usage.as_dict())
+        return
+    counts = [Column(name, align="right") for name in ("calls", "failed", "characters", "tokens in", "tokens out")]
+    names = [Column(name) for name in ("period", "provider", "model", "client", "session", "project")]
+    rows = [
+        (_period(days), each.provider, each.model, *whose, *_counts(each))
+        for days, models, sessions in usage.periods
+        for totals, whose_of in ((models, lambda _: ("all", "all", "all")), (sessions, _whose))
+        for each in totals
+        for whose in [whose_of(each)]
+    ]
+    output.table((*names, *counts), rows)
+    columns = [Column(name) for name in ("model", "purpose", "session", "outcome")]
+    output.table(
+        (ID, Column("at", "dim"), *columns, counts[2], counts[3], counts[4]),
+        ((c.id, output.when(c.at), c.model, c.purpose, c.session, c.outcome, *_counts(c)[-3:]) for c in usage.calls),
+    )
+    limits = [f"{limit:,}" if limit else "no limit" for limit in usage.limits]
+    output.say(f"Today: {usage.today.calls:,} calls of {limits[0]}, {usage.today.tokens:,} tokens of {limits[1]}.")
+    if usage.is_spent:
+        output.say(f"The daily limit is reached; captures wait until {usage.resets_at[:16]} UTC.")
+
+
+def _period(days: int) -> str:
+    return "today" if days == 1 else f"{days} days"
+
+
+def _whose(total: LLMTotal) -> tuple[str, str, str]:
+    return total.client or "-", total.session or "-", total.project or "-"
+
+
+def _counts(each: LLMTotal | LLMCall) -> tuple[int, ...]:
+    before = (each.calls, each.failed) if isinstance(each, LLMTotal) else ()
+    return (*before, each.characters, each.input_tokens, each.output_tokens)
+
+
+# ── runs ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command("runs", "cofio runs", "cofio runs --chore prune --json")
+@click.option("--chore", type=click.Choice(CHORES), help="Only runs of this chore.")
+@click.option("-n", "--limit", type=int, default=20, show_default=True, help="Maximum number of runs.")
+def runs(session: Session, chore: str | None, limit: int) -> None:
+    """List runs of maintenance chores with their outcomes, newest first."""
+    with session.memories() as memories:
+        found = memories.runs(limit=limit, chore=chore or "")
+    if session.as_json:
+        output.document({"runs": [each.as_dict() for each in found]})
+        return
+    columns = (
+        ID,
+        Column("chore"),
+        Column("started", "dim"),
+        Column("outcome", "cyan"),
+        Column("changeset", align="right"),
+        Column("by", "dim"),
+        Column("details", wraps=True),
+    )
+    output.table(
+        columns,
+        ((r.id, r.chore, output.when(r.started_at), r.outcome, r.changeset or "", r.by, _what(r)) for r in found),
+    )
+    if not found:
+        output.say("No chore has run yet; MAINTENANCE_ENABLED=true schedules them.")
+
+
+def _what(run: Run) -> str:
+    told = run.told
+    counts = [f"{told[name]:,} {name}" for name in ("decisions", "refused") if told.get(name)]
+    return "; ".join(str(each) for each in (", ".join(counts), told.get("error"), told.get("note")) if each)

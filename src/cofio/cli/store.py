@@ -1,0 +1,228 @@
+"""Commands on the whole store: stats, dedup, reembed; config and completion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cofio import settings as setting
+from cofio.cli import output
+from cofio.cli.context import BY, Memories, Session, command, examples, where
+from cofio.cli.output import ID, TEXT, Column
+from cofio.errors import Conflict, InvalidInput
+from cofio.models.memory import Delete, plain
+from cofio.settings import Settings
+
+# ── stats ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command("stats", "cofio stats", "cofio stats --json")
+def stats(session: Session) -> None:
+    """Count memories, changes and retrievals."""
+    with session.memories() as memories:
+        told = memories.stats()
+    if session.as_json:
+        output.document(told)
+        return
+    if output.on_terminal() and told.get("bytes"):
+        told["bytes"] = f"{told['bytes'] / 1_048_576:,.1f} MiB"
+    output.facts_about((name, _counts(value) if isinstance(value, dict) else value) for name, value in told.items())
+
+
+def _counts(groups: dict[str, int]) -> str:
+    ordered = sorted(groups.items(), key=lambda each: (-each[1], each[0]))
+    return ", ".join(f"{name or '(none)'} {number:,}" for name, number in ordered)
+
+
+# ── dedup ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "dedup",
+    "cofio dedup                      # shows what would be merged",
+    "cofio dedup --source-prefix acme --threshold 0.95",
+    "cofio dedup --apply",
+)
+@click.option("--threshold", type=click.FloatRange(0, 1), help="Minimum cosine similarity of duplicates.")
+@click.option("--source-prefix", default="", metavar="SOURCE", help="Only this source and those below it.")
+@click.option("--apply", is_flag=True, help="Apply the merges; default: only show them.")
+def dedup(session: Session, threshold: float | None, source_prefix: str, apply: bool) -> None:
+    """Find duplicate memories, and with --apply merge them."""
+    with session.memories() as memories:
+        changeset = None
+        if apply:
+            done = memories.merge_duplicates(threshold=threshold, source_prefix=source_prefix, by=BY)
+            gone = [change for change in done.changes if change.action == "delete"] if done else []
+            found = [Delete(each.memory_id, each.reason, each.memory.superseded_by) for each in gone]
+            changeset = done.id if done else None
+        else:
+            found = memories.find_duplicates(threshold=threshold, source_prefix=source_prefix)
+        told = {"dry_run": not apply, "count": len(found), "decisions": [plain(each) for each in found]}
+        if session.as_json:
+            output.document({**told, "changeset": changeset})
+            return
+        _tell_duplicates(memories, found)
+    number = output.count(len(found), "memory", "memories")
+    if not found:
+        output.say("There are no duplicates.")
+    elif apply:
+        output.say(f"{number} merged; `cofio undo {changeset}` reverts it.")
+    else:
+        output.say(f"{number} would be merged; `cofio dedup --apply` does it.")
+
+
+def _tell_duplicates(memories: Memories, found: list[Delete]) -> None:
+    texts: dict[int, str] = {}
+    for each in found:
+        for memory_id in (each.id, each.into):
+            if memory_id is not None and memory_id not in texts:
+                texts[memory_id] = memories.get(memory_id).text
+    columns = (
+        ID,
+        TEXT,
+        Column("into", "cyan", "right"),
+        Column("which says", wraps=True),
+        Column("why", "dim", wraps=True),
+    )
+    output.table(
+        columns, ((each.id, texts[each.id], each.into, texts.get(each.into or 0, ""), each.reason) for each in found)
+    )
+
+
+# ── reembed ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "reembed",
+    "cofio config set embedder ollama:nomic-embed-text && cofio reembed",
+    "cofio reembed --missing          # continues a stopped run",
+)
+@click.option("--missing", is_flag=True, help="Only memories that have no vector yet.")
+def reembed(session: Session, missing: bool) -> None:
+    """Recompute the vectors of all memories with the current embedder.
+
+    Missing token embeddings for re-ranking are computed too, about forty memories a second; episodes are indexed and
+    embedded too. A stopped run can be continued with --missing.
+    """
+    _refuse_where_served(session.settings)
+    with session.open_keeper(session.settings) as keeper:
+        counts = keeper.stats()
+        total = counts["memories"] + counts["archived"]
+        left = total - counts["vectors"] if missing else total
+        done = 0
+        with output.progress("Embedding", left, hidden=session.as_json) as advance:
+
+            def moved(so_far: int) -> None:
+                nonlocal done
+                advance(so_far - done)
+                done = so_far
+
+            number = keeper.embed_missing(moved) if missing else keeper.reembed(moved)
+        with output.progress("Reading", keeper.unread(), hidden=session.as_json) as advance:
+            done = 0
+            keeper.read_missing(moved)
+        keeper.index_episodes()
+        keeper.embed_episodes()
+    if session.as_json:
+        output.document({"embedded": number, "embedder": session.settings.embedder})
+    else:
+        output.say(f"{output.count(number, 'memory', 'memories')} embedded with {session.settings.embedder}.")
+
+
+def _refuse_where_served(settings: Settings) -> None:
+    from cofio.server import daemon
+
+    if settings.url:
+        raise InvalidInput("reembed works on the store itself, not through a service.", "Omit --url and COFIO_URL.")
+    if instance := daemon.find(settings):
+        hint = "Stop it with `cofio down` first; it would continue with the old embedder."
+        raise Conflict(f"A service uses the store (pid {instance.pid}).", hint)
+
+
+# ── config ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@click.group(
+    "config",
+    invoke_without_command=True,
+    epilog=examples("cofio config", "cofio config set port 9000", "cofio config path"),
+)
+@where(hidden=True)
+@click.pass_context
+def config(context: click.Context) -> None:
+    """Show the settings and their origins, or write one to config.toml."""
+    if context.invoked_subcommand is None:
+        context.invoke(show)
+
+
+@command("show", "cofio config show", "cofio config show --json")
+def show(session: Session) -> None:
+    """Show every setting, its value and its origin. Keys are masked."""
+    known = session.settings
+    rows = [(each.name, known.shown(each.name), known.origins[each.name]) for each in setting.settable()]
+    if session.as_json:
+        output.document({name: {"value": _value(known, name), "origin": origin} for name, _, origin in rows})
+    else:
+        output.table((Column("setting", "cyan"), Column("value", wraps=True), Column("from", "dim", wraps=True)), rows)
+
+
+def _value(known: Settings, name: str) -> Any:
+    value = getattr(known, name)
+    return value if isinstance(value, bool | int | float) else known.shown(name)
+
+
+@command(
+    "set", "cofio config set embedder ollama:nomic-embed-text", "cofio config set api_key    # prompts for it, hidden"
+)
+@click.argument("name")
+@click.argument("value", required=False)
+def set_(session: Session, name: str, value: str | None) -> None:
+    """Write a setting to config.toml. Without a VALUE, prompt for it."""
+    field = {each.name: each for each in setting.settable()}.get(name)
+    secret = bool(field and field.metadata["secret"])
+    if value is None:
+        value = str(click.prompt(name, hide_input=secret, err=True))
+    home = session.settings.home
+    if field:
+        Settings.load({**session.flags, name: value})  # a value that cannot be loaded is not written
+    path = setting.write(home, name, value)
+    now = Settings.load(session.flags)
+    if session.as_json:
+        output.document({"name": name, "value": _value(now, name), "path": str(path)})
+        return
+    output.say(f"{name} is written to {path}.")
+    if now.origins[name] != str(path):
+        output.say(f"It has no effect yet: {now.origins[name]} sets it too, and wins.")
+
+
+@command("path", "cofio config path", "$EDITOR $(cofio config path)")
+def path(session: Session) -> None:
+    """Print the path of config.toml, existing or not."""
+    found = str(session.settings.home / "config.toml")
+    output.document({"path": found}) if session.as_json else click.echo(found)
+
+
+for each in (show, set_, path):
+    config.add_command(each)
+
+
+# ── completion ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "completion",
+    'eval "$(cofio completion bash)"          # in ~/.bashrc',
+    'eval "$(cofio completion zsh)"           # in ~/.zshrc',
+    "cofio completion fish > ~/.config/fish/completions/cofio.fish",
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, session: Session, shell: str) -> None:
+    """Print the script that completes cofio's commands and options in your shell."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    script = kind(context.find_root().command, {}, "cofio", "_COFIO_COMPLETE").source()
+    output.document({"shell": shell, "script": script}) if session.as_json else click.echo(script)

@@ -1,0 +1,72 @@
+"""The ui command: opens the web pages of the service."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cofio.cli import output
+from cofio.cli.context import Session, command
+from cofio.errors import Unavailable
+
+#: The pages, as named in URLs.
+PAGES = ("overview", "memories", "map", "sessions", "inbox", "upkeep", "knowledge", "team", "agents", "settings")
+#: Browsers that take over the terminal and run no scripts: the pages would be blank there.
+_OF_TERMINALS = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
+
+
+@command("ui", "cofio ui", "cofio ui map", "cofio ui --print")
+@click.argument("page", type=click.Choice(PAGES), required=False, metavar="[PAGE]")
+@click.option("--print", "only_print", is_flag=True, help="Print the URL only.")
+def ui(session: Session, page: str | None, only_print: bool) -> None:
+    """Open the service's web pages in your browser, at the overview or at a PAGE.
+
+    Pages: overview, memories, map, sessions, inbox, upkeep, knowledge, team, agents, settings. The service must be
+    running; start it with `cofio up`.
+    """
+    from cofio.server import daemon
+
+    state = daemon.status(session.settings)
+    url = _address(state, page, named=bool(session.settings.url))
+    opened = not only_print and _opened(url)
+    if session.as_json:
+        output.document({"url": url, "opened": opened})
+        return
+    click.echo(url)
+    if not only_print:
+        _tell(opened, wants_key=state["key"] in ("missing", "wrong", "ok"))
+
+
+def _address(state: dict[str, Any], page: str | None, *, named: bool) -> str:
+    """Return the URL of the page. Raise Unavailable if no service answers."""
+    if state["answering"]:
+        return f"{state['url'].rstrip('/')}/ui{f'/{page}' if page else ''}"
+    if named:
+        raise Unavailable(f"No service answers at {state['url']}.", "Start it there, or unset COFIO_URL.")
+    if not state["running"]:
+        raise Unavailable(
+            "No service runs for this store, and the pages are part of the service.", "`cofio up` starts it."
+        )
+    if state.get("problem"):
+        hint = "`cofio down --force`, then `cofio up`."
+        raise Unavailable(f"The service (pid {state['pid']}) runs and does not answer.", hint)
+    raise Unavailable(f"The service (pid {state['pid']}) is still starting.", "Try again in a moment.")
+
+
+def _opened(url: str) -> bool:
+    """Return whether a graphical browser opened the URL."""
+    import webbrowser
+
+    try:
+        browser = webbrowser.get()
+        return getattr(browser, "name", "") not in _OF_TERMINALS and browser.open(url)
+    except webbrowser.Error:
+        return False
+
+
+def _tell(opened: bool, *, wants_key: bool) -> None:
+    if not opened:
+        output.say("No browser could be opened. Open this URL yourself.")
+    if wants_key:
+        output.say("The page asks for a key: one from `cofio keys`, or the service's api_key.")

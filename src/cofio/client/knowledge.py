@@ -1,0 +1,174 @@
+"""HTTP client of the domain knowledge tables: `client.knowledge`, with the methods of `keeper.knowledge`."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar, cast
+from urllib.parse import quote
+
+from cofio.errors import InvalidInput, NotFound
+from cofio.models.knowledge import (
+    Active,
+    Correlation,
+    Feedback,
+    Firing,
+    Knowledge,
+    KnowledgeChange,
+    Pattern,
+    Reading,
+    Seasonal,
+    Step,
+    Threshold,
+    checked_table,
+    read,
+)
+from cofio.models.memory import Changeset
+
+_PAGE = 1_000  # page size limit of the service
+_BLANK_TELLS = ("user", "team")  # of these, a blank value means none
+_Row = TypeVar("_Row", bound=Knowledge)
+
+
+class ClientKnowledge:
+    """Structured domain knowledge of a keeper in another process."""
+
+    def __init__(self, ask: Callable[..., Any], changeset: Callable[[Mapping[str, Any]], Changeset]) -> None:
+        self._ask, self._changeset = ask, changeset
+
+    # ── the tables ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def put(self, table: str, *, by: str = "library", why: str = "", **known: Any) -> KnowledgeChange:
+        """Store a row of a table; replaces the row with the same id."""
+        if checked_table(table) == "feedback":
+            return self._put_feedback(known, by, why)
+        return KnowledgeChange.from_dict(self._ask("POST", _path(table), {**known, "why": why}, by=by))
+
+    def _put_feedback(self, known: Mapping[str, Any], by: str, why: str) -> KnowledgeChange:
+        """Store a verdict; fields left out keep their stored values."""
+        said: dict[str, Any] = {"anomaly": "", "verdict": ""}
+        with suppress(NotFound):
+            old = self.get("feedback", known["id"]).as_dict() if known.get("id") else {}
+            said.update({name: old[name] for name in said if name in old})
+        return self.feedback(**{**said, **known}, by=by, why=why).knowledge[0]
+
+    def upsert_pattern(self, pattern: str, **known: Any) -> Pattern:
+        """Store a pattern; return it as stored."""
+        return cast(Pattern, self.put("patterns", pattern=pattern, **known).after)
+
+    def upsert_correlation(self, source_a: str, source_b: str, rule: str, **known: Any) -> Correlation:
+        """Store a correlation; return it as stored."""
+        sides = {"source_a": source_a, "source_b": source_b}
+        return cast(Correlation, self.put("correlations", **sides, rule=rule, **known).after)
+
+    def upsert_threshold(self, source: str, metric: str, value: float, direction: str, **known: Any) -> Threshold:
+        """Store a threshold; return it as stored."""
+        about = {"source": source, "metric": metric, "direction": direction}
+        return cast(Threshold, self.put("thresholds", **about, value=value, **known).after)
+
+    def upsert_seasonal(self, pattern: str, period: str, **known: Any) -> Seasonal:
+        """Store a seasonal pattern; return it as stored. InvalidInput if its times are inconsistent."""
+        return cast(Seasonal, self.put("seasonal", pattern=pattern, period=period, **known).after)
+
+    def get(self, table: str, key: str) -> Knowledge:
+        """Return a row. NotFound if it does not exist."""
+        return read(table, self._ask("GET", _path(table, key)))
+
+    def list(
+        self, table: str, *, min_confidence: float = 0.0, limit: int = 50, after: str | None = None, **where: Any
+    ) -> builtins.list[Knowledge]:
+        """Return the rows of a table: claims by confidence (highest first), feedback newest first."""
+        asked = {"limit": limit, "after": after, "min_confidence": min_confidence or None, **_listable(where)}
+        return [read(table, each) for each in self._ask("GET", _path(table), **asked)["rows"]]
+
+    def patterns(self, min_confidence: float = 0.0, **how: Any) -> builtins.list[Pattern]:
+        """Return the patterns, highest confidence first."""
+        return cast(builtins.list[Pattern], self.list("patterns", min_confidence=min_confidence, **how))
+
+    def delete(self, table: str, key: str, *, by: str = "library", why: str = "") -> KnowledgeChange:
+        """Remove a row; `undo` of its changeset restores it. Removing a processed verdict reverts its effect."""
+        return KnowledgeChange.from_dict(self._ask("DELETE", _path(table, key), by=by, why=why or None))
+
+    def purge(self, table: str, key: str, *, by: str = "library", why: str = "") -> KnowledgeChange:
+        """Erase a row permanently, from the journal too."""
+        return KnowledgeChange.from_dict(self._ask("POST", _path(table, key, "purge"), {"why": why}, by=by))
+
+    def history(self, table: str, key: str) -> builtins.list[KnowledgeChange]:
+        """Return every change of a row, oldest first."""
+        return [KnowledgeChange.from_dict(each) for each in self._ask("GET", _path(table, key, "history"))["changes"]]
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of rows in each table."""
+        return dict(self._ask("GET", "/knowledge"))
+
+    # ── the exact lane ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def evaluate(self, source: str, metric: str, value: float, *, unit: str = "") -> builtins.list[Firing]:
+        """Return the thresholds that this value crosses, highest confidence first."""
+        body = {"source": source, "metric": metric, "value": value, "unit": unit}
+        told = self._ask("POST", "/knowledge/evaluate", body)["firing"]
+        return [Firing(_row(Threshold, each["threshold"]), each["value"], each["by"]) for each in told]
+
+    def active(self, at: str = "", *, source: str = "") -> builtins.list[Active]:
+        """Return the seasonal patterns active at a time (default: now), highest confidence first."""
+        told = self._ask("GET", "/knowledge/active", at=at or None, source=source or None)["active"]
+        return [Active(_row(Seasonal, each["seasonal"]), each["since"], each["until"]) for each in told]
+
+    def related(self, source: str, *, depth: int = 1) -> builtins.list[Step]:
+        """Return correlations of a source, in either direction, up to `depth` steps away; nearest first."""
+        told = self._ask("GET", "/knowledge/related", source=source, depth=depth)["related"]
+        return [Step(**{**each, "correlation": _row(Correlation, each["correlation"])}) for each in told]
+
+    def read(self, text: str) -> builtins.list[Reading]:
+        """Return the rows that capture would store or drop for a text. Changes nothing."""
+        told = self._ask("POST", "/knowledge/read", {"text": text})["readings"]
+        return [Reading(**each) for each in told]
+
+    # ── feedback ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def feedback(
+        self,
+        anomaly: str,
+        verdict: str,
+        *,
+        note: str = "",
+        about: Sequence[str] = (),
+        process: bool = True,
+        by: str = "library",
+        why: str = "",
+        **whose: Any,
+    ) -> Changeset:
+        """Store a verdict on an anomaly and adjust the confidence of the claims it names, in one changeset."""
+        said = {"anomaly": anomaly, "verdict": verdict, "note": note, "about": about, "process": process, **whose}
+        return self._changeset(self._ask("POST", "/knowledge/feedback", {**said, "why": why}, by=by))
+
+    def process_feedback(self, *, by: str = "library", why: str = "") -> Changeset | None:
+        """Apply every stored but unprocessed verdict once; return None if there are none."""
+        told = self._ask("POST", "/knowledge/feedback/process", {"why": why}, by=by)["changeset"]
+        return self._changeset(told) if told else None
+
+    def pending_feedback(self) -> builtins.list[Feedback]:
+        """Return the verdicts that are not yet processed, oldest first."""
+        found: builtins.list[Knowledge] = []
+        while len(page := self.list("feedback", limit=_PAGE, after=found[-1].id if found else None, processed=False)):
+            found += page
+            if len(page) < _PAGE:
+                break
+        return sorted(cast(builtins.list[Feedback], found), key=lambda each: (each.created_at, each.id))
+
+
+def _path(table: str, *more: str) -> str:
+    return "/".join(["/knowledge", checked_table(table), *(quote(each, safe="") for each in more)])
+
+
+def _row(kind: type[_Row], told: Mapping[str, Any]) -> _Row:
+    return cast(_Row, read(kind.TABLE, told))
+
+
+def _listable(where: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the filter as query parameters. Raise if it needs an empty value, which a query string cannot express."""
+    for name, value in where.items():
+        if value is None or (value == "" and name not in _BLANK_TELLS):
+            raise InvalidInput(f"The service cannot list by an empty {name}.", "List all, or open the store itself.")
+    return where

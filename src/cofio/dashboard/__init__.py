@@ -1,0 +1,1 @@
+"""Queries for the dashboard, and the map of memories."""

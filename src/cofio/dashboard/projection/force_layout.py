@@ -1,0 +1,81 @@
+"""Force-directed layout of points on a plane that keeps near points near.
+
+heads ─ neighbours ─▶ attraction graph ─ rounds of attraction and repulsion ─▶ positions
+
+The forces are those of UMAP and LargeVis with the simplest curve, 1 / (1 + d²). In each round every point is attracted
+to one of its neighbours, sampled by weight, and repelled by a few random points, with a fixed seed.
+
+Positions are complex numbers, x + iy, which take a fifth of the time of two columns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from cofio.dashboard.projection.neighbours import neighbours
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from cofio.dashboard.projection.neighbours import Near, Rows
+    from cofio.dashboard.projection.pca import Matrix
+
+    Spots: TypeAlias = NDArray[np.complex64]
+
+#: Neighbours that attract a point. More separate near points; fewer separate groups.
+DRAWING = 8
+#: Sampling slots per point, divided among its neighbours by weight.
+LOTS = 16
+ROUNDS, PUSHES = 300, 5
+#: Initial distance of the farthest point from the centre.
+REACH = 10.0
+#: Limits the repulsion of two touching points to about 1 / √SOFTNESS per step.
+SOFTNESS = np.float32(1 / 16)
+
+
+def laid_out(heads: Matrix, rng: np.random.Generator) -> Spots:
+    """Return a position for each point, unscaled, starting from its first two coordinates."""
+    spots, count = _begun(heads), len(heads)
+    if count < 3:
+        return spots
+    lots, everybody = _lots(neighbours(heads, DRAWING)), np.arange(count)
+    for number in range(ROUNDS):
+        move = _pulled(spots, lots[rng.integers(0, LOTS, count), everybody])
+        move += _pushed(spots, rng.integers(0, count, (PUSHES, count)))
+        spots += np.float32(1 - number / ROUNDS) * move
+    return spots
+
+
+def _begun(heads: Matrix) -> Spots:
+    begun = np.zeros((len(heads), 2), np.float32)
+    begun[:, : heads.shape[1]] = heads[:, :2]
+    begun *= REACH / max(float(np.abs(begun).max(initial=0)), 1e-6)
+    return begun.view(np.complex64)[:, 0]
+
+
+def _lots(near: Near) -> Rows:
+    """Return the neighbours by sampling slot, one column per point."""
+    shares = np.cumsum(near.weights, axis=1)
+    column = np.stack([(shares < (lot + 0.5) / LOTS).sum(axis=1) for lot in range(LOTS)], axis=1)
+    rows = np.take_along_axis(near.rows, np.minimum(column, near.rows.shape[1] - 1), axis=1)
+    return np.ascontiguousarray(rows.T)
+
+
+def _pulled(spots: Spots, others: Rows) -> Spots:
+    apart = spots[others] - spots
+    moved: Spots = apart * (2 / (1 + _squares(apart)))
+    return moved
+
+
+def _pushed(spots: Spots, others: Rows) -> Spots:
+    apart = spots - spots[others]
+    squares = _squares(apart)
+    moved: Spots = (apart * (2 / ((SOFTNESS + squares) * (1 + squares)))).sum(axis=0)
+    return moved
+
+
+def _squares(apart: Spots) -> Matrix:
+    found: Matrix = apart.real**2 + apart.imag**2
+    return found

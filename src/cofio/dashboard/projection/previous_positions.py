@@ -1,0 +1,79 @@
+"""Previous positions of memories, so that a map stays stable: new memories are placed next to similar ones.
+
+dots, ground ─▶ known memories: previous positions; new ones: among their nearest ─▶ positions and the new ground
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from cofio.dashboard.projection.grid import apart
+from cofio.dashboard.projection.neighbours import among
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from cofio.dashboard.projection.grid import Places
+    from cofio.dashboard.projection.pca import Matrix
+    from cofio.models.dashboard import Dots
+
+#: Share of added and removed memories above which the whole map is laid out again.
+CHANGED = 0.2
+#: Number of neighbours that place a new memory, and their maximum distance from the nearest one on the square.
+LIKE, BESIDE = 5, 400
+#: Leading vector components that detect a changed vector; a memory with a changed text is placed again.
+MARKED = 8
+
+
+class Ground(NamedTuple):
+    """Position of each memory by ascending id, and the number of changes since the full layout."""
+
+    ids: NDArray[np.int64]
+    marks: Matrix
+    places: Places
+    changed: int
+
+    @classmethod
+    def of(cls, dots: Dots, places: Places, changed: int = 0) -> Ground:
+        ids = np.asarray(dots.ids, np.int64)
+        order = np.argsort(ids)
+        return cls(ids[order], dots.vectors[order, :MARKED], places[order], changed)
+
+    def kept(self, dots: Dots) -> Ground | None:
+        """Return the ground of these memories, keeping known positions; None if too many have changed."""
+        at, known = self._found(dots)
+        changed = self.changed + np.count_nonzero(~known) + len(self.ids) - np.count_nonzero(known)
+        if not known.any() or changed > CHANGED * len(known):
+            return None
+        stay, come = np.flatnonzero(known), np.flatnonzero(~known)
+        places = self.places[at]
+        places[come] = _beside(dots.vectors[come], dots.vectors[stay], places[stay])
+        order = np.concatenate([stay, come[::-1]])  # on a collision the older memory keeps its position
+        places[order] = apart(places[order])
+        return Ground.of(dots, places, int(changed))
+
+    def places_of(self, dots: Dots) -> Places:
+        """Return the positions of these memories, which must all be known, in their order."""
+        return self.places[np.searchsorted(self.ids, np.asarray(dots.ids, np.int64))]
+
+    def _found(self, dots: Dots) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the index of each memory here, and whether it is known with the same vector."""
+        ids = np.asarray(dots.ids, np.int64)
+        at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+        marks = dots.vectors[:, :MARKED]
+        if not len(self.ids) or marks.shape[1] != self.marks.shape[1]:
+            return np.zeros_like(ids), np.zeros(len(ids), np.bool_)
+        return at, (self.ids[at] == ids) & (self.marks[at] == marks).all(axis=1)
+
+
+def _beside(vectors: Matrix, known: Matrix, places: Places) -> Places:
+    """Return positions among those nearest neighbours that are close to the nearest one, never between two groups."""
+    near = among(vectors, known, LIKE)
+    spots = places[near.rows]
+    together = np.abs(spots - spots[:, :1]).max(axis=2) <= BESIDE
+    weights = near.weights * together
+    weights /= weights.sum(axis=1, keepdims=True)
+    found: Places = np.rint((weights[:, :, np.newaxis] * spots).sum(axis=1)).astype(np.int64)
+    return found

@@ -1,0 +1,86 @@
+"""Dashboard queries: `keeper.outlook`. Read-only.
+
+store.pictures ─▶ counts by day, active agents ─▶ Overview, [Agent] dots ─ layout ─▶ Map
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from cofio.dashboard import projection
+from cofio.models.dashboard import MOST_DAYS, MOST_DOTS, Agent, Kept, Map, Overview, Pulse
+from cofio.models.memory import Scope, Viewer, as_scope, whole
+from cofio.ports import Clock, Store
+from cofio.stores.sqlite.blas import one_thread
+
+_CHARACTERS = 120  # of each text on the map
+
+
+class Lent(NamedTuple):
+    """Dependencies that a keeper passes to its outlook."""
+
+    store: Store
+    clock: Clock
+    flush: Callable[[], None]  # writes buffered retrievals
+    viewer: Viewer | None  # None for the owner, who sees everything
+    atlas: projection.Atlas  # cache of drawn maps
+
+
+class Outlook:
+    """Dashboard queries of a keeper, limited to what it may see."""
+
+    def __init__(self, lent: Lent) -> None:
+        self._store, self._clock, self._flush, self._viewer, self._atlas = lent
+
+    def overview(self, *, days: int = 30) -> Overview:
+        """Return the state of the store and counts of the last `days` days, including today."""
+        now = self._clock()
+        told = _days(now, whole(days, "days", least=1, most=MOST_DAYS))
+        pictures = self._store.pictures
+        arrived = pictures.arrived(told[0], Scope())
+        if self._viewer:
+            live = sum(each.count for each in arrived)
+            everything = self._store.page(Scope(include_archived=True), limit=1)[1]
+            return Overview(at=now, live=live, archived=max(0, everything - live), days=told, arrived=arrived)
+        self._flush()
+        stats = self._store.stats()
+        live, archived, vectors = stats["memories"], stats["archived"], stats["vectors"]
+        return Overview(
+            at=now,
+            live=live,
+            archived=archived,
+            days=told,
+            arrived=arrived,
+            done_today=pictures.done(told[-1]),
+            injected=pictures.injected(told[0]),
+            store=Kept(stats["store"], stats["bytes"], stats["embedder"], vectors, live + archived - vectors),
+        )
+
+    def agents(self, *, limit: int = 100) -> list[Agent]:
+        """List the agents that use the store, the most recent first. Owner only."""
+        self._flush()
+        return self._store.pictures.agents(whole(limit, "limit", least=1, most=1_000))
+
+    def pulse(self) -> Pulse:
+        """Return counters that change with memories, recalls and the inbox. Cheap enough to poll every second."""
+        self._flush()
+        return self._store.pictures.pulse()
+
+    def map(self, *, most: int = MOST_DOTS, **within: Any) -> Map:
+        """Return the newest memories of a scope as points of a plane, without their vectors."""
+        scope, count = as_scope(within), whole(most, "most", least=1, most=MOST_DOTS)
+
+        def draw(before: projection.Ground | None) -> tuple[Map, projection.Ground]:
+            dots = self._store.pictures.dots(scope, count, _CHARACTERS)
+            with one_thread():  # keeps the other cores free for searches
+                return projection.redrawn(dots, before)
+
+        return self._atlas.map((self._viewer, scope, count), self.pulse().changeset, draw)
+
+
+def _days(now: str, count: int) -> list[str]:
+    """Return `count` days up to the day of `now`, oldest first."""
+    today = datetime.fromisoformat(now).date()
+    return [(today - timedelta(days=back)).isoformat() for back in reversed(range(count))]

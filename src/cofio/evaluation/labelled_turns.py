@@ -1,0 +1,167 @@
+"""Hand-labelled turns: the text, the facts known before, and the expected result.
+
+One JSON object per line: {"id", "role", "text", "before": [facts], "label": "store" | "skip" | "update", "facts":
+[...], "replaces": a fact of before, "secret": what must not be kept, "tags": [...], "split": "dev" | "test"}. Text and
+label are required; an update needs "replaces".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cofio.errors import InvalidInput
+from cofio.evaluation.jsonl import clean, numbered
+from cofio.models.exchange import ROLES
+from cofio.models.memory import MAX_TEXT
+from cofio.text.tokens import STOP_WORDS, telling, words
+
+LABELS = ("store", "skip", "update")
+SPLITS = ("dev", "test")
+CARRIED = 0.6  # share of a fact's content words from which a text carries the fact
+
+_SHAPE = (
+    'Give one JSON object a line: {"id", "role", "text", "label": "store", "skip" or "update", "facts": [...],'
+    ' "before": [...], "replaces", "tags": [...], "split"}.'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Turn with its label. A skip with facts known before repeats them."""
+
+    id: str
+    role: str
+    text: str
+    label: str
+    facts: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    replaces: str = ""
+    secret: str = ""
+    tags: tuple[str, ...] = ()
+    split: str = ""
+
+    @property
+    def is_news(self) -> bool:
+        """Return whether the turn should change the memories."""
+        return self.label != "skip"
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether the turn only repeats known facts."""
+        return self.label == "skip" and bool(self.before)
+
+
+def read(path: Path) -> list[Turn]:
+    """Return all turns of the file. Raise NotFound if it is missing, InvalidInput if it is malformed."""
+    found = [_line(line, number, path) for number, line in numbered(path, _SHAPE)]
+    twice = [name for name, times in Counter(each.id for each in found).items() if times > 1]
+    if twice:
+        raise InvalidInput(f"Two turns of {path} have the id {twice[0]!r}.", "Give each turn an id of its own.")
+    return found
+
+
+def _line(line: str, number: int, path: Path) -> Turn:
+    try:
+        turn = _turn(json.loads(line), number)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        why = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+        raise InvalidInput(f"Line {number} of {path} is not a labelled turn: {why}.", _SHAPE) from error
+    if wrong := _wrong(turn):
+        raise InvalidInput(f"Line {number} of {path}: {wrong}.", _SHAPE)
+    return turn
+
+
+def _turn(plain: Any, number: int) -> Turn:
+    if not isinstance(plain, dict):
+        raise TypeError("it is not an object")
+    facts, before, tags = (_several(plain.get(name)) for name in ("facts", "before", "tags"))
+    given = plain.get("id")
+    return Turn(
+        id=clean(number if given is None else given),
+        role=clean(plain.get("role")) or "user",
+        text=clean(plain["text"]),
+        label=clean(plain["label"]),
+        facts=facts,
+        before=before,
+        replaces=clean(plain.get("replaces")),
+        secret=clean(plain.get("secret")),
+        tags=tags,
+        split=clean(plain.get("split")),
+    )
+
+
+def _several(given: Any) -> tuple[str, ...]:
+    """Return the non-blank texts of a list; a single text counts as a list of one."""
+    texts = given if isinstance(given, list) else [given]
+    return tuple(text for text in map(clean, texts) if text.strip())
+
+
+def _wrong(turn: Turn) -> str:
+    if turn.label not in LABELS:
+        return f"the label is {turn.label!r}"
+    if turn.role not in ROLES:
+        return f"the role is {turn.role!r}"
+    if not turn.text.strip():
+        return "its text is empty"
+    if max(map(len, (turn.text, *turn.before))) > MAX_TEXT:
+        return f"one of its texts is longer than {MAX_TEXT:,} characters"
+    if turn.label == "update" and turn.replaces not in turn.before:
+        return "an update replaces a fact of before"
+    return ""
+
+
+# ── does a text carry a fact ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def carries(text: str, fact: str, replaced: str = "") -> bool:
+    """Return whether the text states the fact: enough of its content words, and all its numbers and names.
+
+    Those of the fact that it replaces may be missing: "goes from 10 to 25 MB" may be stored as "is 25 MB".
+    """
+    said, wanted = _roots(text), _roots(fact)
+    return len(wanted & said) >= CARRIED * len(wanted) and _fixed(fact) - _roots(replaced) <= said
+
+
+def _roots(text: str) -> set[str]:
+    """Return the content words without their endings, and without words for the owner of the fact."""
+    plain = _apart(text)
+    found = [word.removesuffix("'s") for word in words(plain) if word not in STOP_WORDS]
+    return {_root(word) for word in found or telling(plain)} - _WHOSE
+
+
+def _fixed(text: str) -> set[str]:
+    """Return the numbers and names; a capitalised word at the start of a sentence does not count as a name."""
+    tokens = _apart(text).split()
+    marked = [
+        word.strip(_AROUND) for place, word in enumerate(tokens) if _NUMBER.search(word) or (place and _is_name(word))
+    ]
+    return {_root(word) for each in marked for word in telling(each) if word not in STOP_WORDS} - _WHOSE
+
+
+def _is_name(word: str) -> bool:
+    plain = word.strip(_AROUND)
+    return len(plain) > 1 and (plain[0].isupper() or _INSIDE.search(plain) is not None)
+
+
+def _apart(text: str) -> str:
+    """Return the text with units separated from numbers: "300ms" equals "300 ms"."""
+    return _UNIT.sub(r"\1 \2", text.replace("’", "'").replace("`", ""))
+
+
+def _root(word: str) -> str:
+    for ending in ("ing", "ed", "es", "s", "d", "e"):
+        if word.isalpha() and word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word
+
+
+_WHOSE = {_root(word) for word in ("user", "team", "project", "policy", "decided", "repo", "app")}
+_AROUND = ".,;:!?()[]{}\"'“”‘’*"
+_NUMBER = re.compile(r"\d")
+_INSIDE = re.compile(r"\w[._/@#-]\w|\w[A-Z]")
+_UNIT = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)([A-Za-z]{1,4})(?!\w)")

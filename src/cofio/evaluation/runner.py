@@ -1,0 +1,187 @@
+"""Queries against a keeper that holds a conversation: evidence found, latency and tokens of each search mode.
+
+Question ─ Mode ─▶ [Hit] ─▶ Answer          Question ─ keeper.recall ─▶ Given
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from cofio.core import Keeper
+from cofio.evaluation.datasets import Question
+from cofio.evaluation.metrics import ndcg, recall
+from cofio.models.memory import MAX_HITS, Hit, Memory
+from cofio.ports import Embedder, Matrix
+from cofio.providers.embedders.query_cache import Recent
+from cofio.text.briefing import PROMPT, Line, block, digest, tokens
+from cofio.text.tokens import passage
+
+MEASURES = ("r@5", "r@10", "r@20", "ndcg@10")
+BUDGETS = (256, 512, 1_024, 2_048)  # tokens injected for an agent
+_DEEP = 200  # hits: with short messages, fewer would not fill the largest budget
+_ROW, _END = 3, "\n"  # of a block with one memory: after the tag, the notice and the heading
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """Search mode: arguments of `keeper.search`, and for comparisons a single score that orders the hits."""
+
+    name: str
+    how: Mapping[str, Any] = field(default_factory=dict)
+    by: Callable[[Hit], float] | None = None
+    timed: bool = True
+    deep: int = _DEEP  # hits requested to fill a budget or to be reordered
+
+
+DEFAULT = Mode("default")
+UNREAD = Mode("not read word by word", {"closely": False})
+VECTORS = Mode("vectors alone", {"hybrid": False}, by=lambda hit: hit.similarity)
+# Every search uses vectors, so this takes all hits of a hybrid search and orders them by the word score.
+WORDS = Mode("words alone", by=lambda hit: hit.keyword, timed=False, deep=MAX_HITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Result of one mode for a question's evidence."""
+
+    scores: Mapping[str, float]  # by MEASURES
+    within: tuple[float, ...]  # share of the evidence within each of BUDGETS
+    seconds: float | None  # time of a search for ten hits, including the embedding of the question
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Context injected by recall for a question, and the best score of a search."""
+
+    tokens: int
+    found: float  # share of the evidence
+    top: float  # 0 without any hit
+
+
+class Afresh:
+    """Embedder of a run that caches query vectors until `forget` is called."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self.forget()
+
+    @property
+    def signature(self) -> str:
+        return self._embedder.signature
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
+
+    @property
+    def floor(self) -> float:
+        return self._embedder.floor
+
+    def forget(self) -> None:
+        """Drop the cached vectors, so that the embedding of the next question is timed."""
+        self._recent = Recent(8)
+
+    def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
+        if kind == "document":
+            return self._embedder.embed(texts, kind)
+        return self._recent.through(texts, lambda new: self._embedder.embed(new, kind))
+
+
+class Asking:
+    """Queries against a keeper that holds one conversation."""
+
+    def __init__(self, keeper: Keeper, embedder: Afresh) -> None:
+        self._keeper = keeper
+        self._embedder = embedder
+        self._weights: dict[int, int] = {}  # tokens by memory
+        keeper.warm()
+
+    def answer(self, question: Question, mode: Mode) -> Answer:
+        """Return the evidence that a mode finds with ten hits, with twenty, and with as many as a budget holds."""
+        ten, seconds = self._timed(question.text, mode) if mode.timed else ((), None)
+        deep = self._keeper.search(question.text, k=mode.deep, noted=False, **mode.how)
+        twenty: Sequence[Hit]
+        if mode.by is None:
+            twenty = self._keeper.search(question.text, k=20, noted=False, **mode.how)
+        else:
+            ten = twenty = deep = ranked(deep, mode.by)
+        return Answer(
+            scores=scored(units(ten), units(twenty), question.evidence),
+            within=self._within(deep, question.evidence),
+            seconds=seconds,
+        )
+
+    def give(self, question: Question, mode: Mode) -> Given:
+        """Return the context that recall injects for this question; the best score is of a search in this mode."""
+        told = self._keeper.recall(question.text)
+        hits = self._keeper.search(question.text, k=10, noted=False, **mode.how)
+        named = {str(self._keeper.get(each).metadata["unit"]) for each in told.ids}
+        found = len(named & question.evidence) / len(question.evidence) if question.evidence else 0.0
+        return Given(told.tokens, found, max((hit.score for hit in hits), default=0.0))
+
+    def _timed(self, text: str, mode: Mode) -> tuple[Sequence[Hit], float]:
+        self._embedder.forget()
+        started = time.perf_counter()
+        hits = self._keeper.search(text, k=10, **mode.how)
+        return hits, time.perf_counter() - started
+
+    def _within(self, hits: Sequence[Hit], evidence: Collection[str]) -> tuple[float, ...]:
+        """Return the share of the evidence within each budget, adding lines in this order."""
+        spent = list(self._spent(hits))
+        wanted = set(evidence)
+        return tuple(len(wanted & {unit for cost, unit in spent if cost <= budget}) / len(wanted) for budget in BUDGETS)
+
+    def _spent(self, hits: Sequence[Hit]) -> Iterator[tuple[int, str]]:
+        """Yield each unit with the tokens of all lines up to its own; equal texts count once."""
+        spent, known = 0, set()
+        for hit in hits:
+            if (words := digest(hit.text)) not in known:
+                known.add(words)
+                spent += self._weight(hit.memory)
+            yield spent, _unit(hit)
+            if spent > BUDGETS[-1]:
+                return
+
+    def _weight(self, memory: Memory) -> int:
+        """Return the tokens of the memory's line in the format of recall."""
+        if memory.id not in self._weights:
+            line = Line(memory.id, passage(memory.text, memory.speaker), memory.source, memory.created_at)
+            written = block([line], PROMPT)[0]
+            self._weights[memory.id] = tokens(f"{written.split(_END)[_ROW]}{_END}") if written else 0
+        return self._weights[memory.id]
+
+
+#: Tokens of a block without its lines.
+FRAME = tokens(block([Line(1, "x")], PROMPT)[0]) - tokens("- x\n")
+
+
+def ranked(hits: Sequence[Hit], by: Callable[[Hit], float]) -> list[Hit]:
+    """Return the hits with a positive score, ordered by it; of equal ones the newer first."""
+    return sorted((hit for hit in hits if by(hit) > 0), key=lambda hit: (-by(hit), -hit.id))
+
+
+def units(hits: Sequence[Hit]) -> list[str]:
+    """Return the ids of the units in order; repeated ones keep their place as ""."""
+    seen: set[str] = set()
+    found = []
+    for unit in map(_unit, hits):
+        found.append("" if unit in seen else unit)
+        seen.add(unit)
+    return found
+
+
+def scored(ten: Sequence[str], twenty: Sequence[str], evidence: Collection[str]) -> dict[str, float]:
+    """Return a question's measures from the units among ten and among twenty hits."""
+    return {
+        "r@5": recall(ten, evidence, 5),
+        "r@10": recall(ten, evidence, 10),
+        "r@20": recall(twenty, evidence, 20),
+        "ndcg@10": ndcg(ten, evidence, 10),
+    }
+
+
+def _unit(hit: Hit) -> str:
+    return str(hit.memory.metadata["unit"])

@@ -1,0 +1,39 @@
+"""The last briefing of each project as a file: a fallback if neither service nor store answers."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from cofio.hooks import atomic_write
+
+
+def place(home: str | Path, project: str) -> Path:
+    """Return the path of a project's last briefing."""
+    name = hashlib.sha256(project.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return Path(home) / "briefings" / f"{name}.txt"
+
+
+def put(home: str | Path, project: str, text: str) -> None:
+    """Save the briefing, readable by its owner only. Errors are ignored."""
+    path = place(home, project)
+    try:
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            return
+        atomic_write.put(path, text.encode())
+    except (OSError, UnicodeError):
+        return
+
+
+def get(home: str | Path, project: str) -> str:
+    """Return the last briefing; "" if there is none."""
+    try:
+        return place(home, project).read_text(encoding="utf-8")
+    except (OSError, UnicodeError):
+        return ""
+
+
+def clear(home: str | Path) -> None:
+    """Delete all briefings: any of them may contain a deleted or corrected memory."""
+    for path in (Path(home) / "briefings").glob("*.txt"):
+        path.unlink(missing_ok=True)

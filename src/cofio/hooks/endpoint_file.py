@@ -1,0 +1,37 @@
+"""`hook.at` in the home: the address of the service, in a line format that a hook reads without a parser.
+
+1 URL   2 key or empty   3 deadlines of recall and of capture in milliseconds   4 file of the store
+5 maximum tokens of the block at the start of a session
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from cofio.hooks import atomic_write
+
+NAME = "hook.at"
+
+
+def put(home: Path, url: str, key: str, deadlines: tuple[int, int], store: str, start_tokens: int = 0) -> None:
+    """Write the address of the service, readable by its owner only: the file holds the key."""
+    lines = (url, key, f"{deadlines[0]} {deadlines[1]}", store, *([str(start_tokens)] if start_tokens else []))
+    with suppress(OSError):  # hooks then try the default address, or read the store's file
+        atomic_write.put(home / NAME, "".join(f"{line}\n" for line in lines).encode())
+
+
+def is_others(home: Path, store: str) -> bool:
+    """Return whether `hook.at` names the service of another store."""
+    try:
+        return (home / NAME).read_text(encoding="utf-8").splitlines()[3] != store
+    except (OSError, UnicodeError, IndexError):
+        return False
+
+
+def remove(home: Path, store: str) -> None:
+    """Delete the file, unless it names the service of another store by now."""
+    with suppress(OSError, UnicodeError):
+        lines = (home / NAME).read_text(encoding="utf-8").splitlines()
+        if lines[3:4] == [store]:
+            (home / NAME).unlink()

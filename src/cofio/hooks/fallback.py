@@ -1,0 +1,279 @@
+"""Fallback recall without the service, and the restart of the service.
+
+    store file, read-only ─▶ last briefing of the project (at a session start) ─▶ nothing
+
+Recall from the file matches words only and keeps no record of injected memories. To stay precise, it returns only
+memories whose matching terms account for at least half of the prompt's total IDF weight (a word in no memory counts
+half as much as the rarest one), and at least two matching terms if more than two occur in any memory. Memories that the
+service has injected into the session are not repeated; those injected here may be. Memories that reference a deleted
+file are left out; there is no time for further freshness checks.
+"""
+
+from __future__ import annotations
+
+import posix
+import sqlite3
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from math import log
+
+from cofio.errors import InvalidInput
+from cofio.hooks import client_events, detached_process, offline_recall_log
+from cofio.hooks.environment import Around, configured
+from cofio.hooks.http import quoted
+from cofio.text import briefing
+from cofio.text.tokens import passage, telling
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cofio.hooks.runner import Run
+
+AT_PROMPT = 5  # maximum number of memories
+_PATIENCE = 0.05  # seconds to wait for a lock
+_READ = 4_000  # characters of a prompt that are read
+_WORDS = 12  # terms that are looked up
+_DEPTH = 60  # candidate memories that are scored
+_SHARE = 0.5  # minimum share of the total weight of the terms
+_UNKNOWN = 0.5  # weight of a term in no memory, relative to a term in a single memory
+_LEAST = 0.5  # minimum total weight
+_NEWEST = 100  # newest memories per group considered at a session start
+_STEPS = 1_000  # instructions of SQLite's virtual machine between two checks of the deadline
+#: Files that mark a working tree, the same as in freshness.
+SIGNS = (
+    ".git", ".hg", ".jj", ".svn", "pyproject.toml", "package.json", "Cargo.toml", "go.mod", "pom.xml", "build.gradle",
+    "build.gradle.kts", "CMakeLists.txt", "Makefile", "Gemfile", "composer.json", "setup.py", "justfile",
+)  # fmt: skip
+_SEEN = """
+m.archived_at IS NULL AND (m.project IN (:project, '') OR m.visibility = 'global')
+"""
+_GIVEN = "EXISTS (SELECT 1 FROM given g WHERE g.memory_id = m.id AND g.client = :client AND g.session = :session)"
+_OWN = "(:session <> '' AND m.session = :session AND (m.source = :client OR m.source LIKE :client || '/%'))"
+_LINE = "m.id, m.text, m.speaker, m.source, m.created_at, m.kind, m.pinned"
+
+_SIZE = "SELECT count(*) FROM memories"
+_FREQUENCY = "SELECT count(*) FROM words WHERE words MATCH ?"
+_HAS_ANCHORS = "SELECT count(*) FROM pragma_table_info('memories') WHERE name = 'anchors'"
+_MATCHING = f"""
+SELECT {_LINE}, m.project, {{anchors}} FROM words w CROSS JOIN memories m ON m.id = w.rowid
+WHERE words MATCH :words AND {_SEEN} AND NOT {_GIVEN} AND NOT {_OWN}
+ORDER BY bm25(words), m.id DESC LIMIT :depth
+"""
+_HOLDING = "SELECT rowid FROM words WHERE words MATCH ? AND rowid IN (SELECT value FROM json_each(?))"
+#: The newest of each group; the plus sign stops SQLite from scanning the project index instead.
+_NEWEST_OF = f"""
+SELECT id FROM (
+    SELECT m.id FROM memories m WHERE {{group}} AND m.archived_at IS NULL
+    AND (+m.project IN (:project, '') OR +m.visibility = 'global') ORDER BY m.id DESC LIMIT {_NEWEST}
+)
+"""
+_START_IDS = " UNION ".join(
+    _NEWEST_OF.format(group=group)
+    for group in (
+        "m.pinned = 1",
+        "m.category = 'decision' AND m.kind = 'preference'",
+        "m.category = 'decision' AND m.kind = 'policy'",
+        "m.category = 'detail' AND m.kind = 'temporal'",
+        "m.category = 'decision'",
+        "m.category = 'learning'",
+        "m.category = 'detail'",
+    )
+)
+_KEPT = f"""
+SELECT {_LINE}, m.category, m.project, m.visibility, m.occurrences, {{anchors}}, {_GIVEN} OR {_OWN}
+FROM memories m WHERE m.id IN ({_START_IDS})
+"""
+
+
+def recall(run: Run) -> tuple[bytes, str]:
+    """Return the reply for the client, and its source: file, briefing or nothing."""
+    try:
+        happened = client_events.event(run.client, run.raw)
+    except InvalidInput:
+        return b"", "nothing"
+    until = run.began + run.seconds
+    text, ids = _from_file(happened, run, until)
+    if text:
+        if happened.kind == "prompt":  # a session start is not counted as a retrieval
+            offline_recall_log.note(run.around.home, run.client, ids)
+        return client_events.reply(happened, text), "file"
+    if text is None and happened.kind == "start":
+        from cofio.hooks import briefing_cache  # imports pathlib, which is slow
+
+        told = briefing_cache.get(run.around.home.decode("utf-8", "surrogateescape"), run.project)
+        if told.startswith(f"<{briefing.TAG}>") and len(told) <= briefing.MAX_CHARS:
+            return client_events.reply(happened, told), "briefing"
+    return b"", "nothing"
+
+
+def _from_file(happened: client_events.Event, run: Run, until: float) -> tuple[str | None, tuple[int, ...]]:
+    """Return the block and its memory ids from the store's file; "" for no match, None if the file cannot be read."""
+    if happened.kind == "prompt" and (briefing.is_trivial(happened.prompt) or happened.prompt.startswith("<")):
+        return "", ()  # a prompt written by the client itself begins with a tag
+    path = store_path(run.around)
+    if not path:
+        return None, ()
+    try:
+        with closing(sqlite3.connect(f"file:{quoted(path)}?mode=ro", uri=True, timeout=_PATIENCE)) as file:
+            file.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
+            file.execute("PRAGMA query_only = 1")
+            if happened.kind == "start":
+                rule = _start_rule(run.around.start_tokens, time.time())
+                return briefing.block(_start_lines(file, happened, run.project, rule), briefing.START)
+            return briefing.block(_fitting(file, happened, run.project), briefing.PROMPT)
+    except (sqlite3.Error, UnicodeError):
+        return None, ()
+
+
+def store_path(around: Around) -> str:
+    """Return the path of the store's file; "" if the memories are not in a local file."""
+    if around.elsewhere:
+        return ""
+    home = around.home.decode("utf-8", "surrogateescape")
+    told = around.store or _configured(around.home) or f"{home}/cofio.db"
+    scheme, found, rest = told.partition("://")
+    if found and scheme != "sqlite":
+        return ""
+    path = "/" + rest.lstrip("/") if found and rest.startswith("/") else rest if found else told
+    path = path[1:] if path.startswith("/~") else path
+    if path.startswith("~/"):
+        path = around.user.decode("utf-8", "surrogateescape") + path[1:]
+    return path
+
+
+def _configured(home: bytes) -> str:
+    told = configured(home)
+    return "elsewhere://" if told.get("url") else str(told.get("store") or "")
+
+
+# ── at a prompt ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _fitting(file: sqlite3.Connection, happened: client_events.Event, where: str) -> list[briefing.Line]:
+    """Return the memories that match most of the prompt's weight, best first."""
+    words = [_phrase(word) for word in telling(happened.prompt[:_READ])[:_WORDS]]
+    (size,) = file.execute(_SIZE).fetchone()
+    weights = {word: _weight(file, word, size) for word in words}
+    known = {word: weight for word, weight in weights.items() if weight}
+    together = sum(known.values()) + _UNKNOWN * log(size + 1) * (len(words) - len(known))
+    least, enough = max(_LEAST, _SHARE * together), 2 if len(known) > 2 else 1
+    needed = " OR ".join(_needed(known, least))
+    if not needed:
+        return []
+    rows = file.execute(_asking(file, _MATCHING), {"words": needed, "depth": _DEPTH, **_by(happened, where)}).fetchall()
+    held = _held(file, list(known), [row[0] for row in rows])
+    weighed = [(sum(known[word] for word in held[row[0]]), row) for row in rows if len(held[row[0]]) >= enough]
+    best = sorted((each for each in weighed if each[0] >= least), key=lambda each: -each[0])
+    there = (row for _, row in best if not _is_gone(str(row[7]), str(row[8])))
+    return [_line(row) for row, _ in zip(there, range(AT_PROMPT), strict=False)]
+
+
+def _needed(known: Mapping[str, float], least: float) -> list[str]:
+    """Return the heaviest words: a memory with none of them cannot reach `least`. Empty if all together cannot."""
+    kept: list[str] = []
+    left = sum(known.values())
+    for word in sorted(known, key=lambda word: -known[word]):
+        if left < least:
+            break
+        kept.append(word)
+        left -= known[word]
+    return kept
+
+
+def _phrase(word: str) -> str:
+    return '"' + word.replace('"', '""') + '"'
+
+
+def _weight(file: sqlite3.Connection, word: str, size: int) -> float:
+    """Return the IDF weight of a word; 0 if no memory contains it."""
+    (count,) = file.execute(_FREQUENCY, (word,)).fetchone()
+    return max(0.0, log((size + 1) / count)) if count else 0.0
+
+
+def _held(file: sqlite3.Connection, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
+    held: dict[int, list[str]] = {each: [] for each in ids}
+    for word in words:
+        for (each,) in file.execute(_HOLDING, (word, str(list(ids)))):
+            held[each].append(word)
+    return held
+
+
+# ── at a start ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _start_lines(
+    file: sqlite3.Connection, happened: client_events.Event, where: str, rule: briefing.StartRule
+) -> list[briefing.Line]:
+    """Return the lines for a session start, selected as by the service, without those that the session has."""
+    rows = file.execute(_asking(file, _KEPT), _by(happened, where)).fetchall()
+    by_id = {int(row[0]): row for row in rows}
+
+    def finish(entry: briefing.Entry) -> briefing.Line | None:
+        row = by_id[entry.line.id]
+        return None if _is_gone(str(row[8]), str(row[11])) else entry.line
+
+    entries = [briefing.Entry(_line(row), str(row[7]), str(row[8]), str(row[9]), int(row[10])) for row in rows]
+    return [line for line in briefing.select_start(entries, where, rule, finish) if not by_id[line.id][-1]]
+
+
+def _start_rule(tokens: str, now: float) -> briefing.StartRule:
+    limit = int(tokens) if tokens.isascii() and tokens.isdigit() else briefing.START_TOKENS
+    today, until = (time.strftime("%Y-%m-%d", time.gmtime(at)) for at in (now, now + 86_400 * briefing.DUE_DAYS))
+    return briefing.StartRule(limit, today, until)
+
+
+def _line(row: Sequence[object]) -> briefing.Line:
+    each, text, speaker, source, at, kind, pinned = row[:7]
+    return briefing.Line(
+        int(str(each)), passage(str(text), str(speaker)), str(source), str(at), str(kind), bool(pinned)
+    )
+
+
+def _asking(file: sqlite3.Connection, query: str) -> str:
+    """Return the query with its anchors column, or without it for a store that has none yet."""
+    return query.format(anchors="m.anchors" if file.execute(_HAS_ANCHORS).fetchone()[0] else "'[]'")
+
+
+def _is_gone(project: str, anchors: str) -> bool:
+    """Return whether a file that the memory references is missing from the project's tree, while the tree exists.
+
+    Definitions are not checked: they may have moved.
+    """
+    if anchors == "[]" or not project.startswith("/") or not any(_is_there(f"{project}/{each}") for each in SIGNS):
+        return False
+    import json  # rarely needed: most memories reference no file
+
+    try:
+        paths = [each["path"] for each in json.loads(anchors) if each["kind"] == "file"]
+        return any(".." not in path.split("/") and not _is_there(f"{project}/{path}") for path in paths)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return False
+
+
+def _is_there(path: str) -> bool:
+    try:
+        posix.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:  # unknown: count as present
+        return True
+    return True
+
+
+def _by(happened: client_events.Event, where: str) -> dict[str, str]:
+    """Return the query parameters for the project, client and session."""
+    session = "" if happened.began in client_events.ANEW else happened.session
+    return {"project": where, "client": happened.client, "session": session}
+
+
+# ── service ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def start(around: Around) -> bool:
+    """Start the service, detached, unless it runs; return whether it was tried."""
+    if not around.may_start or around.elsewhere:
+        return False
+    home = around.home.decode("utf-8", "surrogateescape")
+    command = [sys.executable, "-P", "-m", "cofio", "--home", home, "up"]
+    return detached_process.start(command, around.variables, around.home + b"/hook.start")

@@ -1,0 +1,122 @@
+"""`hooks.log` in the home: one line per hook run.
+
+    2026-11-15T10:00:00.123Z claude-code UserPromptSubmit service 23ms
+    2026-11-15T10:00:04.456Z claude-code UserPromptSubmit file 61ms refused spooled
+
+After the milliseconds follow the reason why the service did not answer, the fate of the turn (spooled, full,
+unwritable), and whether the service was started.
+"""
+
+from __future__ import annotations
+
+import posix
+import time
+
+from cofio.hooks.environment import variable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+    from typing import Any
+
+RUNGS = ("service", "file", "briefing", "nothing", "spooled", "skipped", "failed")
+MOST_BYTES = 1_000_000  # of a log, before it is rotated to hooks.log.1
+DAY = 86_400.0
+PROOF = "proof-"  # prefix of the name of a proof, the last word in the lines of its runs
+
+
+def note(home: bytes, client: str, event: str, rung: str, seconds: float, *why: str) -> None:
+    """Append a line. Errors are ignored."""
+    words = (moment(time.time()), client or "-", event or "-", rung, f"{seconds * 1000:.0f}ms", *why, _proof())
+    path = home + b"/hooks.log"
+    try:
+        file = posix.open(path, posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC, 0o600)
+        try:
+            posix.write(file, " ".join(each for each in words if each).encode("utf-8", "replace") + b"\n")
+            full = posix.fstat(file).st_size > MOST_BYTES
+        finally:
+            posix.close(file)
+        if full:
+            posix.rename(path, path + b".1")
+    except OSError:
+        return
+
+
+def _proof() -> str:
+    """Return the name of the proof that this run belongs to, from COFIO_HOOKS; "" for a normal run."""
+    told = variable("COFIO_HOOKS")
+    return told if told.startswith(PROOF) else ""
+
+
+def moment(seconds: float) -> str:
+    """Return a time in the format of the log."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03}Z"
+
+
+# ── reports ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def recent(home: str | Path, n: int = 20) -> list[dict[str, Any]]:
+    """Return the last n runs, oldest first, each with at, client, event, rung, ms and why. Skip other lines."""
+    from pathlib import Path
+
+    runs: list[dict[str, Any]] = []
+    for name in ("hooks.log", "hooks.log.1"):
+        if len(runs) < n:
+            runs = _runs(Path(home) / name) + runs
+    return runs[-n:]
+
+
+def summary(home: str | Path) -> dict[str, Any]:
+    """Summarise the hooks: last run; per rung the count in 24 hours and p50 and p95 in ms; failures by reason; the
+    number of spooled and of unreadable deliveries; the end of the circuit breaker's pause, or None.
+    """
+    from pathlib import Path
+
+    from cofio.hooks import circuit_breaker, spool
+
+    home = Path(home)
+    since = moment(time.time() - DAY)
+    runs = [run for run in recent(home, 1_000_000) if PROOF not in run["why"]]  # proofs do not count as use
+    lately = [run for run in runs if run["at"] >= since]
+    took = {rung: sorted(run["ms"] for run in lately if run["rung"] == rung) for rung in RUNGS}
+    until = circuit_breaker.until(str(home).encode("utf-8", "surrogateescape"))
+    return {
+        "last": runs[-1] if runs else None,
+        "rungs": {
+            rung: {"count": len(ms), "p50_ms": _share(ms, 0.50), "p95_ms": _share(ms, 0.95)}
+            for rung, ms in took.items()
+            if ms
+        },
+        "failed": _counted(run["why"].rpartition(" ")[2] for run in lately if run["rung"] == "failed"),
+        "spool": len(spool.waiting(home)),
+        "bad": spool.bad(home),
+        "resting_until": moment(until) if until else None,
+    }
+
+
+def _runs(path: Path) -> list[dict[str, Any]]:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return [run for line in lines if (run := _run(line))]
+
+
+def _run(line: str) -> dict[str, Any] | None:
+    at, client, event, rung, ms, *why = (line.split(" ") + [""] * 5)[: max(5, line.count(" ") + 1)]
+    if len(at) != len("2026-11-15T10:00:00.123Z") or rung not in RUNGS or not ms.removesuffix("ms").isdigit():
+        return None
+    return {"at": at, "client": client, "event": event, "rung": rung, "ms": int(ms[:-2]), "why": " ".join(why)}
+
+
+def _counted(words: Iterable[str]) -> dict[str, int]:
+    """Return the words with their counts, most frequent first."""
+    from collections import Counter
+
+    return dict(Counter(words).most_common())
+
+
+def _share(sorted_ms: Sequence[int], share: float) -> int:
+    return sorted_ms[min(len(sorted_ms) - 1, int(share * len(sorted_ms)))]

@@ -1,0 +1,300 @@
+"""One hook run: read the client's event, ask the service and print its reply; else fall back and spool the event.
+
+    stdin ─ glance: event type ─▶ ask ─ complete reply ─▶ stdout
+                                    └ none ─▶ spool, and degrade: store file, last briefing, nothing
+
+A capture is owed until the service has confirmed it or it is in the spool. Each way to end a run spools what is owed:
+the main thread, the watchdog thread and a signal. The service recognises a turn that arrives twice. If a remote service
+answers, a process of its own (`drain`) delivers the spool to it too.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]
+import _thread
+import posix
+import time
+
+from cofio.hooks import circuit_breaker, http, json_peek, project, run_log
+from cofio.hooks.environment import Around
+from cofio.hooks.http import NoAnswer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+RECALLS = ("start", "prompt")
+OTHER = "other"  # an event without consequences
+CAPTURES = ("prompt", "stop", "failure", "compact", "summary", "end")
+#: The five named hooks, and `notify`, by their names on the command line.
+NAMED = {"recall": "start", "query": "prompt", "extract": "stop", "flush": "compact", "commit": "end", "notify": "stop"}
+
+_SPARE = {True: 0.25, False: 0.10}  # seconds of a deadline reserved for the fallback, with recall and without
+_PROOF = 0.15  # seconds: only a recall that timed out after longer than this trips the circuit breaker
+_PAUSE = 0.03  # seconds of silence after a complete object that end the input: some clients keep the pipe open
+_MEANWHILE = 0.05  # seconds that one thread waits for the other to spool
+_MOST = 33_554_432  # maximum bytes of input
+_PARSED = 1_048_576  # maximum bytes parsed here: parsing blocks the watchdog thread
+_LONG_PAUSE = 0.15  # seconds of silence for larger input, which is not parsed
+#: Options that take a value. Unknown options are ignored.
+_OPTIONS = ("--home", "--store", "--url", "--api-key")
+
+
+_ENDING = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
+
+
+class Ended(BaseException):
+    """Raised by a signal that ends this process."""
+
+
+class Run:
+    """State of one run, shared with the watchdog thread."""
+
+    def __init__(self, around: Around, client: str, named: str) -> None:
+        self.began = time.monotonic() - time.process_time()  # includes Python's own start
+        self.at = time.time()
+        self.around, self.client = around, client
+        self.raw, self.event, self.kind = b"", "", NAMED.get(named, "")
+        self.project = ""
+        self.owed, self.kept = False, ""
+        self._keeping = _thread.allocate_lock()
+
+    @property
+    def recalls(self) -> bool:
+        return not self.kind or self.kind in RECALLS  # unknown until stdin is read: it may be a prompt
+
+    @property
+    def seconds(self) -> float:
+        """Deadline of this run in seconds."""
+        return self.around.recall if self.recalls else self.around.capture
+
+    def take(self, raw: bytes) -> None:
+        """Take the client's input and detect event and project."""
+        self.event = json_peek.event(raw)
+        self.kind = json_peek.KINDS.get(self.event, OTHER) if self.event else self.kind or OTHER
+        self.raw, self.owed = raw, self.kind in CAPTURES
+        where = self.around.folder or json_peek.text(raw, "cwd").encode("utf-8", "replace") or _here()
+        self.project = self.around.project or project.of(_decoded(where), user=_decoded(self.around.user))
+
+    def keep(self, *, sync: bool = True, aside: bool = False) -> str:
+        """Spool what is owed, or with `aside` move it to spool/bad; return "spooled", "aside" or a reason."""
+        from cofio.hooks import spool
+
+        about = {"at": run_log.moment(self.at), "project": self.project, "event": self.event}
+        alone = self._keeping.acquire(timeout=_MEANWHILE)
+        try:
+            if self.owed:
+                path = spool.write(self.around.home, self.client, self.raw, **about, aside=aside)
+                self.owed, self.kept = False, "aside" if aside else "spooled"
+                if sync:
+                    spool.sync(path)
+        except spool.Full:
+            self.kept = "full"
+        except OSError:
+            self.kept = self.kept or "unwritable"  # a renamed file is there, synced or not
+        finally:
+            if alone:
+                self._keeping.release()
+        return self.kept
+
+    @property
+    def is_small(self) -> bool:
+        """True if the input can be parsed in time. Larger input is spooled unparsed; the service parses it later."""
+        return len(self.raw) <= _PARSED
+
+    def parsed(self) -> dict[str, object] | None:
+        return json_peek.parsed(self.raw, lax=True)
+
+    def log(self, rung: str, *why: str) -> None:
+        run_log.note(self.around.home, self.client, self.event, rung, time.monotonic() - self.began, *why)
+
+    def end_and_log(self, why: str) -> None:
+        """Spool what is owed, and log why the run ends here."""
+        if self.owed and not (self.is_small and _is_a_subagents(self.parsed())):
+            self.keep(sync=False)
+        self.log("spooled" if self.kept == "spooled" else "failed", why, self.kept.replace("spooled", ""))
+
+
+def run(argv: list[str]) -> None:
+    """Run the hook with these arguments: [--home FOLDER] CLIENT [EVENT] [JSON]. The caller ends the process."""
+    options, client, named, payload = _arguments(argv)
+    around = Around(options.get("--home", ""), options)
+    if around.off or not around.home:
+        return
+    if "--drain" in options:
+        from cofio.hooks import spool_sender
+
+        spool_sender.run(around)
+        return
+    this = Run(around, client, named)
+    try:
+        for number in _ENDING:
+            _signal.signal(number, _end)
+        _thread.start_new_thread(_watch, (this,))
+        _attend(this, payload)
+    except BaseException as error:  # noqa: BLE001 (a hook may fail, the agent's work may not)
+        this.end_and_log(type(error).__name__)
+
+
+def _arguments(argv: list[str]) -> tuple[dict[str, str], str, str, bytes]:
+    """Return the options, client, event name, and the client's input if it is an argument."""
+    options: dict[str, str] = {}
+    words: list[str] = []
+    told = ""
+    left = iter(argv)
+    for word in left:
+        name, equals, value = word.partition("=")
+        if name in _OPTIONS:
+            options[name] = value if equals else next(left, "")
+        elif word.startswith("-"):
+            options[word] = ""
+        elif word.lstrip().startswith("{"):
+            told = word
+        else:
+            words.append(word)
+    client, named = [*words, "", ""][:2]
+    return options, client, named, told.encode("utf-8", "surrogateescape")
+
+
+def _attend(this: Run, payload: bytes) -> None:
+    if this.client not in json_peek.CLIENTS:
+        this.client = ""  # do not log arbitrary text
+        return this.log("skipped", "client")
+    raw = payload or _stdin()
+    if not raw.strip():
+        return this.log("skipped", "empty")
+    this.take(raw)
+    if len(raw) > _MOST:
+        return this.log("skipped", "large", this.keep(aside=True) if this.owed else "")
+    try:
+        body = _answer(this)
+    except NoAnswer as none:
+        return _fall_back(this, none.why)
+    this.owed = False
+    _print(this, body)
+    this.log("service")
+    if this.around.delivers and this.kind in ("start", "stop"):
+        from cofio.hooks import spool_sender
+
+        spool_sender.start(this.around)
+    return None
+
+
+def _stdin() -> bytes:
+    """Return the client's input up to its end, or up to a complete object followed by silence."""
+    import select
+
+    parts: list[bytes] = []
+    size = 0
+    while size <= _MOST:
+        pause = _PAUSE if size <= _PARSED else _LONG_PAUSE
+        silent = parts and parts[-1].rstrip().endswith(b"}") and not select.select([0], [], [], pause)[0]
+        if silent and (size > _PARSED or json_peek.parsed(b"".join(parts), lax=True) is not None):
+            break
+        more = posix.read(0, 1_048_576)
+        if not more:
+            break
+        parts.append(more)
+        size += len(more)
+    return b"".join(parts)
+
+
+def _print(this: Run, body: bytes) -> None:
+    """Print the reply. At events other than RECALLS any output would keep the agent running."""
+    if not body or this.kind not in RECALLS:
+        return
+    try:
+        http.write(1, body)
+    except OSError:  # the client has closed its pipe
+        return
+
+
+# ── asking ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _answer(this: Run) -> bytes:
+    """Return the service's reply: one JSON object or nothing. Raise NoAnswer if it did not accept the event."""
+    around = this.around
+    if not around.url:
+        raise NoAnswer("down")
+    if circuit_breaker.until(around.home):
+        raise NoAnswer("resting")
+    asked = time.monotonic()
+    try:
+        status, body = http.ask(_request(this))
+        if status == 200 and body and json_peek.parsed(body) is None:
+            raise NoAnswer("garbage", sick=True)
+    except NoAnswer as none:
+        if none.sick and (none.why != "timeout" or (this.recalls and time.monotonic() - asked >= _PROOF)):
+            circuit_breaker.begin(around.home)
+        raise
+    circuit_breaker.end(around.home)
+    if not 200 <= status < 300:
+        raise NoAnswer(str(status))
+    return body if status == 200 else b""
+
+
+def _request(this: Run) -> http.Request:
+    headers = http.headers(this.around.key, this.project)
+    until = this.began + max(this.seconds / 2, this.seconds - _SPARE[this.recalls])
+    return http.Request(this.around.url, f"/hooks/{this.client}", this.raw, headers, until)
+
+
+# ── falling back ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _fall_back(this: Run, why: str) -> None:
+    told = this.parsed() if this.is_small else {}
+    if told is None:
+        return this.log("skipped", why, "broken", this.keep(aside=True) if this.owed else "")
+    if this.kind == OTHER or _is_a_subagents(told):
+        this.owed = False
+        return this.log("skipped", why, "event" if this.kind == OTHER else "subagent")
+    kept = this.keep() if this.owed else ""
+    rung = "spooled" if kept == "spooled" else "failed"
+    started = ""
+    if this.kind in RECALLS:
+        from cofio.hooks import fallback  # imports sqlite3 and json, which are slow
+
+        if this.kind == "start" and why in ("down", "refused"):
+            started = "started" if fallback.start(this.around) else ""
+        body, found = fallback.recall(this) if this.is_small else (b"", "nothing")
+        _print(this, body)
+        rung = found if kept in ("", "spooled") else rung
+    return this.log(rung, why, kept if kept != rung else "", started)
+
+
+def _is_a_subagents(told: dict[str, object] | None) -> bool:
+    return told is not None and ("agent_id" in told or bool(told.get("is_background_agent")))
+
+
+# ── ending ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _end(_number: int, _frame: object) -> NoReturn:
+    for number in _ENDING:
+        _signal.signal(number, _signal.SIG_IGN)  # a second signal must not interrupt the clean-up
+    raise Ended
+
+
+def _watch(this: Run) -> None:
+    """End the process with 0 at its deadline, even if the main thread hangs."""
+    for seconds in sorted((this.around.capture, this.around.recall)):
+        time.sleep(max(0.0, this.began + seconds - time.monotonic()))
+        if this.seconds <= seconds:
+            break
+    try:
+        this.end_and_log("deadline")
+    finally:
+        posix._exit(0)
+
+
+def _here() -> bytes:
+    try:
+        return posix.getcwdb()
+    except OSError:  # the folder has been removed
+        return b""
+
+
+def _decoded(path: bytes) -> str:
+    return path.decode("utf-8", "surrogateescape")

@@ -1,0 +1,393 @@
+"""Turn-by-turn readers for the transcripts that clients write.
+
+    Claude Code's .jsonl | Codex's rollout .jsonl | a JSON list of messages | plain text ─▶ Turn, Turn, …
+
+A turn is a user prompt and the assistant's messages that follow. These formats are undocumented and change: every key
+is optional, and unknown entries and broken or incomplete lines are skipped. Context that was injected for the agent (by
+hooks, boot files) is included with the role "system", so that hygiene can tell an echo from new information.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from cofio.errors import InvalidInput
+from cofio.models.exchange import OWN_REQUEST
+from cofio.models.memory import MAX_LABEL, moment
+
+_log = logging.getLogger(__name__)
+
+Client = Literal["claude-code", "codex", "text"]
+
+_HEAD = 65_536  # bytes read to detect the format
+_LONGEST_LINE = 16_777_216  # bytes; a longer line is split and therefore skipped
+_SPEAKS = re.compile(r"(?im)^(?=[ \t]*(?:user|human|you):)")
+_REPLIES = re.compile(r"(?im)^[ \t]*(?:assistant|ai):")
+_HINT = "Give a transcript of Claude Code or Codex (.jsonl), a JSON list of messages, or a text file in UTF-8."
+
+
+class Turn(NamedTuple):
+    """Messages of one turn, identified by (client, session, turn); `at` is "" where no time is recorded."""
+
+    client: Client
+    session: str
+    turn: str
+    at: str
+    messages: list[dict[str, Any]]  # {"role", "content"}, as `hygiene.clean` takes them
+    cwd: str = ""  # working folder; "" if the file does not name it
+
+
+def read(path: Path, *, speaker: str = "user") -> Iterator[Turn]:
+    """Yield the turns of a file, oldest first; `speaker` is the role for a text that is not a dialogue.
+
+    Raise InvalidInput if the file cannot be read or is not text.
+    """
+    head = _head(path)
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if path.suffix == ".jsonl" or _is_object(start.split(b"\n", 1)[0]):
+        return _of_lines(path)
+    if path.suffix == ".json" or start[:1] == b"[":
+        return _of_json(path)
+    return _of_text(path, speaker)
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.", _HINT) from error
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        raise InvalidInput(f"{path} is compressed.", "Unpack it first: zstd -d FILE.")
+    if b"\x00" in head and path.suffix != ".jsonl":  # a crash may leave NULs between complete lines
+        raise InvalidInput(f"{path} is not UTF-8 text.", _HINT)
+    return head
+
+
+def _is_object(line: bytes) -> bool:
+    return isinstance(_parsed(line), dict) if line.startswith(b"{") else False
+
+
+def _parsed(raw: bytes) -> Any:
+    """Return the JSON value; None if the bytes are not JSON."""
+    try:
+        return json.loads(raw.replace(b"\x00", b"").decode("utf-8-sig", "replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+# ── whole files ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _of_text(path: Path, speaker: str) -> Iterator[Turn]:
+    """Yield one turn; for a dialogue ("User: …", "Assistant: …"), one turn per message of the user."""
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    dialogue = _REPLIES.search(text)
+    for part in _SPEAKS.split(text) if dialogue else [text]:
+        if part.strip():
+            messages = [{"role": "user" if dialogue else speaker, "content": part}]
+            yield Turn("text", "", _digest(messages), "", messages)
+
+
+def _of_json(path: Path) -> Iterator[Turn]:
+    told = _parsed(path.read_bytes())
+    if told is None:
+        raise InvalidInput(f"{path} is not complete, valid JSON.", _HINT)
+    if not _messages(told):
+        raise InvalidInput(f"{path} holds no messages.", 'Give a list of {"role", "content"}, or {"messages": [...]}.')
+    return _of_messages(told)
+
+
+def _of_messages(told: Any) -> Iterator[Turn]:
+    """Return the turns of a list of messages, or of {"messages": [...]}. Messages without a user are one turn."""
+    session = _label(told.get("session_id") or told.get("session")) if isinstance(told, Mapping) else ""
+    spoken = [_Spoken(role, content, at=at) for role, content, at in _messages(told)]
+    roles = {each.role for each in spoken}
+    turns = [_unasked(spoken)] if "assistant" in roles and "user" not in roles else _turns("text", spoken)
+    for turn in turns:
+        yield turn._replace(session=session, turn=_digest(turn.messages))
+
+
+def _unasked(spoken: list[_Spoken]) -> Turn:
+    at = next((each.at for each in reversed(spoken) if each.at), "")
+    return Turn("text", "", "", at, [{"role": each.role, "content": each.content} for each in spoken])
+
+
+def _messages(told: Any) -> list[tuple[str, Any, str]]:
+    """Return role, content and time of the messages; skip other items."""
+    items = told.get("messages") if isinstance(told, Mapping) else told
+    found: list[tuple[str, Any, str]] = []
+    for item in items if isinstance(items, list) else []:
+        if isinstance(item, Mapping) and isinstance(item.get("role"), str):
+            content = item.get("content") if item.get("content") is not None else item.get("text")
+            if isinstance(content, str | list):
+                role = item["role"].strip().lower()
+                role = _ROLES.get(role, role)
+                found.append((role, content, _moment(item.get("timestamp") or item.get("created_at"))))
+    return found
+
+
+def _digest(messages: list[dict[str, Any]]) -> str:
+    """Return a turn name derived from the messages, so that reading a file twice adds nothing."""
+    return hashlib.blake2b(json.dumps(messages, sort_keys=True).encode(), digest_size=12).hexdigest()
+
+
+# ── lines ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Spoken(NamedTuple):
+    """A relevant line of a transcript: speaker and content. Assistant lines with the same `part_of` are one message."""
+
+    role: str
+    content: Any
+    session: str = ""
+    turn: str = ""
+    at: str = ""
+    part_of: str = ""
+    within: bool = False  # sent by the user while the agent worked: part of the running turn
+    cwd: str = ""
+
+
+def _of_lines(path: Path) -> Iterator[Turn]:
+    lines = _lines(path)
+    seen: list[Mapping[str, Any]] = []
+    for line in lines:
+        seen.append(line)
+        if client := _client(line):
+            return _of_client(client, itertools.chain(seen, lines))
+    return iter(())
+
+
+def _of_client(client: Client, lines: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
+    if client == "codex":
+        return _turns(client, _codex(lines))
+    if client == "claude-code":
+        return _turns(client, _claude(lines))
+    listed, tagged = itertools.tee(lines)  # either one conversation or one message per line
+    whole = (turn for line in listed for turn in _of_messages(line))
+    return itertools.chain(whole, _of_messages([line for line in tagged if "role" in line]))
+
+
+def _client(line: Mapping[str, Any]) -> Client | None:
+    """Return the client that wrote a line; None if the line does not show it."""
+    if isinstance(line.get("payload"), Mapping):
+        return "codex"
+    if "sessionId" in line or "leafUuid" in line or isinstance(line.get("message"), Mapping):
+        return "claude-code"
+    return "text" if "role" in line or "messages" in line else None
+
+
+def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the JSON objects of a file, one per line. Other lines are skipped and counted in the log."""
+    broken = 0
+    with path.open("rb") as file:
+        for raw in iter(lambda: file.readline(_LONGEST_LINE), b""):
+            line = _parsed(raw)
+            if isinstance(line, dict):
+                yield line
+            elif raw.strip():
+                broken += 1
+    if broken:
+        _log.warning("%s: %d lines could not be read and were skipped", path, broken)
+
+
+def _turns(client: Client, spoken: Iterable[_Spoken]) -> Iterator[Turn]:
+    """Yield one turn per prompt, with the messages after it. Context before the first prompt is added to each turn.
+
+    A forked session begins with copies of the other session's turns, all named like its own first turn: of turns with
+    the same name only the last is yielded.
+    """
+    standing: list[dict[str, Any]] = []
+    turn: Turn | None = None
+    part_of = ""
+    for each in spoken:
+        message = {"role": each.role, "content": each.content}
+        if each.role == "user" and not (each.within and turn):
+            if turn and not (turn.turn and turn.turn == each.turn):
+                yield turn
+            turn = Turn(client, each.session, each.turn, each.at, [*standing, message], each.cwd)
+        elif turn is None:
+            if each.role != "assistant":
+                standing.append(message)
+        elif each.part_of and each.part_of == part_of and turn.messages[-1]["role"] == "assistant":
+            turn.messages[-1]["content"] += f"\n\n{each.content}"
+        else:
+            turn.messages.append(message)
+        part_of = each.part_of
+    if turn:
+        yield turn
+
+
+def _claude(lines: Iterable[Mapping[str, Any]]) -> Iterator[_Spoken]:
+    known: set[str] = set()  # a resumed or forked session copies lines
+    for line in lines:
+        uuid = _label(line.get("uuid"))
+        if uuid in known or any(line.get(mark) is True for mark in _ASIDE):
+            continue
+        spoken = _claude_line(line, uuid)
+        if spoken:
+            known |= {uuid} - {""}
+            yield spoken
+
+
+def _claude_line(line: Mapping[str, Any], uuid: str) -> _Spoken | None:
+    if line.get("type") == "attachment":
+        return _attached(line.get("attachment"), _label(line.get("sessionId")), uuid)
+    message = line.get("message")
+    if not isinstance(message, Mapping):
+        return None
+    text = _text(message.get("content"))
+    if line.get("type") == "user" and is_prompt(text):
+        turn = _label(line.get("promptId")) or uuid  # the name that hooks use, if present
+        where = _folder(line.get("cwd"))
+        return _Spoken("user", text, _label(line.get("sessionId")), turn, _moment(line.get("timestamp")), cwd=where)
+    if line.get("type") == "assistant" and text and message.get("model") != "<synthetic>":
+        return _Spoken("assistant", text, part_of=_label(message.get("id")))
+    return None
+
+
+def _attached(attachment: Any, session: str, uuid: str) -> _Spoken | None:
+    """Return the context that a hook injected, or a message that the user sent while the agent worked."""
+    if not isinstance(attachment, Mapping):
+        return None
+    if attachment.get("type") == "queued_command" and attachment.get("commandMode") == "prompt":
+        text = _text(attachment.get("prompt"))
+        return _Spoken("user", text, session, uuid, within=True) if is_prompt(text) else None
+    if attachment.get("type") != "hook_additional_context":
+        return None
+    content = attachment.get("content")
+    texts = [content] if isinstance(content, str) else content if isinstance(content, list) else []
+    text = "\n\n".join(each for each in texts if isinstance(each, str))
+    return _Spoken("system", text) if text else None
+
+
+def _codex(lines: Iterable[Mapping[str, Any]]) -> Iterator[_Spoken]:
+    session = named = cwd = ""
+    prompts = 0
+    for line in lines:
+        payload = line.get("payload")
+        if not isinstance(payload, Mapping):
+            continue
+        if line.get("type") == "session_meta":
+            if _is_subagent(payload):
+                return  # no user speaks in a subagent's thread
+            session = session or _label(payload.get("id") or payload.get("session_id"))
+            cwd = _folder(payload.get("cwd")) or cwd
+        elif line.get("type") == "turn_context":
+            cwd = _folder(payload.get("cwd")) or cwd
+        elif line.get("type") == "event_msg" and payload.get("type") == "task_started":
+            named = _label(payload.get("turn_id"))
+        elif line.get("type") == "response_item" and payload.get("type") == "message" and not _is_summary(line):
+            spoken = _codex_message(payload)
+            if spoken and spoken.role == "user":
+                prompts += 1
+                turn = named or _label(line.get("ordinal")) or str(prompts)
+                spoken = spoken._replace(session=session, turn=turn, at=_moment(line.get("timestamp")), cwd=cwd)
+                named = ""
+            if spoken:
+                yield spoken
+
+
+def _codex_message(payload: Mapping[str, Any]) -> _Spoken | None:
+    role, text = payload.get("role"), _text(payload.get("content"))
+    if not text or role not in ("user", "assistant", "developer", "system"):
+        return None
+    if role == "assistant":
+        return _Spoken("assistant", text)
+    return _Spoken("user" if role == "user" and is_prompt(text) else "system", text)
+
+
+def _is_summary(line: Mapping[str, Any]) -> bool:
+    """Return whether a line is the model's own summary from a compaction."""
+    metadata = line.get("metadata")
+    return isinstance(metadata, Mapping) and metadata.get("compaction_output") is True
+
+
+def is_subagents(thread: str, codex_home: Path) -> bool:
+    """Return whether a Codex thread belongs to a subagent, according to its rollout file."""
+    if not re.fullmatch(r"[\w-]{8,64}", thread):
+        return False
+    for path in (codex_home / "sessions").glob(f"*/*/*/rollout-*{thread}*.jsonl"):
+        for line in itertools.islice(_lines(path), 1):
+            meta = line.get("payload")
+            if isinstance(meta, Mapping) and _is_subagent(meta):
+                return True
+    return False
+
+
+def _is_subagent(meta: Mapping[str, Any]) -> bool:
+    source = meta.get("source")
+    return bool(meta.get("parent_thread_id")) or (isinstance(source, Mapping) and "subagent" in source)
+
+
+# ── parts of a line ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _text(content: Any) -> str:
+    """Return the text of a message; "" if it contains a tool result."""
+    if isinstance(content, str):
+        return content.strip()
+    blocks = [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
+    if any(block.get("type") == "tool_result" for block in blocks):
+        return ""
+    texts = [block.get("text") for block in blocks if block.get("type") in ("text", "input_text", "output_text")]
+    return "\n\n".join(text for text in texts if isinstance(text, str)).strip()
+
+
+def is_prompt(text: str) -> bool:
+    """Return whether a user wrote the text: something remains after the client's wrappers are removed."""
+    place = 0
+    while wrapper := _WRAPPER.match(text, place):
+        end = text.find(f"</{wrapper[1]}>", wrapper.end())
+        if end < 0:
+            return False
+        place = end + len(wrapper[1]) + 3
+    return bool(text[place:].strip()) and not text[place:].lstrip().startswith(_SYNTHETIC)
+
+
+def is_own_request(text: str) -> bool:
+    """Return whether the prompt is one that cofio sends to a coding agent as its model."""
+    return text.lstrip().startswith(f"<{OWN_REQUEST}>")
+
+
+def _label(value: Any) -> str:
+    """Return a value usable as a label of an Exchange; "" for any other value."""
+    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    return text.encode("utf-8", "ignore").decode().replace("\x00", "").strip()[:MAX_LABEL]
+
+
+def _folder(value: Any) -> str:
+    """Return a path unchanged; "" for any other value."""
+    return value if isinstance(value, str) and "\x00" not in value else ""
+
+
+def _moment(value: Any) -> str:
+    try:
+        return moment(value) if value else ""
+    except InvalidInput:
+        return ""
+
+
+_ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant", "model": "assistant"}
+_ASIDE = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
+_WRAPPER = re.compile(
+    r"\s*(?:# AGENTS\.md instructions[^\n]*(?:\n\s*)?)?<(INSTRUCTIONS|system-reminder|local-command-[a-z]+"
+    r"|command-[a-z]+|bash-[a-z]+|task-notification|user-prompt-submit-hook"
+    r"|environment_context|user_instructions|turn_aborted|codex_internal_context|goal_context|startup_context|skill"
+    r"|tools|user_shell_command|subagent_notification|(?:apps|skills|plugins|environments)_instructions|collaboration_mode|multi_agent_mode"
+    r"|context_window[\w-]*|external_[\w-]+|cofio[\w-]*|relevant-context)(?:\s[^<>]*)?>"
+)
+_SYNTHETIC = (
+    "Caveat: The messages below were generated by the user",
+    "Stop hook feedback:",
+    "[Request interrupted by user",
+    "This session is being continued from a previous conversation",
+    "# AGENTS.md instructions",
+)

@@ -1,0 +1,1 @@
+"""From a conversation to decisions: sanitize, extract, reconcile, and the pipeline that runs them."""

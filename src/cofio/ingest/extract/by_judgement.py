@@ -1,0 +1,468 @@
+"""Extraction without a language model: the judgement model's spans of a turn, as facts.
+
+    message ─ prose ─ judge.spans ─▶ spans ─ statement ─▶ Found, one fact each
+
+A fact keeps the person's own words and is made readable on its own: without lead-ins, with the reason that was given,
+with the question that a fragment answers, and with dates in place of "tomorrow".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from cofio.ingest.extract import patterns
+from cofio.ingest.extract.dates import resolve
+from cofio.judgement.encoding import sentences_of
+from cofio.models.exchange import OBSERVATION, Exchange, Found, Sentence, Way
+from cofio.ports import Judge, Span
+from cofio.text import lazy_re, sentences
+from cofio.text.stemmer import stem
+from cofio.text.tokens import telling
+
+KEPT = "Worth keeping"
+DOUBTFUL = "May be worth keeping"
+NOTHING = "Nothing that will matter in a month"
+_KEPT: tuple[Way, str] = ("pattern", KEPT)
+_DOUBTFUL: tuple[Way, str] = ("model", DOUBTFUL)
+_SKIPPED: tuple[Way, str] = ("skip", NOTHING)
+WINDOWS = {"user": 8, "assistant": 2}  # windows of 160 tokens that are read of one message
+RETRACTION = "retraction"
+_LONGEST = 600  # characters of a fact; a longer one is pasted text
+_ALL_BUT = 0.7  # share of a span's words that a pattern's wording must keep
+_FEW_BEFORE, _FEW_AFTER = 3, 6  # words of its clause that a span may lack
+_FEWEST_WORDS, _MOST_WORDS = 4, 90  # of a message without facts that is compared with memories
+_FEWEST_TELLING = 2  # content words of a fact
+_FRAGMENT = 3  # words of a statement that counts as part of the one before it
+_SHORT = 10  # words of a statement that is kept with the sentence before it, which often names its subject
+_FEWEST_BEFORE, _LONGEST_BEFORE = 3, 200  # minimum words and maximum characters of that sentence
+_PART = 0.4  # probability from which a part of a sentence is a fact by itself
+_REPORT = 35  # words from which an assistant's message is a report, not just a remark
+_LONGEST_HEADING = 8  # words of a list heading that is stored with each item
+_HEADING_WITHIN = 2_000  # characters before an item in which its heading is searched
+_LONGEST_PARAGRAPH = 400  # characters of a report's paragraph or list that is kept as one fact
+_MOST = 8  # facts per message; more than this is a document
+
+_FENCED = lazy_re.compile(r"^(```|~~~).*?(?:^\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_QUOTED = lazy_re.compile(r"^[ \t]*[>|].*$", re.MULTILINE)
+_PASTED = lazy_re.compile(r"""^[ \t]*["“](?=[^"“”\n]{60})(?:(?!\n[ \t]*\n)[^"“”])*["”][ \t]*$""", re.MULTILINE)
+_LEAD_IN = lazy_re.compile(
+    r"^(?:(?:and|but|so(?! far)|also|oh|ok|okay|btw|fyi|by the way|heads up|reminder|ps|p\.s\.|psa|plus|well|hey"
+    r"|yeah|actually|anyway|one more thing|for the record|just so you know|please|pls"
+    r"|(?:note|remember|don[’']t forget|keep in mind|i think|i guess|i believe)(?: that\b)?)\b[\s,:;.!–—-]*"
+    r"|(?:no|nope|yes|that)[,:;.!]\s*)+",
+    re.IGNORECASE,
+)
+_BULLET = lazy_re.compile(r"^(?:[-*•]|\d{1,2}[.)])\s+")
+_BOLD = lazy_re.compile(r"\*\*(\S(?:.*?\S)?)\*\*")
+_TAIL = lazy_re.compile(
+    r"[\s,;:–—-]*(?:\b(?:and|but|so|or|because|please|pls|btw|ok|okay|thanks|right)\b)?[\s,;:–—-]*$", re.IGNORECASE
+)
+_JOINT = lazy_re.compile(r"[,;]\s+(?:and|but)\s+(?:also\s+)?|;\s+", re.IGNORECASE)
+_CLAUSE_END = lazy_re.compile(r"[,;:–—(]\s+|\s[-–—]+\s")
+_MIDDLE = lazy_re.compile(
+    r"(?:to|of|about|with|in|on|at|by|for|from|than|into|over|under|as|is|are|was|has|have)\b", re.IGNORECASE
+)  # no clause begins with such a word and has others before it
+_REASON = lazy_re.compile(
+    r"^[\s,;:–—(-]*(?:because|cause|cuz|since|as|due to|so that|so we|otherwise|after|until|unless|except|but only"
+    r"|only|for|when|if|while)\b[^.!?;\n]{3,160}",
+    re.IGNORECASE,
+)
+_POINTS = lazy_re.compile(
+    r"^(?:it|its|it's|it’s|that|that's|that’s|this|they|they're|these|those|he|she|him|her|them|there|same"
+    r"|the (?:former|latter|first|second|other) one)\b",
+    re.IGNORECASE,
+)
+#: A pronoun among the first words that refers to an earlier sentence.
+_REFERS = lazy_re.compile(r"^(?:\S+ ){0,5}?(?:his|her|him|their|theirs|them|they|he|she|of it|to it)\b", re.IGNORECASE)
+#: A place or thing among the first words that refers to the words before a statement.
+_POINTS_BACK = lazy_re.compile(
+    r"^(?:\S+ ){1,5}?(?:there\b(?! (?:is|are|was|were|will|has|have|must|should)\b)"
+    r"|(?:of|like|for|with|to|by|from|in|on|about|than) (?:it|that|this|those|these)"
+    r"(?=[ ,.;:!?]*$| (?:we|i|you|the|in|on|is|are)\b))",
+    re.IGNORECASE,
+)
+#: Last word of an unfinished clause.
+_DANGLING = lazy_re.compile(
+    r"\b(?:to|of|the|an?|with|for|in|on|at|by|from|than|because|that|is|are|my|our|your|their|his|her)$",
+    re.IGNORECASE,
+)
+_VERB_OR_VALUE = lazy_re.compile(r"[\w]{2,}\s+\S+\s+\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """Message with the other side's message before it."""
+
+    text: str
+    before: str
+    role: str
+    at: str
+    spans: Sequence[Span] = ()
+
+    def states_before(self, place: int) -> bool:
+        """Return whether the sentence before a place states a fact, which is then a memory of its own."""
+        earlier = sentences_of(self.text[:place])
+        return bool(earlier) and any(span.start < earlier[-1][1] and span.end > earlier[-1][0] for span in self.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Sentence of a turn, or a paragraph or list of a report.
+
+    `sure` are the spans that are kept, `rows` the facts of patterns, `likely` the spans that may be facts. `hint` is
+    true if the model gives any word of it a probability of at least 0.1.
+    """
+
+    place: tuple[int, int]
+    sure: Sequence[Span]
+    rows: Sequence[Found]
+    likely: Sequence[Span]
+    hint: bool = False
+
+
+def prose(text: str) -> str:
+    """Return a message without fenced code, quoted lines, tables and paragraphs in quotation marks."""
+    plain = _FENCED.sub("\n", text) if "```" in text or "~~~" in text else text
+    return _PASTED.sub("", _QUOTED.sub("", plain))
+
+
+def read(exchange: Exchange, judge: Judge, before: str = "") -> list[Sentence]:
+    """Return all sentences of an exchange with their facts; `before` is the other side's turn before it."""
+    found: list[Sentence] = []
+    for message in exchange.messages:
+        believed = "user" if exchange.context == OBSERVATION else message.role
+        turn = _Turn(prose(message.text), before, believed, exchange.at)
+        found += _read_turn(turn, judge, message.role)
+        before = message.text
+    return found
+
+
+def kept_spans(said: str, judge: Judge, before: str = "", role: str = "user") -> list[Span]:
+    """Return the spans of a message that are kept as facts, as places in the result of `prose`."""
+    turn = _Turn(prose(said), before, role, "")
+    return [span for part in _read_parts(turn, judge) for span in part.sure][:_MOST]
+
+
+def kind_of(text: str, judge: Judge) -> tuple[str, bool]:
+    """Return the kind of a typed fact, and whether it is about the person."""
+    spans = judge.spans(text, "", "user", windows=1)
+    if not spans:
+        return "other", False
+    surest = max(spans, key=lambda span: span.probability)
+    return ("other" if surest.kind == RETRACTION else surest.kind), surest.about == "person"
+
+
+def _read_turn(turn: _Turn, judge: Judge, role: str) -> list[Sentence]:
+    parts = list(_read_parts(turn, judge))
+    turn = replace(turn, spans=[span for part in parts for span in part.sure])
+    found: list[Sentence] = []
+    count = 0
+    for part in parts:
+        chosen = part.sure or (part.likely if turn.role == "user" else [])
+        facts = list(_facts(turn, part.place, chosen, role, part.rows))[: max(0, _MOST - count)]
+        count += len(facts)
+        if not part.sure:
+            facts = [replace(fact, tentative=True) for fact in facts]
+        way, reason = _KEPT if part.sure and facts else _DOUBTFUL if part.likely else _SKIPPED
+        text = turn.text[part.place[0] : part.place[1]]
+        if facts and found and (whole := _continued(found[-1].found, facts[0])):
+            found[-1] = replace(found[-1], found=(*found[-1].found[:-1], whole))
+            del facts[0]
+        for place in range(len(facts) - 1, 0, -1):
+            points_back = _POINTS.match(facts[place].text) or _POINTS_BACK.match(facts[place].text)
+            if points_back and (whole := _continued(facts[:place], facts[place])):
+                facts[place - 1 : place + 1] = [whole]
+        found.append(Sentence(text=text, role=role, way=way, reason=reason, found=tuple(facts)))
+    if role == "user" and any(part.hint for part in parts) and not any(sentence.found for sentence in found):
+        _add_news(turn, found)
+    return found
+
+
+def _continued(before: Sequence[Found], fact: Found) -> Found | None:
+    """Return the last fact of a sentence joined with the first of the next, if that one only continues it."""
+    if not before or before[-1].tentative or fact.tentative or not _goes_on(fact.text):
+        return None
+    if before[-1].about != fact.about or RETRACTION in (before[-1].kind, fact.kind):
+        return None
+    text = f"{before[-1].text.rstrip('.')}. {fact.text}"
+    return replace(before[-1], text=text, entities=patterns.named(text)) if len(text) <= _LONGEST // 2 else None
+
+
+def _goes_on(text: str) -> bool:
+    """Return whether a statement cannot be understood without the one before it."""
+    return len(text.split()) <= _FRAGMENT or _refers(text)
+
+
+def _refers(text: str) -> bool:
+    """Return whether a statement refers to a thing or person that it does not name."""
+    return not _names_its_subject(text) or _REFERS.match(text) is not None or _POINTS_BACK.match(text) is not None
+
+
+def _add_news(turn: _Turn, found: list[Sentence]) -> None:
+    """Add a short message without facts as one tentative fact, since it may still change a memory.
+
+    Messages in which the model sees no hint of a fact are skipped: 70 % of the noise, and none of the changes.
+    """
+    stated = [each.text for each in found if not each.text.rstrip().endswith("?")]
+    text = _trimmed(" ".join(stated))
+    if not _FEWEST_WORDS <= len(text.split()) <= _MOST_WORDS:
+        return
+    at = next(place for place, each in enumerate(found) if each.text == stated[0])
+    news = Found(
+        text=resolve(sentences.capitalised(text), turn.at),
+        kind="observation",
+        confidence=0.5,
+        tentative=True,
+        is_message=True,
+    )
+    found[at] = replace(found[at], found=(news,))
+
+
+def _read_parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
+    """Yield the parts of a turn: its sentences, or the paragraphs and lists of a report that hold facts.
+
+    The sentences of a report explain each other, and an agent's statement never replaces a memory.
+    """
+    parts = _parts(turn, judge)
+    return _joined_parts(turn.text, parts) if _is_report(turn) else parts
+
+
+def _joined_parts(text: str, parts: Iterable[_Part]) -> Iterator[_Part]:
+    joined: _Part | None = None
+    for part in parts:
+        if joined and _belong_together(text, joined, part):
+            joined = _join(joined, part)
+        else:
+            if joined:
+                yield joined
+            joined = part
+    if joined:
+        yield joined
+
+
+def _belong_together(text: str, one: _Part, other: _Part) -> bool:
+    """Return whether neighbouring parts may state facts in one paragraph, or are items of one list."""
+    together = text[one.place[0] : other.place[1]]
+    heading = _heading(text, one.place)
+    if len(together) > _LONGEST_PARAGRAPH or "\n\n" in together or heading != _heading(text, other.place):
+        return False
+    return bool(heading or (one.likely and other.likely))
+
+
+def _join(one: _Part, other: _Part) -> _Part:
+    place = one.place[0], other.place[1]
+
+    def surest(spans: Sequence[Span]) -> list[Span]:
+        return [max(spans, key=lambda span: span.probability)._replace(start=place[0], end=place[1])] if spans else []
+
+    return _Part(place, surest([*one.sure, *other.sure]), (), surest([*one.likely, *other.likely]))
+
+
+def _parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
+    """Yield the sentences of a turn with the spans that are kept."""
+    is_remark = turn.role == "assistant" and not _is_report(turn)  # it says what was just done: not worth reading
+    found = [] if is_remark else judge.spans(turn.text, turn.before, turn.role, windows=WINDOWS.get(turn.role, 2))
+    spans = [piece for span in found for piece in _split(span, turn.text, judge)]
+    kept = judge.thresholds["assistant fact" if turn.role == "assistant" else "fact"]
+    doubted = judge.thresholds["doubtful fact"]
+    if _is_report(turn) and any(span.probability >= kept for span in spans):
+        kept = doubted  # sentences next to a fact in a report explain it
+    for start, end in sentences_of(turn.text):
+        inside = _whole_clauses([span for span in spans if span.start < end and span.end > start], turn.text)
+        if _is_heading(turn.text, start, end):
+            inside = []
+        elif inside and _heading(turn.text, (start, end)):
+            inside = [max(inside, key=lambda span: span.probability)._replace(start=start, end=end)]
+        rows = patterns.find(turn.text[start:end], role=turn.role)
+        inside = inside or [_sentence_span(row, start, end) for row in rows[:1] if row.kind != "other"]
+        sure = [span for span in inside if span.probability >= (doubted if rows else kept)]
+        likely = [span for span in inside if span.probability >= doubted]
+        yield _Part((start, end), sure, rows, likely, hint=bool(inside))
+
+
+def _whole_clauses(spans: Sequence[Span], text: str) -> list[Span]:
+    """Return the spans of a sentence, joined where they overlap or where one ends within a clause."""
+    whole: list[Span] = []
+    for span in spans:
+        if whole and (span.start < whole[-1].end or _breaks_off(text, whole[-1], span)):
+            last = whole.pop()
+            surer = max(last, span, key=lambda each: each.probability)
+            span = surer._replace(start=last.start, end=max(last.end, span.end))
+        whole.append(span)
+    return whole
+
+
+def _breaks_off(text: str, span: Span, following: Span) -> bool:
+    """Return whether a span ends within a clause that the next one continues."""
+    is_next = not text[span.end : following.start].strip()
+    return is_next and _DANGLING.search(text[span.start : span.end].rstrip()) is not None
+
+
+def _is_report(turn: _Turn) -> bool:
+    return turn.role == "assistant" and len(turn.text.split()) >= _REPORT
+
+
+def _sentence_span(row: Found, start: int, end: int) -> Span:
+    """Return a span for a sentence in which a pattern finds a fact, but the model does not."""
+    return Span(start, end, row.confidence, row.kind, "person" if row.text.startswith("User") else "project")
+
+
+def _split(span: Span, text: str, judge: Judge) -> list[Span]:
+    """Return the parts of a span that joins statements, if each part is a fact by itself."""
+    cuts = [match.span() for match in _JOINT.finditer(text, span.start, span.end)]
+    starts, ends = [span.start, *(end for _, end in cuts)], [*(start for start, _ in cuts), span.end]
+    parts = [span._replace(start=start, end=end) for start, end in zip(starts, ends, strict=True)]
+    if len(parts) == 1 or not all(_is_fact(text[part.start : part.end], judge) for part in parts):
+        return [span]
+    return parts
+
+
+def _is_fact(text: str, judge: Judge) -> bool:
+    if len(text.split()) < _FEWEST_WORDS:
+        return False
+    spans = judge.spans(text, "", "user", windows=1)
+    return any(each.probability >= _PART and 2 * (each.end - each.start) > len(text) for each in spans)
+
+
+def _facts(
+    turn: _Turn, sentence: tuple[int, int], spans: Sequence[Span], role: str, rows: Sequence[Found]
+) -> Iterator[Found]:
+    texts: set[str] = set()  # two spans of a sentence may match the same pattern fact
+    if len(spans) > 1:  # a pattern fact that repeats the whole sentence fits none of its spans
+        said = turn.text[slice(*sentence)].lower()
+        rows = [row for row in rows if row.text.lower() not in said]
+    for number, span in enumerate(spans):
+        following = spans[number + 1].start if number + 1 < len(spans) else sentence[1]
+        row = _worded(turn.text[span.start : span.end], rows)
+        text = resolve(row.text, turn.at) if row else _statement(turn, sentence, span, following, alone=len(spans) == 1)
+        if not text or text in texts or len(text) > _LONGEST:
+            continue
+        texts.add(text)
+        if row:
+            yield replace(row, text=text, about=span.about, role=role)
+        else:
+            yield Found(
+                text=text,
+                kind=span.kind,
+                entities=patterns.named(text),
+                confidence=round(min(0.95, span.probability), 2),
+                said=_context(turn, sentence),
+                role=role,
+                about=span.about,
+            )
+
+
+def _worded(said: str, rows: Sequence[Found]) -> Found | None:
+    """Return the pattern fact that covers a span, or None if its wording would lose words."""
+    wanted = {stem(word) for word in telling(said)}
+    for row in rows:
+        if len(wanted & {stem(word) for word in telling(row.text)}) >= _ALL_BUT * len(wanted):
+            return row
+    return None
+
+
+def _statement(turn: _Turn, sentence: tuple[int, int], span: Span, following: int, *, alone: bool) -> str:
+    """Return the fact in a span, readable by itself; "" if nothing is left of it."""
+    text = _snapped(turn, sentence, span, following)
+    rest = turn.text[sentence[0] : following].partition(text)[2]
+    if reason := _REASON.match(rest):
+        text += reason[0]
+    text = _trimmed(text)
+    if not text:
+        return ""
+    if alone and not _names_its_subject(text):
+        text = _trimmed(turn.text[sentence[0] : sentence[1]])
+    if heading := _heading(turn.text, sentence):
+        items = [_trimmed(turn.text[slice(*place)]) for place in _sentences_within(turn.text, sentence)]
+        text = f"{heading} {'; '.join(items) if len(items) > 1 else text}"
+    elif not turn.states_before(sentence[0]):
+        if _goes_on(text):
+            text = f"{_asked_before(turn, sentence[0])} {text}".strip()
+            if len(telling(text)) < _FEWEST_TELLING:
+                return ""
+        elif len(text.split()) <= _SHORT:
+            paragraph = turn.text[: sentence[0]].rpartition("\n\n")[2]
+            text = f"{_said_before(paragraph)} {sentences.capitalised(text)}".strip()
+    return resolve(sentences.capitalised(text), turn.at)
+
+
+def _snapped(turn: _Turn, sentence: tuple[int, int], span: Span, following: int) -> str:
+    """Return the words of a span, with the few before and after them in the same clause."""
+    before, after = turn.text[sentence[0] : span.start], turn.text[span.end : following]
+    before = before[max((match.end() for match in _CLAUSE_END.finditer(before)), default=0) :]
+    end = _CLAUSE_END.search(after)
+    after = after[: end.start()] if end else after
+    said = turn.text[span.start : span.end]
+    if said[-1] in ",;:":  # the clause ends with the span
+        after = ""
+    if len(before.split()) > _FEW_BEFORE and not _MIDDLE.match(said):
+        before = ""
+    goes_on = _DANGLING.search(said) is not None
+    return before + said + (after if goes_on or len(after.split()) <= _FEW_AFTER else "")
+
+
+def _names_its_subject(text: str) -> bool:
+    """Return whether a text has more than two words and does not start with a pronoun."""
+    return not _POINTS.match(text) and _VERB_OR_VALUE.search(text) is not None
+
+
+def _trimmed(text: str) -> str:
+    plain = " ".join(_BOLD.sub(r"\1", text).split())
+    plain = _TAIL.sub("", _LEAD_IN.sub("", _BULLET.sub("", plain))).rstrip(" .,;:")
+    for opening, closing in (("(", ")"), ("[", "]"), ("“", "”")):
+        if plain.count(opening) > plain.count(closing):
+            plain += closing
+        elif plain.count(closing) > plain.count(opening):
+            plain = plain.removesuffix(closing)
+    return plain if telling(plain) else ""
+
+
+def _asked_before(turn: _Turn, start: int) -> str:
+    """Return the text that a fragment refers to: the sentence before it, or the question that it answers."""
+    for text in (turn.text[:start], turn.before):
+        places = sentences_of(text)
+        if places and telling(text[places[-1][0] : places[-1][1]]):
+            last = " ".join(text[places[-1][0] : places[-1][1]].split())
+            return last[-200:] if last[-1] in ".?!:" else f"{last[-200:]}:"
+    return ""
+
+
+def _said_before(text: str) -> str:
+    """Return the last sentence of a text; "" if it is a question, or too short or too long to name a subject."""
+    places = sentences_of(text)
+    last = text[places[-1][0] : places[-1][1]] if places else ""
+    if len(last.split()) < _FEWEST_BEFORE or last.endswith("?") or len(last) > _LONGEST_BEFORE:
+        return ""
+    named = _trimmed(last)
+    return f"{named}." if named else ""
+
+
+def _is_heading(text: str, start: int, end: int) -> bool:
+    return text[start:end].rstrip("*").endswith(":") and _BULLET.match(text[end : end + 40].lstrip()) is not None
+
+
+def _heading(text: str, sentence: tuple[int, int]) -> str:
+    """Return the heading of the list that a sentence is an item of, such as "Key settings:"; "" if there is none."""
+    if not _BULLET.match(text[sentence[0] : sentence[1]]):
+        return ""
+    for line in reversed(text[max(0, sentence[0] - _HEADING_WITHIN) : sentence[0]].splitlines()):
+        if line.strip() and not _BULLET.match(line.strip()):
+            last = _trimmed(line[sentences_of(line)[-1][0] :])
+            is_heading = line.rstrip(" *").endswith(":") and len(last.split()) <= _LONGEST_HEADING
+            return f"{last}:" if last and is_heading else ""
+    return ""
+
+
+def _sentences_within(text: str, place: tuple[int, int]) -> list[tuple[int, int]]:
+    return [(start, end) for start, end in sentences_of(text) if start >= place[0] and end <= place[1]]
+
+
+def _context(turn: _Turn, sentence: tuple[int, int]) -> str:
+    """Return the context of a fact: the message without questions, or the neighbouring sentences if it is long."""
+    within = _sentences_within(turn.text, sentence)
+    places = [place for place in sentences_of(turn.text) if turn.text[place[1] - 1] != "?" or place in within]
+    first, last = places.index(within[0]), places.index(within[-1])
+    around = places if len(turn.text.split()) <= _MOST_WORDS else places[max(0, first - 1) : last + 2]
+    return " ".join(" ".join(turn.text[start:end].split()) for start, end in around)[:_LONGEST]

@@ -1,0 +1,92 @@
+"""Rule-based sentence gate, used without the judgement model. Most sentences are not worth remembering.
+
+skip      a greeting, a question, or a sentence without a fact word
+pattern   a pattern finds a fact in it
+model     it has a fact word but matches no pattern: a language model has to read it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from cofio.models.exchange import OBSERVATION, Exchange, Found, Sentence, Verdict
+from cofio.text import sentences
+
+GREETING = "Greeting or confirmation"
+QUESTION = "Pure question without facts"
+MATCHED = "Pattern matched"
+UNREAD = "Looks like a fact, but no pattern reads it"
+NOTHING = "No extractable facts detected"
+
+#: Words of greetings, thanks and confirmations; a sentence that has only these is skipped.
+_PLEASANT = frozenset(
+    """
+    hi hello hey hiya yo there good morning afternoon evening night day thanks thank you thx ty cheers a lot so much
+    very many great awesome nice cool perfect excellent ok okay k sure sounds looks lgtm yes no yep nope yeah yup got it
+    understood right correct exactly agreed go ahead please do that this continue proceed on keep going makes sense all
+    problem np of course absolutely definitely fine alright well for me claude codex bye see later then and 👍 🎉 🙏
+    """.split()
+)
+_ADDRESSING = frozenset("hi hello hey thanks thank thx bye morning".split())
+#: Words that often state facts. Not every sentence that has one does.
+_FACT_WORDS = frozenset(
+    """
+    use uses using prefer prefers preferred decided switched moved started stopped always never policy standard should
+    must convention guideline rule adopted chose chosen migrated replaced upgraded require requires agreed maintains
+    owns responsible workaround culprit forget remember
+    """.split()
+)
+_LESSONS = ("root cause", "because of", "turns out", "turned out", "workaround", "culprit", "lesson learned", "fix is")
+
+
+class Find(Protocol):
+    """Function that returns all facts that patterns find in a sentence, such as `extract.patterns.find`."""
+
+    def __call__(self, sentence: str, /, *, role: str = "user") -> Sequence[Found]: ...
+
+
+def judge(exchange: Exchange, find: Find) -> Verdict:
+    """Return the verdict on each sentence of an exchange.
+
+    Assistants say much that sounds like facts. Their sentences go to the language model only if the user stated
+    something too, or if they state a lesson learned. In an observed dialogue they count like the user's.
+    """
+    said = [(each.role, sentences.split(each.text)) for each in exchange.messages]
+    if exchange.context == OBSERVATION:
+        return Verdict(tuple(replace(weigh(text, "user", find), role=role) for role, texts in said for text in texts))
+    found = [weigh(text, role, find) for role, texts in said for text in texts]
+    if any(each.role == "user" and each.way != "skip" for each in found):
+        found = [_heard(each) if each.role == "assistant" else each for each in found]
+    return Verdict(tuple(found))
+
+
+def weigh(text: str, role: str, find: Find) -> Sentence:
+    """Return the verdict on one sentence in isolation."""
+    words = sentences.tokens(text)
+    if _PLEASANT.issuperset(words) or _is_address(words):
+        return Sentence(text=text, role=role, way="skip", reason=GREETING)
+    if sentences.asks(text):
+        return Sentence(text=text, role=role, way="skip", reason=QUESTION)
+    if found := tuple(find(text, role=role)):
+        return Sentence(text=text, role=role, way="pattern", reason=MATCHED, found=found)
+    if (role == "user" and _may_state(text)) or any(each in text.lower() for each in _LESSONS):
+        return Sentence(text=text, role=role, way="model", reason=UNREAD)
+    return Sentence(text=text, role=role, way="skip", reason=NOTHING)
+
+
+def _heard(sentence: Sentence) -> Sentence:
+    """Return the verdict on an assistant's sentence in an exchange where the user stated something."""
+    if sentence.reason == NOTHING and _may_state(sentence.text):
+        return replace(sentence, way="model", reason=UNREAD)
+    return sentence
+
+
+def _may_state(text: str) -> bool:
+    return not _FACT_WORDS.isdisjoint(sentences.tokens(text)) and not sentences.is_code(text)
+
+
+def _is_address(words: Sequence[str]) -> bool:
+    """Return whether the words greet or thank a person by name, such as "Hi Ann!"."""
+    return len(words) <= 3 and words[0] in _ADDRESSING and _PLEASANT.issuperset(words[:-1])

@@ -1,0 +1,231 @@
+"""Processing of the inbox: deliveries are stored first, then retried until they are settled.
+
+    turn ─ amend ─▶ waits until its session pauses, or is a full batch ─▶ read together by a language model
+
+A transient failure (the provider is down) is retried without limit; a permanent one (three unusable replies) parks the
+item for manual review. Nothing is dropped without a recorded reason.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from cofio.errors import BudgetSpent, CofioError, Conflict, Misconfigured, NotFound, Refused, StoreError, Unavailable
+from cofio.ingest.pipeline import Learner, session_of
+from cofio.models.exchange import (
+    ANALYSIS,
+    AT_ONCE,
+    COMPACT_SUMMARY,
+    OBSERVATION,
+    Batching,
+    Captured,
+    Exchange,
+    Item,
+    Learned,
+    Task,
+)
+from cofio.models.llm_calls import exchange_occasion
+from cofio.models.memory import seconds_until
+from cofio.ports import Clock, Inbox
+
+HELD = 300.0  # seconds for which an item that is processed immediately is reserved
+PARKED_AFTER = 3  # failed attempts with a permanent cause
+_SOON, _SLOWLY, _LONGEST = 5.0, 60.0, 600.0  # seconds
+_ALONE = (COMPACT_SUMMARY, OBSERVATION, ANALYSIS)  # contexts that are read by rules of their own
+_log = logging.getLogger(__name__)
+
+
+class Intake:
+    """Receiver of exchanges that learns from them item by item."""
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        learner: Learner,
+        clock: Clock,
+        limit: int,
+        *,
+        worked_on: Inbox | None = None,
+        batching: Batching = AT_ONCE,
+        attempted: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._inbox = inbox  # as visible to the caller who delivers
+        self._worked_on = worked_on or inbox
+        self._clock = clock
+        self._learner = learner
+        self._limit = limit
+        self._batching = batching
+        self._most = batching.turns  # turns per batch: halved after a failure, doubled after a success
+        self._attempted = attempted  # called with the id of each item that was tried, whether or not it succeeded
+
+    def receive(self, exchanges: Sequence[Exchange], task: Task = "learn") -> list[Captured]:
+        """Store exchanges for later. Raise TooBusy if too many are waiting."""
+        receipts = self._inbox.receive(exchanges, task=task, most=self._limit)
+        return [Captured(each.id, True, "pending") if each.new else self._again(each.id) for each in receipts]
+
+    def take_in(self, exchange: Exchange, task: Task, by: str) -> Captured:
+        """Store an exchange and learn from it immediately. It stays pending if that fails."""
+        receipt = self._inbox.receive([exchange], task=task, most=self._limit, hold=HELD)[0]
+        item = self._inbox.item(receipt.id)
+        if receipt.new or (item.state == "pending" and item.due_at <= self._clock()):
+            self.attempt([self._worked_on.item(item.id)], by)
+        return _captured(self._inbox.item(receipt.id), new=receipt.new)
+
+    def amend(self, exchange: Exchange, hold: float) -> Captured:
+        """Store the new part of a turn that may have been delivered before. Raise TooBusy if too many are waiting."""
+        waits = not hold and self._waits(exchange)
+        receipt = self._inbox.amend(exchange, hold=self._batching.seconds if waits else hold, most=self._limit)
+        if waits:
+            self._inbox.hold(exchange.client, exchange.session, self._batching)
+        return _captured(self._inbox.item(receipt.id), new=receipt.new)
+
+    def go_on(self, client: str, session: str) -> None:
+        """Note that the session continues: learn from an interrupted prompt together with the waiting turns."""
+        if self._is_batching and session:
+            self._inbox.hold(client, session, self._batching, broken_off=True)
+        else:
+            self._inbox.release(client, session)
+
+    @property
+    def _is_batching(self) -> bool:
+        return self._learner.llm is not None and self._batching.seconds > 0
+
+    def _waits(self, exchange: Exchange) -> bool:
+        """Return whether a turn waits for more of its session.
+
+        Turns that end a session or are lost soon do not wait.
+        """
+        return self._is_batching and bool(exchange.session) and exchange.context == "stop"
+
+    def claim(self, limit: int) -> list[Item]:
+        """Claim items that are due for this process."""
+        return self._worked_on.claim(limit, self._batching.turns if self._is_batching else 1)
+
+    def batches(self, items: Sequence[Item]) -> Iterator[list[Item]]:
+        """Yield the items in batches, oldest first; turns of one session that the model can read together share a
+        batch.
+
+        The order within a session is kept. After a model failure batches shrink, down to one turn: an item that the
+        model cannot answer does not block others for long, and a slow model gets less work.
+        """
+        left = list(items)
+        while left:
+            batch, *others = [left[0]], *left[1:]
+            for item in others if self._is_batching and _is_batchable(left[0]) else ():
+                if _session(item) != _session(left[0]):
+                    continue
+                is_more = _is_batchable(item) and session_of(item.exchange) == session_of(left[0].exchange)
+                if not is_more or not self._has_room([*batch, item]):
+                    break
+                batch.append(item)
+            left = [item for item in others if item not in batch]
+            yield batch
+
+    def _has_room(self, batch: Sequence[Item]) -> bool:
+        return len(batch) <= self._most and sum(map(_characters, batch)) <= self._batching.characters
+
+    def attempt(self, items: Sequence[Item], by: str) -> None:
+        """Learn from items of one session: each ends settled, postponed or parked, or is left alone if it has grown."""
+        now = [(each, self._worked_on.item(each.id)) for each in items]  # current state: the text may have been purged
+        ready = [item for given_out, item in now if item.state == "pending" and item.due_at <= given_out.due_at]
+        forgotten = [item for item in ready if item.exchange is None]
+        for item in forgotten:
+            self._fail(
+                item, NotFound("The text of the item was purged.", "There is nothing left to learn from."), _Spread()
+            )
+        said = [item for item in ready if item.exchange]
+        spread = _Spread(max((item.attempts for item in said), default=0), random.random())  # noqa: S311
+        outcomes = self._learned(said, by)
+        is_away = any(isinstance(outcome, Unavailable) and not isinstance(outcome, BudgetSpent) for outcome in outcomes)
+        self._most = max(1, len(said) // 2) if is_away else min(2 * self._most, self._batching.turns)
+        for item, outcome in zip(said, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                self._fail(item, outcome, spread)
+        for item in ready:
+            self._attempted(item.id)
+
+    def _learned(self, items: Sequence[Item], by: str) -> Sequence[Learned | Exception]:
+        if not items or items[0].exchange is None:
+            return []
+        try:
+            with exchange_occasion(items[0].task, items[0].exchange, items[0].id):
+                return self._learner.learn_items(items, by=by)
+        except CofioError as error:
+            return [error] * len(items)
+        except Exception as error:  # noqa: BLE001 - an unexpected error in one batch must not stop the others
+            _log.exception("items %s failed", [item.id for item in items])
+            return [error] * len(items)
+
+    def _fail(self, item: Item, error: Exception, spread: _Spread) -> None:
+        """Postpone or park an item, depending on the error."""
+        match error:
+            case Conflict():  # resolved by the next read; if the item itself changed, it has a new due time
+                if self._worked_on.item(item.id).exchange == item.exchange:
+                    self._postpone(item, error, spread.pause(_SOON))
+            case BudgetSpent():  # not counted as an attempt: nothing was tried
+                with suppress(Conflict):
+                    seconds = seconds_until(error.resets_at, self._clock()) + 60.0 * spread.share
+                    self._worked_on.postpone(item.id, seconds, error.message, attempt=False)
+            case Unavailable() | StoreError():
+                self._postpone(item, error, spread.pause(_SOON))
+            case Misconfigured():  # the owner may fix it at any time
+                self._postpone(item, error, spread.pause(_SLOWLY))
+            case Refused():  # a retry would be refused again
+                self._park(item, error.message)
+            case CofioError():
+                self._count_against(item, error.message)
+            case _:
+                self._count_against(item, f"{type(error).__name__}: {error}")
+
+    def _postpone(self, item: Item, error: CofioError, seconds: float) -> None:
+        _log.info("item %d waits: %s", item.id, error.message)
+        with suppress(Conflict):  # another process has settled it
+            self._worked_on.postpone(item.id, seconds, error.message)
+
+    def _count_against(self, item: Item, reason: str) -> None:
+        if item.faults + 1 >= PARKED_AFTER:
+            self._park(item, reason)
+            return
+        with suppress(Conflict):
+            pause = _Spread(item.faults, random.random()).pause(_SOON)  # noqa: S311
+            self._worked_on.postpone(item.id, pause, reason, fault=True)
+
+    def _park(self, item: Item, reason: str) -> None:
+        _log.warning("item %d is parked: %s", item.id, reason)
+        with suppress(Conflict):
+            self._worked_on.park(item.id, reason)
+
+    def _again(self, item_id: int) -> Captured:
+        return _captured(self._inbox.item(item_id), new=False)
+
+
+def _is_batchable(item: Item) -> bool:
+    said = item.exchange
+    is_turn = said is not None and bool(said.session) and said.context not in _ALONE
+    return is_turn and item.task == "learn" and not item.faults
+
+
+def _session(item: Item) -> tuple[str, str] | None:
+    return (item.exchange.client, item.exchange.session) if item.exchange else None
+
+
+def _characters(item: Item) -> int:
+    return sum(len(each.text) for each in item.exchange.messages) if item.exchange else 0
+
+
+def _captured(item: Item, *, new: bool) -> Captured:
+    return Captured(item.id, new, item.state, item.reason, item.result)
+
+
+class _Spread(NamedTuple):
+    """Back-off after a failure: grows with every attempt, has jitter between batches, and is equal within one."""
+
+    attempts: int = 0
+    share: float = 0.0  # random jitter from 0 to 1; not security-relevant
+
+    def pause(self, first: float) -> float:
+        return min(first * 2.0 ** min(self.attempts, 16), _LONGEST) * (0.75 + 0.25 * self.share)

@@ -1,0 +1,246 @@
+"""Effect of an exchange's facts on domain knowledge, after the decisions about their memories.
+
+    [Found] ─ heard_in ─▶ {place: Heard} ─ Rows.decide ─▶ Put, Drop, in the changeset of the memories that state them
+                              └ corrected, echo ─▶ dropped facts
+
+A memory and its row are kept in step: a fact whose row replaces another also replaces the memory of that row, and rows
+of an archived memory are dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from cofio.errors import Forbidden
+from cofio.ingest.reconcile.decide import said_since
+from cofio.knowledge import cascade, reconcile
+from cofio.knowledge.extract import extraction
+from cofio.knowledge.reconcile import Heard
+from cofio.models.exchange import Exchange, Found, Settled
+from cofio.models.knowledge import Claim, Drop, Knowledge, KnowledgeDecision, Put, parsed
+from cofio.models.memory import MAX_LABELS, Add, Decision, Delete, Fact, Memory, Noop, Update
+from cofio.ports import Store
+from cofio.stores.scoped import Seen
+
+_DENIED = "stated to be no longer valid"
+_MOST_SHOWN = 1_000  # injected lines that are parsed for rows
+_MARKED = re.compile(
+    r"^\s*(?:[-*•]\s*)?(?:\[[^\]]*\]\s*)*|\s*\((?:fires|until|daily|weekly|monthly|yearly)\b[^()]*\)\s*$"
+)
+
+
+class Batch(Protocol):
+    """Facts of one exchange and the decisions about them."""
+
+    facts: Sequence[Fact]
+    store: Store
+    heard: Mapping[int, Heard]  # by index of the fact
+    settled: list[Settled]
+
+    @property
+    def spoken_for(self) -> set[int]:
+        """Return the memories that some decision concerns."""
+
+
+class Rows:
+    """Decisions about domain knowledge rows for the facts of an exchange."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self.puts: dict[str, tuple[Claim, int, Claim | None]] = {}  # by ref: new row, index of its fact, old row
+        self._drops: dict[str, Claim] = {}
+        self._left: dict[str, Claim] = {}
+
+    def decide(self) -> None:
+        """Decide about every row; a fact whose row replaces another also replaces that row's memory."""
+        for place, heard in self._batch.heard.items():
+            decision = self._batch.settled[place].decision
+            if decision is None or (heard.row and isinstance(decision, Delete)):
+                continue
+            there = reconcile.known(heard, self._batch.store.domain)
+            if heard.row is None:
+                self._deny([row for row in there if not self._is_pinned(row) and not self._newer(row, place)], place)
+            elif not self._is_told_already(heard, decision):
+                self._say(heard.row, there[0] if there else None, place)
+
+    def _deny(self, there: Sequence[Claim], place: int) -> None:
+        self._drops.update((each.ref, each) for each in there)
+        self._outdate(there, place, _DENIED)
+
+    def _say(self, row: Claim, old: Claim | None, place: int) -> None:
+        if old is None:
+            self.puts[row.ref] = (row, place, None)
+        elif reconcile.says_the_same(old, row):
+            self._say_again(old, place)
+        elif self._is_pinned(old):
+            self._left[old.ref] = old
+        elif newer := self._newer(old, place):
+            reason = f"memory {newer} is newer and says otherwise"
+            self._batch.settled[place] = Settled(fact=self._batch.facts[place], reason=reason)
+        else:
+            self.puts[old.ref] = (reconcile.changed(old, row), place, old)
+            self._outdate([old], place, "out of date: its row was restated with other values")
+
+    def _say_again(self, old: Claim, place: int) -> None:
+        """Keep the row; this fact takes over from a memory that is gone or replaced by it."""
+        decision = self._batch.settled[place].decision
+        taken_over = isinstance(decision, Update) and decision.id == old.memory
+        if taken_over or not any(not each.archived for each in self._tellers([old])):
+            self.puts[old.ref] = (old, place, old)
+        else:
+            self._left[old.ref] = old
+
+    def _is_told_already(self, heard: Heard, decision: Decision) -> bool:
+        """Return whether the memory of a noop already states a row of that table, in other words."""
+        if not isinstance(decision, Noop):
+            return False
+        told = [each for each in self._batch.store.domain.told_by([decision.id]) if heard.table == each.TABLE]
+        same = [each for each in told if isinstance(each, Claim) and heard.row and each.id == heard.row.id]
+        self._left.update((each.ref, each) for each in told if isinstance(each, Claim) and not same)
+        return bool(told) and not same
+
+    def _outdate(self, rows: Sequence[Claim], place: int, reason: str) -> None:
+        """Retire the memories of these rows; the fact replaces the first one if it is new."""
+        for memory in self._tellers(rows):
+            if memory.archived or memory.pinned or memory.id in self._batch.spoken_for:
+                continue
+            settled = self._batch.settled[place]
+            if isinstance(settled.decision, Add):
+                tags = tuple(dict.fromkeys((*settled.decision.fact.tags, *memory.tags)))[:MAX_LABELS]
+                update = Update(memory.id, replace(settled.decision.fact, tags=tags), reason)
+                self._batch.settled[place] = replace(settled, decision=update)
+            else:
+                self._batch.settled[place] = replace(settled, also=(*settled.also, Delete(memory.id, reason)))
+
+    def _tellers(self, rows: Sequence[Claim]) -> list[Memory]:
+        ids = reconcile.ids_of_tellers(rows)
+        return self._batch.store.get(ids) if ids else []
+
+    def _is_pinned(self, row: Claim) -> bool:
+        return any(each.pinned and not each.archived for each in self._tellers([row]))
+
+    def _newer(self, row: Claim, place: int) -> int | None:
+        """Return a memory that stated the row after the fact was said."""
+        fact, store = self._batch.facts[place], self._batch.store
+        live = [each for each in self._tellers([row]) if not each.archived]
+        return next((each.id for each in live if said_since(fact, each, store)), None)
+
+    # ── results ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def decisions(self, first: Mapping[int, int], memories: Sequence[Decision]) -> list[KnowledgeDecision]:
+        """Return all decisions about the tables. `first` maps each fact to the index of its memory decision."""
+        viewer = self._batch.store.viewer if isinstance(self._batch.store, Seen) else None
+        gone = [each for each in cascade.gone(memories, self._batch.store, viewer) if isinstance(each, Drop)]
+        reasons = {f"{each.table}/{each.id}": each.reason for each in gone}
+        reasons.update(dict.fromkeys(self._drops, _DENIED))
+        drops = [Drop(*parsed(ref), reason) for ref, reason in reasons.items() if ref not in self.puts]
+        puts = [
+            Put(row, told=first[place], as_of=old.updated_at if old else "") for row, place, old in self.puts.values()
+        ]
+        return [*drops, *puts]
+
+    @property
+    def said_again(self) -> tuple[dict[str, Any], ...]:
+        rows = {ref: row for ref, row in self._left.items() if ref not in self.puts and ref not in self._drops}
+        return tuple(told_of("noop", ref, row) for ref, row in rows.items())
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        """Return the changes for a dry run."""
+        memories = [each for one in self._batch.settled for each in one.decisions]
+        drops = [
+            each for each in self.decisions(dict.fromkeys(self._batch.heard, 0), memories) if isinstance(each, Drop)
+        ]
+        there = {each.ref: each for each in _rows_of(drops, self._batch.store)}
+        told = [told_of("delete", ref, row) for ref, row in there.items()]
+        told += [told_of("update" if old else "add", ref, row) for ref, (row, _, old) in self.puts.items()]
+        return [*self.said_again, *told]
+
+
+def _rows_of(drops: Sequence[Drop], store: Store) -> list[Knowledge]:
+    return [row for each in drops for row in store.domain.get(each.table, [each.id])]
+
+
+def told_of(action: str, ref: str, row: Knowledge | None) -> dict[str, Any]:
+    """Return a change of a row in the format for clients."""
+    return {"action": action, "ref": ref, "says": row.says if row else ""}
+
+
+def heard_in(found: Sequence[Found], exchange: Exchange, store: Store) -> dict[int, Heard]:
+    """Return the domain knowledge in the facts of an exchange, by index."""
+    told = {}
+    for place, each in enumerate(found):
+        if heard := _as_row(_row_in(each), exchange, each.confidence, store):
+            told[place] = heard
+    return told
+
+
+def _row_in(found: Found) -> extraction.ReadKnowledge | None:
+    """Return the row of a fact; if a model reworded it, the row of the original sentence."""
+    read = extraction.read(found)
+    return extraction.read(found.said) if read is None and found.method == "llm" and found.said else read
+
+
+def _as_row(
+    read: extraction.ReadKnowledge | None, exchange: Exchange, confidence: float, store: Store | None = None
+) -> Heard | None:
+    if read is None:
+        return None
+    about = {name: getattr(exchange, name) for name in ("agent", "user", "team", "visibility")}
+    about.update(place=exchange.source, confidence=confidence)
+    heard = reconcile.heard(read.table, read.fields, denied=read.denied, about=about)
+    if heard is None or heard.row is None or not isinstance(store, Seen):
+        return heard
+    try:
+        row = store.row(heard.row)  # with the id for this viewer
+    except Forbidden:
+        return None
+    return heard._replace(row=row) if isinstance(row, Claim) else None
+
+
+def corrected(told: Mapping[int, Heard]) -> dict[int, str]:
+    """Return reasons to drop facts whose row is repeated, changed or denied later in the same exchange."""
+    left: dict[int, str] = {}
+    standing: dict[str, int] = {}
+    for place, heard in told.items():
+        row = heard.row
+        if row is None:
+            denied = [at for at in standing.values() if (other := told[at].row) and reconcile.denies(heard, other)]
+            left.update(dict.fromkeys(denied, "corrected in the same exchange"))
+            standing = {ref: at for ref, at in standing.items() if at not in denied}
+            continue
+        at = standing.get(row.ref)
+        before = told[at].row if at is not None else None
+        if before is not None and reconcile.says_the_same(before, row):
+            left[place] = "said before in the same exchange"
+            continue
+        if at is not None:
+            left[at] = "corrected in the same exchange"
+        standing[row.ref] = place
+    return left
+
+
+def shown_to(exchange: Exchange) -> list[Claim]:
+    """Return the rows that were injected into the agent's context."""
+    lines = [line for text in exchange.injected for line in text.splitlines() if line.strip()][:_MOST_SHOWN]
+    found = (_as_row(extraction.read(_MARKED.sub("", line)), exchange, 0.5) for line in lines)
+    return [each.row for each in found if each and each.row]
+
+
+def echo(heard: Heard | None, shown: Sequence[Claim], store: Store) -> str:
+    """Return the reason why a row is only an echo of an injected or known row; "" if it is new."""
+    if heard is None or heard.row is None:
+        return ""
+    if any(reconcile.says_the_same(each, heard.row) for each in shown):
+        return "it was put before the agent in this conversation"
+    there = reconcile.known(heard, store.domain)
+    same = next((each for each in there if reconcile.says_the_same(each, heard.row)), None)
+    return f"the agent repeats {same.ref}" if same else ""
+
+
+def denies_what_stands(heard: Heard | None, store: Store) -> bool:
+    """Return whether it denies an existing row."""
+    return heard is not None and heard.row is None and bool(reconcile.known(heard, store.domain))

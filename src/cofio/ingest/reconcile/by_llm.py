@@ -1,0 +1,374 @@
+"""Reconciliation by a language model: one call for all facts, and no call if none is needed.
+
+The model sees short names, m1 and f1, that are valid for one question only. It may name only a memory that was shown
+with the fact. Anything else in its reply is ignored: the fact is then settled without the model. So a confused or
+deceived model can do at most one wrong change per fact, to a similar memory, and that can be undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from cofio.errors import CofioError
+from cofio.ingest.reconcile.decide import NOTHING_ENDED, is_retraction, said_since
+from cofio.judgement.labels import RETRACTION
+from cofio.models.exchange import Settled, Usage
+from cofio.models.memory import Add, Delete, Fact, Memory, Noop, Occurrence, Update, place_of, same_place
+from cofio.ports import LLM, Completion, Matrix, Store, Vector
+from cofio.providers import prompts
+from cofio.text import json_repair
+from cofio.text.duplicates import LONG, gist, names, numbers
+from cofio.text.tokens import fingerprint, words
+
+SHOWN = 5  # memories shown with each fact
+LONGEST_TEXT = 1_000  # maximum characters of a replacement text
+_CANDIDATES = 20  # some of them may belong to another agent, or be too long to be shown
+_LETTERS, _ROOM = 3, 4_096  # minimum characters per token; tokens reserved for the reply
+_ACTIONS = ("ADD", "UPDATE", "DELETE", "NOOP")
+
+SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["decisions"],
+    "properties": {
+        "decisions": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["fact", "action", "memory", "text"],
+                "properties": {
+                    "fact": {"type": "string"},
+                    "action": {"type": "string", "enum": list(_ACTIONS)},
+                    "memory": {"type": ["string", "null"]},
+                    "text": {"type": ["string", "null"]},
+                },
+            },
+        }
+    },
+}
+
+
+class _Case(NamedTuple):
+    """Fact that the model is asked about: its place, and similar memories with their cosines, best first."""
+
+    place: int
+    fact: Fact
+    similar: dict[int, float]
+
+    @property
+    def name(self) -> str:
+        return f"f{self.place + 1}"
+
+
+class _Answer(NamedTuple):
+    """Validated answer of the model about a fact."""
+
+    action: str
+    memory: Memory | None = None
+    text: str | None = None
+
+
+def settle(
+    llm: LLM,
+    facts: Sequence[Fact],
+    vectors: Sequence[Vector] | Matrix,
+    store: Store,
+    *,
+    novel: Callable[[Fact, Vector], Settled],
+    floor: float = 0.0,
+) -> tuple[list[Settled], Usage, str]:
+    """Return the decision about each fact in order, the model usage, and the problem with the model, or "".
+
+    `novel` settles a fact without a model; it is used for every fact without a valid model decision. Memories with a
+    cosine up to `floor` are not similar.
+    """
+    if not llm.supports_audn:
+        return _in_order(facts, vectors, {}, novel), Usage(), ""
+    early: dict[int, Settled] = {}
+    cases: list[_Case] = []
+    shown: dict[int, Memory] = {}
+    for place, (fact, vector) in enumerate(zip(facts, vectors, strict=True)):
+        similar = _similar(fact, vector, store, floor)
+        settled = _without_asking(fact, vector, similar, store, novel)
+        if settled:
+            early[place] = settled
+        else:
+            cases.append(_Case(place, fact, {memory.id: cosine for memory, cosine in similar}))
+            shown.update((memory.id, memory) for memory, _ in similar)
+    answers, usage, problem = _asked(llm, cases, shown) if cases else ({}, Usage(), "")
+    decided = {case.place: done for case in cases if (done := _decided(case, answers.get(case.place, []), store))}
+    return _in_order(facts, vectors, early | decided, novel), usage, problem
+
+
+# ── before and after the model ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _similar(fact: Fact, vector: Vector, store: Store, floor: float) -> list[tuple[Memory, float]]:
+    """Return the memories that the fact may be about, best first.
+
+    Long texts are left out: one fact never replaces them.
+    """
+    near = store.nearest(vector, _CANDIDATES, place_of(fact))
+    memories = {memory.id: memory for memory in store.get([each.id for each in near])}
+    found = [(memories[each.id], each.score) for each in near if each.id in memories and each.score > floor]
+    return [each for each in found if same_place(fact, each[0]) and len(each[0].text) <= LONG][:SHOWN]
+
+
+def _without_asking(
+    fact: Fact,
+    vector: Vector,
+    similar: Sequence[tuple[Memory, float]],
+    store: Store,
+    novel: Callable[[Fact, Vector], Settled],
+) -> Settled | None:
+    """Return the decision about a fact that needs no call: known word for word or elsewhere, or unlike any memory."""
+    if not is_retraction(fact) and (known := _known_in_these_words(fact, similar, store)):
+        return known
+    elsewhere = novel(fact, vector)
+    if not similar and is_retraction(fact):
+        return elsewhere
+    known_elsewhere = elsewhere.decision.id if isinstance(elsewhere.decision, Noop) else None
+    if known_elsewhere is not None and known_elsewhere not in {memory.id for memory, _ in similar}:
+        return elsewhere
+    return None if similar else _added(fact, "nothing like it is known")
+
+
+def _known_in_these_words(fact: Fact, similar: Sequence[tuple[Memory, float]], store: Store) -> Settled | None:
+    exact = store.get(store.known(fact.text, place_of(fact)))
+    same_words = (memory for memory, _ in similar if gist(memory.text) == gist(fact.text))
+    for memory in (*exact, *same_words):
+        if same_place(fact, memory):
+            return _noted(fact, memory, "known in the same words")
+    return None
+
+
+def _added(fact: Fact, reason: str) -> Settled:
+    return Settled(fact=fact, decision=Add(fact, reason, unless_known=True))
+
+
+def _noted(fact: Fact, memory: Memory, reason: str) -> Settled:
+    seen = Occurrence(fact.agent, fact.session, fact.created_at)
+    return Settled(fact=fact, decision=Noop(memory.id, seen, reason))
+
+
+def _in_order(
+    facts: Sequence[Fact],
+    vectors: Sequence[Vector] | Matrix,
+    decided: Mapping[int, Settled],
+    novel: Callable[[Fact, Vector], Settled],
+) -> list[Settled]:
+    """Return one decision per fact. A memory that one fact replaced or removed is unavailable to later facts."""
+    gone: set[int] = set()
+    settled = []
+    for place, fact in enumerate(facts):
+        now = decided.get(place)
+        if now is None or _target(now) in gone:
+            now = novel(fact, vectors[place])
+        if _target(now) in gone:
+            reason = f"new: another fact has just replaced memory {_target(now)}"
+            now = Settled(fact=fact, reason=reason) if is_retraction(fact) else _added(fact, reason)
+        if isinstance(now.decision, Update | Delete):
+            gone.add(now.decision.id)
+        settled.append(now)
+    return settled
+
+
+def _target(settled: Settled) -> int | None:
+    return settled.decision.id if isinstance(settled.decision, Update | Delete | Noop) else None
+
+
+# ── the question ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _asked(
+    llm: LLM, cases: Sequence[_Case], shown: Mapping[int, Memory]
+) -> tuple[dict[int, list[_Answer]], Usage, str]:
+    """Return the valid answers by place, the usage, and the problem."""
+    system = prompts.read("reconcile")
+    room = llm.profile.context - len(system) // _LETTERS - min(_ROOM, llm.profile.context // 4)
+    asked = _fitting(cases, shown, room * _LETTERS)
+    if not asked:
+        return {}, Usage(), "no memory fits into the model's context"
+    named = [shown[each] for each in dict.fromkeys(each for case in asked for each in case.similar)]
+    schema = SCHEMA if llm.profile.json_schema else None
+    try:
+        reply = llm.complete(system, _question(asked, named), schema=schema)
+    except CofioError as error:  # the facts must not be lost over a provider failure
+        return {}, Usage(), f"the model call for reconciliation failed: {error.message}"
+    answers, problem = _understood(reply, asked, named)
+    missing = len(cases) - len(answers)
+    told = [problem, f"facts without a valid model decision: {missing} of {len(cases)}" if missing else ""]
+    return answers, reply.usage, "; ".join(each for each in told if each)
+
+
+def _fitting(cases: Sequence[_Case], shown: Mapping[int, Memory], room: int) -> list[_Case]:
+    """Return as many of the cases as fit into `room` characters."""
+    fitting, counted = [], set[int]()
+    for case in cases:
+        new = case.similar.keys() - counted
+        size = sum(len(shown[each].text) + 80 for each in new) + len(case.fact.text) + 300
+        if size <= room:
+            fitting.append(case)
+            counted |= new
+            room -= size
+    return fitting
+
+
+def _question(cases: Sequence[_Case], named: Sequence[Memory]) -> str:
+    called = {memory.id: f"m{number}" for number, memory in enumerate(named, 1)}
+    memories = [{"memory": called[each.id], **_about(each)} for each in named]
+    facts = [
+        {
+            "fact": case.name,
+            **_about(case.fact),
+            "similar": [
+                {"memory": called[each], "similarity": round(cosine, 3)} for each, cosine in case.similar.items()
+            ],
+        }
+        for case in cases
+    ]
+    asked = ", ".join(case.name for case in cases)
+    return f"{prompts.block('memories', memories)}\n\n{prompts.block('facts', facts)}\n\nDecide about: {asked}"
+
+
+def _about(told: Fact | Memory) -> dict[str, str]:
+    kind = RETRACTION if isinstance(told, Fact) and is_retraction(told) else told.kind
+    return {"text": told.text, "category": told.category, "kind": kind}
+
+
+# ── the answer ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _understood(
+    reply: Completion, cases: Sequence[_Case], named: Sequence[Memory]
+) -> tuple[dict[int, list[_Answer]], str]:
+    read = json_repair.read(reply.text)
+    by_place = {case.place: case for case in cases}
+    answers: dict[int, list[_Answer]] = {}
+    for entry in read.entries or ():
+        case = by_place.get(_place(entry)) if isinstance(entry, dict) else None
+        answer = _answer(entry, case, named) if case else None
+        if case and answer:
+            answers.setdefault(case.place, []).append(answer)
+    if reply.truncated or not read.whole:
+        return answers, "the model's decisions were cut off"
+    return answers, "the model's decisions could not be read" if read.entries is None else ""
+
+
+def _answer(entry: Mapping[str, Any], case: _Case, named: Sequence[Memory]) -> _Answer | None:
+    """Return the answer of an entry if it is valid, else None."""
+    action = entry.get("action")
+    action = action.strip().upper() if isinstance(action, str) else ""
+    if action == "ADD":
+        return _Answer(action)
+    number = prompts.number(_first(entry, "memory", "old_id", "existing_id", "memory_id"), "m")
+    memory = named[number - 1] if number is not None and 1 <= number <= len(named) else None
+    if action not in _ACTIONS or memory is None or memory.id not in case.similar:
+        return None
+    text = _first(entry, "text", "new_text") if action == "UPDATE" else None
+    if text is not None and (not isinstance(text, str) or not text.strip()):
+        return None
+    return _Answer(action, memory, " ".join(text.split()) if text else None)
+
+
+def _place(entry: Mapping[str, Any]) -> int:
+    """Return the index of the fact, counted from 0; -1 if none is named.
+
+    "f1" is the first, and so is a `fact_index` of 0.
+    """
+    index = entry.get("fact_index")
+    number = prompts.number(_first(entry, "fact", "fact_index"), "f")
+    if number is None:
+        return -1
+    from_zero = entry.get("fact") is None and (isinstance(index, int) or str(index).strip().isdigit())
+    return number if from_zero else number - 1
+
+
+def _first(entry: Mapping[str, Any], *keys: str) -> Any:
+    return next((entry[key] for key in keys if entry.get(key) is not None), None)
+
+
+# ── from an answer to a decision ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _decided(case: _Case, answers: Sequence[_Answer], store: Store) -> Settled | None:
+    """Return the decision about the fact; None if the model gave no permitted answer."""
+    if not answers:
+        return None
+    answer = _one_of(answers)
+    fact, memory = case.fact, answer.memory
+    if memory is None:
+        nothing = Settled(fact=fact, reason=NOTHING_ENDED)
+        return nothing if is_retraction(fact) else _added(fact, "new, by the model's judgement")
+    near = f"memory {memory.id} (similarity {case.similar[memory.id]:.3f})"
+    if answer.action == "NOOP":
+        says_it = _keeps(memory.text, fact.text) and not is_retraction(fact)
+        return _noted(fact, memory, f"known from {near}") if says_it else None
+    if memory.pinned:
+        return None
+    if said_since(fact, memory, store):
+        return Settled(fact=fact, reason=f"memory {memory.id} is newer")
+    if is_retraction(fact) and (left := _left_of(memory, fact, answer.text)):
+        return Settled(fact=fact, decision=Update(memory.id, left, f"the rest of {near}"))
+    if answer.action == "DELETE" or is_retraction(fact):
+        return Settled(fact=fact, decision=Delete(memory.id, f"{near} no longer holds: {fact.text[:300]}"))
+    return _updated(fact, memory, answer.text, near)
+
+
+def _updated(fact: Fact, memory: Memory, text: str | None, near: str) -> Settled:
+    new = replace(fact, text=_replacing(memory, fact, text))
+    if fingerprint(new.text) == fingerprint(memory.text):
+        return _noted(fact, memory, f"known from {near}")
+    return Settled(fact=fact, decision=Update(memory.id, new, f"takes the place of {near}"))
+
+
+def _one_of(answers: Sequence[_Answer]) -> _Answer:
+    """Return the first answer. A DELETE of a memory together with an ADD of the fact is an UPDATE of that memory."""
+    first = answers[0]
+    removed = next((each for each in answers if each.action == "DELETE"), None)
+    if removed and first.action in ("ADD", "DELETE") and any(each.action == "ADD" for each in answers):
+        return _Answer("UPDATE", removed.memory)
+    return first
+
+
+def _replacing(memory: Memory, fact: Fact, text: str | None) -> str:
+    """Return the model's text if it keeps all of the fact and invents nothing; else the fact's own text."""
+    if text is None or len(text) > LONGEST_TEXT or not _keeps(text, fact.text):
+        return fact.text
+    both = f"{fact.text}\n{memory.text}"
+    invented = (_values(text) - _values(both)) | (set(names(text)) - _spoken(both))
+    return fact.text if invented else text
+
+
+def _left_of(memory: Memory, fact: Fact, text: str | None) -> Fact | None:
+    """Return the remainder of a memory that a retraction ends in part; None if nothing remains."""
+    if text is None or fingerprint(text) in (fingerprint(memory.text), fingerprint(fact.text)):
+        return None
+    if not (_values(text) <= _values(memory.text) and set(names(text)) <= _spoken(memory.text)):
+        return None
+    about = {name: value for name, value in fact.metadata.items() if name != "retracts"}
+    return replace(fact, text=text, kind=memory.kind, category=memory.category, metadata=about)
+
+
+def _keeps(text: str, of: str) -> bool:
+    """Return whether a text has every number and name of another one, and the same negation."""
+    values, said, meant = _values(text), set(gist(text)), set(gist(of))
+    for value, *counted in map(str.split, numbers(of)):
+        if value not in values or not said.issuperset(counted):
+            return False
+    return set(names(of)) <= _spoken(text) and bool(_NOT & said) == bool(_NOT & meant)
+
+
+def _values(text: str) -> set[str]:
+    """Return the numbers in a text, without the things they count."""
+    return {each.split()[0] for each in numbers(text)}
+
+
+def _spoken(text: str) -> set[str]:
+    return {*names(text), *words(text)}
+
+
+_NOT = frozenset("not no without none nothing nobody".split())  # as `gist` has them

@@ -1,0 +1,208 @@
+"""Comparison of a statement with a memory, shared by capture, add, import, deduplication and contradictions.
+
+    statement, memory, cosine ─▶ Verdict: same, update, delete, doubtful or add
+
+`JudgedComparer` asks the judgement model. The model overlooks small edits: it takes most memories with an added "not"
+for the same. So where two texts have the same words in the same order, guards compare the words that differ.
+`WordComparer` is the fallback without the model: it recognises repetitions only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from typing import Literal, NamedTuple, Protocol
+
+from cofio.ports import Judge
+from cofio.text import lazy_re
+from cofio.text.code_tokens import unlike
+from cofio.text.duplicates import LONG, apart, gist, names, negated, negations, numbers
+from cofio.text.stemmer import stem
+from cofio.text.tokens import telling
+
+Kind = Literal["same", "update", "delete", "doubtful", "add"]
+_ONE_FORM = 0.5  # share of words in common, in the same order, from which one text is an edit of the other
+_UNSHARED = 0.5  # probability from which a memory is replaced that shares no content word
+_NUMBERED = lazy_re.compile(r"(.{2,80}?)\s(\d+)\s+(?:is|are|has|have|uses|runs|costs|=)(?!\w)", re.IGNORECASE)
+_ENVIRONMENTS = {"production": "production", "prod": "production", "staging": "staging"}
+
+
+class Verdict(NamedTuple):
+    """Relation of a statement to a memory, with its probability and reason."""
+
+    kind: Kind
+    probability: float
+    reason: str
+    change: float = 0.0  # probability that the memory no longer holds, where the verdict keeps it
+
+    @property
+    def changes(self) -> bool:
+        """Return whether the memory no longer holds."""
+        return self.kind in ("update", "delete")
+
+
+class Comparer(Protocol):
+    """Interface for comparing a statement with a memory."""
+
+    def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Verdict:
+        """Return the verdict. `retracts`: the statement only ends something."""
+
+
+class JudgedComparer:
+    """Comparer that asks the judgement model, with word-based vetoes."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Verdict:  # noqa: ARG002
+        """Return the verdict of the model, after the guards. The cosine is not used."""
+        if plain := _word_for_word(statement, memory):
+            return plain
+        if veto := _other_row(statement, memory):
+            return Verdict("add", 1.0, veto)
+        limits, chances = self._judge.thresholds, self._judge.relation(statement, memory)
+        if chances.same >= limits["same"] and not retracts:
+            return _guarded(statement, memory, chances.same)
+        if veto := _other_environment(statement, memory):
+            return Verdict("add", chances.add, veto)
+        shared = _shared_words(statement, memory)
+        if chances.change < limits["doubtful change"]:
+            return Verdict("add", chances.add, "both may hold", chances.change if shared else 0.0)
+        if chances.change < self._least(shared, retracts=retracts):
+            kind: Kind = "doubtful" if shared else "add"
+            return Verdict(kind, chances.change, "it may have changed", chances.change)
+        if retracts or chances.delete > chances.update:
+            return Verdict("delete", chances.change, "it has ended")
+        if _brings_nothing(statement, memory):
+            return Verdict("doubtful", chances.change, "it says a part of it")
+        return Verdict("update", chances.change, "it has changed")
+
+    def _least(self, shared: int, *, retracts: bool) -> float:
+        """Return the probability from which a memory is replaced; higher if they share no word.
+
+        Nearly every memory in a store is about another topic, and the model takes some of them for changed.
+        """
+        limits = self._judge.thresholds
+        if not shared:
+            return max(limits["change"], _UNSHARED)
+        return limits["retraction"] if retracts else limits["change"]
+
+
+class WordComparer:
+    """Comparer that recognises repetitions by their words, from a cosine on, but no changes."""
+
+    def __init__(self, threshold: float) -> None:
+        self._threshold = threshold
+
+    def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Verdict:
+        """Return "same" for nearly the same words, else "add"."""
+        if plain := _word_for_word(statement, memory):
+            return plain
+        if retracts or cosine < self._threshold:
+            return Verdict("add", 1.0, "both may hold")
+        against = apart(statement, memory, cosine, sure=(1 + self._threshold) / 2)
+        return Verdict("add", 1.0, against) if against else Verdict("same", cosine, "it says the same")
+
+
+def _shared_words(statement: str, memory: str) -> int:
+    return len({stem(word) for word in telling(statement)} & {stem(word) for word in telling(memory)})
+
+
+def _brings_nothing(statement: str, memory: str) -> bool:
+    """Return whether a memory has every content word of a statement and more, so that replacing it would lose words."""
+    said, held = ({stem(word) for word in telling(text)} for text in (statement, memory))
+    return said < held and negated(statement) == negated(memory)
+
+
+def _word_for_word(statement: str, memory: str) -> Verdict | None:
+    """Return the verdict if words alone decide: equal words, or texts too long to compare otherwise."""
+    if gist(statement) == gist(memory):
+        differs = unlike(statement, memory)
+        return Verdict("add", 1.0, differs) if differs else Verdict("same", 1.0, "it is said in the same words")
+    if max(len(statement), len(memory)) > LONG:
+        return Verdict("add", 1.0, "texts of this length are compared word for word")
+    return None
+
+
+def _guarded(statement: str, memory: str, probability: float) -> Verdict:
+    """Return "same" unless the texts are of one form and differ in a number, a negation, an identifier or a word.
+
+    Texts of different form often say the same with a negation ("no floats", "integers only") or with an unrelated
+    number ("page 2 again"). There the model alone decides.
+    """
+    if not of_one_form(statement, memory):
+        return Verdict("same", probability, "it says the same")
+    stated, known = _figures(statement), _figures(memory)
+    if negations(statement) != negations(memory):
+        return Verdict("doubtful", probability, "one of them negates")
+    if stated - known:
+        reason = f"it names another number: {min(stated - known)}"
+        return Verdict("update" if known - stated else "add", probability, reason)
+    held = {*gist(memory), *names(memory)}
+    if new := [name for name in names(statement) if name not in held and not name.isalpha()]:
+        return Verdict("add", probability, f"it names something else: {new[0]}")
+    if against := _other_word(statement, memory):
+        return Verdict("doubtful", probability, against)
+    return Verdict("same", probability, "it says the same")
+
+
+def of_one_form(one: str, other: str) -> bool:
+    """Return whether two texts have half of their words in common, in the same order: one is an edit of the other."""
+    return _slots(gist(one), gist(other))[1] >= _ONE_FORM
+
+
+def share_words(one: str, other: str) -> bool:
+    """Return whether half of the words of the shorter text are in the other, ignoring numbers."""
+    words, others = ({stem(word) for word in telling(text)} - _figures(text) for text in (one, other))
+    return len(words & others) >= max(1, min(len(words), len(others)) / 2)
+
+
+def _figures(text: str) -> set[str]:
+    return {each.split()[0] for each in numbers(text)}
+
+
+def _other_row(statement: str, memory: str) -> str:
+    """Return why two sentences of one form are about different things: an identifier differs first, then a value.
+
+    Numbered things ("Item 3", "The port of shop 0 is ...") are distinguished by their numbers.
+    """
+    stated, known = gist(statement), gist(memory)
+    if len(stated) == len(known) == 2 and stated[0] == known[0] and stated[1].isdigit() and known[1].isdigit():
+        return f"one is about {stated[0]} {stated[1]}, the other about {known[0]} {known[1]}"
+    named, held = _NUMBERED.match(statement), _NUMBERED.match(memory)
+    if named and held and named[1].lower() == held[1].lower() and named[2] != held[2]:
+        return f"one is about {named[2]}, the other about {held[2]}"
+    slots, ratio = _slots(stated, known)
+    if len(slots) < 2 or ratio < _ONE_FORM:
+        return ""
+    one, other = (next((word for word in side if _is_code(word)), "") for side in slots[0])
+    return f"one is about {one}, the other about {other}" if one and other else ""
+
+
+def _other_word(statement: str, memory: str) -> str:
+    """Return why two sentences that differ only in single words, like rejected and truncated, say different things."""
+    stated, known = gist(statement), gist(memory)
+    slots, _ = _slots(stated, known)
+    if len(stated) != len(known) or any(len(said) != 1 or len(held) != 1 for said, held in slots):
+        return ""
+    for [one], [other] in slots:
+        if telling(one) and telling(other) and stem(one) != stem(other):
+            return f"one says {one}, the other {other}"
+    return ""
+
+
+def _slots(stated: Sequence[str], known: Sequence[str]) -> tuple[list[tuple[Sequence[str], Sequence[str]]], float]:
+    """Return the differences of two word lists as pairs (words of one, words of the other), and their similarity."""
+    matcher = SequenceMatcher(None, stated, known, autojunk=False)
+    slots = [(stated[a:b], known[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag == "replace"]
+    return slots, matcher.ratio()
+
+
+def _is_code(word: str) -> bool:
+    return any(each.isdigit() for each in word) and any(each.isalpha() for each in word)
+
+
+def _other_environment(statement: str, memory: str) -> str:
+    one, other = ({_ENVIRONMENTS[word] for word in gist(text) if word in _ENVIRONMENTS} for text in (statement, memory))
+    return f"one is about {min(one)}, the other about {min(other)}" if one and other and not one & other else ""

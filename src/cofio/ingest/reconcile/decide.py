@@ -1,0 +1,492 @@
+"""Decisions about facts, given the known memories: add, replace or end a memory, or note it as known.
+
+    fact ─ candidates (vector, words) ─ comparer ─▶ verdicts ─▶ Settled: add, update, delete or noop
+
+A confident change archives the old memory with a link both ways; a doubtful one keeps both, and the pair is listed
+under contradictions. A retraction archives the memory that it names and is not stored itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
+
+from cofio.ingest.reconcile.compare import Comparer, Verdict, of_one_form, share_words
+from cofio.models.exchange import Settled
+from cofio.models.memory import (
+    MAX_LABELS,
+    MAY_REPLACE,
+    Add,
+    Change,
+    Decision,
+    Delete,
+    Fact,
+    Memory,
+    Noop,
+    Novelty,
+    Occurrence,
+    Scope,
+    Update,
+    audience,
+    same_place,
+)
+from cofio.ports import Matrix, Store, Vector
+from cofio.text import lazy_re
+from cofio.text.duplicates import gist, names, negated, numbers
+from cofio.text.stemmer import stem
+from cofio.text.tokens import telling, words
+
+CANDIDATES = 8  # memories compared with a fact
+PERSON = "person"  # metadata "about" of a fact that holds in every project
+_COMPARED = 0.5  # cosine from which candidates are compared; the nearest always is
+_BY_WORDS = 4  # candidates chosen for shared words
+_SURELY_NOT = 0.95  # probability from which a message leaves a memory alone, and so do its facts
+_LIKELY = 0.5  # probability from which a doubtful verdict counts
+_MAY_CHANGE = 0.15  # probability of a change from which search ranks the fact before the memory
+PROBABLE = 0.35  # probability of a change from which a doubtful fact is kept
+_ALIKE, _ALIKE_COMPARED = 0.75, 3  # cosine from which two facts of a batch are compared; comparisons per fact
+_LOOKED_UP = 12  # hits by vector, and as many by words, before filtering by place
+_CORRECTS = 0.7  # cosine from which a fact may correct an earlier one of the same exchange
+_SURELY, _RETIRES = 0.9, 0.8  # probability from which a message is known; from which a fact archives further memories
+_TABLED = frozenset(("threshold", "correlation", "pattern"))  # kinds stored as table rows, which are updated by key
+NOTHING_ENDED = "it retracts something that no memory says"
+_ECHO, _COVERED = 0.80, 0.70  # minimum cosine of an echo, and minimum share of its words in the memory
+
+
+# ── a batch of facts ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def settle(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Comparer) -> list[Settled]:
+    """Return the decision about each fact, in order. At most one fact of a batch replaces a given memory.
+
+    If two facts of the batch contradict each other, the later one wins and takes over the replacements of the earlier.
+    """
+    taken: set[int] = set()
+    settled: list[Settled] = []
+    nearest = _nearest_facts(facts, vectors, store)
+    for place, fact in enumerate(facts):
+        repeats, corrected = _said_earlier(facts, vectors, settled, place, comparer)
+        if repeats:
+            settled.append(Settled(fact=fact, reason="said before in the same exchange"))
+            continue
+        withdrawn = [decision for at in corrected for decision in settled[at].decisions]
+        for at in corrected:
+            settled[at] = Settled(fact=facts[at], reason="corrected in the same exchange")
+        taken -= _replaced(withdrawn)
+        others = {memory for memory, at in nearest.items() if at != place}
+        near = related(fact, vectors[place], store, comparer, retracts=is_retraction(fact), others=others)
+        done = _taking_over(_decided(fact, near, store, taken, retracts=is_retraction(fact)), withdrawn)
+        taken |= _replaced(done.decisions)
+        settled.append(done)
+    return settled
+
+
+def _nearest_facts(facts: Sequence[Fact], vectors: Matrix, store: Store) -> dict[int, int]:
+    """Return, by memory, the place of the nearest fact: only that fact may change the memory."""
+    nearest: dict[int, tuple[float, int]] = {}
+    for place, fact in enumerate(facts if len(facts) > 1 else ()):
+        for memory, cosine in candidates(fact, vectors[place], store):
+            nearest[memory.id] = max(nearest.get(memory.id, (cosine, place)), (cosine, place))
+    return {memory: place for memory, (_, place) in nearest.items()}
+
+
+def _replaced(decisions: Sequence[Decision]) -> set[int]:
+    """Return the ids of memories that the decisions replace or archive."""
+    return {each.id for each in decisions if isinstance(each, Update | Delete)}
+
+
+def _taking_over(settled: Settled, withdrawn: Sequence[Decision]) -> Settled:
+    """Return the decision about a correction, plus the replacements and archivals of the corrected fact."""
+    decision, known = settled.decision, _replaced(settled.decisions)
+    if decision is None or isinstance(decision, Delete):  # nothing replaces the withdrawn fact
+        return settled
+    left = [each for each in withdrawn if isinstance(each, Update | Delete) and each.id not in known]
+    update = next((each for each in left if isinstance(each, Update)), None)
+    if update and isinstance(decision, Add):
+        left.remove(update)
+        decision = replace(update, fact=settled.fact)
+    gone = tuple(Delete(each.id, each.reason) for each in left)
+    return replace(settled, decision=decision, also=(*settled.also, *gone))
+
+
+class Typed(NamedTuple):
+    """Decisions about typed facts: the decisions, the fact of each decision, and the decision of each fact."""
+
+    decisions: list[Decision]
+    facts: list[int]
+    settled_by: list[int]
+    near: dict[int, tuple[Memory, ...]]  # by fact: memories that it may replace, but that were kept
+
+    def repeat(self, place: int, first: int, fact: Fact) -> None:
+        """Settle a fact that repeats an earlier one of the batch.
+
+        For a known memory each repetition adds a sighting.
+        """
+        decision = self.decisions[self.settled_by[first]]
+        if isinstance(decision, Noop):
+            self.settled_by[place] = len(self.decisions)
+            self.decisions.append(replace(decision, occurrence=_sighting(fact)))
+            self.facts.append(place)
+        else:
+            self.settled_by[place] = self.settled_by[first]
+
+    def changes(self, done: Sequence[Change]) -> list[Change]:
+        """Return the change of each fact. A repeated fact has the change of its own sighting."""
+        firsts = {id(change): place for place, change in enumerate(done)}
+        starts = [firsts[id(change)] for change in changes_by_decision(self.decisions, done)]
+        repeated = dict.fromkeys(self.settled_by, 0)
+        answers = []
+        for place, decision in enumerate(self.settled_by):
+            offset = repeated[decision] if isinstance(self.decisions[decision], Add) else 0
+            repeated[decision] += 1
+            answers.append(replace(done[starts[decision] + offset], near=self.near.get(place, ())))
+        return answers
+
+
+def settle_typed(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Comparer) -> Typed:
+    """Reconcile typed facts. Repetitions within the batch become further sightings of one memory."""
+    first = _first_mentions(facts, vectors, comparer)
+    typed = Typed([], [], [0] * len(facts), {})
+    taken: set[int] = set()
+    for place, fact in enumerate(facts):
+        if first[place] != place:
+            typed.repeat(place, first[place], fact)
+            continue
+        near = related(fact, vectors[place], store, comparer)
+        done = _decided(fact, near, store, taken)
+        taken |= _replaced(done.decisions)
+        decision = done.decision or Add(fact, done.reason, unless_known=True)
+        if isinstance(decision, Add):
+            again = tuple(_sighting(facts[at]) for at in range(place + 1, len(facts)) if first[at] == place)
+            decision = replace(decision, again=again)
+            doubtful = (memory for memory, verdict in near if verdict.kind == "doubtful" and replaces(fact, memory))
+            typed.near[place] = tuple(memory for memory in doubtful if memory.id not in taken)
+        typed.settled_by[place] = len(typed.decisions)
+        typed.decisions.extend([decision, *done.also])
+        typed.facts.extend([place] * (1 + len(done.also)))
+    return typed
+
+
+def _first_mentions(facts: Sequence[Fact], vectors: Matrix, comparer: Comparer) -> list[int]:
+    """Return, for each fact, the first fact of the batch that says the same; usually itself."""
+    first = list(range(len(facts)))
+    for place in range(1, len(facts)):
+        cosines = vectors[:place] @ vectors[place]
+        for other in sorted((cosines >= _ALIKE).nonzero()[0].tolist(), key=lambda at: -cosines[at])[:_ALIKE_COMPARED]:
+            same = same_place(facts[place], facts[other])
+            if same and comparer.compare(facts[place].text, facts[other].text, float(cosines[other])).kind == "same":
+                first[place] = first[other]
+                break
+    return first
+
+
+def changes_by_decision(decisions: Sequence[Decision], changes: Sequence[Change]) -> list[Change]:
+    """Return the first change of each decision. An update has two, an addition one more per further sighting."""
+    firsts, place = [], 0
+    for decision in decisions:
+        firsts.append(changes[place])
+        if isinstance(decision, Add):
+            place += 1 + len(decision.again)
+        else:
+            place += 2 if isinstance(decision, Update) or (isinstance(decision, Delete) and decision.into) else 1
+    return firsts
+
+
+def _said_earlier(
+    facts: Sequence[Fact], vectors: Matrix, settled: Sequence[Settled], place: int, comparer: Comparer
+) -> tuple[bool, list[int]]:
+    """Return whether the batch says a fact before, and the places of the facts that it corrects.
+
+    One turn holds many related facts, so a correction must share words with the corrected fact. A retraction is about
+    memories and corrects no fact of its own batch.
+    """
+    fact, corrected = facts[place], []
+    for at in (at for at in range(place) if settled[at].decision is not None and same_place(fact, facts[at])):
+        if _tells_another_row(fact, facts[at]):
+            continue
+        cosine = float(vectors[at] @ vectors[place])
+        verdict = comparer.compare(fact.text, facts[at].text, cosine, retracts=is_retraction(fact))
+        if verdict.kind == "same":
+            return True, []
+        corrects = verdict.kind == "update" and cosine >= _CORRECTS and share_words(fact.text, facts[at].text)
+        if corrects and not is_retraction(fact):
+            corrected.append(at)
+    return False, corrected
+
+
+def is_retraction(fact: Fact) -> bool:
+    """Return whether a fact only ends a memory; such a fact is never stored."""
+    return fact.metadata.get("retracts") is True
+
+
+def _decided(
+    fact: Fact,
+    near: Sequence[tuple[Memory, Verdict]],
+    store: Store,
+    taken: set[int],
+    *,
+    retracts: bool = False,
+) -> Settled:
+    verdicts = [(memory, verdict) for memory, verdict in near if memory.id not in taken]
+    against = [each for each in verdicts if each[1].changes and replaces(fact, each[0])]
+    if newer := next((memory for memory, _ in against if said_since(fact, memory, store)), None):
+        return Settled(fact=fact, reason=f"memory {newer.id} is newer and says otherwise")
+    changed = [each for each in against if not each[0].pinned]
+    nearness = {memory.id: 1 - 0.01 * place for place, (memory, _) in enumerate(near)}  # nearest first
+    changed.sort(key=lambda each: -each[1].probability * nearness[each[0].id])
+    if retracts:
+        return _retracted(fact, changed)
+    same = next((memory for memory, verdict in verdicts if verdict.kind == "same"), None)
+    if same:
+        return _noted(fact, same, f"memory {same.id} says so already", changed)
+    if changed:  # also if a memory has ended: the fact that says so replaces it, with a link both ways
+        memory, verdict = next((each for each in changed if each[1].kind == "update"), changed[0])
+        update = Update(memory.id, _in_place_of(memory, fact), f"{verdict.reason} ({verdict.probability:.2f})")
+        also = _retired([each for each in changed if each[0].id != memory.id])
+        ends = verdict.kind == "delete"
+        return Settled(fact=fact, decision=update, also=also, ends=ends)
+    chance = max((verdict.change for memory, verdict in verdicts if replaces(fact, memory)), default=0.0)
+    add = Add(_beside(fact, verdicts), _why_new(verdicts), unless_known=True)
+    return Settled(fact=fact, decision=add, chance=chance)
+
+
+def _beside(fact: Fact, verdicts: Sequence[tuple[Memory, Verdict]]) -> Fact:
+    """Return the fact with the ids of memories that it may replace, so that search ranks it before them."""
+    older = [memory.id for memory, verdict in verdicts if _may_change(verdict) and replaces(fact, memory)]
+    return replace(fact, metadata={**fact.metadata, MAY_REPLACE: older}) if older else fact
+
+
+def _may_change(verdict: Verdict) -> bool:
+    """Return whether a kept memory may no longer hold, by the model or because a value differs."""
+    return verdict.change >= _MAY_CHANGE or (verdict.kind == "doubtful" and verdict.probability >= _LIKELY)
+
+
+def _retracted(fact: Fact, changed: Sequence[tuple[Memory, Verdict]]) -> Settled:
+    """Archive the memory with the highest change probability; the retraction itself is not stored."""
+    if not changed:
+        return Settled(fact=fact, reason=NOTHING_ENDED)
+    memory, verdict = changed[0]
+    return Settled(fact=fact, decision=Delete(memory.id, f"taken back ({verdict.probability:.2f})"))
+
+
+def related(
+    fact: Fact,
+    vector: Vector,
+    store: Store,
+    comparer: Comparer,
+    *,
+    retracts: bool = False,
+    others: Collection[int] = (),
+) -> list[tuple[Memory, Verdict]]:
+    """Return the memories that a fact may be about, nearest first, with the verdict on each.
+
+    `others`: memories to which another fact of the same message is nearer.
+    """
+    exact = [memory for memory in store.get(store.known(fact.text, seen_with(fact))) if is_peer(fact, memory)]
+    known = [(memory, Verdict("same", 1.0, "it is said in the same words")) for memory in exact[:1]]
+    if known and same_place(fact, exact[0]):
+        return known  # otherwise compare in the fact's own place, which may disagree with the wider memory
+    return known + [
+        (memory, _compared(fact, memory, cosine, comparer, retracts=retracts, own=memory.id not in others))
+        for memory, cosine in candidates(fact, vector, store)
+        if memory not in exact
+    ]
+
+
+def _compared(
+    fact: Fact, memory: Memory, cosine: float, comparer: Comparer, *, retracts: bool, own: bool = True
+) -> Verdict:
+    """Compare a memory with the message of a fact, and with the fact itself where that may matter.
+
+    A change is often told over several sentences, and all facts of a message share the cost of that comparison. It
+    counts for the fact that is nearest to the memory (`own`). A long message about another topic hides a change, so a
+    fact that shares a word with the memory is always compared.
+    """
+    if _tells_another_row(fact, memory):
+        return Verdict("add", 1.0, "they tell different rows")
+    around = comparer.compare(fact.context, memory.text, cosine, retracts=retracts) if fact.context else None
+    near = cosine >= _ALIKE or share_words(fact.text, memory.text)
+    if around and around.kind == "add" and around.probability >= _SURELY_NOT and not near:
+        return around
+    alone = comparer.compare(fact.text, memory.text, cosine, retracts=retracts)
+    if around is None or not own or alone.kind in ("same", "update", "delete"):
+        return alone
+    known = around.kind == "same" and around.probability >= _SURELY  # a fact wrongly taken for known is lost
+    chosen = around if around.changes or known or around.kind == "doubtful" else alone
+    return chosen._replace(change=max(around.change, alone.change))
+
+
+def _tells_another_row(fact: Fact, other: Fact | Memory) -> bool:
+    """Return whether both are rows of exact knowledge, but of different tables or of different pairs."""
+    if not (fact.kind in _TABLED and other.kind in _TABLED):
+        return False
+    if fact.kind == "threshold" == other.kind:
+        named, known = _things_named(fact.text), _things_named(other.text)
+        return bool(named and known) and named.isdisjoint(known) and of_one_form(fact.text, other.text)
+    return fact.kind != other.kind or (fact.kind == "correlation" and gist(fact.text) != gist(other.text))
+
+
+def _things_named(text: str) -> set[str]:
+    return {name for name in names(text) if not name[0].isdigit()}
+
+
+def candidates(fact: Fact, vector: Vector, store: Store) -> list[tuple[Memory, float]]:
+    """Return the memories in a fact's place and audience that it may be about, nearest first, with their cosines.
+
+    These are the nearest memories, and those that share the most content words with the fact.
+    """
+    scope = seen_with(fact)
+    matched = [each.id for each in store.matching(telling(fact.text), _LOOKED_UP, scope).candidates]
+    near = store.nearest(vector, _LOOKED_UP, scope, also=matched)
+    memories = {memory.id: memory for memory in store.get([each.id for each in near])}
+    peers = {
+        each.id: (memories[each.id], each.score)
+        for each in near
+        if each.id in memories and is_peer(fact, memories[each.id])
+    }
+    nearest = [each for place, each in enumerate(peers) if not place or peers[each][1] >= _COMPARED]
+    chosen = dict.fromkeys(nearest[: CANDIDATES - _BY_WORDS])
+    by_words = (each for each in [*matched, *nearest] if each in peers and each not in chosen)
+    chosen |= dict.fromkeys(islice(by_words, CANDIDATES - len(chosen)))
+    return [peers[each] for each in peers if each in chosen]
+
+
+def seen_with(fact: Fact) -> Scope:
+    """Return the scope of memories that are visible where the fact holds."""
+    place = fact.project or str(fact.metadata.get("said_in", ""))
+    return Scope(seen_from=place, visibility=tuple(sorted({fact.visibility, "global"})))
+
+
+def is_peer(fact: Fact, memory: Memory) -> bool:
+    """Return whether a memory may say the same as a fact: same audience and speaker, same project or none.
+
+    In a project, a global memory is also a peer: the fact is noted there, but never replaces it.
+    """
+    if fact.project and memory.visibility == "global" and fact.speaker == memory.speaker:
+        return True
+    return (
+        audience(fact) == audience(memory)
+        and fact.speaker == memory.speaker
+        and memory.project in (fact.project, "", fact.metadata.get("said_in", ""))
+        and (bool(fact.project) or memory.source == fact.source or _is_personal(memory) or _is_personal(fact))
+    )
+
+
+def replaces(fact: Fact, memory: Memory) -> bool:
+    """Return whether a fact may replace a memory: same place, or same audience and about the person."""
+    if audience(fact) != audience(memory) or fact.speaker != memory.speaker:
+        return False
+    if _is_personal(memory):
+        return same_place(fact, memory) or _is_personal(fact) or not memory.project
+    return same_place(fact, memory) or (_is_personal(fact) and memory.project == fact.metadata.get("said_in"))
+
+
+def _is_personal(known: Fact | Memory) -> bool:
+    return known.metadata.get("about") == PERSON
+
+
+def said_since(fact: Fact, memory: Memory, store: Store) -> bool:
+    """Return whether the memory was stated, or restated, after the fact was."""
+    if not fact.created_at or memory.created_at > fact.created_at:
+        return bool(fact.created_at)
+    return memory.occurrences > 1 and store.sightings(memory.id)[-1].at > fact.created_at
+
+
+def _retired(changed: Sequence[tuple[Memory, Verdict]]) -> tuple[Delete, ...]:
+    """Return the archivals of further memories that a fact surely makes untrue."""
+    sure = [(memory, verdict) for memory, verdict in changed if verdict.probability >= _RETIRES]
+    return tuple(Delete(memory.id, f"out of date: {verdict.reason}") for memory, verdict in sure)
+
+
+def _noted(fact: Fact, memory: Memory, reason: str, changed: Sequence[tuple[Memory, Verdict]]) -> Settled:
+    noop = Noop(memory.id, _sighting(fact), reason)
+    return Settled(fact=fact, decision=noop, also=_retired([each for each in changed if each[0].id != memory.id]))
+
+
+def _sighting(fact: Fact) -> Occurrence:
+    return Occurrence(fact.agent, fact.session, fact.created_at)
+
+
+def _in_place_of(old: Memory, fact: Fact) -> Fact:
+    """Return the fact with the tags of the memory that it replaces; its context defaults to the old text."""
+    tags = tuple(dict.fromkeys((*fact.tags, *old.tags)))[:MAX_LABELS]
+    return replace(fact, tags=tags, context=fact.context or old.text)
+
+
+def _why_new(verdicts: Sequence[tuple[Memory, Verdict]]) -> str:
+    doubtful = next((memory for memory, verdict in verdicts if verdict.kind == "doubtful"), None)
+    if doubtful:
+        return f"new; it may replace memory {doubtful.id}: both are kept"
+    return f"new; nearest is memory {verdicts[0][0].id}: {verdicts[0][1].reason}" if verdicts else "new"
+
+
+# ── novelty and echoes ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def novelty(fact: Fact, vector: Vector, store: Store, scope: Scope, comparer: Comparer, least: float = 0.0) -> Novelty:
+    """Return whether the text is new within the scope, together with the nearest memory."""
+    exact = store.get(store.known(fact.text, scope)[:1])
+    if exact:
+        return Novelty(novel=False, similarity=1.0, match=exact[0], reason="it is known word for word")
+    near = store.nearest(vector, _LOOKED_UP, scope)
+    memories = {memory.id: memory for memory in store.get([each.id for each in near])}
+    found = [(memories[each.id], each.score) for each in near if each.id in memories]
+    reason = "nothing says the same"
+    for memory, cosine in found[:CANDIDATES]:
+        verdict = comparer.compare(fact.text, memory.text, cosine)
+        if verdict.kind == "same" and cosine >= least:
+            known = f"memory {memory.id} says so already"
+            return Novelty(novel=False, similarity=cosine, match=memory, reason=known)
+        if memory is found[0][0]:
+            reason = f"near to memory {memory.id}, but {verdict.reason}"
+    nearest, cosine = found[0] if found else (None, 0.0)
+    return Novelty(novel=True, similarity=cosine, match=nearest, reason=reason)
+
+
+def echoes(fact: Fact, vector: Vector, store: Store | None, injected: Sequence[str], comparer: Comparer) -> str:
+    """Return why a fact only repeats context injected for the agent or a stored memory; "" if it is new."""
+    for line in (part for text in injected for part in text.splitlines() if part.strip()):
+        if _is_echo(fact.text, _MARKER.sub("", line), 1.0, comparer):
+            return "it was put before the agent in this conversation"
+    for memory, cosine in _shown_to_agent(fact, vector, store) if store else ():
+        if _is_echo(fact.text, memory.text, cosine, comparer):
+            return f"the agent repeats memory {memory.id}"
+    return ""
+
+
+def _shown_to_agent(fact: Fact, vector: Vector, store: Store) -> Iterator[tuple[Memory, float]]:
+    """Yield memories near to a fact that the agent may have seen: those of its project, and global ones."""
+    found: dict[int, float] = {}
+    for scope in (Scope(seen_from=fact.project),) if fact.project else (Scope(source=fact.source), _GLOBAL):
+        found.update((each.id, each.score) for each in store.nearest(vector, CANDIDATES, scope))
+    yield from ((memory, found[memory.id]) for memory in store.get(list(found)))
+
+
+def _is_echo(text: str, known: str, cosine: float, comparer: Comparer) -> bool:
+    if _repeats(text, known, _COVERED if cosine >= _ECHO else 1.0):
+        return True
+    return _repeats(text, known, 0.5) and comparer.compare(text, known, cosine).kind == "same"
+
+
+def _repeats(text: str, known: str, covered: float) -> bool:
+    """Return whether enough words of a text are in a known one, without a new number, name or negation."""
+    one, other = _stems(text), _stems(known)
+    shared = len(set(one) & set(other))
+    within = shared >= covered * len(set(one)) or (shared >= covered * len(set(other)) and len(one) <= 1.5 * len(other))
+    if not shared or not within or negated(text) != negated(known):
+        return False
+    told = {each.split()[0] for each in numbers(text)} <= {each.split()[0] for each in numbers(known)}
+    return told and set(names(text)) <= {*names(known), *words(known)}
+
+
+def _stems(text: str) -> list[str]:
+    return [each for word in telling(text) if (each := stem(word)) not in _SPEAKERS]
+
+
+_GLOBAL = Scope(visibility=("global",))
+#: Words for the speaker, which differ between the two sides.
+_SPEAKERS = frozenset(map(stem, "user team project policy currently already".split()))
+#: Prefix of a recalled line: a bullet, and a score or source in brackets.
+_MARKER = lazy_re.compile(r"^\s*(?:[-*•]\s*)?(?:\[[^\]]*\]\s*)*")

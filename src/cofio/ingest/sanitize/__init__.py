@@ -1,0 +1,140 @@
+"""Hygiene: turns a client's delivery into a clean Exchange.
+
+    delivered ─ reading ─▶ messages ─ secrets ─ blocks ─ pasted ─ secrets ─▶ Exchange
+
+Removed are texts that tools, clients and cofio itself inserted, code and logs, and secrets. Context that was injected
+for the agent is kept separately, as `injected`, so that a later step can distinguish echoes from new facts.
+
+Secrets are removed first: a removed line or block may be the one that identifies a secret, such as the header of a key
+in a diff. They are searched again wherever text was removed, since that may expose one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from cofio.errors import InvalidInput
+from cofio.ingest.sanitize.injected_blocks import boot_lines, lift, lines, unclosed
+from cofio.ingest.sanitize.messages import Said, said, storable
+from cofio.ingest.sanitize.pasted_content import without_code, without_synthetic
+from cofio.ingest.sanitize.secrets import redact
+from cofio.models.exchange import ANALYSIS, MAX_SAID, ROLES, Exchange, Message
+from cofio.models.memory import MAX_LABEL
+from cofio.text.tokens import both_ends, end_of
+
+__all__ = ["clean", "redact"]
+
+MOST_INJECTED = 200  # lines
+LONGEST_INJECTED = 16_000  # characters in total
+
+
+def clean(messages: str | Sequence[Mapping[str, Any]], **about: Any) -> Exchange:
+    """Return the conversation of user and assistant as an Exchange, which may be empty.
+
+    `about` holds the other fields of the Exchange: secrets are removed from its labels, and its `injected` is added to
+    the injected lines found. Raise InvalidInput if `messages` is neither a text nor a list of messages, or if `about`
+    has an unknown field.
+    """
+    about = _described(about)
+    told = _as_texts(about.pop("injected", ()))
+    kept: list[Message] = []
+    injected: list[str] = []
+    speaker = "assistant" if about.get("context") == ANALYSIS else "user"  # an analysis is the agent's own report
+    for each in said(messages, speaker=speaker):
+        text, put_in = _cleaned(each)
+        injected += put_in
+        if text and each.role in ROLES:
+            kept.append(Message(each.role, text))
+    for text in told:
+        injected += lines(redact(storable(text)))
+    return Exchange(messages=tuple(_newest(kept)), injected=_newest_lines(injected), **about)
+
+
+def _described(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an Exchange without secrets in the labels.
+
+    Equal labels stay equal, so a turn stays one turn.
+    """
+    unknown = sorted(set(about) - set(_FIELDS))
+    if unknown:
+        raise InvalidInput(f"{', '.join(unknown)}: no such field.", f"The fields are: {', '.join(_FIELDS)}.")
+    return {name: _safe_label(value) if name in _LABELS else value for name, value in about.items()}
+
+
+def _safe_label(label: Any) -> Any:
+    """Return the label without secrets.
+
+    Non-texts and long labels are left for the Exchange to reject; a number is an id.
+    """
+    if not isinstance(label, str) or len(label) > MAX_LABEL or label.isdigit():
+        return label
+    return redact(label)[:MAX_LABEL]
+
+
+def _as_texts(injected: Any) -> Iterator[str]:
+    if isinstance(injected, str):
+        injected = (injected,)
+    return (each for each in injected if isinstance(each, str)) if isinstance(injected, Iterable) else iter(())
+
+
+def _cleaned(message: Said) -> tuple[str, list[str]]:
+    """Return the message in the speaker's own words, and the injected lines in it."""
+    parts: list[str] = []
+    injected: list[str] = []
+    for raw in message.texts:
+        text, put_in = _own_words(raw, message.role)
+        parts.append(text)
+        injected += put_in
+    return "\n\n".join(part for part in parts if part), injected
+
+
+def _own_words(raw: str, role: str) -> tuple[str, list[str]]:
+    safe = redact(raw)
+    lifted = lift(safe)
+    rest = unclosed(without_code(without_synthetic(lifted.text, role)))
+    injected = [*lifted.injected, *rest.injected]
+    if role not in ROLES:
+        return "", injected or (boot_lines(safe) if role in _INSTRUCTING else [])
+    text = _GAP.sub("\n\n", rest.text).strip()
+    return (text if text == safe.strip() else redact(text)), injected
+
+
+def _newest(messages: Sequence[Message]) -> Iterator[Message]:
+    """Return the newest messages within the limit, in order: a long conversation loses its beginning.
+
+    The last message, and the user's last one, lose their middle instead.
+    """
+    room = MAX_SAID
+    kept: list[Message] = []
+    last = (len(messages) - 1, max((place for place, each in enumerate(messages) if each.role == "user"), default=0))
+    for place, message in reversed([*enumerate(messages)]):
+        text = (both_ends if place in last else end_of)(message.text, room)
+        if text:
+            kept.append(Message(message.role, text))
+        room -= len(text)
+        if len(text) < len(message.text) or room <= 0:
+            break
+    return reversed(kept)
+
+
+def _newest_lines(injected: Sequence[str]) -> tuple[str, ...]:
+    """Return the newest lines within the limits, without duplicates, newest last."""
+    kept: dict[str, None] = {}
+    room = LONGEST_INJECTED
+    for line in reversed(injected):
+        if line in kept:
+            continue
+        room -= len(line)
+        if room < 0 or len(kept) >= MOST_INJECTED:
+            break
+        kept[line] = None
+    return tuple(reversed(kept))
+
+
+_FIELDS = tuple(each.name for each in fields(Exchange) if each.name not in ("messages", "reach"))
+_LABELS = frozenset({"source", "context", "client", "session", "turn", "agent"})
+_INSTRUCTING = ("system", "developer")  # roles of texts that instruct the agent
+_GAP = re.compile(r"\n(?:[ \t]*\n)+")

@@ -1,0 +1,140 @@
+"""Parsing of deliveries into messages: a text, or a list of role-tagged items in any of the common formats.
+
+    "User: …\\nAssistant: …" | [{"role", "content"}] | lines of a transcript ─▶ [Said]
+
+A malformed item is skipped and does not affect the others. If no item is a message, InvalidInput is raised.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from cofio.errors import InvalidInput
+from cofio.models.exchange import Message
+from cofio.text import lazy_re
+
+
+class Said(NamedTuple):
+    """Message with its role, and its texts as the client divided them."""
+
+    role: str
+    texts: tuple[str, ...]
+
+
+def said(messages: str | Sequence[Mapping[str, Any]], *, speaker: str = "user") -> list[Said]:
+    """Return the messages of any role with their texts; other content is left out.
+
+    `speaker` is the role of a text without role names. Raise InvalidInput if `messages` is neither a text nor a list,
+    or a list without any message.
+    """
+    if isinstance(messages, str):
+        return _conversation(messages, speaker)
+    if not isinstance(messages, list | tuple):
+        raise InvalidInput(f"messages is {type(messages).__name__}.", _HINT)
+    found = [part for item in messages for part in _parts(item)]
+    if messages and not found and not any(map(_is_message, messages)):
+        raise InvalidInput("messages holds no message.", _HINT)
+    return found
+
+
+def _parts(item: Any) -> Iterator[Said]:
+    """Yield the message in an item; several if a user's text is a whole conversation."""
+    role, content = _opened(item)
+    texts = tuple(_texts(content))
+    told = _conversation(texts[0]) if role == "user" and len(texts) == 1 else []
+    if {each.role for each in told} == {"user", "assistant"}:
+        yield from told
+    elif role and texts:
+        yield Said(role, texts)
+
+
+def _is_message(item: Any) -> bool:
+    """Return whether an item is a message (even of a tool or without text) or another transcript line."""
+    if isinstance(item, Message):
+        return True
+    if not isinstance(item, Mapping):
+        return False
+    if isinstance(item.get("type"), str):
+        return True
+    content = item.get("content", item.get("text", item.get("tool_calls", 0)))
+    return isinstance(item.get("role"), str) and (content is None or isinstance(content, str | list | tuple | Mapping))
+
+
+def _opened(item: Any) -> tuple[str, Any]:
+    """Return role and content of an item; "" as role if it is not a message of the user or the assistant."""
+    if isinstance(item, Message):
+        return _role(item.role), item.text
+    if not isinstance(item, Mapping) or any(item.get(mark) is True for mark in _ASIDE):
+        return "", None
+    inner = item.get("message", item.get("payload"))
+    if isinstance(inner, Mapping):  # a line of a transcript
+        return _role(inner.get("role") or item.get("type")), inner.get("content")
+    content = item.get("content")
+    return _role(_told_role(item)), item.get("text") if content is None else content
+
+
+def _told_role(item: Mapping[str, Any]) -> Any:
+    """Return the role of an item; "user" by default."""
+    role = item.get("role", "")
+    if role != "":
+        return role
+    kind = item.get("type", "message")
+    return "user" if kind in ("message", *_TEXT_BLOCKS) else kind
+
+
+def _role(told: Any) -> str:
+    role = told.strip().lower() if isinstance(told, str) else ""
+    return _ROLES.get(role, role)
+
+
+def _texts(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield storable(content)
+    elif isinstance(content, list | tuple):
+        for block in content:
+            if isinstance(block, str):
+                yield storable(block)
+            elif isinstance(block, Mapping) and block.get("type", "text") in _TEXT_BLOCKS:
+                yield from _texts(block["text"]) if isinstance(block.get("text"), str) else ()
+    elif isinstance(content, Mapping):
+        yield from _texts([content])
+
+
+def _conversation(text: str, speaker: str = "user") -> list[Said]:
+    """Return a text as messages, split at role names at line starts; without any it is the speaker's."""
+    text = storable(text)
+    marks = list(_MARK.finditer(text)) if ":" in text else []
+    if not marks:
+        return [Said(speaker, (text,))]
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    parts = [(_ROLES[mark[1].lower()], text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
+    return [Said(role, (part,)) for role, part in [("user", text[: marks[0].start()]), *parts] if part.strip()]
+
+
+def storable(text: str) -> str:
+    """Return the text with line feeds as line ends, without NUL characters and unpaired surrogates."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if text.isascii():
+        return text.replace("\x00", "")
+    return _UNSTORABLE.sub("", text)
+
+
+_HINT = 'Give a text, or a list of {"role": "user" | "assistant", "content": "…"}.'
+#: Marks of transcript lines that are not part of the conversation between user and assistant.
+_ASIDE = ("isMeta", "isSidechain", "isCompactSummary", "isApiErrorMessage")
+_TEXT_BLOCKS = ("text", "input_text", "output_text")
+_ROLES = {
+    "human": "user",
+    "you": "user",
+    "user": "user",
+    "ai": "assistant",
+    "model": "assistant",
+    "assistant": "assistant",
+}
+_MARK = lazy_re.compile(
+    r"^[ \t]*(?:#{1,4}[ \t]*)?\**(user|human|you|assistant|ai)\**[ \t]*:\**[ \t]*", re.IGNORECASE | re.MULTILINE
+)
+_UNSTORABLE = lazy_re.compile("[\x00\ud800-\udfff]")

@@ -1,0 +1,260 @@
+"""End-to-end test: runs the installed hooks as the client does, in a temporary project, and erases all traces.
+
+a memory with a random word ─▶ a prompt about it ─▶ does the hook print the word?
+a sentence with another random word ─▶ the end of the turn ─▶ is it captured and stored?
+
+Without a service, only a session start is run: nothing is left behind that could be learned from later.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from cofio.client import Client
+from cofio.errors import CofioError, Forbidden
+from cofio.hooks import project, run_log, spool
+from cofio.models.diagnostics import Check
+from cofio.models.exchange import NOTHING_FOUND, Item
+from cofio.models.memory import Fact, moment
+from cofio.settings import Settings
+
+_PATIENCE = 20.0  # seconds for a hook, and for its capture to be processed
+_ARRIVAL = 2.0  # seconds for a capture to appear: a hook ends only after the service has it
+_STEP = 0.1
+#: Variables that would make the hook use another project.
+_UNSET = ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "COFIO_PROJECT")
+_STOPS = ("Stop", "afterAgentResponse")
+_BY = "doctor"
+_SESSION = "cofio-doctor-"  # prefix of the session names of proofs
+_OVER = timedelta(minutes=5)  # age after which a proof has ended or was killed
+_LOOKED_AT = 200  # items of the inbox that are searched for captures of proofs
+_RUNGS = {
+    "file": "from the store's file",
+    "briefing": "from the last briefing",
+    "nothing": "nothing was found",
+    "spooled": "kept for later",
+    "skipped": "skipped",
+}
+_WHY = {
+    "timeout": "the service took too long",
+    "deadline": "it took too long",
+    "refused": "no service is there",
+    "down": "no service is there",
+    "resting": "hooks pause asking the service",
+    "garbage": "the service sent an invalid reply",
+}
+
+
+class Trial:
+    """A simulated session of a client."""
+
+    def __init__(self, client: str, commands: Mapping[str, str], settings: Settings, folder: Path) -> None:
+        self._client, self._commands, self._settings = client, commands, settings
+        self._folder = folder
+        self.session = f"{_SESSION}{secrets.token_hex(8)}"
+        self._name = f"{run_log.PROOF}{secrets.token_hex(4)}"
+        self.project = project.of(str(folder))
+        self.place, self.database = _word(), _word()
+        self.prompt = (
+            f"We never deploy the {self.place} service on Fridays, only on Mondays. "
+            f"Write the connection to the database of the {self.place} service."
+        )
+
+    def fact(self) -> Fact:
+        """Return the memory that exists only in this project."""
+        text = f"The {self.place} service uses the {self.database} database"
+        return Fact(text=text, source=f"{self._client}/doctor", project=self.project)
+
+    def begin(self) -> tuple[str, float]:
+        """Run the hook of a session start, without any text."""
+        return self._run({"source": "startup"}, "SessionStart", "sessionStart")
+
+    def ask(self) -> tuple[str, float]:
+        """Run the hook of a prompt; return its output and the milliseconds that it took."""
+        return self._run({"prompt": self.prompt}, "UserPromptSubmit", "beforeSubmitPrompt")
+
+    def answer(self) -> None:
+        """Run the hook of the end of a turn."""
+        said = "Noted."
+        self._run({"last_assistant_message": said, "text": said}, *_STOPS)
+
+    def end(self) -> None:
+        """Run the hook of the end of a session."""
+        self._run({"reason": "other"}, "SessionEnd", "sessionEnd")
+
+    @property
+    def tells_of_answers(self) -> bool:
+        return any(name in self._commands for name in _STOPS)
+
+    def rung(self) -> str:
+        """Describe from the log which rung handled the last hook run, and why."""
+        runs = [run for run in run_log.recent(self._settings.home, 1_000) if self._name in run["why"]]
+        if not runs:
+            return "it left no line in hooks.log"
+        why = next((word for word in runs[-1]["why"].split() if word in _WHY or word.isdigit()), "")
+        because = _WHY.get(why) or (f"the service said {why}" if why else "")
+        rung = runs[-1]["rung"]
+        return "; ".join(filter(None, (_RUNGS.get(rung, rung), because)))
+
+    def _run(self, told: Mapping[str, Any], *names: str) -> tuple[str, float]:
+        event = next((name for name in names if name in self._commands), "")
+        if not event:
+            return "", 0.0
+        around = (f"COFIO_HOOKS={self._name}", "COFIO_AUTOSTART=off")
+        unset = (part for name in _UNSET for part in ("-u", name))
+        began = time.monotonic()
+        done = subprocess.run(  # noqa: S603
+            ["env", *unset, *around, "sh", "-c", self._commands[event]],  # noqa: S607
+            input=json.dumps({**self._about(event), **told}).encode(),
+            cwd=self._folder,
+            capture_output=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
+        return done.stdout.decode("utf-8", "replace"), (time.monotonic() - began) * 1000
+
+    def _about(self, event: str) -> dict[str, Any]:
+        """Return the fields that the client sends with every event."""
+        if self._client == "cursor":
+            named = {"conversation_id": self.session, "generation_id": "1", "cursor_version": "doctor"}
+            return {**named, "hook_event_name": event, "workspace_roots": [str(self._folder)]}
+        turn = {"turn_id": "1", "model": "doctor"} if self._client == "codex" else {"prompt_id": "1"}
+        return {"session_id": self.session, **turn, "cwd": str(self._folder), "hook_event_name": event}
+
+    def forget_spooled(self) -> None:
+        """Delete spooled events of this trial."""
+        with suppress(CofioError, OSError):
+            for entry in spool.entries(self._settings.home):
+                if self.session.encode() in entry.raw:
+                    spool.done(entry)
+
+
+def of_client(client: str, commands: Mapping[str, str], settings: Settings, service: Client | None) -> Iterator[Check]:
+    """Yield the results of running a client's hooks. Without a service: only a session start."""
+    with tempfile.TemporaryDirectory(prefix="cofio-doctor-") as folder:
+        trial = Trial(client, commands, settings, Path(folder))
+        try:
+            yield from _tried(client, trial, service)
+        except subprocess.TimeoutExpired:
+            yield Check(f"{client}, proof", "wrong", f"The hook does not end within {_PATIENCE:g} s.", "See hooks.log.")
+        except (CofioError, OSError) as error:
+            yield Check(f"{client}, proof", "wrong", str(error), "`cofio status` may say more.")
+
+
+def _tried(client: str, trial: Trial, service: Client | None) -> Iterator[Check]:
+    if service is None:
+        _, ms = trial.begin()
+        if not ms:
+            return  # no such hook: reported by the check before
+        says = f"Without the service the hook ends after {ms:.0f} ms ({trial.rung()})."
+        yield Check(f"{client}, proof", "warning", says, "Repair the service first, then retry.")
+        return
+    added = service.add(trial.fact(), by=_BY).memory_id
+    try:
+        printed, ms = trial.ask()
+        yield _injected(client, trial, printed, ms)
+        trial.answer()
+        trial.end()  # pending turns are processed now
+        yield _captured(client, trial, service)
+    finally:
+        trial.forget_spooled()  # first: the service may collect it at any moment
+        with suppress(CofioError):
+            _purge(service, added)
+        erase(service, lambda item: _session_of(item) == trial.session, {trial.project})
+
+
+def _injected(client: str, trial: Trial, printed: str, ms: float) -> Check:
+    name, how = f"{client}, recall", f"{trial.rung()}, {ms:.0f} ms"
+    if trial.database in printed:
+        return Check(name, "ok", f"a memory reached the prompt ({how})")
+    if not printed:
+        remedy = "The launcher may not start, or the service may be slow: see hooks.log and service.log in the home."
+        return Check(name, "wrong", f"The hook printed nothing ({how}).", remedy)
+    return Check(name, "wrong", f"The hook's output lacks the memory ({how}).", "See service.log in the home.")
+
+
+def _captured(client: str, trial: Trial, service: Client) -> Check:
+    name = f"{client}, capture"
+    item = _settled(trial, service)
+    if item is None:
+        return Check(name, "wrong", "The turn was not captured.", "See hooks.log and service.log in the home.")
+    if not trial.tells_of_answers:
+        return Check(
+            name, "wrong", "No hook is installed for the end of a turn.", f"`cofio install {client}` installs it."
+        )
+    if item.state == "stored":
+        return Check(name, "ok", "the turn was captured and stored")
+    if item.reason == NOTHING_FOUND:
+        return Check(name, "ok", "the turn was captured, and the model found no fact in it")
+    if item.state == "pending":
+        return Check(name, "warning", f"The turn was captured and is pending: {item.reason or 'for the model'}.")
+    if item.state == "parked":
+        return Check(name, "wrong", f"The turn was captured and parked: {item.reason}.", "`cofio ledger`.")
+    return Check(name, "wrong", f"The turn was captured, but nothing was stored: {item.reason}.", "See service.log.")
+
+
+def _settled(trial: Trial, service: Client) -> Item | None:
+    """Return the trial's item of the inbox once it is processed; None if none arrives."""
+    found: Item | None = None
+    began = time.monotonic()
+    while time.monotonic() - began < (_PATIENCE if found else _ARRIVAL):
+        items = [each for each in service.items(limit=50) if _session_of(each) == trial.session]
+        found = items[0] if items else found
+        if found and found.state != "pending":
+            return found
+        time.sleep(_STEP)
+    return found
+
+
+# ── erasing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def sweep(service: Client) -> None:
+    """Erase the traces of earlier proofs that were killed or whose events arrived late."""
+    long_ago = moment(datetime.now(UTC) - _OVER)
+    erase(service, lambda item: _session_of(item).startswith(_SESSION) and item.received_at < long_ago)
+
+
+def erase(service: Client, is_meant: Callable[[Item], bool], projects: set[str] | frozenset[str] = frozenset()) -> None:
+    """Erase the text of these items of the inbox, and all memories of their projects or of the given ones.
+
+    A purge also removes a memory's text from pending captures: so the prompt is added as a memory and purged. Answers
+    are not, since other sessions may contain the same text. Counts are kept.
+    """
+    with suppress(CofioError):
+        items = [each for each in service.items(limit=_LOOKED_AT) if is_meant(each)]
+        said = [each.exchange for each in items if each.exchange]
+        for one in said:
+            for text in (each.text for each in one.messages if each.role == "user" and each.text.strip()):
+                fact = Fact(text=text, source=f"{one.client}/doctor", project=one.project)
+                _purge(service, service.add(fact, dedup=False, by=_BY).memory_id)
+        for where in projects | {each.project for each in said}:
+            for learned in service.list(project=where, include_archived=True, limit=50).memories if where else ():
+                _purge(service, learned.id)
+
+
+def _purge(service: Client, memory_id: int) -> None:
+    """Purge a memory of the doctor. Team memories are made private first, since a member may not purge them."""
+    try:
+        service.purge(memory_id, by=_BY, why="the doctor's own")
+    except Forbidden:
+        service.update(memory_id, visibility="private", by=_BY)
+        service.purge(memory_id, by=_BY, why="the doctor's own")
+
+
+def _session_of(item: Item) -> str:
+    return item.exchange.session if item.exchange else ""
+
+
+def _word() -> str:
+    """Return a random, pronounceable word."""
+    return "".join(secrets.choice("bdfgklmnprstvz") + secrets.choice("aeiou") for _ in range(4))

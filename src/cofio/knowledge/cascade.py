@@ -1,0 +1,99 @@
+"""Domain knowledge rows that follow a memory: they were read from its text.
+
+memory archived, corrected ─▶ its rows dropped erased ─▶ erased restored ─▶ restored
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from cofio.errors import NotFound
+from cofio.models.knowledge import Drop, Erase, Knowledge, KnowledgeDecision, Put, owns
+from cofio.models.memory import Change, Decision, Delete, Edit, Purge, Update, Viewer
+from cofio.ports import Store
+
+_Silencing: TypeAlias = Update | Edit | Delete | Purge
+
+
+def gone(decisions: Sequence[Decision], store: Store, viewer: Viewer | None) -> list[KnowledgeDecision]:
+    """Return decisions that remove rows read from memories that are archived, corrected or erased by these decisions.
+
+    Rows of an erased memory are erased, including those removed earlier.
+    """
+    silenced = [each for each in decisions if isinstance(each, _Silencing) and _is_silenced(each, store)]
+    forgotten = {each.id: each for each in silenced if not isinstance(each, Purge)}
+    found: list[KnowledgeDecision] = []
+    for row in store.domain.told_by(list(forgotten)) if forgotten else ():
+        memory = _teller(row)
+        reason = forgotten[memory].reason if memory in forgotten else ""
+        found.append(Drop(row.TABLE, row.id, reason or f"memory {memory} no longer states it"))
+    for each in silenced:
+        found += _erased_with(each.id, store, viewer) if isinstance(each, Purge) else ()
+    return found
+
+
+def back(memory_id: int, store: Store, viewer: Viewer | None) -> list[KnowledgeDecision]:
+    """Return decisions that restore rows dropped when this memory was archived, unless they have been replaced."""
+    archived = [each.changeset for each in _changes(memory_id, store) if each.action == "delete"][-1:]
+    dropped = [line.before for each in archived for line in store.changeset(each).knowledge if line.action == "delete"]
+    mine = [row for row in dropped if row and _teller(row) == memory_id and owns(viewer, row)]
+    free = [row for row in mine if not store.domain.get(row.TABLE, [row.id])]
+    return [Put(replace(row, updated_at=""), f"memory {memory_id}, which states it, was restored") for row in free]
+
+
+def _is_silenced(decision: _Silencing, store: Store) -> bool:
+    """Return whether the memory loses its statement. The text of a merged memory lives on in another."""
+    if isinstance(decision, Edit):
+        text = decision.fields.get("text")
+        return text is not None and any(each.text != text for each in store.get([decision.id]))
+    return not isinstance(decision, Delete) or decision.into is None
+
+
+def _erased_with(memory_id: int, store: Store, viewer: Viewer | None) -> Iterator[KnowledgeDecision]:
+    """Yield decisions that erase the rows of a memory; rows that the viewer may not erase are dropped instead.
+
+    A viewer may erase rows that are private to them and always were.
+    """
+    there = {row.ref: row for row in store.domain.told_by([memory_id])}
+    reason = f"read from memory {memory_id}"
+    for ref, row in {**_once_told(memory_id, store), **there}.items():
+        if not _may_erase(row, store, viewer):
+            yield from [Drop(row.TABLE, row.id, reason)] if ref in there else ()
+        else:
+            kept = store.domain.get(row.TABLE, [row.id]) if ref not in there else []
+            yield Erase(row.TABLE, row.id, reason)
+            yield from (Put(each, "another memory states it now") for each in kept)  # without its history
+
+
+def _may_erase(row: Knowledge, store: Store, viewer: Viewer | None) -> bool:
+    if viewer is None:
+        return True
+    if row.visibility != "private":
+        return False
+    try:
+        lines = store.domain.history(row.TABLE, row.id)
+    except NotFound:  # became theirs only with the last change
+        return False
+    return all(owns(viewer, state) for line in lines for state in (line.before, line.after) if state)
+
+
+def _once_told(memory_id: int, store: Store) -> dict[str, Knowledge]:
+    """Return the rows that this memory ever stated, in their latest version, by reference."""
+    changesets = dict.fromkeys(each.changeset for each in _changes(memory_id, store))
+    lines = [line for each in changesets for line in store.changeset(each).knowledge]
+    states = [(line.ref, row) for line in lines for row in (line.before, line.after) if row]
+    return {ref: row for ref, row in states if _teller(row) == memory_id}
+
+
+def _changes(memory_id: int, store: Store) -> list[Change]:
+    """Return the changes of this memory, oldest first; empty if it does not exist."""
+    there = store.get([memory_id])
+    return [each for each in store.history(memory_id) if each.memory_id == memory_id] if there else []
+
+
+def _teller(row: Knowledge) -> int | None:
+    """Return the memory that states the row in words, or None."""
+    memory: int | None = getattr(row, "memory", None)
+    return memory

@@ -1,0 +1,149 @@
+"""Confidence of a claim, from its prior and the verdicts since.
+
+    confidence = (STRENGTH · prior + confirmed) / (STRENGTH + confirmed + refuted)
+
+This is the mean of a Beta distribution whose prior counts for STRENGTH verdicts, and to which each verdict adds one
+(Beta-Bernoulli). It depends on the number of verdicts, not on their order, so each can be taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal, TypeVar
+
+from cofio.errors import InvalidInput
+from cofio.models.knowledge import Claim, Feedback, Knowledge, KnowledgeChange, same
+from cofio.models.memory import share, whole
+
+#: Weight of the prior, in verdicts.
+STRENGTH = 4
+
+_Claim = TypeVar("_Claim", bound=Claim)
+_COUNTED = {"confirmed": "confirmed", "false_alarm": "refuted"}  # by verdict; a note is not counted
+
+
+def believed(prior: float, confirmed: int, refuted: int) -> float:
+    """Return the confidence, from 0 to 1."""
+    share(prior, "prior")
+    for name, count in (("confirmed", confirmed), ("refuted", refuted)):
+        whole(count, name, least=0)
+    if not confirmed and not refuted:
+        return prior  # exact, without rounding errors
+    return (STRENGTH * prior + confirmed) / (STRENGTH + confirmed + refuted)
+
+
+def judged(claim: _Claim, verdict: str, times: Literal[1, -1] = 1) -> _Claim:
+    """Return the claim after a verdict on it; with `times=-1`, after removing one.
+
+    Raise InvalidInput if there is no such verdict to remove.
+    """
+    if verdict not in _COUNTED:
+        return claim
+    name = _COUNTED[verdict]
+    count = getattr(claim, name) + times
+    if count < 0:
+        raise InvalidInput(f"{claim.ref} has no such verdict.", "Only existing verdicts can be taken back.")
+    counts = {"confirmed": claim.confirmed, "refuted": claim.refuted, name: count}
+    return replace(claim, **counts, confidence=believed(_prior(claim), **counts))
+
+
+def restated(old: _Claim, new: _Claim, *, stated: bool) -> _Claim:
+    """Return the new claim with its confidence after replacing the old one.
+
+    A stated confidence becomes the new prior and resets the verdicts. Otherwise the old confidence is kept: with its
+    verdicts if the claim is unchanged, else as the new prior.
+    """
+    if stated:
+        return replace(new, prior=new.confidence, confirmed=0, refuted=0)
+    if same(_said(old), _said(new)):
+        return _with_belief(new, old)
+    return replace(new, confidence=old.confidence, prior=old.confidence, confirmed=0, refuted=0)
+
+
+def _prior(claim: Claim) -> float:
+    return claim.confidence if claim.prior is None else claim.prior
+
+
+def _with_belief(claim: _Claim, believed_as: Claim) -> _Claim:
+    kept = {name: getattr(believed_as, name) for name in ("confidence", "prior", "confirmed", "refuted")}
+    return replace(claim, **kept)
+
+
+def _said(claim: Claim) -> Claim:
+    """Return the claim without confidence, owner and memory."""
+    nobodys = replace(claim, place="", agent="", user="", team="", visibility="private")
+    return replace(nobodys, confidence=0.5, prior=0.5, confirmed=0, refuted=0, memory=None)
+
+
+# ── counted verdicts ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+BROUGHT = 0  # stands for a changeset: verdicts imported with the claim from another store
+
+
+def counting(history: Sequence[KnowledgeChange]) -> frozenset[int]:
+    """Return the changesets whose verdicts still count in a claim, from its history.
+
+    Verdicts from before the claim was restated, or dropped and stored again, do not count.
+    """
+    return _traced(history, frozenset(), _counting)
+
+
+def processed_in(history: Sequence[KnowledgeChange], ref: str) -> frozenset[int]:
+    """Return the changesets in which a verdict may have been applied to this claim, from the verdict's history.
+
+    There are several if the verdict was stored again for the same claim: the claim changed in the last one only if it
+    had lost the verdict before. Empty if the verdict does not count.
+    """
+    return _traced(history, frozenset(), lambda since, change: _processed_in(since, change, ref))
+
+
+def counts(verdict: Sequence[KnowledgeChange], claim: Sequence[KnowledgeChange], ref: str) -> bool:
+    """Return whether a verdict currently counts in this claim, from both histories."""
+    since, standing = processed_in(verdict, ref), counting(claim)
+    if since & standing:
+        return True
+    came = BROUGHT in standing and any(each.changeset in since and each.before is None for each in verdict)
+    return came and not any(each.changeset in since for each in claim if each.action != "add")
+
+
+def _counting(standing: frozenset[int], change: KnowledgeChange) -> frozenset[int]:
+    before, after = change.before, change.after
+    if not isinstance(after, Claim) or not after.confirmed + after.refuted:
+        return frozenset()
+    if not isinstance(before, Claim):
+        return frozenset({BROUGHT})
+    if before.prior != after.prior:
+        return frozenset()
+    moved = (before.confirmed, before.refuted) != (after.confirmed, after.refuted)
+    return standing | {change.changeset} if moved else standing
+
+
+def _processed_in(since: frozenset[int], change: KnowledgeChange, ref: str) -> frozenset[int]:
+    before, after = change.before, change.after
+    if not isinstance(after, Feedback) or not _judges(after, ref):
+        return frozenset()
+    as_before = isinstance(before, Feedback) and _judges(before, ref) and before.verdict == after.verdict
+    return since | {change.changeset} if as_before else frozenset({change.changeset})
+
+
+def _judges(verdict: Feedback, ref: str) -> bool:
+    return verdict.processed and ref in verdict.about
+
+
+_State = TypeVar("_State")
+
+
+def _traced(
+    history: Sequence[KnowledgeChange], start: _State, after: Callable[[_State, KnowledgeChange], _State]
+) -> _State:
+    """Fold a row's changes into a state. An undo returns to the state in which the row last had that content."""
+    state = start
+    been: list[tuple[Knowledge | None, _State]] = [(None, start)]
+    for change in history:
+        if change.action == "revert":
+            state = next((then for row, then in reversed(been) if row == change.after), start)
+        else:
+            state = after(state, change)
+        been.append((change.after, state))
+    return state

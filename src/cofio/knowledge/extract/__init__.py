@@ -1,0 +1,1 @@
+"""Knowledge rows from sentences: thresholds, correlations, quantities, times."""

@@ -1,0 +1,327 @@
+"""Rows named in a prompt, and the values that the prompt reports for them.
+
+    prompt ─ openings ─▶ (domain.naming) ─▶ candidates ─ is the whole name in the prompt? ─▶ [Named]
+    "AAPL volume is 6.2M" ─▶ the threshold on AAPL's volume, and that it fires
+
+A shared word is not enough: the name must occur as a run of words, in any case. Its leading words suffice if they are
+as specific: "BTC" names "BTC price", "price" does not. A name that is an ordinary word ("NOW", "ALL", "7") counts only
+in its exact spelling, and only for a threshold whose metric occurs too.
+
+A value is read only if nothing but linking words separate it, the metric and the source. Values in comparisons,
+negations or statements about something else ("if volume exceeds 6M", "TSLA's volume is 8M") are ignored.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple, Protocol, TypeAlias
+
+from cofio.knowledge.lookup import firing
+from cofio.models.knowledge import ANY, TABLES, Claim, Correlation, Firing, Threshold, opening
+from cofio.models.memory import Viewer
+from cofio.ports import Domain
+from cofio.text import lazy_re
+from cofio.text.tokens import STOP_WORDS
+
+
+class Quantity(Protocol):
+    """Number in a text, with its unit and position."""
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def unit(self) -> str: ...
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+
+#: Function that returns the quantities of a text in order.
+Reading: TypeAlias = Callable[[str], Sequence[Quantity]]
+Span: TypeAlias = tuple[int, int]
+
+_READ = 4_000  # characters read from each end of a prompt
+_OPENINGS = 500  # lookup keys per prompt
+_APART = 80  # characters between a source, a metric and a value
+_OCCURRENCES = 8  # occurrences of a name that are checked for values
+
+
+class Named(NamedTuple):
+    """Claim named in a prompt."""
+
+    known: Claim
+    whole: bool  # the whole name occurs, not only its leading words
+    metric: bool = False  # threshold: its metric occurs too
+    fires: Firing | None = None  # threshold: the prompt reports a value that crosses it
+    sides: tuple[str, ...] = ()  # correlation: the sides named
+
+
+def nothing(_text: str) -> Sequence[Quantity]:
+    """Return no quantities."""
+    return ()
+
+
+def named(prompt: str, domain: Domain, viewer: Viewer | None = None, quantities: Reading = nothing) -> list[Named]:
+    """Return claims that the prompt names and the viewer may see, in order of relevance.
+
+    First those that fire, then those whose metric occurs; ties by confidence. At most one lookup; none for a prompt
+    without a word that could be a name.
+    """
+    said = _Prompt(prompt, quantities)
+    sought = said.openings()
+    if not sought:
+        return []
+    found = (_standing(each, said) for each in domain.naming(sought, viewer=viewer) if isinstance(each, Claim))
+    return sorted((each for each in found if each), key=_rank)
+
+
+def _rank(each: Named) -> tuple[bool, bool, bool, float, int, str]:
+    known = each.known
+    return each.fires is None, not each.metric, not each.whole, -known.confidence, TABLES.index(known.TABLE), known.id
+
+
+def _standing(known: Claim, said: _Prompt) -> Named | None:
+    if isinstance(known, Threshold):
+        return _threshold(known, said)
+    found = {name: how for name in known.names if (how := said.names(name)).spans and how.telling}
+    if not found:
+        return None
+    sides = tuple(found) if isinstance(known, Correlation) else ()
+    return Named(known, whole=any(how.whole for how in found.values()), sides=sides)
+
+
+def _threshold(known: Threshold, said: _Prompt) -> Named | None:
+    metric = said.runs(known.metric)
+    if known.source == ANY:
+        source = _Standing(metric, whole=True, telling=_is_telling(_words(known.metric)))
+    else:
+        source = said.names(known.source)
+    if not source.spans or not (metric or source.telling):
+        return None
+    told = said.value(None if known.source == ANY else source.spans, metric, known.unit)
+    fires = firing([known], told.value, told.unit) if told else []
+    return Named(known, source.whole, bool(metric), fires[0] if fires else None)
+
+
+# ── names in a prompt ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Word(NamedTuple):
+    folded: str
+    raw: str
+    start: int
+    end: int
+
+
+class _Standing(NamedTuple):
+    """Occurrences of a name, whether they are complete, and whether its words are specific."""
+
+    spans: Sequence[Span]
+    whole: bool
+    telling: bool
+
+
+class _Prompt:
+    """Words of a prompt with their positions, computed lazily: most prompts name nothing."""
+
+    def __init__(self, prompt: str, quantities: Reading) -> None:
+        ends = prompt if len(prompt) <= 2 * _READ else f"{prompt[:_READ]}\n\n{prompt[-_READ:]}"
+        self.text = unicodedata.normalize("NFKC", ends)
+        self._reading = quantities
+
+    def openings(self) -> list[str]:
+        """Return the lookup keys of names that may occur here, without duplicates; empty for stop words only."""
+        found: dict[str, None] = {}
+        before = ""
+        for raw in _WORD.findall(self.text):
+            for word in (raw.lower(),) if raw.isascii() else _WORD.findall(raw.casefold()):
+                if before and word.isdigit():
+                    found[opening((before, word))] = None
+                telling = len(word) > 2 if word.isdigit() else word not in STOP_WORDS or raw.isupper()
+                before = word if telling else ""
+                if telling:
+                    found[opening((word,))] = None
+            if len(found) >= _OPENINGS:
+                break
+        return list(found)
+
+    @cached_property
+    def _words(self) -> list[_Word]:
+        return _words(self.text)
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        places: dict[str, list[int]] = {}
+        for place, word in enumerate(self._words):
+            places.setdefault(word.folded, []).append(place)
+        return places
+
+    @cached_property
+    def _quantities(self) -> list[Quantity]:
+        return [each for each in self._reading(self.text) if self._is_number(each)]
+
+    def names(self, name: str) -> _Standing:
+        """Return the occurrences of the name, else of as many of its leading words as occur."""
+        words = _words(name)
+        for length in range(len(words), 0, -1):
+            lead, rest = words[:length], words[length:]
+            telling = _is_telling(lead)
+            if (rest and not (telling and _says_as_much(lead, rest))) or not (telling or _is_code(lead)):
+                continue
+            if spans := self._runs(lead, as_written=not telling):
+                return _Standing(spans, not rest, telling)
+        return _Standing((), whole=False, telling=False)
+
+    def runs(self, name: str) -> list[Span]:
+        """Return the positions where the words of a name occur consecutively."""
+        return self._runs(_words(name))
+
+    def _runs(self, words: Sequence[_Word], *, as_written: bool = False) -> list[Span]:
+        found = []
+        for place in self._places.get(words[0].folded, ()) if words else ():
+            run = self._words[place : place + len(words)]
+            if [each.folded for each in run] != [each.folded for each in words] or not self._joined(run):
+                continue
+            if not as_written or [each.raw for each in run] == [each.raw for each in words]:
+                found.append((run[0].start, run[-1].end))
+        return found
+
+    def _joined(self, run: Sequence[_Word]) -> bool:
+        gaps = ((one.end, other.start) for one, other in pairwise(run) if one.end <= other.start)
+        return all(_JOINT.fullmatch(self.text, *gap) for gap in gaps)
+
+    # ── values ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def value(self, sources: Sequence[Span] | None, metrics: Sequence[Span], unit: str) -> Quantity | None:
+        """Return the quantity reported for the metric of the sources, or of any source if `sources` is None."""
+        ways: list[tuple[bool, int, int, Quantity]] = []
+        for source in [None] if sources is None else sources[:_OCCURRENCES]:
+            for metric in metrics[:_OCCURRENCES]:
+                for told in self._near(metric, unit):
+                    number = told.start, told.end
+                    if self._linked(source, metric, number):
+                        places = [each for each in (source, metric, number) if each]
+                        width = max(end for _, end in places) - min(start for start, _ in places)
+                        ways.append((number < metric, width, told.start, told))
+        return min(ways, key=lambda way: way[:3])[-1] if ways else None
+
+    def _near(self, metric: Span, unit: str) -> Iterator[Quantity]:
+        for each in self._quantities:
+            if each.unit == "%" and unit != "%":
+                continue  # "volume fell 5%" is a change, not a value
+            if metric[0] - _APART <= each.end and each.start <= metric[1] + 2 * _APART:
+                yield each
+
+    def _is_number(self, told: Quantity) -> bool:
+        """Return whether it has digits or is large; the "one" in "price is one of the things" is not a price."""
+        return told.value >= 100 or any(sign.isdigit() for sign in self.text[told.start : told.end])
+
+    def _linked(self, source: Span | None, metric: Span, number: Span) -> bool:
+        """Return whether only linking words separate the positions."""
+        places = sorted(each for each in (source, metric, number) if each)
+        if any(one[1] > other[0] for one, other in pairwise(places)):
+            return False
+        for one, other in pairwise(places):
+            if other[0] - one[1] > _APART:
+                return False
+            if (one, other) == (number, metric):
+                link = _MEASURE
+            elif (one, other) == (source, metric) and number > metric:
+                link = _LIST  # "AAPL: price 180, volume 6.2M"
+            else:
+                link = _LINK if source else _ANYWHERE
+            if not link.fullmatch(self.text, one[1], other[0]):
+                return False
+        return True
+
+
+def _words(text: str) -> list[_Word]:
+    """Return the folded words of a text, each with its spelling and position."""
+    plain = unicodedata.normalize("NFKC", text)
+    return [
+        _Word(folded, found[0], *found.span())
+        for found in _WORD.finditer(plain)
+        for folded in _WORD.findall(found[0].casefold())
+    ]
+
+
+def _is_telling(words: Sequence[_Word]) -> bool:
+    """Return whether any word is specific: not a number, a letter or a stop word."""
+    return any(
+        not (each.folded.isdigit() or (len(each.folded) < 2 and each.folded.isascii()) or each.folded in STOP_WORDS)
+        for each in words
+    )
+
+
+def _says_as_much(lead: Sequence[_Word], rest: Sequence[_Word]) -> bool:
+    """Return whether the leading words identify the name: only measured quantities follow, or they are a code.
+
+    If a number follows, it distinguishes several names, so the leading words do not suffice.
+    """
+    if all(each.folded in _MEASURED for each in lead) or rest[0].folded.isdigit():
+        return False
+    return all(each.folded in _MEASURED for each in rest) or _is_code(lead)
+
+
+def _is_code(words: Sequence[_Word]) -> bool:
+    """Return whether it is written like a code: BTC, S3, 7203, EUR/USD."""
+    return all(each.folded.isdigit() or _is_capital(each) for each in words)
+
+
+def _is_capital(word: _Word) -> bool:
+    return word.raw == word.raw.upper() != word.raw.lower()
+
+
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_WORD = lazy_re.compile(r"[^\W_]+")
+_JOINT = lazy_re.compile(
+    r"[^\S\n]*(?:[^\w\s,;!?]|_)?[^\S\n]*"
+)  # between the words of a name: BTC/USD, error_rate, web-1
+#: Words for measured quantities rather than things.
+_MEASURED = frozenset(
+    """
+    amount average balance bandwidth capacity change close closing consumption contract contracts count cost cpu delay
+    demand disk errors error exchange fee fees flow fund futures growth high humidity index indices interest latency
+    level levels load low margin market memory number open output performance power premium pressure price prices
+    production queue ram rate rates ratio reading readings requests response return returns revenue sales sensor
+    sentiment server share shares signal speed spot spread stock stocks supply swap temperature throughput time token
+    traded trading traffic trend usage use utilisation utilization value values voltage volatility volume volumes yield
+    yields
+    """.split()
+)
+
+_LINKING = (
+    "is are was were be been being at of the a an its it has have had did does traded hit hits reached reaches just "
+    "now currently today for on in with shows showing reads stands stood sits sitting around about roughly nearly "
+    "almost approximately stock share shares current latest daily intraday trading total still already again as this "
+    "morning afternoon evening week day came comes coming so far here then"
+)
+_MOVING = (
+    "rose rises risen climbed climbs jumped jumps spiked spikes surged surges shot soared soars grew grown went gone "
+    "goes going fell falls fallen dropped drops sank slid plunged declined decreased increased moved came got up down"
+)
+_SIGN = r"[\s:=~≈'’\"`*()|/]|-(?!\d)|[–—]|\b\d{1,2}:\d\d(?:\s?[ap]m)?\b"
+
+
+def _either(words: str) -> str:
+    return "|".join(sorted(set(words.split()), key=lambda each: (-len(each), each)))
+
+
+_PLAIN = rf"{_SIGN}|['’]s\b|\b(?:{_either(_LINKING)})\b|\b(?:{_either(_MOVING)})\s+(?:(?:up|down|back)\s+)?(?:to|at)\b"
+_OTHERS = rf",|\band\b|\b(?:{_either(' '.join(_MEASURED))})\b|[-+]?[$€£¥]?\d[\d.,]*(?:\s?[a-z°µ]{{1,3}}\b|%)?"
+_LINK = lazy_re.compile(rf"(?:{_PLAIN})*", re.IGNORECASE)
+_ANYWHERE = lazy_re.compile(  # for thresholds of every source: "cpu load on db-7 is 93%"
+    rf"(?:{_PLAIN}|\b(?:on|of|for|at)\s+(?-i:(?=[\w.@-]*[A-Z\d@_-])[\w.@-]+))*", re.IGNORECASE
+)
+_LIST = lazy_re.compile(rf"(?:{_PLAIN}|{_OTHERS})*", re.IGNORECASE)
+#: Words between a value and a metric that follows it: "6.2M in volume", "6.2M shares of volume".
+_MEASURE = lazy_re.compile(r"\s*(?:shares\s+)?(?:(?:in|of)\s+)?(?:the\s+|daily\s+|trading\s+|total\s+)*", re.IGNORECASE)

@@ -1,0 +1,486 @@
+"""Recurrence of seasonal patterns: parses their times and computes the active interval at a given time.
+
+    daily     09:30-16:00 · 22:00-04:00 · 08:00-12:00,13:00-17:00
+    weekly    mon-fri 09:30-16:00 · sat,sun · fri
+    monthly   1-3 · 28-31 · last · last fri · first mon 09:00-17:00
+    yearly    12-15..01-05 · jan · jul-aug · q4 · 03-17 12:00-18:00
+    cron      30 14 * * fri, active for `lasts` minutes from each time
+
+Several rules are separated by `;`; an empty text means always. Times are wall-clock times in the pattern's timezone: an
+hour skipped in spring is never active, and an hour repeated in autumn is active twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from calendar import monthrange
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from difflib import get_close_matches
+from functools import lru_cache
+from itertools import product
+from typing import NamedTuple, NoReturn, Protocol
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from cofio.errors import InvalidInput
+from cofio.models.knowledge import Active, Seasonal
+from cofio.models.memory import moment
+
+__all__ = ["active", "check", "window"]
+
+_DAY = 24 * 60  # minutes
+_LONG = timedelta(days=64)  # longer intervals may be endless
+_FARTHEST = 4_096  # days searched in either direction; the rarest date recurs within 8 years
+_CRON_LENGTH = 200
+_log = logging.getLogger(__name__)
+
+
+def check(seasonal: Seasonal) -> None:
+    """Raise InvalidInput, with a hint, if the times of the pattern are invalid."""
+    _zone(seasonal.timezone)
+    _rule(seasonal.period, seasonal.during, seasonal.lasts)
+
+
+def active(seasonals: Iterable[Seasonal], at: str) -> list[Active]:
+    """Return the patterns active at a time, by confidence. Patterns with invalid times are skipped."""
+    found = []
+    for each in seasonals:
+        try:
+            on = window(each, at)
+        except InvalidInput as error:
+            _log.warning("%s skipped: %s", each.ref, error.message)
+            continue
+        if on:
+            found.append(Active(each, *on))
+    return sorted(found, key=lambda each: (-each.seasonal.confidence, each.seasonal.id))
+
+
+def window(seasonal: Seasonal, at: str) -> tuple[str, str] | None:
+    """Return start (inclusive) and end (exclusive) of the interval that contains the time; None if inactive.
+
+    For a pattern that is always active, returns the current day, week, month or year.
+    """
+    return _window(seasonal.period, seasonal.during, seasonal.lasts, seasonal.timezone, moment(at))
+
+
+@lru_cache(maxsize=1024)  # many patterns share their times
+def _window(period: str, during: str, lasts: int, timezone: str, at: str) -> tuple[str, str] | None:
+    zone, rule, when = _zone(timezone), _rule(period, during, lasts), datetime.fromisoformat(at)
+    try:
+        found = _known_stretch(rule, zone, when) or _stretch(rule, zone, when)
+        if found and not rule.always and (found is not _ENDLESS or _endless(rule, zone, when.year)):
+            _last_found(rule, zone)[:] = [(found, when.year)]
+        if found is _ENDLESS:
+            found = _calendar(period, zone, when)
+    except (OverflowError, ValueError) as error:
+        raise InvalidInput(f"{at} is out of range.", "Give a time closer to the present.") from error
+    return (moment(found.start), moment(found.end)) if found else None
+
+
+# ── intervals ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Stretch(NamedTuple):
+    """Time interval in UTC."""
+
+    start: datetime
+    end: datetime
+
+
+class _Rule(Protocol):
+    """Rule that defines when a pattern is active."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def always(self) -> bool:
+        """Return whether it is known to be active at all times."""
+
+    @property
+    def reach(self) -> timedelta:
+        """Return how far intervals may extend beyond the day they start on."""
+
+    def of(self, day: date, zone: tzinfo) -> Iterable[_Stretch]:
+        """Return the intervals that start on a day of the zone."""
+
+
+_ENDLESS = _Stretch(datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+
+
+def _stretch(rule: _Rule, zone: tzinfo, at: datetime) -> _Stretch | None:
+    """Return the interval at a time, merged with adjacent ones. Widens the search until nothing adjoins."""
+    if rule.always:
+        return _ENDLESS
+    today, span = at.astimezone(zone).date(), timedelta(days=2) + timedelta(days=rule.reach.days)
+    while span < timedelta(days=_FARTHEST):
+        first, last = today - span, today + span
+        joined = _joined(each for day in _days(first, last) for each in rule.of(day, zone))
+        found = next((each for each in joined if each.start <= at < each.end), None)
+        # UTC offsets are less than a day, so intervals that start outside the searched days cannot adjoin.
+        begins, ends = _utc(first) + timedelta(days=1) + rule.reach, _utc(last)
+        if found is None or (begins < found.start and found.end < ends):
+            return found
+        if span > _LONG and _endless(rule, zone, today.year):
+            break
+        span *= 2
+    return _ENDLESS
+
+
+def _known_stretch(rule: _Rule, zone: tzinfo, at: datetime) -> _Stretch | None:
+    """Return a cached interval that contains this time; an endless one is valid for its year only."""
+    for found, year in _last_found(rule, zone):
+        if found.start <= at < found.end and (found is not _ENDLESS or year == at.year):
+            return found
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _last_found(_rule: _Rule, _zone: tzinfo) -> list[tuple[_Stretch, int]]:
+    """Return the mutable cache cell of the interval found last.
+
+    Finding a long interval is slow, and lookups are usually for successive times.
+    """
+    return []
+
+
+@lru_cache(maxsize=1024)
+def _endless(rule: _Rule, zone: tzinfo, year: int) -> bool:
+    """Return whether it is active without a break for the years around this one."""
+    first, last = date(year - 5, 1, 1), date(year + 5, 12, 31)
+    joined = _joined(each for day in _days(first, last) for each in rule.of(day, zone))
+    return any(each.start <= _utc(date(year - 4, 1, 1)) and each.end >= _utc(last) for each in joined)
+
+
+def _joined(stretches: Iterable[_Stretch]) -> list[_Stretch]:
+    """Merge overlapping and adjacent intervals, in order."""
+    joined: list[_Stretch] = []
+    for each in sorted(stretches):
+        if joined and each.start <= joined[-1].end:
+            joined[-1] = _Stretch(joined[-1].start, max(joined[-1].end, each.end))
+        else:
+            joined.append(each)
+    return joined
+
+
+def _calendar(period: str, zone: tzinfo, at: datetime) -> _Stretch:
+    """Return the day, week, month or year of the zone that contains a time."""
+    day = at.astimezone(zone).date()
+    match period:
+        case "weekly":
+            first = day - timedelta(days=day.weekday())
+            after = first + timedelta(days=7)
+        case "monthly":
+            first = day.replace(day=1)
+            after = (first + timedelta(days=31)).replace(day=1)
+        case "yearly":
+            first = day.replace(month=1, day=1)
+            after = first.replace(year=first.year + 1)
+        case _:
+            first, after = day, day + timedelta(days=1)
+    return _Stretch(*(_utc(each).replace(tzinfo=zone).astimezone(UTC) for each in (first, after)))
+
+
+def _days(first: date, last: date) -> Iterator[date]:
+    return (date.fromordinal(number) for number in range(first.toordinal(), last.toordinal() + 1))
+
+
+def _utc(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+# ── wall-clock time ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Clock(NamedTuple):
+    """UTC offsets of a zone on a day, and the moment of a change between them, if any."""
+
+    before: timedelta
+    after: timedelta
+    turn: datetime  # the first moment of `after`
+
+    @classmethod
+    @lru_cache(maxsize=16_384)  # shared by all patterns of a zone
+    def of(cls, day: date, zone: tzinfo) -> _Clock:
+        """Return the offsets, searching all moments that have this date in any timezone."""
+        first, last = _utc(day) - timedelta(hours=16), _utc(day) + timedelta(hours=40)
+        before, after = _offset(first, zone), _offset(last, zone)
+        if before == after:
+            return cls(before, after, first)
+        low, high = 0, int((last - first).total_seconds())  # invariant: `after` applies at high and not at low
+        while high - low > 1:
+            middle = (low + high) // 2
+            if _offset(first + timedelta(seconds=middle), zone) == before:
+                low = middle
+            else:
+                high = middle
+        return cls(before, after, first + timedelta(seconds=high))
+
+    def steady(self, midnight: datetime) -> timedelta | None:
+        """Return the UTC offset of the day that starts at this midnight (written as UTC); None if it changes."""
+        starts = [midnight - each for each in (self.before, self.after)]
+        if self.before == self.after or min(starts) >= self.turn:
+            return self.after
+        return self.before if max(starts) + timedelta(days=1) <= self.turn else None
+
+    def shows(self, start: datetime, end: datetime) -> list[_Stretch]:
+        """Return when local time is within these times (written as UTC): once, twice or never."""
+        if self.before == self.after:
+            return [_Stretch(start - self.after, end - self.after)]
+        early = _Stretch(start - self.before, min(end - self.before, self.turn))
+        late = _Stretch(max(start - self.after, self.turn), end - self.after)
+        return [each for each in (early, late) if each.start < each.end]
+
+
+def _offset(at: datetime, zone: tzinfo) -> timedelta:
+    return at.astimezone(zone).utcoffset() or timedelta(0)
+
+
+def _zone(name: str) -> tzinfo:
+    if name.upper() == "UTC":
+        return UTC  # works without a timezone database
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        near = {each.casefold(): each for each in available_timezones()}
+        meant = [near[each] for each in get_close_matches(name.casefold(), near, 1)]
+        such = meant[0] if meant else "Europe/London"
+        hint = f"Give an IANA timezone name, such as {such}."
+        raise InvalidInput(f"There is no timezone {name!r}.", hint) from error
+
+
+# ── calendars ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_EVERY_YEAR = (date(2000, 1, 1), date(2027, 12, 31))  # covers leap years and all weekday offsets
+#: Predicate that selects days.
+_Is = Callable[[date], bool]
+
+
+class _Clause(NamedTuple):
+    """Selected days and times in minutes; a time that ends before it starts ends on the next day."""
+
+    is_on: _Is
+    times: tuple[tuple[int, int], ...]
+
+    def minutes(self, day: date) -> Iterator[tuple[int, int]]:
+        """Yield the active minutes of a day, including those that started on the previous day."""
+        if self.is_on(day):
+            yield from ((start, end if start < end else _DAY) for start, end in self.times)
+        if any(start > end for start, end in self.times) and self.is_on(day - timedelta(days=1)):
+            yield from ((0, end) for start, end in self.times if start > end)
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # identity hash, for the caches
+class _Calendar:
+    """Rule by local wall-clock time."""
+
+    clauses: tuple[_Clause, ...]
+    always: bool = False
+    reach: timedelta = timedelta(0)  # intervals past midnight are attributed to the next day
+
+    def minutes(self, day: date) -> list[tuple[int, int]]:
+        return _runs(each for clause in self.clauses for each in clause.minutes(day))
+
+    def of(self, day: date, zone: tzinfo) -> Iterable[_Stretch]:
+        midnight, clock = _utc(day), None
+        for start, end in self.minutes(day):
+            clock = clock or _Clock.of(day, zone)
+            yield from clock.shows(midnight + timedelta(minutes=start), midnight + timedelta(minutes=end))
+
+
+@lru_cache(maxsize=1024)
+def _rule(period: str, during: str, lasts: int) -> _Rule:
+    """Parse the times of a pattern."""
+    if period == "cron":
+        return _cron(during, lasts)
+    text = re.sub(r"\s*(,|;|-|\.\.)\s*", r"\1", " ".join(during.lower().replace("–", "-").split()))
+    if not text:
+        return _Calendar((), always=True)
+    written = _Calendar(tuple(_clause(period, each) for each in text.split(";")))
+    return replace(written, always=all(written.minutes(day) == [(0, _DAY)] for day in _days(*_EVERY_YEAR)))
+
+
+def _clause(period: str, text: str) -> _Clause:
+    found = _CLAUSE.fullmatch(text)
+    days, times = (found["days"], found["times"]) if found else (text, None)
+    if not days and not times:
+        _refuse(text, period)
+    hours = tuple(_span(each, period) for each in times.split(",")) if times else ((0, _DAY),)
+    if period == "daily" and days:
+        _refuse(days, period)
+    return _Clause(_any_of([_DAYS_OF[period](each) for each in days.split(",")]) if days else _every_day, hours)
+
+
+_TIMES = r"\d{1,2}:\d\d-\d{1,2}:\d\d"
+_CLAUSE = re.compile(rf"(?P<days>.*?)(?:(?:^|\s)(?P<times>{_TIMES}(?:,{_TIMES})*))?")
+
+
+def _runs(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Merge overlapping and adjacent minute spans, in order."""
+    runs: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if runs and start <= runs[-1][1]:
+            runs[-1] = (runs[-1][0], max(runs[-1][1], end))
+        else:
+            runs.append((start, end))
+    return runs
+
+
+def _span(text: str, period: str) -> tuple[int, int]:
+    """Parse `09:30-16:00` into minutes of the day."""
+    start, end = (int(each[:-3]) * 60 + int(each[-2:]) for each in text.split("-"))
+    if start >= _DAY or end > _DAY or start == end or any(each[-2:] > "59" for each in text.split("-")):
+        _refuse(text, period)
+    return start, end or _DAY
+
+
+def _every_day(_: date) -> bool:
+    return True
+
+
+def _any_of(days: Sequence[_Is]) -> _Is:
+    return lambda day: any(each(day) for each in days)
+
+
+def _weekly(text: str) -> _Is:
+    """Parse `fri`, `mon-fri`, `weekdays`."""
+    first, *rest = _NAMED_DAYS.get(text, text).split("-")
+    if len(rest) > 1:
+        _refuse(text, "weekly")
+    start, end = (_place(each, _WEEKDAYS, text, "weekly") for each in (first, rest[0] if rest else first))
+    return lambda day: (day.weekday() - start) % 7 <= (end - start) % 7
+
+
+def _monthly(text: str) -> _Is:
+    """Parse `15`, `28-31`, `last`, `last fri`, `first mon`."""
+    if found := re.fullmatch(r"(\d{1,2})(?:-(\d{1,2}))?", text):
+        start, end = int(found[1]), int(found[2] or found[1])
+        if not 1 <= start <= 31 or not 1 <= end <= 31:
+            _refuse(text, "monthly")
+        return lambda day: start <= day.day <= end if start <= end else not end < day.day < start
+    which, _, weekday = text.partition(" ")
+    if text in ("last", "last day"):
+        return lambda day: day.day == monthrange(day.year, day.month)[1]
+    place = _place(weekday, _WEEKDAYS, text, "monthly")
+    if which == "last":
+        return lambda day: day.weekday() == place and day.day + 7 > monthrange(day.year, day.month)[1]
+    if which not in _ORDINALS:
+        _refuse(text, "monthly")
+    return lambda day: day.weekday() == place and (day.day - 1) // 7 == _ORDINALS[which]
+
+
+def _yearly(text: str) -> _Is:
+    """Parse `12-15..01-05`, `03-17`, `jan`, `jul-aug`, `q4`."""
+    if found := re.fullmatch(r"(\d\d-\d\d)(?:\.\.(\d\d-\d\d))?", text):
+        start, end = (_of_the_year(each, text) for each in (found[1], found[2] or found[1]))
+    else:
+        first, *rest = text.split("-")
+        if len(rest) > 1:
+            _refuse(text, "yearly")
+        start = (_months(first, text)[0], 1)
+        end = (_months(rest[0] if rest else first, text)[1], 31)
+    if start <= end:
+        return lambda day: start <= (day.month, day.day) <= end
+    return lambda day: not end < (day.month, day.day) < start
+
+
+def _of_the_year(text: str, whole: str) -> tuple[int, int]:
+    """Parse month and day, which must exist in some year."""
+    month, day = int(text[:2]), int(text[3:])
+    if not 1 <= month <= 12 or not 1 <= day <= monthrange(2000, month)[1]:
+        _refuse(whole, "yearly")
+    return month, day
+
+
+def _months(text: str, whole: str) -> tuple[int, int]:
+    """Return the first and last month of a month or quarter."""
+    if re.fullmatch("q[1-4]", text):
+        return int(text[1]) * 3 - 2, int(text[1]) * 3
+    month = _place(text, _MONTHS, whole, "yearly") + 1
+    return month, month
+
+
+def _place(name: str, names: Sequence[str], whole: str, period: str) -> int:
+    """Return the index of a name given in full or by its first three or more letters."""
+    found = [place for place, each in enumerate(names) if len(name) > 2 and each.startswith(name)]
+    return found[0] if found else _refuse(whole, period)
+
+
+def _refuse(text: str, period: str) -> NoReturn:
+    raise InvalidInput(f"{text!r} is not a valid time of a {period} pattern.", _HINTS[period])
+
+
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_NAMED_DAYS = {"weekdays": "mon-fri", "weekday": "mon-fri", "weekend": "sat-sun", "weekends": "sat-sun"}
+_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+           "november", "december")  # fmt: skip
+_ORDINALS = {"first": 0, "1st": 0, "second": 1, "2nd": 1, "third": 2, "3rd": 2, "fourth": 3, "4th": 3, "fifth": 4,
+             "5th": 4}  # fmt: skip
+_DAYS_OF: dict[str, Callable[[str], _Is]] = {"weekly": _weekly, "monthly": _monthly, "yearly": _yearly}
+_HINTS = {
+    "daily": "Write 09:30-16:00, 22:00-04:00 for a night, 08:00-12:00,13:00-17:00 for several, or nothing for always.",
+    "weekly": "Write mon-fri 09:30-16:00, or sat,sun, or fri; several of these with ; between them.",
+    "monthly": "Write 1-3, 28-31, last, last fri or first mon, optionally with 09:30-16:00; several with ;.",
+    "yearly": "Write 12-15..01-05 (month-day), jan, jul-aug, q4 or 03-17, optionally with 09:30-16:00; several with ;.",
+    "cron": "Write minute, hour, day, month and weekday, such as 30 14 * * fri; `lasts` is the duration in minutes.",
+}
+
+
+# ── cron ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # identity hash, for the caches
+class _Cron:
+    """Rule by cron expression: active from each time for a fixed duration."""
+
+    is_on: _Is
+    minutes: tuple[int, ...]
+    runs: tuple[tuple[int, int], ...]  # merged with the duration, for a day without a clock change
+    lasts: timedelta
+    roams: bool  # wildcard minute or hour: a repeated hour counts twice, as in Debian's cron
+    always: bool = False
+
+    @property
+    def reach(self) -> timedelta:
+        return self.lasts
+
+    def of(self, day: date, zone: tzinfo) -> Iterable[_Stretch]:
+        if not self.is_on(day):
+            return []
+        clock, midnight = _Clock.of(day, zone), _utc(day)
+        offset = clock.steady(midnight)
+        if offset is not None:
+            begin = midnight - offset
+            return [_Stretch(begin + timedelta(minutes=a), begin + timedelta(minutes=b)) for a, b in self.runs]
+        walls = (midnight + timedelta(minutes=each) for each in self.minutes)
+        return [_Stretch(start, start + self.lasts) for wall in walls for start in self._starts(wall, clock)]
+
+    def _starts(self, wall: datetime, clock: _Clock) -> list[datetime]:
+        """Return the start times on a day with a clock change."""
+        shown = [each.start for each in clock.shows(wall, wall + timedelta(minutes=1))]
+        if self.roams:
+            return shown
+        return shown[:1] or [clock.turn]  # a skipped time starts right after the gap
+
+
+def _cron(text: str, lasts: int) -> _Cron:
+    from cronsim import CronSim, CronSimError  # deferred: only needed for cron patterns
+
+    if len(text) > _CRON_LENGTH or len(text.split()) != 5:
+        raise InvalidInput(f"{text[:_CRON_LENGTH]!r} lacks the five fields of a cron expression.", _HINTS["cron"])
+    try:
+        cron = CronSim(text, _utc(_EVERY_YEAR[0]))
+        next(CronSim(text, _utc(_EVERY_YEAR[0])))
+    except (CronSimError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"{text!r} is not a cron expression: {error}.", _HINTS["cron"]) from error
+    except StopIteration as error:
+        raise InvalidInput(f"{text!r} never matches a time.", _HINTS["cron"]) from error
+    minutes = tuple(sorted(hour * 60 + minute for hour, minute in product(cron.hours, cron.minutes)))
+    return _Cron(
+        is_on=lambda day: day.month in cron.months and cron.match_day(day),
+        minutes=minutes,
+        runs=tuple(_runs((each, each + lasts) for each in minutes)),
+        lasts=timedelta(minutes=lasts),
+        roams=any(each.startswith("*") for each in text.split()[:2]),
+    )

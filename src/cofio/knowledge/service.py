@@ -1,0 +1,448 @@
+"""Domain knowledge of a keeper: `keeper.knowledge`.
+
+    fields ─ made, restated ─▶ Put ┐
+    verdict ─ belief ─▶ Put, Put … ├─ keeper.apply ─▶ KnowledgeChange      value, time, name ─ exact lane ─▶ results
+    id ─▶ Drop, Erase ─────────────┘
+
+Combines the functions of `knowledge`. Decisions carry the version of the row they are based on; if another process
+changes the row meanwhile, the store rejects them and they are made again.
+"""
+
+from __future__ import annotations
+
+import builtins
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import fields, replace
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, cast
+
+from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
+from cofio.knowledge import confidence, lookup, recurrence
+from cofio.knowledge.extract.extraction import extract_knowledge
+from cofio.models.knowledge import (
+    ANY,
+    Active,
+    Claim,
+    Correlation,
+    Drop,
+    Erase,
+    Feedback,
+    Firing,
+    Knowledge,
+    KnowledgeChange,
+    KnowledgeDecision,
+    Pattern,
+    Put,
+    Reading,
+    Seasonal,
+    Step,
+    Table,
+    Threshold,
+    checked_table,
+    fold,
+    leading,
+    made,
+    parsed,
+    same,
+)
+from cofio.models.memory import MAX_LABEL, MAX_TEXT, Changeset, Viewer, checked_text, moment, truth, whole
+from cofio.ports import Clock, Domain
+
+MAX_PAGE = 1_000
+MAX_DEPTH = 10  # steps of a walk
+_TRIES = 20  # attempts per decision; in every conflict one process succeeds
+_FOLLOWS = {"prior", "confirmed", "refuted", "processed"}  # derived from confidence and verdicts; not settable
+_SIDES = ("source_a", "source_b")
+#: Makes decisions based on the current rows.
+_Decide: TypeAlias = Callable[[], Sequence[KnowledgeDecision]]
+
+
+class Apply(Protocol):
+    """`Keeper.apply`."""
+
+    def __call__(
+        self, decisions: Sequence[Any], *, by: str, why: str, knowledge: Sequence[KnowledgeDecision]
+    ) -> Changeset: ...
+
+
+class Lent(NamedTuple):
+    """Dependencies that a keeper passes to its knowledge."""
+
+    domain: Domain
+    apply: Apply
+    own: Callable[[Knowledge], Knowledge]  # row with the owner and visibility the caller may set
+    clock: Clock
+    deciding: AbstractContextManager[Any]
+    viewer: Viewer | None  # None for the owner, who sees everything
+
+
+class Knowing:
+    """Domain knowledge tables of a keeper, limited to what it may see."""
+
+    def __init__(self, lent: Lent) -> None:
+        self._domain, self._apply, self._own, self._clock, self._deciding, self._viewer = lent
+
+    # ── the tables ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def put(self, table: str, *, by: str = "library", why: str = "", **known: Any) -> KnowledgeChange:
+        """Store a row in a table, replacing an existing row with the same id.
+
+        Fields that are not given keep their values. A given confidence becomes the new prior and resets the verdicts;
+        otherwise confidence is kept, and so are the verdicts unless the claim has changed
+        (`knowledge.belief.restated`). If nothing changes, nothing is written and the changeset is 0.
+        """
+        if checked_table(table) == "feedback":
+            old = cast(Feedback | None, self._there("feedback", known.get("id")))
+            said = {"anomaly": old.anomaly if old else "", "verdict": old.verdict if old else "", **known}
+            return self.feedback(**said, by=by, why=why).knowledge[0]
+        _refuse_what_follows(known)
+        done = self._decided(lambda: [self._put(checked_table(table), known)], by, why or "put")
+        return done.knowledge[0]
+
+    def _put(self, table: Table, given: Mapping[str, Any]) -> Put:
+        old = self._there(table, given.get("id"))
+        if old is None:
+            new = self._own(made(table, given))
+            old = self._there(table, new.id)
+        if old is not None:
+            new = _changed(old, given)
+        if isinstance(new, Seasonal):
+            recurrence.check(new)
+        return _put(new, old)
+
+    def upsert_pattern(self, pattern: str, **known: Any) -> Pattern:
+        """Store a pattern and return it."""
+        return cast(Pattern, self.put("patterns", pattern=pattern, **known).after)
+
+    def upsert_correlation(self, source_a: str, source_b: str, rule: str, **known: Any) -> Correlation:
+        """Store a correlation and return it."""
+        sides = {"source_a": source_a, "source_b": source_b}
+        return cast(Correlation, self.put("correlations", **sides, rule=rule, **known).after)
+
+    def upsert_threshold(self, source: str, metric: str, value: float, direction: str, **known: Any) -> Threshold:
+        """Store a threshold and return it."""
+        about = {"source": source, "metric": metric, "direction": direction}
+        return cast(Threshold, self.put("thresholds", **about, value=value, **known).after)
+
+    def upsert_seasonal(self, pattern: str, period: str, **known: Any) -> Seasonal:
+        """Store a seasonal pattern and return it. Raise InvalidInput for invalid times."""
+        return cast(Seasonal, self.put("seasonal", pattern=pattern, period=period, **known).after)
+
+    def get(self, table: str, key: str) -> Knowledge:
+        """Return a row. Raise NotFound if it does not exist."""
+        return self._there(checked_table(table), key) or _refuse_unknown(f"{table}/{key}")
+
+    def list(
+        self, table: str, *, min_confidence: float = 0.0, limit: int = 50, after: str | None = None, **where: Any
+    ) -> builtins.list[Knowledge]:
+        """List the rows of a table: claims by confidence in descending order, feedback newest first."""
+        whole(limit, "limit", least=1, most=MAX_PAGE)
+        return self._domain.rows(checked_table(table), least=min_confidence, where=where, limit=limit, after=after)
+
+    def patterns(self, min_confidence: float = 0.0, **how: Any) -> builtins.list[Pattern]:
+        """List the patterns by confidence, highest first."""
+        return cast(builtins.list[Pattern], self.list("patterns", min_confidence=min_confidence, **how))
+
+    def delete(self, table: str, key: str, *, by: str = "library", why: str = "") -> KnowledgeChange:
+        """Remove a row; undoing the changeset restores it. The effect of a processed verdict is reverted."""
+
+        def decide() -> builtins.list[KnowledgeDecision]:
+            row = self.get(table, key)
+            return [Drop(row.TABLE, key, why, as_of=row.updated_at), *self._moved_back(row)]
+
+        return self._decided(decide, by, why or "delete").knowledge[0]
+
+    def purge(self, table: str, key: str, *, by: str = "library", why: str = "") -> KnowledgeChange:
+        """Erase a row permanently, also from the journal. The effect of a processed verdict is reverted."""
+
+        def decide() -> builtins.list[KnowledgeDecision]:
+            row = self._there(checked_table(table), key)  # rows removed earlier can be erased too
+            return [Erase(checked_table(table), key, why), *(self._moved_back(row) if row else ())]
+
+        return self._decided(decide, by, why or "purge").knowledge[0]
+
+    def history(self, table: str, key: str) -> builtins.list[KnowledgeChange]:
+        """Return every change of a row, oldest first."""
+        return self._domain.history(checked_table(table), key)
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of rows per table."""
+        return self._domain.counts()
+
+    # ── the exact lane ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def evaluate(self, source: str, metric: str, value: float, *, unit: str = "") -> builtins.list[Firing]:
+        """Return the thresholds of the source, or of any source, that this value crosses, by confidence."""
+        for name, given in (("source", source), ("metric", metric), ("unit", unit)):
+            checked_text(given, name, MAX_LABEL)
+        found = [
+            row
+            for each in dict.fromkeys((source, ANY))
+            for row in self._domain.rows("thresholds", where={"source": each, "metric": metric})
+        ]
+        return lookup.firing(cast(Iterable[Threshold], found), value, unit)
+
+    def active(self, at: str = "", *, source: str = "") -> builtins.list[Active]:
+        """Return the seasonal patterns active at a time (default: now), by confidence.
+
+        With a source, only patterns of that source and those without one.
+        """
+        checked_text(source, "source", MAX_LABEL)
+        when = moment(at) if at else self._clock()
+        asked: builtins.list[dict[str, Any]] = [{"source": source}, {"source": ""}] if source else [{}]
+        found = [row for where in asked for row in self._domain.rows("seasonal", where=where)]
+        return recurrence.active(cast(Iterable[Seasonal], found), when)
+
+    def related(self, source: str, *, depth: int = 1) -> builtins.list[Step]:
+        """Return the sources correlated with a source, in either direction, up to `depth` steps away; nearest first."""
+        if not checked_text(source, "source", MAX_LABEL).strip():
+            raise InvalidInput("source is empty.", "Give the source.")
+        return lookup.walk(_Sides(self._domain), source, whole(depth, "depth", least=1, most=MAX_DEPTH))
+
+    def read(self, text: str) -> builtins.list[Reading]:
+        """Return the rows that capture would store or drop for a text. Changes nothing."""
+        found = extract_knowledge(checked_text(text, "text", MAX_TEXT))
+        return [
+            Reading(each.content, checked_table(each.table), each.fields, each.denied, each.confidence)
+            for each in found
+            if each.table
+        ]
+
+    # ── feedback ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def feedback(
+        self,
+        anomaly: str,
+        verdict: str,
+        *,
+        note: str = "",
+        about: Sequence[str] = (),
+        process: bool = True,
+        by: str = "library",
+        why: str = "",
+        **whose: Any,
+    ) -> Changeset:
+        """Store a verdict on an anomaly and apply it to the claims that it names, in one changeset.
+
+        A later verdict on the same anomaly replaces it and reverts its effect; if it names no claims, it applies to the
+        same ones. Repeating a verdict changes nothing and returns changeset 0.
+        """
+        truth(process, "process")
+        _refuse_what_follows(whose)
+        said = {"anomaly": anomaly, "verdict": verdict, "note": note, "about": about, **whose}
+        return self._decided(lambda: self._judged(said, process=process), by, why or "feedback")
+
+    def _judged(self, said: Mapping[str, Any], *, process: bool) -> builtins.list[KnowledgeDecision]:
+        """Return the decisions for a verdict. Raise NotFound if it names a claim that does not exist."""
+        new = cast(Feedback, self._own(made("feedback", said)))
+        old = cast(Feedback | None, self._there("feedback", new.id))
+        if old:
+            new = _replacing(old, new.verdict, said)
+        again = old is not None and old.processed and (old.verdict, old.about) == (new.verdict, new.about)
+        new = replace(new, processed=process or again)
+        claims = _Claims(self._there)
+        if old and not again:
+            self._take_back(old, claims)
+        for ref in new.about:
+            claim = claims.get(ref) or _refuse_unknown(ref)
+            if process and not again:
+                claims.move(claim, new.verdict)
+        return [_put(new, old), *claims.decisions()]
+
+    def process_feedback(self, *, by: str = "library", why: str = "") -> Changeset | None:
+        """Apply every pending verdict to its claims, once; return None if there are none.
+
+        Claims that no longer exist are skipped. A verdict on claims hidden from the viewer stays pending.
+        """
+
+        def decide() -> builtins.list[KnowledgeDecision]:
+            claims = _Claims(self._there)
+            pending = [each for each in self.pending_feedback() if not self._hidden(each)]
+            for each in pending:
+                for claim in filter(None, map(claims.get, each.about)):
+                    claims.move(claim, each.verdict)
+            return [*(_put(replace(each, processed=True), each) for each in pending), *claims.decisions()]
+
+        return self._decided_if_any(decide, by, why or "process feedback")
+
+    def pending_feedback(self) -> builtins.list[Feedback]:
+        """List the verdicts that have not been applied yet, oldest first."""
+        found = cast(builtins.list[Feedback], self._domain.rows("feedback", where={"processed": False}))
+        return sorted(found, key=lambda each: (each.created_at, each.id))
+
+    def _moved_back(self, row: Knowledge) -> Iterator[KnowledgeDecision]:
+        """Return decisions that revert the effect of a verdict; none for other rows."""
+        claims = _Claims(self._there)
+        if isinstance(row, Feedback):
+            self._take_back(row, claims)
+        return claims.decisions()
+
+    def _take_back(self, verdict: Feedback, claims: _Claims) -> None:
+        """Revert the effect of a verdict on existing claims in which it still counts."""
+        if not verdict.processed:
+            return
+        if hidden := self._hidden(verdict):
+            raise Forbidden(f"{verdict.ref} judges {hidden[0]}, which you may not see.", "It takes an admin key.")
+        past = self._domain.history("feedback", verdict.id)
+        for claim in filter(None, map(claims.get, verdict.about)):
+            if confidence.counts(past, self._domain.history(claim.TABLE, claim.id), claim.ref):
+                claims.move(claim, verdict.verdict, -1, "a verdict was taken back")
+
+    def _hidden(self, verdict: Feedback) -> builtins.list[str]:
+        """Return the judged claims that the viewer cannot see, now or in the past."""
+        refs = verdict.about if self._viewer else ()
+        return [ref for ref in refs if not self._there(*parsed(ref)) and not self._past(*parsed(ref))]
+
+    def _past(self, table: Table, key: str) -> Sequence[KnowledgeChange]:
+        """Return the history of a row; empty if it never existed."""
+        try:
+            return self._domain.history(table, key)
+        except NotFound:
+            return ()
+
+    # ── deciding ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _there(self, table: Table, key: Any) -> Knowledge | None:
+        found = self._domain.get(table, [key]) if isinstance(key, str) and key else []
+        return found[0] if found else None
+
+    def _decided(self, decide: _Decide, by: str, why: str) -> Changeset:
+        return cast(Changeset, self._decided_if_any(decide, by, why))
+
+    def _decided_if_any(self, decide: _Decide, by: str, why: str) -> Changeset | None:
+        """Make and apply decisions. On a conflict with another process, decide again on the current rows."""
+        for tries in range(1, _TRIES + 1):
+            try:
+                with self._deciding:
+                    decisions = decide()
+                    if not decisions:
+                        return None
+                    known = self._known_already(decisions, by, why)
+                    return known or self._apply([], by=by, why=why, knowledge=decisions)
+            except Conflict:
+                if tries == _TRIES:
+                    raise
+                pause = random.uniform(0, min(0.1, 0.002 * 2**tries))  # noqa: S311  # avoids repeated collisions
+                time.sleep(pause)
+        return None
+
+    def _known_already(self, decisions: Sequence[KnowledgeDecision], by: str, why: str) -> Changeset | None:
+        """Return a changeset 0 of noops if the decisions only store rows that exist unchanged; nothing is written.
+
+        Returns None if anything has to be changed.
+        """
+        rows = [row for each in decisions if (row := self._there_just_so(each))]
+        if len(rows) < len(decisions):
+            return None
+        checked_text(by, "by", MAX_LABEL)
+        checked_text(why, "why", MAX_TEXT)
+        at = self._clock()
+        noops = (
+            KnowledgeChange(
+                id=0,
+                changeset=0,
+                action="noop",
+                table=row.TABLE,
+                key=row.id,
+                at=at,
+                by=by,
+                why=why,
+                before=row,
+                after=row,
+            )
+            for row in rows
+        )
+        return Changeset(id=0, at=at, by=by, why=why, knowledge=tuple(noops))
+
+    def _there_just_so(self, decision: KnowledgeDecision) -> Knowledge | None:
+        """Return the existing row if the decision would store it unchanged; else None."""
+        if not isinstance(decision, Put):
+            return None
+        there = self._there(decision.known.TABLE, decision.known.id)
+        return there if there and same(there, decision.known) else None
+
+
+class _Sides:
+    """Correlations by name of a side, cached for one walk.
+
+    Matches sides that equal a name or begin with it. Names with the same lookup word share one query.
+    """
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        self._found: dict[str, list[tuple[Correlation, list[list[str]]]]] = {}
+
+    def __call__(self, name: str) -> Sequence[Correlation]:
+        asked, word = fold(name).split(), leading(name)
+        if not word:
+            found = [row for side in _SIDES for row in self._domain.rows("correlations", where={side: name})]
+            return cast(builtins.list[Correlation], found)
+        if word not in self._found:
+            rows = [row for row in self._domain.naming([word]) if isinstance(row, Correlation)]
+            self._found[word] = [(row, [fold(side).split() for side in row.names]) for row in rows]
+        return [row for row, sides in self._found[word] if any(side[: len(asked)] == asked for side in sides)]
+
+
+class _Claims:
+    """Claims moved by verdicts; each is stored once, however many verdicts apply."""
+
+    def __init__(self, there: Callable[[Table, str], Knowledge | None]) -> None:
+        self._there = there
+        self._old: dict[str, Claim | None] = {}
+        self._new: dict[str, tuple[Claim, str]] = {}
+
+    def get(self, ref: str) -> Claim | None:
+        """Return the claim with the moves so far; None if it does not exist."""
+        if ref not in self._old:
+            self._old[ref] = cast(Claim | None, self._there(*parsed(ref)))
+        return self._new[ref][0] if ref in self._new else self._old[ref]
+
+    def move(self, claim: Claim, verdict: str, times: Literal[1, -1] = 1, reason: str = "") -> None:
+        """Apply a verdict or revert it. The reason contains no text of the verdict, which may be erased later."""
+        self._new[claim.ref] = (confidence.judged(claim, verdict, times), reason or verdict.replace("_", " "))
+
+    def decisions(self) -> Iterator[KnowledgeDecision]:
+        """Yield decisions that store the moved claims."""
+        for ref, (new, reason) in self._new.items():
+            old = self._old[ref]
+            if old is not None and new != old:
+                yield _put(new, old, reason)
+
+
+def _put(new: Knowledge, old: Knowledge | None, reason: str = "") -> Put:
+    return Put(new, reason, as_of=old.updated_at if old else "")
+
+
+def _changed(old: Knowledge, given: Mapping[str, Any]) -> Knowledge:
+    """Return the row with new field values. A memory that no longer matches the content is unlinked."""
+    told = {name: value for name, value in given.items() if name not in ("created_at", "updated_at")}
+    new = made(old.TABLE, {**_fields(old), **told})
+    if not isinstance(old, Claim) or not isinstance(new, Claim):
+        return new
+    if "memory" not in given and new.says != old.says:
+        new = replace(new, memory=None)
+    return confidence.restated(old, new, stated="confidence" in given)
+
+
+def _replacing(old: Feedback, verdict: str, said: Mapping[str, Any]) -> Feedback:
+    """Return a later verdict that replaces an earlier one: same claims if it names none, with its own note."""
+    note = old.note if verdict == old.verdict else ""
+    told = {name: value for name, value in said.items() if value or name not in ("note", "about")}
+    times = {"created_at": old.created_at, "updated_at": old.updated_at}
+    return cast(Feedback, made("feedback", {**_fields(old), "note": note, **told, "id": old.id, **times}))
+
+
+def _fields(row: Knowledge) -> dict[str, Any]:
+    return {each.name: getattr(row, each.name) for each in fields(row)}
+
+
+def _refuse_what_follows(given: Mapping[str, Any]) -> None:
+    if found := sorted(_FOLLOWS & given.keys()):
+        hint = "Set the confidence, or give feedback; the other values are derived."
+        raise InvalidInput(f"{', '.join(found)} cannot be set.", hint)
+
+
+def _refuse_unknown(ref: str) -> NoReturn:
+    raise NotFound(f"There is no {ref}.", f"cofio knowledge list {ref.partition('/')[0]} shows what there is.")

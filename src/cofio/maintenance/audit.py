@@ -1,0 +1,286 @@
+"""Audit of a store: duplicates, echoes, secrets, outdated and unused memories.
+
+    every memory, a page at a time ─▶ findings about it alone, and light notes ─▶ duplicates, echoes
+    the notes of one place ─ pairs ─▶ near duplicates, contradictions
+
+Nothing is changed. Examples are shown without secrets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, TypeAlias
+
+from cofio.ingest.reconcile.compare import Comparer
+from cofio.maintenance import echo_detection, pair_finder
+from cofio.maintenance.pair_finder import Copies, Pair, Redact
+from cofio.models.maintenance import Audit, Finding
+from cofio.models.memory import CATEGORIES, Memory, Scope, days_before, moment
+from cofio.ports import Store
+
+Stale: TypeAlias = Callable[[Sequence[Memory]], dict[int, list[str]]]
+Boot: TypeAlias = Callable[[str], Iterable[tuple[str, str]]]
+Progress: TypeAlias = Callable[[int, int], None]
+
+OLD = 30  # days
+LONG = 2_000  # characters
+_PAGE = 1_000
+_MOST_UNEMBEDDED = 5_000
+_SHOWN = 240  # characters of a text
+_AROUND = 60  # characters before and after a secret
+
+
+class _Found(NamedTuple):
+    """Case of a finding."""
+
+    ids: tuple[int, ...]
+    reason: str
+
+
+class _Cases:
+    """Cases of a finding, the most important first; `count` may exceed the number of cases kept."""
+
+    def __init__(self, found: Sequence[_Found], count: int | None = None) -> None:
+        self.found = found
+        self.count = len(found) if count is None else count
+
+
+@dataclass(slots=True)
+class _Noted:
+    """Notes on all memories, kept instead of the memories themselves: ids by the keys of comparison."""
+
+    live: int = 0
+    copies: Copies = field(default_factory=Copies)
+    heard: dict[int, list[echo_detection.Heard]] = field(default_factory=dict)
+    marked: list[_Found] = field(default_factory=list)
+    secrets: list[_Found] = field(default_factory=list)
+    stale: list[_Found] = field(default_factory=list)
+    oversized: list[_Found] = field(default_factory=list)
+
+
+def profile(
+    store: Store,
+    *,
+    redact: Redact,
+    stale: Stale,
+    comparer: Comparer,
+    boot: Boot | None = None,
+    examples: int = 5,
+    now: str = "",
+    progress: Progress | None = None,
+) -> Audit:
+    """Return the findings, each with its count and some examples, the most severe first.
+
+    `stale` returns the changed anchors of memories; `boot` returns the lines of a project's boot files with the file
+    names. `now` defaults to the current time. `progress` is called with percentages.
+    """
+    at = now or moment(datetime.now(UTC))
+    third = _Thirds(progress)
+    noted = _read(store, redact, stale, third)
+    same, against, cut = pair_finder.compared(store, noted.copies, redact, comparer, third.moved)
+    missing, more = _unembedded(store)
+    found = {
+        "secrets": _Cases(noted.secrets),
+        "exact_duplicates": _exact(noted),
+        "near_duplicates": _near(same),
+        "contradictions": _contradictions(against),
+        "echoes": _Cases(noted.marked + _restated(noted, boot) + _repeats(noted)),
+        "stale_anchors": _Cases(noted.stale),
+        "never_recalled": _never_recalled(store, at, examples),
+        "unembedded": _Cases(missing),
+        "oversized": _Cases(noted.oversized),
+    }
+    says = {**SAYS, "never_recalled": _says_never_recalled(store, at)}
+    shown = _Shown(store, redact)
+    findings = [
+        Finding(name=name, says=says[name], count=cases.count, examples=shown.of(cases.found[:examples]))
+        for name, cases in found.items()
+    ]
+    return Audit(memories=noted.live, findings=tuple(findings), note=" ".join(filter(None, (cut, more))))
+
+
+class _Thirds:
+    """Progress over three equal parts, reported in percent."""
+
+    def __init__(self, told: Progress | None) -> None:
+        self._told = told
+
+    def moved(self, part: int, done: int, of: int) -> None:
+        if self._told:
+            self._told(int(100 * (part + done / max(done, of, 1)) / 3), 100)
+
+
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read(store: Store, redact: Redact, stale: Stale, third: _Thirds) -> _Noted:
+    """Return the notes on all memories, newest first; archived ones are only searched for secrets."""
+    noted, done, after = _Noted(), 0, None
+    while True:
+        memories, total = store.page(Scope(include_archived=True), limit=_PAGE, after=after)
+        if not memories:
+            return noted
+        after = memories[-1].id
+        live = [each for each in memories if not each.archived]
+        noted.secrets += [_Found((each.id,), why) for each in memories if (why := _secret(each, redact))]
+        for memory in live:
+            _note(noted, memory)
+        notes = stale([each for each in live if each.anchors])
+        noted.stale += [_Found((each.id,), "; ".join(notes[each.id])) for each in live if notes.get(each.id)]
+        done += len(memories)
+        third.moved(0, done, total)
+
+
+def _note(noted: _Noted, memory: Memory) -> None:
+    place = noted.copies.note(memory)
+    noted.live += 1
+    if len(memory.text) > LONG:
+        noted.oversized.append(_Found((memory.id,), f"{len(memory.text):,} characters"))
+    if mark := echo_detection.marked(memory.text):
+        noted.marked.append(_Found((memory.id,), mark))
+    elif words := echo_detection.words_of(memory.text):
+        noted.heard.setdefault(words, []).append(echo_detection.heard(memory, place))
+
+
+def _secret(memory: Memory, redact: Redact) -> str:
+    """Return the field of a memory that holds a secret, with an excerpt around it; "" if there is none."""
+    for name, text in _texts(memory):
+        safe = redact(text)
+        if safe != text:
+            start = next((place for place, (one, two) in enumerate(zip(text, safe, strict=False)) if one != two), 0)
+            excerpt = safe[max(0, start - _AROUND) : start + _AROUND].strip()
+            archived = ", archived" if memory.archived else ""
+            return f"in its {name}{archived}: {' '.join(excerpt.split())}"
+    return ""
+
+
+def _texts(memory: Memory) -> Iterator[tuple[str, str]]:
+    yield "text", memory.text
+    yield "context", memory.context
+    yield "previous text", memory.previous_text or ""
+    if memory.metadata:
+        yield "metadata", json.dumps(dict(memory.metadata), ensure_ascii=False)
+    for name in ("tags", "entities"):
+        for label in getattr(memory, name):
+            yield name, label
+
+
+# ── findings over several memories ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _exact(noted: _Noted) -> _Cases:
+    """Return the groups of exact copies, the largest first, with the number of redundant memories."""
+    groups = sorted((ids for ids in noted.copies.ids.values() if len(ids) > 1), key=lambda ids: (-len(ids), -ids[0]))
+    found = [_Found(tuple(sorted(ids)[:2]), f"{len(ids)} memories say exactly this") for ids in groups]
+    return _Cases(found, sum(len(ids) - 1 for ids in groups))
+
+
+def _restated(noted: _Noted, boot: Boot | None) -> list[_Found]:
+    """Return learned memories that repeat a boot file of their project, and remove them from the echo candidates."""
+    if boot is None:
+        return []
+    files: dict[str, dict[int, str]] = {}  # by project, each line's words and its file
+    found = []
+    for words, same_words in noted.heard.items():
+        for each in [one for one in same_words if one.learned and one.project]:
+            if each.project not in files:
+                lines = ((echo_detection.words_of(line), name) for line, name in boot(each.project))
+                files[each.project] = {said: name for said, name in lines if said is not None}
+            if name := files[each.project].get(words):
+                found.append(_Found((each.id,), f"{name} says so"))
+                same_words.remove(each)
+    return sorted(found, reverse=True)
+
+
+def _repeats(noted: _Noted) -> list[_Found]:
+    several = (each for each in noted.heard.values() if len(each) > 1)
+    found = [pair for same_words in several for pair in echo_detection.repeated(same_words)]
+    found.sort(key=lambda pair: -pair[0].id)
+    return [_Found((echo.id, first.id), f"learned after memory {first.id}, and says the same") for echo, first in found]
+
+
+def _never_recalled(store: Store, at: str, examples: int) -> _Cases:
+    """Return the oldest memories that were never retrieved, and their number."""
+    before, found, count = days_before(at, OLD), [], 0
+    for category in CATEGORIES:
+        unused = store.uses.unused(category, before, limit=1 << 31)
+        count += len(unused)
+        found += [(each.created_at, each.id) for each in unused[:examples]]
+    return _Cases([_Found((memory_id,), f"since {when[:10]}") for when, memory_id in sorted(found)], count)
+
+
+def _says_never_recalled(store: Store, at: str) -> str:
+    said = f"at least {OLD} days old and never returned by a search or a recall"
+    since = store.uses.tracking(days_before(at, OLD)).since
+    if since is None:
+        return f"{said}; no search was ever recorded, so this is not conclusive"
+    days = (datetime.fromisoformat(at) - datetime.fromisoformat(since)).days
+    short = "; too short to be conclusive" if days < OLD else ""
+    return f"{said}; recorded since {since[:10]}, {max(days, 0)} days{short}"
+
+
+def _unembedded(store: Store) -> tuple[list[_Found], str]:
+    memories = store.unembedded(_MOST_UNEMBEDDED)
+    found = [_Found((each.id,), "it has no vector") for each in memories if not each.archived]
+    whole = len(memories) < _MOST_UNEMBEDDED
+    return found, "" if whole else f"Only the first {_MOST_UNEMBEDDED:,} memories without a vector were counted."
+
+
+def _near(same: Iterable[Pair]) -> _Cases:
+    """Return each memory that repeats another of its place, with the nearest of those, the nearest first."""
+    best: dict[int, Pair] = {}
+    for each in same:
+        if each.newer not in best or each.cosine > best[each.newer].cosine:
+            best[each.newer] = each
+    ordered = sorted(best.values(), key=lambda each: (-each.cosine, each.newer))
+    return _Cases([_Found((each.newer, each.older), _why(each)) for each in ordered])
+
+
+def _contradictions(against: Iterable[Pair]) -> _Cases:
+    return _Cases([_Found((each.newer, each.older), _why(each)) for each in against])
+
+
+def _why(pair: Pair) -> str:
+    return f"{pair.reason} (cosine {pair.cosine:.2f})".strip()
+
+
+# ── showing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Shown:
+    """Examples in the format of the report."""
+
+    def __init__(self, store: Store, redact: Redact) -> None:
+        self._store, self._redact = store, redact
+
+    def of(self, found: Sequence[_Found]) -> tuple[dict[str, Any], ...]:
+        return tuple(self._one(each) for each in found)
+
+    def _one(self, found: _Found) -> dict[str, Any]:
+        memories = self._store.get(found.ids)
+        return {
+            "ids": [each.id for each in memories],
+            "texts": [self._text(each) for each in memories],
+            "created_at": [each.created_at for each in memories],
+            "reason": found.reason,
+        }
+
+    def _text(self, memory: Memory) -> str:
+        safe = " ".join(self._redact(memory.text).split())
+        return safe if len(safe) <= _SHOWN else safe[:_SHOWN].rstrip() + " …"
+
+
+#: Description of each finding. That of "never_recalled" depends on how long retrievals have been recorded.
+SAYS = {
+    "secrets": "a password, key or token in the text, its context or its metadata; archived memories count too",
+    "exact_duplicates": "equal to another memory of the same place, except for case and white space",
+    "near_duplicates": "says the same as another memory of the same place, in other words",
+    "contradictions": "two memories of one place that contradict each other; the newer comes first",
+    "echoes": "holds injected context, or was learned from a boot file or another memory",
+    "stale_anchors": "refers to a file, a definition or a command that has changed or vanished since",
+    "unembedded": "has no vector, so search finds it by its words but not by its meaning",
+    "oversized": f"longer than {LONG:,} characters: semantic search sees only the beginning",
+}

@@ -1,0 +1,63 @@
+"""Bulk changes: one action on many memories, as one decision per memory.
+
+memories ─ decide ─▶ [Decision], one for each that the action changes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from cofio.errors import Conflict, InvalidInput
+from cofio.models.memory import Decision, Delete, Edit, Memory, Restore, edited
+
+Action = Literal["archive", "restore", "pin", "unpin", "edit", "tag", "untag"]
+
+ACTIONS: tuple[Action, ...] = Action.__args__  # type: ignore[attr-defined]
+MOST = 1_000  # memories in one changeset
+
+
+def decide(
+    memories: Sequence[Memory], action: str, changes: Mapping[str, Any], tags: Sequence[str], why: str
+) -> list[Decision]:
+    """Return one decision per memory that the action changes. Raise Conflict if it changes none."""
+    _check(action, changes, tags)
+    if action == "archive":
+        found: list[Decision] = [Delete(each.id, why) for each in memories if not each.archived]
+    elif action == "restore":
+        found = [Restore(each.id, why) for each in memories if each.archived]
+    else:
+        wanted = ((each, _fields(each, action, changes, tags)) for each in memories)
+        found = [Edit(each.id, fields, why) for each, fields in wanted if edited(each, fields) != each]
+    if not found:
+        raise Conflict("There is nothing to change.", "All these memories already have the requested state.")
+    return found
+
+
+def _check(action: str, changes: Mapping[str, Any], tags: Sequence[str]) -> None:
+    if action not in ACTIONS:
+        raise InvalidInput(f"action is {action!r}.", f"It is one of: {', '.join(ACTIONS)}.")
+    if bool(changes) != (action == "edit"):
+        raise InvalidInput("changes are for the action edit only.", "Give the fields to change, with that action only.")
+    if isinstance(tags, str):
+        raise InvalidInput("tags is a single text.", "Give a list of texts.")
+    if bool(tags) != (action in ("tag", "untag")):
+        raise InvalidInput(
+            "tags are for the actions tag and untag only.", "Give at least one, with those actions only."
+        )
+    if "text" in changes:
+        raise InvalidInput(
+            "The text of several memories cannot be changed at once.", "Change the text of one memory at a time."
+        )
+
+
+def _fields(memory: Memory, action: str, changes: Mapping[str, Any], tags: Sequence[str]) -> Mapping[str, Any]:
+    match action:
+        case "pin" | "unpin":
+            return {"pinned": action == "pin"}
+        case "tag":
+            return {"tags": [*memory.tags, *tags]}
+        case "untag":
+            gone = [str(each).strip() for each in tags]  # normalised as they are stored
+            return {"tags": [each for each in memory.tags if each not in gone]}
+    return changes

@@ -1,0 +1,150 @@
+"""Clusters of memories that may belong together: memories of one place, around those with the most neighbours.
+
+pages of memories ─▶ places of light entries ─ store.neighbours ─▶ near pairs ─▶ stars
+
+A star is a memory with its neighbours. Chains are not followed: A near B and B near C says nothing about A and C. The
+work runs beside searches, so it is done in short steps with a pause after each.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+from cofio.maintenance.duplicates import worth
+from cofio.models.memory import Candidate, Memory, Scope, audience
+from cofio.ports import Store
+from cofio.text.code_tokens import coded
+from cofio.text.duplicates import LONG, gist
+from cofio.text.stemmer import stem
+
+LARGEST = 12  # members of a cluster; larger ones are more than one or two facts
+NEIGHBOURS = 16  # per memory; some of them may be in other clusters
+SEGMENTS = 2  # of a source, to group memories without a project
+_PAGE = 200
+_STEP = 0.001  # seconds of work between two pauses
+
+#: Project, source, speaker and audience, as far as they matter.
+Place: TypeAlias = tuple[str, str, str, tuple[str, ...]]
+#: Neighbours of each memory with their cosines, best first.
+Near: TypeAlias = dict[int, list[Candidate]]
+
+
+class Entry(NamedTuple):
+    """Light entry of a memory, kept while all memories are compared."""
+
+    id: int
+    text: str  # "" for a long text
+    said: int  # equal for texts with the same words and signs
+    words: frozenset[int]  # its words as numbers
+    source: str  # "" within a project: only memories without a project are separated by source
+    values: int  # equal for texts with the same numbers
+    pinned: bool
+    worth: tuple[bool, int, float, int, int]
+    at: str
+
+
+class Pace:
+    """Throttle: called between small pieces of work, it pauses for half as long as they took."""
+
+    def __init__(self) -> None:
+        self._since = time.thread_time()
+
+    def __call__(self) -> None:
+        worked = time.thread_time() - self._since
+        if worked >= _STEP:
+            time.sleep(worked / 2)
+            self._since = time.thread_time()
+
+
+def place(memory: Memory) -> Place:
+    """Return the place of a memory: only memories of one place are ever merged.
+
+    Like `same_place`, except that for memories without a project only the first parts of the source count.
+    """
+    source = "" if memory.project else "/".join(memory.source.split("/")[:SEGMENTS])
+    return memory.project, source, memory.speaker, audience(memory)
+
+
+def places(store: Store, scope: Scope, halted: Callable[[], bool]) -> dict[Place, list[Entry]]:
+    """Return all live memories of the scope, by place."""
+    found: dict[Place, list[Entry]] = {}
+    pace = Pace()
+    for memory in _all(store, scope, halted):
+        found.setdefault(place(memory), []).append(_entry(memory))
+        pace()
+    return found
+
+
+def near(store: Store, entries: Sequence[Entry], similarity: float, halted: Callable[[], bool]) -> Near:
+    """Return the neighbours of each of these entries."""
+    found: Near = {}
+    for each, candidates in store.neighbours(
+        [entry.id for entry in entries], similarity, NEIGHBOURS
+    ):  # this call throttles itself
+        found[each] = candidates
+        if halted():
+            break
+    return found
+
+
+def stars(near: Mapping[int, Sequence[Candidate]], least: int) -> list[list[int]]:
+    """Return disjoint groups of at least `least` ids: first the centre, then its neighbours, best first."""
+    taken: set[int] = set()
+    found = []
+    pace = Pace()
+    for centre in sorted(near, key=lambda each: (-len(near[each]), -sum(one.score for one in near[each]), each)):
+        if centre in taken:
+            continue
+        members = [centre, *(one.id for one in near[centre] if one.id not in taken and one.id in near)][:LARGEST]
+        if len(members) >= least:
+            taken.update(members)
+            found.append(members)
+        pace()
+    return found
+
+
+def without(near: Mapping[int, Sequence[Candidate]], left_out: Iterable[int]) -> Near:
+    """Return the neighbours without these ids."""
+    gone = set(left_out)
+    return {
+        each: [one for one in candidates if one.id not in gone] for each, candidates in near.items() if each not in gone
+    }
+
+
+def _all(store: Store, scope: Scope, halted: Callable[[], bool]) -> Iterator[Memory]:
+    after: int | None = None
+    while not halted():
+        page, _ = store.page(scope, limit=_PAGE, after=after)
+        yield from page
+        if len(page) < _PAGE:
+            return
+        after = page[-1].id
+
+
+def _entry(memory: Memory) -> Entry:
+    said = gist(memory.text)
+    return Entry(
+        id=memory.id,
+        text=memory.text if len(memory.text) <= LONG else "",
+        said=hash((said, coded(memory.text))),
+        words=frozenset(map(_number, said)),
+        source="" if memory.project else memory.source,
+        values=hash(tuple(sorted(filter(_has_digit, said)))),
+        pinned=memory.pinned,
+        worth=worth(memory),
+        at=memory.created_at,
+    )
+
+
+@lru_cache(maxsize=32_768)
+def _number(word: str) -> int:
+    """Return a number that is equal for words of the same stem."""
+    return hash(stem(word)) & 0xFFFF_FFFF
+
+
+@lru_cache(maxsize=32_768)
+def _has_digit(word: str) -> bool:
+    return any(letter.isdigit() for letter in word)

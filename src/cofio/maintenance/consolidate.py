@@ -1,0 +1,385 @@
+"""Consolidation: merges duplicates. Takes memories and returns decisions and refusals; nothing is written here.
+
+places ─▶ near pairs ─▶ true duplicates: the best one stays
+                      └ the rest in stars ─ merger ─▶ proposal ─ proving ─▶ merges, or the reason against them
+
+Nearness alone is no reason to merge. Duplicates are recognised by their words; a model's proposal must say everything
+that the memories say. After any failure the cluster stays as it is, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from hashlib import blake2b
+from typing import TypeAlias
+
+from cofio.errors import CofioError, Unavailable
+from cofio.ingest.reconcile.compare import Comparer
+from cofio.maintenance import clusters, merge_check
+from cofio.maintenance.clusters import Entry, Near, Pace
+from cofio.maintenance.llm_merge import LONGEST, Merged, Merger, Proposal
+from cofio.maintenance.merge_check import Finds, WhatIf
+from cofio.models.maintenance import Plan, Refusal
+from cofio.models.memory import CATEGORIES, Anchor, Decision, Delete, Fact, Memory, Merge, Scope
+from cofio.ports import Matrix, Store
+from cofio.text.code_tokens import unlike
+from cofio.text.tokens import passage, words
+
+Embed: TypeAlias = Callable[[Sequence[str]], Matrix]
+MOST_FACTS = 2  # per cluster
+_GIVE_UP = 3  # consecutive failures of the model after which it is not asked again
+_LABELS = 64  # tags or entities of a merged fact
+_FACT_FIELDS = tuple(each.name for each in fields(Fact))
+
+
+@dataclass(slots=True)
+class _Found:
+    """Decisions so far."""
+
+    decisions: list[Decision] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    settled: list[str] = field(default_factory=list)
+    judged: bool = False  # whether the last proposal was read and rejected; a truncated reply is requested again
+    examined: int = 0
+
+
+def decide(
+    store: Store,
+    scope: Scope,
+    *,
+    merger: Merger | None,
+    finds: Finds,
+    embed: Embed,
+    comparer: Comparer,
+    similarity: float = 0.75,
+    least: int = 3,
+    most: int = 50,
+    settled: Collection[str] = (),
+    progress: Callable[[int, int], None] | None = None,
+    halted: Callable[[], bool] = lambda: False,
+) -> Plan:
+    """Return the merges and archivals, and the refusals with their reasons.
+
+    Without a merger only true duplicates are merged. With one, up to `most` clusters of at least `least` members are
+    submitted to it, except those in `settled` (`Plan.settled` of earlier plans). `progress` is called with the number
+    of compared memories and their total, then with the number of processed clusters and theirs.
+    """
+    found = _Found()
+    near = _compared(store, scope, found, similarity, comparer, progress, halted)
+    if merger:
+        stars = _in_turn(clusters.stars(near, max(least, 2)), store)
+        _Merging(store, merger, finds, embed, comparer, similarity, least).all(
+            stars, most, settled, found, progress, halted
+        )
+    if halted():
+        found.notes.append("It was stopped before the end.")
+    return Plan(
+        chore="consolidate",
+        decisions=tuple(found.decisions),
+        refused=tuple(found.refused),
+        settled=tuple(found.settled),
+        examined=found.examined,
+        note=" ".join(found.notes),
+    )
+
+
+def _compared(
+    store: Store,
+    scope: Scope,
+    found: _Found,
+    similarity: float,
+    comparer: Comparer,
+    progress: Callable[[int, int], None] | None,
+    halted: Callable[[], bool],
+) -> Near:
+    """Return the neighbours among memories that are not duplicates, pinned or long; decide about the duplicates."""
+    places = clusters.places(store, scope, halted)
+    found.examined = sum(map(len, places.values()))
+    left: Near = {}
+    seen = 0
+    for entries in places.values():
+        if halted():
+            break
+        if len(entries) > 1:
+            near = clusters.near(store, entries, similarity, halted)
+            same = list(_duplicates(entries, near, comparer))
+            found.decisions += same
+            unfit = {entry.id for entry in entries if entry.pinned or not entry.text}
+            left |= clusters.without(near, unfit | {each.id for each in same})
+        seen += len(entries)
+        if progress:
+            progress(seen, found.examined)
+    return left
+
+
+def _in_turn(stars: Sequence[list[int]], store: Store) -> list[list[int]]:
+    """Return the clusters in an order that rotates with the store, so that refused ones do not block the others."""
+    newest = store.changesets(1)
+    start = newest[0].id * 37 % len(stars) if newest and stars else 0
+    return [*stars[start:], *stars[:start]]
+
+
+# ── true duplicates ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _duplicates(entries: Sequence[Entry], near: Near, comparer: Comparer) -> Iterator[Delete]:
+    """Merge each memory into the best one that it repeats. Only direct pairs count: A≈B and B≈C do not make A≈C."""
+    known = {entry.id: entry for entry in entries}
+    same: dict[int, dict[int, str]] = {}
+    for one, other, reason in (*_in_the_same_words(entries), *_in_other_words(known, near, comparer)):
+        same.setdefault(one, {})[other] = reason
+        same.setdefault(other, {})[one] = reason
+    settled: set[int] = set()
+    for best in sorted(same, key=lambda each: known[each].worth, reverse=True):
+        if best in settled:
+            continue
+        settled.add(best)
+        for other, reason in sorted(same[best].items()):
+            if other not in settled and not known[other].pinned:
+                settled.add(other)
+                yield Delete(other, f"says the same as memory {best}: {reason}", into=best)
+
+
+def _in_the_same_words(entries: Sequence[Entry]) -> Iterator[tuple[int, int, str]]:
+    groups: dict[tuple[int, str], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault((entry.said, entry.source), []).append(entry)
+    for group in groups.values():
+        best = max(group, key=lambda entry: entry.worth)
+        for entry in group:
+            if entry is not best and not unlike(entry.text, best.text) and _end_alike(entry.text, best.text):
+                yield best.id, entry.id, "it is said in the same words"
+
+
+def _in_other_words(known: Mapping[int, Entry], near: Near, comparer: Comparer) -> Iterator[tuple[int, int, str]]:
+    pace = Pace()
+    for each, candidates in near.items():
+        for other, cosine in candidates:
+            if other not in known or known[each].values != known[other].values:
+                continue
+            if other < each and any(one.id == each for one in near.get(other, ())):
+                continue  # this pair was compared before
+            if not _may_repeat(known[each], known[other]):
+                continue
+            old, new = sorted((known[each], known[other]), key=lambda entry: (entry.at, entry.id))
+            if reason := _repeats(old, new, cosine, comparer):
+                yield each, other, reason
+            pace()
+
+
+def _may_repeat(one: Entry, other: Entry) -> bool:
+    """Return whether two entries share their source and half of their words, as every rule for merging requires."""
+    common = len(one.words & other.words)
+    return one.source == other.source and 2 * common >= min(len(one.words), len(other.words))
+
+
+def _end_alike(one: str, other: str) -> bool:
+    """Return whether both texts end in the same word, which is often a name: `docs` is not `doc`."""
+    return words(one)[-1:] == words(other)[-1:]
+
+
+def _repeats(old: Entry, new: Entry, cosine: float, comparer: Comparer) -> str:
+    """Return why two texts with the same numbers are one; "" if they are not. Long ones must be equal word for word."""
+    if not old.text or not new.text or old.said == new.said:
+        return ""
+    if ("used" in words(old.text)) != ("used" in words(new.text)) or not _end_alike(old.text, new.text):
+        return ""  # "used" may mean that it is no longer used
+    found = comparer.compare(new.text, old.text, cosine)
+    return found.reason if found.kind == "same" else ""
+
+
+# ── merges by a model ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Merging:
+    """Processing of clusters: submits them to a merger, and checks its proposals."""
+
+    store: Store
+    merger: Merger
+    finds: Finds
+    embed: Embed
+    comparer: Comparer
+    similarity: float
+    least: int
+
+    def all(
+        self,
+        stars: Sequence[Sequence[int]],
+        most: int,
+        settled: Collection[str],
+        found: _Found,
+        progress: Callable[[int, int], None] | None,
+        halted: Callable[[], bool],
+    ) -> None:
+        silent = asked = passed = 0
+        for place, ids in enumerate(stars, 1):
+            if halted() or silent == _GIVE_UP:
+                break
+            members = [memory for memory in self.store.get(ids) if not memory.archived and not memory.pinned]
+            if (name := _named(members)) in settled:
+                passed += 1
+                continue
+            if asked == most:
+                found.notes.append(f"{len(stars) - place + 1} more clusters are left for the next run.")
+                break
+            asked += 1
+            found.judged = False
+            silent = silent + 1 if self._one(members, found) else 0
+            if found.judged and not silent:
+                found.settled.append(name)
+            if progress:
+                progress(place, len(stars))
+        if silent == _GIVE_UP:
+            found.notes.append(f"The model did not answer {_GIVE_UP} times in a row; the rest was skipped.")
+        if passed:
+            found.notes.append(f"Skipped, since unchanged after a refusal: {passed} clusters.")
+
+    def _one(self, members: Sequence[Memory], found: _Found) -> bool:
+        """Decide about one cluster. Return True if the model did not answer."""
+        members = self._agreeing(members, found)
+        if len(members) < self.least:
+            return False
+        mine = tuple(memory.id for memory in members)
+        texts: tuple[str, ...] = ()
+        try:
+            proposal = self.merger.merge(members)
+            texts = _texts(proposal)
+            merges = _merges(proposal, members)
+            reason = self._unproven(merges, members)
+        except (CofioError, OSError, ValueError) as error:
+            found.judged = isinstance(error, _Unfit)
+            message = error.message if isinstance(error, CofioError) else str(error)
+            found.refused.append(Refusal(ids=mine, reason=message, proposed=texts))
+            return isinstance(error, Unavailable | OSError)
+        if reason:
+            found.judged = True
+            found.refused.append(Refusal(ids=mine, reason=reason, proposed=texts))
+        else:
+            found.decisions += merges
+        return False
+
+    def _agreeing(self, members: Sequence[Memory], found: _Found) -> list[Memory]:
+        """Return the members without those that a newer one contradicts: merging could bring back outdated facts."""
+        left: list[Memory] = []
+        for newer in sorted(members, key=lambda memory: (memory.created_at, memory.id), reverse=True):
+            over = next((reason for later in left if (reason := self._over(later, newer))), "")
+            if over:
+                found.refused.append(Refusal(ids=(newer.id,), reason=over))
+            else:
+                left.append(newer)
+        return left[::-1]
+
+    def _over(self, later: Memory, earlier: Memory) -> str:
+        verdict = self.comparer.compare(later.text, earlier.text, self.similarity)
+        return f"memory {later.id} has taken its place: {verdict.reason}" if verdict.changes else ""
+
+    def _unproven(self, merges: Sequence[Merge], members: Sequence[Memory]) -> str:
+        """Return the reason against the merges; "" if there is none."""
+        known = {memory.id: memory for memory in members}
+        for merge in merges:
+            if reason := merge_check.lost([known[each] for each in merge.ids], merge.fact.text):
+                return reason
+        vectors = self.embed([passage(merge.fact.text, merge.fact.speaker) for merge in merges])
+        for merge, vector in zip(merges, vectors, strict=True):
+            mine = [known[each] for each in merge.ids]
+            own = self.embed([passage(memory.text, memory.speaker) for memory in mine])
+            if reason := merge_check.unnear(mine, own, vector):
+                return reason
+        new = {
+            -number: (_as_memory(-number, merge.fact), vectors[number - 1]) for number, merge in enumerate(merges, 1)
+        }
+        stands_for = {-number: merge.ids for number, merge in enumerate(merges, 1)}
+        gone = [each for merge in merges for each in merge.ids]
+        seen = Scope(seen_from=members[0].project) if members[0].project else Scope()
+        return merge_check.unfound(self.store, self.finds, stands_for, WhatIf(self.store, gone, new), seen)
+
+
+def _named(members: Sequence[Memory]) -> str:
+    """Return a name for the current state of these memories that reveals none of their words."""
+    told = ",".join(f"{each.id}:{each.updated_at}" for each in sorted(members, key=lambda each: each.id))
+    return blake2b(told.encode(), digest_size=8).hexdigest()
+
+
+def _texts(proposal: Proposal) -> tuple[str, ...]:
+    """Return the proposed texts for display."""
+    if not isinstance(proposal, Proposal) or not all(isinstance(each, Merged) for each in proposal.facts):
+        raise ValueError("the merger did not return a proposal")
+    return tuple(str(each.text)[:LONGEST] for each in proposal.facts[: 2 * MOST_FACTS])
+
+
+class _Unfit(ValueError):
+    """Proposal that was read but is not valid."""
+
+
+def _merges(proposal: Proposal, members: Sequence[Memory]) -> list[Merge]:
+    """Return the proposed merges. Raise _Unfit with the reason if they are not valid."""
+    if not proposal.facts:
+        raise _Unfit("the model leaves them as they are")
+    if len(proposal.facts) > MOST_FACTS:
+        raise _Unfit(f"{len(proposal.facts)} facts in the place of {len(members)} memories: at most {MOST_FACTS}")
+    named = [each for fact in proposal.facts for each in fact.ids]
+    if len(set(named)) < len(named):
+        raise _Unfit("a memory is named twice")
+    if not set(named) <= {memory.id for memory in members}:
+        raise _Unfit("a memory outside the cluster is named")
+    several = [fact for fact in proposal.facts if len(fact.ids) > 1]  # single memories stay as they are
+    if not several:
+        raise _Unfit("no fact covers two memories or more")
+    return [_merge(fact, [memory for memory in members if memory.id in fact.ids]) for fact in several]
+
+
+def _merge(merged: Merged, members: Sequence[Memory]) -> Merge:
+    if not merged.text.strip() or len(merged.text) > LONGEST:
+        raise _Unfit(f"a text of {len(merged.text):,} characters: 1 to {LONGEST:,} are allowed")
+    reason = f"one fact in the place of {len(members)} memories, by the model's wording"
+    return Merge(tuple(memory.id for memory in members), fact(merged.text, members, merged.category), reason)
+
+
+def fact(text: str, members: Sequence[Memory], category: str = "") -> Fact:
+    """Return the merged text as a fact of the place that its members share."""
+    newest = max(members, key=lambda memory: (memory.created_at, memory.id))
+    category = min((each for each in (category, *(m.category for m in members)) if each), key=CATEGORIES.index)
+    kinds = [memory.kind for memory in members if memory.category == category] or [newest.kind]
+    return Fact(
+        text=text,
+        source=_common([memory.source for memory in members]) or newest.source,
+        project=newest.project,
+        kind=max(kinds, key=kinds.count),
+        category=category,
+        confidence=min(memory.confidence for memory in members),
+        method="llm",
+        entities=tuple(dict.fromkeys(each for memory in members for each in memory.entities))[:_LABELS],
+        tags=tuple(dict.fromkeys(each for memory in members for each in memory.tags))[:_LABELS],
+        session=newest.session if len({memory.session for memory in members}) == 1 else "",
+        agent=newest.agent,
+        user=newest.user,
+        team=newest.team,
+        visibility=newest.visibility,
+        metadata={"consolidated_from": [memory.id for memory in members]},
+        speaker=newest.speaker,
+        created_at=newest.created_at,
+        anchors=_anchors(members),
+    )
+
+
+def _common(sources: Sequence[str]) -> str:
+    """Return the common source of all members, or its common prefix."""
+    parts = [source.split("/") for source in sources]
+    shared = 0
+    while all(len(each) > shared and each[shared] == parts[0][shared] for each in parts):
+        shared += 1
+    return "/".join(parts[0][:shared])
+
+
+def _anchors(members: Sequence[Memory]) -> tuple[Anchor, ...]:
+    """Return the anchors of all members, as the newest of them saw each."""
+    ordered = sorted(members, key=lambda memory: (memory.created_at, memory.id))
+    return tuple({(each.kind, each.name, each.path): each for memory in ordered for each in memory.anchors}.values())
+
+
+def _as_memory(memory_id: int, fact: Fact) -> Memory:
+    told = {name: getattr(fact, name) for name in _FACT_FIELDS}
+    return Memory(id=memory_id, **told, updated_at=fact.created_at)

@@ -1,0 +1,56 @@
+"""Duplicate memories: near pairs in, merge decisions out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+
+from cofio.ingest.reconcile.compare import Comparer
+from cofio.models.memory import Delete, Memory, Scope, same_place
+from cofio.ports import Store
+
+_AT_ONCE = 2_000
+
+
+def decide(store: Store, scope: Scope, threshold: float, comparer: Comparer) -> list[Delete]:
+    """Merge each duplicate into the best memory that it repeats.
+
+    Only direct pairs count: A≈B and B≈C do not make A≈C.
+    """
+    same: dict[int, dict[int, float]] = {}
+    memories: dict[int, Memory] = {}
+    pairs = iter(store.pairs(threshold, scope))
+    while some := list(islice(pairs, _AT_ONCE)):
+        missing = {each for low, high, _ in some for each in (low, high)} - memories.keys()
+        memories.update((memory.id, memory) for memory in store.get(sorted(missing)))
+        for low, high, cosine in some:
+            if low in memories and high in memories and same_place(memories[low], memories[high]):
+                same.setdefault(low, {})[high] = cosine
+                same.setdefault(high, {})[low] = cosine
+    return _merged(same, memories, comparer)
+
+
+def _merged(same: dict[int, dict[int, float]], memories: Mapping[int, Memory], comparer: Comparer) -> list[Delete]:
+    decisions = []
+    settled: set[int] = set()
+    for best in sorted((memories[each] for each in same), key=worth, reverse=True):
+        if best.id in settled:
+            continue
+        settled.add(best.id)
+        for other, cosine in sorted(same[best.id].items()):
+            if other in settled or memories[other].pinned:
+                continue
+            older, newer = sorted((memories[other], best), key=lambda memory: (memory.created_at, memory.id))
+            if comparer.compare(newer.text, older.text, cosine).kind == "same":
+                settled.add(other)
+                decisions.append(
+                    Delete(other, f"says the same as memory {best.id} (cosine {cosine:.3f})", into=best.id)
+                )
+    return decisions
+
+
+def worth(memory: Memory) -> tuple[bool, int, float, int, int]:
+    """Return the sort key by which the best of several duplicates is chosen."""
+    # Prefer pinned, often seen and recalled, confident and long memories; then the oldest, whose id may be referenced.
+    seen = memory.occurrences + memory.retrieval_count
+    return memory.pinned, seen, memory.confidence, len(memory.text), -memory.id

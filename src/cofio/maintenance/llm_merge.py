@@ -1,0 +1,119 @@
+"""Merge proposals by a language model.
+
+The model sees short names, m1 and m2, that are valid for one question only, and the texts as data. Its answer is only a
+proposal: `proving` checks it before it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from cofio.errors import TooLarge, Unreadable
+from cofio.models.memory import CATEGORIES, Memory
+from cofio.ports import LLM
+from cofio.providers import prompts
+from cofio.text import json_repair
+
+LONGEST = 2_000  # characters of a merged fact
+_LETTERS, _ROOM = 3, 4_096  # minimum characters per token; tokens reserved for the reply
+_AGAIN = "Nothing was merged; it is retried in the next run."
+
+SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["facts"],
+    "properties": {
+        "facts": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["text", "category", "memories"],
+                "properties": {
+                    "text": {"type": "string"},
+                    "category": {"type": "string", "enum": list(CATEGORIES)},
+                    "memories": {"type": "array", "items": {"type": "string"}},
+                },
+            },
+        }
+    },
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """Text that replaces several memories."""
+
+    text: str
+    ids: tuple[int, ...]
+    category: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Replacement for some memories; memories that no fact covers stay as they are."""
+
+    facts: tuple[Merged, ...] = ()
+
+
+class Merger(Protocol):
+    """Interface for proposing merged facts."""
+
+    def merge(self, memories: Sequence[Memory]) -> Proposal:
+        """Return facts that say all that these memories say, or none to keep them. Raise CofioError on failure."""
+
+
+class ModelMerger:
+    """Merger that asks a language model."""
+
+    def __init__(self, llm: LLM) -> None:
+        self._llm = llm
+
+    def merge(self, memories: Sequence[Memory]) -> Proposal:
+        system, question = prompts.read("merge"), _question(memories)
+        profile = self._llm.profile
+        room = profile.context - min(_ROOM, profile.context // 4)
+        if (len(system) + len(question)) // _LETTERS > room:
+            raise TooLarge("The memories do not fit into the model's context.", "Choose a model with a larger context.")
+        reply = self._llm.complete(system, question, schema=SCHEMA if profile.json_schema else None)
+        read = json_repair.read(reply.text)
+        if reply.truncated or not read.whole:
+            raise Unreadable("The model's answer was cut off.", _AGAIN)
+        if read.entries is None:
+            raise Unreadable(
+                "The model's answer could not be read.", "Nothing was merged; it is retried in the next run."
+            )
+        return Proposal(tuple(_merged(entry, memories) for entry in read.entries))
+
+
+def _question(memories: Sequence[Memory]) -> str:
+    rows = [
+        {"memory": f"m{number}", "at": memory.created_at[:19], "category": memory.category, "kind": memory.kind,
+         "text": memory.text}
+        for number, memory in enumerate(memories, 1)
+    ]  # fmt: skip
+    return prompts.block("memories", rows)
+
+
+def _merged(entry: Any, memories: Sequence[Memory]) -> Merged:
+    """Return the entry as a merged text. Raise Unreadable for an unknown memory name."""
+    text = entry.get("text") if isinstance(entry, dict) else None
+    named = entry.get("memories") if isinstance(entry, dict) else None
+    if not isinstance(text, str) or not text.strip() or not isinstance(named, list):
+        raise Unreadable("The model's answer is not a list of facts.", _AGAIN)
+    category = entry.get("category")
+    return Merged(
+        text=" ".join(text.split()),
+        ids=tuple(_id(name, memories) for name in named),
+        category=category if category in CATEGORIES else "",
+    )
+
+
+def _id(name: Any, memories: Sequence[Memory]) -> int:
+    """Return the id of the memory with this short name: "m3", "M3", "3" and 3 are the third."""
+    number = prompts.number(name, "m") or 0
+    if not 1 <= number <= len(memories):
+        raise Unreadable(f"The model names a memory that it was not shown: {str(name)[:40]}.", "Nothing was merged.")
+    return memories[number - 1].id

@@ -1,0 +1,116 @@
+"""Judgement of unused memories by a language model.
+
+The model sees short names, m1 and m2, that are valid for one question only. A memory is archived only if the model says
+so for its exact name and does not contradict itself; otherwise it is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cofio.errors import TooLarge, Unreadable
+from cofio.models.memory import Memory
+from cofio.ports import LLM
+from cofio.providers import prompts
+from cofio.text import json_repair
+
+_LONGEST = 1_500  # characters of a memory that are shown
+_AROUND = 120  # characters of a memory's line in addition to its text
+_LETTERS, _ROOM = 3, 2_048  # minimum characters per token; tokens reserved for the reply
+_MORE = " […]"
+
+SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["decisions"],
+    "properties": {
+        "decisions": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["memory", "action"],
+                "properties": {
+                    "memory": {"type": "string"},
+                    "action": {"type": "string", "enum": ["KEEP", "ARCHIVE"]},
+                },
+            },
+        }
+    },
+}
+
+
+class ModelJudge:
+    """Language-model judge that returns the ids of memories that are still valuable."""
+
+    def __init__(self, llm: LLM) -> None:
+        self._llm = llm
+
+    def __call__(self, memories: Sequence[Memory]) -> set[int]:
+        """Return the ids of memories to keep. Raise Unreadable if the model's reply decides about none of them."""
+        kept: set[int] = set()
+        for some in _fitting(memories, self._room() * _LETTERS):
+            kept |= self._kept(some)
+        return kept
+
+    def _room(self) -> int:
+        """Return the tokens available for memories in one question."""
+        context = self._llm.profile.context
+        return context - len(prompts.read("prune")) // _LETTERS - min(_ROOM, context // 4)
+
+    def _kept(self, memories: Sequence[Memory]) -> set[int]:
+        schema = SCHEMA if self._llm.profile.json_schema else None
+        reply = self._llm.complete(prompts.read("prune"), _question(memories), schema=schema)
+        said = _said(json_repair.read(reply.text).entries or (), len(memories))
+        if not said:
+            raise Unreadable("The model's reply decides about none of the memories.", "Try again later.")
+        return {each.id for place, each in enumerate(memories, 1) if said.get(place) != {"ARCHIVE"}}
+
+
+def _fitting(memories: Sequence[Memory], room: int) -> Iterator[list[Memory]]:
+    """Yield the memories in groups that fit one question."""
+    some: list[Memory] = []
+    left = room
+    for memory in memories:
+        size = len(_shown(memory.text)) + _AROUND
+        if size > room:
+            raise TooLarge("A memory does not fit into the model's context.", "Use a model with a larger one.")
+        if size > left:
+            yield some
+            some, left = [], room
+        some.append(memory)
+        left -= size
+    if some:
+        yield some
+
+
+def _question(memories: Sequence[Memory]) -> str:
+    rows = [
+        {
+            "memory": f"m{place}",
+            "text": _shown(each.text),
+            "category": each.category,
+            "kind": each.kind,
+            "said": each.created_at[:10],
+        }
+        for place, each in enumerate(memories, 1)
+    ]
+    asked = ", ".join(row["memory"] for row in rows)
+    return f"{prompts.block('memories', rows)}\n\nDecide about: {asked}"
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + _MORE
+
+
+def _said(entries: Sequence[Any], count: int) -> dict[int, set[str]]:
+    """Return all actions that were given for each memory, by its place."""
+    said: dict[int, set[str]] = {}
+    for entry in entries:
+        if not isinstance(entry, dict):
+            continue
+        place, action = prompts.number(entry.get("memory"), "m") or 0, entry.get("action")
+        if isinstance(action, str) and 1 <= place <= count:
+            said.setdefault(place, set()).add(action.strip().upper())
+    return said

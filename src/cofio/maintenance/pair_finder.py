@@ -1,0 +1,159 @@
+"""Pairs of memories of one place: duplicates and contradictions.
+
+    live memories ─▶ Copies, by place ─ store.neighbours ─▶ the nearest pairs ─ relation ─▶ same | against
+
+A person may have noted that both memories of a pair hold. Then they are no contradiction as long as neither changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import nlargest
+from typing import Any, NamedTuple, TypeAlias
+
+from cofio.ingest.reconcile.compare import Comparer
+from cofio.models.memory import Memory, Scope, audience
+from cofio.ports import Store
+from cofio.text.tokens import fingerprint
+
+Redact: TypeAlias = Callable[[str], str]
+#: Called with the part (1: neighbours, 2: comparison), the work done in it, and its total.
+Moved: TypeAlias = Callable[[int, int, int], None]
+
+NEAR = 0.75  # the cosine from which two memories are compared
+NEIGHBOURS = 10  # of each memory
+MOST_PAIRS = 3_000  # the nearest ones; about 6 ms each
+AGREES = "agrees_with"  # in metadata: the ids of memories that hold too, each with a mark of this memory's text
+_PAGE = 1_000
+_AT_ONCE = 500  # pairs
+
+
+class Pair(NamedTuple):
+    """Pair of memories of one place that are duplicates or contradict each other."""
+
+    newer: int
+    older: int
+    cosine: float
+    at: str  # when the newer was last stated
+    reason: str
+
+
+class Pairs(NamedTuple):
+    """Pairs found, and a note on pairs left out."""
+
+    same: list[Pair]
+    against: list[Pair]  # by the time of the newer, newest first
+    note: str
+
+
+@dataclass(slots=True)
+class Copies:
+    """Ids of memories by the keys of comparison, kept instead of the memories."""
+
+    places: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    ids: dict[tuple[int, int], list[int]] = field(default_factory=dict)  # by place and fingerprint, newest first
+
+    def note(self, memory: Memory) -> int:
+        """Add the memory and return the number of its place."""
+        place = self.places.setdefault(_place(memory), len(self.places))
+        self.ids.setdefault((place, fingerprint(memory.text)), []).append(memory.id)
+        return place
+
+
+def _place(memory: Memory) -> tuple[Any, ...]:
+    """Return a key that is equal for two memories of which `same_place` is true."""
+    return memory.project, "" if memory.project else memory.source, audience(memory), memory.speaker
+
+
+def found(store: Store, redact: Redact, comparer: Comparer) -> Pairs:
+    """Return the pairs among all live memories."""
+    copies, after = Copies(), None
+    while memories := store.page(Scope(), limit=_PAGE, after=after)[0]:
+        after = memories[-1].id
+        for memory in memories:
+            copies.note(memory)
+    return compared(store, copies, redact, comparer)
+
+
+def compared(store: Store, copies: Copies, redact: Redact, comparer: Comparer, moved: Moved = lambda *_: None) -> Pairs:
+    """Return the pairs among these memories. Their reasons quote no secrets."""
+    near = nlargest(MOST_PAIRS + 1, _near(store, copies, moved), key=lambda pair: (pair[2], -pair[0], -pair[1]))
+    cut = len(near) > MOST_PAIRS
+    chosen = sorted(near[:MOST_PAIRS])
+    kinds: dict[str, list[Pair]] = {"same": [], "update": []}
+    for start in range(0, len(chosen), _AT_ONCE):
+        moved(2, start, len(chosen))
+        for kind, pair in _judged(store, chosen[start : start + _AT_ONCE], redact, comparer):
+            kinds[kind].append(pair)
+    moved(2, 1, 1)
+    kinds["update"].sort(key=lambda each: (each.at, each.newer, each.older), reverse=True)
+    note = f"Only the {MOST_PAIRS:,} nearest pairs were compared; there are more." if cut else ""
+    return Pairs(kinds["same"], kinds["update"], note)
+
+
+def _near(store: Store, copies: Copies, moved: Moved) -> Iterator[tuple[int, int, float]]:
+    """Yield near pairs of one place; of exact copies only the newest takes part."""
+    places: dict[int, list[int]] = {}
+    for (place, _), ids in copies.ids.items():
+        places.setdefault(place, []).append(ids[0])
+    total, done = sum(len(ids) for ids in places.values()), 0
+    for ids in places.values():
+        pairs: set[tuple[int, int]] = set()
+        for one, near in store.neighbours(sorted(ids), NEAR, NEIGHBOURS) if len(ids) > 1 else ():
+            for other, cosine in near:
+                pair = (min(one, other), max(one, other))
+                if pair not in pairs:
+                    pairs.add(pair)
+                    yield *pair, cosine
+        done += len(ids)
+        moved(1, done, total)
+
+
+def _judged(
+    store: Store, pairs: Sequence[tuple[int, int, float]], redact: Redact, comparer: Comparer
+) -> Iterator[tuple[str, Pair]]:
+    """Yield the relation of the newer to the older memory of each pair, if there is one."""
+    wanted = sorted({each for low, high, _ in pairs for each in (low, high)})
+    memories = {each.id: each for each in store.get(wanted) if not each.archived}
+    said = {each.id: _last_said(store, each) for each in memories.values()}
+    for low, high, cosine in pairs:
+        if low not in memories or high not in memories:
+            continue  # gone meanwhile
+        older, newer = sorted((low, high), key=lambda each: (said[each], each))
+        one, other = memories[newer].text, memories[older].text
+        verdict = comparer.compare(one, other, cosine)
+        kind = "same" if verdict.kind == "same" else "update"
+        if kind == "same" or (verdict.kind != "add" and not agree(memories[low], memories[high])):
+            # The reason quotes from the texts, and a secret is not recognisable out of its context.
+            quotable = redact(one) == one and redact(other) == other
+            yield kind, Pair(newer, older, cosine, said[newer], verdict.reason if quotable else "")
+
+
+def _last_said(store: Store, memory: Memory) -> str:
+    return store.sightings(memory.id)[-1].at if memory.occurrences > 1 else memory.created_at
+
+
+# ── pairs that both hold ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def agree(one: Memory, other: Memory) -> bool:
+    """Return whether a person noted that both hold, and neither has changed since."""
+    return _agreed(one).get(str(other.id)) == _mark(one) and _agreed(other).get(str(one.id)) == _mark(other)
+
+
+def agreeing(one: Memory, other: Memory) -> dict[str, Any]:
+    """Return the metadata of one memory with a note that the other holds too.
+
+    The note has a mark of its own text: a mark of the other's would allow guesses about it after a purge.
+    """
+    return {**one.metadata, AGREES: {**_agreed(one), str(other.id): _mark(one)}}
+
+
+def _agreed(memory: Memory) -> dict[str, Any]:
+    noted = memory.metadata.get(AGREES)
+    return noted if isinstance(noted, dict) else {}  # clients may write any metadata
+
+
+def _mark(memory: Memory) -> str:
+    return f"{fingerprint(memory.text) & (1 << 64) - 1:016x}"

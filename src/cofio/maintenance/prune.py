@@ -1,0 +1,172 @@
+"""Pruning: archives memories that have not been retrieved for a long time. Takes memories, returns decisions.
+
+uses ─ was it recorded long enough? ─▶ the unused, oldest first ─ still valuable? ─▶ Delete | Refusal
+
+A missing retrieval is meaningful only if retrievals are recorded and occur at all. Otherwise nothing is pruned, and the
+plan states the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeAlias
+
+from cofio.errors import CofioError
+from cofio.maintenance.llm_prune_judge import ModelJudge
+from cofio.models.maintenance import Plan, Refusal, Tracking
+from cofio.models.memory import Delete, Memory, Scope, days_before, moment
+from cofio.ports import Store
+
+__all__ = ["DAYS", "Keeps", "ModelJudge", "decide"]
+
+#: Function that returns the ids of memories that are still valuable. It raises CofioError if it cannot decide.
+Keeps: TypeAlias = Callable[[Sequence[Memory]], Collection[int]]
+
+#: Days that an unused memory of each category is kept; "" is for memories without a category.
+DAYS: Mapping[str, int] = {"detail": 60, "decision": 120, "learning": 120, "": 90}
+_ASKED_ON = 5  # minimum number of different days with retrievals
+_SHARE = 5  # divisor: at most a fifth of the live memories is archived at once
+_LOOKED_AT = 2_000  # memories of a category in one run
+_BATCH = 20  # memories per question to the model
+_JUDGED = 400  # memories judged by the model in one run
+_FAILURES = 3  # consecutive failed batches after which the model is not asked again
+
+
+def decide(
+    store: Store,
+    now: str,
+    *,
+    days: Mapping[str, int] = DAYS,
+    keeps: Keeps | None,
+    most: int,
+    halted: Callable[[], bool] = lambda: False,
+) -> Plan:
+    """Archive memories that were not retrieved for the days of their category, oldest first, unless the model keeps
+    them.
+
+    At most `most` memories and a fifth of all are archived at once. `halted` is called before each batch.
+    """
+    unused, unwatched = _unused(store, now, days)
+    live = store.page(Scope(), limit=1)[1]
+    allowed = min(most, live // _SHARE)
+    sifted = _Sifted()
+    if keeps is None:
+        sifted.gone, sifted.examined = unused[:allowed], min(allowed, len(unused))
+    else:
+        sifted.sift(_in_turn(unused, store), allowed, keeps, halted)
+    since = store.uses.tracking(now).since or now
+    left = _left(len(unused) - sifted.examined, allowed, live) if len(sifted.gone) >= allowed else ""
+    if keeps and not left and not sifted.ended and sifted.examined < len(unused):
+        left = f"The model judges at most {_JUDGED} at once; the others are left for the next run."
+    return Plan(
+        chore="prune",
+        decisions=tuple(Delete(each.id, _reason(each, store, now, since)) for each in sifted.gone),
+        refused=tuple(sifted.refused),
+        examined=sifted.examined,
+        note=" ".join(filter(None, (*unwatched, sifted.ended, left))),
+    )
+
+
+# ── candidates ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _unused(store: Store, now: str, days: Mapping[str, int]) -> tuple[list[Memory], list[str]]:
+    """Return unused memories, oldest first, and the reasons why some categories cannot be judged."""
+    unused: list[Memory] = []
+    untold: dict[str, list[str]] = {}
+    for category, span in days.items():
+        before = days_before(now, span)
+        if problem := _problem(store.uses.tracking(before), before, span):
+            untold.setdefault(problem, []).append(category or "no category")
+        else:
+            unused += store.uses.unused(category, before, _LOOKED_AT)
+    unused.sort(key=lambda memory: (memory.created_at, memory.id))
+    return unused, [f"Not pruned: {_and(of)} ({problem})." for problem, of in untold.items()]
+
+
+def _problem(tracking: Tracking, before: str, span: int) -> str:
+    """Return why missing retrievals in that time are not meaningful; "" if they are."""
+    if tracking.since is None:
+        return "no retrieval was ever recorded"
+    if tracking.since > before:
+        return f"retrievals are recorded only since {tracking.since[:10]}, and {span} days are required"
+    if tracking.days < _ASKED_ON:
+        on = f"{tracking.days} different day{'' if tracking.days == 1 else 's'}"
+        return f"memories were retrieved on only {on} in {span} days, and {_ASKED_ON} are required"
+    return ""
+
+
+def _in_turn(unused: Sequence[Memory], store: Store) -> list[Memory]:
+    """Return the memories in an order that rotates with the store, so that kept ones do not block the others."""
+    newest = store.changesets(1)
+    start = newest[0].id * 37 % len(unused) if newest and len(unused) > _JUDGED else 0
+    return [*unused[start:], *unused[:start]][:_JUDGED]
+
+
+@dataclass(slots=True)
+class _Sifted:
+    """Result of judging the unused memories so far."""
+
+    gone: list[Memory] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
+    examined: int = 0
+    ended: str = ""  # why it ended early
+
+    def sift(self, unused: Sequence[Memory], allowed: int, keeps: Keeps, halted: Callable[[], bool]) -> None:
+        """Have the memories judged in batches, until enough are to be archived."""
+        failures = 0
+        while self.examined < len(unused) and len(self.gone) < allowed:
+            if halted():
+                self.ended = f"It was stopped after {self.examined} of {len(unused)}."
+                return
+            size = min(_BATCH, allowed - len(self.gone))
+            failures = 0 if self._judge(unused[self.examined : self.examined + size], keeps) else failures + 1
+            if failures == _FAILURES:
+                self.ended = f"The model failed {failures} times in a row; it was not asked again."
+                return
+
+    def _judge(self, batch: Sequence[Memory], keeps: Keeps) -> bool:
+        """Decide about one batch. Return False, and keep all of it, if the model failed."""
+        self.examined += len(batch)
+        try:
+            kept = set(keeps(batch))
+        except CofioError as error:
+            reason = f"the model could not decide whether it is still valuable: {error.message}"
+            self.refused.append(Refusal(ids=tuple(memory.id for memory in batch), reason=reason))
+            return False
+        self.gone += [memory for memory in batch if memory.id not in kept]
+        held = [memory for memory in batch if memory.id in kept]
+        self.refused += [Refusal(ids=(memory.id,), reason="the model considers it still valuable") for memory in held]
+        return True
+
+
+# ── reasons and notes ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _reason(memory: Memory, store: Store, now: str, since: str) -> str:
+    """Return the reason for archiving a memory; it covers only the time in which retrievals were recorded."""
+    sightings = store.sightings(memory.id) if memory.occurrences > 1 else []
+    said = max(memory.created_at, *(each.at for each in sightings)) if sightings else memory.created_at
+    spoken = _days(said, now)
+    if said >= since:
+        return f"never recalled in the {spoken} since it was last said"
+    return f"never recalled in the {_days(since, now)} since retrievals are recorded; last said {spoken} ago"
+
+
+def _left(count: int, allowed: int, live: int) -> str:
+    if count <= 0:
+        return ""
+    limit = f"a fifth of {live:,} live memories" if allowed == live // _SHARE else f"{allowed:,}"
+    told = f"At least {count:,}" if count >= _LOOKED_AT else f"{count:,}"
+    return f"{told} more are left for the next run: at most {limit} are archived at once."
+
+
+def _days(start: str, end: str) -> str:
+    count = (datetime.fromisoformat(moment(end)) - datetime.fromisoformat(moment(start))).days
+    return f"{count:,} day{'' if count == 1 else 's'}"
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

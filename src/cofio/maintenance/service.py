@@ -1,0 +1,419 @@
+"""Maintenance chores, end to end: compute a plan, then write the part of it that is still valid.
+
+consolidate, prune ─▶ Plan ─ dry run: shown ─ else: memories changed meanwhile are left out ─ apply ─▶ one changeset
+schedule, person ─▶ claim a run ─▶ chore ─▶ the run's end, in the history
+person ─▶ some decisions of a shown Plan, or about contradictions ─ none changed since ─ apply ─▶ one changeset
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound
+from cofio.ingest.reconcile.compare import Comparer
+from cofio.ingest.sanitize import redact
+from cofio.maintenance import audit, clusters, consolidate, pair_finder, prune
+from cofio.maintenance.echo_detection import boot_lines
+from cofio.maintenance.llm_merge import ModelMerger
+from cofio.maintenance.prune import ModelJudge
+from cofio.models.knowledge import KnowledgeDecision
+from cofio.models.llm_calls import occasion
+from cofio.models.maintenance import (
+    CHORES,
+    PROPOSED,
+    Audit,
+    Chore,
+    Contradiction,
+    Contradictions,
+    Plan,
+    Proposed,
+    Refusal,
+    Run,
+)
+from cofio.models.memory import Changeset, Decision, Delete, Edit, Memory, Merge, Query, Scope, same_place, whole
+from cofio.ports import LLM, Clock, Matrix, Store, Vector
+from cofio.retrieval.hybrid import hits
+from cofio.staleness import Freshness
+
+_FIRST = 10  # hits among which a search must still find a merged memory
+_BEAT = 60.0  # seconds between two heartbeats of a run
+_MOST_PRUNED = 1_000
+_LATE = 30  # latest runs whose refusals are remembered
+_TRIES = 3  # attempts to write a plan while other processes write
+_MOST_APPROVED = 1_000  # decisions per call
+_ALL = Scope()
+_log = logging.getLogger(__name__)
+
+
+class Doing(Protocol):
+    """Functions that the keeper provides: writing, and embedding of texts and questions."""
+
+    def apply(
+        self, decisions: Sequence[Decision], *, by: str, why: str, knowledge: Sequence[KnowledgeDecision] = ()
+    ) -> Changeset: ...
+    def read_from(self, decisions: Sequence[Decision]) -> list[KnowledgeDecision]: ...
+    def documents(self, texts: Sequence[str]) -> Matrix: ...
+    def question(self, text: str) -> Vector: ...
+    def floor(self) -> float: ...
+    def flush(self) -> None:
+        """Write pending retrieval counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Care:
+    """Settings of the chores."""
+
+    similarity: float = 0.75  # cosine from which memories may belong together
+    min_cluster: int = 3
+    prune_days: Mapping[str, int] = field(default_factory=lambda: dict(prune.DAYS))
+    backup: Callable[[], Mapping[str, Any]] | None = None  # returns a description of the backup
+
+
+class Housekeeper:
+    """Runner of the maintenance chores of one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        doing: Doing,
+        clock: Clock,
+        deciding: threading.RLock,
+        *,
+        llm: LLM | None,
+        comparer: Comparer,
+        freshness: Freshness,
+        care: Care,
+    ) -> None:
+        self._store, self._doing, self._clock, self._deciding = store, doing, clock, deciding
+        self._any_llm = llm
+        self._freshness = freshness
+        self._comparer = comparer
+        self._care = care
+
+    @property
+    def _llm(self) -> LLM | None:
+        """Return the model if it may decide. An Ollama model is probed at its first use, which may come later."""
+        return self._any_llm if self._any_llm is not None and self._any_llm.supports_audn else None
+
+    # ── the chores ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def consolidate(
+        self, scope: Scope, halted: Callable[[], bool] = lambda: False, settled: Collection[str] = ()
+    ) -> Plan:
+        """Return the merges and refusals with their reasons.
+
+        Changes nothing; clusters in `settled` are not asked about.
+        """
+        as_of = self._newest()
+        with occasion("consolidate"):
+            plan = consolidate.decide(
+                self._store,
+                scope,
+                merger=ModelMerger(self._llm) if self._llm else None,
+                finds=self._finds,
+                embed=self._doing.documents,
+                comparer=self._comparer,
+                similarity=self._care.similarity,
+                least=self._care.min_cluster,
+                settled=settled,
+                halted=halted,
+            )
+        return replace(plan, as_of=as_of)
+
+    def prune(self, halted: Callable[[], bool] = lambda: False) -> Plan:
+        """Return the unused memories that would be archived, with reasons. Changes nothing."""
+        self._doing.flush()
+        as_of = self._newest()
+        with occasion("prune"):
+            plan = prune.decide(
+                self._store,
+                self._clock(),
+                days=self._care.prune_days,
+                keeps=ModelJudge(self._llm) if self._llm else None,
+                most=_MOST_PRUNED,
+                halted=halted,
+            )
+        return replace(plan, as_of=as_of)
+
+    def audit(self, examples: int, progress: Callable[[int, int], None] | None = None) -> Audit:
+        """Return the profile of the store. Changes nothing."""
+        self._doing.flush()
+        return audit.profile(
+            self._store,
+            redact=redact,
+            stale=self._stale,
+            comparer=self._comparer,
+            boot=boot_lines if self._freshness.reads else None,
+            examples=examples,
+            now=self._clock(),
+            progress=progress,
+        )
+
+    def contradictions(self, limit: int) -> Contradictions:
+        """Return the newest pairs of memories that contradict each other, for manual review. Changes nothing."""
+        as_of = self._newest()
+        found = pair_finder.found(self._store, redact, self._comparer)
+        shown = found.against[:limit]
+        there = {each.id: each for each in self._store.get(sorted({one for pair in shown for one in pair[:2]}))}
+        told = tuple(
+            Contradiction(newer=there[pair.newer], older=there[pair.older], reason=pair.reason, cosine=pair.cosine)
+            for pair in shown
+            if pair.newer in there and pair.older in there
+        )
+        return Contradictions(pairs=told, count=len(found.against), note=found.note, as_of=as_of)
+
+    def _newest(self) -> int:
+        newest = self._store.changesets(1)
+        return newest[0].id if newest else 0
+
+    # ── approval by a person ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def approve(self, chore: str, decisions: Sequence[Decision], as_of: int, *, by: str, why: str = "") -> Changeset:
+        """Apply these decisions of a plan, all or none. A merged fact keeps the place of its members.
+
+        Raise Conflict if one of their memories was changed after the changeset `as_of`; for prune, also if it was
+        retrieved or pinned since.
+        """
+        asked = _proposed(chore)
+        decided = [_checked(each, asked) for each in _few(decisions)]
+        if whole(as_of, "as_of", least=0) > self._newest():
+            raise InvalidInput(f"There is no changeset {as_of} yet.", "Give the as_of of the plan that was shown.")
+        self._doing.flush()
+        there = self._untouched(decided, as_of, asked)
+        done = [_dated(_placed(each, there), as_of) for each in decided]
+        # Rows read from an untrue memory are removed with it; duplicate and unused memories were true.
+        gone = [Delete(each.id, each.reason) for each in decided if isinstance(each, Delete)]
+        rows = self._doing.read_from(gone) if asked == "contradictions" else ()
+        return self._doing.apply(done, by=by, why=why or f"approved: {asked}", knowledge=rows)
+
+    def _untouched(self, decisions: Sequence[Merge | Delete], as_of: int, chore: Proposed) -> dict[int, Memory]:
+        """Return the memories of these decisions. Raise Conflict if one has changed since `as_of`."""
+        concerned = sorted({each for decision in decisions for each in _ids(decision)})
+        touched = self._store.uses.touched(concerned, as_of)
+        there = {memory.id: memory for memory in self._store.get(concerned)}
+        for each in concerned:
+            if each not in there:
+                raise NotFound(f"There is no memory {each}.", "It may have been purged. Look again.")
+            if each in touched or not _may_go(there[each], chore):
+                raise Conflict(f"Memory {each} was changed or retrieved since this was shown.", "Look again.")
+        return there
+
+    def agree(self, ids: Sequence[int], *, by: str, why: str = "") -> Changeset:
+        """Record in the metadata of two memories that both hold, so that they no longer count as a contradiction."""
+        if len(set(ids)) != 2 or len(ids) != 2:
+            raise InvalidInput("Agreement takes exactly two memories.", "Give the ids of two different ones.")
+        with self._deciding:
+            there = {each.id: each for each in self._store.get([whole(each, "id") for each in ids])}
+            for each in ids:
+                if each not in there:
+                    raise NotFound(f"There is no memory {each}.", "cofio list shows what there is.")
+                if there[each].archived:
+                    raise Conflict(f"Memory {each} is archived.", "Archived memories are not part of contradictions.")
+            one, other = (there[each] for each in ids)
+            if not same_place(one, other):  # such pairs are never shown, and their viewers may differ
+                hint = "They differ in project, source, speaker or in who may see them."
+                raise InvalidInput(f"Memories {one.id}, {other.id} are in different places.", hint)
+            if pair_finder.agree(one, other):
+                raise Conflict(f"Memories {one.id} and {other.id} are already marked as both valid.", "Nothing to do.")
+            reason = "both hold"
+            edits = [
+                Edit(mine.id, {"metadata": pair_finder.agreeing(mine, its)}, reason)
+                for mine, its in ((one, other), (other, one))
+            ]
+            return self._doing.apply(edits, by=by, why=why or reason)
+
+    # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def do(self, chore: str, *, by: str, why: str = "", scope: Scope = _ALL) -> Plan:
+        """Run a chore on request, as a run of its own. Raise Conflict while the same chore is running."""
+        run = self._store.runs.claim(_known(chore), "", by)
+        if run is None:
+            hint = "Wait for it to end; cofio runs shows its state."
+            raise Conflict(f"{chore} is already running.", hint)
+        return self._run(run, by, why, scope, lambda: False)
+
+    def scheduled(self, chore: str, slot: str, *, by: str, halted: Callable[[], bool]) -> Run | None:
+        """Run a chore that is due at this cron slot. Return the run, or None if another process claimed it.
+
+        A failure is recorded in the run and not raised.
+        """
+        run = self._store.runs.claim(_known(chore), slot, by)
+        if run is None:
+            return None
+        with suppress(CofioError):  # recorded in the log and in the run
+            self._run(run, by, f"{chore}, as scheduled", _ALL, halted)
+        newest = self._store.runs.newest(50, chore)
+        return next((each for each in newest if each.id == run.id), run)
+
+    def _run(self, run: Run, by: str, why: str, scope: Scope, halted: Callable[[], bool]) -> Plan:
+        """Run the chore, and record the end of the run even if it fails."""
+        try:
+            with self._beating(run):
+                plan = self._done(run, by, why, scope, halted)
+        except BaseException as error:
+            _log.warning("%s failed: %s", run.chore, error)
+            # Only the name of a foreign error: its message could quote a memory, and the run history is never purged.
+            told = error.message if isinstance(error, CofioError) else type(error).__name__
+            self._end(run, "failed", {"error": told})
+            raise
+        self._end(run, "done", _told(plan), plan.changeset.id if plan.changeset else None)
+        return plan
+
+    def _end(self, run: Run, outcome: str, told: Mapping[str, Any], changeset: int | None = None) -> None:
+        try:
+            self._store.runs.finish(run.id, outcome, told, changeset)
+        except CofioError as error:  # such as a run considered dead: its work is done all the same
+            _log.warning("could not record the end of %s: %s", run.chore, error)
+
+    def _done(self, run: Run, by: str, why: str, scope: Scope, halted: Callable[[], bool]) -> Plan:
+        if run.chore == "backup":
+            return self._backed_up()
+        settled = self._settled() if run.slot else ()  # a manual request gets the complete answer
+        plan = self.consolidate(scope, halted, settled) if run.chore == "consolidate" else self.prune(halted)
+        self._doing.flush()
+        for _ in range(_TRIES):
+            plan = replace(self._still_so(plan), dry_run=False)
+            if not plan.decisions:
+                return plan
+            decisions = [_dated(each, plan.as_of) for each in plan.decisions]
+            try:
+                with self._deciding:
+                    done = self._doing.apply(decisions, by=by, why=why or run.chore)
+            except Conflict as error:  # another process was faster: retry without what it changed
+                _log.info("retrying %s: %s", run.chore, error)
+            else:
+                return replace(plan, changeset=done)
+        raise Conflict(
+            f"{run.chore} aborted after {_TRIES} attempts: memories kept changing.", "Nothing was written. Retry later."
+        )
+
+    def _settled(self) -> set[str]:
+        """Return the recently refused clusters. Once those runs are forgotten, the model is asked about them again."""
+        late = self._store.runs.newest(_LATE, "consolidate")
+        return {name for run in late for name in run.told.get("settled", ())}
+
+    def _backed_up(self) -> Plan:
+        if self._care.backup is None:
+            raise NotConfigured("This store has no backup of its own.", "Back up the database with its own tools.")
+        return Plan(chore="backup", dry_run=False, note=str(self._care.backup().get("path", "")))
+
+    def _still_so(self, plan: Plan) -> Plan:
+        """Return the plan without memories that were changed or retrieved while it was made."""
+        concerned = sorted({each for decision in plan.decisions for each in _ids(decision)})
+        touched = self._store.uses.touched(concerned, plan.as_of)
+        now = {memory.id: memory for memory in self._store.get(concerned) if memory.id not in touched}
+        kept: list[Decision] = []
+        moved: list[Refusal] = []
+        for decision in plan.decisions:
+            ids = _ids(decision)
+            if all(each in now and _may_go(now[each], plan.chore) for each in ids):
+                kept.append(decision)
+            else:
+                moved.append(Refusal(ids=ids, reason="it was changed or retrieved meanwhile"))
+        return replace(plan, decisions=tuple(kept), refused=(*plan.refused, *moved))
+
+    @contextmanager
+    def _beating(self, run: Run) -> Iterator[None]:
+        """Send a heartbeat for the run every `_BEAT` seconds."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(_BEAT):
+                try:
+                    self._store.runs.alive(run.id)
+                except CofioError as error:
+                    _log.warning("heartbeat of a run failed: %s", error)
+
+        thread = threading.Thread(target=beat, name="cofio-run", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    # ── functions for the steps ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _finds(self, text: str, store: Store, scope: Scope) -> list[int]:
+        """Return the ids that a search in that store finds, best first."""
+        found = hits(Query(text=text, k=_FIRST, scope=scope), self._doing.question(text), store, self._doing.floor())
+        return [hit.id for hit in found]
+
+    def _stale(self, memories: Sequence[Memory]) -> dict[int, list[str]]:
+        """Return the changed or missing anchors of these memories, by id."""
+        looked = ((memory, self._freshness.check(memory)) for memory in memories if memory.anchors)
+        return {memory.id: list(found.notes) for memory, found in looked if found.state in ("changed", "vanished")}
+
+
+def _known(chore: str) -> Chore:
+    for each in CHORES:
+        if each == chore:
+            return each
+    raise InvalidInput(f"There is no chore {chore!r}.", f"There are: {', '.join(CHORES)}.")
+
+
+def _proposed(chore: str) -> Proposed:
+    for each in PROPOSED:
+        if each == chore:
+            return each
+    raise InvalidInput(f"{chore!r} has no decisions to approve.", f"There are: {', '.join(PROPOSED)}.")
+
+
+def _few(decisions: Sequence[Decision]) -> Sequence[Decision]:
+    if not 0 < len(decisions) <= _MOST_APPROVED:
+        raise InvalidInput(f"{len(decisions):,} decisions were given.", f"Give 1 to {_MOST_APPROVED:,} at a time.")
+    return decisions
+
+
+def _checked(decision: Decision, chore: Proposed) -> Merge | Delete:
+    """Return the decision if the chore could have proposed it; raise InvalidInput otherwise."""
+    if isinstance(decision, Delete):
+        if chore == "contradictions" or (decision.into is None) == (chore == "prune"):
+            return decision
+    elif isinstance(decision, Merge) and chore == "consolidate" and len(set(decision.ids)) > 1:
+        return decision
+    says = {
+        "consolidate": "Give merges of two memories or more, and deletions that say into which memory.",
+        "prune": "Give deletions, into no other memory.",
+        "contradictions": "Give deletions.",
+    }
+    raise InvalidInput(f"{chore} proposes no such decision.", says[chore])
+
+
+def _placed(decision: Merge | Delete, there: Mapping[int, Memory]) -> Merge | Delete:
+    """Return the decision with the place and labels of its memories, which must share one place."""
+    members = [there[each] for each in _ids(decision)]
+    if len({clusters.place(each) for each in members}) > 1:
+        numbers = ", ".join(str(each.id) for each in members)
+        hint = "They differ in project, source, speaker or in who may see them."
+        raise InvalidInput(f"Memories {numbers} are in different places.", hint)
+    if isinstance(decision, Delete):
+        return decision
+    return replace(decision, fact=consolidate.fact(decision.fact.text, members))
+
+
+def _ids(decision: Decision) -> tuple[int, ...]:
+    if isinstance(decision, Merge):
+        return decision.ids
+    if isinstance(decision, Delete):
+        return (decision.id,) if decision.into is None else (decision.id, decision.into)
+    return ()
+
+
+def _may_go(memory: Memory, chore: Chore | Proposed) -> bool:
+    return not memory.archived and (chore != "prune" or (memory.retrieval_count == 0 and not memory.pinned))
+
+
+def _dated(decision: Decision, as_of: int) -> Decision:
+    return replace(decision, as_of=as_of) if isinstance(decision, Merge | Delete) else decision
+
+
+def _told(plan: Plan) -> dict[str, Any]:
+    # Counts only: a reason may quote a memory, and the run history is never purged.
+    counts = {"decisions": len(plan.decisions), "refused": len(plan.refused), "examined": plan.examined}
+    return {**counts, "note": plan.note, **({"settled": list(plan.settled)} if plan.settled else {})}

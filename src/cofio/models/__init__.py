@@ -1,0 +1,1 @@
+"""Frozen value types: memories, exchanges, knowledge rows, access, maintenance, notes, dashboard."""

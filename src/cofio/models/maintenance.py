@@ -1,0 +1,149 @@
+"""Value types of maintenance: plans, results and runs of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from cofio.models.memory import Changeset, Decision, Memory, plain
+
+Chore = Literal["consolidate", "prune", "backup"]
+CHORES: tuple[Chore, ...] = ("consolidate", "prune", "backup")
+BACKFILL = "backfill"  # name of its runs, and reason of the first changeset of its series
+Outcome = Literal["running", "done", "failed", "died", "began"]
+View = Literal["never", "most", "stale"]
+VIEWS: tuple[View, ...] = ("never", "most", "stale")
+#: Jobs whose decisions can be approved one by one.
+Proposed = Literal["consolidate", "prune", "contradictions"]
+PROPOSED: tuple[Proposed, ...] = ("consolidate", "prune", "contradictions")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Memories that a job examined and left unchanged, with the reason."""
+
+    ids: tuple[int, ...]
+    reason: str
+    proposed: tuple[str, ...] = ()  # rejected texts
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"ids": list(self.ids), "reason": self.reason, "proposed": list(self.proposed)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Decisions and refusals of a job and, once applied, the changeset."""
+
+    chore: Chore
+    decisions: tuple[Decision, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    examined: int = 0  # memories examined
+    note: str = ""  # general remark: why nothing was done, or what is left for the next run
+    settled: tuple[str, ...] = ()  # keys of final refusals, which are not examined again while unchanged
+    dry_run: bool = True
+    changeset: Changeset | None = None
+    as_of: int = 0  # newest changeset when the plan was made; 0 if there was none
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {
+            "chore": self.chore,
+            "dry_run": self.dry_run,
+            "count": len(self.decisions),
+            "examined": self.examined,
+            "note": self.note,
+            "decisions": [plain(each) for each in self.decisions],
+            "refused": [each.as_dict() for each in self.refused],
+            "changeset": self.changeset.id if self.changeset else None,
+            "as_of": self.as_of,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Run of a job: for a cron slot, or with slot "" on request."""
+
+    id: int
+    chore: str
+    slot: str
+    by: str
+    started_at: str
+    finished_at: str | None = None
+    outcome: Outcome = "running"
+    told: Mapping[str, Any] = field(default_factory=dict)
+    changeset: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        names = ("id", "chore", "slot", "by", "started_at", "finished_at", "outcome", "changeset")
+        return {**{name: getattr(self, name) for name in names}, "told": dict(self.told)}
+
+
+@dataclass(frozen=True, slots=True)
+class Tracking:
+    """Start of retrieval logging, and the number of days with retrievals since a given time."""
+
+    since: str | None  # None if none was ever logged
+    days: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Result of one audit check: the number of matches and some examples."""
+
+    name: str
+    says: str  # explanation for people
+    count: int
+    examples: tuple[Mapping[str, Any], ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "says": self.says, "count": self.count, "examples": [dict(e) for e in self.examples]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """Profile of a store."""
+
+    memories: int  # live memories examined
+    findings: tuple[Finding, ...]
+    note: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"memories": self.memories, "note": self.note, "findings": [each.as_dict() for each in self.findings]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradiction:
+    """Two memories of one place that contradict each other, with the reason."""
+
+    newer: Memory
+    older: Memory
+    reason: str
+    cosine: float
+
+    def as_dict(self) -> dict[str, Any]:
+        told = {"reason": self.reason, "cosine": round(self.cosine, 6)}
+        return {"newer": self.newer.as_dict(), "older": self.older.as_dict(), **told}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradictions:
+    """The newest contradictions, and their total number."""
+
+    pairs: tuple[Contradiction, ...]
+    count: int
+    note: str = ""
+    as_of: int = 0  # see Plan
+
+    def as_dict(self) -> dict[str, Any]:
+        pairs = [each.as_dict() for each in self.pairs]
+        return {"pairs": pairs, "count": self.count, "note": self.note, "as_of": self.as_of}
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """Exported memory: with its further sightings and, on request, its vector."""
+
+    memory: Memory
+    sightings: tuple[Any, ...] = ()
+    vector: bytes | None = None

@@ -1,0 +1,917 @@
+"""Value types that the steps of cofio pass to each other.
+
+    write path    Fact ─ reconcile ─▶ [Decision] ─ store.apply ─▶ Changeset of [Change]
+    read path     Query ─ search ─▶ [Hit]
+
+Values are frozen and have no behaviour except validating themselves. Times are UTC ISO 8601 strings of one fixed width,
+so that they sort as text; `moment` converts other representations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+from cofio.errors import InvalidInput, TooLarge
+
+if TYPE_CHECKING:
+    from cofio.models.knowledge import KnowledgeChange
+
+Category = Literal["decision", "learning", "detail"]
+Kind = Literal[
+    "preference", "policy", "technology", "decision", "temporal", "pattern", "correlation", "threshold", "observation",
+    "learning", "other",
+]  # fmt: skip
+Method = Literal["pattern", "llm", "manual", "import"]
+Visibility = Literal["private", "team", "global"]
+MatchType = Literal["vector", "keyword", "hybrid"]
+Strength = Literal["strong", "likely", "weak"]
+#: Minimum scores of a strong and of a likely hit, measured by `evals/strength.py` (docs/explanation/search.md).
+STRONG, LIKELY = 0.30, 0.20
+Action = Literal["add", "update", "edit", "delete", "restore", "noop", "purge", "revert"]
+
+CATEGORIES: tuple[Category, ...] = ("decision", "learning", "detail")
+KINDS: tuple[Kind, ...] = Kind.__args__  # type: ignore[attr-defined]
+METHODS: tuple[Method, ...] = ("pattern", "llm", "manual", "import")
+VISIBILITIES: tuple[Visibility, ...] = ("private", "team", "global")
+
+MAX_TEXT = 65_536  # characters; a memory is a fact, not a document
+MAX_HITS = 1_000
+MAX_LABEL = 1_024  # characters of a source, session, agent, tag or entity
+MAX_LABELS = 256  # tags or entities of one memory
+MAX_METADATA = 65_536  # characters of the metadata as JSON
+MAX_DEPTH = 64  # nesting depth of objects and lists in the metadata
+
+_CATEGORY_OF: Mapping[str, Category] = {
+    "preference": "decision",
+    "policy": "decision",
+    "technology": "decision",
+    "decision": "decision",
+    "pattern": "learning",
+    "correlation": "learning",
+    "learning": "learning",
+}
+
+#: Metadata key: ids of older memories that this one probably replaces; they were left unchanged.
+MAY_REPLACE = "may_replace"
+
+
+def category_of(kind: str) -> Category:
+    """Return the category of a kind, which sets its retention; "detail" if the kind is unknown."""
+    return _CATEGORY_OF.get(kind, "detail")
+
+
+def moment(value: str | int | float | datetime) -> str:
+    """Convert a datetime, an ISO 8601 string, or seconds or milliseconds since 1970 to UTC ISO 8601 in microseconds."""
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        if isinstance(value, int | float):
+            seconds = value / 1000 if abs(value) >= 1e11 else value  # 1e11 seconds is the year 5138
+            when = datetime.fromtimestamp(seconds, UTC)
+        else:
+            when = value if isinstance(value, datetime) else datetime.fromisoformat(value.strip())
+        aware = when if when.tzinfo else when.replace(tzinfo=UTC)
+        return aware.astimezone(UTC).isoformat(timespec="microseconds")
+    except (ValueError, TypeError, OverflowError, OSError, AttributeError) as error:
+        hint = "Give ISO 8601 (2026-02-20T06:44:28Z) or seconds or milliseconds since 1970."
+        raise InvalidInput(f"{value!r} is not a time.", hint) from error
+
+
+def days_before(at: str, days: float) -> str:
+    """Return the time that many days before `at`."""
+    return moment(datetime.fromisoformat(moment(at)) - timedelta(days=days))
+
+
+def seconds_until(then: str, now: str) -> float:
+    """Return the seconds from `now` to `then`, or 0 if `then` has passed."""
+    return max(0.0, (datetime.fromisoformat(moment(then)) - datetime.fromisoformat(moment(now))).total_seconds())
+
+
+# ── shared checks ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def checked_text(value: Any, name: str, limit: int) -> str:
+    """Return the text if it can be stored: a str within the limit, without NUL or lone surrogates."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"{name} is {type(value).__name__}.", f"Give {name} as text.")
+    if len(value) > limit:
+        raise TooLarge(f"{name} has {len(value):,} characters.", f"At most {limit:,} are allowed.")
+    if "\x00" in value:
+        raise InvalidInput(f"{name} holds a NUL character.", "Remove it; a memory is plain text.")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{name} holds half of a surrogate pair.", "Send well-formed Unicode.") from error
+    return value
+
+
+def _labels(values: Any, name: str) -> tuple[str, ...]:
+    if isinstance(values, str) or not isinstance(values, list | tuple | set | frozenset):
+        raise InvalidInput(f"{name} is {type(values).__name__}.", f"Give {name} as a list of texts.")
+    if len(values) > MAX_LABELS:
+        raise TooLarge(f"{name} has {len(values):,} entries.", f"At most {MAX_LABELS} are allowed.")
+    cleaned = (checked_text(each, name, MAX_LABEL).strip() for each in values)
+    return tuple(dict.fromkeys(each for each in cleaned if each))
+
+
+def _checked_metadata(value: Any) -> dict[str, Any]:
+    import json  # deferred: importing this module does not need it
+
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"metadata is {type(value).__name__}.", "Give an object with text keys.")
+    kept = {key: each for key, each in value.items() if key not in _RESERVED}
+    if _deeper_than(MAX_DEPTH, kept):
+        raise InvalidInput(f"metadata is nested deeper than {MAX_DEPTH} levels.", "Reduce the nesting.")
+    try:
+        written = json.dumps(kept, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput("metadata cannot be written as JSON.", "Use texts, numbers, lists and objects.") from error
+    checked_text(written, "metadata", MAX_METADATA)
+    if "\\u0000" in written:
+        raise InvalidInput("metadata holds a NUL character.", "Remove it; metadata is plain JSON.")
+    if any(not isinstance(key, str) for key in kept):
+        raise InvalidInput("metadata has a key that is not text.", "Give an object with text keys.")
+    read: dict[str, Any] = json.loads(written)  # as it will be read back: tuples become lists, inner keys strings
+    return read
+
+
+def _deeper_than(levels: int, value: Any) -> bool:
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return bool(inner) and (levels == 0 or any(_deeper_than(levels - 1, each) for each in inner))
+
+
+def _one_of(value: Any, known: tuple[str, ...], name: str) -> None:
+    if value not in known:
+        raise InvalidInput(f"{name} is {value!r}.", f"It is one of: {', '.join(known)}.")
+
+
+def whole(value: Any, name: str, *, least: int = -(1 << 63), most: int = (1 << 63) - 1) -> int:
+    """Return the integer if it lies within the bounds."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        bounds = f" from {least:,} to {most:,}" if most < 1 << 32 else ""
+        raise InvalidInput(f"{name} is {value!r}.", f"Give a whole number{bounds}.")
+    return value
+
+
+def truth(value: Any, name: str) -> None:
+    """Raise InvalidInput unless the value is a bool."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{name} is {value!r}.", "Give true or false.")
+
+
+def share(value: Any, name: str, *, least: float = 0.0) -> float:
+    """Return the number if it lies between `least` and 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1.0:
+        raise InvalidInput(f"{name} is {value!r}.", f"Give a number from {least:g} to 1.")
+    return float(value)
+
+
+def _fill(value: object, name: str, content: object) -> None:
+    object.__setattr__(value, name, content)  # sets a field of a frozen instance during __post_init__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchor:
+    """Reference from a memory to a file, symbol or command of a repository, with its hash when it was recorded."""
+
+    kind: str  # file, symbol, command
+    name: str  # as the memory names it: src/app.py, parse_config, make test
+    path: str  # location, relative to the project root
+    hash: str  # of the file, the definition or the recipe
+
+
+class Freshly(NamedTuple):
+    """Freshness of the code that a memory refers to."""
+
+    state: str = ""  # fresh, changed, vanished; "" without references, or if unknown
+    notes: tuple[str, ...] = ()  # human-readable: each reference that changed or vanished
+
+
+def _checked_anchors(values: Any) -> tuple[Anchor, ...]:
+    """Return Anchor values from anchors or their JSON form."""
+    names = tuple(Anchor.__dataclass_fields__)
+    if not isinstance(values, list | tuple) or len(values) > MAX_LABELS:
+        raise InvalidInput("anchors is not a list of anchors.", f"Give at most {MAX_LABELS} with {', '.join(names)}.")
+    try:
+        given = [{name: each[name] if isinstance(each, Mapping) else getattr(each, name) for name in names}
+                 for each in values]  # fmt: skip
+    except (KeyError, AttributeError) as error:
+        raise InvalidInput(f"An anchor lacks {error.args[0]}.", f"It has: {', '.join(names)}.") from error
+    return tuple(Anchor(**{name: checked_text(each[name], name, 4 * MAX_LABEL) for name in names}) for each in given)
+
+
+# ── write path ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """Fact to be stored, before it has an ID. Validates itself on construction."""
+
+    text: str
+    source: str = ""
+    project: str = ""  # path of a working tree, or a name; "" for no project
+    kind: str = "other"
+    category: str = ""  # "" is derived from the kind
+    confidence: float = 1.0
+    method: str = "manual"
+    entities: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    session: str = ""
+    agent: str = ""
+    user: str = ""  # owner, if the agent works on behalf of a user
+    team: str = ""  # "" is the only team of a store without teams
+    visibility: str = "private"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    speaker: str = ""  # who said it
+    context: str = ""  # preceding text; used for search, never recalled as a fact
+    created_at: str = ""  # "" is set to the current time
+    anchors: tuple[Anchor, ...] = ()  # references to code in the project's working tree
+    origin: str = ""  # import source and ID there: mem0/8f3a…; "" if not imported
+
+    def __post_init__(self) -> None:
+        _fill(self, "text", checked_text(self.text, "text", MAX_TEXT).strip())
+        if not self.text:
+            raise InvalidInput("The text is empty.", "Give the fact to remember as a sentence.")
+        for name in ("source", "project", "session", "agent", "user", "team", "speaker", "origin"):
+            _fill(self, name, checked_text(getattr(self, name), name, MAX_LABEL).strip())
+        _fill(self, "context", checked_text(self.context, "context", MAX_TEXT).strip())
+        for name in ("entities", "tags"):
+            _fill(self, name, _labels(getattr(self, name), name))
+        _fill(self, "anchors", _checked_anchors(self.anchors))
+        _one_of(self.kind, KINDS, "kind")
+        _fill(self, "category", self.category or category_of(self.kind))
+        _one_of(self.category, CATEGORIES, "category")
+        _one_of(self.method, METHODS, "method")
+        _one_of(self.visibility, VISIBILITIES, "visibility")
+        _fill(self, "confidence", share(self.confidence, "confidence"))
+        _fill(self, "metadata", _checked_metadata(self.metadata))
+        if self.created_at != "":
+            _fill(self, "created_at", moment(self.created_at))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Stored fact, with an ID, a lifecycle and links to the memories it replaces or is replaced by."""
+
+    id: int
+    text: str
+    source: str = ""
+    project: str = ""
+    category: str = "detail"
+    kind: str = "other"
+    confidence: float = 1.0
+    method: str = "manual"
+    entities: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    session: str = ""
+    agent: str = ""
+    user: str = ""
+    team: str = ""
+    visibility: str = "private"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    speaker: str = ""
+    context: str = ""
+    created_at: str
+    updated_at: str
+    pinned: bool = False
+    archived_at: str | None = None
+    supersedes: int | None = None
+    superseded_by: int | None = None
+    previous_text: str | None = None
+    occurrences: int = 1
+    retrieval_count: int = 0
+    last_retrieved_at: str | None = None
+    anchors: tuple[Anchor, ...] = ()
+    origin: str = ""
+
+    @property
+    def timestamp(self) -> str:
+        """Return `created_at` under the name that older clients read."""
+        return self.created_at
+
+    @property
+    def archived(self) -> bool:
+        return self.archived_at is not None
+
+    @property
+    def may_replace(self) -> list[int]:
+        """Return the ids of older memories that this one probably replaces."""
+        noted = self.metadata.get(MAY_REPLACE)
+        return [each for each in noted if isinstance(each, int)] if isinstance(noted, list) else []
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain JSON values, including `timestamp`."""
+        plain = asdict(self)
+        plain.update(entities=list(self.entities), tags=list(self.tags), anchors=list(plain["anchors"]))
+        plain["timestamp"] = self.timestamp
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Memory:
+        """Read a memory written by `as_dict`, ignoring unknown keys."""
+        known = {name: plain[name] for name in _MEMORY_FIELDS if name in plain}
+        known.update(entities=tuple(known.get("entities", ())), tags=tuple(known.get("tags", ())))
+        known["anchors"] = tuple(Anchor(**each) for each in known.get("anchors", ()))
+        return cls(**known)
+
+
+_MEMORY_FIELDS = tuple(f.name for f in fields(Memory))
+#: Metadata keys that are dropped because they name a field of a memory or its alias `timestamp`.
+#: project, origin, anchors, user and team are allowed: older metadata used these keys before the fields existed.
+_RESERVED = frozenset(_MEMORY_FIELDS) - {"project", "origin", "anchors", "user", "team"} | {"timestamp"}
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One sighting of a fact: agent, session and time."""
+
+    agent: str = ""
+    session: str = ""
+    at: str = ""
+
+
+class Repeated(NamedTuple):
+    """Memory that one agent has stated more than once."""
+
+    agent: str
+    memory: Memory
+    occurrences: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {"agent": self.agent, "occurrences": self.occurrences, "memory": self.memory.as_dict()}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Repeated:
+        """Read a value written by `as_dict`."""
+        return cls(plain["agent"], Memory.from_dict(plain["memory"]), plain["occurrences"])
+
+
+# ── decisions (planned changes) ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Store a new fact.
+
+    With `unless_known`, an identical live text makes this a noop, even if another process wrote it.
+    """
+
+    fact: Fact
+    reason: str = ""
+    unless_known: bool = False
+    again: tuple[Occurrence, ...] = ()  # further sightings from the same batch
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Replace an old memory with a new fact: write the fact, archive the old memory and link both."""
+
+    id: int
+    fact: Fact
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Change fields of a memory in place; of its times, only `updated_at` changes."""
+
+    id: int
+    fields: Mapping[str, Any]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Archive a memory. With `into`, that memory replaces it and takes over its occurrences.
+
+    `as_of` is the newest changeset known when this was decided: Conflict if the memory was changed since.
+    """
+
+    id: int
+    reason: str = ""
+    into: int | None = None
+    as_of: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Replace several memories with one fact: write the fact, archive the memories and link them to it.
+
+    The new memory takes over their occurrences, retrieval counts and pin.
+    """
+
+    ids: tuple[int, ...]
+    fact: Fact
+    reason: str = ""
+    as_of: int | None = None  # see Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Store a memory from elsewhere unchanged: id (0 for a new one), times, state, lineage, counts and sightings."""
+
+    memory: Memory
+    sightings: tuple[Occurrence, ...] = ()  # excluding the first, which is the memory itself
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Restore an archived memory."""
+
+    id: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Noop:
+    """Record another sighting of a fact that is already known."""
+
+    id: int
+    occurrence: Occurrence = Occurrence()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """Erase a memory permanently, including its text in the journal. The only decision that cannot be undone.
+
+    If `viewer` is set (not the store owner), the text is erased only from records that this viewer owns or wrote.
+    """
+
+    id: int
+    reason: str = ""
+    viewer: Viewer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Revert:
+    """Restore a memory to its state before a change. Undo consists of these."""
+
+    change_id: int
+    reason: str = ""
+
+
+Decision = Add | Update | Edit | Delete | Merge | Adopt | Restore | Noop | Purge | Revert
+
+
+def plain(decision: Decision) -> dict[str, Any]:
+    """Return a decision as JSON values for a dry run: action, memory IDs, reason, text."""
+    given = {f.name: getattr(decision, f.name) for f in fields(decision)}
+    fact = given.pop("fact", None) or given.pop("memory", None)
+    told = {
+        name: list(value) if name == "ids" else value
+        for name, value in given.items()
+        if name in ("id", "ids", "into", "reason") and value is not None
+    }
+    return {"action": type(decision).__name__.lower(), **told, **({"text": fact.text} if fact else {})}
+
+
+#: Fields that an Edit may change.
+EDITABLE = (
+    "text", "source", "project", "category", "kind", "confidence", "entities", "tags", "session", "agent", "user",
+    "team", "visibility", "metadata", "speaker", "context", "pinned", "anchors",
+)  # fmt: skip
+
+
+def edited(memory: Memory, changes: Mapping[str, Any]) -> Memory:
+    """Return the memory with these fields changed and validated like a Fact; the store sets `updated_at`."""
+    unknown = sorted(set(changes) - set(EDITABLE))
+    if unknown:
+        hint = f"Editable fields: {', '.join(EDITABLE)}."
+        raise InvalidInput(f"{', '.join(unknown)} cannot be changed.", hint)
+    given = dict(changes)
+    pinned = given.pop("pinned", memory.pinned)
+    truth(pinned, "pinned")
+    if "kind" in given and "category" not in given:
+        given["category"] = ""  # derived from the new kind
+    checked = replace(fact_of(memory), **given)
+    same = {f.name: getattr(checked, f.name) for f in fields(Fact)}
+    return replace(memory, **same, pinned=pinned)
+
+
+def fact_of(memory: Memory) -> Fact:
+    """Return the memory as a Fact, without its ID."""
+    return Fact(**{f.name: getattr(memory, f.name) for f in fields(Fact)})
+
+
+def same_place(one: Fact | Memory, other: Fact | Memory) -> bool:
+    """Return whether project, audience and speaker allow the two to be the same memory.
+
+    Within a project the source does not matter; outside projects memories are separated by source. Private memories of
+    different owners are never merged, nor are memories of different teams.
+    """
+    return (
+        one.project == other.project
+        and (bool(one.project) or one.source == other.source)
+        and audience(one) == audience(other)
+        and one.speaker == other.speaker
+    )
+
+
+class Owned(Protocol):
+    """Value with an owner and a visibility: a fact, a memory, an episode."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def agent(self) -> str: ...
+    @property
+    def user(self) -> str: ...
+    @property
+    def team(self) -> str: ...
+    @property
+    def visibility(self) -> str: ...
+
+
+def audience(known: Owned) -> tuple[str, ...]:
+    """Return a key for who may see it; values with equal keys are visible to the same viewers.
+
+    Private values belong to their user, whichever agent recorded them, or to their agent if no user is set.
+    """
+    if known.visibility == "private":
+        return ("private", "user", known.user) if known.user else ("private", "agent", known.agent)
+    return (known.visibility, known.team) if known.visibility == "team" else (known.visibility,)
+
+
+# ── changes (applied) ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Change of one memory in one changeset, as recorded in the journal."""
+
+    id: int
+    changeset: int
+    action: Action
+    memory_id: int
+    at: str
+    by: str
+    why: str
+    before: Memory | None
+    after: Memory | None
+    reason: str = ""
+    near: tuple[Memory, ...] = ()  # of an add: memories that it may replace; not journalled
+
+    @property
+    def memory(self) -> Memory:
+        """Return the memory after the change or, if the change removed it, before."""
+        left = self.after or self.before
+        if left is None:
+            raise InvalidInput(f"Memory {self.memory_id} was purged.", "Its content was erased.")
+        return left
+
+    def as_dict(self) -> dict[str, Any]:
+        plain = {
+            name: getattr(self, name)
+            for name in ("id", "changeset", "action", "memory_id", "at", "by", "why", "reason")
+        }
+        plain["before"] = self.before.as_dict() if self.before else None
+        plain["after"] = self.after.as_dict() if self.after else None
+        return plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changeset:
+    """Record of one transaction: author, reason, time and all changes."""
+
+    id: int
+    at: str
+    by: str
+    why: str
+    undoes: int | None = None
+    undone_by: int | None = None
+    part_of: int | None = None  # first changeset of its series
+    changes: tuple[Change, ...] = ()
+    knowledge: tuple[KnowledgeChange, ...] = ()  # changes to the domain knowledge tables
+
+    @property
+    def takes_back(self) -> bool:
+        """Return whether it did anything besides adding, so that copies of memories elsewhere may be outdated."""
+        actions = {change.action for change in self.changes} | {change.action for change in self.knowledge}
+        return not actions <= {"add", "noop"}
+
+    def as_dict(self) -> dict[str, Any]:
+        plain = {name: getattr(self, name) for name in ("id", "at", "by", "why", "undoes", "undone_by", "part_of")}
+        plain["changes"] = [change.as_dict() for change in self.changes]
+        plain["knowledge"] = [change.as_dict() for change in self.knowledge]
+        return plain
+
+
+# ── read path ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Viewer:
+    """Identity with restricted access: sees global memories, those of its team and its own private ones.
+
+    With prefixes, only memories from sources at or below one of them are visible, matched by whole path segments. A
+    viewer of None is the store owner, who sees everything.
+    """
+
+    agent: str = ""
+    user: str = ""
+    team: str = ""
+    prefixes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("agent", "user", "team"):
+            _fill(self, name, checked_text(getattr(self, name), name, MAX_LABEL).strip())
+        _fill(self, "prefixes", tuple(each.rstrip("/") for each in _labels(self.prefixes, "prefixes")))
+        if not self.agent and not self.user:
+            raise InvalidInput("A viewer has no name.", "Name the agent or the user.")
+        if not all(self.prefixes):
+            raise InvalidInput("A source prefix is empty.", "Omit it to allow every source.")
+
+    def sees(self, known: Owned) -> bool:
+        """Return whether the viewer may see it. The store queries apply the same rule (`stores.scopes`)."""
+        return self.reaches(known.source) and self.is_among(audience(known))
+
+    def reaches(self, source: str) -> bool:
+        """Return whether the source is allowed by the prefixes."""
+        return not self.prefixes or any(source == each or source.startswith(each + "/") for each in self.prefixes)
+
+    def below(self, source: str) -> str:
+        """Return the source if it is allowed, else the same source below the first prefix.
+
+        For callers that cannot choose a source.
+        """
+        return source if self.reaches(source) else f"{self.prefixes[0]}/{source}"[:MAX_LABEL]
+
+    def is_among(self, those: tuple[str, ...]) -> bool:
+        """Return whether the viewer belongs to an audience, as returned by `audience`."""
+        whose, last = those[0], those[-1]
+        if whose == "private":
+            return last != "" and last == (self.user if those[1] == "user" else self.agent)
+        return whose == "global" or last == self.team
+
+    def owns(self, known: Owned) -> bool:
+        """Return whether the viewer is the owner, who may change the visibility."""
+        return known.user == self.user if known.user else known.agent == self.agent != ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Filter on memories. Empty fields do not filter; archived memories are excluded by default."""
+
+    source: str | None = None  # exactly this source
+    source_prefix: str = ""  # this source and those below it, by whole path segments
+    project: str | None = None  # exactly this project; "" for memories without one
+    seen_from: str | None = None  # relevant in this project: its own, without a project, or global
+    category: str = ""
+    kind: str = ""
+    method: str = ""
+    tags: tuple[str, ...] = ()  # must have all of them
+    session: str = ""
+    agent: str = ""
+    user: str | None = None  # exactly this user; "" for memories without one
+    team: str | None = None  # exactly this team
+    visibility: tuple[str, ...] = ()  # any of them
+    since: str = ""
+    until: str = ""
+    pinned: bool | None = None
+    include_archived: bool = False
+    viewer: Viewer | None = None  # only what this viewer may see; None for everything
+
+    def __post_init__(self) -> None:
+        for name, known in (("category", CATEGORIES), ("kind", KINDS), ("method", METHODS)):
+            if getattr(self, name):
+                _one_of(getattr(self, name), known, name)
+        for name in ("source_prefix", "session", "agent"):
+            checked_text(getattr(self, name), name, MAX_LABEL)
+        for name in ("source", "project", "seen_from", "user", "team"):
+            if getattr(self, name) is not None:
+                checked_text(getattr(self, name), name, MAX_LABEL)
+        _fill(self, "tags", _labels(self.tags, "tags"))
+        _fill(self, "visibility", _labels(self.visibility, "visibility"))
+        for each in self.visibility:
+            _one_of(each, VISIBILITIES, "visibility")
+        for name in ("since", "until"):
+            if getattr(self, name) != "":
+                _fill(self, name, moment(getattr(self, name)))
+        truth(self.include_archived, "include_archived")
+        if self.pinned is not None:
+            truth(self.pinned, "pinned")
+
+    @property
+    def narrows(self) -> bool:
+        """Return whether it filters at all, apart from archived memories."""
+        return self not in _EVERYTHING
+
+
+_EVERYTHING = (Scope(), Scope(include_archived=True))
+
+
+def place_of(fact: Fact | Memory) -> Scope:
+    """Return a scope of memories that may be merged with this one: `same_place` except for the speaker."""
+    return Scope(
+        project=fact.project,
+        source=None if fact.project else fact.source,
+        visibility=(fact.visibility,),
+        user=fact.user if fact.visibility == "private" else None,
+        agent=fact.agent if fact.visibility == "private" and not fact.user else "",
+        team=fact.team if fact.visibility == "team" else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Search request. `threshold` is the minimum cosine similarity and `min_score` the minimum fused score of a hit."""
+
+    text: str
+    k: int = 5
+    skip: int = 0  # number of best hits to skip; pages with the same k are contiguous
+    hybrid: bool = True
+    threshold: float = -1.0  # the lowest possible cosine
+    min_score: float = 0.0
+    explain: bool = False
+    noted: bool = True  # count hits as recalled; False for browsing
+    closely: bool = True  # re-rank the best hits, if a re-ranker is configured
+    scope: Scope = Scope()
+
+    def __post_init__(self) -> None:
+        _fill(self, "text", checked_text(self.text, "query", MAX_TEXT))
+        if not self.text.strip():
+            raise InvalidInput("The query is empty.", "Describe what to look for.")
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= MAX_HITS:
+            raise InvalidInput(f"k is {self.k!r}.", f"Ask for 1 to {MAX_HITS} hits.")
+        whole(self.skip, "skip", least=0, most=MAX_HITS)
+        if not isinstance(self.scope, Scope):
+            raise InvalidInput(f"scope is {type(self.scope).__name__}.", "Give a Scope.")
+        for name in ("hybrid", "explain", "noted", "closely"):
+            truth(getattr(self, name), name)
+        _fill(self, "threshold", share(self.threshold, "threshold", least=-1.0))
+        _fill(self, "min_score", share(self.min_score, "min_score"))
+
+
+@dataclass(frozen=True, slots=True)
+class Briefing:
+    """Injected context block: the text, and per memory a digest of the words it was given in.
+
+    Domain knowledge is included under negative ids; its sentences are in `exact`.
+    """
+
+    text: str = ""
+    given: Mapping[int, str] = field(default_factory=dict)
+    tokens: int = 0
+    exact: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """Return the ids of the memories in it."""
+        return tuple(each for each in self.given if each > 0)
+
+
+class Candidate(NamedTuple):
+    """Raw store result: an id and a cosine or BM25 score (higher is better), before ranking."""
+
+    id: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Keyword matches of a store, and the approximate score of a text that contains every query word."""
+
+    candidates: tuple[Candidate, ...]
+    ideal: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Explanation of a hit's rank: rank and share in both rankings, and the matched words."""
+
+    vector_rank: int | None
+    vector_share: float
+    keyword_rank: int | None
+    keyword_share: float
+    bm25: float
+    words: tuple[str, ...]
+    formula: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """Memory that matches a query. `similarity` is the true cosine, `keyword` the keyword score from 0 to 1."""
+
+    memory: Memory
+    score: float
+    similarity: float
+    keyword: float
+    match_type: MatchType
+    why: Explanation | None = None
+    freshness: str = ""  # state of the referenced code: fresh, changed, vanished; "" if unknown
+    stale: tuple[str, ...] = ()  # human-readable: each reference that changed or vanished
+
+    @property
+    def id(self) -> int:
+        return self.memory.id
+
+    @property
+    def text(self) -> str:
+        return self.memory.text
+
+    @property
+    def strength(self) -> Strength:
+        """Return the strength by score: most strong hits answer the query, few weak ones do."""
+        return "strong" if self.score >= STRONG else "likely" if self.score >= LIKELY else "weak"
+
+    def as_dict(self) -> dict[str, Any]:
+        plain = self.memory.as_dict()
+        plain.update(
+            score=round(self.score, 6),
+            strength=self.strength,
+            similarity=round(self.similarity, 6),
+            keyword_score=round(self.keyword, 6),
+            match_type=self.match_type,
+            freshness=self.freshness,
+            stale=list(self.stale),
+        )
+        if self.why:
+            plain["why"] = asdict(self.why)
+        return plain
+
+
+def fits_badly(hits: Sequence[Hit]) -> bool:
+    """Return whether there are hits, and all of them are weak."""
+    return bool(hits) and all(hit.strength == "weak" for hit in hits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Novelty:
+    """Result of a novelty check: whether the text is new and, if not, the matching memory."""
+
+    novel: bool
+    similarity: float
+    match: Memory | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Page of a listing; `next` is the cursor of the next page, None at the end."""
+
+    memories: tuple[Memory, ...]
+    next: int | None
+    total: int
+
+
+class Project(NamedTuple):
+    """Project with its number of live memories."""
+
+    name: str
+    memories: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """Log entry: a memory was returned for a query to a caller."""
+
+    memory_id: int
+    query: str
+    caller: str
+    at: str
+
+
+# ── conversion of arguments ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def as_fact(fact: str | Fact, about: Mapping[str, Any]) -> Fact:
+    """Build a Fact from a text and fields, or return the given Fact with these fields replaced."""
+    known_fields(about, Fact, "fact")
+    if isinstance(fact, Fact):
+        return replace(fact, **about) if about else fact
+    return Fact(text=fact, **about)
+
+
+def as_query(query: str | Query, how: Mapping[str, Any]) -> Query:
+    """Build a Query from a text and fields of Query and Scope, or return the given Query with these replaced."""
+    within = {name: value for name, value in how.items() if name in Scope.__dataclass_fields__}
+    rest = {name: value for name, value in how.items() if name not in within}
+    known_fields(rest, Query, "query")
+    if within and "scope" in rest:
+        raise InvalidInput("A scope was given twice.", "Give either a Scope or its fields.")
+    if isinstance(query, Query):
+        scope = replace(query.scope, **within)
+        return replace(query, **{"scope": scope, **rest})
+    return Query(text=query, **{"scope": Scope(**within), **rest})
+
+
+def as_scope(within: Mapping[str, Any]) -> Scope:
+    """Build a scope from its fields."""
+    known_fields(within, Scope, "scope")
+    return Scope(**within)
+
+
+def known_fields(given: Mapping[str, Any], kind: type[Fact] | type[Query] | type[Scope], name: str) -> None:
+    """Raise InvalidInput for names that are not fields of the type."""
+    unknown = sorted(given.keys() - kind.__dataclass_fields__.keys())
+    if unknown:
+        raise InvalidInput(f"A {name} has no {', '.join(unknown)}.", f"It has: {', '.join(kind.__dataclass_fields__)}.")

@@ -1,0 +1,440 @@
+"""Agent sessions: their captured turns, recalled and learned memories, and the report for resuming work.
+
+    episodes ─ grouped ─▶ AgentSession ─ turns, changesets ─▶ SessionDetail ─ report ─▶ ResumeReport
+
+All functions are pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from cofio.errors import Conflict, NotFound
+from cofio.models.episodes import Episode, base_turn, shortened, shown_client
+from cofio.models.exchange import COMPACT_SUMMARY
+from cofio.models.memory import Change, Viewer
+from cofio.text import lazy_re
+from cofio.text.briefing import tokens
+
+RESUME_TOKENS = 1_200  # maximum of a resume report
+RESUMED = 3  # sessions in a resume report
+TURN_CHARACTERS = 2_000  # of a prompt or an answer in a session's details
+_PROMPT, _ANSWER, _SUMMARY, _FACT, _POINT = 300, 500, 1_800, 240, 200  # characters in a report
+_FACTS, _POINTS = 6, 5  # per session in a report
+_LISTED = 5  # sessions listed if a prefix is ambiguous
+_SPOKEN = lazy_re.compile(r"^(User|Assistant): ", re.MULTILINE)
+_ANALYSIS = lazy_re.compile(r"\A\s*<analysis>.*?</analysis>", re.DOTALL)
+_CONTINUED = lazy_re.compile(r"\AThis session is being continued[^\n]*\n+")
+_HEADING = lazy_re.compile(
+    r"^[ \t]*(?=#|\d+[.)]|[^\n:]{3,70}:[ \t*]*$)(?:#+[ \t]*)?(?:\d+[.)][ \t]*)?(?:\*\*)?([A-Z][A-Za-z /&-]{2,60})"
+    r"(?:\*\*)?:?(?:\*\*)?[ \t]*$",
+    re.MULTILINE,
+)
+_BULLET = lazy_re.compile(r"^[ \t]*(?:[-*•]|\d+[.)])[ \t]+(.+)$", re.MULTILINE)
+_NOTHING_OPEN = lazy_re.compile(r"^(none|nothing|no |n/a|all )", re.IGNORECASE)
+_PENDING = ("pending tasks", "pending", "open tasks", "remaining tasks", "todo", "next steps")
+_NOW = (*_PENDING, "current work", "optional next step", "next step")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSession:
+    """Session of a client, as far as its turns are indexed as episodes or pending."""
+
+    client: str  # without the suffix that separates API keys
+    session: str
+    user: str = ""
+    agent: str = ""
+    project: str = ""  # of the last turn
+    first_at: str
+    last_at: str
+    turns: int = 0
+    summaries: int = 0  # compaction summaries
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """Return the identity of the session. Different owners never share one, whatever ids their clients use."""
+        return self.client, self.session, self.user, self.agent
+
+    @property
+    def owner(self) -> str:
+        """Return the user who owns it, else the agent."""
+        return self.user or self.agent
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> AgentSession:
+        """Read a session written by `as_dict`, ignoring unknown keys."""
+        return cls(**{each.name: plain[each.name] for each in fields(cls) if each.name in plain})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionTurn:
+    """Turn of a session: prompt and answer, shortened."""
+
+    at: str
+    turn: str = ""
+    episode: int | None = None  # holds the full text; None until the turn is indexed
+    prompt: str = ""
+    answer: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionSummary:
+    """Summary written by a model when it compacted the conversation."""
+
+    at: str
+    episode: int | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionMemory:
+    """Memory that was recalled, learned or changed in a session."""
+
+    id: int
+    text: str
+    action: str = ""  # of a change: add, update, delete and so on
+    changeset: int | None = None
+    at: str = ""
+    undone: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionDetail:
+    """Session with its newest turns and related memories; each list is ordered oldest first."""
+
+    session: AgentSession
+    turns: tuple[SessionTurn, ...] = ()
+    summaries: tuple[CompactionSummary, ...] = ()
+    recalled: tuple[SessionMemory, ...] = ()
+    learned: tuple[SessionMemory, ...] = ()
+    changed: tuple[SessionMemory, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain JSON values, with the fields of the session at the top level."""
+        lists = {name: [asdict(each) for each in getattr(self, name)] for name in _LISTS}
+        return {
+            **self.session.as_dict(),
+            "turn_list": lists.pop("turns"),
+            "summary_list": lists.pop("summaries"),
+            **lists,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> SessionDetail:
+        """Read a value written by `as_dict`."""
+        told = {**plain, "turns": plain["turn_list"], "summaries": plain["summary_list"]}
+        lists = {name: tuple(kind(**each) for each in told[name]) for name, kind in _LISTS.items()}
+        return cls(session=AgentSession.from_dict(plain), **lists)
+
+
+_LISTS: Mapping[str, Any] = {
+    "turns": SessionTurn,
+    "summaries": CompactionSummary,
+    "recalled": SessionMemory,
+    "learned": SessionMemory,
+    "changed": SessionMemory,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeReport:
+    """Report on where work on a project stopped: the last sessions, newest first, also as bounded text."""
+
+    project: str | None
+    sessions: tuple[SessionDetail, ...]
+    open: tuple[str, ...]  # points known to be open
+    text: str
+    tokens: int
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "project": self.project,
+            "sessions": [each.as_dict() for each in self.sessions],
+            "open": list(self.open),
+            "text": self.text,
+            "tokens": self.tokens,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> ResumeReport:
+        """Read a report written by `as_dict`."""
+        details = tuple(SessionDetail.from_dict(each) for each in plain["sessions"])
+        rest = {name: plain[name] for name in ("project", "text", "tokens")}
+        return cls(sessions=details, open=tuple(plain["open"]), **rest)
+
+
+# ── grouping turns ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def sessions_of(episodes: Iterable[Episode]) -> list[AgentSession]:
+    """Group turns into sessions, dropping turns without a session."""
+    turns: dict[tuple[str, str, str, str], list[Episode]] = {}
+    for each in episodes:
+        if each.session:
+            turns.setdefault(key_of(each), []).append(each)
+    return [_session(key, said) for key, said in turns.items()]
+
+
+def _session(key: tuple[str, str, str, str], said: Sequence[Episode]) -> AgentSession:
+    client, session, user, agent = key
+    ordered = sorted(said, key=lambda each: each.at)
+    spoken = [each for each in said if not is_summary(each)]
+    return AgentSession(
+        client=client,
+        session=session,
+        user=user,
+        agent=agent,
+        project=ordered[-1].project,
+        first_at=ordered[0].at,
+        last_at=ordered[-1].at,
+        turns=len({base_turn(each.turn) or each.id or -(each.capture or 0) for each in spoken}),
+        summaries=len(said) - len(spoken),
+    )
+
+
+def merged(sessions: Iterable[AgentSession]) -> list[AgentSession]:
+    """Merge values of the same session; newest first."""
+    found: dict[tuple[str, str, str, str], AgentSession] = {}
+    for each in sessions:
+        known = found.get(each.key)
+        found[each.key] = _joined(known, each) if known else each
+    return sorted(found.values(), key=lambda each: (each.last_at, each.session), reverse=True)
+
+
+def _joined(one: AgentSession, other: AgentSession) -> AgentSession:
+    return replace(
+        one,
+        project=max(one, other, key=lambda each: each.last_at).project,
+        first_at=min(one.first_at, other.first_at),
+        last_at=max(one.last_at, other.last_at),
+        turns=one.turns + other.turns,
+        summaries=one.summaries + other.summaries,
+    )
+
+
+def is_summary(episode: Episode) -> bool:
+    """Return whether the episode is a compaction summary."""
+    return episode.context == COMPACT_SUMMARY
+
+
+def key_of(episode: Episode) -> tuple[str, str, str, str]:
+    """Return the key of the episode's session."""
+    return shown_client(episode.client), episode.session, episode.user, episode.agent
+
+
+def is_of(episode: Episode, session: AgentSession) -> bool:
+    """Return whether the episode belongs to this session."""
+    return key_of(episode) == session.key
+
+
+def clients_of(session: AgentSession, told: Iterable[tuple[str, str, str]], *, shared: bool) -> set[str]:
+    """Return the client names of a session among (client, user, agent) of sessions with the same id.
+
+    Without `shared`, names also used by another owner's session are excluded.
+    """
+    known = [each for each in told if shown_client(each[0]) == session.client]
+    own = {client for client, user, agent in known if (user, agent) == (session.user, session.agent)}
+    others = {client for client, user, agent in known if (user or agent) != session.owner}
+    return own if shared else own - others
+
+
+def is_in(project: str, wanted: str | None) -> bool:
+    """Return whether a project matches `wanted`: its path, or the name of its folder. None matches all."""
+    folder = folder_of(wanted)
+    return wanted in (None, project) or bool(folder and project.endswith(folder))
+
+
+def folder_of(wanted: str | None) -> str:
+    """Return the path suffix for a project name: "/web" for "web", "" for a path."""
+    return f"/{wanted}" if wanted and "/" not in wanted else ""
+
+
+def chosen(found: Sequence[AgentSession], name: str, viewer: Viewer | None) -> AgentSession:
+    """Return the session with this id or unique id prefix. A viewer's own sessions take precedence."""
+    fitting = [each for each in found if each.session == name] or list(found)
+    if viewer:
+        fitting = [each for each in fitting if is_own(each, viewer)] or fitting
+    if not fitting:
+        raise NotFound(f"There is no session {shortened(name, 80)!r}.", "Run `cofio sessions` to list them.")
+    if len({(each.client, each.session) for each in fitting}) > 1:
+        listed = ", ".join(f"{each.session} ({each.client})" for each in fitting[:_LISTED])
+        raise Conflict(f"Several sessions begin with {name!r}: {listed}.", "Give more of the id, or the client.")
+    return fitting[0]
+
+
+def is_own(session: AgentSession, viewer: Viewer | None) -> bool:
+    """Return whether the session belongs to the viewer; True without a viewer."""
+    if viewer is None:
+        return True
+    return session.user == viewer.user if session.user else session.agent == viewer.agent != ""
+
+
+# ── turns and changes ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def turn_of(episode: Episode) -> SessionTurn:
+    """Return a turn for display."""
+    prompt, answer = prompt_and_answer(episode.text)
+    return SessionTurn(
+        at=episode.at,
+        turn=episode.turn,
+        episode=episode.id or None,
+        prompt=_beginning(prompt, TURN_CHARACTERS),
+        answer=_end(answer, TURN_CHARACTERS),
+    )
+
+
+def summary_of(episode: Episode) -> CompactionSummary:
+    """Return a compaction summary for display."""
+    text = prompt_and_answer(episode.text)[1] or episode.text
+    return CompactionSummary(at=episode.at, episode=episode.id or None, text=text)
+
+
+def prompt_and_answer(text: str) -> tuple[str, str]:
+    """Return the first user message and the last agent message of an episode's text."""
+    _, *parts = _SPOKEN.split(text)
+    said = list(zip(parts[::2], (part.strip() for part in parts[1::2]), strict=True))
+    prompt = next((part for role, part in said if role == "User"), "")
+    answer = next((part for role, part in reversed(said) if role == "Assistant"), "")
+    return prompt, answer
+
+
+def memories_of(changes: Iterable[Change], *, undone: bool) -> Iterator[tuple[bool, SessionMemory]]:
+    """Yield the memories changed by a changeset, each with whether it is new; skip noops and replaced ones."""
+    listed = list(changes)
+    replaced = {each.after.supersedes for each in listed if each.action == "update" and each.after}
+    for each in listed:
+        if each.action == "noop" or (each.after is None and each.before is None) or each.memory_id in replaced:
+            continue
+        told = SessionMemory(
+            id=each.memory_id,
+            text=each.memory.text,
+            action=each.action,
+            changeset=each.changeset,
+            at=each.at,
+            undone=undone,
+        )
+        yield each.action == "add", told
+
+
+def without_wrappers(summary: str) -> str:
+    """Return a compaction summary without the model's analysis and surrounding tags."""
+    text = _ANALYSIS.sub("", _CONTINUED.sub("", summary)).strip()
+    _, opened, rest = text.partition("<summary>")
+    return (rest.removesuffix("</summary>") if opened else text).strip()
+
+
+# ── resuming ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def report(project: str | None, details: Sequence[SessionDetail], most: int = RESUME_TOKENS) -> ResumeReport:
+    """Return the report on the last sessions, newest first, within `most` tokens."""
+    points = tuple(_open_points(details))
+    text = _bounded(list(_lines(project, details, points)), most)
+    return ResumeReport(project=project, sessions=tuple(details), open=points, text=text, tokens=tokens(text))
+
+
+def _lines(project: str | None, details: Sequence[SessionDetail], points: Sequence[str]) -> Iterator[str]:
+    where = f"in {shortened(project, 200)}" if project else "outside of projects" if project == "" else "in any project"
+    if not details:
+        yield f"No session {where} is recorded."
+        return
+    yield f"Last sessions {where}:"
+    if points:
+        yield "\nOpen:"
+        yield from (f"- {each}" for each in points)
+    summary = _newest_summary(details)
+    for place, each in enumerate(details):
+        yield from _of_session(each)
+        if place == 0 and summary:
+            yield from _of_summary(*summary)
+
+
+def _of_session(detail: SessionDetail) -> Iterator[str]:
+    about = detail.session
+    turns = f"{about.turns} turn{'' if about.turns == 1 else 's'}"
+    yield f"\n{shortened(about.client, 80)}, {_minute(about.last_at)}, {turns} (session {shortened(about.session, 80)})"
+    if detail.turns:
+        last = detail.turns[-1]
+        if last.prompt:
+            yield f"Last prompt: {shortened(last.prompt, _PROMPT)}"
+        if last.answer:
+            yield f"Last answer ended: {_end(shortened(last.answer, 100_000), _ANSWER)}"
+    kept = [each for each in (*detail.learned, *detail.changed) if not each.undone]
+    if kept:
+        yield "Learned and changed:"
+        for memory in kept[-_FACTS:]:
+            action = "" if memory.action == "add" else f" ({memory.action})"
+            yield f"- [{memory.id}] {shortened(memory.text, _FACT)}{action}"
+        if len(kept) > _FACTS:
+            yield f"- and {len(kept) - _FACTS} more"
+
+
+def _of_summary(detail: SessionDetail, summary: CompactionSummary) -> Iterator[str]:
+    yield f"\nCompaction summary of {_minute(summary.at)} (session {shortened(detail.session.session, 80)}):"
+    yield _summary_excerpt(summary.text)
+
+
+def _summary_excerpt(text: str) -> str:
+    """Return the sections on pending and current work or, without such sections, the beginning."""
+    sections = [f"{title}: {shortened(body, _SUMMARY)}" for title, body in _sections(text) if title.lower() in _NOW]
+    return shortened("; ".join(sections) or text, _SUMMARY)
+
+
+def _newest_summary(details: Sequence[SessionDetail]) -> tuple[SessionDetail, CompactionSummary] | None:
+    found = [(detail, summary) for detail in details for summary in detail.summaries]
+    return max(found, key=lambda each: each[1].at, default=None)
+
+
+def _open_points(details: Sequence[SessionDetail]) -> Iterator[str]:
+    """Yield points known to be open: an unanswered prompt, the agent's question, pending tasks of a summary."""
+    begun = bool(details) and details[0].session.turns <= 1 and not any(each.answer for each in details[0].turns)
+    for detail in details[: 2 if begun else 1]:  # a session that just began may be the current one
+        last = detail.turns[-1] if detail.turns else None
+        if last and last.prompt and not last.answer:
+            yield f"The last prompt has no answer: {shortened(last.prompt, _POINT)}"
+        elif last and last.answer.rstrip().endswith("?"):
+            yield f"The agent asked: {shortened(_last_sentence(last.answer), _POINT)}"
+    newest = _newest_summary(details)
+    for title, body in _sections(newest[1].text) if newest else ():
+        if title.lower() in _PENDING:
+            points = [each.strip() for each in _BULLET.findall(body)] or [body]
+            yield from (shortened(each, _POINT) for each in points[:_POINTS] if each and not _NOTHING_OPEN.match(each))
+
+
+def _sections(text: str) -> list[tuple[str, str]]:
+    """Split a summary at its headings into title and text."""
+    _, *parts = _HEADING.split(text)
+    return [(title.strip(), body.strip()) for title, body in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def _last_sentence(text: str) -> str:
+    return re.split(r"(?<=[.!?])\s+|\n+", text.strip())[-1]
+
+
+def _bounded(lines: list[str], most: int) -> str:
+    """Join the lines, dropping the last ones beyond the token limit."""
+    while len(lines) > 1 and tokens("\n".join(lines)) > most:
+        lines.pop()
+    text = "\n".join(lines)
+    while text and tokens(text) > most:
+        text = text[: len(text) * 3 // 4]
+    return text
+
+
+def _minute(at: str) -> str:
+    return at[:16].replace("T", " ") + " UTC"
+
+
+def _beginning(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def _end(text: str, most: int) -> str:
+    return text if len(text) <= most else "…" + text[-(most - 1) :].lstrip()

@@ -1,0 +1,237 @@
+"""Markdown files of a folder: listing, reading and atomic writing.
+
+    folder ─ look ─▶ stamps, and skipped files ─ text_of ─▶ their text
+
+Hidden folders are not read. Links are not followed: they lead outside, or to files that are read anyway. Files are
+written to a temporary file and moved into place, so that readers never see a partial file.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cofio.errors import InvalidInput, NotFound, StoreError
+from cofio.models.memory import MAX_LABEL
+from cofio.models.notes import Stamp
+
+BIGGEST = 1 << 20  # bytes; larger files are not read as notes
+_ENDING = ".md"
+_LEFT_OUT = frozenset({"node_modules", "__pycache__", "site-packages"})
+_LONGEST = MAX_LABEL // 2  # characters of a relative path
+_LINKLESS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV)
+
+
+@dataclass(slots=True)
+class Looked:
+    """Markdown files of a folder by path, and skipped files. `unseen` lists unreadable folders."""
+
+    stamps: dict[str, Stamp] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    unseen: list[str] = field(default_factory=list)
+    empty: bool = True  # the folder has no entries at all
+
+    def is_unseen(self, path: str) -> bool:
+        """Return whether the existence of this file cannot be determined."""
+        return path in self.skipped or any(path.startswith(f"{folder}/") for folder in self.unseen)
+
+
+def whole(folder: Path | str) -> Path:
+    """Return the resolved path of an existing folder."""
+    given = Path(folder).expanduser()
+    try:
+        path = given.resolve(strict=True)
+    except FileNotFoundError as error:
+        raise NotFound(f"There is no folder {given}.", "Check the path; nothing was changed.") from error
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InvalidInput(f"{given} cannot be read.", "Give the path of a folder.") from error
+    if not path.is_dir():
+        raise InvalidInput(f"{given} is not a folder.", "Give the folder that the notes are in.")
+    if path == Path(path.anchor):
+        raise InvalidInput(f"{given} is the root of the file system.", "Give the folder that the notes are in.")
+    if not _fits(str(path)):
+        raise InvalidInput(f"The path of {given} is not valid UTF-8.", "Rename the folder.")
+    return path
+
+
+def look(folder: Path) -> Looked:
+    """Return the Markdown files below a folder, sorted by path. Raise InvalidInput if it cannot be read."""
+    looked = Looked()
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        try:
+            with os.scandir(folder / below) as entries:
+                for entry in entries:
+                    looked.empty = False
+                    if inner := _noted(entry, f"{below}/{entry.name}" if below else entry.name, looked):
+                        waiting.append(inner)
+        except OSError as error:
+            if not below:
+                raise InvalidInput(f"{folder} cannot be read: {error.strerror}.", "Check its permissions.") from error
+            looked.unseen.append(below)
+            looked.skipped[_shown(below)] = f"It cannot be read: {error.strerror}."
+    looked.stamps = dict(sorted(looked.stamps.items()))
+    return looked
+
+
+def _noted(entry: os.DirEntry[str], path: str, looked: Looked) -> str:
+    """Record a Markdown file; return the path of a folder to descend into, else ""."""
+    if entry.name.startswith(".") or entry.name in _LEFT_OUT:
+        return ""
+    is_folder, is_page = entry.is_dir(follow_symlinks=False), entry.name.lower().endswith(_ENDING)
+    if is_folder:
+        return path
+    if not is_page:
+        return ""
+    try:
+        about = entry.stat(follow_symlinks=False)
+    except OSError as error:
+        looked.skipped[_shown(path)] = f"It cannot be read: {error.strerror}."
+        return ""
+    if why := _unfit(entry, path, about.st_size):
+        looked.skipped[_shown(path)] = why
+    else:
+        looked.stamps[path] = Stamp(about.st_size, about.st_mtime_ns)
+    return ""
+
+
+def _unfit(entry: os.DirEntry[str], path: str, size: int) -> str:
+    """Return the reason why a file is skipped, or ""."""
+    if not entry.is_file(follow_symlinks=False):
+        return "It is a link, or not a regular file."
+    if not _fits(path):
+        return "Its name is not valid UTF-8, or contains a line break."
+    if len(path) > _LONGEST:
+        return f"Its path is longer than {_LONGEST} characters."
+    return f"It is larger than {BIGGEST >> 20} MB." if size > BIGGEST else ""
+
+
+def _fits(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\n" not in path and "\x00" not in path
+
+
+def _shown(path: str) -> str:
+    return path.encode(errors="backslashreplace").decode()
+
+
+# ── one file ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def content_of(path: Path) -> bytes:
+    """Return the content of a regular file; a link at the end is not followed and a pipe does not block.
+
+    Raise OSError.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        with open(handle, "rb", closefd=False) as file:
+            return file.read(BIGGEST + 1)
+    finally:
+        os.close(handle)
+
+
+def hash_of(content: bytes) -> str:
+    """Return a hash of the content."""
+    return hashlib.blake2b(content, digest_size=20).hexdigest()
+
+
+def text_of(content: bytes) -> str:
+    """Decode the content. Raise ValueError with the reason if it is not text."""
+    if len(content) > BIGGEST:
+        raise ValueError(f"It is larger than {BIGGEST >> 20} MB.")
+    if b"\x00" in content:
+        raise ValueError("It is not text.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError("It is not valid UTF-8.") from error
+
+
+# ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def make(folder: Path) -> Path:
+    """Return the resolved path of a folder, created with mode 0700 if missing."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise InvalidInput(f"{folder} is not a folder.", "Give a folder, or a path to create one at.") from error
+    except OSError as error:
+        raise StoreError(
+            f"{folder} cannot be created: {error.strerror}.", "Check the path and its permissions."
+        ) from error
+    return whole(folder)
+
+
+@contextmanager
+def draft(folder: Path, text: str) -> Iterator[Path]:
+    """Create a hidden temporary file with this text, mode 0600; removed at the end unless moved into place."""
+    try:
+        handle, name = tempfile.mkstemp(dir=folder, prefix=".cofio-", suffix=".tmp")
+    except OSError as error:
+        raise _unwritten(folder, error) from error
+    try:
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise _unwritten(folder, error) from error
+        yield Path(name)
+    finally:
+        with suppress(FileNotFoundError):
+            Path(name).unlink()
+
+
+def put_new(written: Path, target: Path) -> None:
+    """Move a draft to a new path. Raise FileExistsError if a file exists there."""
+    try:
+        os.link(written, target)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if error.errno not in _LINKLESS:
+            raise _unwritten(target, error) from error
+        if os.path.lexists(target):  # no hard links on this file system
+            raise FileExistsError(errno.EEXIST, "there is a file", str(target)) from error
+        put_over(written, target)
+
+
+def put_over(written: Path, target: Path) -> None:
+    """Move a draft to a path, replacing an existing file."""
+    try:
+        written.replace(target)
+    except OSError as error:
+        raise _unwritten(target, error) from error
+
+
+def _unwritten(path: Path, error: OSError) -> StoreError:
+    return StoreError(f"{path} cannot be written: {error.strerror}.", "Check the folder's permissions and its disk.")
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold an exclusive lock on the folder among processes of this machine, if the file system supports locks."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

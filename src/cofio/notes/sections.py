@@ -1,0 +1,344 @@
+"""Splitting of a Markdown page into parts; each part becomes a memory.
+
+    text ─ page ─▶ title, tags, dates ─ sections ─▶ pieces of at most PIECE characters ─▶ [Part]
+
+A part is the text under one heading up to the next; text before the first heading is a part too. Long sections are
+split between paragraphs, and fenced code is kept in one piece. [[X|y]] reads as y, with X as an entity of the part. A
+file written by `flush` is one part, verbatim. Pure functions, linear in the size of the text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+from cofio.errors import InvalidInput
+from cofio.models.memory import CATEGORIES, KINDS, MAX_LABEL, MAX_LABELS, MAX_TEXT, Memory, moment
+from cofio.notes import frontmatter
+from cofio.notes.frontmatter import FrontMatter
+from cofio.text import lazy_re
+
+PIECE = 1_500  # characters: roughly the input limit of a small embedding model
+_FEW = 5  # words; shorter parts get their heading as a prefix
+_ROOM = 16_384  # characters of fields stored as metadata
+_LONGEST = 500  # characters of a heading
+_HEADING = lazy_re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
+_CLOSING = lazy_re.compile(r"(?:^|[ \t]+)#+[ \t]*$")
+_UNDERLINE = lazy_re.compile(r" {0,3}(?:=+|-{2,})[ \t]*$")
+_OPENS = lazy_re.compile(r"[ \t]*(?:`{3,}|~{3,}|[-*+>|][ \t]|\d{1,9}[.)][ \t]|#{1,6}[ \t])")
+_FENCE = lazy_re.compile(r"[ \t]*(`{3,}|~{3,})")
+_COMMENT = lazy_re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_MARKED = lazy_re.compile(
+    r"(?P<code>(?<!`)(?P<ticks>`{1,9})(?!`)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`))"
+    r"|!?\[\[(?P<target>[^\[\]|\n]{1,400})(?:\|(?P<shown>[^\[\]\n]{0,400}))?\]\]"
+    r"|(?<!\S)#(?P<tag>[\w/-]{1,200})"
+)
+_ATTACHED = lazy_re.compile(
+    r"\.(?:png|jpe?g|gif|svg|webp|bmp|avif|pdf|mp[34]|m4a|wav|ogg|webm|mov|canvas|excalidraw)$", re.I
+)
+_SENTENCE = lazy_re.compile(r"(?<=[.!?])\s+|\s+")
+_DATES = ("created", "date", "created_at")
+_OURS = ("tags", "tag", "aliases", "alias", "title", "kind", "category")
+_RESERVED = frozenset(Memory.__dataclass_fields__) | {"timestamp", "note"}
+_FLUSHED = lazy_re.compile(r"# Memory: (\d{4}-\d\d-\d\d-\d\d)\n\nTags:[ \t]*([^\n]*)\n(?:\n|\Z)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Part of a page: text, heading path and fields."""
+
+    text: str
+    heading: str = ""  # heading path: "Deploy > Staging"
+    tags: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+    context: str = ""
+    kind: str = "other"
+    category: str = ""
+    created_at: str = ""
+    fields: Mapping[str, Any] = field(default_factory=dict)  # front matter without a meaning to cofio
+    brings: tuple[str, ...] = ("tags", "entities", "context", "kind", "category")  # fields that the page defines
+
+    @property
+    def says(self) -> str:
+        """Return a digest of the text."""
+        return digest(self.text)
+
+    @property
+    def under(self) -> str:
+        """Return a digest of the heading path, or ""; lets records of reads hold no text."""
+        return digest(self.heading) if self.heading else ""
+
+    @property
+    def about(self) -> str:
+        """Return a digest of the other fields."""
+        told = [self.tags, self.entities, self.context, self.kind, self.category, dict(self.fields)]
+        return digest(json.dumps(told, ensure_ascii=False, sort_keys=True))
+
+    def noted(self, path: str) -> dict[str, Any]:
+        """Return its metadata: location, and fields of its page."""
+        named = {"fields": sorted(self.fields)} if self.fields else {}
+        return {**self.fields, "note": {"path": path, "heading": self.heading, **named}}
+
+
+def digest(text: str) -> str:
+    """Return a short hash of the text, which may hold lone surrogates."""
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=12).hexdigest()
+
+
+def parts(text: str, path: str) -> list[Part]:
+    """Return the parts of a page in order. The path provides the title if the page has none."""
+    whole = text.removeprefix("\ufeff")
+    plain = whole.replace("\r\n", "\n").replace("\r", "\n")
+    for each in (whole, plain):
+        if head := _FLUSHED.match(each):
+            return _flushed(head, each[head.end() :])
+    fields, body = frontmatter.parted(plain)
+    page = _page(fields.fields, path)
+    found = [_part(page, *each) for each in _pieces(_uncommented(body.split("\n")))]
+    return [each for each in found if each is not None]
+
+
+def flushed(summary: str, tags: Sequence[str], hour: str) -> str:
+    """Return the page of a flushed memory."""
+    return f"# Memory: {hour}\n\n{('Tags: ' + ', '.join(tags)).rstrip()}\n\n{summary}\n"
+
+
+def _flushed(head: re.Match[str], summary: str) -> list[Part]:
+    tags = tuple(each.strip() for each in head.group(2).split(",") if each.strip())
+    if not summary.strip() or len(summary.strip()) > MAX_TEXT:
+        return []
+    try:
+        at = moment(datetime.strptime(head.group(1), "%Y-%m-%d-%H").replace(tzinfo=UTC))
+    except ValueError:
+        at = ""
+    return [Part(text=summary.strip(), tags=tags[:MAX_LABELS], created_at=at, brings=("tags",))]
+
+
+# ── fields of the page ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _page(fields: FrontMatter, path: str) -> dict[str, Any]:
+    """Return the fields shared by every part of the page."""
+    title = frontmatter.listed(fields.get("title"))
+    aliases = [*frontmatter.listed(fields.get("aliases")), *frontmatter.listed(fields.get("alias"))]
+    date = next((name for name in _DATES if _when(fields.get(name))), "")
+    kind, category = _known(fields, "kind", KINDS), _known(fields, "category", CATEGORIES)
+    rest = {name: value for name, value in fields.items() if name not in (*_OURS, date)}
+    return {
+        "title": title[0].strip() if title else PurePosixPath(path).stem,
+        "tags": _labels(frontmatter.tags_of(fields)),
+        "entities": _labels(aliases),
+        "created_at": _when(fields.get(date)),
+        "kind": kind or "other",
+        "category": category or ("" if kind else "learning"),
+        "fields": _kept(rest),
+    }
+
+
+def _known(fields: FrontMatter, name: str, words: tuple[str, ...]) -> str:
+    value = fields.get(name)
+    return value if isinstance(value, str) and value in words else ""
+
+
+def _when(value: str | list[str] | None) -> str:
+    if not isinstance(value, str):
+        return ""
+    try:
+        return moment(value)
+    except InvalidInput:
+        return ""
+
+
+def _kept(fields: FrontMatter) -> dict[str, Any]:
+    """Return fields as metadata. Reserved names get the prefix `note_`; fields beyond the size limit are dropped."""
+    kept: dict[str, Any] = {}
+    room = _ROOM
+    for name, value in fields.items():
+        room -= len(name) + len(json.dumps(value, ensure_ascii=False))
+        if room < 0:
+            break
+        kept[f"note_{name}" if name in _RESERVED else name] = value
+    return kept
+
+
+def _labels(found: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(each.strip()[:MAX_LABEL] for each in found if each.strip()))
+
+
+# ── one part ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _part(page: Mapping[str, Any], headings: tuple[str, ...], blocks: Sequence[tuple[str, bool]]) -> Part | None:
+    """Return the part made of these blocks, each with whether it is code; None if it has no words."""
+    tags: list[str] = list(page["tags"])
+    links: list[str] = list(page["entities"])
+    said = [text if code else _plain(text, tags, links) for text, code in blocks]
+    text = "".join(said).strip()
+    named = tuple(filter(None, (_plain(each, tags, links).strip() for each in headings)))
+    words = [word for word in text.split() if any(char.isalnum() for char in word)]
+    if not words:
+        return None
+    if named and len(words) < _FEW:
+        text = f"{named[-1].rstrip(':')}:{chr(10) if chr(10) in text else ' '}{text}"
+    about = {name: page[name] for name in ("kind", "category", "created_at", "fields")}
+    return Part(
+        text=text,
+        heading=" > ".join(named)[:MAX_LABEL],
+        tags=tuple(_labels(tags)[:MAX_LABELS]),
+        entities=tuple(_labels(links)[:MAX_LABELS]),
+        context=" > ".join(dict.fromkeys((page["title"], *named)))[:MAX_TEXT],
+        **about,
+    )
+
+
+def _plain(text: str, tags: list[str], links: list[str]) -> str:
+    """Return the text as displayed; append its tags and links to the lists."""
+
+    def read(found: re.Match[str]) -> str:
+        if found.group("code"):
+            return found.group()
+        if tag := found.group("tag"):
+            if not tag.replace("/", "").replace("-", "").isdecimal():
+                tags.append(tag.strip("/-"))
+            return found.group()
+        return _link(found.group("target"), found.group("shown"), links)
+
+    return _MARKED.sub(read, text)
+
+
+def _link(target: str, shown: str | None, links: list[str]) -> str:
+    if _ATTACHED.search(target.strip()):
+        return ""
+    name, _, inner = target.partition("#")
+    if name.strip():
+        links.append(name.strip().rstrip("/").rpartition("/")[2])
+    return (shown or "").strip() or " > ".join(each.strip() for each in (name, inner) if each.strip())
+
+
+# ── sections and pieces ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _uncommented(lines: Sequence[str]) -> list[str]:
+    """Remove comments, except in fenced code."""
+    kept: list[str] = []
+    prose: list[str] = []
+    fence = ""
+    for line in lines:
+        before, fence = fence, _fenced(line, fence)
+        if before or fence:
+            kept += [*_without_comments(prose), line]
+            prose = []
+        else:
+            prose.append(line)
+    return [*kept, *_without_comments(prose)]
+
+
+def _without_comments(lines: Sequence[str]) -> list[str]:
+    text = "\n".join(lines)
+    return _COMMENT.sub("", text).split("\n") if "<!--" in text else list(lines)
+
+
+def _pieces(lines: Sequence[str]) -> Iterator[tuple[tuple[str, ...], list[tuple[str, bool]]]]:
+    """Yield pieces with their headings; a piece is a list of text blocks, each with whether it is code."""
+    for headings, section in _sections(lines):
+        room, piece = PIECE, list[tuple[str, bool]]()
+        for text, code in _sized(_blocks(section)):
+            if piece and len(text) > room:
+                yield headings, piece
+                room, piece = PIECE, []
+            room -= len(text)
+            piece.append((text, code))
+        if piece:
+            yield headings, piece
+
+
+def _sections(lines: Sequence[str]) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    """Yield the lines under each heading, with the heading path."""
+    path: list[tuple[int, str]] = []
+    section: list[str] = []
+    at, fence = 0, ""
+    while at < len(lines):
+        heading = None if fence else _heading(lines, at)
+        if heading:
+            yield tuple(title for _, title in path if title), section
+            level, title, at = heading
+            path, section = [*(each for each in path if each[0] < level), (level, title)], []
+            continue
+        fence = _fenced(lines[at], fence)
+        section.append(lines[at])
+        at += 1
+    yield tuple(title for _, title in path if title), section
+
+
+def _heading(lines: Sequence[str], at: int) -> tuple[int, str, int] | None:
+    """Return level and text of the heading that starts here, and the index of the line after it; else None."""
+    line = lines[at]
+    if found := _HEADING.match(line):
+        return len(found.group(1)), _CLOSING.sub("", line[found.end() :][:_LONGEST]).strip(), at + 1
+    following = lines[at + 1] if at + 1 < len(lines) else ""
+    alone = at == 0 or not lines[at - 1].strip()  # a paragraph followed by a rule is not a heading
+    if line.strip() and alone and _UNDERLINE.match(following) and not _OPENS.match(line):
+        return (1 if "=" in following else 2), line.strip()[:_LONGEST], at + 2
+    return None
+
+
+def _fenced(line: str, fence: str) -> str:
+    """Return the fence that is open after this line, or ""."""
+    found = _FENCE.match(line)
+    if not found:
+        return fence
+    if not fence:
+        return found.group(1)
+    bare = line.strip()
+    return "" if bare.startswith(fence) and not bare.strip(fence[0]) else fence
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """Yield paragraphs with the blank lines after them, and fenced code blocks."""
+    block: list[str] = []
+    fence = ""
+    for line in lines:
+        before, fence = fence, _fenced(line, fence)
+        ends = block and not block[-1].strip() and line.strip()
+        if (fence and not before) or (ends and not before):
+            yield from _block(block, code=False)
+            block = []
+        block.append(line)
+        if before and not fence:
+            yield from _block(block, code=True)
+            block = []
+    yield from _block(block, code=bool(fence))
+
+
+def _block(lines: Sequence[str], *, code: bool) -> Iterator[tuple[str, bool]]:
+    if lines:
+        text = "".join(f"{line}\n" for line in lines)
+        yield text, code
+
+
+def _sized(blocks: Iterator[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
+    """Split blocks that are too long; code only if it exceeds the size of a memory."""
+    for text, code in blocks:
+        most = MAX_TEXT // 2 if code else PIECE
+        while len(text) > most:
+            end = _break(text, most)
+            yield text[:end], code
+            text = text[end:]
+        if text:
+            yield text, code
+
+
+def _break(text: str, most: int) -> int:
+    """Return where to cut a long text: after a line, a sentence or a word, the last one in the second half."""
+    line = text.rfind("\n", most // 2, most)
+    if line > 0:
+        return line + 1
+    ends = [found.end() for found in _SENTENCE.finditer(text, most // 2, most)]
+    sentences = [end for end in ends if text[:end].rstrip()[-1:] in ".!?"]
+    return (sentences or ends or [most])[-1]

@@ -1,0 +1,689 @@
+"""Markdown notes of a keeper: `keeper.notes`.
+
+    summary, tags ─ flush ─▶ a file, and its memory
+    folder ─ files that changed ─ parts ─▶ decisions ─ keeper.apply ─▶ memories in sync with the files
+    memories ─ export ─▶ a vault with one note per memory, which can be edited and read back
+
+The functions of `markdown` decide; this module reads and writes files. A file is recorded as read after its memories
+are stored. If the process dies in between, the next read finds those memories by source and text.
+"""
+
+from __future__ import annotations
+
+import builtins
+import secrets
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound, StoreError
+from cofio.ingest import sanitize
+from cofio.models.memory import (
+    Add,
+    Change,
+    Changeset,
+    Decision,
+    Delete,
+    Edit,
+    Fact,
+    Memory,
+    Restore,
+    Scope,
+    Update,
+    as_fact,
+    as_scope,
+    truth,
+)
+from cofio.models.notes import Exported, Filed, FiledPart, Folder, Indexed, Stamp
+from cofio.notes import files, obsidian, paths, sections, sync
+from cofio.notes.obsidian import Note
+from cofio.notes.paths import Place
+from cofio.notes.sections import Part
+from cofio.notes.sync import Page, Pair, Verdict
+from cofio.ports import Store
+from cofio.text.tokens import fingerprint
+
+BATCH = 500  # decisions in one changeset
+_AT_ONCE = 500  # memories checked, and notes written, per batch
+_OF_A_FILE = 1_000  # memories of one source that are searched
+_TRIES = 3
+_SETTLED = 2_000_000_000  # nanoseconds; a file modified just before reading may change again with the same stamp
+_MANY = 10  # files; an empty folder that had so many is treated as unmounted
+_LONGEST = 20  # length of a chain of corrections
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """Configuration of notes: the folder of flushed notes, and the labels of watched folders."""
+
+    folder: Path | None = None
+    labels: Mapping[Path, str] = field(default_factory=dict)
+
+
+class Keeping(Protocol):
+    """Keeper methods that notes need."""
+
+    def refuse_viewer(self, what: str) -> None:
+        """Raise Forbidden unless the caller is the owner."""
+
+    def own(self, fact: Fact) -> Fact:
+        """Return the fact with the owner and visibility that the caller may set."""
+
+    def apply(self, decisions: Sequence[Decision], *, by: str, why: str, part_of: int | None) -> tuple[Changeset, int]:
+        """Apply decisions; return the changeset and the number of memories without vectors."""
+
+    def undo(self, changeset_id: int, *, by: str, why: str) -> Changeset: ...
+
+
+class Noting:
+    """Markdown notes of a keeper."""
+
+    def __init__(self, keeping: Keeping, store: Store, clock: Callable[[], str], notebook: Notebook) -> None:
+        self._keeping = keeping
+        self._store = store  # unscoped: files belong to the store owner
+        self._clock = clock
+        self._notebook = notebook
+
+    # ── flush ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def flush(self, summary: str, tags: Sequence[str] = (), *, by: str = "library", **about: Any) -> Change:
+        """Write the summary to `YYYY-MM-DD-HH-<id8>.md` in the notes folder, and store it as memory `file:<name>`.
+
+        `about` takes the fields of Fact. Either both are written or neither.
+        """
+        hour = paths.hour_of(self._clock())
+        place = self._place(files.make(self._folder()), "")
+        name = _free_name(place.path, hour)
+        fact = self._keeping.own(_summed_up(summary, tags, about, place.source(name), name))
+        page = sections.flushed(fact.text, fact.tags, hour)
+        with files.draft(place.path, page) as written:
+            done, _ = self._keeping.apply([Add(fact)], by=by, why="flush", part_of=None)
+            try:
+                files.put_new(written, place.path / name)
+            except (OSError, CofioError) as error:
+                self._keeping.undo(done.id, by=by, why="its note could not be written")
+                if isinstance(error, FileExistsError):
+                    raise StoreError(f"The file {name} already exists.", "Try again for another name.") from error
+                raise
+        with suppress(OSError, StoreError):  # both exist; the next read of the folder matches them
+            self._note(place, name, page.encode(), done.changes[0].memory_id)
+        return done.changes[0]
+
+    def _note(self, place: Place, name: str, content: bytes, memory: int) -> None:
+        said = sections.parts(files.text_of(content), name)
+        page = Page(name, _stamp(place.path / name), files.hash_of(content), tuple(said))
+        self._store.notes.put(place.key, [sync.filed(page, [Pair(each) for each in said], [memory] * len(said))])
+
+    # ── index ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def index(
+        self,
+        folder: Path | str | None = None,
+        *,
+        label: str = "",
+        dry_run: bool = False,
+        by: str = "library",
+        but: Collection[str] = (),
+        progress: Callable[[int, int], None] | None = None,
+        halted: Callable[[], bool] | None = None,
+    ) -> Indexed:
+        """Synchronize memories with the new, edited, moved and deleted files of a folder (default: the notes folder).
+
+        Uses one changeset, or a series for many changes; once undone, it is not repeated until a file changes. Files in
+        `but` are left as last read. `progress` receives the number of finished files and the total. `halted` is called
+        between batches; if it returns True, reading stops and the next read continues from there.
+        """
+        self._keeping.refuse_viewer("Reading folders")
+        truth(dry_run, "dry_run")
+        if folder is None and self._is_unused(self._folder()):
+            return Indexed(folder=str(self._folder()), dry_run=dry_run)
+        place = self._place(files.whole(folder or self._folder()), label)
+        with files.alone(place.path):
+            reading = _Reading(self._store, self._keeping, place, self._clock, by=by, dry_run=dry_run)
+            for tried in range(1, _TRIES + 1):
+                try:
+                    return reading.done(frozenset(but), progress or _to_nobody, halted or _never)
+                except (Conflict, NotFound):  # a memory changed after the decision
+                    if tried == _TRIES:
+                        raise
+        raise AssertionError
+
+    def _is_unused(self, folder: Path) -> bool:
+        return not folder.exists() and not any(Place.of(key).path == folder for key in self._store.notes.folders())
+
+    def look(self, folder: Path | str | None = None) -> dict[str, Stamp]:
+        """Return size and modification time of the Markdown files of a folder, by relative path."""
+        self._keeping.refuse_viewer("Reading folders")
+        return files.look(files.whole(folder or self._folder())).stamps
+
+    def folders(self) -> builtins.list[Folder]:
+        """List the folders that were read or are watched."""
+        self._keeping.refuse_viewer("Reading folders")
+        followed = {_real(each) for each in self._notebook.labels}
+        known = {Place.of(key).path: self._store.notes.files(key).values() for key in self._store.notes.folders()}
+        return [
+            Folder(
+                folder=str(path),
+                followed=path in followed,
+                there=path.is_dir(),
+                files=len(known.get(path, ())),
+                read_at=max((each.at for each in known.get(path, ())), default=None),
+            )
+            for path in sorted({*known, *followed})
+        ]
+
+    def _folder(self) -> Path:
+        if self._notebook.folder is None:
+            raise NotConfigured("No notes folder is configured.", "Give a Keeper a Notebook, or set COFIO_NOTES.")
+        return self._notebook.folder
+
+    def _place(self, path: Path, label: str) -> Place:
+        """Return the folder with its label: the stored one, the requested one, or one derived from its name."""
+        wanted = paths.label_of(label)
+        known = [Place.of(key) for key in self._store.notes.folders()]
+        for each in known:
+            if each.path == path and wanted not in ("", each.label):
+                raise Conflict(f"{path} already has the label {each.label!r}.", "Omit the label.")
+            if each.path == path:
+                return each
+            if wanted and each.label == wanted:
+                raise Conflict(f"{each.path} already has the label {wanted!r}.", "Give this folder another label.")
+        named = {_real(each): label for each, label in self._notebook.labels.items() if label}
+        for each in known:
+            if each.label and each.label == named.get(path) and not wanted and each.path.is_dir():  # else it was moved
+                raise Conflict(f"{each.path} already has the label {each.label!r}.", "Give this folder another label.")
+        usual = path == _real(self._notebook.folder) if self._notebook.folder else False
+        if wanted or usual or path in named:
+            return Place(wanted or named.get(path, ""), path)
+        return Place(paths.free_label(path, {*(each.label for each in known), *named.values()}), path)
+
+    # ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def export(self, folder: Path | str, **within: Any) -> Exported:
+        """Write the memories of a scope to a vault, one note each. `index` reads edits back.
+
+        Only changed notes are rewritten. Files that are not from this store, or were edited since they were written or
+        read, are left unchanged and reported. Notes of archived memories are removed; memories that were read from this
+        folder are not written to it.
+        """
+        self._keeping.refuse_viewer("Writing folders")
+        scope = as_scope(within)
+        place = self._place(files.make(Path(folder).expanduser()), "")
+        with files.alone(place.path):
+            return _Writing(self._store, place).done(scope)
+
+
+def _summed_up(summary: str, tags: Sequence[str], about: Mapping[str, Any], source: str, name: str) -> Fact:
+    """Return the fact of a flushed note. Raise InvalidInput for content that could not be read back from the file."""
+    if "source" in about or "tags" in about:
+        raise InvalidInput("A note's source is its file.", "Omit the source, and pass tags as a separate list.")
+    fact = as_fact(summary, {**about, "tags": tags, "source": source})
+    if bad := next((tag for tag in fact.tags if "," in tag or "\n" in tag or "\r" in tag), None):
+        raise InvalidInput(f"The tag {bad!r} contains a comma or a line break.", "Split it into several tags.")
+    return replace(fact, metadata={**fact.metadata, "note": {"path": name, "heading": ""}})
+
+
+def _free_name(folder: Path, hour: str) -> str:
+    while (folder / (name := f"{hour}-{secrets.token_hex(4)}.md")).exists():
+        pass
+    return name
+
+
+def _stamp(path: Path) -> Stamp:
+    about = path.lstat()
+    return Stamp(about.st_size, about.st_mtime_ns)
+
+
+def _real(path: Path) -> Path:
+    with suppress(OSError, RuntimeError):
+        return path.resolve()
+    return path
+
+
+# ── reading a folder ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class _Told:
+    """Decisions for a part, and its memory once they are applied."""
+
+    pair: Pair
+    verdict: Verdict
+    memory: int = 0
+
+
+class _Reading:
+    """One synchronization of a folder, decided and applied in batches. Can be restarted."""
+
+    def __init__(
+        self, store: Store, keeping: Keeping, place: Place, clock: Callable[[], str], *, by: str, dry_run: bool
+    ) -> None:
+        self._store = store
+        self._keeping = keeping
+        self._place = place
+        self._clock = clock
+        self._by, self._dry_run = by, dry_run
+        self._identity = store.carrying.identity()
+        self._indexed = Indexed(folder=str(place.path), dry_run=dry_run)
+
+    def done(self, but: frozenset[str], progress: Callable[[int, int], None], halted: Callable[[], bool]) -> Indexed:
+        """Synchronize the memories and return the result."""
+        looked, filed = files.look(self._place.path), self._store.notes.files(self._place.key)
+        skipped = dict(looked.skipped)
+        if looked.empty and len(filed) >= _MANY:
+            why = f"The folder is empty but had {len(filed)} files: it may not be mounted. Nothing was archived."
+            return replace(self._indexed, skipped=((".", why),))
+        gone = [each for each in filed if each not in looked.stamps and each not in but and not looked.is_unseen(each)]
+        news = {path: stamp for path, stamp in looked.stamps.items() if path not in but}
+        pages, touched = self._read(news, filed, skipped, halted)
+        if halted():  # before any decision: nothing changes
+            return replace(self._indexed, files=len(looked.stamps), skipped=tuple(sorted(skipped.items())))
+        waiting = {page.path for page in pages}
+        progress(len(news) - len(waiting), len(news))
+        if pages or gone:
+            found = sync.matched(pages, filed, gone)
+            owners = sync.owned(filed, found.pairs, gone)
+            ordered = sorted(pages, key=lambda page: not _is_tied(found.pairs[page.path]))
+            for batch in self._batches(ordered, found.pairs, owners, skipped):
+                self._keep(batch)
+                waiting -= {page.path for page, _ in batch}
+                progress(len(news) - len(waiting), len(news))
+                # Stop only when no waiting page holds a part moved from a file that is already recorded.
+                if halted() and not any(_is_tied(found.pairs[path]) for path in waiting - skipped.keys()):
+                    break
+            left = [each.old.memory for each in found.left if each.path not in waiting]
+            self._let_go([memory for memory in left if not owners[memory]])
+        progress(len(news) - len(waiting - skipped.keys()), len(news))
+        self._note(touched, gone)
+        return replace(
+            self._indexed,
+            files=len(looked.stamps),
+            read=self._indexed.read + len(pages) - len(waiting - skipped.keys()),
+            gone=self._indexed.gone + len(gone),
+            skipped=tuple(sorted(skipped.items())),
+        )
+
+    def _read(
+        self,
+        stamps: Mapping[str, Stamp],
+        filed: Mapping[str, Filed],
+        skipped: dict[str, str],
+        halted: Callable[[], bool],
+    ) -> tuple[list[Page], list[Filed]]:
+        """Return files that are new or changed, and files whose stamp alone changed. Incomplete if halted."""
+        pages: list[Page] = []
+        touched: list[Filed] = []
+        now = self._clock()
+        for path, stamp in stamps.items():
+            if halted():
+                break
+            old = filed.get(path)
+            if old is None or not _is_settled(old, stamp, old.at):
+                try:
+                    page = self._page(path, stamp, old)
+                except FileNotFoundError:
+                    continue  # deleted meanwhile: handled by the next read
+                except (ValueError, OSError) as error:
+                    skipped[path] = _why(error)
+                    continue
+                if page:
+                    pages.append(page)
+                elif old and ((old.size, old.modified) != stamp or _is_settled(old, stamp, now)):
+                    touched.append(sync.touched(old, stamp))
+        return pages, touched
+
+    def _page(self, path: str, stamp: Stamp, old: Filed | None) -> Page | None:
+        """Return the page of a file, or None if its content is unchanged."""
+        content = files.content_of(self._place.path / path)
+        digest = files.hash_of(content)
+        if old and old.hash == digest:
+            return None
+        text = files.text_of(content)
+        return Page(path, stamp, digest, tuple(sections.parts(text, path)), obsidian.read(text, self._identity))
+
+    # ── deciding ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _batches(
+        self,
+        pages: Sequence[Page],
+        pairs: Mapping[str, Sequence[Pair]],
+        owners: dict[int, int],
+        skipped: dict[str, str],
+    ) -> Iterator[builtins.list[tuple[Page, builtins.list[_Told]]]]:
+        """Yield pages with their decisions, in batches of one changeset each."""
+        batch: list[tuple[Page, list[_Told]]] = []
+        size = 0
+        for page in pages:
+            try:
+                told = self._decided(page, pairs[page.path], owners)
+            except InvalidInput as error:
+                skipped[page.path] = str(error)
+                continue
+            more = sum(len(each.verdict.decisions) for each in told)
+            if batch and size + more > BATCH:
+                yield batch
+                batch, size = [], 0
+            batch.append((page, told))
+            size += more
+        if batch:
+            yield batch
+
+    def _decided(self, page: Page, pairs: Sequence[Pair], owners: dict[int, int]) -> list[_Told]:
+        memories = self._memories(pairs)
+        spare = self._spare(page, pairs, owners)
+        told: list[_Told] = []
+        for pair in pairs:
+            if isinstance(pair.said, Note):
+                memory = memories.get(pair.said.memory)
+                verdict = Verdict(sync.for_note(pair, memory), pair.said.memory)
+            else:
+                verdict = self._for_part(pair, self._fact(pair.said, page.path), memories, spare, owners)
+            told.append(_Told(pair, verdict, verdict.memory or 0))
+        return told
+
+    def _for_part(
+        self,
+        pair: Pair,
+        fact: Fact,
+        memories: Mapping[int, Memory],
+        spare: dict[int, list[Memory]],
+        owners: dict[int, int],
+    ) -> Verdict:
+        old = pair.old
+        if old and owners[old.memory] > 1 and pair.said.says != old.says:  # another part still has this text
+            owners[old.memory] -= 1
+            old = None
+        if old is None:
+            there = spare.get(fingerprint(fact.text))
+            assert isinstance(pair.said, Part)
+            return sync.found_again(pair.said, fact, there.pop()) if there else sync.new(fact)
+        memory = memories.get(old.memory)
+        heir = self._heir(memory) if memory and memory.archived else None
+        return sync.for_part(pair, fact, memory, heir)
+
+    def _memories(self, pairs: Sequence[Pair]) -> dict[int, Memory]:
+        ids = [
+            each.said.memory if isinstance(each.said, Note) else each.old.memory if each.old else 0 for each in pairs
+        ]
+        return {memory.id: memory for memory in self._store.get([each for each in ids if each])}
+
+    def _spare(self, page: Page, pairs: Sequence[Pair], owners: Mapping[int, int]) -> dict[int, list[Memory]]:
+        """Return memories with this file as source that belong to no part, by text fingerprint; live ones come first.
+
+        They remain if a read died before it was recorded, or if the file was missing for a while.
+        """
+        if all(isinstance(pair.said, Note) or pair.old for pair in pairs):
+            return {}
+        scope = Scope(source=self._place.source(page.path), include_archived=True)
+        found: dict[int, list[Memory]] = {}
+        for memory in sorted(self._store.newest(scope, _OF_A_FILE), key=lambda each: (not each.archived, -each.id)):
+            if not owners.get(memory.id) and memory.superseded_by is None:
+                found.setdefault(fingerprint(memory.text), []).append(memory)
+        return found
+
+    def _heir(self, memory: Memory) -> Memory | None:
+        """Return the live memory that replaced this one by corrections; None if it was merged with others."""
+        for _ in range(_LONGEST):
+            found = self._store.get([memory.superseded_by]) if memory.superseded_by else []
+            if not found or found[0].supersedes != memory.id:
+                return None
+            memory = found[0]
+            if not memory.archived:
+                return memory
+        return None
+
+    def _fact(self, part: Part, path: str) -> Fact:
+        return Fact(
+            text=sanitize.redact(part.text),
+            source=self._place.source(path),
+            kind=part.kind,
+            category=part.category,
+            entities=tuple(map(sanitize.redact, part.entities)),
+            tags=tuple(map(sanitize.redact, part.tags)),
+            context=sanitize.redact(part.context),
+            metadata=_redacted(part.noted(path)),
+            created_at=part.created_at,
+        )
+
+    # ── doing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _keep(self, batch: Sequence[tuple[Page, Sequence[_Told]]]) -> None:
+        """Apply the decisions for these pages and record the pages as read."""
+        told = [each for _, page in batch for each in page]
+        writing = [each for each in told if each.verdict.memory is None]
+        first = [each.verdict.decisions[0] for each in writing]
+        rest = [decision for each in told if each.verdict.memory is not None for decision in each.verdict.decisions]
+        changes = self._apply([*first, *rest])
+        if self._dry_run:
+            return
+        for each, change in zip(writing, _one_each(first, changes), strict=True):
+            each.memory = change.memory_id
+        noted = [sync.filed(page, *_listed(parts)) for page, parts in batch]
+        self._store.notes.put(self._place.key, noted)
+
+    def _let_go(self, ids: Sequence[int]) -> None:
+        """Archive memories whose parts no longer exist."""
+        for some in _some(list(dict.fromkeys(ids))):
+            live = [memory.id for memory in self._store.get(some) if not memory.archived]
+            self._apply([Delete(each, "its note is gone") for each in live])
+
+    def _note(self, touched: Sequence[Filed], gone: Sequence[str]) -> None:
+        """Record new stamps of unchanged files and remove deleted files."""
+        if touched and not self._dry_run:
+            self._store.notes.put(self._place.key, touched)
+        if gone and not self._dry_run:
+            self._store.notes.drop(self._place.key, gone)
+
+    def _apply(self, decisions: Sequence[Decision]) -> Sequence[Change]:
+        """Apply the decisions and return the changes; a dry run only counts."""
+        if not decisions:
+            return ()
+        done, waiting = None, 0
+        if not self._dry_run:
+            why = f"notes {self._place.label or self._place.path.name}"
+            series = self._indexed.changeset
+            done, waiting = self._keeping.apply(decisions, by=self._by, why=why, part_of=series)
+        came_back = {each.id for each in decisions if isinstance(each, Restore)}
+        brought = [each for each in decisions if isinstance(each, Add | Update)]
+        known = sum(change.action == "noop" for change in _one_each(brought, done.changes if done else ()))
+        self._indexed = replace(
+            self._indexed,
+            added=self._indexed.added + sum(isinstance(each, Add | Restore) for each in decisions) - known,
+            updated=self._indexed.updated + sum(_updates(each, came_back) for each in decisions),
+            archived=self._indexed.archived + sum(isinstance(each, Delete) for each in decisions),
+            unembedded=self._indexed.unembedded + waiting,
+            changeset=self._indexed.changeset or (done.id if done else None),
+        )
+        return done.changes if done else ()
+
+
+def _is_tied(pairs: Sequence[Pair]) -> bool:
+    """Return whether a page holds a part moved from another file; both must be recorded together to keep its memory."""
+    return any(pair.moved for pair in pairs)
+
+
+def _to_nobody(so_far: int, of: int) -> None:
+    """Ignore progress."""
+
+
+def _never() -> bool:
+    return False
+
+
+def _updates(decision: Decision, came_back: set[int]) -> bool:
+    return isinstance(decision, Update) or (isinstance(decision, Edit) and decision.id not in came_back)
+
+
+def _one_each(first: Sequence[Decision], changes: Sequence[Change]) -> Iterator[Change]:
+    """Yield the change that wrote each new memory; an Update also archives another one."""
+    place = 0
+    for decision in first if changes else ():
+        yield changes[place]
+        place += 2 if isinstance(decision, Update) else 1
+
+
+def _listed(told: Sequence[_Told]) -> tuple[list[Pair], list[int]]:
+    return [each.pair for each in told], [each.memory for each in told]
+
+
+def _is_settled(old: Filed, stamp: Stamp, at: str) -> bool:
+    """Return whether a file with an unchanged stamp is known to be unchanged since it was read at `at`."""
+    if (old.size, old.modified) != stamp:
+        return False
+    return stamp.modified + _SETTLED < datetime.fromisoformat(at).timestamp() * 1_000_000_000
+
+
+def _why(error: ValueError | OSError) -> str:
+    return f"It cannot be read: {error.strerror}." if isinstance(error, OSError) else str(error)
+
+
+def _redacted(value: Any) -> Any:
+    """Return the value with all texts redacted, including keys."""
+    if isinstance(value, str):
+        return sanitize.redact(value)
+    if isinstance(value, Mapping):
+        return {sanitize.redact(name): _redacted(each) for name, each in value.items()}
+    return [_redacted(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _some(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (ids[place : place + BATCH] for place in range(0, len(ids), BATCH))
+
+
+# ── writing a vault ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Left(Exception):
+    """File that is left unchanged; the message is the reason."""
+
+
+class _Writing:
+    """One export to a vault."""
+
+    def __init__(self, store: Store, place: Place) -> None:
+        self._store = store
+        self._place = place
+        self._identity = store.carrying.identity()
+        self._filed = store.notes.files(place.key)
+        self._paths = {part.memory: path for path, each in self._filed.items() for part in each.parts if part.exported}
+        self._noted: list[Filed] = []
+        self._skipped: dict[str, str] = {}
+        self._notes = self._written = 0
+
+    def done(self, scope: Scope) -> Exported:
+        there = self._read_here()
+        after = None
+        while memories := self._store.page(scope, limit=_AT_ONCE, after=after)[0]:
+            named = self._names([memory.supersedes for memory in memories if memory.supersedes])
+            for memory in memories:
+                if memory.id not in there:
+                    self._write(memory, named.get(memory.supersedes or 0, ""))
+            self._flush()
+            after = memories[-1].id
+        removed = 0 if scope.include_archived else self._remove()
+        self._flush()
+        return Exported(
+            folder=str(self._place.path),
+            notes=self._notes,
+            written=self._written,
+            removed=removed,
+            skipped=tuple(sorted(self._skipped.items())),
+        )
+
+    def _read_here(self) -> set[int]:
+        """Return the memories that were read from notes in this folder or a parent; they need no note."""
+        around = [key for key in self._store.notes.folders() if self._place.path.is_relative_to(Place.of(key).path)]
+        filed = (each for key in around for each in self._store.notes.files(key).values())
+        return {part.memory for each in filed for part in each.parts if not part.exported}
+
+    def _names(self, ids: Sequence[int]) -> dict[int, str]:
+        return {each.id: self._paths.get(each.id) or paths.note_name(each) for each in self._store.get(ids)}
+
+    def _write(self, memory: Memory, supersedes: str) -> None:
+        path = self._paths.get(memory.id) or paths.note_name(memory)
+        try:
+            self._put(path, memory, supersedes)
+        except _Left as left:
+            self._skipped[path] = str(left)
+        else:
+            self._notes += 1
+
+    def _put(self, path: str, memory: Memory, supersedes: str) -> None:
+        old, target = self._filed.get(path), self._place.path / path
+        try:
+            content = files.content_of(target)
+        except FileNotFoundError:
+            if old:
+                raise _Left("It was deleted. Index the folder to archive its memory.") from None
+            self._place_new(path, memory, obsidian.written(memory, self._identity, supersedes=supersedes))
+            return
+        except OSError as error:
+            raise _Left(f"It cannot be read: {error.strerror}.") from error
+        page = content.decode(errors="replace")
+        wanted = obsidian.written(memory, self._identity, supersedes=supersedes, kept=obsidian.own_fields(page))
+        if obsidian.is_level(page, wanted):
+            if old is None or old.hash != files.hash_of(content):
+                self._note(path, content, memory)
+            return
+        if old is None or self._paths.get(memory.id) != path:  # having been read does not make it an exported note
+            raise _Left("A file of that name exists and is not an exported note.")
+        if old.hash != files.hash_of(content):
+            raise _Left("It was edited since. Index the folder first.")
+        with files.draft(self._place.path, wanted) as written:
+            if files.content_of(target) != content:  # edited while it was compared
+                raise _Left("It was edited since. Index the folder first.")
+            files.put_over(written, target)
+        self._note(path, wanted.encode(), memory)
+        self._written += 1
+
+    def _place_new(self, path: str, memory: Memory, page: str) -> None:
+        with files.draft(self._place.path, page) as written:
+            try:
+                files.put_new(written, self._place.path / path)
+            except FileExistsError as error:
+                raise _Left("A file of that name exists and is not an exported note.") from error
+        self._note(path, page.encode(), memory)
+        self._written += 1
+
+    def _note(self, path: str, content: bytes, memory: Memory) -> None:
+        note = obsidian.noted(memory)
+        part = FiledPart(memory.id, "", note.says, note.about, exported=True)
+        stamp = _stamp(self._place.path / path)
+        self._noted.append(
+            Filed(path=path, hash=files.hash_of(content), size=stamp.size, modified=stamp.modified, parts=(part,))
+        )
+
+    def _flush(self) -> None:
+        if self._noted:
+            self._store.notes.put(self._place.key, self._noted)
+            self._noted = []
+
+    def _remove(self) -> int:
+        """Remove unedited notes of archived or erased memories; return the number removed."""
+        live = {
+            memory.id for some in _some(list(self._paths)) for memory in self._store.get(some) if not memory.archived
+        }
+        gone: list[str] = []
+        removed = 0
+        for memory, path in self._paths.items():
+            if memory in live:
+                continue
+            target = self._place.path / path
+            try:
+                if files.hash_of(files.content_of(target)) != self._filed[path].hash:
+                    self._skipped[path] = "Its memory was archived, but it was edited since."
+                    continue
+                target.unlink()
+                removed += 1
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                self._skipped[path] = f"It cannot be removed: {error.strerror}."
+                continue
+            gone.append(path)
+        if gone:
+            self._store.notes.drop(self._place.key, gone)
+        return removed

@@ -1,0 +1,256 @@
+"""Synchronization of memories with Markdown pages: matches parts to memories and decides the changes.
+
+    pages read now, and as last read ─ matched ─▶ parts with their previous version ─ for_part, for_note ─▶ [Decision]
+
+A part under the same heading stays the same memory: its text is edited in place and the journal keeps the old text. A
+part that moved, within a file or with it, keeps its memory. A memory that was archived or corrected stays so while its
+part is unchanged; once the text of the part changes, the page wins.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from cofio.errors import InvalidInput
+from cofio.models.memory import Add, Decision, Edit, Fact, Memory, Restore, Update, edited
+from cofio.models.notes import Filed, FiledPart, Stamp
+from cofio.notes import obsidian
+from cofio.notes.obsidian import Note
+from cofio.notes.sections import Part
+
+_SECOND = 19  # characters of a timestamp, up to the second
+
+
+class Page(NamedTuple):
+    """Content of a file as read now."""
+
+    path: str
+    stamp: Stamp
+    hash: str
+    parts: tuple[Part, ...]
+    note: Note | None = None  # the exported memory, if the page is one
+
+
+@dataclass(slots=True)
+class Pair:
+    """Part of a page, and its version as last read."""
+
+    said: Part | Note
+    old: FiledPart | None = None
+    moved: bool = False  # it was in another file
+
+
+class Left(NamedTuple):
+    """Part that no longer exists."""
+
+    path: str
+    old: FiledPart
+
+
+@dataclass(slots=True)
+class Matched:
+    """Parts of each page with their previous versions, and previous parts without a match."""
+
+    pairs: dict[str, list[Pair]] = field(default_factory=dict)
+    left: list[Left] = field(default_factory=list)
+
+
+#: Key that identifies a part in its new and its previous version.
+_Key = Callable[[str, str, str], Any]
+_BY: tuple[_Key, ...] = (
+    lambda path, heading, says: (path, heading, says),
+    lambda path, heading, says: (path, says),  # noqa: ARG005 - moved within the file
+    lambda path, heading, says: says,  # noqa: ARG005 - moved with or into another file
+    lambda path, heading, says: (path, heading),  # noqa: ARG005 - edited
+)
+
+
+def matched(pages: Sequence[Page], filed: Mapping[str, Filed], gone: Collection[str]) -> Matched:
+    """Match parts of these pages with parts as last read, including those of deleted files."""
+    touched = {*gone, *(page.path for page in pages)}
+    free = [Left(path, old) for path in sorted(touched) if path in filed for old in filed[path].parts]
+    held = {old.memory for path in filed.keys() - touched for old in filed[path].parts if old.exported}
+    found = Matched({page.path: [Pair(part) for part in page.parts] for page in pages})
+    free = _claimed(pages, found, free, held)
+    loose = [(path, pair) for path, pairs in found.pairs.items() for pair in pairs if isinstance(pair.said, Part)]
+    heirs: dict[str, Counter[str]] = defaultdict(Counter)
+    for by in _BY:
+        loose, free = _paired(loose, free, by, heirs)
+    # A file that was renamed and edited: unmatched parts are assumed to be where most of its parts went.
+    to = {path: counts.most_common(1)[0][0] for path, counts in heirs.items() if path in set(gone)}
+    renamed = [Left(to.get(each.path, each.path), each.old) for each in free]
+    _, found.left = _paired(loose, renamed, _BY[3], heirs)
+    for _, pair in loose:
+        pair.moved = pair.old is not None
+    return found
+
+
+def _claimed(pages: Sequence[Page], found: Matched, free: list[Left], held: set[int]) -> list[Left]:
+    """Assign notes of a vault to their memories: the file that had it wins, else the first.
+
+    Copies are ordinary pages.
+    """
+    home = {(each.path, each.old.memory): each for each in free if each.old.exported}
+    away = {each.old.memory: each for each in free if each.old.exported}
+    taken = set(held)
+    used: set[int] = set()
+    for page in sorted(pages, key=lambda page: page.note is None or (page.path, page.note.memory) not in home):
+        if page.note is None or page.note.memory in taken:
+            continue
+        taken.add(page.note.memory)
+        was = home.get((page.path, page.note.memory)) or away.get(page.note.memory)
+        found.pairs[page.path] = [Pair(page.note, was.old if was else None)]
+        used |= {id(was)} if was else set()
+    return [each for each in free if id(each) not in used]
+
+
+def _paired(
+    loose: list[tuple[str, Pair]], free: list[Left], by: _Key, heirs: dict[str, Counter[str]]
+) -> tuple[list[tuple[str, Pair]], list[Left]]:
+    """Pair parts with equal keys, in order; return the parts and previous parts that remain unmatched."""
+    there: dict[Any, list[Left]] = defaultdict(list)
+    for each in reversed(free):
+        there[by(each.path, each.old.heading, each.old.says)].append(each)
+    still: list[tuple[str, Pair]] = []
+    used: set[int] = set()
+    for path, pair in loose:
+        assert isinstance(pair.said, Part)
+        same = there.get(by(path, pair.said.under, pair.said.says))
+        if not same:
+            still.append((path, pair))
+            continue
+        was = same.pop()
+        used.add(id(was))
+        pair.old, pair.moved = was.old, was.path != path or was.old.exported
+        heirs[was.path][path] += 1
+    return still, [each for each in free if id(each) not in used]
+
+
+# ── deciding ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Verdict(NamedTuple):
+    """Decisions for a part, and the id of its memory; None if the first decision creates it."""
+
+    decisions: list[Decision]
+    memory: int | None
+
+
+def for_part(pair: Pair, fact: Fact, memory: Memory | None, heir: Memory | None) -> Verdict:
+    """Decide the changes for a part that was read before.
+
+    `memory` is its memory, None if that was undone or erased; `heir` is the live memory that replaced it by a
+    correction.
+    """
+    part, old = pair.said, pair.old
+    assert isinstance(part, Part)
+    assert old is not None
+    words, about = part.says != old.says, part.about != old.about or pair.moved
+    if memory is None:
+        return new(fact) if words else Verdict([], old.memory)
+    if not memory.archived:
+        return Verdict(level(memory, fact, part.brings, words=words, about=about), memory.id)
+    if not words:
+        return Verdict([], memory.id)
+    if heir is not None:
+        return Verdict([Update(heir.id, fact, "its note was edited")], None)
+    now = level(memory, fact, part.brings, words=True, about=True)
+    return Verdict([Restore(memory.id, "its note was edited"), *now], memory.id)
+
+
+def new(fact: Fact) -> Verdict:
+    """Return the decision for a new part. If it was stored but not recorded, the add becomes a noop."""
+    return Verdict([Add(fact, "read in a note", unless_known=True)], None)
+
+
+def found_again(part: Part, fact: Fact, memory: Memory) -> Verdict:
+    """Return decisions for a part that matches an existing memory of its file for which no read is recorded."""
+    back: list[Decision] = [Restore(memory.id, "its note is back")] if memory.archived else []
+    return Verdict([*back, *level(memory, fact, part.brings, words=True, about=True)], memory.id)
+
+
+def level(memory: Memory, fact: Fact, brings: Sequence[str], *, words: bool, about: bool) -> list[Decision]:
+    """Return the edit that makes the memory match the fact; empty if it already does.
+
+    Besides the text, only fields that the page `brings` and its location are taken from the fact.
+    """
+    wanted: dict[str, Any] = {"text": fact.text} if words else {}
+    if about:
+        wanted |= {name: getattr(fact, name) for name in ("source", *brings)}
+        wanted["metadata"] = _metadata(memory, fact)
+    changed = {name: value for name, value in wanted.items() if getattr(memory, name) != value}
+    if "kind" in changed:
+        changed["category"] = fact.category  # otherwise derived from the new kind
+    return [Edit(memory.id, changed, "its note was edited")] if changed else []
+
+
+def _metadata(memory: Memory, fact: Fact) -> dict[str, Any]:
+    """Return the memory's metadata with the note's fields replaced by the current ones."""
+    note = memory.metadata.get("note")
+    named = note.get("fields") if isinstance(note, dict) else None
+    past = set(named) if isinstance(named, list) else set()
+    return {**{name: value for name, value in memory.metadata.items() if name not in past}, **fact.metadata}
+
+
+def for_note(pair: Pair, memory: Memory | None) -> list[Decision]:
+    """Return the changes that an exported note makes to its memory.
+
+    Raise InvalidInput if the memory has changed since the export, or the edit is invalid.
+    """
+    note, old = pair.said, pair.old
+    assert isinstance(note, Note)
+    if memory is None:
+        return []  # erased or undone: an old note does not restore it
+    before = obsidian.noted(memory)
+    was = old or FiledPart(memory.id, "", before.says, before.about)
+    words, about = note.says != was.says, note.about != was.about
+    if not words and (not about or memory.archived):
+        return []
+    if old is None and (memory.archived or _is_older(note, memory)):
+        hint = "Export it again, or remove `updated` from it."
+        raise InvalidInput(f"Memory {memory.id} was changed since the note was written.", hint)
+    fields = {**({"text": note.text} if words else {}), **({"tags": note.tags, "pinned": note.pinned} if about else {})}
+    if words and not note.text:
+        raise InvalidInput("The note has no text left.", "Delete the file to archive its memory.")
+    after = edited(memory, fields)
+    changed = {name: value for name in fields if (value := getattr(after, name)) != getattr(memory, name)}
+    back: list[Decision] = [Restore(memory.id, "its note was edited")] if memory.archived else []
+    return [*back, *([Edit(memory.id, changed, "its note was edited")] if changed else [])]
+
+
+def _is_older(note: Note, memory: Memory) -> bool:
+    return bool(note.updated) and note.updated[:_SECOND] != memory.updated_at[:_SECOND]
+
+
+def filed(page: Page, pairs: Sequence[Pair], memories: Sequence[int]) -> Filed:
+    """Return the record of a page as read, with the memories of its parts."""
+    parts = tuple(_filed(pair.said, memory) for pair, memory in zip(pairs, memories, strict=True))
+    return Filed(path=page.path, hash=page.hash, size=page.stamp.size, modified=page.stamp.modified, parts=parts)
+
+
+def _filed(said: Part | Note, memory: int) -> FiledPart:
+    if isinstance(said, Note):
+        return FiledPart(memory, "", said.says, said.about, exported=True)
+    return FiledPart(memory, said.under, said.says, said.about)
+
+
+def touched(old: Filed, stamp: Stamp) -> Filed:
+    """Return the record with a new stamp and the same content."""
+    return replace(old, size=stamp.size, modified=stamp.modified, at="")
+
+
+def owned(filed: Mapping[str, Filed], pairs: Mapping[str, Sequence[Pair]], gone: Collection[str]) -> Counter[int]:
+    """Count the parts of each memory after these pages are read and the others are gone."""
+    rest = (old.memory for path, each in filed.items() if path not in pairs and path not in gone for old in each.parts)
+    return Counter([*rest, *_memories(pairs)])
+
+
+def _memories(pairs: Mapping[str, Sequence[Pair]]) -> Iterator[int]:
+    for each in (pair for page in pairs.values() for pair in page):
+        if isinstance(each.said, Note):
+            yield each.said.memory
+        elif each.old:
+            yield each.old.memory

@@ -1,0 +1,1 @@
+"""Adapters of model providers: HTTP, embedders, language models and their prompts."""

@@ -1,0 +1,210 @@
+"""Embedders behind HTTP: OpenAI and compatible servers, and Ollama."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from cofio.errors import Misconfigured, Unavailable
+from cofio.providers.embedders.query_cache import Recent
+from cofio.providers.http import USUAL, Patience, Provider, checked_url
+
+if TYPE_CHECKING:
+    from cofio.ports import Matrix
+
+OPENAI = "https://api.openai.com/v1"
+OLLAMA = "http://127.0.0.1:11434"
+
+MOST_TEXTS = 256  # per request
+MOST_CHARACTERS = 400_000  # per request; OpenAI accepts 300,000 tokens
+LONGEST = 8_000  # characters per text; OpenAI rejects more than 8,191 tokens instead of truncating
+
+#: Unrelated sentences, whose cosines show the floor of a model.
+UNRELATED = (
+    "The ferry to the island leaves at half past six in the morning.",
+    "Use tabs, not spaces, in the Makefile.",
+    "Her grandmother grew tomatoes on the balcony.",
+    "The quarterly report is due on the third of May.",
+    "Whales breathe air and nurse their young.",
+    "The database connection pool holds twenty connections.",
+    "He broke his left ankle playing football.",
+    "Basalt forms when lava cools quickly.",
+)
+
+
+class Options(TypedDict, total=False):
+    """Options of remote embedders: the prefixes for the model, its floor, and the number of cached query vectors."""
+
+    query_prefix: str
+    document_prefix: str
+    floor: float
+    recent: int
+
+
+class _Remote(ABC):
+    """Base class of remote embedders: batches, prefixes, recent queries, and checks of the replies."""
+
+    name: str
+
+    def __init__(self, model: str, provider: Provider, dimension: int | None, options: Options) -> None:
+        self.model = model
+        self._provider = provider
+        self._dimension = dimension
+        self._floor = options.get("floor")
+        self._prefixes = {"query": options.get("query_prefix", ""), "document": options.get("document_prefix", "")}
+        self._recent = Recent(options.get("recent", 512))
+
+    @property
+    def signature(self) -> str:
+        prefixes = f"q={self._prefixes['query']}:d={self._prefixes['document']}"
+        return f"{self.name}:{self.model}:{self.dimension}:{prefixes}"
+
+    @property
+    def dimension(self) -> int:
+        """Return the given dimension, or that of the first vector; requests some vectors if there are none yet."""
+        if self._dimension is None:
+            self._measure()
+        assert self._dimension is not None
+        return self._dimension
+
+    @property
+    def floor(self) -> float:
+        """Return the given floor, or the median cosine of some unrelated sentences, requested at the first use."""
+        return self._measure() if self._floor is None else self._floor
+
+    def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
+        """Return one row per text, in order; very long texts are truncated."""
+        if not texts:
+            return np.empty((0, self.dimension), np.float32)
+        sent = [self._prefixes[kind] + text for text in texts]
+        return self._recent.through(sent, self._vectors) if kind == "query" else self._vectors(sent)
+
+    def _measure(self) -> float:
+        """Return the floor, and set the dimension, with one request."""
+        vectors = self._vectors([self._prefixes["document"] + text for text in UNRELATED])
+        if self._floor is None:
+            cosines = (vectors @ vectors.T)[np.triu_indices(len(vectors), 1)]
+            self._floor = max(0.0, float(np.median(cosines)))
+        return self._floor
+
+    def _vectors(self, texts: Sequence[str]) -> Matrix:
+        return np.concatenate([self._checked(self._ask(batch), len(batch)) for batch in _batches(texts)])
+
+    @abstractmethod
+    def _ask(self, batch: Sequence[str]) -> Sequence[Any]:
+        """Return the provider's unchecked vectors of the texts, in order."""
+
+    def _checked(self, rows: Sequence[Any], asked: int) -> Matrix:
+        """Return the rows at unit length. Raise Unavailable unless there is one usable vector per text."""
+        if len(rows) != asked:
+            raise self._malformed(f"{len(rows)} vectors for {asked} texts")
+        try:
+            raw = np.array(rows, np.float64)
+        except (TypeError, ValueError) as error:
+            raise self._malformed("vectors that are not lists of numbers of one length") from error
+        if raw.ndim != 2 or not raw.size or not np.isfinite(raw).all():
+            raise self._malformed("vectors that are not lists of finite numbers")
+        self._settle(raw.shape[1])
+        lengths = np.linalg.norm(raw, axis=1, keepdims=True)
+        if not lengths.all():
+            raise self._malformed("a vector of zeros")
+        unit: Matrix = (raw / lengths).astype(np.float32)
+        return unit
+
+    def _settle(self, found: int) -> None:
+        if self._dimension is None:
+            self._dimension = found
+        if found != self._dimension:
+            hint = f"Set the dimension to {found}, or choose a model that has {self._dimension}."
+            raise Misconfigured(f"{self.model} gives vectors of {found} numbers, not {self._dimension}.", hint)
+
+    def _malformed(self, what: str) -> Unavailable:
+        hint = f"Check that {self.model} is an embedding model and that {self._provider.url} is its URL."
+        return Unavailable(f"{self._provider.name} answered with {what}.", hint)
+
+
+class OpenAIEmbedder(_Remote):
+    """Embedder at `POST {url}/embeddings`: OpenAI and compatible servers. `dimension` is sent if given."""
+
+    name = "openai"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        url: str = OPENAI,
+        key: str = "",
+        dimension: int | None = None,
+        patience: Patience = USUAL,
+        **options: Unpack[Options],
+    ) -> None:
+        url = checked_url(url, "OpenAI").rstrip("/")
+        host = urlsplit(url).netloc
+        if url == OPENAI and not key:
+            raise Misconfigured("OpenAI needs a key.", "Set COFIO_EMBEDDER_KEY, or use the embedder `local`.")
+        denied = f"Set the embedder's key to one that {host} accepts for {model}, or use the embedder `local`."
+        absent = f"Check the model's name, {model}, and the embedder's url, {url} (usually it ends in /v1)."
+        hint = "Try again later; the embedder `local` needs no provider."
+        hints = {401: denied, 403: denied, 404: absent}
+        name = "OpenAI" if url == OPENAI else host
+        super().__init__(model, Provider(name, url, key, patience, hint, hints), dimension, options)
+        self._extra = {"dimensions": dimension} if dimension else {}
+
+    def _ask(self, batch: Sequence[str]) -> Sequence[Any]:
+        body = {"input": list(batch), "model": self.model, "encoding_format": "float", **self._extra}
+        entries = _list(self._provider.post("/embeddings", body), "data")
+        if entries is None or not all(isinstance(entry, Mapping) for entry in entries):
+            raise self._malformed("a reply without a list of vectors")
+        placed = {str(entry.get("index", place)): entry.get("embedding") for place, entry in enumerate(entries)}
+        if placed.keys() != {str(place) for place in range(len(batch))}:
+            raise self._malformed(f"{len(placed)} vectors for {len(batch)} texts")
+        return [placed[str(place)] for place in range(len(batch))]
+
+
+class OllamaEmbedder(_Remote):
+    """Embedder at `POST {url}/api/embed`: a model served by Ollama."""
+
+    name = "ollama"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        url: str = OLLAMA,
+        dimension: int | None = None,
+        patience: Patience = USUAL,
+        **options: Unpack[Options],
+    ) -> None:
+        hint = f"Check that Ollama runs at {url}: `ollama serve` starts it."
+        hints = {404: f"Run `ollama pull {model}`, or choose a model that `ollama list` shows."}
+        super().__init__(model, Provider("Ollama", url, "", patience, hint, hints), dimension, options)
+
+    def _ask(self, batch: Sequence[str]) -> Sequence[Any]:
+        body = {"model": self.model, "input": list(batch), "truncate": True}
+        rows = _list(self._provider.post("/api/embed", body), "embeddings")
+        if rows is None:
+            raise self._malformed("a reply without a list of vectors")
+        return rows
+
+
+def _list(reply: Any, name: str) -> list[Any] | None:
+    found = reply.get(name) if isinstance(reply, Mapping) else None
+    return found if isinstance(found, list) else None
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the texts in lists that fit one request, each truncated to `LONGEST` characters."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        cut = text[:LONGEST] or " "  # OpenAI rejects empty texts
+        if batch and (len(batch) == MOST_TEXTS or size + len(cut) > MOST_CHARACTERS):
+            yield batch
+            batch, size = [], 0
+        batch.append(cut)
+        size += len(cut)
+    yield batch

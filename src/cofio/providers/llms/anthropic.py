@@ -1,0 +1,104 @@
+"""Anthropic models: `POST {url}/v1/messages`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from cofio.errors import Misconfigured
+from cofio.models.exchange import Usage
+from cofio.ports import Completion
+from cofio.providers.http import USUAL, Patience, Provider, Rejection
+from cofio.providers.llms.base import GLANCE, ROOM, Remedies, Remote, Wish, at, counted
+
+ANTHROPIC = "https://api.anthropic.com"
+VERSION = "2023-06-01"
+
+
+class AnthropicLLM(Remote):
+    """Anthropic model.
+
+    Versions before 4.5 (Opus: 4.1) do not support a schema; from 5 on they think unless disabled.
+    """
+
+    provider_name = "anthropic"
+    path = "/v1/messages"
+    context = 200_000
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        key: str,
+        url: str = ANTHROPIC,
+        patience: Patience = USUAL,
+        reconciles: bool = True,
+    ) -> None:
+        if not key:
+            hint = "Set ANTHROPIC_API_KEY (or COFIO_EXTRACT_KEY), or another EXTRACT_PROVIDER: ollama needs no key."
+            raise Misconfigured("Anthropic needs a key, and ANTHROPIC_API_KEY is not set.", hint)
+        remedies = Remedies(
+            key="Set ANTHROPIC_API_KEY (or COFIO_EXTRACT_KEY) to a key that may use this model.",
+            model="Set EXTRACT_MODEL to a model that Anthropic has today.",
+            address=f"Check EXTRACT_URL, {url}.",
+            later="Try again later; without a model, only patterns find facts.",
+        )
+        own = url.rstrip("/").removesuffix("/v1")
+        headers = {"anthropic-version": VERSION}
+        provider = Provider(
+            "Anthropic", own, key, patience, remedies.later, {}, key_header="x-api-key", headers=headers
+        )
+        super().__init__(model, provider, remedies, reconciles=reconciles, without=_unknown_to(model))
+
+    def _asked(self, system: str, user: str) -> dict[str, Any]:
+        messages = [{"role": "user", "content": user}]
+        cached = [{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}]
+        return {"model": self.model, "max_tokens": ROOM, "system": cached, "messages": messages}
+
+    def _wishes(self, schema: Mapping[str, Any] | None) -> Sequence[Wish]:
+        thinking = Wish("thinking", {"thinking": {"type": "disabled"}}, r"thinking")
+        if schema is None:
+            return [thinking]
+        shape = {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+        return [thinking, Wish(self.schema_wish, shape, r"output_config|output format|schema|structured")]
+
+    def _completion(self, reply: Any) -> Completion:
+        blocks, stopped = at(reply, "content"), at(reply, "stop_reason")
+        if stopped == "refusal":
+            raise self._refused()
+        if not isinstance(blocks, list):
+            raise self._malformed(reply)
+        text = "".join(str(at(each, "text") or "") for each in blocks if at(each, "type") == "text")
+        return Completion(text.strip(), stopped in ("max_tokens", "model_context_window_exceeded"), _usage(reply))
+
+    def _problem(self) -> str:
+        try:
+            self._provider.get(f"/v1/models/{quote(self.model, safe='')}", GLANCE)
+        except Rejection as rejection:
+            # A gateway in front of Anthropic may lack this route: any answer counts as healthy.
+            if rejection.status != 404 or rejection.code == "not_found_error" or self.base_url == ANTHROPIC:
+                raise
+        return ""
+
+
+def _usage(reply: Any) -> Usage:
+    """Return the tokens of a reply. Anthropic counts cache reads and writes separately from the other input."""
+    fresh, written, read, output = (
+        counted(at(reply, "usage", name)).input_tokens
+        for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    )
+    return Usage(1, fresh + written + read, output, cache_read_tokens=read, cache_write_tokens=written)
+
+
+def _unknown_to(model: str) -> list[str]:
+    """Return the wishes that a model of this name does not support; an unknown name is assumed to support all but
+    thinking.
+    """
+    found = re.search(r"claude-(?:([a-z]+)-)?(\d+)(?:[-.](\d{1,2})(?!\d))?", model)
+    if not found:
+        return ["thinking"]
+    version = (int(found[2]), int(found[3] or 0))
+    keeps = version >= ((4, 1) if found[1] == "opus" else (4, 5))
+    return [*([] if keeps else [AnthropicLLM.schema_wish]), *([] if version >= (5, 0) else ["thinking"])]

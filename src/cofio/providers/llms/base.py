@@ -1,0 +1,258 @@
+"""Common parts of models behind HTTP: a request and its reply, optional request fields ("wishes"), and errors.
+
+The class of an error says who can resolve it. Unavailable may pass by itself: silence, a busy server, an account
+without credit. Misconfigured needs the owner: the key, the model's name, the URL, a request that the server does not
+accept. TooLarge and Refused concern one text, and another may succeed. An empty reply is a valid reply:
+`Completion("")`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from cofio.errors import CofioError, Misconfigured, NoReply, Refused, TooLarge, Unavailable
+from cofio.models.exchange import Usage
+from cofio.ports import Completion, Health, Profile
+from cofio.providers.http import UNPAID, Provider, Rejection
+
+ROOM = 4_096  # tokens of a reply; with 1,024, lists of facts were truncated
+GLANCE = 5.0  # timeout of a health check in seconds
+
+_TOO_LONG = re.compile(
+    r"context[ _](?:length|size|window)|prompt is too long|input is too long|string_above_max_length", re.IGNORECASE
+)
+#: Context size that a server reports, which may be smaller than the model's own.
+_READS = re.compile(r"context (?:length|size)\D{0,16}(\d+)", re.IGNORECASE)
+_FILTERED = re.compile(r"content_policy_violation|content_filter|ResponsibleAIPolicy", re.IGNORECASE)
+_NO_MODEL = re.compile(r"model_not_found|invalid model id", re.IGNORECASE)
+_MAY_PASS = (408, 409, 425)
+
+_log = logging.getLogger(__name__)
+
+
+class Wish(NamedTuple):
+    """Optional part of a request, with the error by which a server rejects it.
+
+    Of two for one field, the first is sent.
+    """
+
+    name: str
+    part: Mapping[str, Any]
+    complaint: str  # a regular expression
+
+
+class Remedies(NamedTuple):
+    """Hints for a rejected key, a missing model, a wrong URL, and other failures."""
+
+    key: str
+    model: str
+    address: str
+    later: str
+
+
+class Remote(ABC):
+    """Model behind HTTP. `reconciles` is whether it may decide; `without` are the wishes that are never sent."""
+
+    provider_name: ClassVar[str]
+    path: ClassVar[str]
+    context: ClassVar[int]
+    #: Name of the wish that replies follow a schema.
+    schema_wish: ClassVar[str] = "json_schema"
+
+    def __init__(
+        self, model: str, provider: Provider, remedies: Remedies, *, reconciles: bool, without: Iterable[str] = ()
+    ) -> None:
+        if not model or not model.isprintable():
+            raise Misconfigured(f"{model!r} is not the name of a model.", "Set EXTRACT_MODEL.")
+        self.model = model
+        self._provider = provider
+        self._remedies = remedies
+        self._reconciles = reconciles
+        self._without = frozenset(without)
+        self._context = self.context
+
+    @property
+    def base_url(self) -> str:
+        """Return the URL of the provider."""
+        return self._provider.url
+
+    @property
+    def profile(self) -> Profile:
+        """Return the capabilities of the model, minus the wishes that its server has rejected."""
+        return Profile(self.schema_wish not in self._without, self._reconciles, self._context)
+
+    @property
+    def supports_audn(self) -> bool:
+        return self.profile.reconciles
+
+    def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
+        """Return the model's reply, with the schema enforced if the server supports that; the text may be "".
+
+        Raise Unavailable if there is no reply, Refused if the model refuses to answer, TooLarge if the text exceeds its
+        context, and Misconfigured if the key, the model or the URL is wrong.
+        """
+        asked = self._asked(_well_formed(system), _well_formed(user))
+        without = self._without
+        while True:
+            body, sent = _with_wishes(asked, self._wishes(schema), without)
+            try:
+                reply = self._provider.ask(self.path, body)
+            except Rejection as rejection:
+                unknown = next((each.name for each in sent if _is_about(rejection, each)), None)
+                if unknown is None or self._plain_failure(rejection):
+                    raise self._failure(rejection) from rejection
+                without |= {unknown}
+            except NoReply as error:
+                more = (
+                    " Raise EXTRACT_TIMEOUT if this happens often." if isinstance(error.__cause__, TimeoutError) else ""
+                )
+                raise NoReply(error.message, error.hint + more) from error
+            else:
+                self._remember(without)
+                return self._completion(reply)
+
+    def health_check(self) -> Health:
+        """Return whether the provider answers and has the model, from one short request that is free of charge."""
+        try:
+            problem = self._problem()
+        except CofioError as error:
+            problem = str(error)
+        except Rejection as rejection:
+            problem = str(self._failure(rejection))
+        return Health(not problem, problem)
+
+    # ── provider-specific parts ───────────────────────────────────────────────────────────────────────────────────────
+
+    @abstractmethod
+    def _asked(self, system: str, user: str) -> dict[str, Any]:
+        """Return the body of a request, without wishes."""
+
+    @abstractmethod
+    def _wishes(self, schema: Mapping[str, Any] | None) -> Sequence[Wish]:
+        """Return the wishes for a request; of alternatives, the better one comes first."""
+
+    @abstractmethod
+    def _completion(self, reply: Any) -> Completion:
+        """Return the content of the reply. Raise Unavailable if it is malformed, Refused if it is a refusal."""
+
+    @abstractmethod
+    def _problem(self) -> str:
+        """Return the problem of the provider, or "". Raises the errors of `Provider.get`."""
+
+    # ── failures ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _failure(self, rejection: Rejection) -> CofioError:
+        status, message = rejection.status, rejection.message
+        if plain := self._plain_failure(rejection):
+            return plain
+        if status == 404 or rejection.says(_NO_MODEL):
+            return self._absent(rejection)
+        if status in (401, 403):
+            return Misconfigured(f"The key is refused: {message}", self._remedies.key)
+        if status >= 500 or status in _MAY_PASS:
+            return Unavailable(message, self._remedies.later)
+        if status < 400:
+            return Misconfigured(f"{message} Redirects are not followed.", self._remedies.address)
+        return Misconfigured(message, f"It does not accept such requests for {self.model}. {self._remedies.model}")
+
+    def _plain_failure(self, rejection: Rejection) -> CofioError | None:
+        """Return the error for a failure that does not depend on the form of the request, if it is one."""
+        message = rejection.message
+        if rejection.status == 402 or rejection.says(UNPAID):
+            return Unavailable(message, f"The account at {self._provider.name} has no credit left: top it up.")
+        if rejection.status == 413 or rejection.says(_TOO_LONG):
+            self._learn_context(rejection)
+            return TooLarge(message, f"{self.model} has a context of about {self._context:,} tokens: send less.")
+        if rejection.says(_FILTERED):
+            return self._refused(message)
+        return None
+
+    def _learn_context(self, rejection: Rejection) -> None:
+        """Lower the context size to the one that the server reports, so that the next text fits."""
+        if told := _READS.search(rejection.text):
+            self._context = min(self._context, max(1, int(told[1])))
+
+    def _absent(self, rejection: Rejection) -> Misconfigured:
+        if "model" not in f"{rejection.code} {rejection.text}".lower():
+            message = f"Nothing answers for {self.model} at {self.base_url}: {rejection.message}"
+            return Misconfigured(message, f"{self._remedies.address} {self._remedies.model}")
+        return self._no_model(rejection.message)
+
+    def _no_model(self, detail: str) -> Misconfigured:
+        return Misconfigured(f"{self._provider.name} has no model {self.model}: {detail}", self._remedies.model)
+
+    def _refused(self, said: str = "") -> Refused:
+        hint = "Asking again does not help; another model may answer (EXTRACT_MODEL)."
+        return Refused(f"{self.model} refused to answer" + (f": {self._provider.quoted(said)}" if said else "."), hint)
+
+    def _malformed(self, reply: Any) -> Unavailable:
+        told = at(reply, "error", "message") or at(reply, "error")
+        said = f": {self._provider.quoted(str(told))}" if told else "."
+        message = f"{self._provider.name} answered with an invalid reply{said}"
+        return Unavailable(message, self._remedies.address)
+
+    def _not_among(self, names: Sequence[str]) -> str:
+        """Return the problem if the model is not among the names, with or without the tag ":latest"; else ""."""
+        if {self.model, f"{self.model}:latest"} & {*names}:
+            return ""
+        shown = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+        return str(self._no_model(f"it has {shown or 'none'}."))
+
+    def _remember(self, without: frozenset[str]) -> None:
+        for name in sorted(without - self._without):
+            _log.warning("%s does not accept %s with %s: omitted.", self._provider.name, name, self.model)
+        self._without |= without
+
+
+# ── reading replies ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def at(value: Any, *path: str | int) -> Any:
+    """Return the element at a path in a JSON value, or None."""
+    for step in path:
+        try:
+            value = value[step]
+        except (TypeError, LookupError):
+            return None
+    return value
+
+
+def counted(read: Any, written: Any = 0, cache_read: Any = 0, cache_written: Any = 0) -> Usage:
+    """Return the usage of one billed call; invalid counts become 0."""
+    counts = (read, written, cache_read, cache_written)
+    return Usage(1, *(each if isinstance(each, int) and each > 0 else 0 for each in counts))
+
+
+def without_thinking(text: str) -> str:
+    """Return the reply without leading thoughts, which some servers leave in it, closed or unclosed."""
+    text = text.strip()
+    if text.startswith("<think>"):
+        return text.partition("</think>")[2].strip()
+    if text.startswith(("{", "[", "`")):
+        return text
+    before, closed, after = text.partition("</think>")  # opened by the server's template
+    return (after if closed else before).strip()
+
+
+def _with_wishes(
+    asked: Mapping[str, Any], wishes: Sequence[Wish], without: frozenset[str]
+) -> tuple[dict[str, Any], list[Wish]]:
+    body, sent = dict(asked), []
+    for wish in wishes:
+        if wish.name not in without and not wish.part.keys() & body.keys():
+            body.update(wish.part)
+            sent.append(wish)
+    return body, sent
+
+
+def _is_about(rejection: Rejection, wish: Wish) -> bool:
+    return rejection.status in (400, 422) and rejection.says(re.compile(wish.complaint, re.IGNORECASE))
+
+
+def _well_formed(text: str) -> str:
+    """Return the text without unpaired surrogates, which would invalidate the whole request."""
+    return text.encode("utf-8", "replace").decode()

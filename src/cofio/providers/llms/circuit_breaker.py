@@ -1,0 +1,70 @@
+"""Circuit breaker around a model, so that a failing provider is not called for every exchange."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cofio.errors import BudgetSpent, Misconfigured, Unavailable
+from cofio.ports import LLM, Completion, Health
+from cofio.providers.llms.wrapper import Wrapper
+
+_FIRST, _LONGEST = 5.0, 300.0  # seconds
+_UNTIL_MENDED = 60.0  # seconds of rest after an error that only the owner can fix
+
+
+class Resting(Wrapper):
+    """Circuit breaker around an LLM: while it is open, every call fails at once with the last error.
+
+    When the pause is over, the next call is sent; if that fails too, the next pause is twice as long. Until a call
+    succeeds, the health check reports the error: a provider may list its models and answer no question.
+    """
+
+    def __init__(self, llm: LLM, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(llm)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._rests = 0
+        self._until = 0.0
+        self._error: Unavailable | Misconfigured | None = None  # of the last call
+
+    def health_check(self) -> Health:
+        health = self._llm.health_check()
+        error = self._error
+        return Health(healthy=False, problem=str(error)) if health and error else health
+
+    def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
+        """Return the wrapped model's reply, or raise the last error at once while the breaker is open."""
+        with self._lock:
+            left = self._until - self._clock()
+            if left > 0 and isinstance(self._error, Misconfigured):
+                raise Misconfigured(self._error.message, self._error.hint)  # new: threads add tracebacks
+            if left > 0 and self._error:
+                raise Unavailable(
+                    self._error.message, f"{self.provider_name} is not called for another {left:.0f} seconds."
+                )
+        try:
+            reply = self._llm.complete(system, user, schema=schema)
+        except BudgetSpent:  # unrelated to the provider
+            raise
+        except Unavailable as error:
+            self._rest(error)
+            raise
+        except Misconfigured as error:
+            with self._lock:
+                self._until = self._clock() + _UNTIL_MENDED
+                self._error = Misconfigured(error.message, error.hint)  # without the traceback, which holds the request
+            raise
+        with self._lock:
+            self._rests, self._until, self._error = 0, 0.0, None
+        return reply
+
+    def _rest(self, error: Unavailable) -> None:
+        with self._lock:
+            if self._clock() < self._until:
+                return  # already open: several calls ran at once
+            self._until = self._clock() + min(_FIRST * 2.0**self._rests, _LONGEST)
+            self._rests += 1
+            self._error = Unavailable(error.message, error.hint)

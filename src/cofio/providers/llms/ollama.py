@@ -1,0 +1,79 @@
+"""Models served by Ollama: `POST {url}/api/chat`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cofio.ports import Completion
+from cofio.providers.http import USUAL, Patience, Provider, Rejection
+from cofio.providers.llms.base import GLANCE, ROOM, Remedies, Remote, Wish, at, counted, without_thinking
+
+OLLAMA = "http://127.0.0.1:11434"
+
+
+class OllamaLLM(Remote):
+    """Model served by Ollama. Most are small: they find facts, and `Probing` finds out which may decide too.
+
+    Without `num_ctx`, Ollama silently drops the beginning of texts longer than 4,096 tokens.
+    """
+
+    provider_name = "ollama"
+    path = "/api/chat"
+    context = 16_384
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        key: str = "",
+        url: str = OLLAMA,
+        patience: Patience = USUAL,
+        reconciles: bool = False,
+    ) -> None:
+        remedies = Remedies(
+            key=f"Ollama itself needs no key: check OLLAMA_URL, {url}, or set COFIO_EXTRACT_KEY to the server's key.",
+            model=f"Run `ollama pull {model}`, or set EXTRACT_MODEL to a model that `ollama list` shows.",
+            address=f"Check OLLAMA_URL, {url}.",
+            later=f"Check that Ollama runs at {url}: `ollama serve` starts it.",
+        )
+        provider = Provider("Ollama", url, key, patience, remedies.later, {})
+        super().__init__(model, provider, remedies, reconciles=reconciles)
+
+    def digest(self) -> str:
+        """Return the digest of the weights behind the model's name; "" if the server has no such model."""
+        try:
+            listed = self._listed()
+        except Rejection as rejection:
+            raise self._failure(rejection) from rejection
+        names = (self.model, f"{self.model}:latest")
+        return next((str(at(each, "digest") or "") for each in listed if at(each, "name") in names), "")
+
+    def _asked(self, system: str, user: str) -> dict[str, Any]:
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+        options = {"num_ctx": self.context, "temperature": 0, "num_predict": ROOM}
+        return {"model": self.model, "stream": False, "options": options, "messages": messages}
+
+    def _wishes(self, schema: Mapping[str, Any] | None) -> Sequence[Wish]:
+        wishes = [Wish("think", {"think": False}, r"\bthink")]
+        if schema is not None:
+            wishes.append(Wish(self.schema_wish, {"format": schema}, r"format|schema|grammar"))
+            wishes.append(Wish("json", {"format": "json"}, r"format|json"))
+        return wishes
+
+    def _completion(self, reply: Any) -> Completion:
+        text = at(reply, "message", "content")
+        if not isinstance(text, str):
+            raise self._malformed(reply)
+        usage = counted(at(reply, "prompt_eval_count"), at(reply, "eval_count"))
+        return Completion(without_thinking(text), at(reply, "done_reason") == "length", usage)
+
+    def _problem(self) -> str:
+        return self._not_among([str(at(each, "name")) for each in self._listed()])
+
+    def _listed(self) -> list[Any]:
+        reply = self._provider.get("/api/tags", GLANCE)
+        listed = at(reply, "models")
+        if not isinstance(listed, list):
+            raise self._malformed(reply)
+        return listed

@@ -1,0 +1,128 @@
+"""OpenAI models, and models of compatible servers: `POST {url}/chat/completions`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from cofio.errors import Misconfigured
+from cofio.ports import Completion
+from cofio.providers.http import USUAL, Patience, Provider, Rejection, checked_url
+from cofio.providers.llms.base import GLANCE, ROOM, Remedies, Remote, Wish, at, counted, without_thinking
+
+OPENAI = "https://api.openai.com/v1"
+
+_REASONING = re.compile(r"(?:o\d|gpt-(?:[5-9]|\d\d))(?!.*-chat)")
+
+
+class OpenAILLM(Remote):
+    """Model of OpenAI or of a compatible server (llama.cpp, vLLM, LM Studio, a gateway), which needs no key.
+
+    The URL decides which of the two it is, unless `compatible` is given.
+    """
+
+    provider_name = "openai"
+    path = "/chat/completions"
+    context = 128_000
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        key: str = "",
+        url: str = OPENAI,
+        patience: Patience = USUAL,
+        reconciles: bool = True,
+        compatible: bool | None = None,
+    ) -> None:
+        host = urlsplit(checked_url(url, "OpenAI")).netloc
+        self._compatible = not is_openai(url) if compatible is None else compatible
+        if not key and not self._compatible:
+            hint = "Set OPENAI_API_KEY (or COFIO_EXTRACT_KEY), or EXTRACT_URL to a compatible server that needs none."
+            raise Misconfigured("OpenAI needs a key, and OPENAI_API_KEY is not set.", hint)
+        remedies = _for_compatible(host, url) if self._compatible else _FOR_OPENAI
+        provider = Provider(host if self._compatible else "OpenAI", url, key, patience, remedies.later, {})
+        super().__init__(model, provider, remedies, reconciles=reconciles)
+
+    def _asked(self, system: str, user: str) -> dict[str, Any]:
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+        return {"model": self.model, "messages": messages}
+
+    def _wishes(self, schema: Mapping[str, Any] | None) -> Sequence[Wish]:
+        wishes = []
+        if self._compatible:
+            wishes.append(Wish("max_tokens", {"max_tokens": ROOM}, r"max_tokens"))
+            wishes.append(Wish("temperature", {"temperature": 0}, r"temperature"))  # the default of llama.cpp is 0.8
+        else:
+            wishes.append(Wish("max_completion_tokens", {"max_completion_tokens": ROOM}, r"max_completion_tokens"))
+            if _REASONING.match(self.model):  # reasoning would use up the tokens of the reply
+                wishes.append(Wish("reasoning_effort", {"reasoning_effort": "low"}, r"reasoning"))
+        if schema is not None:
+            shape = {"name": "reply", "strict": True, "schema": schema}
+            held = {"response_format": {"type": "json_schema", "json_schema": shape}}
+            wishes.append(Wish(self.schema_wish, held, r"response_format|schema|grammar"))
+            wishes.append(Wish("json_object", {"response_format": {"type": "json_object"}}, r"response_format|json"))
+        return wishes
+
+    def _completion(self, reply: Any) -> Completion:
+        message, stopped = at(reply, "choices", 0, "message"), at(reply, "choices", 0, "finish_reason")
+        if not isinstance(message, Mapping):
+            raise self._malformed(reply)
+        if message.get("refusal") or stopped == "content_filter":
+            raise self._refused(str(message.get("refusal") or ""))
+        text = _text(message.get("content"))
+        cached = at(reply, "usage", "prompt_tokens_details", "cached_tokens")
+        usage = counted(at(reply, "usage", "prompt_tokens"), at(reply, "usage", "completion_tokens"), cached)
+        return Completion(without_thinking(text) if self._compatible else text.strip(), stopped == "length", usage)
+
+    def _problem(self) -> str:
+        return self._problem_of_compatible() if self._compatible else self._problem_of_openai()
+
+    def _problem_of_openai(self) -> str:
+        try:
+            self._provider.get(f"/models/{quote(self.model, safe='')}", GLANCE)
+        except Rejection as rejection:
+            if "api.model.read" not in rejection.text:  # the key may call models, but not list them
+                raise
+        return ""
+
+    def _problem_of_compatible(self) -> str:
+        try:
+            listed = at(self._provider.get("/models", GLANCE), "data")
+        except Rejection as rejection:
+            if rejection.status in (404, 405, 501):  # any answer counts as healthy
+                return ""
+            raise
+        return self._not_among([str(at(each, "id")) for each in listed]) if isinstance(listed, list) else ""
+
+
+def is_openai(url: str) -> bool:
+    """Return whether the URL is OpenAI's own."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" and f".{parts.hostname}".endswith(".api.openai.com")
+
+
+_FOR_OPENAI = Remedies(
+    key="Set OPENAI_API_KEY (or COFIO_EXTRACT_KEY) to a key that may use this model.",
+    model="Set EXTRACT_MODEL to a model that OpenAI has today and that this key may use.",
+    address="Check EXTRACT_URL: leave it empty for OpenAI.",
+    later="Try again later; without a model, only patterns find facts.",
+)
+
+
+def _for_compatible(host: str, url: str) -> Remedies:
+    return Remedies(
+        key=f"Set COFIO_EXTRACT_KEY to a key that {host} accepts.",
+        model=f"Set EXTRACT_MODEL to a model that {host} serves.",
+        address=f"Check EXTRACT_URL, {url} (usually it ends in /v1).",
+        later=f"Check that the server at EXTRACT_URL, {url}, runs.",
+    )
+
+
+def _text(content: Any) -> str:
+    """Return the text of a message, which some servers split into parts."""
+    if isinstance(content, list):
+        return "".join(str(at(each, "text") or "") for each in content)
+    return content if isinstance(content, str) else ""

@@ -1,0 +1,42 @@
+"""What a language model is told, and the short names it answers by.
+
+The prompts are Markdown files beside this one, reviewed as prose. Every step may read them; they know nothing of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+
+def read(name: str, **values: str) -> str:
+    """The prompt of this name with `{field}` replaced by the value of that name. Other braces stay as they are."""
+    fields = re.compile(r"\{(" + "|".join(values) + r")\}") if values else None
+    text = _file(name)
+    return fields.sub(lambda found: values[found[1]], text) if fields else text
+
+
+def block(name: str, rows: Iterable[Mapping[str, Any]]) -> str:
+    """Rows between tags of this name, one JSON object a line. No text in them can end its line, or any block."""
+    lines = (_TAG.sub(r"\\u003c", json.dumps(row, ensure_ascii=False)) for row in rows)
+    return "\n".join((f"<{name}>", *lines, f"</{name}>"))
+
+
+def number(called: Any, letter: str) -> int | None:
+    """The number in a short name: of "m3", "M3", "3" and 3 it is 3. None where there is no such name."""
+    if isinstance(called, int) and not isinstance(called, bool):
+        return called
+    found = re.fullmatch(rf"\s*{letter}?([0-9]{{1,6}})\s*", called, re.IGNORECASE) if isinstance(called, str) else None
+    return int(found[1]) if found else None
+
+
+_TAG = re.compile(r"<(?=\s*/?\s*(?:memories|facts)\b)", re.IGNORECASE)
+
+
+@cache
+def _file(name: str) -> str:
+    return (files("cofio.providers.prompts") / f"{name}.md").read_text(encoding="utf-8").strip()

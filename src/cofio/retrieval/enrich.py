@@ -1,0 +1,59 @@
+"""Enrichment: memories added to the system message of a model request.
+
+    question ─▶ (search, relevance) ─▶ hits ─ chosen ─▶ personal, team ─ sections ─▶ text
+
+Two sections, each omitted if empty. Personal: memories of the given session, or without one the caller's private
+memories and global ones. Team: memories visible to the team. Both contain only memories that answer the question,
+because models treat injected context as relevant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from cofio.models.memory import Freshly, Hit, Memory, Scope
+from cofio.text.briefing import digest, item
+from cofio.text.tokens import passage
+
+USUAL = 5  # default number of facts per section
+MOST = 50
+PERSONAL = "## Relevant Personal Context:"
+TEAM = "## Relevant Team Context:"
+
+_GONE = "vanished"
+
+
+def personal(session: str) -> Scope:
+    """Return the scope of personal memories: those of the session if given, else private and global ones."""
+    return Scope(session=session) if session else Scope(visibility=("private", "global"))
+
+
+def team() -> Scope:
+    """Return the scope of team memories."""
+    return Scope(visibility=("team",))
+
+
+def chosen(hits: Iterable[Hit], most: int, told: Iterable[Memory] = ()) -> list[Memory]:
+    """Return the first hits, each text once, excluding memories in `told`."""
+    known = {digest(memory.text) for memory in told}
+    best: dict[str, Memory] = {}
+    for hit in hits:
+        if (words := digest(hit.text)) not in known:
+            best.setdefault(words, hit.memory)
+    return list(best.values())[:most]
+
+
+def text(own: Sequence[Memory], of_team: Sequence[Memory], fresh: Callable[[Memory], Freshly]) -> str:
+    """Return both sections, to append to a system message; "" if both are empty."""
+    return _section(PERSONAL, own, fresh) + _section(TEAM, of_team, fresh)
+
+
+def _section(heading: str, memories: Sequence[Memory], fresh: Callable[[Memory], Freshly]) -> str:
+    """Return a heading and one line per memory; memories whose subject has vanished come last, marked as such."""
+    looked_at = sorted(((memory, fresh(memory)) for memory in memories), key=lambda row: row[1].state == _GONE)
+    items = [
+        item(passage(memory.text, memory.speaker), told.notes, doubtful=told.state == _GONE)
+        for memory, told in looked_at
+    ]
+    lines = [f"{each}\n" for each in items if each]
+    return f"\n\n{heading}\n{''.join(lines)}" if lines else ""

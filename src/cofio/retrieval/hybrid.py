@@ -1,0 +1,363 @@
+"""Search: candidates from the store, scored and fused into hits.
+
+Scores do not depend on the other results: the cosine is scaled from the embedder's floor, below which similarity is
+noise, and BM25 is a share of the score of a text with every query word. A threshold therefore means the same for every
+query. The best candidates are re-ranked by late interaction on the same scale. Weights are measured by
+`evals/fusion.py` (table in docs/explanation/search.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import NamedTuple
+
+from cofio.models.episodes import EpisodeHit, Passage
+from cofio.models.memory import Candidate, Explanation, Hit, Matching, MatchType, Memory, Query, same_place
+from cofio.ports import EpisodeIndex, Reader, Store, Vector
+from cofio.text.tokens import telling, words
+
+DEPTH = 40  # candidates per ranking; more cost time without improving results
+REACH = 40  # ranks below k from which a memory can rise by a name or date bonus
+VECTOR_WEIGHT = 0.55
+_PER_EPISODE = 8  # candidates per requested episode, because several of its passages may match
+READ = 2 * DEPTH  # candidates that are re-ranked: all of them
+READ_WEIGHT = 0.4  # weight of the re-ranking score; 0.25 to 0.5 perform equally
+NEAR_ALIKE = 0.85  # minimum cosine for ranking the newer of two memories first
+_FIRST_PLACES = 12  # top ranks in which a memory precedes those that it probably replaces
+ALIKE_WITHIN = 0.03  # maximum score difference for that; more costs recall on LoCoMo
+NAMED_SPEAKER = 0.05  # bonus if the query names the speaker
+NAMED_DATE = 0.10  # bonus if the query names the day; half for the month alone
+
+
+class _Judged(NamedTuple):
+    """Candidate with both scores and their weighted sum on a scale from 0 to 1.
+
+    For a re-ranked candidate the sum is combined with the re-ranking score.
+    """
+
+    id: int
+    similarity: float
+    bm25: float
+    fused: float
+    read: float | None = None
+
+
+class Read(NamedTuple):
+    """Re-ranker and the question encoded for it."""
+
+    reader: Reader
+    question: bytes
+
+
+def hits(query: Query, vector: Vector, store: Store, floor: float, read: Read | None = None) -> list[Hit]:
+    """Return at most k memories that match the query and pass its thresholds, best first.
+
+    The depth of the rankings depends on k but not on `skip`, so pages of the same k share one order and end
+    consistently.
+    """
+    depth = max(DEPTH, 2 * query.k)
+    near, matching = _candidates(query, vector, store, depth)
+    judged = judge(near, matching, floor, VECTOR_WEIGHT if query.hybrid else 1.0)
+    if read and query.hybrid and query.closely:
+        judged = look_closer(judged, read, max(READ, 4 * query.k), store)
+    ranked = _newer_first(_ranked(judged, _Named.by(query.text), query, store), query.k, store)
+    ranked = ranked[query.skip : query.skip + query.k]
+    found = store.get([each.id for each, _ in ranked])
+    memories = {memory.id: memory for memory in found if query.scope.include_archived or not memory.archived}
+    kept = [
+        _hit(each, memories[each.id], bonus, matching.ideal, floor) for each, bonus in ranked if each.id in memories
+    ]
+    if not query.explain:
+        return kept
+    says = {each.id: each.read for each, _ in ranked if each.read is not None}
+    return _explained(query, kept, near[:depth], matching, store, floor, says)
+
+
+def episode_hits(query: Query, vector: Vector, index: EpisodeIndex, floor: float) -> list[EpisodeHit]:
+    """Return at most k matching episodes, best first, each with its best passage."""
+    near, matching = _candidates(query, vector, index, max(DEPTH, _PER_EPISODE * (query.skip + query.k)))
+    judged = judge(near, matching, floor, VECTOR_WEIGHT if query.hybrid else 1.0)
+    passing = [each for each in judged if each.similarity >= query.threshold and each.fused >= query.min_score]
+    ordered = sorted(passing, key=_best_first)
+    passages = {each.id: each for each in index.passages([each.id for each in ordered])}
+    best: dict[int, _Judged] = {}
+    for each in ordered:
+        if each.id in passages:
+            best.setdefault(passages[each.id].episode, each)
+    return [
+        _episode_hit(each, passages[each.id], matching.ideal, floor)
+        for each in list(best.values())[query.skip : query.skip + query.k]
+    ]
+
+
+def _episode_hit(judged: _Judged, passage: Passage, ideal: float, floor: float) -> EpisodeHit:
+    keyword = _keyword(judged, ideal)
+    match_type = _match_type(_share(judged.similarity, floor), keyword)
+    return EpisodeHit(passage, judged.fused, judged.similarity, keyword, match_type)
+
+
+def _candidates(
+    query: Query, vector: Vector, index: Store | EpisodeIndex, depth: int
+) -> tuple[list[Candidate], Matching]:
+    """Return both rankings to this depth; keyword matches include their cosine."""
+    looked_for = telling(query.text) if query.hybrid else []
+    matching = index.matching(looked_for, depth, query.scope) if looked_for else Matching((), 0.0)
+    return index.nearest(vector, depth, query.scope, also=(each.id for each in matching.candidates)), matching
+
+
+def judge(near: Sequence[Candidate], matching: Matching, floor: float, weight: float) -> list[_Judged]:
+    """Return the candidates of both rankings with a weighted sum on one scale."""
+    cosines: dict[int, float] = dict(near)
+    scores: dict[int, float] = dict(matching.candidates)
+    by_vector, by_words = weight / (1.0 - floor), 1.0 - weight
+    judged = []
+    for each in cosines.keys() | scores.keys():  # hundreds per search: inlined for speed
+        cosine, bm25 = cosines.get(each, 0.0), scores.get(each, 0.0)
+        fused = by_vector * (cosine - floor) if cosine > floor else 0.0
+        if bm25 > 0.0:
+            fused += by_words * bm25 / (bm25 + matching.ideal)
+        judged.append(_Judged(each, cosine, bm25, fused if fused < 1.0 else 1.0))
+    return judged
+
+
+def look_closer(judged: Sequence[_Judged], read: Read, depth: int, store: Store) -> list[_Judged]:
+    """Re-rank the best candidates by late interaction.
+
+    Candidates without token embeddings, because they are too new or too long, keep their score. The re-ranking score is
+    scaled from its noise floor to the scale of the sum, so that re-ranked and other candidates, and minimum scores,
+    remain comparable.
+    """
+    ordered = sorted(judged, key=_best_first)
+    readings = store.readings.get([each.id for each in ordered[:depth]], read.reader.signature)
+    kept = {each: words for each, words in readings.items() if words}
+    alike = dict(zip(kept, read.reader.likeness(read.question, list(kept.values())), strict=True))
+    floor, span = read.reader.floor, read.reader.ceiling - read.reader.floor
+    closer = []
+    for each in ordered:
+        if each.id in alike:
+            says = min(1.0, max(0.0, (alike[each.id] - floor) / span))
+            each = each._replace(fused=(1 - READ_WEIGHT) * each.fused + READ_WEIGHT * says, read=says)
+        closer.append(each)
+    return closer
+
+
+def merge_hybrid_results(
+    vector: Sequence[tuple[int, float]],
+    keyword: Sequence[tuple[int, float]],
+    *,
+    vector_weight: float = 0.7,
+    text_weight: float = 0.3,
+    max_results: int = 6,
+    min_score: float = 0.35,
+) -> list[tuple[int, float, MatchType]]:
+    """Merge two lists of (id, score) by a weighted sum into (id, score, match type); keyword scores are from 0 to 1.
+
+    This is the common formula of other tools; the service's own search uses `judge`.
+    """
+    near, matched = dict(vector), dict(keyword)
+    merged: list[tuple[int, float, MatchType]] = []
+    for each in near.keys() | matched.keys():
+        by_vector, by_words = near.get(each, 0.0), matched.get(each, 0.0)
+        score = vector_weight * by_vector + text_weight * by_words
+        if score >= min_score:
+            merged.append((each, score, _match_type(by_vector, by_words)))
+    return sorted(merged, key=lambda row: (-row[1], row[0]))[:max_results]
+
+
+def _ranked(judged: Sequence[_Judged], named: _Named, query: Query, store: Store) -> list[tuple[_Judged, float]]:
+    """Return candidates that pass the thresholds, best first, with their bonus for a named speaker or date."""
+    passing = sorted((each for each in judged if each.similarity >= query.threshold), key=_best_first)
+    if not named.months and not store.has_speakers():
+        return [(each, 0.0) for each in passing if each.fused >= query.min_score]
+    passing = passing[: 3 * query.k + REACH]  # same cut-off on every page
+    said = store.said([each.id for each in passing])
+    gained = [(each, named.bonus(*said[each.id])[0]) for each in passing if each.id in said]
+    high = [(each, bonus) for each, bonus in gained if each.fused + bonus >= query.min_score]
+    return sorted(high, key=lambda row: (-row[0].fused - row[1], -row[0].id))
+
+
+def _newer_first(ranked: Sequence[tuple[_Judged, float]], k: int, store: Store) -> list[tuple[_Judged, float]]:
+    """Apply `newer_first` to the ranking, down to the depth shared by pages of k."""
+    rows = {row[0].id: row for row in ranked}
+    ids, reach = list(rows), 3 * k + REACH
+    scores = {each: rows[each][0].fused + rows[each][1] for each in ids[:reach]}
+    return [rows[each] for each in (*newer_first(scores, store), *ids[reach:])]
+
+
+def newer_first(scores: Mapping[int, float], store: Store) -> list[int]:
+    """Return the ids in this order, with the newer of two near-identical memories first; others keep their order.
+
+    Near-identical memories have the same place (project, audience, speaker), a cosine of at least 0.85 and close
+    scores: mostly an earlier and a later state of one thing.
+    """
+    order = list(scores)
+    newer = _newer(order, store)
+    for place in range(len(order)):
+        while later := [
+            at
+            for at in range(place + 1, len(order))
+            if order[at] in newer.get(order[place], {}) and scores[order[place]] - scores[order[at]] <= ALIKE_WITHIN
+        ]:
+            newest = max(later, key=lambda at: newer[order[place]][order[at]])
+            order[place], order[newest] = order[newest], order[place]
+    return _before_what_they_replace(order, store)
+
+
+def _before_what_they_replace(order: list[int], store: Store) -> list[int]:
+    """Move each memory among the first before the memories that it probably replaces."""
+    for memory in store.get(order[:_FIRST_PLACES]):
+        older = [order.index(each) for each in memory.may_replace if each in order]
+        if older and min(older) < (place := order.index(memory.id)):
+            order.insert(min(older), order.pop(place))
+    return order
+
+
+def _newer(ids: Sequence[int], store: Store) -> dict[int, dict[int, tuple[str, int]]]:
+    """Return, per memory, the newer near-identical memories of the same place, each with its date and id."""
+    pairs = [(one, other.id) for one, near in store.neighbours(ids, NEAR_ALIKE, len(ids)) for other in near]
+    memories = {memory.id: memory for memory in store.get(list({one for one, _ in pairs}))} if pairs else {}
+    newer: dict[int, dict[int, tuple[str, int]]] = {}
+    for one, other in pairs:
+        if one in memories and other in memories and same_place(memories[one], memories[other]):
+            first, second = ((memories[each].created_at, each) for each in (one, other))
+            if second > first:
+                newer.setdefault(one, {})[other] = second
+    return newer
+
+
+def _best_first(judged: _Judged) -> tuple[float, int]:
+    return -judged.fused, -judged.id  # newer first on ties
+
+
+def _hit(judged: _Judged, memory: Memory, bonus: float, ideal: float, floor: float) -> Hit:
+    keyword = _keyword(judged, ideal)
+    return Hit(
+        memory=memory,
+        score=min(1.0, judged.fused + bonus),
+        similarity=judged.similarity,
+        keyword=keyword,
+        match_type=_match_type(_share(judged.similarity, floor), keyword),
+    )
+
+
+def _keyword(judged: _Judged, ideal: float) -> float:
+    return judged.bm25 / (judged.bm25 + ideal) if judged.bm25 > 0 else 0.0
+
+
+def _match_type(by_vector: float, by_words: float) -> MatchType:
+    if by_words > 0:
+        return "hybrid" if by_vector > 0 else "keyword"
+    return "vector"
+
+
+# ── names and dates in the query ──────────────────────────────────────────────────────────────────────────────────────
+
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        "january jan/february feb/march mar/april apr/may/june jun/july jul/august aug/september sep sept/october oct"
+        "/november nov/december dec".split("/"),
+        start=1,
+    )
+    for name in names.split()
+}
+_ISO_DATE = re.compile(r"\b(\d{4})-(\d{2})(?:-(\d{2}))?\b")
+_MODAL = re.compile(r"\bmay\b")  # "you may": a month only next to a number
+_MAY_DATE = re.compile(
+    r"\bmay,? \d|\d(?:st|nd|rd|th)?(?: of)? may\b|\b(?:in|of|since|until|last|this|next|by|during) may\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """Names and dates mentioned in a query."""
+
+    words: frozenset[str]
+    months: frozenset[int]
+    days: frozenset[int]
+    years: frozenset[int]
+
+    @classmethod
+    def by(cls, text: str) -> _Named:
+        plain = text.lower()
+        found = [word.removesuffix("'s") for word in words(text)]
+        months = {_MONTHS[word] for word in found if word in _MONTHS}
+        if _MODAL.search(text) and not _MAY_DATE.search(plain):
+            months.discard(5)
+        years = {int(word) for word in found if re.fullmatch(r"(?:19|20)\d\d", word)}
+        days = {int(m.group(1)) for word in found if (m := re.fullmatch(r"(\d{1,2})(?:st|nd|rd|th)?", word))}
+        for year, month, day in _ISO_DATE.findall(text):
+            years.add(int(year))
+            months.add(int(month))
+            days.update([int(day)] if day else [])
+        return cls(frozenset(found), frozenset(months), frozenset(days), frozenset(years))
+
+    def bonus(self, speaker: str, created_at: str) -> tuple[float, list[str]]:
+        """Return the bonus of a memory whose speaker or date the query names, and the reasons."""
+        gained, reasons = 0.0, []
+        if speaker and self.words.intersection(speaker.lower().split()):
+            gained += NAMED_SPEAKER
+            reasons.append(f"{NAMED_SPEAKER:.2f} because {speaker} is named")
+        if self.months and (share := self._of_date(created_at)):
+            gained += NAMED_DATE * share
+            reasons.append(f"{NAMED_DATE * share:.2f} because {created_at[:10]} is named")
+        return gained, reasons
+
+    def _of_date(self, created_at: str) -> float:
+        when = date.fromisoformat(created_at[:10])
+        if when.month not in self.months or (self.years and when.year not in self.years):
+            return 0.0
+        if self.days:
+            return 1.0 if when.day in self.days else 0.0
+        return 0.5
+
+
+# ── explanations ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _explained(
+    query: Query,
+    kept: Sequence[Hit],
+    near: Sequence[Candidate],
+    matching: Matching,
+    store: Store,
+    floor: float,
+    says: Mapping[int, float],
+) -> list[Hit]:
+    """Return the hits with an explanation of their rank."""
+    looked_for = telling(query.text) if query.hybrid else []
+    held = store.holding(looked_for, [hit.id for hit in kept])
+    by_vector = {each.id: place for place, each in enumerate(near, start=1)}
+    by_words = {each.id: (place, each.score) for place, each in enumerate(matching.candidates, start=1)}
+    named = _Named.by(query.text)
+    weight = VECTOR_WEIGHT if query.hybrid else 1.0
+    explained = []
+    for hit in kept:
+        share = _share(hit.similarity, floor)
+        rank, bm25 = by_words.get(hit.id, (None, 0.0))
+        parts = [f"{weight:.2f} × {share:.3f} (cosine {hit.similarity:.3f}, counted from {floor:.2f})"]
+        if hit.keyword:
+            parts.append(f"{1 - weight:.2f} × {hit.keyword:.3f} (BM25 {bm25:.2f}; {matching.ideal:.2f} would be half)")
+        if hit.id in says:
+            parts = [f"{1 - READ_WEIGHT:.2f} × ({' + '.join(parts)})"]
+            parts.append(f"{READ_WEIGHT:.2f} × {says[hit.id]:.3f} (re-ranking)")
+        rest = 1 - READ_WEIGHT if hit.id in says else 1.0
+        parts += named.bonus(hit.memory.speaker, hit.memory.created_at)[1]
+        why = Explanation(
+            vector_rank=by_vector.get(hit.id),
+            vector_share=rest * weight * share,
+            keyword_rank=rank,
+            keyword_share=rest * (1 - weight) * hit.keyword,
+            bm25=bm25,
+            words=tuple(held.get(hit.id, ())),
+            formula=f"{hit.score:.3f} = " + " + ".join(parts),
+        )
+        explained.append(replace(hit, why=why))
+    return explained
+
+
+def _share(cosine: float, floor: float) -> float:
+    return min(1.0, max(0.0, (cosine - floor) / (1.0 - floor)))

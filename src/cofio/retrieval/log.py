@@ -1,0 +1,91 @@
+"""Log of returned memories and injected context, written asynchronously in batches."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from cofio.errors import CofioError
+from cofio.models.dashboard import Injection, Occasion
+from cofio.models.memory import Briefing, Hit, Memory, Retrieval
+from cofio.ports import Clock, Store
+
+_log = logging.getLogger(__name__)
+_EVERY = 1.0  # seconds between two batches
+_QUERY_CHARACTERS = 500
+_MOST_WAITING = 50_000  # entries; further ones are dropped to bound memory use
+_Line = TypeVar("_Line")
+
+
+class RetrievalLog:
+    """Buffer that a background thread writes to the store; reading counts flushes it first."""
+
+    def __init__(self, store: Store, clock: Clock, redact: Callable[[str], str] = str) -> None:
+        self._store = store
+        self._clock = clock
+        self._redact = redact  # redacts secrets in queries, on the background thread
+        self._waiting: list[Retrieval] = []
+        self._injected: list[Injection] = []
+        self.told: Callable[[Injection], None] = lambda _: None  # called at once for each injection
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def note(self, hits: Sequence[Hit | Memory], query: str, caller: str) -> None:
+        """Log returned memories. Only appends to the buffer."""
+        if not hits:
+            return
+        at, asked = self._clock(), query[:_QUERY_CHARACTERS]
+        self._wait(self._waiting, [Retrieval(hit.id, asked, caller, at) for hit in hits])
+
+    def inject(self, told: Briefing, occasion: Occasion, caller: str) -> None:
+        """Log an injection, even an empty one. Only appends to the buffer."""
+        injection = Injection(self._clock(), caller, occasion, len(told.ids), told.tokens)
+        self._wait(self._injected, [injection])
+        self.told(injection)
+
+    def _wait(self, waiting: list[_Line], lines: list[_Line]) -> None:
+        with self._lock:
+            if len(waiting) < _MOST_WAITING:
+                waiting.extend(lines)
+            if self._thread is None and not self._closing.is_set():
+                self._thread = threading.Thread(target=self._run, name="cofio-retrievals", daemon=True)
+                self._thread.start()
+
+    def flush(self) -> None:
+        """Write the buffer now."""
+        with self._writing:
+            with self._lock:
+                batch, injections = self._waiting[:], self._injected[:]
+            if batch:
+                clean = {each: self._redact(each) for each in {retrieval.query for retrieval in batch}}
+                # On failure the entries stay in the buffer.
+                self._store.note([replace(each, query=clean[each.query]) for each in batch])
+                with self._lock:
+                    del self._waiting[: len(batch)]
+            if injections:
+                self._store.pictures.inject(injections)
+                with self._lock:
+                    del self._injected[: len(injections)]
+
+    def close(self) -> None:
+        """Write the buffer and stop the thread."""
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.flush_or_tell()
+
+    def _run(self) -> None:
+        while not self._closing.wait(_EVERY):
+            self.flush_or_tell()
+
+    def flush_or_tell(self) -> None:
+        """Write the buffer; log a failure instead of raising, so that logging never breaks a read."""
+        try:
+            self.flush()
+        except CofioError as error:
+            _log.warning("retrieval log not written: %s", error)

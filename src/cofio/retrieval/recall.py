@@ -1,0 +1,318 @@
+"""Recall: selection of memories to inject into an agent's context without being asked.
+
+    prompt ─ names ─▶ (domain knowledge) ─▶ lines ─ exact ──────────────────────┐
+    prompt ─ questions ─▶ (search) ─▶ candidates ─ Relevance ─▶ relevant hits ──┤
+    start ─ at_start ─▶ memories of the project within a token budget ──────────┴─ brief ─▶ Briefing
+
+At a prompt: first domain knowledge that it names, found without vectors; then memories that help with it, by the
+probability of the judgement model or, without a model, by the search score. At the start of a session there is no
+query, so `briefing.select_start` decides. Memories that the session was given or that were learned from it are skipped:
+the injected context only grows, so prompt caches stay valid.
+
+A memory whose referenced code has changed is labelled. If the code has vanished, the memory comes last at a prompt,
+with the reason, and is omitted at the start of a session.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from math import exp
+from typing import Any, NamedTuple, TypeAlias
+
+from cofio.models import episodes
+from cofio.models.episodes import EpisodeHit
+from cofio.models.memory import MAX_HITS, Briefing, Freshly, Hit, Memory, Query, Scope
+from cofio.ports import Judge, Store
+from cofio.text.briefing import (
+    DUE_DAYS,
+    Entry,
+    Line,
+    StartRule,
+    block,
+    digest,
+    exact_digest,
+    exact_id,
+    is_new,
+    is_trivial,
+    select_start,
+    tokens,
+)
+from cofio.text.tokens import passage
+
+AT_PROMPT = 5  # maximum number of memories
+CANDIDATES = 16  # memories per prompt that the model judges, about 2 ms each
+FURTHER = 0.5  # share of the first memory's minimum probability that further memories need
+EXACTLY = 5  # maximum number of domain knowledge lines
+LEAST_SURE = 0.2  # minimum confidence of injected rows; excludes rows refuted repeatedly
+SAID = 2  # maximum number of passages of earlier sessions
+SAID_SCORE = 0.5  # minimum score of such a passage; higher because passages are not kept up to date
+SAID_EARLIER = "## Said Earlier"
+ANSWERS = 0.4  # minimum score without re-ranking for a memory to answer a question
+MIN_SCORE = 0.24  # minimum hit score (0 to 1) without a judgement model, measured by `evals/recall.py`
+MOST = 50  # maximum number of memories per request
+SPARE = 3  # extra hits, used instead of memories whose subject has vanished
+LOOKED_THROUGH = 100  # newest memories of each group that are considered at the start of a session
+
+#: Function that returns the freshness of a memory.
+Fresh = Callable[[Memory], Freshly]
+#: A memory and its freshness.
+Looked: TypeAlias = tuple[Memory, Freshly]
+_GONE = "vanished"
+
+_WHOLE = 150  # tokens of a prompt that is embedded as a whole (20 ms)
+_PART = 75  # tokens taken from each end of a longer prompt
+_NEAR = 4_000  # characters read from each end
+
+
+def nobody_can_tell(_memory: Memory) -> Freshly:
+    """Return unknown freshness."""
+    return Freshly()
+
+
+def questions(prompt: str) -> list[str]:
+    """Return the search queries of a prompt: the prompt itself or, if long, the prose at its beginning and at its end.
+
+    Each end is a separate query, because pasted text in between would dominate: with 20,000 characters of log, code or
+    JSON, a question finds less than half of what it finds alone (docs/explanation/recall.md).
+    """
+    if is_trivial(prompt):
+        return []
+    said = prompt.strip().encode("utf-8", "ignore").decode().replace("\x00", "")
+    if len(said) <= 8 * _WHOLE and tokens(said) <= _WHOLE:
+        return [said]
+    first = _beginning(" ".join(_own_words(said[:_NEAR].splitlines())))
+    last = _end(" ".join([*_own_words(said[-_NEAR:].splitlines()[::-1])][::-1]))
+    parts = [part for part in (first, last) if part and not is_trivial(part)]
+    return list(dict.fromkeys(parts or (_beginning(said), _end(said))))
+
+
+class CurrentSession(NamedTuple):
+    """Session that receives memories; `since` is when the agent last lost its context."""
+
+    client: str = ""
+    session: str = ""
+    since: str = ""
+
+    def has(self, memory: Memory) -> bool:
+        """Return whether the memory was learned in this session from text still in the agent's context."""
+        if not self.session or memory.session != self.session or memory.created_at < self.since:
+            return False
+        return not self.client or self.client in memory.source.split("/")
+
+
+@dataclass(frozen=True, slots=True)
+class Relevance:
+    """Filter of candidates for a prompt: by the judgement model or, without one, by the search score."""
+
+    judge: Judge | None
+    chosen: float = 0.0  # minimum probability or score; 0 for the default
+
+    @property
+    def least(self) -> float:
+        """Return the minimum probability or, without a model, the minimum score for injecting a memory."""
+        usual = self.judge.thresholds["relevant"] if self.judge else MIN_SCORE
+        return self.chosen or usual
+
+    def queries(self, questions: Sequence[str], scope: Scope, most: int, spare: int = 0) -> list[Query]:
+        """Return a candidate query per question; `spare` is the number of hits that may be dropped later."""
+        if self.judge:
+            k = min(MAX_HITS, max(CANDIDATES, most) + spare)
+            return [Query(text=each, k=k, closely=False, scope=scope) for each in questions]
+        k = min(MAX_HITS, most + SPARE + spare)
+        return [Query(text=each, k=k, min_score=self.least, scope=scope) for each in questions]
+
+    def relevant(self, questions: Sequence[str], candidates: Sequence[Hit], most: int) -> list[Hit]:
+        """Return the candidates that help with any of the questions, best first; of equals the newer first.
+
+        The score of each becomes the highest of its probabilities: that it helps with a task, by the model, and that it
+        answers a question, by the search score. A task shares few words with the memories it needs; a question shares
+        many. If one memory helps, the prompt is about the project, so further memories need less.
+        """
+        if self.judge is None:
+            return list(candidates)
+        judged = candidates[: max(CANDIDATES, most)]
+        texts = [passage(hit.text, hit.memory.speaker) for hit in judged]
+        columns = [self.judge.relevance(question, texts) for question in questions]
+        hits = [replace(hit, score=max(answers(hit.score), *of)) for hit, *of in zip(judged, *columns, strict=True)]
+        hits.sort(key=lambda hit: (-hit.score, -hit.id))
+        if not hits or hits[0].score < self.least:
+            return []
+        least = self.chosen or FURTHER * self.least
+        return [hit for hit in hits if hit.score >= least]
+
+
+def answers(score: float) -> float:
+    """Return the probability that a memory with this search score answers the prompt; 0 for low scores."""
+    return 1 / (1 + exp(-(15.0 * score - 4.5))) if score >= ANSWERS else 0.0
+
+
+def merge(answers: Iterable[Sequence[Hit]]) -> list[Hit]:
+    """Merge the hits of several questions, each memory once with its best score, best first."""
+    hits: dict[int, Hit] = {}
+    for hit in (each for answer in answers for each in answer):
+        if hit.id not in hits or hits[hit.id].score < hit.score:
+            hits[hit.id] = hit
+    return sorted(hits.values(), key=lambda hit: (-hit.score, -hit.id))
+
+
+def distinct(hits: Iterable[Hit], most: int) -> list[Hit]:
+    """Return the first hits with distinct texts."""
+    kept: dict[str, Hit] = {}
+    for hit in hits:
+        kept.setdefault(digest(hit.text), hit)
+    return list(kept.values())[:most]
+
+
+def new(memories: Iterable[Memory], given: Mapping[int, str]) -> list[Memory]:
+    """Return memories with distinct texts that the session was not given. An edited memory counts as new."""
+    known = set(given.values())
+    fresh: dict[str, Memory] = {}
+    for memory in memories:
+        if (words := digest(memory.text)) not in known:
+            fresh.setdefault(words, memory)
+    return list(fresh.values())
+
+
+def start_rule(tokens: int, now: str, most: int | None = None) -> StartRule:
+    """Return the limits of a block at the start of a session at this time."""
+    until = date.fromisoformat(now[:10]) + timedelta(days=DUE_DAYS)
+    return StartRule(tokens, now[:10], until.isoformat(), most)
+
+
+def at_start(store: Store, project: str, rule: StartRule, fresh: Fresh = nobody_can_tell) -> list[Looked]:
+    """Return the memories for the start of a session in order, without those whose subject has vanished.
+
+    Memories already given are included: a resumed session has them and must not receive others instead.
+    """
+    memories = {
+        memory.id: memory
+        for group in _GROUPS
+        for memory in store.newest(Scope(seen_from=project, **group), LOOKED_THROUGH)
+    }
+
+    looked: dict[int, Looked] = {}
+
+    def finish(entry: Entry) -> Line | None:
+        memory, freshly = looked[entry.line.id] = (memories[entry.line.id], fresh(memories[entry.line.id]))
+        return None if freshly.state == _GONE else _line(memory, freshly)
+
+    lines = select_start([_entry(each) for each in memories.values()], project, rule, finish)
+    return [looked[line.id] for line in lines]
+
+
+def _entry(memory: Memory) -> Entry:
+    line = _line(memory, Freshly())
+    return Entry(line, memory.category, memory.project, memory.visibility, memory.occurrences)
+
+
+def exact(lines: Sequence[tuple[Line, int | None]], given: Mapping[int, str]) -> tuple[list[Line], set[int]]:
+    """Select domain knowledge lines that are new to the session, and the memories that these or earlier lines cover.
+
+    Each line comes with the memory that states it in words. If that memory was given, the line is new only for its
+    note.
+    """
+    chosen: list[Line] = []
+    told: set[int] = set()
+    for line, memory in lines:
+        new = is_new(line, given) and (bool(line.note) or memory not in given)
+        if new and len(chosen) == EXACTLY:
+            continue
+        if new:
+            chosen.append(line)
+        if memory is not None:
+            told.add(memory)
+    return chosen, told
+
+
+def brief(chosen: Sequence[Looked], heading: str, *, exactly: Sequence[Line] = ()) -> Briefing:
+    """Render the block: domain knowledge, then these memories in order, with their freshness."""
+    text, ids = block([_line(memory, freshly) for memory, freshly in chosen], heading, exactly)
+    shown = {memory.id: digest(memory.text) for memory, _ in chosen}
+    shown.update((line.id, exact_digest(line)) for line in exactly)
+    said = tuple(line.text for line in exactly if line.id in ids)
+    return Briefing(text, {each: shown[each] for each in ids}, tokens(text), said)
+
+
+def brief_said(hits: Sequence[EpisodeHit], given: Mapping[int, str]) -> Briefing:
+    """Render passages of earlier sessions, each with date and session."""
+    best = {hit.episode: hit for hit in sorted(hits, key=lambda hit: hit.score)}
+    lines = [
+        Line(exact_id(f"episode {hit.episode}", noted=False), episodes.line(hit), hit.passage.source, hit.passage.at)
+        for hit in sorted(best.values(), key=lambda hit: -hit.score)
+    ]
+    text, ids = block([each for each in lines if each.id not in given][:SAID], SAID_EARLIER)
+    digests = {each.id: digest(each.text) for each in lines}
+    return Briefing(text, {each: digests[each] for each in ids}, tokens(text))
+
+
+def first(memories: Sequence[Memory], most: int, fresh: Fresh = nobody_can_tell) -> list[Looked]:
+    """Return the first memories with their freshness; those whose subject has vanished come last.
+
+    Checks only as many as needed.
+    """
+    firm: list[Looked] = []
+    gone: list[Looked] = []
+    for memory in memories:
+        if len(firm) == most:
+            break
+        freshly = fresh(memory)
+        (gone if freshly.state == _GONE else firm).append((memory, freshly))
+    return (firm + gone)[:most]
+
+
+def _line(memory: Memory, told: Freshly) -> Line:
+    text, note = passage(memory.text, memory.speaker), "; ".join(told.notes)
+    about = (memory.source, memory.created_at, memory.kind, memory.pinned)
+    return Line(memory.id, text, *about, note=note, doubtful=told.state == _GONE)
+
+
+# ── long prompts ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _own_words(lines: Sequence[str]) -> Iterator[str]:
+    """Yield lines from the first one of prose up to pasted or set-off text."""
+    begun = False
+    for line in map(str.strip, lines):
+        if _is_own(line):
+            begun = True
+            yield line
+        elif line or begun:
+            return
+
+
+def _is_own(line: str) -> bool:
+    """Return whether a line is prose: almost only letters and punctuation."""
+    plain = len(_PROSE.findall(line))
+    worded = len(_WORDS.findall(line)) >= 2 or (plain >= 4 and not line.isascii())
+    return worded and plain >= 0.9 * len(line) and not line.startswith("Traceback (")
+
+
+def _beginning(text: str) -> str:
+    """Return the beginning, at the length of a query, up to a word end."""
+    kept = text[: _fitting(text[: 8 * _PART])]
+    return kept if len(kept) == len(text) else kept[: kept.rfind(" ")] if " " in kept else kept
+
+
+def _end(text: str) -> str:
+    """Return the end, at the length of a query, from a word start."""
+    kept = text[-_fitting(text[-8 * _PART :]) :]
+    return kept if len(kept) == len(text) else kept[kept.find(" ") + 1 :]
+
+
+def _fitting(text: str) -> int:
+    """Return the number of characters of such text that fit into a query."""
+    return max(1, int(len(text) * min(1.0, _PART / max(1, tokens(text)))))
+
+
+_GROUPS: tuple[dict[str, Any], ...] = (
+    {"pinned": True},
+    {"category": "decision", "kind": "preference"},
+    {"category": "decision", "kind": "policy"},
+    {"category": "detail", "kind": "temporal"},
+    *({"category": each} for each in ("decision", "learning", "detail")),
+)
+_PROSE = re.compile(r"[^\W\d_]|[ .,?!:'’]")
+_WORDS = re.compile(r"[^\W\d_]{2,}")

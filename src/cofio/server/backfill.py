@@ -1,0 +1,456 @@
+"""Backfill from transcripts of Claude Code and Codex on disk, and from the notes beside them.
+
+    client homes ─ find ─▶ files ─ survey ─▶ [Entry], oldest first ─ deliver ─▶ captures, named as by hooks
+    client homes, projects ─ note_facts ─▶ [Fact], one per section of Markdown
+
+Turns that were captured before, live or by an earlier backfill, are skipped. The progress is in the store: run a killed
+backfill again to continue it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from itertools import islice
+from math import ceil
+from pathlib import Path
+from typing import Any, Protocol
+
+from cofio.errors import InvalidInput, TooBusy, TooLarge
+from cofio.hooks import project, transcripts
+from cofio.hooks.transcripts import Turn
+from cofio.ingest.sanitize import redact
+from cofio.models.exchange import MAX_SAID, Captured, Item, Ledger
+from cofio.models.llm_calls import LETTERS
+from cofio.models.memory import MAX_LABEL, Fact, moment
+from cofio.notes import files as notes_files
+from cofio.notes import sections
+from cofio.providers import prompts
+from cofio.server.session_handler import known_as, named_by, source_of
+from cofio.transfer.importers import READERS
+from cofio.transfer.importers.base import Skipped, made
+
+CLIENTS = ("claude-code", "codex")
+BATCH = 25  # captures delivered at a time; at most twice as many wait in the inbox
+SAMPLES = 5
+_BY = "backfill"
+_LOOK = 0.25  # seconds between two polls of the inbox
+_STALLED = 30.0  # seconds without progress after which the reason is reported
+_SOON = timedelta(seconds=30)
+_SETTLED = 600.0  # seconds after the last write to a transcript during which its last turn may still be running
+_LISTED = 1_000  # items of the inbox that are read
+_CALL_SECONDS, _LOCAL_SECONDS = 5.0, 0.2  # per call of a language model, and per turn without one
+_REPLY_TOKENS = 300  # per call
+_AROUND = 3_500  # maximum further characters per turn: earlier turns, related memories and markup
+_FACTS, _BESIDE = 5, 5  # upper averages: facts per turn, and related memories per fact where the model decides
+_FACT, _MEMORY = 500, 300  # characters of a fact and of a related memory in that prompt
+_ASSISTANT = 2_000  # characters of an assistant message that the language model reads
+_SHOWN = 100  # characters of a prompt
+_NOTES = {"claude-code": ("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md"), "codex": ("AGENTS.md",)}
+_GLOBAL = {"claude-code": ("CLAUDE.md",), "codex": ("AGENTS.md", "memories/*.md")}
+_RAW = "raw_memories.md"  # what Codex has not condensed yet
+
+
+class Memories(Protocol):
+    """Interface shared by the keeper of a store and the client of a service."""
+
+    def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]: ...
+    def capture(self, messages: Any, *, wait: bool = False, by: str = "library", **about: Any) -> Captured: ...
+    def ledger(self) -> Ledger: ...
+    def items(self, state: Any = None, *, limit: int = 50, after: int | None = None) -> list[Item]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A turn on disk, without its text."""
+
+    path: Path
+    number: int  # of the turn within its file
+    client: str
+    session: str
+    turn: str
+    at: str
+    project: str
+    prompt: str  # beginning of the prompt, without secrets
+    characters: int  # to send to a language model
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """All turns on disk, oldest first, and the files that could not be read."""
+
+    entries: tuple[Entry, ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def new(self) -> list[Entry]:
+        return [entry for entry in self.entries if entry.is_new]
+
+    def within(self, *, client: str = "", project_: str = "", since: str = "", limit: int | None = None) -> Survey:
+        """Return the survey of the matching turns only; `limit` keeps only that many new ones, the oldest first."""
+        kept = [
+            entry
+            for entry in self.entries
+            if (not client or entry.client == client)
+            and (not project_ or project_ in (entry.project, project.name(entry.project)))
+            and entry.at >= since
+        ]
+        if limit is not None:
+            chosen = set(islice((entry for entry in kept if entry.is_new), limit))
+            kept = [entry for entry in kept if not entry.is_new or entry in chosen]
+        return Survey(tuple(kept), self.skipped)
+
+
+# ── surveying files ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def find(homes: Mapping[str, Path]) -> tuple[list[Path], list[tuple[str, str]]]:
+    """Return the transcripts below the homes of clients, and compressed ones with the reason why they are skipped."""
+    found: list[Path] = []
+    skipped: list[tuple[str, str]] = []
+    if claude := homes.get("claude-code"):
+        found += _own_files(claude.glob("projects/*/*.jsonl"), claude)
+    if codex := homes.get("codex"):
+        for name in ("sessions", "archived_sessions"):
+            found += _own_files((codex / name).rglob("rollout-*.jsonl"), codex)
+            skipped += [
+                (str(path), "The file is compressed. Unpack it first: zstd -d FILE.")
+                for path in sorted((codex / name).rglob("rollout-*.jsonl.zst"))
+            ]
+    return found, skipped
+
+
+def _own_files(paths: Iterable[Path], root: Path) -> list[Path]:
+    """Return regular files, not links, that lie below the root once all links above them are resolved."""
+    real = root.resolve()
+    return sorted(
+        path for path in paths if not path.is_symlink() and path.is_file() and path.resolve().is_relative_to(real)
+    )
+
+
+def survey(
+    paths: Sequence[Path], known_turns: Callable[[str, str], set[str]], advance: Callable[[int], None] = lambda _: None
+) -> Survey:
+    """Read every file once. Copies of a turn in several files, such as in a forked session, count once.
+
+    A turn is new only if none of its copies was captured. The last turn of a recently written file is left out.
+    """
+    known = cache(known_turns)
+    places: dict[tuple[str, ...], int] = {}  # of a turn's first copy in `entries`
+    entries: list[Entry] = []
+    skipped: list[tuple[str, str]] = []
+    for path in paths:
+        try:
+            for entry in _entries(path, known):
+                names = (entry.client, entry.session, entry.turn), (entry.client, entry.turn, entry.at, entry.prompt)
+                copies = {places[name] for name in names if name in places}
+                if not copies:
+                    entries.append(entry)
+                elif not entry.is_new:
+                    for place in copies:
+                        entries[place] = replace(entries[place], is_new=False)
+                for name in names:
+                    places.setdefault(name, min(copies, default=len(entries) - 1))
+        except (InvalidInput, OSError) as error:
+            skipped.append((str(path), str(error)))
+        advance(1)
+    return Survey(tuple(sorted(entries, key=lambda entry: entry.at)), tuple(skipped))
+
+
+def _entries(path: Path, known: Callable[[str, str], set[str]]) -> Iterator[Entry]:
+    written = path.stat().st_mtime  # before it is read
+    turns = list(_turns(path))
+    if abs(time.time() - written) < _SETTLED:
+        turns = turns[:-1]
+    dates = _dates([turn.at for turn in turns], path)
+    for number, (turn, at) in enumerate(zip(turns, dates, strict=True)):
+        turns_known = known(turn.client, turn.session)
+        prompt = _prompt(turn)
+        yield Entry(
+            path=path,
+            number=number,
+            client=turn.client,
+            session=turn.session,
+            turn=turn.turn,
+            at=at,
+            project=_project(turn.cwd),
+            prompt=" ".join(redact(prompt).split())[:_SHOWN],
+            characters=_characters(turn),
+            is_new=known_as(turn, turns_known) not in turns_known,
+        )
+
+
+def _turns(path: Path) -> Iterator[Turn]:
+    """Yield the turns of a transcript, each with the session and the name that it is captured under."""
+    for turn in transcripts.read(path):
+        if turn.client in CLIENTS:
+            session = turn.session or path.stem[:MAX_LABEL]
+            yield turn._replace(session=session, turn=turn.turn or named_by(_prompt(turn)))
+
+
+def _prompt(turn: Turn) -> str:
+    return next((str(each["content"]) for each in turn.messages if each["role"] == "user"), "")
+
+
+def _characters(turn: Turn) -> int:
+    sizes = (
+        min(len(str(each["content"])), _ASSISTANT if each["role"] == "assistant" else MAX_SAID)
+        for each in turn.messages
+        if each["role"] != "system"
+    )
+    return min(sum(sizes), MAX_SAID)
+
+
+def _dates(dates: Sequence[str], path: Path) -> list[str]:
+    """Fill missing times from the turn before, else from the next, else from the file."""
+    last = next((at for at in dates if at), "") or moment(datetime.fromtimestamp(path.stat().st_mtime, UTC))
+    filled = []
+    for at in dates:
+        last = at or last
+        filled.append(last)
+    return filled
+
+
+@cache
+def _project(cwd: str) -> str:
+    """Return the project of a working folder, named as by hooks; the folder's own name if it is not a path here."""
+    if cwd and not cwd.startswith("/"):
+        return cwd.replace("\\", "/").rstrip("/").rpartition("/")[2][:MAX_LABEL]
+    return project.of(cwd)[:MAX_LABEL]
+
+
+# ── notes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def note_facts(homes: Mapping[str, Path], projects: Iterable[str]) -> Iterator[Fact | Skipped]:
+    """Yield the clients' own memories and the instruction files of clients and projects, one fact per section."""
+    for client, home in homes.items():
+        for pattern in _GLOBAL[client]:
+            for page in sorted(home.glob(pattern)):
+                if page.name != _RAW:
+                    yield from _sections(page, home, "")
+    if (claude := homes.get("claude-code")) and any(claude.glob("projects/*/memory/*.md")):
+        for fact in READERS["claude-code"].read(claude / "projects"):
+            yield _from_file(fact)
+    for path in dict.fromkeys(each for each in projects if each.startswith("/")):
+        for client in homes:
+            for name in _NOTES[client]:
+                yield from _sections(Path(path) / name, Path(path), path)
+
+
+def _from_file(fact: Fact | Skipped) -> Fact | Skipped:
+    """Return the fact of a Claude Code memory with the project name that hooks use, and its file as the source."""
+    if isinstance(fact, Skipped):
+        return fact
+    where = _project(fact.project) if fact.project.startswith("/") else fact.project
+    source = f"file:{project.name(where) or 'claude-code'}/memory/{fact.metadata.get('file', '')}"
+    return replace(fact, source=source[:MAX_LABEL], project=where)
+
+
+def _sections(page: Path, below: Path, of_project: str) -> Iterator[Fact | Skipped]:
+    try:
+        if not _own_files([page], below) or page.stat().st_size > notes_files.BIGGEST:
+            return
+        text = notes_files.text_of(notes_files.content_of(page))
+        at = moment(datetime.fromtimestamp(page.stat().st_mtime, UTC))
+    except (OSError, ValueError) as error:
+        yield Skipped(str(error), str(page))
+        return
+    name = page.relative_to(below).as_posix()
+    for part in sections.parts(text, name):
+        yield made(
+            "notes",
+            f"{page}#{part.says}",
+            part.text,
+            source=f"file:{project.name(str(below))}/{name}",
+            project=of_project,
+            kind=part.kind,
+            category=part.category,
+            entities=part.entities,
+            tags=part.tags,
+            context=part.context,
+            created_at=part.created_at or at,
+            notes={**part.noted(name), "file": name},
+        )
+
+
+# ── estimates ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Estimated work for the new turns. Calls, input tokens and days of a language model are upper bounds."""
+
+    provider: str = ""
+    calls: int = 0
+    tokens: int = 0
+    seconds: int = 0
+    days: int = 0  # needed because of the daily limits; 0 without limits
+
+
+def estimate(entries: Sequence[Entry], extraction: Mapping[str, Any], limits: tuple[int, int] = (0, 0)) -> Estimate:
+    """Estimate the work, with the real prompts of the language model if one is configured."""
+    if not extraction.get("enabled"):
+        return Estimate(seconds=ceil(len(entries) * _LOCAL_SECONDS))
+    rules = prompts.read("extract", project="this project", rules=prompts.read("extract_rules"))
+    characters = len(entries) * (len(rules) + _AROUND) + sum(entry.characters for entry in entries)
+    calls = len(entries)
+    if extraction.get("audn") or not extraction.get("audn_known", True):  # the model decides, or may do so
+        calls *= 2
+        characters += len(entries) * (len(prompts.read("reconcile")) + _FACTS * (_FACT + _BESIDE * _MEMORY))
+    tokens = ceil(characters / LETTERS)
+    spent = tokens + calls * _REPLY_TOKENS
+    days = max(ceil(calls / limits[0]) if limits[0] else 0, ceil(spent / limits[1]) if limits[1] else 0)
+    seconds = ceil(calls * _CALL_SECONDS)
+    return Estimate(provider=str(extraction["provider"]), calls=calls, tokens=tokens, seconds=seconds, days=days)
+
+
+def counts(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    """Count files and turns by client and project, most turns first."""
+    files: dict[tuple[str, str], set[Path]] = {}
+    turns: Counter[tuple[str, str]] = Counter()
+    new: Counter[tuple[str, str]] = Counter()
+    for entry in entries:
+        key = (entry.client, entry.project)
+        files.setdefault(key, set()).add(entry.path)
+        turns[key] += 1
+        new[key] += entry.is_new
+    return [
+        {
+            "client": client,
+            "project": where,
+            "files": len(files[client, where]),
+            "turns": number,
+            "new": new[client, where],
+            "captured": number - new[client, where],
+        }
+        for (client, where), number in turns.most_common()
+    ]
+
+
+# ── delivery ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class Delivery:
+    """Delivery of turns in batches, waiting until they are processed."""
+
+    memories: Memories
+    series: int
+    work: Callable[[], object]  # processes pending captures, or pauses while a service does so
+    learned: Callable[[int], None] = lambda _: None  # called with the number of newly processed turns
+    stalled: Callable[[str], None] = lambda _: None  # called with the reason when nothing is processed for a while
+    batch: int = BATCH
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    new: int = 0
+    waiting: int = 0  # turns that stay pending, for example until the budget resets
+    _others: int = 0  # pending captures at the start, not from this delivery
+    _done: int = 0
+    _reason: str | None = None  # reported last
+
+    def deliver(self, entries: Sequence[Entry]) -> None:
+        self._others = self._pending()
+        last_use = {entry.path: place for place, entry in enumerate(entries)}
+        loaded: dict[Path, list[Turn]] = {}
+        handed = 0
+        for place, entry in enumerate(entries):
+            if entry.path not in loaded:
+                loaded[entry.path] = _turns_of(entry.path)
+            turns = loaded[entry.path]
+            if entry.number < len(turns) and turns[entry.number].turn == entry.turn:
+                self.new += self._hand_over(entry, turns[entry.number])
+            else:
+                self.skipped.append((_named(entry), "The file has changed meanwhile. Run the backfill again."))
+            if last_use[entry.path] == place:
+                del loaded[entry.path]
+            handed += 1
+            if handed % self.batch == 0:
+                self._wait(handed)
+        self._finish(handed)
+
+    def _hand_over(self, entry: Entry, turn: Turn) -> bool:
+        about: dict[str, Any] = {
+            "client": entry.client,
+            "session": entry.session,
+            "turn": entry.turn,
+            "project": entry.project,
+            "source": source_of(entry.client, entry.project),
+            "at": entry.at,
+            "series": self.series,
+        }
+        while True:
+            try:
+                return self.memories.capture(turn.messages, by=_BY, **about).new
+            except TooBusy:
+                self.work()
+            except (InvalidInput, TooLarge) as error:
+                self.skipped.append((_named(entry), error.message))
+                return False
+
+    def _pending(self) -> int:
+        ledger = self.memories.ledger()
+        return ledger.pending - ledger.parked
+
+    def _tell(self, handed: int, pending: int) -> None:
+        done = handed - max(0, pending - self._others)
+        if done > self._done:
+            self.learned(done - self._done)
+            self._done = done
+
+    def _wait(self, handed: int) -> None:
+        """Wait until there is room for another batch."""
+        least, since = 1 << 60, time.monotonic()
+        while True:
+            pending = self._pending()
+            self._tell(handed, pending)
+            if pending < self._others + self.batch:
+                return
+            if pending < least:
+                least, since = pending, time.monotonic()
+            elif time.monotonic() - since > _STALLED:
+                self._tell_stalled(next((item.reason for item in waiting(self.memories) if item.reason), ""))
+                since = time.monotonic()
+            self.work()
+
+    def _tell_stalled(self, reason: str) -> None:
+        if reason != self._reason:
+            self.stalled(reason)
+            self._reason = reason
+
+    def _finish(self, handed: int) -> None:
+        """Wait until every capture is processed except those that are due later."""
+        while mine := waiting(self.memories):
+            soon = moment(datetime.now(UTC) + _SOON)
+            if all(item.reason and item.due_at > soon for item in mine):
+                break
+            self._tell(handed, self._others + len(mine))
+            self.work()
+        self.waiting = len(mine)
+        self._tell(handed, self._others + self.waiting)
+
+
+def _named(entry: Entry) -> str:
+    return f"{entry.path}: turn {entry.number + 1}"
+
+
+def waiting(memories: Memories) -> list[Item]:
+    """Return the pending captures that belong to backfills."""
+    pending = memories.items("pending", limit=_LISTED)
+    return [item for item in pending if item.exchange and item.exchange.series]
+
+
+def rest() -> None:
+    """Sleep a moment while a service processes captures."""
+    time.sleep(_LOOK)
+
+
+def _turns_of(path: Path) -> list[Turn]:
+    try:
+        return list(_turns(path))
+    except (InvalidInput, OSError):  # removed since the survey
+        return []

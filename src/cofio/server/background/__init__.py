@@ -1,0 +1,1 @@
+"""Threads of the service: inbox worker, maintenance scheduler, notes watcher."""

@@ -1,0 +1,157 @@
+"""Background worker: drains the inbox in its own thread, oldest first, one item or one batch of a session at a time.
+
+Items are not processed in parallel, because later statements may correct earlier ones.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from cofio.core import Keeper
+from cofio.errors import CofioError, StoreBusy
+from cofio.ports import Probeable
+
+_LOOK = 2.0  # seconds between two checks of the inbox without a wake-up
+_QUIET = 0.02  # seconds without a capture before the next item is processed
+_PATIENCE = 1.0  # longest delay of an item for such a pause, in seconds
+_REST = 5.0  # seconds to wait after the store itself failed
+_READ = 8  # memories encoded for re-ranking per step: about 0.2 s
+_INDEXED = 16  # captures indexed per step
+_EMBEDDED = 4  # passages embedded per step: about 0.2 s
+_TIDY = 3600.0  # seconds between two retention runs
+_log = logging.getLogger(__name__)
+
+
+class Worker:
+    """Background thread that learns from captures."""
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        *,
+        days_kept: int = 30,
+        retrieval_days: int = 180,
+        audit_days: int = 365,
+        episode_days: int = 180,
+        episode_mb: int = 500,
+        llm_text_days: int = 7,
+        fetch: Callable[[], int] | None = None,
+    ) -> None:
+        self._keeper = keeper
+        self._fetch = fetch  # imports deliveries left outside the inbox
+        self._days_kept = days_kept
+        self._retrieval_days = retrieval_days
+        self._audit_days = audit_days
+        self._episode_days = episode_days
+        self._episode_mb = episode_mb
+        self._llm_text_days = llm_text_days
+        self._tidied = 0.0
+        self._heard = 0.0  # time of the last capture
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="cofio-worker", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Signal that the inbox has an item."""
+        self._heard = time.monotonic()
+        self._wake.set()
+
+    def stop(self, patience: float = 5.0) -> None:
+        """Finish the current item and stop. An item that takes longer than `patience` seconds stays pending."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(patience)
+
+    def drain(self) -> int:
+        """Process everything that is due; return the number of items."""
+        self._find_out()
+        taken = 0
+        while not self._stopping and (items := self._keeper.claim()):
+            heard = self._heard
+            try:
+                for batch in self._keeper.batches(items):
+                    self._let_pass()
+                    if self._stopping:
+                        break
+                    self._keeper.attempt(*batch)
+                    taken += len(batch)
+                    if self._heard != heard and batch[0].exchange and batch[0].exchange.series:
+                        break  # live captures made meanwhile go before the rest of a backfill
+            finally:
+                self._keeper.give_back(items)  # items not processed, or extended meanwhile; the rest is settled
+        return taken
+
+    def _find_out(self) -> None:
+        """Probe the model's capabilities before the first capture needs them."""
+        llm = self._keeper.llm
+        if isinstance(llm, Probeable) and not llm.profile.reconciles_known:
+            llm.probe(ask=bool(self._keeper.due(1)))
+
+    def _let_pass(self) -> None:
+        """Wait for incoming captures: learning can wait, a hook cannot."""
+        until = time.monotonic() + _PATIENCE
+        while (now := time.monotonic()) < min(until, self._heard + _QUIET) and not self._stopping:
+            time.sleep(min(until, self._heard + _QUIET) - now)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._wake.clear()
+            pause = _LOOK
+            try:
+                self._bring_in()
+                self.drain()
+                self._tidy()
+                pause = self._catch_up()
+            except CofioError as error:
+                _log.warning("the inbox cannot be drained: %s", error)
+                pause = _REST
+            except Exception:  # noqa: BLE001 - the worker survives any error
+                _log.exception("unexpected error in the worker")
+                pause = _REST
+            self._wake.wait(pause)
+
+    def _catch_up(self) -> float:
+        """Do some pending work on memories and episodes; return the seconds to rest.
+
+        That is as long as the work took, while there is more to do.
+        """
+        started = time.monotonic()
+        try:
+            has_more = self._keeper.index_episodes(most=_INDEXED) == _INDEXED
+            has_more |= self._keeper.read_missing(most=_READ) == _READ
+        except StoreBusy:  # writers of facts go first
+            return _LOOK
+        try:
+            has_more |= self._keeper.embed_episodes(most=_EMBEDDED) == _EMBEDDED
+        except CofioError as error:  # such as an embedder that is down; word search works meanwhile
+            _log.debug("embedding of episodes postponed: %s", error)
+        return time.monotonic() - started if has_more else _LOOK
+
+    def _bring_in(self) -> None:
+        """Import deliveries left outside the inbox; if that fails, still process the inbox."""
+        try:
+            if self._fetch:
+                self._fetch()
+        except CofioError as error:
+            _log.warning("deliveries outside the inbox are not imported: %s", error)
+
+    def _tidy(self) -> None:
+        """Apply the retention periods, at most once an hour."""
+        if self._tidied and time.monotonic() < self._tidied + _TIDY:
+            return
+        self._tidied = time.monotonic()
+        self._keeper.tidy(
+            captures=self._days_kept,
+            retrievals=self._retrieval_days,
+            deeds=self._audit_days,
+            episodes=self._episode_days,
+            episode_mb=self._episode_mb,
+            llm_texts=self._llm_text_days,
+        )

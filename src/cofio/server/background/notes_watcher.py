@@ -1,0 +1,209 @@
+"""Thread that syncs memories with Markdown folders and computes missing vectors.
+
+    folder ─ keeper.notes.look ─▶ stamps ─ unchanged since the last look ─▶ keeper.notes.index ─▶ Indexed
+
+Folders are polled rather than watched: that works on network mounts and in containers too, needs no library, and costs
+one stat per file. A file is read once two consecutive looks agree; likewise a deleted file must stay away. Files still
+being written keep their last indexed content.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from cofio.core import Keeper
+from cofio.errors import CofioError
+from cofio.models.notes import Indexed, Stamp
+
+EVERY = 5.0  # seconds between two polls of the folders
+_FILL = 60.0  # seconds between two checks for memories without a vector
+_FILLED = 256  # vectors computed per batch; searches run in between
+_BREATH = 0.05  # seconds between two batches
+_FOLDER_AGAIN = 60.0  # longest delay in seconds until an unreadable folder is tried again
+_EMBEDDER_AGAIN = 600.0  # the same for the embedder, whose calls may cost money
+_log = logging.getLogger(__name__)
+
+
+class Librarian:
+    """Background sync of folders. `told` receives every sync that changed something; `every` = 0 disables polling.
+
+    Even without folders, it embeds every memory without a vector once the embedder works again.
+    """
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        folders: Iterable[Path] = (),
+        *,
+        every: float = EVERY,
+        told: Callable[[Indexed], None] = lambda _: None,
+        ticks: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._keeper = keeper
+        self._told = told
+        self._looking = _Pause(every, every, ticks)
+        self._filling = _Pause(_FILL, _EMBEDDER_AGAIN, ticks)
+        self._filling.begin()  # wait first: the start of the service has priority
+        self._shelves = [_Shelf(each, _Pause(every, _FOLDER_AGAIN, ticks)) for each in dict.fromkeys(folders) if every]
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self.run, name="cofio-librarian", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self, patience: float = 5.0) -> None:
+        """Stop between two folders or two batches. One that takes longer than `patience` seconds is left."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(patience)
+
+    def run(self) -> None:
+        """Poll until stopped."""
+        while not self._stopping.is_set():
+            if self._shelves and self._looking.is_over:
+                self.tick()
+                self._looking.begin()
+            if self._filling.is_over and not self._stopping.is_set():
+                self.fill()
+            due = (self._looking.left, self._filling.left) if self._shelves else (self._filling.left,)
+            self._stopping.wait(max(_BREATH, min(due)))
+
+    # ── folders ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def tick(self) -> list[Indexed]:
+        """Poll every folder once; return the syncs that changed something. A failing folder does not stop others."""
+        done = []
+        for shelf in self._shelves:
+            if self._stopping.is_set():
+                break
+            if not shelf.pause.is_over:
+                continue
+            try:
+                read = self._followed(shelf)
+            except CofioError as error:
+                shelf.failed(str(error))
+            except Exception as error:  # noqa: BLE001 - the thread survives any error
+                _log.exception("unexpected error in folder %s", shelf.folder)
+                shelf.failed(repr(error))
+            else:
+                shelf.worked()
+                done += [read] if read else []
+        return done
+
+    def _followed(self, shelf: _Shelf) -> Indexed | None:
+        """Sync memories with files that are stable; return None if nothing changes."""
+        found = self._keeper.notes.look(shelf.folder)
+        moving = shelf.moving(found)
+        if not shelf.has_news(found, moving):
+            return None
+        read = self._keeper.notes.index(shelf.folder, but=moving, by="librarian", halted=self._stopping.is_set)
+        shelf.was_read(found, moving)
+        if read.changeset is None:
+            return None
+        _log.info("%s: %d added, %d updated, %d archived", shelf.folder, read.added, read.updated, read.archived)
+        self._told(read)
+        self._filling.end()  # memories written without a vector need not wait long
+        return read
+
+    # ── vectors ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def fill(self) -> int:
+        """Compute a batch of missing vectors; return their number. If there are more, the next batch follows soon."""
+        try:
+            made = self._keeper.embed_missing(most=_FILLED)
+        except CofioError as error:
+            if self._filling.failed():
+                _log.warning("memories left without vectors for now: %s", error)
+            return 0
+        except Exception:  # noqa: BLE001 - the thread survives any error
+            _log.exception("unexpected error while computing missing vectors")
+            self._filling.failed()
+            return 0
+        self._filling.begin()
+        if made:
+            _log.info("%d missing vectors computed", made)
+        if made == _FILLED:
+            self._filling.end()
+        return made
+
+
+class _Shelf:
+    """Followed folder: its state at the last look, and when last read."""
+
+    def __init__(self, folder: Path, pause: _Pause) -> None:
+        self.folder = folder
+        self.pause = pause
+        self._looked: Mapping[str, Stamp] | None = None
+        self._read: dict[str, Stamp] = {}
+        self._device: int | None = None  # of the files read; an empty folder on another device is an unmounted disk
+        self._problem = ""
+
+    def moving(self, found: Mapping[str, Stamp]) -> set[str]:
+        """Return files that are new, deleted or changed since the last look; at the first look, all files."""
+        before, self._looked = self._looked, found
+        if before is None:
+            return set(found)
+        return {path for path in {*before, *found} if before.get(path) != found.get(path)}
+
+    def has_news(self, found: Mapping[str, Stamp], moving: set[str]) -> bool:
+        """Return whether a stable file differs from what was last read."""
+        if not found and self._device != self.folder.stat().st_dev:
+            return False
+        return any(self._read.get(path) != found.get(path) for path in {*self._read, *found} - moving)
+
+    def was_read(self, found: Mapping[str, Stamp], moving: set[str]) -> None:
+        """Record the state as read; files in `moving` keep their previous state."""
+        kept = {path: stamp for path, stamp in self._read.items() if path in moving}
+        self._read = {**{path: stamp for path, stamp in found.items() if path not in moving}, **kept}
+        self._device = self.folder.stat().st_dev
+
+    def failed(self, problem: str) -> None:
+        """Skip this folder for a while, and log that once."""
+        self.pause.failed()
+        if problem != self._problem:
+            _log.warning("%s is not followed for now: %s", self.folder, problem)
+        self._problem = problem
+
+    def worked(self) -> None:
+        if self._problem:
+            _log.info("%s is followed again", self.folder)
+        self._problem = ""
+        self.pause.begin()  # reset the back-off
+        self.pause.end()
+
+
+class _Pause:
+    """Polling interval with exponential back-off up to a limit after repeated failures."""
+
+    def __init__(self, usual: float, longest: float, ticks: Callable[[], float]) -> None:
+        self._usual, self._longest, self._ticks = usual, longest, ticks
+        self._failures = 0
+        self._until = 0.0
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self._until - self._ticks())
+
+    @property
+    def is_over(self) -> bool:
+        return self._until <= self._ticks()
+
+    def begin(self) -> None:
+        """Start the normal interval."""
+        self._failures = 0
+        self._until = self._ticks() + self._usual
+
+    def end(self) -> None:
+        """End the interval now."""
+        self._until = self._ticks()
+
+    def failed(self) -> bool:
+        """Lengthen the interval; return whether this was the first failure in a row."""
+        self._failures += 1
+        self._until = self._ticks() + min(self._longest, self._usual * 2.0 ** min(self._failures, 20))
+        return self._failures == 1

@@ -1,0 +1,446 @@
+"""Background service: one instance per store, guarded by a file lock rather than a PID.
+
+    STORE.service   locked (flock) by the serving process while it runs; holds pid, url, version, started_at
+
+The lock file lies beside the store's file. A store on a database server may be served by many processes, but only by
+one for each home: there the lock file lies in the home.
+
+The kernel releases the lock however the process ends, so an unlocked file means that no service runs, whatever its
+content.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import platform
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from cofio.client import Client
+from cofio.errors import (
+    CofioError,
+    Conflict,
+    Denied,
+    Misconfigured,
+    MissingKey,
+    StoreError,
+    TooManyTries,
+    Unavailable,
+    WrongKey,
+)
+from cofio.hooks import endpoint_file, launcher, run_log
+from cofio.settings import Settings
+from cofio.version import __version__
+
+if TYPE_CHECKING:
+    from cofio.core import Keeper
+    from cofio.models.diagnostics import Doctor
+
+_log = logging.getLogger(__name__)
+
+_START_SECONDS = 20.0
+_STOP_SECONDS = 10.0
+_WARM_SECONDS = 3.0
+_STEP = 0.05  # seconds between two checks
+_GLANCE = 1.0  # seconds that a mere check of the lock may delay taking it
+_LOG_BYTES = 5 * 1024 * 1024
+_TAIL_LINES = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """Running service. `url` is empty while it starts."""
+
+    pid: int
+    url: str = ""
+    version: str = ""
+    started_at: str = ""
+    host: str = ""
+
+    @property
+    def uptime(self) -> float:
+        """Seconds since the start."""
+        return (datetime.now(UTC) - datetime.fromisoformat(self.started_at)).total_seconds() if self.started_at else 0.0
+
+
+def lock_path(settings: Settings) -> Path:
+    """Return the lock file of the store. Different paths to one store give the same file."""
+    if settings.store_file is None:
+        mark = hashlib.sha256(settings.store_name.encode()).hexdigest()[:12]
+        return settings.home.resolve() / f"server-{mark}.service"
+    store = settings.store_file.resolve()
+    return store.with_name(store.name + ".service")
+
+
+def log_path(settings: Settings) -> Path:
+    """Return the log file of a detached service."""
+    return settings.home / "service.log"
+
+
+def find(settings: Settings) -> Instance | None:
+    """Return the instance that serves this store, if one runs."""
+    try:
+        with lock_path(settings).open("rb") as file:
+            return None if _take(file, fcntl.LOCK_SH) else _told(file)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unusable(lock_path(settings), error) from error
+
+
+# ── serving ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def serve(
+    settings: Settings,
+    open_keeper: Callable[[Settings], Keeper],
+    announce: Callable[[Instance], None],
+    doctor: Doctor | None = None,
+) -> None:
+    """Serve the store in this process until stopped. Conflict if another process already does."""
+    from cofio.server.http import server as serving
+
+    serving.log_to_stderr(settings)
+    with _holding(settings) as hold:
+        keeper = open_keeper(settings)
+        warming = threading.Thread(target=_warm, args=(keeper,), name="cofio-warming", daemon=True)
+
+        def ready(url: str) -> None:
+            announce(hold(url))
+            where = (settings.home, url, settings.api_key, _deadlines(settings), settings.store_name)
+            endpoint_file.put(*where, settings.start_tokens)
+            launcher.write(settings.home)
+            warming.start()
+
+        try:
+            serving.run(keeper, settings, ready, doctor)  # closes the keeper
+        finally:
+            endpoint_file.remove(settings.home, settings.store_name)
+            if warming.is_alive():
+                warming.join(_WARM_SECONDS)  # an interpreter that exits while a model is being loaded aborts
+
+
+def _deadlines(settings: Settings) -> tuple[int, int]:
+    return settings.hook_recall_ms, settings.hook_capture_ms
+
+
+def _warm(keeper: Keeper) -> None:
+    try:
+        keeper.warm()
+        keeper.embed_missing()  # left by an interrupted re-embedding or undo
+    except CofioError as error:  # searching reports the same error
+        _log.warning("model not loaded: %s", error)
+
+
+@contextmanager
+def _holding(settings: Settings) -> Iterator[Callable[[str], Instance]]:
+    """Hold the lock; yield a function that writes the URL. The file is deleted on exit."""
+    path = lock_path(settings)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = _locked(path)
+    except OSError as error:
+        raise _unusable(path, error) from error
+    with file:
+        mine = Instance(pid=os.getpid(), version=__version__, started_at=_now(), host=platform.node())
+        _write(file, mine)
+
+        def listening(url: str) -> Instance:
+            _write(file, replace(mine, url=url))
+            return replace(mine, url=url)
+
+        try:
+            yield listening
+        finally:
+            if _is_at(file, path):
+                path.unlink()  # while still locked, so that no other process has taken it
+
+
+def _locked(path: Path) -> IO[bytes]:
+    deadline = time.monotonic() + _GLANCE
+    while True:
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
+        if _take(file, fcntl.LOCK_EX):
+            if _is_at(file, path):
+                return file
+            file.close()  # its holder has just deleted it
+            continue
+        holder = _told(file)
+        file.close()
+        if time.monotonic() > deadline:
+            where = f" at {holder.url}" if holder.url else ", still starting"
+            hint = "Use that service, or stop it with `cofio down`."
+            raise Conflict(f"This store is already served{where} (pid {holder.pid}).", hint)
+        time.sleep(_STEP)
+
+
+def _take(file: IO[bytes], how: int) -> bool:
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_at(file: IO[bytes], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _write(file: IO[bytes], instance: Instance) -> None:
+    content = json.dumps(asdict(instance)).encode()
+    file.seek(0)
+    file.write(content)
+    file.truncate(len(content))
+
+
+def _told(file: IO[bytes]) -> Instance:
+    """Return what the holder has written; pid 0 if it has not written yet."""
+    try:
+        file.seek(0)
+        told = json.loads(file.read())
+        return Instance(**{each.name: told[each.name] for each in fields(Instance) if each.name in told})
+    except (ValueError, TypeError):
+        return Instance(pid=0)
+
+
+# ── up ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def up(settings: Settings) -> tuple[Instance, bool]:
+    """Return the service of this store once it answers, and whether it was started now."""
+    _refuse_elsewhere(settings)
+    if instance := find(settings):
+        return _answering(settings, instance, time.monotonic() + _START_SECONDS), False
+    log = log_path(settings)
+    since = _opened_log(log)
+    child = _spawned(settings, log)
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        instance = find(settings)
+        if instance and instance.url:
+            if instance.pid != child.pid:  # another `up` was faster; ours must not wait for the lock
+                child.terminate()
+                child.wait()
+            return _answering(settings, instance, deadline), instance.pid == child.pid
+        if instance is None and child.poll() is not None:
+            raise Unavailable(f"The service did not start.\n{_tail(log, since)}", f"The full log is in {log}.")
+        time.sleep(_STEP)
+    message = f"The service (pid {child.pid}) is not ready after {_START_SECONDS:g} s.\n{_tail(log, since)}"
+    raise Unavailable(message, f"A large store takes longer: see `cofio status` and {log}.")
+
+
+def _refuse_elsewhere(settings: Settings) -> None:
+    """Raise if the memories are elsewhere: a local service would get no queries, but captures meant for the other."""
+    if settings.url and settings.url.rstrip("/") not in _own_urls(settings):
+        where = settings.origins.get("url") or "url"
+        hint = f"Start it there, or unset {where} to run a local one."
+        raise Misconfigured(f"The memories are at {settings.url}.", hint)
+
+
+def _own_urls(settings: Settings) -> set[str]:
+    names = {settings.host, "127.0.0.1", "localhost", "[::1]"}
+    return {f"http://{name}:{settings.port}" for name in names}
+
+
+def _answering(settings: Settings, instance: Instance, deadline: float) -> Instance:
+    """Return the instance once /health answers. A starting instance may have exited since."""
+    while time.monotonic() < deadline:
+        if instance.url and _answers(instance.url):
+            return instance
+        time.sleep(_STEP)
+        found = find(settings)
+        if found is None:
+            raise Unavailable("The service stopped while it was starting.", f"See {log_path(settings)}.")
+        instance = found
+    hint = f"See {log_path(settings)}, or stop it with `cofio down`."
+    raise Unavailable(f"The service (pid {instance.pid}) does not answer.", hint)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with Client(url, timeout=2.0) as client:
+            client.health()
+    except Unavailable:
+        return False
+    return True
+
+
+def _spawned(settings: Settings, log: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-P", "-m", "cofio", "--home", str(settings.home), "serve"]  # -P: no module of the home
+    command += ["--host", settings.host, "--port", str(settings.port)]
+    # The child runs in another folder: write out what is relative to this one.
+    store = settings.store if settings.store_file is None else f"sqlite://{settings.store_file}"
+    with _piped(settings.api_key) as key, _piped(store) as where, log.open("ab") as output:
+        return subprocess.Popen(  # noqa: S603
+            [*command, "--api-key-fd", str(key), "--store-fd", str(where)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=settings.home,
+            start_new_session=True,
+            pass_fds=[key, where],
+        )
+
+
+@contextmanager
+def _piped(secret: str) -> Iterator[int]:
+    """Yield a pipe that holds the text: every user can read command lines."""
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, secret.encode())
+        os.close(writing)
+        yield reading
+    finally:
+        os.close(reading)
+
+
+def _opened_log(log: Path) -> int:
+    """Return the offset of the next log line. A full log is rotated."""
+    try:
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if log.exists() and log.stat().st_size > _LOG_BYTES:
+            log.replace(log.with_name(log.name + ".1"))
+        log.touch(mode=0o600)
+        return log.stat().st_size
+    except OSError as error:
+        raise _unusable(log, error) from error
+
+
+def _tail(log: Path, since: int) -> str:
+    with log.open("rb") as file:
+        file.seek(since)
+        lines = file.read().decode(errors="replace").strip().splitlines()
+    return "\n".join(lines[-_TAIL_LINES:]) or "It wrote no output."
+
+
+# ── down ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def down(settings: Settings, *, force: bool = False) -> Instance | None:
+    """Stop the running instance and return it; None if none runs. Kill it only if forced."""
+    instance = _settled(settings)
+    if instance is None:
+        return None
+    _send(instance, signal.SIGTERM)
+    if _released(settings, instance):
+        return instance
+    if not force:
+        hint = "It may be finishing long work; `cofio down --force` ends it at once."
+        raise Unavailable(f"The service (pid {instance.pid}) has not stopped in {_STOP_SECONDS:g} s.", hint)
+    _send(instance, signal.SIGKILL)
+    if not _released(settings, instance):
+        raise Unavailable(
+            f"The service (pid {instance.pid}) cannot be stopped.", "It is blocked in the kernel; try again later."
+        )
+    return instance
+
+
+def _settled(settings: Settings) -> Instance | None:
+    """Return the instance, after the time it needs to overwrite the PID of one that died."""
+    seen = find(settings)
+    deadline = time.monotonic() + _STOP_SECONDS
+    while seen:
+        time.sleep(2 * _STEP)
+        again = find(settings)
+        if again is None or (again.pid and again.pid == seen.pid):
+            return again
+        if time.monotonic() > deadline:
+            raise Unavailable(
+                f"{lock_path(settings)} is locked, but does not say by which process.", "Try again in a moment."
+            )
+        seen = again
+    return None
+
+
+def _send(instance: Instance, number: signal.Signals) -> None:
+    if instance.host != platform.node():
+        hint = "Stop it there."
+        raise Denied(f"The service runs on {instance.host or 'another machine'}, or in a container.", hint)
+    try:
+        os.kill(instance.pid, number)
+    except ProcessLookupError:
+        return  # exited already
+    except PermissionError as error:
+        raise Denied(f"The service (pid {instance.pid}) belongs to another user.", "Stop it as that user.") from error
+
+
+def _released(settings: Settings, instance: Instance) -> bool:
+    deadline = time.monotonic() + _STOP_SECONDS
+    while time.monotonic() < deadline:
+        found = find(settings)
+        if found is None or (found.pid and found.pid != instance.pid):
+            return True
+        time.sleep(_STEP)
+    return False
+
+
+# ── status ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def status(settings: Settings) -> dict[str, Any]:
+    """Return whether the service runs and answers, its address, its own report and the role of our key."""
+    instance = None if settings.url else find(settings)
+    state: dict[str, Any] = {
+        "running": instance is not None,
+        "answering": False,
+        "url": settings.url or (instance.url if instance else settings.service_url),
+        "pid": instance.pid if instance else None,
+        "version": instance.version if instance else None,
+        "uptime_seconds": round(instance.uptime, 1) if instance else None,
+        "memories": None,
+        "store": settings.shown("store"),
+        "embedder": settings.embedder,
+        "key": None,
+        "role": None,
+    }
+    if settings.url or (instance and instance.url):
+        state.update(_asked(state["url"], settings.api_key))
+    if settings.url:
+        state.update(running=state["answering"], store=None)
+    return {**state, "hooks": run_log.summary(settings.home)}
+
+
+def _asked(url: str, key: str) -> dict[str, Any]:
+    with Client(url, key, timeout=5.0) as client:
+        try:
+            health = client.health()
+            heard = {"answering": True, "version": health.get("version"), "memories": health.get("memories")}
+            if health.get("auth") == "missing":
+                return {**heard, "key": "missing"}
+            stats = client.stats()
+            told = {name: stats[name] for name in ("embedder", "uptime_seconds") if stats.get(name) is not None}
+            told["captures_waiting"] = stats.get("inbox_pending", 0)
+            if until := stats.get("llm_spent_until"):
+                told["llm"] = f"the daily limit is reached; captures wait until {until[:16]} UTC"
+            key = "ok" if health.get("auth") == "ok" else "not needed"
+            return {**heard, **told, "key": key, "role": health.get("role")}
+        except (WrongKey, TooManyTries) as error:
+            return {"answering": True, "key": "wrong", "problem": error.message}
+        except MissingKey:
+            return {"answering": True, "key": "missing"}
+        except CofioError as error:
+            return {"answering": False, "problem": str(error)}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _unusable(path: Path, error: OSError) -> StoreError:
+    return StoreError(f"{path} cannot be used: {error.strerror}.", "Check the path and its permissions.")

@@ -1,0 +1,331 @@
+"""ASGI application: the routes behind the guard; handlers run in worker threads, never on the event loop."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from anyio import CapacityLimiter, to_thread
+from msgspec import json
+from starlette import routing
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from cofio import bootstrap
+from cofio.core import Keeper
+from cofio.errors import InvalidInput, Misconfigured, NotFound
+from cofio.hooks import endpoint_file
+from cofio.models.auth import digest
+from cofio.models.diagnostics import Doctor
+from cofio.ports import Clock, Health, Stoppable
+from cofio.server.background.inbox_worker import Worker
+from cofio.server.background.notes_watcher import Librarian
+from cofio.server.background.scheduler import Caretaker
+from cofio.server.http import auth, decoding, docs, openapi
+from cofio.server.http.audit import Noted
+from cofio.server.http.context import Call, Desk, Lately
+from cofio.server.http.error_responses import refusal
+from cofio.server.http.events import News
+from cofio.server.http.key_cache import Keyring, Ticks, Tries
+from cofio.server.http.metrics import Metrics
+from cofio.server.http.middleware import STRANGER, Watch
+from cofio.server.http.responses import Reply, written
+from cofio.server.http.routes import ROUTES, Route
+from cofio.server.http.streaming import EXPORTS, RELAYS, WATCHERS, Lane, Relayed
+from cofio.server.openai_proxy.upstream import Upstream
+from cofio.server.session_handler import Attendant
+from cofio.settings import Settings
+
+WORKERS = 32
+#: Object of an id, by the beginning of the path.
+_THINGS = {"/changes": "changeset", "/inbox": "item", "/memory/extract": "job", "/keys": "key", "/episodes": "episode"}
+_QUICK = 8  # separate, so that /health answers while every worker is busy
+_APART = 8  # calls of agents' tools, some of which wait for a model
+
+
+def make(
+    keeper: Keeper,
+    settings: Settings,
+    clock: Clock = bootstrap.now,
+    ticks: Ticks = time.monotonic,
+    doctor: Doctor | None = None,
+) -> Starlette:
+    """Return the service as an ASGI app. The caller closes the keeper. Keys expire by `clock`, guesses by `ticks`."""
+    desk = replace(_desk(keeper, settings), settings=settings, doctor=doctor)
+    caretaker = Caretaker(keeper, settings.schedules, clock)
+    librarian = Librarian(keeper, settings.notes_followed, every=settings.notes_every)
+    processors = max(2, os.cpu_count() or 2)
+    hungry, drawing = CapacityLimiter(processors), CapacityLimiter(processors // 2)
+    passing_on = Lane(RELAYS, "chats"), Lane(EXPORTS, "exports"), Lane(WATCHERS, "event streams")
+    workers, quick, apart = (CapacityLimiter(each) for each in (WORKERS, _QUICK, _APART))
+    lanes = _Lanes(workers, quick, hungry, drawing, apart, *passing_on)
+    # If COFIO_API_KEY is set to a key of the store, it keeps that key's role and does not act as the owner's key.
+    lent = bool(settings.api_key) and keeper.key_of(digest(settings.api_key)) is not None
+    at_door = auth.Guard(settings, Keyring(keeper, ticks), Tries(ticks), clock, keeper.note_deed, lent)
+    ways = _Ways(desk, at_door, settings.max_body, lanes, clock)
+    decoding.prepare(route.takes for route in ROUTES if route.takes)
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        desk.worker.start()
+        caretaker.start()
+        librarian.start()
+        yield
+        await to_thread.run_sync(librarian.stop)
+        await to_thread.run_sync(caretaker.stop)
+        await to_thread.run_sync(desk.worker.stop)
+        if isinstance(keeper.llm, Stoppable):  # its request threads are joined at exit
+            await to_thread.run_sync(keeper.llm.stop)
+        await to_thread.run_sync(desk.close)
+
+    places = [routing.Route(place.path, place) for place in _places(ROUTES, ways)]
+    app = Starlette(routes=places, middleware=[Middleware(Watch, desk.metrics)], lifespan=lifespan)
+    app.state.ending = desk.news.end
+    app.router.redirect_slashes = False
+    app.router.default = Nowhere("", {}, ways)
+    return app
+
+
+def _desk(keeper: Keeper, settings: Settings) -> Desk:
+    metrics = Metrics()
+    keeper.listen(metrics.learned)
+    keeper.listen_to_recall(metrics.injected)
+    codex = Path(settings.codex_home or "~/.codex").expanduser()
+    attendant = Attendant(
+        keeper,
+        settings.home,
+        codex_home=codex,
+        patience=max(settings.hook_recall_ms / 2, settings.hook_recall_ms - 300) / 1000,  # how long a hook waits
+        is_mine=lambda: not endpoint_file.is_others(settings.home, settings.store_name),
+    )
+    upstream, problem = _upstream(settings)
+    return Desk(
+        keeper,
+        Worker(
+            keeper,
+            days_kept=settings.inbox_days,
+            retrieval_days=settings.retrieval_days,
+            audit_days=settings.audit_days,
+            episode_days=settings.episode_days,
+            episode_mb=settings.episode_mb,
+            llm_text_days=settings.llm_text_days,
+            fetch=attendant.fetch,
+        ),
+        attendant,
+        Lately(keeper.count),
+        Lately(keeper.ledger),
+        Lately(keeper.llm.health_check if keeper.llm else lambda: Health(healthy=False), patience=6.0, fresh=60.0),
+        metrics,
+        News(keeper.outlook.pulse),
+        _document,
+        _page,
+        upstream=upstream,
+        upstream_problem=problem,
+        schedules=settings.schedules,
+    )
+
+
+@cache
+def _described() -> dict[str, Any]:
+    """Return the OpenAPI document. Built on first use: it takes 0.1 s and is rarely requested."""
+    return openapi.document(ROUTES)
+
+
+@cache
+def _document() -> Reply:
+    return Reply(json.encode(_described()))
+
+
+@cache
+def _page() -> Reply:
+    return docs.page(ROUTES, _described())
+
+
+def _upstream(settings: Settings) -> tuple[Upstream | None, str]:
+    """Return the chat upstream, or why there is none. A wrong address is reported to chat requests only."""
+    if not settings.chat_upstream_url.strip():
+        return None, ""
+    where = (settings.chat_upstream_url, settings.chat_upstream_key, settings.chat_upstream_timeout)
+    try:
+        return Upstream(*where), ""
+    except Misconfigured as error:
+        return None, str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """Concurrency limits of handlers, by their cost. Searches would otherwise starve writers."""
+
+    workers: CapacityLimiter
+    quick: CapacityLimiter
+    hungry: CapacityLimiter
+    drawing: CapacityLimiter
+    apart: CapacityLimiter
+    relays: Lane  # requests that wait for an upstream, each in its own thread
+    exports: Lane  # exports, which hold a snapshot of the store until the client has read it
+    watchers: Lane  # event streams
+
+    def of(self, route: Route) -> CapacityLimiter:
+        if route.apart or route.drawing:
+            return self.apart if route.apart else self.drawing
+        return self.quick if route.quick else self.hungry if route.hungry else self.workers
+
+    def passing_on(self, route: Route) -> Lane:
+        return self.exports if route.whole else self.watchers if route.lasting else self.relays
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """Dependencies shared by all places."""
+
+    desk: Desk
+    guard: guard.Guard
+    max_body: int
+    lanes: _Lanes
+    clock: Clock
+
+
+class Place:
+    """Endpoint: one path with its methods. Admits the request and runs the handler in a thread."""
+
+    def __init__(
+        self, path: str, methods: Mapping[str, Route], ways: _Ways, named: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self.path = path
+        self._methods = methods
+        self._ways = ways
+        self._named = named  # row names that a fixed path stands for, if it could also name a row
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        reply = await self._reply(Request(scope, receive))
+        await reply(scope, receive, send)
+
+    async def _reply(self, request: Request) -> ASGIApp:
+        route = self._methods.get("GET" if request.method == "HEAD" else request.method)
+        self._ways.guard.admit(request.headers, page=route is not None and route.page)
+        shown = await self._shown(request, route)
+        request.scope[STRANGER] = shown.viewer is not None or shown.auth == "missing"
+        if route is None:
+            return self._no_such_method(request.method)
+        call = _call(request, shown, self.path, {**self._named, **request.path_params})
+        if route.bodiless and _has_body(request):
+            raise InvalidInput(f"{route.path} takes no body.", "Use the query string.")
+        body = await auth.body(request, self._ways.max_body) if route.has_body else b""
+        lane = self._ways.lanes.of(route)
+        return await to_thread.run_sync(self._answered, route, request, body, call, limiter=lane)
+
+    async def _shown(self, request: Request, route: Route | None) -> auth.Pass:
+        """Return what the caller's key permits. Raise if that is not enough for the route."""
+        address = _address(request)
+        act = f"{request.method[:10]} {self.path or 'nowhere'}"
+        shown = await self._ways.guard.identify(request.headers, address, act)
+        if route is None or not route.keyless:
+            auth.refuse_without_key(shown.auth)
+        if route is not None:
+            self._ways.guard.check_role(route.role, shown, address, act)
+        if shown.key:
+            self._ways.desk.keeper.note_used(shown.key, self._ways.clock())
+        return shown
+
+    def _answered(self, route: Route, request: Request, body: bytes, call: Call) -> ASGIApp:
+        """Read, handle and write, all off the event loop."""
+        given = _given(route, request, body)
+        noted = Noted(route, call, self._ways.clock, self._ways.desk.keeper.note_deed)
+        with noted.refusals():
+            reply = route.answer(self._ways.desk.seen_by(call.viewer), given, call)
+        noted.done(reply)
+        if isinstance(reply, Reply) and not isinstance(reply.content, dict | bytes):
+            return Relayed(reply.content, self._ways.lanes.passing_on(route))
+        return written(reply)
+
+    def _no_such_method(self, method: str) -> Response:
+        allowed = ", ".join(self._methods)
+        error = InvalidInput(f"{self.path} does not take {method}.", f"Use {allowed}.")
+        return refusal(error, 405, {"Allow": allowed})
+
+
+class Nowhere(Place):
+    """Endpoint of all unknown paths."""
+
+    def _no_such_method(self, method: str) -> Response:  # noqa: ARG002
+        return refusal(NotFound("There is no such path.", "GET /docs shows every route."))
+
+
+def _places(routes: Sequence[Route], ways: _Ways) -> list[Place]:
+    """Return the endpoints, fixed paths before those with an id, so that none hides another."""
+    methods: dict[str, dict[str, Route]] = {}
+    for route in sorted(routes, key=lambda each: "{" in each.path):
+        methods.setdefault(route.path, {})[route.method] = route
+    return [_place(path, methods, ways) for path in methods]
+
+
+def _place(path: str, methods: Mapping[str, Mapping[str, Route]], ways: _Ways) -> Place:
+    """Return the endpoint of a path. A fixed word may also be a row's name, and then accepts a row's methods."""
+    for other in methods if "{" not in path else ():
+        if "{row}" in other and (found := re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", other), path)):
+            return Place(path, {**methods[other], **methods[path]}, ways, found.groupdict())
+    return Place(path, methods[path], ways)
+
+
+def _has_body(request: Request) -> bool:
+    return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+
+
+def _given(route: Route, request: Request, body: bytes) -> object:
+    if route.raw:
+        return body
+    if route.takes is None:
+        return None
+    query: bytes = request.scope["query_string"]
+    if not route.has_body:
+        return decoding.of_query(query, route.takes)
+    if query:
+        raise InvalidInput(f"{route.path} takes no query string.", "Send the fields in the body, as JSON.")
+    return decoding.of_body(body, request.headers.get("content-type", ""), route.takes)
+
+
+def _call(request: Request, shown: auth.Pass, path: str, named: Mapping[str, str]) -> Call:
+    headers, address = request.headers, _address(request)
+    return Call(
+        by=auth.caller(headers, shown.key),
+        auth=shown.auth,
+        id=_id(request, path),
+        table=named.get("table", ""),
+        row=named.get("row", ""),
+        file=named.get("file", ""),
+        project=auth.project(headers),
+        local=auth.is_loopback(address) and not auth.is_forwarded(headers),
+        at=auth.moment(headers),
+        viewer=shown.viewer,
+        role=shown.role,
+        key=shown.key,
+        address=address,
+        holder=shown.holder,
+        headers=headers,
+    )
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def _id(request: Request, path: str) -> int:
+    """Return the id in the path; 0, which no object has, if the path has none."""
+    if "{id}" not in path:
+        return 0
+    said = str(request.path_params["id"])
+    if not re.fullmatch(r"[0-9]{1,18}", said):
+        thing = next((name for start, name in _THINGS.items() if path.startswith(start)), "memory")
+        raise NotFound(f"There is no {thing} {said[:40]!r}.", "An id is a positive integer, as returned in replies.")
+    return int(said)

@@ -1,0 +1,57 @@
+"""Audit log entries for requests: every request with a key that changed something or was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from cofio.errors import Forbidden
+from cofio.models.auth import Deed
+from cofio.ports import Clock
+from cofio.server.http.context import Call
+from cofio.server.http.responses import Reply
+
+if TYPE_CHECKING:
+    from cofio.server.http.routes import Route
+
+_NAMED = ("id", "old_id", "new_id", "job", "changeset")  # fields of a reply that are logged: numbers, never texts
+_MOST = 20  # ids of a reply that are logged
+
+
+class Noted:
+    """Audit of one request. Without keys, callers cannot be identified and nothing is recorded."""
+
+    def __init__(self, route: Route, call: Call, clock: Clock, note: Callable[[Deed], None]) -> None:
+        self._route, self._call, self._clock, self._note = route, call, clock, note
+
+    @contextmanager
+    def refusals(self) -> Iterator[None]:
+        """Record requests that the caller's key does not permit."""
+        try:
+            yield
+        except Forbidden as error:
+            if self._call.auth == "ok":
+                self._note(self._deed("refused", error.message))
+            raise
+
+    def done(self, reply: Reply | dict[str, Any]) -> None:
+        """Record a change, if there was one."""
+        content = reply.content if isinstance(reply, Reply) else reply
+        told: Mapping[str, Any] = content if isinstance(content, dict) else {}
+        if self._call.auth == "ok" and self._route.changes and not told.get("dry_run"):
+            self._note(self._deed("done", what(told)))
+
+    def _deed(self, outcome: str, said: str) -> Deed:
+        path = self._route.path.replace("{id}", str(self._call.id)).replace("{table}", self._call.table)
+        return self._call.deed(f"{self._route.method} {path}", outcome, said, self._clock())
+
+
+def what(told: Mapping[str, Any]) -> str:
+    """Return the ids of memories and changesets in a reply, without texts."""
+    names = _NAMED if "table" not in told else ("changeset",)  # the id of a knowledge row contains words
+    named = [f"{name.replace('_', ' ')} {told[name]}" for name in names if isinstance(told.get(name), int)]
+    each = [one.get("id") for one in told.get("results", ()) if isinstance(one, dict)]
+    ids = [str(one) for one in each if isinstance(one, int)]
+    listed = [f"ids {' '.join(ids[:_MOST])}{' …' if len(ids) > _MOST else ''}"] if ids else []
+    return ", ".join(named + listed)

@@ -1,0 +1,282 @@
+"""Admission of requests: checks the host name, the origin, the API key, and the body size.
+
+A DNS name of an attacker that points at 127.0.0.1 reaches this service from any browser; so the Host header must be a
+known name, and a page's Origin must be that same host. There are no CORS headers: no other page may read a reply.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Literal
+from urllib.parse import unquote
+
+from anyio import fail_after
+from starlette.datastructures import Headers
+from starlette.requests import Request
+
+from cofio.errors import CofioError, Forbidden, InvalidInput, MissingKey, TooLarge, TooManyTries, WrongKey
+from cofio.models import memory
+from cofio.models.auth import Deed, Key, Role, allows, digest
+from cofio.models.memory import MAX_LABEL, Viewer
+from cofio.ports import Clock
+from cofio.server.http.key_cache import MOST_TRIES, Keyring, Tries
+from cofio.settings import Settings
+
+Auth = Literal["open", "ok", "missing"]
+_OURS = ("127.0.0.1", "localhost", "::1")
+EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - the addresses that mean every interface
+_HOST = re.compile(r"(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[^\[\]:@/\\\s]+?)\.?)(?::[0-9]{1,5})?", re.IGNORECASE)
+_NAME = re.compile(r"[\x20-\x7e]{1,100}")
+_PATIENCE = 8  # multiple of the limit that is read and discarded, so that the sender receives the refusal
+_BODY_SECONDS = 30
+_MOST_SENT = 4  # keys checked per request
+_CONFIGURED = "COFIO_API_KEY"  # name of the key from the settings in the audit log
+_BY = 100  # characters of the caller's name, in the journal
+_NAMED = 50  # of these, for the key's name
+_ASK = "Get a new one where the service runs (`cofio keys create`), and set COFIO_API_KEY to it."
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Result of checking a request's key: what its holder may see and do."""
+
+    auth: Auth
+    role: Role = "admin"
+    viewer: Viewer | None = None
+    key: Key | None = None  # the store's key
+    holder: str = ""  # of the key, for the audit log
+
+
+_OPEN, _MISSING, _OWNER = Pass("open"), Pass("missing"), Pass("ok", holder=_CONFIGURED)
+
+
+class Guard:
+    """Admission control of requests. Refused keys are recorded in the audit log."""
+
+    def __init__(
+        self, settings: Settings, ring: Keyring, tries: Tries, clock: Clock, note: Callable[[Deed], None], lent: bool
+    ) -> None:
+        """Initialise; `lent`: the key of the settings is a key of the store, and keeps its holder and role."""
+        further = (_bare(each) for each in settings.allowed_hosts.split(","))
+        self._names = frozenset({*_OURS, settings.host.lower().strip("[]"), *further} - {"", *EVERYWHERE})
+        self._any_address = settings.host in EVERYWHERE
+        self._keys = () if lent else _encoded(settings.api_key)
+        self._never_open = bool(settings.api_key) or not is_near(settings.host)
+        self._ring, self._tries, self._clock, self._note = ring, tries, clock, note
+
+    def admit(self, headers: Headers, *, page: bool) -> None:
+        """Refuse unknown host names and requests from pages of other sites. Top-level visits of pages are allowed."""
+        host = ",".join(headers.getlist("host"))
+        if not self._is_ours(_bare(host)):
+            hint = "Use 127.0.0.1 or localhost, or add the name to COFIO_ALLOWED_HOSTS."
+            raise Forbidden(f"The host name {host[:100]!r} is not allowed.", hint)
+        visited = page and headers.get("sec-fetch-dest") == "document" and "origin" not in headers
+        strange = headers.get("sec-fetch-site", "").lower() == "cross-site" and not visited
+        if strange or not _same_origin(headers.getlist("origin"), host):
+            raise Forbidden("The request comes from a page of another site.", "Call the service from its own pages.")
+
+    async def identify(self, headers: Headers, address: str, act: str) -> Pass:
+        """Return the result of checking the caller's keys. Raise for an invalid key, or too many of them."""
+        sent = {digest(each.decode("latin-1")): each for each in _keys_in(headers)[:_MOST_SENT]}
+        if not sent:
+            return _MISSING if await self._wants_key() else _OPEN
+        if seconds := self._tries.wait(address):
+            sent = {each: sent[each] for each in sent if self._tries.has_opened(address, each)}
+            if not sent:
+                raise self._hold_off(seconds, address, act)
+        return await self._looked_at(sent, address, act)
+
+    async def _looked_at(self, sent: Mapping[str, bytes], address: str, act: str) -> Pass:
+        """Return the permissions of these keys, given by digest."""
+        owners = self._owners(sent)
+        known = {} if owners else await self._ring.find(list(sent))
+        now = self._clock()
+        right = owners or [each for each, key in known.items() if key.is_valid(now)]
+        if right:
+            self._note_try(address, sent, right[0])
+            return _pass(known.get(right[0]))
+        if not known and not await self._wants_key():
+            return _OPEN
+        self._tries.failed(address)
+        key = next(iter(known.values()), None)
+        raise self._refused(_no_longer(key) if key else _wrong(), address, act, key)
+
+    def check_role(self, wanted: Role, shown: Pass, address: str, act: str) -> None:
+        """Raise if the key's role is not sufficient."""
+        if not allows(shown.role, wanted):
+            raise self._refused(too_little(wanted, shown.role), address, act, shown.key)
+
+    def _owners(self, sent: Mapping[str, bytes]) -> list[str]:
+        """Return the digest of the settings' own key, if among them. The comparison takes constant time."""
+        return [each for each in sent for known in self._keys if hmac.compare_digest(sent[each], known)]
+
+    def _note_try(self, address: str, sent: Mapping[str, bytes], opened: str) -> None:
+        """Record the key that was accepted. Sending other keys along counts as guessing."""
+        self._tries.opened(address, opened)
+        if len(sent) > 1:
+            self._tries.failed(address)
+
+    async def _wants_key(self) -> bool:
+        """Return whether a key is required. Without any key, only this machine is admitted."""
+        return self._never_open or await self._ring.is_wanted()
+
+    def _hold_off(self, seconds: int, address: str, act: str) -> TooManyTries:
+        said = f"{MOST_TRIES} invalid keys came from {address or 'this address'} within a minute."
+        error = TooManyTries(said, f"Set COFIO_API_KEY to the right one, and retry in {seconds} seconds.")
+        error.seconds = seconds
+        if self._tries.is_news(address):
+            self._refused(error, address, act, None)
+        return error
+
+    def _refused(self, error: CofioError, address: str, act: str, key: Key | None) -> CofioError:
+        """Return the error, after recording it."""
+        number, name = (key.id, key.grant.name) if key else (None, "")
+        at, what = self._clock(), error.message
+        self._note(Deed(at=at, act=act, outcome="refused", key=number, name=name, what=what, address=address))
+        return error
+
+    def _is_ours(self, name: str) -> bool:
+        return name in self._names or (self._any_address and _is_address(name))
+
+
+def refuse_without_key(auth: Auth) -> None:
+    """Raise if the caller sent no key but needs one."""
+    if auth == "missing":
+        hint = "Send it as X-API-Key; clients read COFIO_API_KEY. `cofio keys create` makes one where the service runs."
+        raise MissingKey("The service requires an API key.", hint)
+
+
+def too_little(wanted: Role, role: Role) -> Forbidden:
+    """Return the error for a key whose role is not sufficient."""
+    return Forbidden(
+        f"This needs a key with the role {wanted}; yours has the role {role}.",
+        f"Ask the operator of the service for one: `cofio keys create NAME --role {wanted}`.",
+    )
+
+
+def caller(headers: Mapping[str, str], key: Key | None = None, unnamed: str = "http") -> str:
+    """Return the caller's name for the journal: "codex", or with a key of the store "ada's laptop (key 3) · codex".
+
+    A client's own name must be ASCII, which excludes the dot: it cannot imitate the holder of a key.
+    """
+    name = headers.get("x-cofio-client", "").strip() or unnamed
+    if not _NAME.fullmatch(name):
+        raise InvalidInput("X-Cofio-Client is not a valid name.", "Send up to 100 printable ASCII characters.")
+    return f"{key.grant.name[:_NAMED]} (key {key.id}) · {name}"[:_BY] if key else name
+
+
+def is_near(host: str) -> bool:
+    """Return whether only this machine can reach a service on that host."""
+    try:
+        found = socket.getaddrinfo(host.strip("[]") or EVERYWHERE[1], None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return False
+    return all(is_loopback(str(each[4][0])) for each in found)
+
+
+def project(headers: Headers) -> str:
+    """Return the caller's current project from the header; "" without it."""
+    return unquote(headers.get("x-cofio-project", ""), errors="ignore").replace("\x00", "").strip()[:MAX_LABEL]
+
+
+def moment(headers: Headers) -> str:
+    """Return the time of the event from the header; "" for now, or if it is not a valid time."""
+    try:
+        return memory.moment(headers["x-cofio-at"])
+    except (KeyError, InvalidInput):
+        return ""
+
+
+def is_forwarded(headers: Mapping[str, str]) -> bool:
+    """Return whether a proxy forwarded the request: a proxy on this machine does not make callers local."""
+    return any(name in headers for name in ("forwarded", "x-forwarded-for", "x-real-ip"))
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether the caller is on this machine."""
+    try:
+        return ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+async def body(request: Request, limit: int) -> bytes:
+    """Return the request's body. Oversized bodies are never buffered, with or without a Content-Length."""
+    said = request.headers.get("content-length", "")
+    announced = int(said) if said.isdecimal() else 0
+    if announced > limit and "expect" in request.headers:
+        raise _too_large(limit)  # the sender waits for "100 Continue" before it sends
+    kept, size = bytearray(), 0
+    try:
+        with fail_after(_BODY_SECONDS):
+            async for part in request.stream():
+                size += len(part)
+                if max(size, announced) <= limit:
+                    kept += part
+                elif size > _PATIENCE * limit:
+                    break
+    except TimeoutError as error:
+        hint = "Send it at once, or in chunks without long pauses."
+        raise InvalidInput(f"The body did not arrive within {_BODY_SECONDS} seconds.", hint) from error
+    if max(size, announced) > limit:
+        raise _too_large(limit)
+    return bytes(kept)
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge("The body is too large.", f"The limit is {limit:,} bytes; COFIO_MAX_BODY sets it.")
+
+
+def _bare(host: str) -> str:
+    """Return the host name or address of a Host header, without brackets and port; "" if invalid."""
+    found = _HOST.fullmatch(host.strip())
+    return (found["six"] or found["name"]).lower() if found else ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _same_origin(origins: list[str], host: str) -> bool:
+    scheme_and_host = [each.lower().partition("://")[::2] for each in origins]
+    return all(scheme in ("http", "https") and where == host.lower() for scheme, where in scheme_and_host)
+
+
+def _keys_in(headers: Headers) -> list[bytes]:
+    bearers = [value.partition(" ")[2] for value in headers.getlist("authorization") if value[:7].lower() == "bearer "]
+    keys = (each.strip().encode("latin-1") for each in (*headers.getlist("x-api-key"), *bearers))
+    return [key for key in keys if key]
+
+
+def _encoded(key: str) -> tuple[bytes, ...]:
+    """Return the key as clients may encode it in a header: UTF-8, and Latin-1 if possible."""
+    if not key:
+        return ()
+    try:
+        return tuple({key.encode(), key.encode("latin-1")})
+    except UnicodeEncodeError:
+        return (key.encode(),)
+
+
+def _pass(key: Key | None) -> Pass:
+    """Return the permissions of a key of the store; everything for the key of the settings."""
+    return Pass("ok", key.grant.role, key.grant.viewer, key, key.grant.name) if key else _OWNER
+
+
+def _wrong() -> WrongKey:
+    return WrongKey("The API key is not valid.", "Set COFIO_API_KEY to a key that the service knows.")
+
+
+def _no_longer(key: Key) -> WrongKey:
+    if key.revoked_at:
+        return WrongKey(f"The API key ({key.grant.name}) was revoked on {key.revoked_at[:10]}.", _ASK)
+    return WrongKey(f"The API key ({key.grant.name}) expired on {(key.grant.expires_at or '')[:10]}.", _ASK)

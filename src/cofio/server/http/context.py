@@ -1,0 +1,126 @@
+"""State shared by the handlers: the keeper, and what the service knows about itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from threading import BoundedSemaphore, Lock
+from typing import Generic, TypeVar
+
+from cofio.core import Keeper
+from cofio.errors import StoreBusy
+from cofio.models.auth import Deed, Key, Role
+from cofio.models.diagnostics import Doctor
+from cofio.models.exchange import Ledger
+from cofio.models.memory import Viewer
+from cofio.ports import Health
+from cofio.server.background.inbox_worker import Worker
+from cofio.server.http.auth import Auth
+from cofio.server.http.events import News
+from cofio.server.http.metrics import Metrics
+from cofio.server.http.responses import Reply
+from cofio.server.openai_proxy.upstream import Upstream
+from cofio.server.session_handler import Attendant
+from cofio.settings import Settings
+
+_READERS = 4  # exchanges that the model reads at once for waiting callers
+_Told = TypeVar("_Told")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request besides its body: caller, key, ids in the path, and current project."""
+
+    by: str
+    auth: Auth
+    id: int = 0
+    table: str = ""  # of domain knowledge, with its row, if named in the path
+    row: str = ""
+    file: str = ""  # of the web UI
+    project: str = ""
+    local: bool = False  # from this machine: its paths are valid here
+    at: str = ""  # time of the event, for a late delivery
+    viewer: Viewer | None = None  # what its key lets it see; None for everything
+    role: Role = "admin"  # what its key lets it do
+    key: Key | None = None  # the store's key it was sent with
+    address: str = ""  # of the caller
+    holder: str = ""  # holder of the key, for the audit log
+    headers: Mapping[str, str] = field(default_factory=dict)  # as received; may contain keys
+
+    def deed(self, act: str = "", outcome: str = "done", what: str = "", at: str = "") -> Deed:
+        """Return an audit log entry for this request."""
+        key = self.key.id if self.key else None
+        name = self.holder or self.by
+        return Deed(at=at, act=act, outcome=outcome, key=key, name=name, what=what, address=self.address)
+
+
+class Lately(Generic[_Told]):
+    """Cached call of a slow function: waits for a limited time, then returns the last known value.
+
+    Within `fresh` seconds the function is not called again.
+    """
+
+    def __init__(self, ask: Callable[[], _Told], *, patience: float = 0.5, fresh: float = 0.0) -> None:
+        self._ask, self._patience, self._fresh = ask, patience, fresh
+        self._lock = Lock()
+        self._thread = ThreadPoolExecutor(1, "cofio-lately")
+        self._asking: Future[_Told] | None = None
+        self._known: tuple[_Told, float] | None = None  # value and time of the last call
+
+    def told(self, patience: float | None = None) -> _Told:
+        """Return the value, or the last one; StoreBusy if neither is known. `patience` overrides the time to wait."""
+        if self._known and time.monotonic() - self._known[1] < self._fresh:
+            return self._known[0]
+        with self._lock:  # one call at a time, for all callers
+            if self._asking is None or self._asking.done():
+                self._asking = self._thread.submit(self._answered)
+            asking = self._asking
+        try:
+            return asking.result(self._patience if patience is None else patience)
+        except TimeoutError:
+            if self._known is None:
+                raise StoreBusy("The value is not known yet.", "Try again in a moment.") from None
+            return self._known[0]
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _answered(self) -> _Told:
+        answer = self._ask()
+        self._known = answer, time.monotonic()
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Dependencies of the handlers."""
+
+    keeper: Keeper
+    worker: Worker
+    attendant: Attendant
+    census: Lately[int]
+    ledger: Lately[Ledger]
+    checkup: Lately[Health]
+    metrics: Metrics
+    news: News
+    document: Callable[[], Reply]
+    page: Callable[[], Reply]
+    reading: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(_READERS))
+    began: float = field(default_factory=time.monotonic)
+    upstream: Upstream | None = None  # where chats are sent on to
+    upstream_problem: str = ""  # why a configured upstream is not used
+    schedules: Mapping[str, str] = field(default_factory=dict)  # cron expression of each scheduled chore
+    settings: Settings = field(default_factory=Settings)  # in force
+    doctor: Doctor | None = None
+
+    def seen_by(self, viewer: Viewer | None) -> Desk:
+        """Return the same state, limited to what the viewer may see."""
+        return replace(self, keeper=self.keeper.seen_by(viewer)) if viewer else self
+
+    def close(self) -> None:
+        """Stop all background calls."""
+        for each in (self.census, self.ledger, self.checkup, self.news):
+            each.close()
+        self.attendant.close()

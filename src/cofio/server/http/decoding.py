@@ -1,0 +1,122 @@
+"""Strict parsing of bodies and query strings into schemas, with readable errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from cofio.errors import InvalidInput
+from cofio.server.http.requests import Given
+
+_Schema = TypeVar("_Schema", bound=Given)
+_LISTS = ("tags", "visibility")  # may be repeated in a query string, or contain commas
+_TIMES = ("since", "until", "at")
+_BLANK_TELLS = ("project", "seen_from", "user", "team")  # of these, a blank value means none
+_MOST_PARAMETERS = 100
+_PLACE = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?$", re.DOTALL)
+_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def prepare(schemas: Iterable[type[Given]]) -> None:
+    """Resolve every schema before the first request.
+
+    msgspec resolves a type on first use, and for a moment other threads see it incomplete: two threads that read the
+    first request of a kind at once would crash the process.
+    """
+    for each in schemas:
+        msgspec.json.Decoder(each)
+
+
+def of_body(body: bytes, content_type: str, takes: type[_Schema]) -> _Schema:
+    """Parse a JSON body; an empty body is an empty object if no field is required."""
+    if not body.strip():
+        return _of_nothing(takes)
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind and kind != "application/json" and not kind.endswith("+json"):
+        raise InvalidInput(f"The body has the content type {kind}.", "Send JSON, with Content-Type: application/json.")
+    try:
+        return msgspec.json.decode(body, type=takes)
+    except msgspec.ValidationError as error:
+        raise _misfit(error, takes) from error
+    except msgspec.DecodeError as error:
+        raise _malformed(error, body) from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput("The body is not UTF-8.", "Send JSON in UTF-8.") from error
+    except RecursionError as error:
+        raise InvalidInput("The body is nested too deeply.", "Send a flatter object.") from error
+
+
+def of_query(query: bytes, takes: type[_Schema]) -> _Schema:
+    """Parse a query string. A blank value counts as omitted, unless it means none."""
+    sent: dict[str, Any] = {}
+    for name, value in _pairs(query):
+        if not value and name not in _BLANK_TELLS:
+            continue
+        if name in _LISTS:
+            sent.setdefault(name, []).extend(value.split(","))
+        elif name in sent:
+            raise InvalidInput(f"{name} is given twice.", "Give it once.")
+        else:
+            sent[name] = _as_time(value) if name in _TIMES else value
+    try:
+        return msgspec.convert(sent, takes, strict=False)
+    except msgspec.ValidationError as error:
+        raise _misfit(error, takes) from error
+
+
+def _pairs(query: bytes) -> list[tuple[str, str]]:
+    try:
+        text = query.decode("ascii")
+        return parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MOST_PARAMETERS)
+    except ValueError as error:
+        hint = f"Write it percent-encoded in UTF-8, with at most {_MOST_PARAMETERS} parameters."
+        raise InvalidInput("The query string cannot be read.", hint) from error
+
+
+def _as_time(value: str) -> str | float:
+    """Return a time from a query string: its plus sign is decoded as a space, and its number is text."""
+    if re.fullmatch(r"-?[0-9]{9,18}(\.[0-9]+)?", value):
+        return float(value)
+    return value.replace(" ", "+") if "T" in value else value
+
+
+def _of_nothing(takes: type[_Schema]) -> _Schema:
+    try:
+        return takes()
+    except TypeError as error:
+        raise InvalidInput("The body is empty.", f"Send a JSON object with: {_fields(takes)}.") from error
+
+
+def _malformed(error: msgspec.DecodeError, body: bytes) -> InvalidInput:
+    if _HALF_PAIR.search(body) and ("surrogate" in str(error) or "truncated" in str(error)):
+        hint = "Escapes from \\ud800 to \\udfff come in pairs; send well-formed Unicode."
+        return InvalidInput("The body contains half of a surrogate pair, or ends too early.", hint)
+    said = str(error).removeprefix("JSON is malformed: ")
+    return InvalidInput(f"The body is not JSON: {said[:1].lower()}{said[1:]}.", "Send a JSON object.")
+
+
+def _misfit(error: msgspec.ValidationError, takes: type[Given]) -> InvalidInput:
+    found = _PLACE.match(str(error))
+    what, place = (found["what"], found["place"] or "") if found else (str(error), "")
+    where = f"{place}: the" if place else "The"
+    takes = getattr(takes, "each", takes) if "[" in place else takes
+    if match := re.search(r"(unknown|missing required) field `(.*)`", what, re.DOTALL):
+        wrong = "is not known" if match[1] == "unknown" else "is missing"
+        return InvalidInput(f"{where} field `{match[2]}` {wrong}.", f"There are: {_fields(takes)}.")
+    if not place:
+        return InvalidInput(f"The body is invalid: {_lower(what)}.", f"Send an object with: {_fields(takes)}.")
+    hint = "Omit what you do not want to set." if "got `null`" in what else "GET /docs shows the fields."
+    return InvalidInput(f"`{place}` is invalid: {_lower(what)}.", hint)
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _fields(takes: type[Given]) -> str:
+    fields = sorted(msgspec.structs.fields(takes), key=lambda each: not each.required)
+    return ", ".join(each.encode_name for each in fields)

@@ -1,0 +1,99 @@
+"""Error replies: one format, one table of statuses, no internals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from starlette.responses import Response
+
+from cofio.errors import (
+    CofioError,
+    Conflict,
+    Denied,
+    EmbedderMismatch,
+    Forbidden,
+    InvalidInput,
+    NotConfigured,
+    NotFound,
+    Refused,
+    StoreBusy,
+    StoreError,
+    TooBusy,
+    TooLarge,
+    TooManyTries,
+    Unavailable,
+    Unreadable,
+)
+from cofio.server.http.responses import Reply, written
+
+#: By the nearest class; 500 for all others.
+_STATUS: Mapping[type[CofioError], int] = {
+    InvalidInput: 400,
+    TooLarge: 413,
+    Denied: 401,
+    Forbidden: 403,
+    NotFound: 404,
+    Conflict: 409,
+    EmbedderMismatch: 409,
+    NotConfigured: 501,
+    TooBusy: 429,
+    Refused: 502,
+    Unreadable: 502,
+    StoreError: 503,
+    Unavailable: 503,
+}
+_HEADERS: Mapping[type[CofioError], Mapping[str, str]] = {
+    StoreBusy: {"Retry-After": "1"},
+    TooBusy: {"Retry-After": "5"},
+    TooLarge: {"Connection": "close"},  # parts of the body may still be on their way
+}
+_LONGEST = 1_000  # in characters: a message may quote the request
+#: OpenAI's error types by status; api_error for all others.
+_TYPES = {
+    400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
+    405: "invalid_request_error", 413: "invalid_request_error", 429: "rate_limit_error",
+}  # fmt: skip
+_UNTRIED = {501: {"X-Should-Retry": "false"}}  # OpenAI's clients would retry twice
+
+
+def refusal(
+    error: CofioError, status: int | None = None, headers: Mapping[str, str] | None = None, *, path: str = ""
+) -> Response:
+    """Return the error reply with its hint; below /v1 in OpenAI's format."""
+    nearest = next((each for each in type(error).__mro__ if each in _STATUS), CofioError)
+    more = _headers(error) if headers is None else headers
+    code = status or _STATUS.get(nearest, 500)
+    told = {"code": error.code, "message": _clipped(error.message), "hint": _clipped(error.hint)}
+    if path.startswith("/v1/"):
+        told, more = {**told, **openai_error(_clipped(str(error)), code)}, {**more, **_UNTRIED.get(code, {})}
+    return written(Reply({"error": told}, code, headers=more))
+
+
+def openai_error(message: str, status: int) -> dict[str, str]:
+    """Return the fields of OpenAI's error format, besides the code."""
+    return {"message": message, "type": _TYPES.get(status, "api_error")}
+
+
+def _headers(error: CofioError) -> Mapping[str, str]:
+    if isinstance(error, TooManyTries):
+        return {"Retry-After": str(error.seconds)}
+    return _HEADERS.get(type(error), {})
+
+
+def to_stranger(error: CofioError) -> CofioError:
+    """Return the error for callers who may not know details of the store; these are in the log."""
+    if not isinstance(error, StoreError):
+        return error
+    return type(error)(
+        "The store is not available at the moment.", "Retry in a moment; the service's log has the details."
+    )
+
+
+def failure(path: str = "") -> Response:
+    """Return the reply to an unexpected error; details are only in the log."""
+    hint = "The service's log has the details; please report it."
+    return refusal(CofioError("Something went wrong inside cofio.", hint), path=path)
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -1,0 +1,149 @@
+"""Change notification for event streams: one thread polls for all readers, and only while there are any.
+
+    store's pulse ─ polled ─▶ News ─ since ─▶ Watching, a stream for each reader
+
+A reader without news gets a keep-alive. After a while it has to reconnect, so that a revoked key does not watch for
+ever.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from cofio.errors import CofioError, Unavailable
+from cofio.models.dashboard import Pulse
+from cofio.server.http.responses import Reply
+
+MEDIA = "text/event-stream"
+STILL = 15.0  # seconds without news, after which a keep-alive is sent
+_EVERY = 0.5  # seconds between two polls, which are cheap
+_LONGEST = 900.0  # longest stream in seconds; to reconnect, the reader needs a valid key
+_HERE = b"event: here\ndata: {}\n\n"
+_STILL_HERE = b": still here\n\n"
+_log = logging.getLogger(__name__)
+
+
+class News:
+    """State of the store as of the last poll. Thread-safe."""
+
+    def __init__(self, pulse: Callable[[], Pulse], *, every: float = _EVERY) -> None:
+        self._pulse, self._every = pulse, every
+        self._told = threading.Condition()
+        self._latest: Pulse | None = None
+        self._watchers = 0
+        self._ended = False
+        self._looking: threading.Thread | None = None
+
+    @property
+    def watchers(self) -> int:
+        """Number of readers."""
+        return self._watchers
+
+    @property
+    def looks(self) -> bool:
+        """Return whether the polling thread runs."""
+        return self._looking is not None
+
+    def enter(self) -> Pulse:
+        """Register a reader and return the current state. Every `enter` needs a `leave`."""
+        now = self._pulse()
+        with self._told:
+            if self._ended:
+                raise Unavailable("The service is stopping.", "Reconnect when it is back.")
+            self._watchers += 1
+            self._latest = now
+            if self._looking is None or not self._looking.is_alive():  # a crashed polling thread is replaced
+                self._looking = threading.Thread(target=self._look, name="cofio-news", daemon=True)
+                self._looking.start()
+            self._told.notify_all()
+        return now
+
+    def leave(self) -> None:
+        with self._told:
+            self._watchers -= 1
+            self._told.notify_all()
+
+    def since(self, seen: Pulse, seconds: float, is_over: Callable[[], bool]) -> Pulse | None:
+        """Return the state once it differs from `seen`, or after `seconds`; None if the stream is over."""
+        with self._told:
+            self._told.wait_for(lambda: self._ended or is_over() or self._latest != seen, seconds)
+            return None if self._ended or is_over() else self._latest
+
+    def stir(self) -> None:
+        """Wake all waiting readers."""
+        with self._told:
+            self._told.notify_all()
+
+    def end(self) -> None:
+        """End all streams, without waiting."""
+        with self._told:
+            self._ended = True
+            self._told.notify_all()
+
+    def close(self) -> None:
+        """End all streams, and wait for the polling thread."""
+        self.end()
+        if looking := self._looking:
+            looking.join()
+
+    def _look(self) -> None:
+        while self._pause():
+            try:
+                now = self._pulse()
+            except CofioError as error:
+                _log.warning("changes cannot be polled: %s", error)
+                continue
+            with self._told:
+                if now != self._latest:
+                    self._latest = now
+                    self._told.notify_all()
+
+    def _pause(self) -> bool:
+        """Wait for the next poll; return False if there are no readers left."""
+        with self._told:
+            self._told.wait_for(lambda: self._ended or not self._watchers, self._every)
+            if self._ended or not self._watchers:
+                self._looking = None
+                return False
+            return True
+
+
+class Watching:
+    """Event stream for one reader."""
+
+    def __init__(self, news: News, *, still: float = STILL, longest: float = _LONGEST) -> None:
+        self._news, self._still = news, still
+        self._until = time.monotonic() + longest
+        self._seen: Pulse | None = None
+        self._greeted = self._stopped = False
+
+    def head(self) -> Reply:
+        self._seen = self._news.enter()
+        return Reply(b"", media=MEDIA, headers={"X-Accel-Buffering": "no"})
+
+    def part(self) -> bytes:
+        if not self._greeted:
+            self._greeted = True
+            return _HERE
+        seen = self._seen
+        now = self._news.since(seen, self._still, self._is_over) if seen else None
+        if seen is None or now is None:
+            return b""
+        self._seen = now
+        moved = now.moved(seen)
+        return f"event: moved\ndata: {json.dumps({'what': moved})}\n\n".encode() if moved else _STILL_HERE
+
+    def done(self) -> None:
+        if self._seen is not None:
+            self._news.leave()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._news.stir()
+
+    def _is_over(self) -> bool:
+        return self._stopped or time.monotonic() >= self._until

@@ -1,0 +1,1 @@
+"""Request handlers, one module per area: from request values to plain response values."""

@@ -1,0 +1,203 @@
+"""Chat completions: memories are added to an OpenAI request, an upstream answers, the exchange is captured.
+
+request ─ enrich ─▶ upstream ─▶ answer, streamed through ─ capture ─▶ inbox
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from cofio.errors import CofioError, NotConfigured, Unavailable
+from cofio.models.memory import MAX_LABEL
+from cofio.server.http.context import Call, Desk
+from cofio.server.http.error_responses import openai_error
+from cofio.server.http.responses import JSON, Reply
+from cofio.server.openai_proxy.types import Answer, Request, digest
+from cofio.server.openai_proxy.upstream import Answered, Line, Upstream
+
+CLIENT = "chat"  # client name, if the caller sends none
+_EVENTS = "text/event-stream"
+_TURN_GOES_ON = 30.0  # seconds to hold a turn that ends in a tool call: its answer is still to come
+#: Headers passed on to the upstream, and back to the caller. Keys and cookies are excluded.
+_ONWARD = ("idempotency-key", "openai-beta")
+_BACK = ("retry-after", "retry-after-ms", "x-should-retry", "x-request-id", "openai-version", "openai-processing-ms")
+_LIMITS = "x-ratelimit-"
+_log = logging.getLogger(__name__)
+
+
+def completions(desk: Desk, given: bytes, call: Call) -> Reply:
+    upstream = _upstream(desk)
+    request = Request(given)
+    context = _context(desk, request, call)
+    headers = {name: call.headers[name] for name in _ONWARD if name in call.headers}
+    line = upstream.line("/chat/completions", request.enriched(context), headers)
+    return Reply(Completion(line, upstream.key, Talk(desk, call, request, context)))
+
+
+def models(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
+    upstream = _upstream(desk)
+    return Reply(Passed(upstream.line("/models"), upstream.key))
+
+
+class Passed:
+    """Upstream answer passed on: whole, or line by line if streamed."""
+
+    def __init__(self, line: Line, key: str) -> None:
+        self._line = line
+        self._key = key
+        self._rest = b""  # incomplete last line
+        self._broken = False
+
+    def head(self) -> Reply:
+        """Return the status and headers. Errors are passed on; an unreachable upstream is our error."""
+        try:
+            answered = self._line.open()
+            if 300 <= answered.status < 400:
+                hint = "Set CHAT_UPSTREAM_URL to its target; redirects are not followed, as requests carry the key."
+                raise Unavailable(f"The upstream answered {answered.status}, a redirect.", hint)
+            if answered.status >= 400:
+                return Reply(self._refusal(answered.status), answered.status, JSON, _passed_back(answered))
+            media = answered.headers.get("content-type", JSON)
+            if media.startswith(_EVENTS):
+                return Reply(b"", answered.status, media, {**_passed_back(answered), "X-Accel-Buffering": "no"})
+            whole = self._line.whole()
+        except Unavailable as error:
+            return Reply(_fault(str(error), 502, "upstream_unavailable"), 502)
+        self.came_whole(whole)
+        return Reply(whole or b"{}", answered.status, media, _passed_back(answered))
+
+    def part(self) -> bytes:
+        """Return the lines received, byte for byte; if the stream breaks, an error event and the end marker."""
+        while not self._broken:
+            try:
+                more = self._line.read()
+            except Unavailable as error:
+                self._broken = True
+                return b"\n" + b"data: " + _fault(str(error), 502, "upstream_broke_off") + b"\n\n"
+            lines, end, rest = (self._rest + more).rpartition(b"\n")
+            whole, self._rest = (lines + end, rest) if more else (self._rest, b"")
+            self.came(whole)
+            if whole or not more:
+                return whole
+        return b""
+
+    def came(self, lines: bytes) -> None:
+        """Handle the lines of a stream that were passed on."""
+
+    def came_whole(self, body: bytes) -> None:
+        """Handle a whole body that was passed on."""
+
+    def done(self) -> None:
+        self._line.close()
+
+    def stop(self) -> None:
+        self._line.hang_up()
+
+    def _refusal(self, status: int) -> bytes:
+        """Return the upstream's error in OpenAI's format, without the key."""
+        raw = self._line.error()
+        if self._key:
+            raw = raw.replace(self._key.encode(), "…".encode())
+        try:
+            if isinstance(json.loads(raw)["error"], dict):
+                return raw
+        except (ValueError, RecursionError, TypeError, KeyError):
+            pass  # no JSON, such as a gateway's page: converted to OpenAI's format
+        said = " ".join(raw.decode("utf-8", "replace").split())[:300]
+        return _fault(f"The upstream answered {status}: {said or 'nothing'}", status, "upstream_error")
+
+
+class Completion(Passed):
+    """Answer that is captured after it was passed on."""
+
+    def __init__(self, line: Line, key: str, talk: Talk) -> None:
+        super().__init__(line, key)
+        self._talk = talk
+        self._answer = Answer()
+        self._answered = False
+
+    def head(self) -> Reply:
+        head = super().head()
+        self._answered = head.status < 300
+        return head
+
+    def came(self, lines: bytes) -> None:
+        for line in lines.splitlines():
+            self._answer.take_line(line)
+
+    def came_whole(self, body: bytes) -> None:
+        self._answer.take_whole(body)
+
+    def done(self) -> None:
+        """Capture the exchange. A failure is only logged: the client has its answer."""
+        super().done()
+        if self._answered:
+            self._talk.capture(self._answer)
+
+
+class Talk:
+    """Caller, project and session of a chat."""
+
+    def __init__(self, desk: Desk, call: Call, request: Request, context: str) -> None:
+        self._desk = desk
+        self._request = request
+        self._by = call.by
+        headers = call.headers
+        viewer = call.viewer
+        whose = (viewer.user, viewer.agent, viewer.team) if viewer else ()
+        usual = f"chat/{request.model}".rstrip("/")
+        self._about: dict[str, Any] = {
+            "client": headers.get("x-cofio-client", "").strip() or CLIENT,
+            "session": _label(headers, "x-cofio-session") or request.session or f"chat-{request.conversation}",
+            "turn": digest(*whose, request.turn),  # equal words of two callers are different turns
+            "source": _label(headers, "x-cofio-source") or (viewer.below(usual) if viewer else usual),
+            "project": call.project,
+            "injected": (context,) if context else (),
+        }
+
+    def capture(self, answer: Answer) -> None:
+        said = [{"role": "user", "content": self._request.question}, {"role": "assistant", "content": answer.said}]
+        told = [each for each in said if each["content"].strip()]
+        if not told:
+            return
+        hold = _TURN_GOES_ON if answer.calls else 0.0
+        try:
+            self._desk.keeper.amend(told, hold=hold, by=self._by, **self._about)
+            self._desk.worker.wake()
+        except CofioError as error:
+            _log.warning("chat not captured: %s", error)
+
+
+def _upstream(desk: Desk) -> Upstream:
+    if desk.upstream is None:
+        hint = "Set CHAT_UPSTREAM_URL to an OpenAI-compatible server, such as https://api.openai.com/v1."
+        raise NotConfigured("No chat upstream is configured.", desk.upstream_problem or hint)
+    return desk.upstream
+
+
+def _context(desk: Desk, request: Request, call: Call) -> str:
+    """Return memories relevant to the last user message. If they cannot be read, the chat continues without."""
+    question = request.question
+    if not question.strip():
+        return ""
+    try:
+        return desk.keeper.enrich_prompt(question, include_team=True, by=call.by)
+    except CofioError as error:
+        _log.warning("chat continues without memories: %s", error)
+        return ""
+
+
+def _label(headers: Mapping[str, str], name: str) -> str:
+    return headers.get(name, "").strip()[:MAX_LABEL]
+
+
+def _passed_back(answered: Answered) -> dict[str, str]:
+    told = answered.headers.items()
+    return {name: value for name, value in told if name in _BACK or name.startswith(_LIMITS)}
+
+
+def _fault(message: str, status: int, code: str) -> bytes:
+    return json.dumps({"error": {**openai_error(message, status), "param": None, "code": code}}).encode()

@@ -1,0 +1,28 @@
+"""Handlers for episodes: search, show, erase."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from cofio.errors import CofioError
+from cofio.server.http import requests
+from cofio.server.http.context import Call, Desk
+
+Plain = dict[str, Any]
+
+
+def search_episodes(desk: Desk, given: requests.SearchEpisodes, call: Call) -> Plain:  # noqa: ARG001
+    hits = desk.keeper.search_episodes(given.query, **given.how())
+    return {"query": given.query, "count": len(hits), "episodes": [hit.as_dict() for hit in hits]}
+
+
+def show_episode(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+    return desk.keeper.episode(call.id).as_dict()
+
+
+def purge_episode(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+    with suppress(CofioError):  # a purge is not delayed
+        desk.attendant.fetch()  # pending spool entries could bring it back
+    desk.keeper.purge_episode(call.id)
+    return {"id": call.id, "action": "purge"}

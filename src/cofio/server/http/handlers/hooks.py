@@ -1,0 +1,33 @@
+"""Handlers of the clients' hooks, in the clients' own JSON: hook input in, hook output out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cofio.hooks.client_events import event, reply
+from cofio.server.http.context import Call, Desk
+from cofio.server.http.responses import Reply
+
+#: Display names of the clients.
+CALLED: Mapping[str, str] = {
+    "claude-code": "Claude Code",
+    "codex": "Codex",
+    "cursor": "Cursor",
+    "openclaw": "OpenClaw",
+}
+
+
+def answer_to(client: str) -> Callable[[Desk, bytes, Call], Reply]:
+    """Return the handler for hooks of this client."""
+
+    def answer(desk: Desk, given: bytes, call: Call) -> Reply:
+        happened = event(client, given)
+        context = desk.attendant.attend(
+            happened, call.project, raw=given, local=call.local, at=call.at, keeper=desk.keeper
+        )
+        if happened.kind != "start":
+            desk.worker.wake()
+        said = reply(happened, context)
+        return Reply(said) if said else Reply(b"", 204)
+
+    return answer

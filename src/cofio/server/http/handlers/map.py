@@ -1,0 +1,12 @@
+"""Handler of the memory map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cofio.server.http import requests
+from cofio.server.http.context import Call, Desk
+
+
+def drawn(desk: Desk, given: requests.Mapped, call: Call) -> dict[str, Any]:  # noqa: ARG001
+    return desk.keeper.outlook.map(most=given.most, **given.within()).as_dict()

@@ -1,0 +1,128 @@
+"""Handler of MCP over HTTP: the same dispatcher as `cofio mcp`, with the permissions of the caller's key.
+
+    POST /mcp ─ guard, as every route ─▶ exchange ─ the SDK, in this thread ─▶ counter ─ the keeper, as the key sees it
+
+There are no sessions: every request is self-contained and answered with JSON, so GET and DELETE are not supported. The
+SDK is imported by the first request, in its thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from cofio.errors import CofioError, Forbidden, InvalidInput, NotConfigured
+from cofio.models.auth import allows
+from cofio.models.exchange import Captured
+from cofio.server.http import auth
+from cofio.server.http.audit import what
+from cofio.server.http.context import Call, Desk
+from cofio.server.http.error_responses import to_stranger
+from cofio.server.http.handlers.hooks import CALLED
+from cofio.server.http.handlers.ingest import kept
+from cofio.server.http.responses import JSON, Reply
+from cofio.server.mcp import SDK
+from cofio.server.mcp.dispatcher import Counter
+from cofio.server.mcp.tool_handlers import BY, KNOWN_AS, Caller, Memories, folder_or_name
+from cofio.server.mcp.tool_results import Answer
+from cofio.server.mcp.tools import tool_called
+
+_READ = ("accept", "content-type")  # headers read, besides the protocol's own
+_OWN = "mcp-"
+
+
+def exchange(desk: Desk, given: bytes, call: Call) -> Reply:
+    """Return the SDK's reply to this message. NotConfigured if the SDK is not installed."""
+    wire = _wire()
+    headers = {name: value for name, value in call.headers.items() if name in _READ or name.startswith(_OWN)}
+    if not headers.get("content-type", "").lower().startswith(JSON):
+        raise InvalidInput("The body is not declared as JSON.", f"Send a message of the protocol, as {JSON}.")
+    told = wire.exchanged(AtDesk(desk, call), headers, given)
+    if told.status >= 400 and not told.media.startswith(JSON):
+        raise InvalidInput("Not a valid request of the protocol.", f"Accept {JSON}, and send one message at a time.")
+    return Reply(told.body, told.status, told.media or JSON)
+
+
+def _wire() -> ModuleType:
+    """Import the wire module with the SDK: takes about a second, once."""
+    try:
+        from cofio.server.mcp import sdk_server
+    except ImportError as error:
+        if (error.name or "").startswith("cofio"):
+            raise
+        message = f"/mcp needs the MCP SDK, which is not installed or too old ({error.name} is missing)."
+        raise NotConfigured(message, f"Install it beside cofio, where the service runs: pip install '{SDK}'.") from None
+    logging.getLogger("mcp").setLevel(logging.WARNING)  # it would log every request again
+    return sdk_server
+
+
+class AtDesk(Counter):
+    """Tools for one request, with the permissions of the caller's key; calls are recorded in the audit log."""
+
+    def __init__(self, desk: Desk, call: Call) -> None:
+        super().__init__(self._open, self._who)
+        self._desk, self._call = desk, call
+        self._named = folder_or_name if call.local and call.viewer is None else str  # paths of this machine, or names
+
+    def call(self, name: str, arguments: Mapping[str, Any], client: str) -> Answer:
+        """Run a tool. Forbidden for a read-only key if the tool writes."""
+        tool = tool_called(name)
+        with self._refusals(name):
+            if not tool.reads and not allows(self._call.role, "write"):
+                raise auth.too_little("write", self._call.role)
+            answer = super().call(name, arguments, client)
+        if not tool.reads:
+            self._note(name, "done", what(answer.data))
+        return answer
+
+    @contextmanager
+    def _open(self, *, new: bool) -> Iterator[Memories]:  # noqa: ARG002 - the service has its store
+        try:
+            yield _Memories(self._desk)
+        except CofioError as error:
+            raise to_stranger(error) if self._call.viewer else error from None
+
+    def _who(self, client: str) -> Caller:
+        headers = self._call.headers
+        by = auth.caller(headers, self._call.key, BY)
+        name = client or headers.get("x-cofio-client", "").strip() or _known(headers.get("user-agent", "")) or BY
+        within = self._call.viewer.below if self._call.viewer else str
+        return Caller(self._named(self._call.project) or None, name, self._named, by, within)
+
+    @contextmanager
+    def _refusals(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except Forbidden as error:
+            self._note(name, "refused", error.message)
+            raise
+
+    def _note(self, name: str, outcome: str, said: str) -> None:
+        """Write an audit log entry. Without keys, callers cannot be identified and nothing is recorded."""
+        if self._call.auth == "ok":
+            self._desk.keeper.note_deed(self._call.deed(f"POST /mcp {name}", outcome, said))
+
+
+def _known(agent: str) -> str:
+    """Return the client name if known: in the older protocol, requests do not name their client."""
+    product = agent.partition("/")[0].strip()
+    name = KNOWN_AS.get(product, product)
+    return name if name in CALLED else ""
+
+
+class _Memories:
+    """Keeper as the tools use it; calls that wait for the model queue with all others."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk, keeper = desk, desk.keeper
+        self.search_episodes = keeper.search_episodes
+        self.search, self.add, self.supersede, self.delete = keeper.search, keeper.add, keeper.supersede, keeper.delete
+        self.history, self.get, self.freshness = keeper.history, keeper.get, keeper.freshness
+        self.list, self.projects, self.recall = keeper.list, keeper.projects, keeper.recall
+        self.resume = keeper.resume
+
+    def capture(self, messages: str, *, wait: bool = False, by: str = BY, **about: Any) -> Captured:
+        return kept(self._desk, messages, wait=wait, by=by, about=about)

@@ -1,0 +1,145 @@
+"""Cached look-up of the store's keys, off the event loop, and limits on guessing.
+
+    digest ─ cached for FRESH seconds ─▶ Key          address ─ wrong keys of the last minute ─▶ wait
+
+A revocation takes effect within FRESH seconds if another process made it; at once if this one did.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_address
+from math import ceil
+
+from anyio import CapacityLimiter, to_thread
+
+from cofio.core import Keeper
+from cofio.models.auth import Key
+
+Ticks = Callable[[], float]  # monotonic seconds
+FRESH = 2.0  # seconds that a key look-up is cached
+MOST_TRIES = 10  # wrong keys from one address within a minute
+MINUTE = 60.0
+_LOOKING = 4  # concurrent look-ups; separate from the handlers' threads, so that they never wait for them
+_KNOWN = 10_000  # keys and addresses cached
+_NETWORK = 64  # bits of an IPv6 prefix that identify one household
+
+
+class Keyring:
+    """Cached keys of the store, looked up in a thread. Unknown keys are not cached."""
+
+    def __init__(self, keeper: Keeper, ticks: Ticks = time.monotonic) -> None:
+        self._keeper = keeper
+        self._ticks = ticks
+        self._lane = CapacityLimiter(_LOOKING)
+        self._changes = keeper.key_changes
+        self._known: OrderedDict[str, tuple[Key, float]] = OrderedDict()
+        self._wanted: tuple[bool, float] | None = None
+
+    async def find(self, digests: Sequence[str]) -> dict[str, Key]:
+        """Return the keys with these digests, in order; unknown ones are left out."""
+        self._drop_what_changed()
+        at_hand = {each: key for each in digests if (key := self._at_hand(each))}
+        if len(at_hand) == len(digests):
+            return at_hand
+        asked = self._ticks()
+        found = await to_thread.run_sync(self._look_up, digests, limiter=self._lane)
+        self._known.update({digest: (key, asked) for digest, key in found.items()})
+        while len(self._known) > _KNOWN:
+            self._known.popitem(last=False)
+        return found
+
+    async def is_wanted(self) -> bool:
+        """Return whether a valid key exists, so that callers need one."""
+        self._drop_what_changed()
+        if self._wanted is None or self._ticks() - self._wanted[1] >= FRESH:
+            asked = self._ticks()
+            wanted = await to_thread.run_sync(self._keeper.wants_key, limiter=self._lane)
+            self._wanted = wanted, asked
+            return wanted
+        return self._wanted[0]
+
+    def _at_hand(self, digest: str) -> Key | None:
+        key, since = self._known.get(digest, (None, 0.0))
+        return key if self._ticks() - since < FRESH else None
+
+    def _look_up(self, digests: Sequence[str]) -> dict[str, Key]:
+        found = {each: self._keeper.key_of(each) for each in digests}
+        return {digest: key for digest, key in found.items() if key}
+
+    def _drop_what_changed(self) -> None:
+        if self._changes != self._keeper.key_changes:
+            self._changes = self._keeper.key_changes
+            self._known.clear()
+            self._wanted = None
+
+
+@dataclass(slots=True)
+class _Place:
+    """History of one address."""
+
+    failed: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_TRIES))  # times
+    opened: set[str] = field(default_factory=set)  # digests of accepted keys
+    told: float = -MINUTE  # time of the last audit entry on blocking this address
+
+
+class Tries:
+    """Wrong keys by address: after too many in a minute, only keys that were accepted before are checked.
+
+    This stops guessing, without locking out anyone who already has access, from there or elsewhere.
+    """
+
+    def __init__(self, ticks: Ticks = time.monotonic) -> None:
+        self._ticks = ticks
+        self._places: OrderedDict[str, _Place] = OrderedDict()
+
+    def wait(self, address: str) -> int:
+        """Return the seconds for which keys from this address are refused unchecked."""
+        place = self._places.get(_network(address))
+        if place is None or len(place.failed) < MOST_TRIES:
+            return 0
+        return max(0, ceil(place.failed[0] + MINUTE - self._ticks()))
+
+    def has_opened(self, address: str, digest: str) -> bool:
+        """Return whether this key was accepted from this address before."""
+        place = self._places.get(_network(address))
+        return place is not None and digest in place.opened
+
+    def failed(self, address: str) -> None:
+        """Record a wrong key from this address."""
+        self._place(address).failed.append(self._ticks())
+
+    def opened(self, address: str, digest: str) -> None:
+        """Record an accepted key from this address."""
+        opened = self._place(address).opened
+        if len(opened) < _KNOWN:
+            opened.add(digest)
+
+    def is_news(self, address: str) -> bool:
+        """Return whether blocking this address was not yet recorded within the last minute."""
+        place = self._place(address)
+        news = self._ticks() - place.told >= MINUTE
+        place.told = self._ticks() if news else place.told
+        return news
+
+    def _place(self, address: str) -> _Place:
+        network = _network(address)
+        place = self._places.setdefault(network, _Place())
+        self._places.move_to_end(network)
+        while len(self._places) > _KNOWN:
+            self._places.popitem(last=False)
+        return place
+
+
+def _network(address: str) -> str:
+    """Return the IPv4 address, or the network of an IPv6 address: a client usually owns the whole network."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if not isinstance(found, IPv6Address):
+        return str(found)
+    return str(found.ipv4_mapped or int(found) >> (128 - _NETWORK))

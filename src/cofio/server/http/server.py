@@ -1,0 +1,164 @@
+"""Server process: socket, signals, and orderly shutdown."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ipaddress import ip_address
+
+import uvicorn
+
+from cofio import bootstrap
+from cofio.core import Keeper
+from cofio.errors import Misconfigured
+from cofio.models.diagnostics import Doctor
+from cofio.ports import Clock
+from cofio.server.http.app import make
+from cofio.server.http.auth import EVERYWHERE
+from cofio.server.http.key_cache import Ticks
+from cofio.settings import Settings
+
+_FINISH = 5  # seconds for requests to finish after a stop was requested
+_IDLE = 30  # seconds that a connection may wait for its next request
+_BACKLOG = 512
+
+
+def run(
+    keeper: Keeper, settings: Settings, ready: Callable[[str], None] | None = None, doctor: Doctor | None = None
+) -> None:
+    """Serve until SIGTERM, SIGINT or SIGHUP; then finish running requests and close the keeper.
+
+    `ready` is called with the service's URL as soon as it answers.
+    """
+    try:
+        log_to_stderr(settings)
+        Serving(keeper, settings, doctor=doctor).run(ready)
+    finally:
+        keeper.close()
+
+
+class Serving:
+    """Service with its socket, which is bound on creation: port 0 has become a real one."""
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        settings: Settings,
+        clock: Clock = bootstrap.now,
+        ticks: Ticks = time.monotonic,
+        doctor: Doctor | None = None,
+    ) -> None:
+        # Validate before the socket is opened: on error it would stay open.
+        app = make(keeper, settings, clock, ticks, doctor)
+        self._socket = _bound(settings, keyed=bool(settings.api_key) or keeper.wants_key())
+        self.url = _url(self._socket)
+        config = uvicorn.Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=_IDLE,
+            timeout_graceful_shutdown=_FINISH,
+            backlog=_BACKLOG,
+        )
+        self._server = _Server(config)
+        self._server.ending = app.state.ending
+
+    def run(self, ready: Callable[[str], None] | None = None) -> None:
+        """Serve until a signal arrives, or `stop` is called."""
+        if ready:
+            self._server.ready = lambda: ready(self.url)
+        with self._socket, self._stopped_by_signals():
+            self._server.run([self._socket])
+
+    def stop(self) -> None:
+        """Request the end, from any thread; `run` returns after it."""
+        self._server.should_exit = True
+
+    @contextmanager
+    def _stopped_by_signals(self) -> Iterator[None]:
+        # uvicorn raises the signal again after it has stopped; a requested stop is not a failure.
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+        if before[signal.SIGHUP] is signal.SIG_IGN:  # under nohup it outlives its terminal
+            del before[signal.SIGHUP]
+        for each in before:
+            signal.signal(each, lambda *_: self.stop())
+        try:
+            yield
+        finally:
+            for each, old in before.items():
+                signal.signal(each, old)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn server with callbacks on start and on shutdown."""
+
+    ready: Callable[[], None] | None = None
+    ending: Callable[[], None] = staticmethod(lambda: None)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.ready:
+            self.ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.ending()  # it waits for every client: event streams must end first
+        await super().shutdown(sockets)
+
+
+def log_to_stderr(settings: Settings) -> None:
+    """Log to stderr at the level of the settings, unless logging is already configured."""
+    levels = logging.getLevelNamesMapping()
+    name = settings.log_level.strip().upper()
+    if name not in levels:
+        raise Misconfigured(f"log_level is {settings.log_level!r}.", "Give debug, info, warning or error.")
+    logging.basicConfig(level=levels[name], format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+def _bound(settings: Settings, *, keyed: bool) -> socket.socket:
+    family, address = _resolved(settings.host, settings.port)
+    if not keyed and not ip_address(address[0].partition("%")[0]).is_loopback:
+        hint = "Create a key with `cofio keys create` or set COFIO_API_KEY; or listen on 127.0.0.1 only."
+        raise Misconfigured(
+            f"Without a key, others could read the memories on {settings.host or 'every address'}.", hint
+        )
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as error:
+        listening.close()
+        hint = "Is the service already running? See cofio status. COFIO_PORT sets another port."
+        raise Misconfigured(f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}.", hint) from error
+    return listening
+
+
+def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
+    try:
+        found = socket.getaddrinfo(host.strip("[]") or "0.0.0.0", port, type=socket.SOCK_STREAM)  # noqa: S104
+    except (OSError, UnicodeError) as error:
+        hint = "Set COFIO_HOST to an address of this machine."
+        raise Misconfigured(f"The host {host!r} has no address on this machine.", hint) from error
+    found.sort(key=lambda each: each[0] != socket.AF_INET)  # clients try 127.0.0.1 for localhost
+    family, _, _, _, address = found[0]
+    return family, address  # type: ignore[return-value]
+
+
+def _url(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    if host in EVERYWHERE:
+        host = "::1" if ":" in host else "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,44 @@
+"""Dispatcher of MCP requests, independent of the transport."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cofio.server.mcp import prompts, resources, tools
+from cofio.server.mcp.prompts import Names, Question
+from cofio.server.mcp.tool_handlers import Caller
+from cofio.server.mcp.tool_results import Answer
+from cofio.server.mcp.tools import Reach
+
+
+class Counter:
+    """Dispatcher of requests. Every error raised is a CofioError."""
+
+    def __init__(self, reach: Reach, caller: Callable[[str], Caller]) -> None:
+        """Initialise; `reach` opens the memories; `caller` maps the client's own name to a caller."""
+        self._reach, self._caller = reach, caller
+
+    def call(self, name: str, arguments: Mapping[str, Any], client: str) -> Answer:
+        """Run a tool."""
+        return tools.answer(name, arguments, self._caller(client), self._reach)
+
+    def read(self, uri: str, client: str) -> Answer:
+        """Return the resource at an address."""
+        with self._reach(new=False) as memories:
+            return resources.read(uri, self._caller(client), memories)
+
+    def listed(self, cursor: str) -> dict[str, Any]:
+        """Return a page of resource addresses."""
+        with self._reach(new=False) as memories:
+            return resources.listed(cursor, memories)
+
+    def asked(self, name: str, arguments: Mapping[str, Any], client: str) -> Question:
+        """Return a prompt, with the memories that match it."""
+        with self._reach(new=False) as memories:
+            return prompts.asked(name, arguments, self._caller(client), memories)
+
+    def completed(self, name: str, argument: str, begun: str) -> Names:
+        """Return completions for what was typed so far."""
+        with self._reach(new=False) as memories:
+            return prompts.completed(name, argument, begun, memories)

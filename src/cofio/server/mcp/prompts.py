@@ -1,0 +1,83 @@
+"""MCP prompts: questions that a person selects in a client, with matching memories included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from cofio.errors import InvalidInput, NotFound
+from cofio.models.memory import MAX_LABEL, checked_text
+from cofio.server.mcp.tool_handlers import Caller, Memories
+from cofio.server.mcp.tool_results import about_memories, as_hit, found, short
+
+NAME = "what_do_we_know"
+FOUND = 10  # memories
+MOST_NAMES = 100  # maximum that a client accepts
+_LOOKED_THROUGH = 1_000  # projects searched
+_LABEL = 100
+
+PROMPTS: tuple[Mapping[str, Any], ...] = (
+    {
+        "name": NAME,
+        "title": "What do we know about …",
+        "description": "Shows what is remembered from earlier work about a topic, best first, and asks for a summary.",
+        "arguments": [
+            {"name": "topic", "description": "The topic, in words.", "required": True},
+            {
+                "name": "project",
+                "description": "Name of a project; default: the current one.",
+                "required": False,
+            },
+        ],
+    },
+)
+#: Argument name of the project, in prompts and addresses.
+COMPLETED = {(NAME, "project"), ("cofio://project/{name}/briefing", "name")}
+
+
+class Question(NamedTuple):
+    """Prompt: title for lists, and full text for the model."""
+
+    title: str
+    text: str
+
+
+class Names(NamedTuple):
+    """Matching names, and their total number."""
+
+    values: Sequence[str]
+    total: int
+
+
+def asked(name: str, arguments: Mapping[str, Any], caller: Caller, memories: Memories) -> Question:
+    """Return the prompt, with the matching memories marked as data."""
+    if name != NAME:
+        raise NotFound(f"There is no prompt {short(name, _LABEL)!r}.", f"There is {NAME}.")
+    if unknown := sorted(arguments.keys() - {"topic", "project"}):
+        hint = f"{NAME} takes: topic, project."
+        raise InvalidInput(f"{NAME} takes no {short(', '.join(unknown), _LABEL)}.", hint)
+    topic = checked_text(arguments.get("topic", ""), "topic", MAX_LABEL).strip()
+    if not topic:
+        raise InvalidInput("The topic is empty.", "Name the topic in words.")
+    hits = memories.search(topic, by=caller.by, k=FOUND, **caller.seen_from(arguments.get("project") or None))
+    title = f"What do we know about {short(topic, MAX_LABEL)}?"
+    task = (
+        "Answer from the notes below, and name those you rely on by their numbers. Leave out what is about something "
+        "else, and say so where they do not answer. memory_search finds more."
+    )
+    return Question(title, f"{title}\n\n{task}\n\n{about_memories(found(hits), [as_hit(hit) for hit in hits]).text}")
+
+
+def completed(name: str, argument: str, begun: str, memories: Memories) -> Names:
+    """Return projects matching what was typed: names that begin with it, then names that contain it."""
+    if (name, argument) not in COMPLETED:
+        return Names((), 0)
+    wanted = begun.strip().casefold()
+    known = [each.name for each in memories.projects(limit=_LOOKED_THROUGH)]
+    found = sorted((each for each in known if wanted in each.casefold()), key=lambda each: _place(each, wanted))
+    return Names(found[:MOST_NAMES], len(found))
+
+
+def _place(name: str, wanted: str) -> tuple[bool, str]:
+    parts = (name, name.rpartition("/")[2])
+    return not any(each.casefold().startswith(wanted) for each in parts), name

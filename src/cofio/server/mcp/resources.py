@@ -1,0 +1,125 @@
+"""MCP resources, read-only: single memories, and the briefings of projects.
+
+    cofio://memory/ID                   a memory, as text and as data
+    cofio://project/NAME/briefing       the context that a session there gets at its start
+
+A name is one segment of the address: reserved characters and slashes are percent-encoded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from cofio.errors import InvalidInput, NotFound
+from cofio.hooks.project import name as name_of
+from cofio.models.memory import MAX_LABEL, Memory, Project, checked_text
+from cofio.server.mcp.tool_handlers import Caller, Memories
+from cofio.server.mcp.tool_results import Answer, about_briefing, about_one, count, short
+
+PAGE = 50  # resources per page
+NEWEST = 200  # memories listed; all others can be read by id
+_TITLE = 80  # in characters
+_LABEL = 200
+_MEMORY = re.compile(r"cofio://memory/([0-9]{1,18})")
+_BRIEFING = re.compile(r"cofio://project/([^/?#]*)/briefing")
+_CURSOR = re.compile(r"project:(?P<name>[^:]+)|memory:(?P<after>[0-9]{0,18}):(?P<listed>[0-9]{1,4})")
+
+TEMPLATES: tuple[Mapping[str, str], ...] = (
+    {
+        "uriTemplate": "cofio://memory/{id}",
+        "name": "memory",
+        "title": "A memory",
+        "description": "One memory by its id, archived or not, with its source and date.",
+        "mimeType": "text/plain",
+    },
+    {
+        "uriTemplate": "cofio://project/{name}/briefing",
+        "name": "briefing",
+        "title": "The briefing of a project",
+        "description": "The context of a session in this project at its start. A slash in the name is written %2F.",
+        "mimeType": "text/plain",
+    },
+)
+
+
+class Part(NamedTuple):
+    """Position in the listing: after a project, or after a memory with the number listed so far."""
+
+    project: str | None
+    after: int | None = None
+    listed: int = 0
+
+
+def read(uri: str, caller: Caller, memories: Memories) -> Answer:
+    """Return the resource at this address. NotFound if there is none."""
+    if found := _MEMORY.fullmatch(uri):
+        number = int(found[1])
+        return about_one(memories.get(number), memories.freshness(number))
+    if found := _BRIEFING.fullmatch(uri):
+        project = caller.named(checked_text(unquote(found[1]), "project", MAX_LABEL).strip())
+        return about_briefing(project, memories.recall(project=project, by=caller.by))
+    hint = "Addresses are cofio://memory/ID and cofio://project/NAME/briefing; a slash in the name is written %2F."
+    raise NotFound(f"There is no resource {short(uri, _LABEL)!r}.", hint)
+
+
+def listed(cursor: str, memories: Memories) -> dict[str, Any]:
+    """Return a page of resources: the briefings of projects by name, then the newest memories."""
+    part = _part(cursor)
+    found: list[dict[str, str]] = []
+    if part.project is not None:
+        names = memories.projects(limit=PAGE + 1, after=part.project)
+        found = [_briefing(each) for each in names[:PAGE]]
+        if len(names) > PAGE:
+            return {"resources": found, "nextCursor": f"project:{quote(names[PAGE - 1].name, safe='')}"}
+    return _with_memories(found, part, memories)
+
+
+def _with_memories(found: list[dict[str, str]], part: Part, memories: Memories) -> dict[str, Any]:
+    room = min(PAGE - len(found), NEWEST - part.listed)
+    if room <= 0:
+        return {"resources": found, **({"nextCursor": "memory::0"} if found else {})}
+    page = memories.list(limit=room, after=part.after)
+    told = {"resources": [*found, *(_memory(each) for each in page.memories)]}
+    total = part.listed + len(page.memories)
+    if page.next is None or total >= NEWEST:
+        return told
+    return {**told, "nextCursor": f"memory:{page.next}:{total}"}
+
+
+def _part(cursor: str) -> Part:
+    if not cursor:
+        return Part("")
+    found = _CURSOR.fullmatch(cursor) if len(cursor) <= 4 * MAX_LABEL else None
+    if found is None:
+        raise InvalidInput("The cursor is not valid.", "Give the `nextCursor` of the page before, or none.")
+    if found["name"]:
+        return Part(checked_text(unquote(found["name"]), "cursor", MAX_LABEL))
+    return Part(None, int(found["after"]) if found["after"] else None, int(found["listed"]))
+
+
+def _briefing(project: Project) -> dict[str, str]:
+    named = short(name_of(project.name) or project.name, _TITLE)
+    return {
+        "uri": f"cofio://project/{quote(project.name, safe='')}/briefing",
+        "name": f"briefing of {named}",
+        "title": f"Briefing of {named}",
+        "description": (
+            f"The context that a session in {short(project.name, _LABEL)} gets at its start. "
+            f"{count(project.memories, 'memory', 'memories')} of it."
+        ),
+        "mimeType": "text/plain",
+    }
+
+
+def _memory(memory: Memory) -> dict[str, str]:
+    about = (memory.kind, short(memory.source, _LABEL), memory.created_at[:10])
+    return {
+        "uri": f"cofio://memory/{memory.id}",
+        "name": f"memory {memory.id}",
+        "title": short(memory.text, _TITLE),
+        "description": f"A note from earlier work: {', '.join(each for each in about if each)}.",
+        "mimeType": "text/plain",
+    }

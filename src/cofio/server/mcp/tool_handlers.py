@@ -1,0 +1,203 @@
+"""Implementation of the MCP tools, with strict validation of the agent's arguments."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from cofio.errors import InvalidInput
+from cofio.hooks import project as projects
+from cofio.models.episodes import EpisodeHit
+from cofio.models.exchange import Captured
+from cofio.models.memory import (
+    MAX_HITS,
+    MAX_LABEL,
+    Briefing,
+    Change,
+    Freshly,
+    Hit,
+    Memory,
+    Page,
+    Project,
+    checked_text,
+    truth,
+    whole,
+)
+from cofio.models.sessions import ResumeReport
+from cofio.server.mcp.tool_results import (
+    Answer,
+    about_changes,
+    about_learning,
+    about_memories,
+    as_episode,
+    as_hit,
+    as_memory,
+    done,
+    found,
+    with_episodes,
+    with_report,
+)
+
+BY = "mcp"  # actor name in the journal
+EVERYWHERE = "*"  # project value that selects all projects
+HITS, MOST_HITS = 5, 20
+CHANGES = 20  # changes of a memory per page
+#: Clients' own names that differ from the names in the hooks.
+KNOWN_AS = {"codex-mcp-client": "codex"}
+
+
+class Memories(Protocol):
+    """Keeper or Client of the service, as far as the tools need it."""
+
+    def search(self, query: str, *, by: str = ..., **how: Any) -> Sequence[Hit]: ...
+    def search_episodes(
+        self, query: str, *, k: int = ..., skip: int = ..., seen_from: str | None = ...
+    ) -> Sequence[EpisodeHit]: ...
+    def add(self, fact: str, *, by: str = ..., **about: Any) -> Change: ...
+    def supersede(self, old_id: int, new: str, *, by: str = ...) -> tuple[Change, Change]: ...
+    def delete(self, memory_id: int, *, by: str = ..., why: str = ...) -> Change: ...
+    def history(self, memory_id: int) -> Sequence[Change]: ...
+    def capture(self, messages: str, *, wait: bool = ..., by: str = ..., **about: Any) -> Captured: ...
+    def get(self, memory_id: int) -> Memory: ...
+    def freshness(self, memory_id: int) -> Freshly: ...
+    def list(self, *, limit: int = ..., after: int | None = ..., **within: Any) -> Page: ...
+    def projects(self, *, limit: int = ..., after: str = ...) -> Sequence[Project]: ...
+    def recall(self, prompt: str = ..., *, project: str = ..., by: str = ...) -> Briefing: ...
+    def resume(self, project: str | None = ...) -> ResumeReport: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Caller, with its current project."""
+
+    project: str | None = ""  # default of calls; None if unknown
+    client: str = BY
+    named: Callable[[str], str] = str  # maps a name to a project; a folder path is one, too
+    by: str = BY
+    within: Callable[[str], str] = (
+        str  # maps a source into the reach of the caller's key: no tool lets an agent choose one
+    )
+
+    def seen_from(self, project: Any) -> dict[str, str]:
+        """Return the search scope: the given or current project; everywhere, if requested or if none is known."""
+        where = self._meant(project)
+        return {} if where in (None, EVERYWHERE) else {"seen_from": where or ""}
+
+    def kept_in(self, project: Any) -> str:
+        """Return the project of a new memory; "" for none."""
+        where = self._meant(project)
+        if where == EVERYWHERE:
+            hint = 'Omit `project`, name one, or give "" for none.'
+            raise InvalidInput("A memory belongs to one project.", hint)
+        return where or ""
+
+    def source(self, project: str) -> str:
+        """Return the source of memories that this caller adds: client/name."""
+        return self.within("/".join(part for part in (self.client, projects.name(project)) if part)[:MAX_LABEL])
+
+    def _meant(self, project: Any) -> str | None:
+        if project is None:
+            return self.project
+        return self.named(checked_text(project, "project", MAX_LABEL).strip())
+
+
+def folder_or_name(name: str) -> str:
+    """Return the project of a local folder if the name is its path; else the name itself."""
+    try:
+        is_folder = name.startswith("/") and Path(name).is_dir()
+    except OSError:  # such as a name that is too long for a path
+        is_folder = False
+    return projects.of(name) if is_folder else name
+
+
+def search(
+    memories: Memories,
+    caller: Caller,
+    *,
+    query: Any,
+    project: Any = None,
+    limit: Any = HITS,
+    cursor: Any = 0,
+    episodes: Any = False,
+    resume: Any = False,
+) -> Answer:
+    """Return matching memories of the project and those without a project, best first. A full page has a cursor.
+
+    `episodes` adds matches from earlier conversations, `resume` where the last sessions stopped.
+    """
+    most, skip = _number(limit, "limit", least=1, most=MOST_HITS), _number(cursor, "cursor", least=0, most=MAX_HITS)
+    truth(episodes, "episodes")
+    truth(resume, "resume")
+    where = caller.seen_from(project)
+    hits = memories.search(query, by=caller.by, k=most, skip=skip, **where)
+    said = memories.search_episodes(query, k=most, skip=skip, seen_from=where.get("seen_from")) if episodes else []
+    more = skip + most if most in (len(hits), len(said)) and skip + most <= MAX_HITS else None
+    none = "No more memories match." if skip else "No memory matches."
+    answer = about_memories(found(hits, none), [as_hit(hit) for hit in hits], more=more)
+    if episodes:
+        answer = with_episodes(answer, [as_episode(hit) for hit in said])
+    return with_report(answer, memories.resume(where.get("seen_from"))) if resume else answer
+
+
+def add(memories: Memories, caller: Caller, *, text: Any, kind: Any = "other", project: Any = None) -> Answer:
+    """Store a fact, unless it is known."""
+    where = caller.kept_in(project)
+    change = memories.add(text, by=caller.by, kind=kind, project=where, source=caller.source(where))
+    number = {"id": change.memory_id, "changeset": change.changeset}
+    if change.action == "update":
+        old = change.memory.supersedes
+        back = f"`cofio undo {change.changeset}` reverts that."
+        says = f"Remembered as memory {change.memory_id} in place of {old}, which is archived. {back}"
+        return done(says, new=True, replaced=old, **number)
+    if change.action == "add" and change.near:
+        says = f"Remembered as memory {change.memory_id}. It may replace these; memory_forget archives one."
+        return about_memories(says, [as_memory(each) for each in change.near], new=True, **number)
+    if change.action == "add":
+        return done(f"Remembered as memory {change.memory_id}.", new=True, **number)
+    says = f"Memory {change.memory_id} already says so."
+    return about_memories(says, [as_memory(change.memory)], new=False, **number)
+
+
+def update(memories: Memories, caller: Caller, *, id: Any, text: Any) -> Answer:  # noqa: A002
+    """Replace a memory by a new text; the old one is archived."""
+    old = _number(id, "id")
+    written, _archived = memories.supersede(old, text, by=caller.by)
+    back = f"`cofio undo {written.changeset}` reverts that."
+    says = f"Memory {written.memory_id} replaces {old}, which is archived. {back}"
+    return done(says, id=written.memory_id, replaced=old, changeset=written.changeset)
+
+
+def forget(memories: Memories, caller: Caller, *, id: Any, reason: Any = "") -> Answer:  # noqa: A002
+    """Archive a memory."""
+    why = checked_text(reason, "reason", MAX_LABEL).strip()
+    change = memories.delete(_number(id, "id"), by=caller.by, why=why)
+    restore = f"cofio restore {change.memory_id}"
+    says = f"Memory {change.memory_id} is archived and will not be recalled. `{restore}` restores it."
+    return about_memories(says, [as_memory(change.memory)], restore=restore, changeset=change.changeset)
+
+
+def history(memories: Memories, _caller: Caller, *, id: Any, cursor: Any = 0) -> Answer:  # noqa: A002
+    """Return a page of a memory's changes, oldest first."""
+    number, skip = _number(id, "id"), _number(cursor, "cursor", least=0)
+    return about_changes(number, memories.history(number), skip, CHANGES)
+
+
+def extract(memories: Memories, caller: Caller, *, text: Any, project: Any = None) -> Answer:
+    """Learn from a longer text. It is stored first: nothing is lost if learning is delayed."""
+    where = caller.kept_in(project)
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidInput("The text is empty.", "Give what was said, or notes, as text.")
+    turn = hashlib.sha256(f"{where}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    said = {"client": caller.client, "session": BY, "turn": turn}  # the same text again is the same turn
+    about = {"project": where, "source": caller.source(where), **said}
+    return about_learning(memories.capture(text, wait=True, by=caller.by, **about))
+
+
+def _number(value: Any, name: str, **bounds: int) -> int:
+    """Return an integer; models send some of them as strings."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
+        value = int(value)
+    return whole(value, name, **bounds)

@@ -1,0 +1,216 @@
+"""Replies to agents: a text, and the same content as data.
+
+Some clients show the model the text, others the data. So both are complete, and in both the text of a memory is short,
+on one line, and marked as data that cannot pass for anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from cofio.models.episodes import EpisodeHit
+from cofio.models.exchange import OPEN, Captured
+from cofio.models.memory import Briefing, Change, Freshly, Hit, Memory, fits_badly
+from cofio.models.sessions import ResumeReport
+from cofio.text.briefing import NOTICE, TAG, neutral, noted
+
+LONGEST = 1_000  # characters per text; twenty of them are far below any client's limit
+_LABEL = 200  # characters of a reason, a source, a project
+_WHOLE = 4_000  # characters of a single memory
+_TAGS = 20  # per memory
+
+_Told = Mapping[str, Any]
+
+
+class Answer(NamedTuple):
+    """Reply to an agent."""
+
+    text: str
+    data: dict[str, Any]
+
+
+def short(text: str, most: int = LONGEST) -> str:
+    """Return the text as plain words on one line, truncated."""
+    plain = neutral(text)
+    return plain if len(plain) <= most else plain[: most - 1].rstrip() + "…"
+
+
+def count(number: int, name: str, many: str = "") -> str:
+    return f"{number} {name if number == 1 else many or f'{name}s'}"
+
+
+def found(hits: Sequence[Hit], none: str = "No memory matches.") -> str:
+    """Return the sentence above hits; it says so if no hit matches well."""
+    if fits_badly(hits):
+        return f"No good match. {count(len(hits), 'note')} from earlier work, best first."
+    return f"{count(len(hits), 'note')} from earlier work, best first." if hits else none
+
+
+def done(says: str, **more: Any) -> Answer:
+    """Return a reply of one sentence."""
+    return Answer(says, {"says": says, **more})
+
+
+def about_memories(says: str, told: Sequence[_Told], more: int | None = None, **beside: Any) -> Answer:
+    """Return a sentence with its memories; `more` is the cursor of the next page."""
+    return _page(says, "memories", told, _memory_line, more, beside)
+
+
+def about_one(memory: Memory, fresh: Freshly) -> Answer:
+    """Return a single memory with all its details."""
+    told = _doubted({**as_memory(memory, _WHOLE), **_labels(memory)}, memory.text, _WHOLE, fresh)
+    says = f"Memory {memory.id}{', archived: it is no longer recalled' if memory.archived else ''}."
+    return _page(says, "memory", told, _memory_line, None, {})
+
+
+def as_memory(memory: Memory, most: int = LONGEST) -> dict[str, Any]:
+    """Return a memory as shown to agents."""
+    return {
+        "id": memory.id,
+        "text": short(memory.text, most),
+        "kind": memory.kind,
+        "project": short(memory.project, _LABEL),
+        "source": short(memory.source, _LABEL),
+        "date": memory.created_at[:10],
+        "archived": memory.archived,
+    }
+
+
+def as_hit(hit: Hit) -> dict[str, Any]:
+    """Return a matching memory with score and strength. Its text says if the code it references has changed."""
+    told = {**as_memory(hit.memory), "score": round(hit.score, 3), "strength": hit.strength}
+    return _doubted(told, hit.text, LONGEST, Freshly(hit.freshness, tuple(hit.stale)))
+
+
+def as_episode(hit: EpisodeHit) -> dict[str, Any]:
+    """Return a passage of an episode as shown to agents."""
+    passage = hit.passage
+    return {
+        "id": passage.episode,
+        "text": short(passage.text),
+        "date": passage.at[:10],
+        "session": short(passage.session, _LABEL),
+        "project": short(passage.project, _LABEL),
+        "source": short(passage.source, _LABEL),
+        "score": round(hit.score, 3),
+    }
+
+
+def with_episodes(answer: Answer, told: Sequence[_Told]) -> Answer:
+    """Return the reply with passages of earlier conversations."""
+    says = f"{count(len(told), 'episode')} of earlier conversations." if told else "No episode matches."
+    page = _page(says, "episodes", told, _episode_line, None, {})
+    notice = {"notice": NOTICE} if told else {}
+    return Answer(f"{answer.text}\n{page.text}", {**answer.data, **notice, "episodes": list(told)})
+
+
+def with_report(answer: Answer, report: ResumeReport) -> Answer:
+    """Return the reply with a report of where the last sessions stopped."""
+    notice = {"notice": NOTICE} if report.sessions else {}
+    return Answer(f"{answer.text}\n{report.text}", {**answer.data, **notice, "resume": report.text})
+
+
+def _episode_line(told: _Told) -> str:
+    where = f", session {told['session']}" if told["session"] else ""
+    return f"[episode {told['id']}, {told['date']}{where}] {told['text']}"
+
+
+def _doubted(told: dict[str, Any], text: str, most: int, fresh: Freshly) -> dict[str, Any]:
+    """Return the memory with a note in its text if the code it references has changed."""
+    if not fresh.notes:
+        return told
+    said = noted(short(text, most - 2 * _LABEL), fresh.notes, doubtful=fresh.state == "vanished")
+    return {**told, "text": said, "freshness": fresh.state}
+
+
+def _labels(memory: Memory) -> dict[str, Any]:
+    return {
+        "category": memory.category,
+        "tags": [short(each, _LABEL) for each in memory.tags[:_TAGS]],
+        "pinned": memory.pinned,
+        "said": memory.occurrences,
+        "supersedes": memory.supersedes,
+        "superseded_by": memory.superseded_by,
+    }
+
+
+def about_changes(memory_id: int, changes: Sequence[Change], skip: int, most: int) -> Answer:
+    """Return a page of a memory's changes, oldest first."""
+    shown = changes[skip : skip + most]
+    which = f" These are {skip + 1} to {skip + len(shown)}." if shown and len(shown) < len(changes) else ""
+    says = f"{count(len(changes), 'change')} of memory {memory_id}, oldest first.{which}"
+    more = skip + most if skip + most < len(changes) else None
+    return _page(says, "changes", [_as_change(each) for each in shown], _change_line, more, {})
+
+
+def about_briefing(project: str, briefing: Briefing) -> Answer:
+    """Return the briefing of a session start."""
+    where = f"in {short(project, _LABEL)}" if project else "outside of any project"
+    about = {"project": short(project, _LABEL), "ids": list(briefing.ids), "tokens": briefing.tokens}
+    if not briefing:
+        return done(f"A session {where} gets no context at its start.", **about, briefing="")
+    says = f"The context that a session {where} gets at its start."
+    return Answer(f"{says}\n{briefing.text}", {"says": says, "notice": NOTICE, **about, "briefing": briefing.text})
+
+
+def about_learning(captured: Captured) -> Answer:
+    """Return the facts learned from a text, or why learning is delayed."""
+    learned = [_as_learned(each) for each in captured.result.get("actions", ())]
+    more = {"state": captured.state, "new": captured.new}
+    return _page(_outcome(captured, len(learned)), "learned", learned, _learned_line, None, more)
+
+
+def _page(
+    says: str, name: str, told: Sequence[_Told] | _Told, line: Callable[[_Told], str], more: int | None, beside: _Told
+) -> Answer:
+    """Return a sentence with its objects, marked as data; if there is a next page, both forms say how to get it."""
+    following = {} if more is None else {"next": more}
+    says += f" More: cursor {more}." if following else ""
+    data = {"says": says, **({"notice": NOTICE} if told else {}), **beside, **following, name: told}
+    rows = [told] if isinstance(told, Mapping) else told
+    if not rows:
+        return Answer(says, data)
+    return Answer("\n".join([says, f"<{TAG}>", NOTICE, *(f"- {line(each)}" for each in rows), f"</{TAG}>"]), data)
+
+
+def _memory_line(told: _Told) -> str:
+    about = ", ".join(part for part in (told["kind"], told["source"], told["date"], told.get("strength")) if part)
+    return f"[{told['id']}] {told['text']} ({about})"
+
+
+def _as_change(change: Change) -> dict[str, Any]:
+    left = change.after or change.before
+    return {
+        "date": change.at[:10],
+        "action": change.action,
+        "id": change.memory_id,
+        "text": short(left.text) if left else "",
+        "by": short(change.by, _LABEL),
+        "why": short(change.reason or change.why, _LABEL),
+        "changeset": change.changeset,
+    }
+
+
+def _change_line(told: _Told) -> str:
+    why = f"; {told['why']}" if told["why"] else ""
+    return f"{told['date']} {told['action']} [{told['id']}] {told['text']} (by {told['by']}{why})"
+
+
+def _as_learned(action: _Told) -> dict[str, Any]:
+    number = next((action[name] for name in ("id", "new_id", "existing_id", "old_id") if action.get(name)), None)
+    told = {"action": str(action["action"]), "text": short(str(action.get("text") or ""))}
+    return {**told, **({"id": number} if number else {})}
+
+
+def _learned_line(told: _Told) -> str:
+    number = f" [{told['id']}]" if "id" in told else ""
+    return f"{told['action']}{number} {told['text']}"
+
+
+def _outcome(captured: Captured, facts: int) -> str:
+    reason = short(captured.reason, _LABEL)
+    if captured.state in OPEN:
+        return f"It is stored and will be learned from later: {reason or 'it is queued'}"
+    before = "" if captured.new else "This text was already learned from. "
+    return before + (f"{count(facts, 'fact')} in it." if facts else f"Nothing in it to keep. {reason}".strip())

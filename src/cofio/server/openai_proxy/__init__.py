@@ -1,0 +1,1 @@
+"""Chat completions with memory, in OpenAI's wire format."""

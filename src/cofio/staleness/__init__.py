@@ -1,0 +1,203 @@
+"""Freshness: detects whether code that a memory refers to has changed since the memory was recorded.
+
+    text ─ naming ─▶ names in it ─ tree ─▶ [Anchor]        memory ─ check ─▶ Freshly
+
+A memory that names a file, a definition or a command of a repository keeps an anchor: its location and a hash. Names
+that do not exist when the memory is recorded get no anchor. A memory is labelled as changed if its code has changed,
+and no longer presented as a fact if its code has vanished.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+from cofio.models.memory import Anchor, Fact, Freshly, Memory
+from cofio.staleness import commands, symbols
+from cofio.staleness.references import Named, named
+from cofio.staleness.worktree import MOST_BYTES, Tree
+
+__all__ = ["MOST", "Freshly", "Freshness"]
+
+MOST = 4  # anchors of one memory
+_PATIENCE = 0.5  # seconds to search a tree for the names of a text
+_TREES = 16  # cached trees
+_WORST = ("vanished", "changed", "fresh", "")
+_SECRET = re.compile(
+    r"(?:^|/)(?:\.env[^/]*|[^/]*\.(?:pem|key|p12|pfx|jks|keystore)|id_(?:rsa|dsa|ecdsa|ed25519)[^/]*"
+    r"|\.?credentials[^/]*|\.netrc|\.npmrc|\.pypirc|\.pgpass)$",
+    re.IGNORECASE,
+)
+
+
+class Freshness:
+    """Creates and checks anchors.
+
+    Thread-safe. With `reads=False` it reads no files and reports everything as unknown.
+    """
+
+    def __init__(self, *, reads: bool = True) -> None:
+        self.reads = reads
+        self._trees: dict[str, Tree] = {}
+
+    def anchored(self, fact: Fact) -> Fact:
+        """Return the fact with anchors for its text as of now, replacing existing ones."""
+        anchors = self.anchors(fact.text, fact.project)
+        return fact if anchors == fact.anchors else replace(fact, anchors=anchors)
+
+    def anchors(self, text: str, project: str) -> tuple[Anchor, ...]:
+        """Return anchors for existing code named by the text, in order; a definition replaces the file named with it.
+
+        Returns () if the project is not a working tree on this machine.
+        """
+        tree = self._tree(project)
+        if tree is None:
+            return ()
+        until = time.monotonic() + _PATIENCE
+        names = named(text, tree.root)
+        files = {each.name: path for each in names if each.kind == "file" and (path := _file(tree, each.name, until))}
+        found: dict[tuple[str, str, str], Anchor] = {}
+        for each in names:
+            anchor = _anchor(tree, each, files, until)
+            if anchor:
+                found.setdefault((anchor.kind, anchor.path, anchor.name if anchor.kind != "file" else ""), anchor)
+        inside = {each.path for each in found.values() if each.kind != "file"}
+        return tuple(each for each in found.values() if each.kind != "file" or each.path not in inside)[:MOST]
+
+    def check(self, memory: Memory) -> Freshly:
+        """Return the current freshness of a memory: the worst state of its anchors, with a note for each stale one."""
+        tree = self._tree(memory.project) if memory.anchors else None
+        if tree is None:
+            return Freshly()
+        told = [_state(tree, anchor) for anchor in memory.anchors]
+        worst = min((state for state, _ in told), key=_WORST.index)
+        return Freshly(worst, tuple(dict.fromkeys(note for _, note in told if note)))
+
+    def _tree(self, project: str) -> Tree | None:
+        """Return the tree of the project; None if there is none on this machine or reading is disabled."""
+        if not self.reads or not project.startswith("/") or "\x00" in project:
+            return None
+        tree = self._trees.get(project)
+        if tree is None:
+            if len(self._trees) >= _TREES:
+                self._trees.clear()
+            tree = self._trees[project] = Tree(os.path.normpath(project))
+        return tree if tree.is_here else None
+
+
+# ── creating anchors ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _anchor(tree: Tree, each: Named, files: dict[str, str], until: float) -> Anchor | None:
+    """Return the anchor of a name; None if it does not exist or is ambiguous."""
+    paths: Iterable[str]
+    if each.kind == "file":
+        paths = [files[each.name]] if each.name in files else []
+    elif each.kind == "command":
+        paths = commands.files(each.name)
+    else:
+        paths = [] if each.name in files else _defining(tree, each.name, set(files.values()), until)
+    for path in paths:
+        try:
+            if digest := _digest(tree, each.kind, each.name, path):
+                return Anchor(kind=each.kind, name=each.name, path=path, hash=digest)
+        except OSError:
+            continue
+    return None
+
+
+def _file(tree: Tree, name: str, until: float) -> str:
+    """Return the path of the named file: as written from the root, else the only file with this ending; else "".
+
+    Files that hold secrets are skipped: even the hash of a short secret can reveal it.
+    """
+    if _SECRET.search(name):
+        return ""
+    with suppress(OSError):
+        return name if tree.made(name, "file", _hash) else ""
+    listing = tree.listing(until)
+    same = listing.by_name.get(name.rpartition("/")[2], [])
+    ending = [path for path in same if path.endswith(f"/{name}")]
+    return ending[0] if len(ending) == 1 and listing.complete else ""
+
+
+def _defining(tree: Tree, name: str, files: set[str], until: float) -> list[str]:
+    """Return the only file that defines the name: of files named in the text, else outside tests, else of all files."""
+    if at_hand := list(_holding(tree, name, sorted(files))):
+        return at_hand if len(at_hand) == 1 else []
+    last = symbols.last_part(name)
+    found, are_all = tree.defining(last, symbols.names, until)
+    if last != name:
+        found, are_all = list(_holding(tree, name, found)), True  # two definitions rarely share both owner and name
+    if not are_all:
+        return []
+    among = [each for each in found if not _is_test(each)] or found
+    return among if len(among) == 1 else []
+
+
+def _holding(tree: Tree, name: str, paths: Iterable[str]) -> Iterator[str]:
+    for path in paths:
+        try:
+            if _digest(tree, "symbol", name, path):
+                yield path
+        except OSError:
+            continue
+
+
+def _is_test(path: str) -> bool:
+    return any(part.startswith(("test", "spec", "__tests__")) for part in path.lower().split("/"))
+
+
+def _digest(tree: Tree, kind: str, name: str, path: str) -> str | None:
+    """Return the hash of a file, a definition or a command recipe; None if the file does not contain it."""
+    if kind == "file":
+        return tree.made(path, "file", _hash)
+    if kind == "symbol":
+        return tree.made(path, f"symbol {name}", lambda content, _: _hashed(symbols.block(path, content, name)))
+    return tree.made(path, f"command {name}", lambda content, _: _hashed(commands.recipe(content, name)))
+
+
+def _hash(content: bytes, size: int) -> str:
+    """Hash the content; for a large file, its beginning and its size."""
+    return hashlib.sha256(content if size <= MOST_BYTES else content + str(size).encode()).hexdigest()[:16]
+
+
+def _hashed(text: str | None) -> str | None:
+    return None if text is None else hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+# ── checking anchors ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _state(tree: Tree, anchor: Anchor) -> tuple[str, str]:
+    """Return the state of the anchor and a note for people."""
+    if anchor.kind not in ("file", "symbol", "command"):
+        return "", ""  # kind of a newer version
+    called = anchor.path if anchor.kind == "file" else anchor.name
+    try:
+        now = _digest(tree, anchor.kind, anchor.name, anchor.path)
+    except FileNotFoundError:
+        now = None
+    except (OSError, ValueError):
+        return "", ""
+    if now == anchor.hash:
+        return "fresh", ""
+    if now is not None:
+        return "changed", f"{called} has changed since"
+    if anchor.kind != "symbol":
+        return "vanished", f"{called} is gone"
+    moved = _moved(tree, anchor)
+    return ("changed", f"{called} is in {moved} now") if moved else ("vanished", f"{called} is gone from {anchor.path}")
+
+
+def _moved(tree: Tree, anchor: Anchor) -> str:
+    """Return the new path of a definition: an identical one, else the only one; "" if a quick search finds none."""
+    paths = tree.glance(symbols.last_part(anchor.name), symbols.names)
+    found = {path: _digest(tree, "symbol", anchor.name, path) for path in _holding(tree, anchor.name, paths)}
+    same = [path for path, digest in found.items() if digest == anchor.hash]
+    return same[0] if same else next(iter(found)) if len(found) == 1 else ""

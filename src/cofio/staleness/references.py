@@ -1,0 +1,103 @@
+"""Names of files, definitions and commands in a text. Their existence is checked elsewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from cofio.text import lazy_re
+
+_READ = 8_000  # characters of a text that are read
+_MOST = 60  # maximum number of names
+
+
+class Named(NamedTuple):
+    """Name of a file, symbol or command, and its offset in the text."""
+
+    place: int
+    kind: str  # file, symbol, command
+    name: str
+
+
+def named(text: str, root: str) -> list[Named]:
+    """List the names in the text in order, without duplicates. Absolute paths of files below the root count as well."""
+    said = text[:_READ].replace(f"{root}/", "")
+    said = _ELSEWHERE.sub(lambda found: " " * len(found[0]), said)
+    found = [*_commands(said), *_files(said), *_symbols(said)]
+    first: dict[tuple[str, str], Named] = {}
+    for each in sorted(found, key=lambda each: each.place):
+        first.setdefault((each.kind, each.name), each)
+    return list(first.values())[:_MOST]
+
+
+def _files(text: str) -> Iterator[Named]:
+    for found in _SPAN.finditer(text):
+        name = found[1].strip().removeprefix("./")
+        if name and ("/" in found[1] or "." in found[1]):
+            yield Named(found.start(1), "file", name)
+    for found in _PATH.finditer(text):
+        name = found[0].rstrip(".-").removeprefix("./")
+        leaf = name.rpartition("/")[2]
+        if _LETTER.search(leaf) and ("/" in name or "." in leaf or leaf in _KNOWN):
+            yield Named(found.start(), "file", name)
+
+
+def _commands(text: str) -> Iterator[Named]:
+    for found in _COMMAND.finditer(text):
+        before = text[max(0, found.start() - 24) : found.start()]
+        tool, *words = found[0].split()
+        if tool in ("make", "just"):
+            runs = bool(_QUOTED.search(before) or (tool == "make" and _ASKED.search(before)))
+        else:
+            runs = len(words) == 2 or (words[0] in _NPM_ITSELF if tool == "npm" else words[0] not in _BUILT_IN)
+        if runs:
+            yield Named(found.start(), "command", " ".join((tool, *words)))
+    for found in _SPAN.finditer(text):
+        if program := _PROGRAM.match(found[1]):
+            yield Named(found.start(1), "command", program[0])
+
+
+def _symbols(text: str) -> Iterator[Named]:
+    for found in _SPAN.finditer(text):
+        symbol = _SYMBOL.fullmatch(found[1].strip())
+        if symbol and (symbol[2] or _TELLING.search(symbol[1])):
+            yield Named(found.start(1), "symbol", symbol[1])
+    for found in _CALLED.finditer(text):
+        yield Named(found.start(), "symbol", found[1])
+    for found in _SNAKE.finditer(text):
+        yield Named(found.start(), "symbol", found[0])
+
+
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_ELSEWHERE = lazy_re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s`<>\"']{1,2000}|[\w.+-]{1,64}@[\w-]{1,64}\.[\w.-]{1,64}")
+_SPAN = lazy_re.compile(r"`([^`\n]{1,200})`")
+_PATH = lazy_re.compile(r"(?<![\w/~.\\@+-])(?:\./)?(?:[\w.@+-]{1,100}/){0,20}[\w.@+-]{1,150}(?![\w/\\])")
+_LETTER = lazy_re.compile(r"[^\W\d_]")
+#: Well-known files without a file extension.
+_KNOWN = frozenset(
+    "Dockerfile Containerfile Makefile makefile GNUmakefile justfile Justfile Procfile Jenkinsfile Vagrantfile Gemfile"
+    " Rakefile Brewfile Podfile Fastfile Tiltfile Caddyfile Pipfile LICENSE NOTICE CODEOWNERS BUILD WORKSPACE".split()
+)
+
+_COMMAND = lazy_re.compile(
+    r"(?<![\w/.-])(?:(?:make|just)[ \t]{1,9}|(?:npm|pnpm|yarn|bun)[ \t]{1,9}(?:run(?:-script)?[ \t]{1,9})?(?!run\b))"
+    r"[A-Za-z0-9][\w:./-]{0,79}(?<![.:/])"
+)
+_QUOTED = lazy_re.compile(r"[`\"'“‘$>&;(][ \t]*$")
+#: Text before a command in prose; needed because "make" is also an English word.
+_ASKED = lazy_re.compile(
+    r"(?:^|[:,][ \t]+|\b(?:run|runs|running|ran|use|uses|using|with|via|by|through|execute|executes|call|calls|invoke"
+    r"|type|and|then|is|are)[ \t]+)$",
+    re.IGNORECASE,
+)
+_NPM_ITSELF = frozenset("test start stop restart".split())  # scripts that npm runs without "run"
+_BUILT_IN = frozenset("install add remove i ci init publish exec dlx x up update upgrade why audit link pack".split())
+_PROGRAM = lazy_re.compile(r"[A-Za-z][\w.-]{0,79}(?=\s|$)")
+
+_IDENTIFIER = r"[^\W\d][\w$]{0,99}(?:(?:\.|::|#)[^\W\d][\w$]{0,99}){0,4}"
+_SYMBOL = lazy_re.compile(rf"({_IDENTIFIER})(\([^\n]{{0,150}}\))?")
+_TELLING = lazy_re.compile(r"\w_\w|[.:#]|[^\W\d_a-z]")  # has an underscore, a qualifier or a capital letter
+_CALLED = lazy_re.compile(rf"(?<![\w.:#$/-])({_IDENTIFIER})\(")
+_SNAKE = lazy_re.compile(r"(?<![\w./:#$-])[A-Za-z][^\W_]{1,60}(?:_[^\W_]{1,60}){1,8}(?![\w(/]|\.\w)")

@@ -1,0 +1,1 @@
+"""The in-memory store that `cofio.testing` exports, for tests."""

@@ -1,0 +1,253 @@
+"""Rules shared by all inboxes: stored form of an exchange, allowed state changes, ledger, erasing.
+
+Pure functions, shared by every store like `applying`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, NoReturn
+
+from cofio.errors import Conflict, InvalidInput, NotFound, TooBusy
+from cofio.models.episodes import Episode
+from cofio.models.exchange import OPEN, SETTLED, Batching, Exchange, Item, Ledger, Message, Settlement, State, Task
+from cofio.models.memory import Memory, Viewer, moment
+from cofio.stores.row_mapping import as_json
+from cofio.stores.turn_merge import Part
+
+#: States from which an item can be retried, as long as its words exist.
+RETRIED: tuple[State, ...] = ("parked", "rejected")
+UNREADABLE = "The stored exchange is unreadable"
+_COLUMNS = (
+    "id", "task", "state", "payload", "received_at", "due_at", "finished_at", "attempts", "faults", "reason",
+    "changeset_id", "result",
+)  # fmt: skip
+_PAYLOAD = _COLUMNS.index("payload")
+#: The columns of an item, for a SELECT.
+ITEMS = ", ".join(_COLUMNS)
+_NEVER = "9999-12-31T23:59:59.999999Z"
+_REASONS = 20  # listed individually in the ledger; rarer ones are summed
+
+
+# ── stored exchanges ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def to_payload(exchange: Exchange, cut: Sequence[str] = ()) -> str:
+    """Return the exchange as JSON, with the list `cut` of purged parts. Raise InvalidInput if it cannot be stored."""
+    payload = as_json({**exchange.as_dict(), **({"cut": list(cut)} if cut else {})})
+    try:
+        payload.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput("An exchange contains an unpaired surrogate.", "Send well-formed Unicode.") from error
+    return payload
+
+
+def from_payload(payload: str) -> Exchange | None:
+    """Return the exchange that `to_payload` wrote; None if it is forgotten or damaged."""
+    try:
+        told = json.loads(payload)
+        return Exchange.from_dict(told) if "messages" in told else None
+    except (ValueError, TypeError, KeyError, AttributeError, InvalidInput):
+        return None
+
+
+def cut_from(payload: str) -> tuple[str, ...]:
+    """Return the parts of the exchange from which words were purged: roles, and "injected"."""
+    try:
+        return tuple(json.loads(payload).get("cut", ()))
+    except (ValueError, TypeError, AttributeError):
+        return ()
+
+
+def to_row(exchange: Exchange, task: Task, at: str, due_at: str) -> dict[str, Any]:
+    """Return the values of a new row, by column."""
+    named = {"client": exchange.client, "session": exchange.session, "turn": exchange.turn, "task": task}
+    return {
+        **named,
+        "received_at": at,
+        "due_at": due_at,
+        "payload": to_payload(exchange),
+        "series": exchange.series,
+    }
+
+
+def to_item(row: Sequence[Any]) -> Item:
+    """Return the item of a row selected with ITEMS."""
+    told = dict(zip(_COLUMNS, row, strict=True))
+    exchange, result = from_payload(told.pop("payload")), json.loads(told.pop("result"))
+    return Item(exchange=exchange, changeset=told.pop("changeset_id"), result=result, **told)
+
+
+def turn_of(item: Item) -> tuple[int, int]:
+    """Return the sort key of processing: live captures before backfilled ones, each in order of arrival."""
+    return (item.exchange.series if item.exchange else 0), item.id
+
+
+def to_part(row: Sequence[Any]) -> Part:
+    """Return the part of a turn of a row selected with ITEMS."""
+    return Part(to_item(row), cut_from(row[_PAYLOAD]))
+
+
+def dated(exchange: Exchange, at: str) -> Exchange:
+    """Return the exchange with its time: its own, or `at` if it has none or one in the future."""
+    return exchange if exchange.at and exchange.at <= at else replace(exchange, at=at)
+
+
+def later(at: str, seconds: float) -> str:
+    """Return the time so many seconds after `at`."""
+    try:
+        return moment(datetime.fromisoformat(at) + timedelta(seconds=seconds))
+    except (ValueError, OverflowError, TypeError) as error:
+        raise InvalidInput(f"{seconds!r} is not a valid delay.", "Give a number of seconds.") from error
+
+
+def held(at: str, waiting: int, batching: Batching, *, broken_off: bool) -> dict[str, str]:
+    """Return the new due time of a session's pending items, and the latest previous due time to which it applies.
+
+    A full batch is due now. An unanswered prompt, which is held longer, joins the others only if it was interrupted.
+    """
+    until = later(at, batching.seconds)
+    is_full = waiting >= batching.turns
+    return {"at": at, "due_at": at if is_full else until, "latest": _NEVER if broken_off and not is_full else until}
+
+
+# ── settling ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def settled(settlement: Settlement, changeset: int | None) -> tuple[str, dict[str, Any]]:
+    """Return the reason and the result as stored: with the changeset id, if there is one."""
+    if settlement.state not in (*SETTLED, "pending"):
+        raise InvalidInput(f"An item cannot end as {settlement.state!r}.", f"It ends as one of: {', '.join(SETTLED)}.")
+    result = dict(settlement.result)
+    if changeset is not None:
+        result["changeset"] = changeset
+    read: dict[str, Any] = json.loads(storable(as_json(result)))  # as it is read back: tuples become lists
+    return storable(settlement.reason), read
+
+
+def refuse_if_moved(settlement: Settlement, exchange: Exchange | None, result: Mapping[str, Any]) -> None:
+    """Raise Conflict if the item has changed since it was read: words were purged, or another process worked on it."""
+    read = settlement.read
+    if read is not None and (exchange != read.exchange or dict(result) != dict(read.result)):
+        raise Conflict(f"Item {settlement.item} has changed since it was read.", "It is retried automatically.")
+
+
+def storable(text: str) -> str:
+    """Return the text without NUL characters and unpaired surrogates, which no store accepts.
+
+    Otherwise a provider's reply could keep an item from being settled.
+    """
+    return text.replace("\x00", "").encode(errors="replace").decode()
+
+
+def refuse(item_id: int, state: State | None) -> NoReturn:
+    """Raise the error for an item that is not pending; None is the state of a missing item."""
+    if state is None:
+        raise NotFound(f"There is no item {item_id} in the inbox.", "It may belong to another store.")
+    if state == "parked":
+        raise Conflict(f"Item {item_id} is parked.", "Retry it first.")
+    raise Conflict(f"Item {item_id} is settled already.", f"It was {state}.")
+
+
+def refuse_retry(item_id: int, state: State | None) -> NoReturn:
+    """Raise the error for an item that cannot be retried."""
+    if state == "pending":
+        raise Conflict(f"Item {item_id} is pending.", "It is processed automatically.")
+    if state in RETRIED:
+        raise Conflict(f"Item {item_id} cannot be retried.", "Its words are forgotten.")
+    refuse(item_id, state)
+
+
+def too_busy(most: int) -> TooBusy:
+    """Return the error for a full inbox."""
+    return TooBusy(f"{most:,} captures are pending.", "Try again in a moment; pending captures are kept.")
+
+
+# ── counting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def ledger_of(states: Mapping[str, int], reasons: Mapping[str, int], oldest: str | None) -> Ledger:
+    """Return the ledger: every item counted once, the most common reasons by name, the others summed."""
+    ordered = sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
+    told = dict(ordered[:_REASONS])
+    if rest := sum(count for _, count in ordered[_REASONS:]):
+        told["other"] = told.get("other", 0) + rest
+    return Ledger(
+        captured=sum(states.values()),
+        **{state: states.get(state, 0) for state in (*SETTLED, "parked")},
+        pending=sum(states.get(state, 0) for state in OPEN),
+        reasons=told,
+        oldest=oldest,
+    )
+
+
+# ── erasing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def words_to_erase(texts: Iterable[str | None], replaced: str | None) -> list[str]:
+    """Return the texts to erase with a memory: each of its texts and contexts once, longest first.
+
+    A context equal to the text of the memory that it replaced belongs to that memory, and is kept.
+    """
+    own = {each for each in texts if each and each.strip() and each != replaced}
+    return sorted(own, key=lambda each: (-len(each), each))
+
+
+def is_told_by(exchange: Exchange | Episode | None, viewer: Viewer | None) -> bool:
+    """Return whether the viewer said it, from one of their sources. Always true without a viewer (store owner)."""
+    if viewer is None or exchange is None:
+        return viewer is None
+    mine = exchange.user == viewer.user if exchange.user else exchange.agent == viewer.agent != ""
+    return mine and viewer.reaches(exchange.source)
+
+
+def told_by(rows: Iterable[Sequence[Any]], viewer: Viewer | None) -> list[int]:
+    """Return the ids of rows (id, payload, …) that the viewer said."""
+    return [row[0] for row in rows if viewer is None or is_told_by(from_payload(row[1]), viewer)]
+
+
+def whose(memory: Memory, viewer: Viewer | None) -> dict[str, Any]:
+    """Return the owner whose memories may share a sentence with an erased one; without a viewer, any owner."""
+    return {"anybody": int(viewer is None), "user": memory.user, "agent": memory.agent}
+
+
+def says(payload: str, result: str, words: Sequence[str]) -> bool:
+    """Return whether any of these words occurs in the exchange or in its result."""
+    exchange = from_payload(payload)
+    if exchange is None:
+        return any(as_json(each)[1:-1] in payload for each in words)
+    done = json.loads(result).get("actions", ())
+    texts = [*(each.text for each in exchange.messages), *exchange.injected, *(str(each.get("text")) for each in done)]
+    return any(word in text for word in words for text in texts)
+
+
+def cut(payload: str, words: Sequence[str]) -> str:
+    """Return the payload with these words cut out; "" if it is damaged and contains them."""
+    exchange = from_payload(payload)
+    if exchange is None:
+        return "" if any(as_json(each)[1:-1] in payload for each in words) else payload
+    rest = without(exchange, words)
+    return payload if rest == exchange else to_payload(rest, (*cut_from(payload), *parts_cut(exchange, rest)))
+
+
+def parts_cut(exchange: Exchange, rest: Exchange) -> tuple[str, ...]:
+    """Return the parts of which the rest lacks words: roles, and "injected"."""
+    roles = {one.role for one, other in zip(exchange.messages, rest.messages, strict=True) if one != other}
+    return (*sorted(roles), *(("injected",) if exchange.injected != rest.injected else ()))
+
+
+def without(exchange: Exchange, words: Sequence[str]) -> Exchange:
+    """Return the exchange without these words, in any spacing and markup. The rest has unprocessed captures."""
+    found = re.compile("|".join(rf"(?<!\w){_loosely(each)}(?!\w)" for each in words), re.IGNORECASE)
+    messages = tuple(Message(each.role, found.sub("", each.text)) for each in exchange.messages)
+    return replace(exchange, messages=messages, injected=tuple(found.sub("", each) for each in exchange.injected))
+
+
+def _loosely(text: str) -> str:
+    """Return a pattern of the words as they may be written: other white space, emphasis, a bullet or a quote mark."""
+    parts = [word for word in re.split(r"[\s*_`]+", text.strip()) if word.strip("->")]
+    return r"[\s*_`>-]+".join(map(re.escape, parts)) or r"(?!)"

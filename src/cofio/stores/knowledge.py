@@ -1,0 +1,657 @@
+"""Domain knowledge in the stores: how decisions become changes, and the five tables of every SQL store.
+
+    Put Drop Erase Withdraw ─ ApplyingKnowledge ─▶ KnownRows (rows, names, journal) ─▶ KnowledgeChange
+    table, where, viewer ─ one SELECT ─▶ Knowledge
+
+A store provides `KnownRows`. Journalling, undo and erasing are implemented here for all stores. The SQL stores differ
+in how they run a named query: each provides an `Asking`, the rest is shared.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, fields, replace
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol, cast
+
+from cofio.errors import Conflict, InvalidInput, NotFound
+from cofio.models.knowledge import (
+    CLAIMS,
+    DIRECTIONS,
+    KNOWLEDGE,
+    MAX_SAID,
+    PERIODS,
+    RELATIONS,
+    TABLES,
+    VERDICTS,
+    Claim,
+    Drop,
+    Erase,
+    Knowledge,
+    KnowledgeAction,
+    KnowledgeChange,
+    KnowledgeDecision,
+    Put,
+    Table,
+    Withdraw,
+    checked_table,
+    fold,
+    named_words,
+    number,
+    read,
+    same,
+)
+from cofio.models.memory import VISIBILITIES, Change, Scope, Viewer, checked_text, moment, share, truth, whole
+from cofio.stores.filters import SQLITE, Dialect, seen_by
+from cofio.stores.row_mapping import as_json, fits
+from cofio.stores.sql_loader import queries
+from cofio.stores.sqlite.connection import StoreFile
+
+_LONG = 200  # bytes of a folded text; the compared columns hold a digest of a longer one
+_SQL = queries("sqlite")
+
+
+# ── applying decisions ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """Journal entry: a row before a change."""
+
+    id: int = 0
+    changeset: int
+    table: Table
+    key: str
+    action: KnowledgeAction
+    reason: str = ""
+    before: Knowledge | None = None
+    erased: bool = False
+
+
+class KnownRows(Protocol):
+    """Operations on the tables inside a transaction."""
+
+    def load(self, table: Table, key: str) -> Knowledge | None: ...
+    def save(self, known: Knowledge) -> None:
+        """Insert the row, or replace the one with its id."""
+
+    def remove(self, table: Table, key: str) -> None: ...
+    def record(self, line: Line, whose: Knowledge | None) -> int:
+        """Insert the journal entry with the ownership of its row; return its id."""
+
+    def recorded(self, change_id: int) -> Line | None: ...
+    def next_recorded(self, line: Line) -> Line | None:
+        """Return the following change of the same row."""
+
+    def was_known(self, table: Table, key: str) -> bool:
+        """Return whether the journal has the row, and has not erased it since."""
+
+    def erase(self, table: Table, key: str) -> None:
+        """Remove its words and its id from the journal, and its id from the verdicts that judged it."""
+
+
+class ApplyingKnowledge:
+    """Application of one transaction's decisions to the tables, in order (`all`)."""
+
+    def __init__(self, rows: KnownRows, *, changeset: int, at: str, by: str, why: str) -> None:
+        self._rows = rows
+        self._changeset = changeset
+        self._at, self._by, self._why = at, by, why
+
+    def all(
+        self, decisions: Sequence[KnowledgeDecision], told: Sequence[Sequence[Change]]
+    ) -> tuple[KnowledgeChange, ...]:
+        """Return every change, in order. `told` are the changes of each memory decision, to which a Put may refer."""
+        return tuple(change for each in decisions for change in self._do(each, told))
+
+    def _do(self, decision: KnowledgeDecision, told: Sequence[Sequence[Change]]) -> list[KnowledgeChange]:
+        match decision:
+            case Put():
+                self._refuse_if_another(decision.known.TABLE, decision.known.id, decision.as_of)
+                return [self._put(_linked(decision, told), decision.reason)]
+            case Drop():
+                self._refuse_if_another(decision.table, decision.id, decision.as_of)
+                return [self._drop(decision)]
+            case Erase():
+                return [self._erase(decision)]
+            case Withdraw():
+                return self._withdraw(decision)
+
+    def _put(self, known: Knowledge, reason: str) -> KnowledgeChange:
+        before = self._rows.load(known.TABLE, known.id)
+        if before is None:
+            times = {"created_at": known.created_at or self._at, "updated_at": known.updated_at or self._at}
+        elif same(before, known):
+            line = Line(changeset=self._changeset, table=known.TABLE, key=known.id, action="noop", reason=reason)
+            return as_change(replace(line, before=before), before, self._at, self._by, self._why)
+        else:
+            times = {"created_at": before.created_at, "updated_at": self._at}
+        after = replace(known, **times)
+        self._rows.save(after)
+        return self._record("update" if before else "add", before, after, reason)
+
+    def _drop(self, decision: Drop) -> KnowledgeChange:
+        before = self._rows.load(decision.table, decision.id)
+        if before is None:
+            refuse_unknown(decision.table, decision.id)
+        self._rows.remove(decision.table, decision.id)
+        return self._record("delete", before, None, decision.reason)
+
+    def _refuse_if_another(self, table: Table, key: str, as_of: str | None) -> None:
+        """Raise Conflict if the row has changed since the decision was made."""
+        if as_of is None:
+            return
+        there = self._rows.load(table, key)
+        if as_of != (there.updated_at if there else ""):
+            raise Conflict(f"{table}/{key} was changed meanwhile.", "Read it again, then decide.")
+
+    def _erase(self, decision: Erase) -> KnowledgeChange:
+        """Erase the row. Also one that was removed before: the journal still has its words."""
+        table, key = decision.table, decision.id
+        if self._rows.load(table, key):
+            self._rows.remove(table, key)
+        elif not self._rows.was_known(table, key):
+            refuse_unknown(table, key)
+        line = Line(changeset=self._changeset, table=table, key=key, action="purge", reason=decision.reason)
+        line = replace(line, id=self._rows.record(line, None))
+        # Its own entry included: what remains shows that a row existed, not its content.
+        self._rows.erase(table, key)
+        return as_change(line, None, self._at, self._by, self._why)
+
+    def _withdraw(self, decision: Withdraw) -> list[KnowledgeChange]:
+        line = self._rows.recorded(decision.change_id)
+        if line is None:
+            raise NotFound(f"There is no change {decision.change_id} of domain knowledge.", "cofio history shows all.")
+        if line.action == "purge":
+            raise Conflict("This row was purged.", "A purge is permanent; nothing of it is kept.")
+        if line.erased:
+            return []  # purged since: there is nothing to restore or to remove
+        current = self._rows.load(line.table, line.key)
+        self._refuse_if_changed_since(line, current)
+        if line.before:
+            self._rows.save(line.before)
+        elif current:
+            self._rows.remove(line.table, line.key)
+        back = replace(line, changeset=self._changeset, action="revert", reason=decision.reason, before=current)
+        back = replace(back, id=self._rows.record(back, line.before or current))
+        return [as_change(back, line.before, self._at, self._by, self._why)]
+
+    def _refuse_if_changed_since(self, line: Line, current: Knowledge | None) -> None:
+        later = self._rows.next_recorded(line)
+        if later is not None and later.before != current:
+            hint = f"Undo changeset {later.changeset} first."
+            raise Conflict(f"{line.table}/{line.key} was changed again by changeset {later.changeset}.", hint)
+
+    def _record(
+        self, action: KnowledgeAction, before: Knowledge | None, after: Knowledge | None, reason: str
+    ) -> KnowledgeChange:
+        known = cast(Knowledge, after or before)
+        line = Line(
+            changeset=self._changeset, table=known.TABLE, key=known.id, action=action, reason=reason, before=before
+        )
+        line = replace(line, id=self._rows.record(line, known))
+        return as_change(line, after, self._at, self._by, self._why)
+
+
+def _linked(decision: Put, told: Sequence[Sequence[Change]]) -> Knowledge:
+    """Return the row to put, linked to the memory that expresses it in words."""
+    place, known = decision.told, decision.known
+    if place is None:
+        return known
+    if not isinstance(known, Claim) or not 0 <= place < len(told):
+        raise InvalidInput(
+            f"{known.ref} cannot refer to decision {place}.",
+            "Only a claim can, to a decision on memories of this changeset.",
+        )
+    changes = told[place]
+    return replace(known, memory=changes[0].memory_id) if changes else known
+
+
+def as_change(line: Line, after: Knowledge | None, at: str, by: str, why: str) -> KnowledgeChange:
+    """Return the journal entry as a KnowledgeChange."""
+    return KnowledgeChange(
+        id=line.id,
+        changeset=line.changeset,
+        action=line.action,
+        table=line.table,
+        key=line.key,
+        at=at,
+        by=by,
+        why=why,
+        before=line.before,
+        after=after,
+        reason=line.reason,
+    )
+
+
+def refuse_unknown(table: str, key: str) -> NoReturn:
+    raise NotFound(f"There is no {table}/{key}.", f"cofio knowledge list {table} shows what there is.")
+
+
+def erased_name(table: str, key: str) -> str:
+    """Return the id of an erased row in the journal: not a possible row id, and free of its words."""
+    return "#" + blake2b(f"{table}/{key}".encode(errors="replace"), digest_size=12).hexdigest()
+
+
+# ── rows of the tables ────────────────────────────────────────────────────────────────────────────────────────────────
+
+#: The columns of each table with their declared types.
+TYPES: Mapping[str, Mapping[str, str]] = {
+    table: {f.name: str(f.type) for f in fields(kind)} for table, kind in KNOWLEDGE.items()
+}
+_COMMON = TYPES["feedback"].keys() & TYPES["patterns"].keys()  # ownership and times: compared as they are
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "visibility": VISIBILITIES,
+    "relation": RELATIONS,
+    "direction": DIRECTIONS,
+    "period": PERIODS,
+    "verdict": VERDICTS,
+}
+#: The texts of each table compared case-insensitively; each has a further column `x_folded`.
+FOLDED: Mapping[str, tuple[str, ...]] = {
+    table: tuple(name for name, kind in types.items() if kind == "str" and name not in _COMMON | _CHOICES.keys())
+    for table, types in TYPES.items()
+}
+#: The columns for a SELECT. Quoted, because an unquoted `user` is the current user in PostgreSQL.
+LISTED = {table: ", ".join(f'"{name}"' for name in types) for table, types in TYPES.items()}
+#: The column by which rows are ordered: highest first, ties by lower id.
+ORDERED = {table: "confidence" if table in CLAIMS else "created_at" for table in TABLES}
+
+
+def to_known(table: str, row: Sequence[Any]) -> Knowledge:
+    """Return the object of a row selected with LISTED."""
+    values = dict(zip(TYPES[table], row, strict=True))
+    for name, kind in TYPES[table].items():
+        if kind == "bool":
+            values[name] = bool(values[name])
+        elif kind.startswith("tuple"):
+            values[name] = tuple(json.loads(values[name]))
+    return KNOWLEDGE[table](**values)
+
+
+def to_row(known: Knowledge) -> dict[str, Any]:
+    """Return the values of a row, by column, with the folded columns."""
+    row = {name: getattr(known, name) for name in TYPES[known.TABLE]}
+    for name, kind in TYPES[known.TABLE].items():
+        if kind.startswith("tuple"):
+            row[name] = as_json(list(row[name]))
+    return row | {f"{name}_folded": folded(row[name]) for name in FOLDED[known.TABLE]}
+
+
+def folded(text: str) -> str:
+    """Return the text as it is compared: folded, and a digest if it is long, because of index size limits."""
+    plain = fold(text)
+    written = plain.encode()
+    return plain if len(written) <= _LONG else "#" + blake2b(written, digest_size=16).hexdigest()
+
+
+def words_kept(known: Knowledge) -> list[str]:
+    """Return the words by which the row is found."""
+    return sorted({folded(word) for word in named_words(known)})
+
+
+def words_sought(words: Iterable[str]) -> list[str]:
+    """Return search words as stored; words that cannot be stored are skipped."""
+    return sorted({folded(word) for word in words if is_storable(word)} - {""})
+
+
+def is_storable(text: str) -> bool:
+    """Return whether a column can hold it; ids and words that cannot be stored do not exist."""
+    return isinstance(text, str) and text.isprintable() and len(text) <= MAX_SAID
+
+
+def to_line(row: Sequence[Any]) -> Line:
+    """Return the journal entry of a row."""
+    change_id, changeset, table, key, action, reason, before, erased = row
+    return Line(
+        id=change_id,
+        changeset=changeset,
+        table=table,
+        key=key,
+        action=action,
+        reason=reason,
+        before=_read(table, before),
+        erased=bool(erased),
+    )
+
+
+# ── filters ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Wanted(NamedTuple):
+    """Condition on a column: it is the value, its folded text is, or it contains the value."""
+
+    name: str
+    how: Literal["is", "folded", "holds"]
+    value: Any
+
+
+def wanted(table: str, where: Mapping[str, Any]) -> list[Wanted]:
+    """Return the conditions of a filter. Raise InvalidInput for an unknown column or an impossible value."""
+    types = TYPES[checked_table(table)]
+    if unknown := sorted(str(name) for name in where if name not in types):
+        raise InvalidInput(f"{table} have no {', '.join(unknown)}.", f"They have: {', '.join(types)}.")
+    return [each for name, value in where.items() for each in _wanted(table, name, types[name], value)]
+
+
+def _wanted(table: str, name: str, kind: str, value: Any) -> Iterator[Wanted]:
+    if kind.startswith("tuple"):
+        for each in value if isinstance(value, list | tuple) else [value]:
+            yield Wanted(name, "holds", checked_text(each, name, MAX_SAID))
+    elif kind == "str" and name in FOLDED[table]:
+        yield Wanted(name, "folded", folded(checked_text(value, name, MAX_SAID)))
+    elif kind == "str":
+        yield Wanted(name, "is", _text(name, checked_text(value, name, MAX_SAID)))
+    else:
+        yield Wanted(name, "is", _plain(name, kind, value))
+
+
+def _text(name: str, value: str) -> str:
+    if name.endswith("_at"):
+        return moment(value)
+    choices = _CHOICES.get(name)
+    if choices is None:
+        return value
+    chosen = value.strip().lower().replace(" ", "_")
+    if chosen not in choices:
+        raise InvalidInput(f"{name} is {value!r}.", f"It is one of: {', '.join(choices)}.")
+    return chosen
+
+
+def _plain(name: str, kind: str, value: Any) -> Any:
+    if value is None and "None" in kind:
+        return None
+    if kind == "bool":
+        truth(value, name)
+        return value
+    return number(value, name) if kind.startswith("float") else whole(value, name)
+
+
+def is_what_is_wanted(known: Knowledge, asked: Iterable[Wanted]) -> bool:
+    """Return whether the row meets all conditions."""
+    return all(_has(getattr(known, each.name), each) for each in asked)
+
+
+def _has(value: Any, each: Wanted) -> bool:
+    if each.how == "holds":
+        return each.value in value
+    return bool((folded(value) if each.how == "folded" else value) == each.value)
+
+
+def place_in_order(known: Knowledge) -> tuple[Any, str]:
+    """Return the row's sort key in its table, and its id."""
+    return getattr(known, ORDERED[known.TABLE]), known.id
+
+
+def refuse_after(table: str, key: str) -> NoReturn:
+    raise InvalidInput(
+        f"There is no {table}/{key} to continue after.", "It may have been removed: start again without it."
+    )
+
+
+def surest_first(known: Iterable[Knowledge]) -> list[Knowledge]:
+    """Return claims of several tables in one order."""
+    return sorted(known, key=lambda each: (-cast(Claim, each).confidence, TABLES.index(each.TABLE), each.id))
+
+
+# ── SQL ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Asking(Protocol):
+    """Connection that runs the named queries of its dialect; `parts` are filled into their braces."""
+
+    dialect: Dialect
+    holds: str  # condition that the claims of a verdict contain a value
+
+    @property
+    def unlimited(self) -> int | None:
+        """The value of LIMIT for no limit."""
+
+    def all(self, name: str, values: Mapping[str, Any] = ..., **parts: str) -> list[tuple[Any, ...]]: ...
+    def run(self, name: str, values: Mapping[str, Any] = ..., **parts: str) -> object: ...
+    def listed(self, values: Sequence[Any]) -> Any:
+        """Return many values as one parameter."""
+
+
+class SqlDomain:
+    """Domain of an SQL store; `reading` provides a connection."""
+
+    def __init__(self, reading: Callable[[], AbstractContextManager[Asking]]) -> None:
+        self._reading = reading
+
+    def get(self, table: Table, keys: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
+        with self._reading() as asking:
+            found = {each.id: each for each in _by_id(asking, table, keys, viewer)}
+        return [found[key] for key in keys if key in found]
+
+    def rows(
+        self,
+        table: Table,
+        *,
+        least: float = 0.0,
+        where: Mapping[str, Any] = _NOTHING,
+        limit: int | None = None,
+        after: str | None = None,
+        viewer: Viewer | None = None,
+    ) -> list[Knowledge]:
+        asked = wanted(table, where)
+        least, limit = share(least, "least"), None if limit is None else whole(limit, "limit", least=0)
+        with self._reading() as asking:
+            parts = [seen_by(viewer, asking.dialect, "place"), _having(asking, asked)]
+            if least and table in CLAIMS:
+                parts.append((f"confidence >= {asking.dialect.value.format('least')}", {"least": least}))
+            if after is not None:
+                parts.append(self._following(asking, table, after, viewer))
+            values = {name: value for _, named in parts for name, value in named.items()}
+            where_, order = " AND ".join(part for part, _ in parts), f"{ORDERED[table]} DESC, id"
+            values["limit"] = asking.unlimited if limit is None else limit
+            read_ = asking.all("known_rows", values, table=table, columns=LISTED[table], where=where_, order=order)
+        return [to_known(table, row) for row in read_]
+
+    def _following(self, asking: Asking, table: Table, after: str, viewer: Viewer | None) -> tuple[str, dict[str, Any]]:
+        """Return a condition for the rows after the one with this id."""
+        last = _by_id(asking, table, [after], viewer)
+        if not last:
+            refuse_after(table, after)
+        order, value = ORDERED[table], asking.dialect.value.format
+        by, key = place_in_order(last[0])
+        behind = f"({order} < {value('after')} OR ({order} = {value('after')} AND id > {value('after_id')}))"
+        return behind, {"after": by, "after_id": key}
+
+    def naming(self, words: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
+        sought = words_sought(words)
+        if not sought:
+            return []
+        keys: dict[Table, list[str]] = {}
+        with self._reading() as asking:
+            for table, key in asking.all("known_by_word", {"words": asking.listed(sought)}):  # usually none
+                keys.setdefault(table, []).append(key)
+            found = [row for table, named in keys.items() for row in _by_id(asking, table, named, viewer)]
+        return surest_first(found)
+
+    def told_by(self, memories: Sequence[int]) -> list[Knowledge]:
+        with self._reading() as asking:
+            values = {"ids": asking.listed([each for each in memories if fits(each)])}
+            found = {
+                table: asking.all("known_by_memory", values, table=table, columns=LISTED[table]) for table in CLAIMS
+            }
+        return [to_known(table, row) for table, rows in found.items() for row in rows]
+
+    def history(self, table: Table, key: str) -> list[KnowledgeChange]:
+        checked_table(table)
+        with self._reading() as asking:
+            changes = history(asking, table, key) if is_storable(key) else []
+        return changes or refuse_unknown(table, key)
+
+    def counts(self, *, viewer: Viewer | None = None) -> dict[str, int]:
+        with self._reading() as asking:
+            seen, values = seen_by(viewer, asking.dialect, "place")
+            return {each: asking.all("count_known", values, table=each, where=seen)[0][0] for each in TABLES}
+
+
+def _by_id(asking: Asking, table: Table, keys: Sequence[str], viewer: Viewer | None) -> list[Knowledge]:
+    """Return the rows with these ids, in any order."""
+    columns = LISTED[checked_table(table)]
+    seen, values = seen_by(viewer, asking.dialect, "place")
+    values["ids"] = asking.listed([key for key in keys if is_storable(key)])
+    return [to_known(table, row) for row in asking.all("known_by_id", values, table=table, columns=columns, where=seen)]
+
+
+def in_order_of_ids(asking: Asking, table: Table, after: str, limit: int) -> list[Knowledge]:
+    """Return the rows with an id above this one, for copying to another store."""
+    columns, value = LISTED[checked_table(table)], asking.dialect.value.format
+    values = {"after": after, "limit": limit}
+    found = asking.all("known_rows", values, table=table, columns=columns, where=f"id > {value('after')}", order="id")
+    return [to_known(table, row) for row in found]
+
+
+def _having(asking: Asking, asked: Sequence[Wanted]) -> tuple[str, dict[str, Any]]:
+    """Return the filter as an SQL condition, and its named values."""
+    values = {f"wanted{place}": each.value for place, each in enumerate(asked)}
+    parts = []
+    for each, name in zip(asked, values, strict=True):
+        value, column = asking.dialect.value.format(name), each.name + ("_folded" if each.how == "folded" else "")
+        if each.how == "holds":
+            parts.append(asking.holds.format(value))
+        else:
+            parts.append(f'"{column}" IS NULL' if each.value is None else f'"{column}" = {value}')
+    return " AND ".join(parts) or "true", values
+
+
+def history(asking: Asking, table: Table, key: str) -> list[KnowledgeChange]:
+    """Return every change of a row, oldest first; those from before it was erased too, without their content."""
+    value = asking.dialect.value.format
+    which = f"c.row_table = {value('table')} AND c.row_id IN ({value('id')}, {value('mark')})"
+    changes = _changes(asking, which, {"table": table, "id": key, "mark": erased_name(table, key)})
+    return [replace(change, key=key) for change in changes]
+
+
+def of_changeset(asking: Asking, changeset_id: int) -> tuple[KnowledgeChange, ...]:
+    """Return the changes of a changeset to the tables."""
+    which = f"c.changeset_id = {asking.dialect.value.format('changeset')}"
+    return tuple(_changes(asking, which, {"changeset": changeset_id}))
+
+
+def _changes(asking: Asking, which: str, values: Mapping[str, Any]) -> list[KnowledgeChange]:
+    """Return the changes that the condition selects, each with the row after it: before the next change, or now."""
+    found = [(to_line(row[:8]), *row[8:]) for row in asking.all("known_changes", values, which=which)]
+    last: dict[Table, list[str]] = {}
+    for line, _, _, _, later, _ in found:
+        if later is None:
+            last.setdefault(line.table, []).append(line.key)
+    there = {each.ref: each for table, keys in last.items() for each in _by_id(asking, table, keys, None)}
+    changes = []
+    for line, at, by, why, later, before in found:
+        left = there.get(f"{line.table}/{line.key}") if later is None else _read(line.table, before)
+        changes.append(as_change(line, left, at, by, why))
+    return changes
+
+
+def _read(table: Table, written: str | None) -> Knowledge | None:
+    return read(table, json.loads(written)) if written else None
+
+
+class SqlKnown:
+    """KnownRows inside one transaction of an SQL store."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    def load(self, table: Table, key: str) -> Knowledge | None:
+        found = _by_id(self._asking, table, [key], None)
+        return found[0] if found else None
+
+    def save(self, known: Knowledge) -> None:
+        table, row = known.TABLE, to_row(known)
+        quoted = [f'"{name}"' for name in row]
+        self._asking.run(
+            "put_known",
+            row,
+            table=table,
+            columns=", ".join(quoted),
+            places=", ".join(self._asking.dialect.value.format(name) for name in row),
+            changed=", ".join(f"{name} = excluded.{name}" for name in quoted),
+        )
+        self._asking.run("unname_known", {"table": table, "id": known.id})
+        for word in words_kept(known):
+            self._asking.run("name_known", {"table": table, "id": known.id, "word": word})
+
+    def remove(self, table: Table, key: str) -> None:
+        self._asking.run("remove_known", {"id": key}, table=table)
+        self._asking.run("unname_known", {"table": table, "id": key})
+
+    def record(self, line: Line, whose: Knowledge | None) -> int:
+        told = {name: getattr(whose, name) if whose else "" for name in ("place", "agent", "user", "team")}
+        before = as_json(line.before.as_dict()) if line.before else None
+        about = {"changeset": line.changeset, "table": line.table, "id": line.key, "action": line.action}
+        seen = whose.visibility if whose else "private"
+        values = {**told, **about, "reason": line.reason, "before": before, "visibility": seen}
+        return int(self._asking.all("record_known", values)[0][0])
+
+    def recorded(self, change_id: int) -> Line | None:
+        rows = self._asking.all("recorded_known", {"id": change_id}) if fits(change_id) else []
+        return to_line(rows[0]) if rows else None
+
+    def next_recorded(self, line: Line) -> Line | None:
+        rows = self._asking.all("next_recorded_known", {"table": line.table, "key": line.key, "id": line.id})
+        return to_line(rows[0]) if rows else None
+
+    def was_known(self, table: Table, key: str) -> bool:
+        there = is_storable(key) and self._asking.all("was_known", {"table": checked_table(table), "id": key})[0][0]
+        return bool(there)
+
+    def erase(self, table: Table, key: str) -> None:
+        mark = erased_name(table, key)
+        self._asking.run("erase_known_changes", {"table": table, "id": key, "mark": mark})
+        for name in ("erase_judged", "erase_judged_in_changes"):
+            self._asking.run(name, {"ref": f"{table}/{key}"})
+
+
+def changed_within(scope: Scope, dialect: Dialect) -> str:
+    """Return a condition on journal entries within a scope; its named values are those of the scope.
+
+    Rows have no project, category or kind: a scope that requires one contains no entries.
+    """
+    nowhere = replace(scope, viewer=None, include_archived=False).narrows
+    return "false" if nowhere else seen_by(scope.viewer, dialect, "place")[0]
+
+
+# ── the embedded store ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class SqliteAsking:
+    """Connection to an SQLite file that runs the named queries."""
+
+    dialect = SQLITE
+    holds = "EXISTS (SELECT 1 FROM json_each(about) WHERE value = {})"
+    unlimited = -1
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def all(self, name: str, values: Mapping[str, Any] = _NOTHING, **parts: str) -> list[tuple[Any, ...]]:
+        return self.run(name, values, **parts).fetchall()
+
+    def run(self, name: str, values: Mapping[str, Any] = _NOTHING, **parts: str) -> sqlite3.Cursor:
+        return self._connection.execute(_SQL[name].format(**parts) if parts else _SQL[name], values)
+
+    def listed(self, values: Sequence[Any]) -> str:
+        return as_json(list(values))
+
+
+class SqliteDomain(SqlDomain):
+    """Domain of an SQLite file."""
+
+    def __init__(self, file: StoreFile) -> None:
+        @contextmanager
+        def reading() -> Iterator[Asking]:
+            with file.reading() as connection:
+                yield SqliteAsking(connection)
+
+        super().__init__(reading)

@@ -1,0 +1,317 @@
+"""The PostgreSQL server: connections for many threads, migrations under a lock, and translation of its errors.
+
+    reading ─▶ a pooled connection, each statement in its own transaction
+    writing ─▶ one transaction; with `alone`, one writer at a time among all processes of the tenant
+    still   ─▶ one transaction with a snapshot
+
+The URL names the tenant, `?tenant=NAME`; every query filters by it, so one database can serve several.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final, cast
+from urllib.parse import unquote
+
+import psycopg
+from pgvector.psycopg import register_vector
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.string import TextLoader
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from cofio.errors import CofioError, Misconfigured, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
+from cofio.stores.sql_loader import migrations, queries
+from cofio.stores.urls import shown
+
+BRIEFLY = 0.25  # seconds that a deferrable write waits for a lock
+TENANT = "main"  # if the URL names none
+_SQL = queries("postgres")
+_NEWEST = migrations("postgres")[-1][0]
+_PATIENCE = 15.0  # seconds that a writer waits for a lock, and a caller for a connection
+_TRIED = 5  # seconds to wait for the server when asking why no connection came
+_CONNECTED = 10  # seconds to wait for a new connection
+_CONNECTIONS = 16  # per process; a thread that finds none free waits
+_OLDEST_SERVER, _OLDEST_VECTOR = 150_000, (0, 8)
+_SETTINGS = (
+    "SET TIME ZONE 'UTC'",
+    "SET plan_cache_mode = force_custom_plan",  # generic plans are wrong for most scopes
+    "SET client_min_messages = warning",
+    "SET jit = off",  # compiling takes longer than any query here
+    "SET max_parallel_workers_per_gather = 0",  # and so does starting parallel workers
+)
+
+# The driver logs broken connections; without a logging configuration, these messages would go to the terminal.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+
+Values = Mapping[str, Any]
+_NOTHING: Final[Values] = {}
+
+
+class Rows:
+    """Connection that runs the named queries, each for the tenant."""
+
+    def __init__(self, connection: psycopg.Connection[Any], tenant: str) -> None:
+        self.connection = connection
+        self.tenant = tenant
+
+    def run(self, name: str, values: Values = _NOTHING, **parts: str) -> psycopg.Cursor[Any]:
+        """Return the cursor of a named query; `parts` are filled into its braces."""
+        return self.connection.execute(_text(name, parts), {**values, "tenant": self.tenant})
+
+    def all(self, name: str, values: Values = _NOTHING, **parts: str) -> list[tuple[Any, ...]]:
+        return self.run(name, values, **parts).fetchall()
+
+    def in_bytes(self, name: str, values: Values = _NOTHING, **parts: str) -> list[tuple[Any, ...]]:
+        """Return all rows in binary format: vectors are several times as long as text."""
+        text, named = _text(name, parts), {**values, "tenant": self.tenant}
+        return self.connection.execute(text, named, binary=True).fetchall()
+
+    def one(self, name: str, values: Values = _NOTHING, **parts: str) -> tuple[Any, ...] | None:
+        """Return the first row, if there is any."""
+        return cast("tuple[Any, ...] | None", self.run(name, values, **parts).fetchone())
+
+    def value(self, name: str, values: Values = _NOTHING, **parts: str) -> Any:
+        """Return the first value of the first row; None if there is no row."""
+        row = self.one(name, values, **parts)
+        return row[0] if row else None
+
+    def count(self, name: str, values: Values = _NOTHING, **parts: str) -> int:
+        """Return the number of rows that the query changed."""
+        return self.run(name, values, **parts).rowcount
+
+    def lock(self, name: str) -> None:
+        """Take the lock of this name among all processes of the tenant, until the transaction ends."""
+        self.connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock(f"tenant/{self.tenant}/{name}"),))
+
+    def many(self, name: str, rows: Sequence[Values], **parts: str) -> None:
+        """Run the query for each of these rows, sent together."""
+        if rows:
+            with self.connection.cursor() as cursor:
+                cursor.executemany(_text(name, parts), [{**row, "tenant": self.tenant} for row in rows])
+
+
+class Server:
+    """Connection pool of one process, for one tenant of one database."""
+
+    def __init__(self, url: str, *, connections: int = _CONNECTIONS) -> None:
+        self.address, self.tenant = parted(url)
+        self.shown = shown(url)
+        _refuse_unreadable(self.address, self.shown)
+        with translated(self.shown):
+            prepare(self.address)
+            self._pool = ConnectionPool(
+                self.address,
+                min_size=1,
+                max_size=connections,
+                timeout=_PATIENCE,
+                kwargs=_ways(self.address),
+                configure=_configured,
+                check=ConnectionPool.check_connection,
+                open=False,
+            )
+            self._pool.open()
+
+    @contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
+        """Yield a pooled connection. On a pool timeout, connect outside the pool, whose error tells the reason."""
+        with translated(self.shown), ExitStack() as held:
+            try:
+                connection = held.enter_context(self._pool.connection())
+            except PoolTimeout:
+                psycopg.connect(self.address, connect_timeout=_TRIED).close()
+                raise
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Rows]:
+        """Yield a connection to read with; each statement sees the latest commit of every process."""
+        with self._connected() as connection:
+            yield Rows(connection, self.tenant)
+
+    @contextmanager
+    def writing(self, patience: float = _PATIENCE, *, alone: bool = False) -> Iterator[Rows]:
+        """Yield a transaction, committed at the end or rolled back on an error.
+
+        Raise StoreBusy if a lock takes too long.
+
+        With `alone`, no other process of the tenant is inside one at the same time: changesets are numbered in the
+        order of their commits, and data that was read stays unchanged until the end.
+        """
+        with self._connected() as connection, connection.transaction():
+            connection.execute(f"SET LOCAL lock_timeout = {int(1000 * patience)}")
+            if alone:
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock(f"tenant/{self.tenant}"),))
+            yield Rows(connection, self.tenant)
+
+    @contextmanager
+    def still(self) -> Iterator[Rows]:
+        """Yield a snapshot: it stays the same however long it is read, and whatever is written meanwhile."""
+        with self._connected() as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield Rows(connection, self.tenant)
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+def parted(url: str) -> tuple[str, str]:
+    """Return the URL for the driver, and the tenant that it named.
+
+    The rest of the URL stays as written, because the driver does not decode "+" as a space.
+    """
+    where, mark, query = url.partition("?")
+    asked = [each.partition("=") for each in query.split("&") if each]
+    tenants = [unquote(value) for name, _, value in asked if name == "tenant"]
+    if len(tenants) > 1 or "" in tenants:
+        raise Misconfigured(f"{shown(url)} has an empty or repeated tenant.", "Give tenant=NAME once, or leave it out.")
+    rest = "&".join("".join(each) for each in asked if each[0] != "tenant")
+    return where + (mark + rest if rest else ""), tenants[0] if tenants else TENANT
+
+
+def _refuse_unreadable(address: str, where: str) -> None:
+    """Raise Misconfigured for a malformed address. The driver's own message may contain the password."""
+    try:
+        parts = conninfo_to_dict(address)
+    except psycopg.Error:
+        parts = {"port": "unreadable"}
+    if not all(each.isdecimal() for each in str(parts.get("port") or "5432").split(",")):
+        hint = (
+            "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %2F for /, %40 for @ and so on in the password. "
+            "After a ?, only tenant and PostgreSQL's own parameters, such as sslmode, are allowed."
+        )
+        raise Misconfigured(f"{where} is not a valid address.", hint)
+
+
+def prepare(address: str) -> None:
+    """Run pending migrations; one process at a time does it."""
+    with psycopg.connect(address, **_ways(address)) as connection:
+        _refuse_old(connection)
+        if _version(connection) == _NEWEST:
+            return
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock("migrations"),))
+            _migrate(connection)
+
+
+def _migrate(connection: psycopg.Connection[Any]) -> None:
+    version = _version(connection)  # another process may have migrated already
+    if version > _NEWEST:
+        hint = "Upgrade cofio (pip install --upgrade cofio); the database was left as it is."
+        raise StoreTooNew(f"The database was written by a newer cofio (schema {version}, known {_NEWEST}).", hint)
+    _make_extension(connection)
+    connection.execute(_SQL["make_migrations"])
+    for number, script in migrations("postgres"):
+        if number > version:
+            connection.execute(script)
+            connection.execute(_SQL["note_migration"], {"number": number})
+
+
+def _version(connection: psycopg.Connection[Any]) -> int:
+    """Return the number of the last migration; 0 for a database without our tables."""
+    row = connection.execute("SELECT to_regclass('cofio_migrations') IS NOT NULL").fetchone()
+    if not row or not row[0]:
+        return 0
+    found = connection.execute(_SQL["newest_migration"]).fetchone()
+    return int(found[0]) if found else 0
+
+
+def _refuse_old(connection: psycopg.Connection[Any]) -> None:
+    if connection.info.server_version < _OLDEST_SERVER:
+        major = connection.info.server_version // 10_000
+        raise Misconfigured(f"The server is PostgreSQL {major}.", "cofio needs PostgreSQL 15 or newer.")
+
+
+def _make_extension(connection: psycopg.Connection[Any]) -> None:
+    hint = "Install pgvector 0.8 or newer on the server, then CREATE EXTENSION vector (a superuser may have to)."
+    try:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    except (errors.FeatureNotSupported, errors.UndefinedFile, errors.InsufficientPrivilege) as error:
+        raise Misconfigured("The database has no pgvector.", hint) from error
+    row = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+    version = tuple(int(each) for each in str(row[0]).split(".")[:2]) if row else (0, 0)
+    if version < _OLDEST_VECTOR:
+        raise Misconfigured(f"The database has pgvector {'.'.join(map(str, version))}.", hint)
+
+
+def _ways(address: str) -> dict[str, Any]:
+    """Return the connection parameters, with a timeout unless the address has one."""
+    waits = {} if "connect_timeout" in address else {"connect_timeout": _CONNECTED}
+    return {"autocommit": True, "application_name": "cofio", **waits}
+
+
+def _configured(connection: psycopg.Connection[Any]) -> None:
+    for each in _SETTINGS:
+        connection.execute(each)
+    register_vector(connection)
+    for kind in ("json", "jsonb"):  # rows are read and written as JSON text, as in every SQL store
+        connection.adapters.register_loader(kind, TextLoader)
+
+
+def _text(name: str, parts: Mapping[str, str]) -> str:
+    return _SQL[name].format(**parts) if parts else _SQL[name]
+
+
+def _lock(name: str) -> int:
+    """Return the number of an advisory lock, the same in every process."""
+    digest = hashlib.blake2b(f"cofio/{name}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+@contextmanager
+def translated(where: str) -> Iterator[None]:
+    """Translate errors of the driver into CofioError with a hint."""
+    try:
+        yield
+    except CofioError:
+        raise
+    except PoolTimeout as error:
+        raise StoreBusy(
+            f"No connection to {where} became available.", "Nothing was changed. Try again in a moment."
+        ) from error
+    except PoolClosed as error:
+        raise StoreError("The store is closed.", "Open it again with cofio.open().") from error
+    except psycopg.Error as error:
+        raise _ours(error, where) from error
+
+
+_UNCHANGED = "Nothing was changed."
+_TRANSLATIONS: tuple[tuple[tuple[type[psycopg.Error], ...], type[StoreError], str, str], ...] = (
+    (
+        (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure, errors.QueryCanceled),
+        StoreBusy,
+        "{where} is locked by other writers.",
+        f"{_UNCHANGED} Try again in a moment.",
+    ),
+    ((errors.DiskFull,), StoreError, "The disk of {where} is full.", f"{_UNCHANGED} Free some space and try again."),
+    (
+        (errors.ReadOnlySqlTransaction,),
+        StoreError,
+        "{where} cannot be written.",
+        f"{_UNCHANGED} The server is a standby.",
+    ),
+    ((errors.DataCorrupted, errors.IndexCorrupted), StoreCorrupt, "{where} is damaged.", "Restore a backup."),
+    (
+        (errors.InsufficientPrivilege,),
+        StoreError,
+        "The user may not use {where}.",
+        "Make it the owner of the database, or grant it access to the tables.",
+    ),
+    (
+        (psycopg.OperationalError,),
+        StoreError,
+        "{where} cannot be reached: {said}.",
+        "Check that the server runs, and the host, port, database, user and password of COFIO_STORE.",
+    ),
+)
+
+
+def _ours(error: psycopg.Error, where: str) -> StoreError:
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    for kinds, ours, message, hint in _TRANSLATIONS:
+        if isinstance(error, kinds):
+            return ours(message.format(where=where, said=said), hint)
+    return StoreError(f"{where} could not be used: {said}.", "If it persists, restore a backup.")

@@ -1,0 +1,66 @@
+"""Dashboard statistics on the server: counts by day, active agents, memories with their vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cofio.models.dashboard import Agent, Arrived, Dots, Injected, Injection, Pulse
+from cofio.models.memory import Scope, moment
+from cofio.stores.filters import POSTGRES, condition
+from cofio.stores.postgres.connection import BRIEFLY, Server
+from cofio.stores.postgres.vector_search import received
+from cofio.stores.sqlite.dashboard import NO_DOTS, day, live, to_agents, to_dots, to_pulse
+
+_FORGOTTEN = 10_000  # log rows deleted in one transaction
+
+
+class PostgresPictures:
+    """Pictures of one tenant of a PostgreSQL database."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def arrived(self, since: str, scope: Scope) -> list[Arrived]:
+        where, values = condition(live(scope), POSTGRES)
+        with self._server.reading() as rows:
+            return [Arrived(*row) for row in rows.all("arrived", {**values, "first": day(since)}, where=where)]
+
+    def done(self, since: str) -> dict[str, int]:
+        with self._server.reading() as rows:
+            return dict(rows.all("done", {"since": moment(since)}))
+
+    def inject(self, injections: Sequence[Injection]) -> None:
+        if injections:
+            with self._server.writing(BRIEFLY) as rows:  # log writes do not block
+                rows.many("inject", [each._asdict() for each in injections])
+
+    def injected(self, since: str) -> list[Injected]:
+        with self._server.reading() as rows:
+            return [Injected(*row) for row in rows.all("injected", {"since": day(since)})]
+
+    def forget_injected(self, before: str) -> int:
+        values = {"before": moment(before), "limit": _FORGOTTEN}
+        gone = 0
+        while True:
+            with self._server.writing() as rows:
+                count = rows.count("forget_injections", values)
+            gone += count
+            if count < _FORGOTTEN:
+                return gone
+
+    def agents(self, limit: int) -> list[Agent]:
+        with self._server.reading() as rows:
+            return to_agents(rows.all("keepers"), rows.all("askers"), limit)
+
+    def pulse(self) -> Pulse:
+        with self._server.reading() as rows:
+            return to_pulse(rows.all("pulse")[0])
+
+    def dots(self, scope: Scope, most: int, characters: int) -> Dots:
+        where, values = condition(live(scope), POSTGRES)
+        with self._server.reading() as rows:
+            found = rows.in_bytes("dots", {**values, "characters": characters, "most": most}, where=where)
+            if not found:
+                return NO_DOTS
+            total = len(found) if len(found) < most else int(rows.value("count_dots", values, where=where))
+        return to_dots([row[:-1] for row in found], received([row[-1] for row in found]), total)

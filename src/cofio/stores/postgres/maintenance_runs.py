@@ -1,0 +1,66 @@
+"""Runs of chores, on the server: the process that inserts the row of a cron slot runs it.
+
+The rules are those of `stores.runs`; a lock per chore replaces the single writer of a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from cofio.models.maintenance import Run
+from cofio.models.memory import moment
+from cofio.ports import Clock
+from cofio.stores.inbox_rules import later
+from cofio.stores.postgres.connection import Rows, Server
+from cofio.stores.row_mapping import as_json, fits
+from cofio.stores.sqlite.maintenance_runs import DEATHS, RUNS, SILENCE, check_outcome, refuse, to_run
+
+
+class PostgresRuns:
+    """Runs of one tenant of a PostgreSQL database."""
+
+    def __init__(self, server: Server, clock: Clock) -> None:
+        self._server = server
+        self._clock = clock
+
+    def claim(self, chore: str, slot: str, by: str) -> Run | None:
+        with self._server.writing() as rows:
+            rows.lock(f"chore/{chore}")
+            at = self._clock()  # taken while the lock is held
+            values = {"chore": chore, "slot": moment(slot) if slot else "", "by": by, "at": at}
+            rows.run("bury_runs", {**values, "dead": later(at, -SILENCE)})
+            row = rows.one("claim_run", {**values, "deaths": DEATHS}, columns=RUNS)
+            return to_run(row) if row else None
+
+    def alive(self, run_id: int) -> bool:
+        with self._server.writing() as rows:
+            return bool(rows.count("run_is_alive", {"id": run_id, "at": self._clock()}))
+
+    def finish(self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None) -> Run:
+        check_outcome(outcome)
+        if not fits(run_id):
+            refuse(run_id, None)
+        values = {"id": run_id, "outcome": outcome, "told": as_json(dict(told)), "changeset": changeset}
+        with self._server.writing() as rows:
+            ended = rows.count("finish_run", {**values, "at": self._clock()})
+            run = _got(rows, run_id)
+            return run if run and ended else refuse(run_id, run)
+
+    def last(self, chore: str) -> Run | None:
+        with self._server.reading() as rows:
+            at = self._clock()
+            row = rows.one("last_run", {"chore": chore, "at": at, "dead": later(at, -SILENCE)}, columns=RUNS)
+        return to_run(row) if row else None
+
+    def newest(self, limit: int, chore: str = "") -> list[Run]:
+        with self._server.reading() as rows:
+            values = {"chore": chore, "limit": limit, "dead": later(self._clock(), -SILENCE)}
+            found = rows.all("newest_runs", values, columns=RUNS)
+        return [replace(to_run(row), outcome="died") if silent else to_run(row) for *row, silent in found]
+
+
+def _got(rows: Rows, run_id: int) -> Run | None:
+    row = rows.one("get_run", {"id": run_id}, columns=RUNS)
+    return to_run(row) if row else None

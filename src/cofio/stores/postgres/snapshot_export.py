@@ -1,0 +1,127 @@
+"""Data for copying stores, of the server store: rows in order, store names, free ids."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from cofio.models.episodes import CarriedEpisode
+from cofio.models.knowledge import Knowledge, Table
+from cofio.models.maintenance import Carried
+from cofio.models.memory import Occurrence
+from cofio.ports import Carrying
+from cofio.stores.episodes import carried as carried_episodes
+from cofio.stores.knowledge import in_order_of_ids
+from cofio.stores.postgres.connection import Rows, Server
+from cofio.stores.postgres.knowledge import PostgresAsking
+from cofio.stores.row_mapping import LISTED, as_json, fits, to_memory
+from cofio.stores.snapshot_export import rooms
+
+
+class PostgresCarrying:
+    """Carrying of one tenant of a PostgreSQL database."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._held: Rows | None = None  # set inside `still`: the connection of the snapshot
+
+    @contextmanager
+    def still(self) -> Iterator[Carrying]:
+        """Yield a snapshot: it stays the same however long it is read, and whatever is written meanwhile."""
+        with self._server.still() as rows:
+            rows.one("carried_counts")  # the snapshot is taken at the first read
+            frozen = PostgresCarrying(self._server)
+            frozen._held = rows
+            yield frozen
+
+    def identity(self) -> str:
+        if known := self._read("get_meta", {"name": "identity"}):
+            return str(known[0][0])
+        with self._server.writing() as rows:
+            rows.run("make_identity", {"value": str(uuid.uuid4())})  # unless another process was faster
+            return str(rows.value("get_meta", {"name": "identity"}))
+
+    def adopt_identity(self, identity: str) -> bool:
+        with self._server.writing(alone=True) as rows:
+            if rows.value("ever_held"):
+                return False
+            rows.run("set_meta", {"name": "identity", "value": identity})
+            return True
+
+    def reserve(self, count: int) -> int:
+        if not count:
+            return int(self._read("last_given", {})[0][0])
+        with self._server.writing(alone=True) as rows:
+            return _take(rows, count)
+
+    def room(self, name: str, last: int) -> list[tuple[int, int]]:
+        key = {"name": f"room:{name}"}
+        there = rooms(self._read("get_meta", key))
+        if last <= (there[-1][0] if there else 0):
+            return there
+        with self._server.writing(alone=True) as rows:
+            there = rooms(rows.all("get_meta", key))
+            below = there[-1][0] if there else 0
+            if last > below:
+                there.append((last, _take(rows, last - below) - below))
+                rows.run("set_meta", {**key, "value": as_json(there)})
+            return there
+
+    def origins(self, origins: Sequence[str]) -> dict[str, int]:
+        return dict(self._read("origins", {"origins": [each for each in origins if each]}))
+
+    def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[Carried]:
+        with self._reading() as rows:
+            found = rows.all("carried_memories", {"after": after, "limit": limit}, columns=LISTED)
+            memories = [to_memory(row) for row in found]
+            ids = {"ids": [memory.id for memory in memories]}
+            seen: defaultdict[int, list[Occurrence]] = defaultdict(list)
+            for memory_id, *about in rows.all("carried_sightings", ids):
+                seen[memory_id].append(Occurrence(*about))
+            kept = rows.all("carried_vectors", ids) if vectors else []
+        blobs = {number: np.ascontiguousarray(vector.to_numpy(), dtype="<f4").tobytes() for number, vector in kept}
+        return [Carried(each, tuple(seen.get(each.id, ())), blobs.get(each.id)) for each in memories]
+
+    def counts(self) -> tuple[int, int]:
+        number, last = self._read("carried_counts", {})[0]
+        return number, last
+
+    def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
+        with self._reading() as rows:
+            return in_order_of_ids(PostgresAsking(rows), table, after, limit)
+
+    def episodes(self, after: int, limit: int) -> list[CarriedEpisode]:
+        with self._reading() as rows:
+            return carried_episodes(PostgresAsking(rows), after, limit)
+
+    def parts(self, changeset_id: int) -> list[int]:
+        found = self._read("parts", {"id": changeset_id}) if fits(changeset_id) else []
+        return [number for (number,) in found]
+
+    def _read(self, name: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        with self._reading() as rows:
+            return rows.all(name, values)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Rows]:
+        if self._held is not None:
+            yield self._held
+            return
+        with self._server.reading() as rows:
+            yield rows
+
+
+def _take(rows: Rows, count: int) -> int:
+    """Take so many ids from the sequence that all tenants share; return the last id below them.
+
+    Ids that another tenant takes in between do no harm, because ids belong to one tenant. No other process of this
+    tenant takes ids meanwhile: the caller holds the write lock (`alone`).
+    """
+    first = int(rows.value("take_ids", {"count": count}))
+    rows.run("set_meta", {"name": "reserved", "value": str(first + count - 1)})
+    return first - 1

@@ -1,0 +1,57 @@
+"""Usage statistics on the server: views by usage, unused memories, logged queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cofio.models.maintenance import Tracking, View
+from cofio.models.memory import Memory, Scope, moment
+from cofio.stores.filters import POSTGRES, condition
+from cofio.stores.postgres.connection import Server
+from cofio.stores.row_mapping import LISTED, to_memory
+from cofio.stores.sqlite.usage import VIEWS
+
+_FORGOTTEN = 10_000  # log rows deleted in one transaction
+
+
+class PostgresUses:
+    """Uses of one tenant of a PostgreSQL database."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def view(self, view: View, scope: Scope, limit: int, before: str) -> list[Memory]:
+        where, named = condition(scope, POSTGRES)
+        used, order = VIEWS[view]
+        values = {**named, "limit": limit, "before": moment(before)}
+        parts = {"where": where, "used": used.format(before="%(before)s"), "order": order}
+        with self._server.reading() as rows:
+            return [to_memory(row) for row in rows.all("view_of_use", values, columns=LISTED, **parts)]
+
+    def tracking(self, since: str) -> Tracking:
+        with self._server.reading() as rows:
+            began, days = rows.one("tracking", {"since": moment(since)}) or (None, 0)
+        return Tracking(began, days)
+
+    def unused(self, category: str, before: str, limit: int) -> list[Memory]:
+        values = {"category": category, "before": moment(before), "limit": limit}
+        with self._server.reading() as rows:
+            return [to_memory(row) for row in rows.all("unused", values, columns=LISTED)]
+
+    def queries(self, ids: Sequence[int], limit: int) -> list[str]:
+        with self._server.reading() as rows:
+            return [query for (query,) in rows.all("queries_that_found", {"ids": list(ids), "limit": limit})]
+
+    def touched(self, ids: Sequence[int], after: int) -> set[int]:
+        with self._server.reading() as rows:
+            return {number for (number,) in rows.all("touched", {"ids": list(ids), "after": after})}
+
+    def forget(self, before: str) -> int:
+        values = {"before": moment(before), "limit": _FORGOTTEN}
+        gone = 0
+        while True:  # in small transactions: the log is the largest table
+            with self._server.writing() as rows:
+                count = rows.count("forget_retrievals", values)
+            gone += count
+            if count < _FORGOTTEN:
+                return gone

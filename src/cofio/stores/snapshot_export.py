@@ -1,0 +1,243 @@
+"""Data for copying stores, of the embedded and the fake store: rows in order, store names, free ids."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sqlite3
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from cofio.errors import InvalidInput
+from cofio.models.episodes import CarriedEpisode
+from cofio.models.knowledge import Knowledge, Table, checked_table
+from cofio.models.maintenance import Carried
+from cofio.models.memory import Changeset, Memory, Occurrence
+from cofio.ports import Carrying, Vector
+from cofio.stores.episodes import carried as carried_episodes
+from cofio.stores.knowledge import SqliteAsking, in_order_of_ids
+from cofio.stores.row_mapping import LISTED, as_json, fits, to_memory
+from cofio.stores.sql_loader import queries
+from cofio.stores.sqlite.connection import StoreFile
+
+if TYPE_CHECKING:
+    from cofio.stores.in_memory.episodes import Said
+    from cofio.stores.in_memory.knowledge import Known
+
+_SQL = queries("sqlite")
+_ROWS = _SQL["carried_memories"].format(columns=LISTED)
+
+
+class SqliteCarrying:
+    """Carrying of an SQLite file."""
+
+    def __init__(self, file: StoreFile) -> None:
+        self._file = file
+        self._held: sqlite3.Connection | None = None  # set inside `still`: the connection of the snapshot
+
+    @contextmanager
+    def still(self) -> Iterator[Carrying]:
+        """Yield a snapshot: it stays the same however long it is read, and whatever is written meanwhile."""
+        with self._file.reading() as connection:
+            frozen = SqliteCarrying(self._file)
+            frozen._held = connection
+            connection.execute("BEGIN")
+            try:
+                connection.execute(_SQL["carried_counts"]).fetchone()  # SQLite takes the snapshot at the first read
+                yield frozen
+            finally:
+                connection.execute("COMMIT")
+
+    def identity(self) -> str:
+        known = self._read(_SQL["get_meta"], ("identity",))
+        if known:
+            return str(known[0][0])
+        with self._file.writing() as connection:
+            connection.execute(_SQL["make_identity"], (str(uuid.uuid4()),))  # unless another process was faster
+            return str(connection.execute(_SQL["get_meta"], ("identity",)).fetchone()[0])
+
+    def adopt_identity(self, identity: str) -> bool:
+        with self._file.writing() as connection:
+            if connection.execute(_SQL["last_given"]).fetchone()[0]:
+                return False
+            connection.execute(_SQL["set_meta"], {"name": "identity", "value": identity})
+            return True
+
+    def reserve(self, count: int) -> int:
+        if not count:
+            return int(self._read(_SQL["last_given"], ())[0][0])
+        with self._file.writing() as connection:
+            return self._take(connection, count)
+
+    def _take(self, connection: sqlite3.Connection, count: int) -> int:
+        last = int(connection.execute(_SQL["last_given"]).fetchone()[0])
+        if not connection.execute(_SQL["move_last_given"], (last + count,)).rowcount:
+            connection.execute(_SQL["set_last_given"], (last + count,))
+        return last
+
+    def room(self, name: str, last: int) -> list[tuple[int, int]]:
+        there = rooms(self._read(_SQL["get_meta"], (f"room:{name}",)))
+        if last <= (there[-1][0] if there else 0):
+            return there
+        with self._file.writing() as connection:
+            there = rooms(connection.execute(_SQL["get_meta"], (f"room:{name}",)).fetchall())
+            below = there[-1][0] if there else 0
+            if last > below:
+                there.append((last, self._take(connection, last - below) - below))
+                connection.execute(_SQL["set_meta"], {"name": f"room:{name}", "value": as_json(there)})
+            return there
+
+    def origins(self, origins: Sequence[str]) -> dict[str, int]:
+        return dict(self._read(_SQL["origins"], (as_json([each for each in origins if each]),)))
+
+    def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[Carried]:
+        with self._reading() as connection:
+            memories = [to_memory(row) for row in connection.execute(_ROWS, (after, limit))]
+            ids = (as_json([memory.id for memory in memories]),)
+            seen: defaultdict[int, list[Occurrence]] = defaultdict(list)
+            for memory_id, *about in connection.execute(_SQL["carried_sightings"], ids):
+                seen[memory_id].append(Occurrence(*about))
+            blobs = dict(connection.execute(_SQL["carried_vectors"], ids).fetchall()) if vectors else {}
+        return [Carried(each, tuple(seen.get(each.id, ())), blobs.get(each.id)) for each in memories]
+
+    def counts(self) -> tuple[int, int]:
+        number, last = self._read(_SQL["carried_counts"], ())[0]
+        return number, last
+
+    def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
+        with self._reading() as connection:
+            return in_order_of_ids(SqliteAsking(connection), table, after, limit)
+
+    def episodes(self, after: int, limit: int) -> list[CarriedEpisode]:
+        with self._reading() as connection:
+            return carried_episodes(SqliteAsking(connection), after, limit)
+
+    def parts(self, changeset_id: int) -> list[int]:
+        found = self._read(_SQL["parts"], {"id": changeset_id}) if fits(changeset_id) else []
+        return [row[0] for row in found]
+
+    def _read(self, query: str, values: Any) -> list[Any]:
+        with self._reading() as connection:
+            return connection.execute(query, values).fetchall()
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        if self._held is not None:
+            yield self._held
+            return
+        with self._file.reading() as connection:
+            yield connection
+
+
+class _Held(Protocol):
+    """Tables of the fake store."""
+
+    memories: dict[int, Memory]
+    sightings: list[tuple[int, int, Occurrence]]
+    vectors: dict[int, bytes]
+    changesets: list[Changeset]
+    known: Known
+    said: Said
+    last_id: int
+    identity: str
+    rooms: dict[str, list[tuple[int, int]]]
+
+
+class FakeCarrying:
+    """Carrying of the fake store; `changing` locks its tables for one caller at a time."""
+
+    def __init__(self, changing: Callable[[], AbstractContextManager[_Held]]) -> None:
+        self._changing = changing
+
+    @contextmanager
+    def still(self) -> Iterator[Carrying]:
+        with self._changing() as held:
+            tables = copy.deepcopy(held)
+
+        @contextmanager
+        def frozen() -> Iterator[_Held]:
+            yield tables
+
+        yield FakeCarrying(frozen)
+
+    def identity(self) -> str:
+        with self._changing() as held:
+            held.identity = held.identity or str(uuid.uuid4())
+            return held.identity
+
+    def adopt_identity(self, identity: str) -> bool:
+        with self._changing() as held:
+            if held.last_id:
+                return False
+            held.identity = identity
+            return True
+
+    def reserve(self, count: int) -> int:
+        with self._changing() as held:
+            held.last_id += count
+            return held.last_id - count
+
+    def room(self, name: str, last: int) -> list[tuple[int, int]]:
+        with self._changing() as held:
+            there = held.rooms.get(name, [])
+            below = there[-1][0] if there else 0
+            if last > below:
+                there = held.rooms[name] = [*there, (last, held.last_id - below)]
+                held.last_id += last - below
+            return there
+
+    def origins(self, origins: Sequence[str]) -> dict[str, int]:
+        wanted = {each for each in origins if each}
+        with self._changing() as held:
+            return {memory.origin: memory.id for memory in held.memories.values() if memory.origin in wanted}
+
+    def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[Carried]:
+        with self._changing() as held:
+            memories = [held.memories[each] for each in sorted(held.memories) if each > after][:limit]
+            return [
+                Carried(
+                    memory,
+                    tuple(sorted((seen for _, each, seen in held.sightings if each == memory.id), key=_by_time)),
+                    held.vectors.get(memory.id) if vectors else None,
+                )
+                for memory in memories
+            ]
+
+    def counts(self) -> tuple[int, int]:
+        with self._changing() as held:
+            return len(held.memories), max(held.memories, default=0)
+
+    def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
+        with self._changing() as held:
+            rows = held.known.rows[checked_table(table)]
+            return [rows[key] for key in sorted(rows) if key > after][:limit]
+
+    def episodes(self, after: int, limit: int) -> list[CarriedEpisode]:
+        with self._changing() as held:
+            return held.said.carried(after, limit)
+
+    def parts(self, changeset_id: int) -> list[int]:
+        with self._changing() as held:
+            return [each.id for each in held.changesets if changeset_id in (each.id, each.part_of)]
+
+
+def as_vector(blob: bytes) -> Vector:
+    """Return the vector. Raise InvalidInput unless it has finite float32 numbers and unit length."""
+    row = np.frombuffer(blob, dtype="<f4") if blob and len(blob) % 4 == 0 else np.zeros(0, dtype="<f4")
+    if not np.isfinite(row).all() or not row.any() or abs(float(np.linalg.norm(row)) - 1.0) > 1e-2:
+        raise InvalidInput("The vector is damaged.", "Leave it out: it is recomputed.")
+    return row
+
+
+def rooms(rows: Sequence[Any]) -> list[tuple[int, int]]:
+    """Return the id ranges reserved for another store, as stored."""
+    return [(last, offset) for last, offset in json.loads(rows[0][0])] if rows else []
+
+
+def _by_time(seen: Occurrence) -> tuple[str, str, str]:
+    return seen.at, seen.agent, seen.session

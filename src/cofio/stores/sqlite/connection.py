@@ -1,0 +1,237 @@
+"""The SQLite file: opening, migrations, connections for many threads, and translation of SQLite's errors."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Empty, LifoQueue
+
+from cofio.errors import CofioError, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
+from cofio.stores.sql_loader import migrations
+
+APPLICATION_ID = 0x636F_6669  # "cofi": identifies our files among other SQLite files
+BRIEFLY = 0.25  # seconds that a deferrable write waits for the lock
+_BUSY_SECONDS = 15.0
+_PRAGMAS = (
+    "foreign_keys = ON",
+    "synchronous = FULL",
+    "secure_delete = ON",
+    "temp_store = MEMORY",
+    "cache_size = -16384",
+)
+_NEWEST = migrations("sqlite")[-1][0]
+
+
+class StoreFile:
+    """One writer connection behind a lock, and one reader connection per concurrent reader."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.RLock()
+        self._readers: LifoQueue[sqlite3.Connection] = LifoQueue()
+        self._closed = False
+        with translated(path):
+            for folder in reversed(path.parents):  # memories are readable by their owner only
+                folder.mkdir(mode=0o700, exist_ok=True)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            self._writer = self._connect()
+            try:
+                self._prepare()
+            except BaseException:
+                self._writer.close()
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Yield a reader connection of its own; it sees the latest commit of every process."""
+        with translated(self.path):
+            self._refuse_if_closed()
+            try:
+                connection = self._readers.get_nowait()
+            except Empty:
+                connection = self._connect()
+                connection.execute("PRAGMA query_only = ON")
+            try:
+                yield connection
+            finally:
+                self._give_back(connection)
+
+    @contextmanager
+    def writing(self, patience: float | None = None) -> Iterator[sqlite3.Connection]:
+        """Yield the writer connection in a transaction, committed at the end or rolled back on an error.
+
+        Raise StoreBusy if the lock is not available within `patience` seconds.
+        """
+        with translated(self.path), self._turn(_BUSY_SECONDS if patience is None else patience):
+            self._refuse_if_closed()
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:  # SQLite itself rolls back when the disk is full
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def alone(self, patience: float | None = None) -> Iterator[sqlite3.Connection]:
+        """Yield the writer connection outside a transaction, for statements that SQLite does not allow inside one."""
+        with translated(self.path), self._turn(_BUSY_SECONDS if patience is None else patience):
+            self._refuse_if_closed()
+            yield self._writer
+
+    def empty_log(self) -> bool:
+        """Checkpoint and truncate the write-ahead log. Return False if a concurrent reader prevented it."""
+        with self.alone(BRIEFLY) as connection:
+            return not connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+
+    @contextmanager
+    def _turn(self, patience: float) -> Iterator[None]:
+        """Hold the process's write lock, and wait as long for locks of other processes."""
+        if not self._lock.acquire(timeout=patience):
+            raise StoreBusy(f"{self.path} is being written.", f"{_UNCHANGED} Try again in a moment.")
+        try:
+            self._writer.execute(f"PRAGMA busy_timeout = {int(1000 * patience)}")
+            yield
+        finally:
+            self._lock.release()
+
+    def size(self) -> int:
+        """Return the bytes on disk, the write-ahead log included."""
+        beside = (self.path, self.path.with_name(self.path.name + "-wal"))
+        return sum(each.stat().st_size for each in beside if each.exists())
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            while True:
+                try:
+                    self._readers.get_nowait().close()
+                except Empty:
+                    break
+            self._writer.close()
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise StoreError("The store is closed.", "Open it again with cofio.open().")
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        if self._closed:
+            connection.close()
+        else:
+            self._readers.put(connection)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        # FULL: an acknowledged commit survives a power cut, for a fraction of a millisecond per commit. secure_delete:
+        # erased data is overwritten, wherever it was stored.
+        for pragma in _PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+        return connection
+
+    def _prepare(self) -> None:
+        self._refuse_strangers()
+        self._switch_to_wal()
+        if self._version() < _NEWEST:
+            self._migrate()
+
+    def _refuse_strangers(self) -> None:
+        self._writer.execute("BEGIN")  # a consistent snapshot: another process may be creating the store right now
+        try:
+            version, owner = self._version(), self._writer.execute("PRAGMA application_id").fetchone()[0]
+            empty = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        finally:
+            self._writer.execute("COMMIT")
+        if owner != APPLICATION_ID and not empty:
+            raise StoreCorrupt(f"{self.path} is an SQLite file, but not one of cofio's.", "Name another file.")
+        if version > _NEWEST:
+            hint = "Upgrade cofio (pip install --upgrade cofio); the file was left as it is."
+            raise StoreTooNew(f"{self.path} was written by a newer cofio (schema {version}, known {_NEWEST}).", hint)
+
+    def _switch_to_wal(self) -> None:
+        deadline = time.monotonic() + _BUSY_SECONDS
+        while True:
+            try:
+                self._writer.execute("PRAGMA journal_mode = WAL").fetchone()
+            except sqlite3.OperationalError as error:
+                # SQLite does not wait here while another process switches too.
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+            else:
+                return
+
+    def _migrate(self) -> None:
+        with self.writing() as connection:
+            for number, script in migrations("sqlite"):
+                if number > self._version():  # another process may have migrated already
+                    for statement in statements(script):
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+    def _version(self) -> int:
+        return int(self._writer.execute("PRAGMA user_version").fetchone()[0])
+
+
+def statements(script: str) -> Iterator[str]:
+    """Yield the statements of a script; semicolons inside a trigger do not end a statement."""
+    pending = ""
+    for line in script.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            yield pending
+            pending = ""
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Translate errors of SQLite and of the file system into CofioError with a hint."""
+    try:
+        yield
+    except CofioError:
+        raise
+    except sqlite3.Error as error:
+        raise _ours(error, path) from error
+    except OSError as error:
+        raise StoreError(f"{path} cannot be opened: {error.strerror}.", _CHECK) from error
+
+
+def _ours(error: sqlite3.Error, path: Path) -> StoreError:
+    said = str(error)
+    for sign, kind, message, hint in _TRANSLATIONS:
+        if sign in said:
+            return kind(message.format(path=path), hint)
+    return StoreError(f"{path} could not be used: {said}.", "If it persists, restore a backup.")
+
+
+_CHECK = "Check the path and its permissions: a store must be writable even for reading."
+_UNCHANGED = "Nothing was changed."
+_TRANSLATIONS: tuple[tuple[str, type[StoreError], str, str], ...] = (
+    ("locked", StoreBusy, "{path} is locked by another writer.", f"{_UNCHANGED} Try again in a moment."),
+    ("full", StoreError, "The disk that holds {path} is full.", f"{_UNCHANGED} Free some space and try again."),
+    (
+        "readonly",
+        StoreError,
+        "{path} cannot be written.",
+        f"{_UNCHANGED} Check the permissions of the file and its folder.",
+    ),
+    ("not a database", StoreCorrupt, "{path} is not an SQLite file.", "Name another file, or restore a backup."),
+    (
+        "disk image is malformed",
+        StoreCorrupt,
+        "{path} is damaged.",
+        "Restore a backup; sqlite3's .recover may save what is left.",
+    ),
+    ("vtable constructor failed", StoreCorrupt, "{path} is damaged.", "Restore a backup."),
+    ("corrupt", StoreCorrupt, "{path} is damaged.", "Restore a backup."),
+    ("unable to open", StoreError, "{path} cannot be opened.", "Check the path, and that this user may write there."),
+    ("disk I/O", StoreError, "The disk reported an error for {path}.", f"{_UNCHANGED} Check the disk."),
+)

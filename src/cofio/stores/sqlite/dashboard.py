@@ -1,0 +1,118 @@
+"""Dashboard statistics in the SQLite file: counts by day, active agents, memories with their vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from cofio.models.dashboard import Agent, Arrived, Dots, Injected, Injection, Pulse
+from cofio.models.memory import Scope, moment
+from cofio.ports import Matrix
+from cofio.stores.filters import condition
+from cofio.stores.row_mapping import as_json
+from cofio.stores.sql_loader import queries
+from cofio.stores.sqlite.connection import BRIEFLY, StoreFile
+from cofio.stores.sqlite.vector_index import Vectors
+
+_SQL = queries("sqlite")
+_BESIDE = " · "  # separates the name of the caller's key from the name that it sends
+_Row = tuple[Any, ...]
+
+
+class SqlitePictures:
+    """Pictures of an SQLite file; vectors come from the in-memory index."""
+
+    def __init__(self, file: StoreFile, vectors: Callable[[], Vectors | None]) -> None:
+        self._file = file
+        self._vectors = vectors
+
+    def arrived(self, since: str, scope: Scope) -> list[Arrived]:
+        where, values = condition(live(scope))
+        with self._file.reading() as connection:
+            rows = connection.execute(_SQL["arrived"].format(where=where), {**values, "first": day(since)})
+            return [Arrived(*row) for row in rows]
+
+    def done(self, since: str) -> dict[str, int]:
+        with self._file.reading() as connection:
+            return dict(connection.execute(_SQL["done"], {"since": moment(since)}).fetchall())
+
+    def inject(self, injections: Sequence[Injection]) -> None:
+        if injections:
+            with self._file.writing(BRIEFLY) as connection:  # log writes do not block
+                connection.executemany(_SQL["inject"], [each._asdict() for each in injections])
+
+    def injected(self, since: str) -> list[Injected]:
+        with self._file.reading() as connection:
+            return [Injected(*row) for row in connection.execute(_SQL["injected"], {"since": day(since)})]
+
+    def forget_injected(self, before: str) -> int:
+        with self._file.writing() as connection:
+            return connection.execute(_SQL["forget_injections"], {"before": moment(before)}).rowcount
+
+    def agents(self, limit: int) -> list[Agent]:
+        with self._file.reading() as connection:
+            kept, asked = (connection.execute(_SQL[name]).fetchall() for name in ("keepers", "askers"))
+        return to_agents(kept, asked, limit)
+
+    def pulse(self) -> Pulse:
+        with self._file.reading() as connection:
+            return to_pulse(connection.execute(_SQL["pulse"]).fetchone())
+
+    def dots(self, scope: Scope, most: int, characters: int) -> Dots:
+        vectors = self._vectors()
+        if vectors is None:
+            return NO_DOTS
+        where, values = condition(live(scope))
+        with self._file.reading() as connection:
+            within = None
+            if live(scope).narrows:
+                found = connection.execute(_SQL["ids_of"].format(where=where), values)
+                within = np.fromiter((row[0] for row in found), np.int64)
+            there = vectors.live(within)
+            asked = {**values, "characters": characters, "ids": as_json(there[:most].tolist())}
+            rows = connection.execute(_SQL["dots"].format(where=where), asked).fetchall()
+        ids, matrix = vectors.many([row[0] for row in rows])
+        held = set(ids.tolist())
+        return to_dots([row for row in rows if row[0] in held], matrix, len(there))
+
+
+NO_DOTS = Dots((), np.empty((0, 0), np.float32), (), (), (), (), 0)
+
+
+def live(scope: Scope) -> Scope:
+    """Return the scope without archived memories."""
+    return replace(scope, include_archived=False) if scope.include_archived else scope
+
+
+def day(since: str) -> str:
+    """Return the day of this time."""
+    return moment(since)[:10]
+
+
+def to_dots(rows: Sequence[_Row], vectors: Matrix, total: int) -> Dots:
+    """Convert rows (id, text, category, project, created_at) to columns, with their vectors."""
+    if not rows:
+        return NO_DOTS._replace(total=total)
+    ids, texts, categories, projects, created = zip(*rows, strict=True)
+    return Dots(ids, vectors, texts, categories, projects, created, total)
+
+
+def to_pulse(row: _Row) -> Pulse:
+    """Convert a row: latest changeset, retrievals, captures, pending, parked, time of the last settled."""
+    changeset, retrieval, *inbox, finished = row
+    return Pulse(changeset, retrieval, (*inbox, int("".join(filter(str.isdigit, finished or "0")))))
+
+
+def to_agents(kept: Iterable[_Row], asked: Iterable[_Row], limit: int) -> list[Agent]:
+    """Merge agents that stored memories with callers of recall (name, count, last time), latest first."""
+    known = {name: Agent(name, count, last, 0, None) for name, count, last in kept if name}
+    for caller, count, last in asked:
+        name = caller.rpartition(_BESIDE)[2]
+        agent = known.get(name, Agent(name, 0, None, 0, None))
+        when = max(last, agent.recalled_at or "")
+        known[name] = agent._replace(recalls=agent.recalls + count, recalled_at=when)
+    by_name = sorted(known.values(), key=lambda each: each.name)
+    return sorted(by_name, key=lambda each: max(each.kept_at or "", each.recalled_at or ""), reverse=True)[:limit]

@@ -1,0 +1,108 @@
+"""Group commit: one thread writes, in one transaction, what several threads have submitted meanwhile.
+
+A commit that survives a power cut waits for the disk. Thirty concurrent callers share one commit and wait once. There
+is no background thread: the first caller writes for all, and the others find their results ready.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from cofio.errors import CofioError, StoreBusy, StoreError
+from cofio.stores.sqlite.connection import StoreFile
+
+Brought = TypeVar("Brought")
+Answer = TypeVar("Answer")
+
+
+class Gather(Generic[Brought, Answer]):
+    """Callable that submits a value and returns once it is committed.
+
+    `write` returns the result for one value. Before it has written anything, it may raise a CofioError, which goes to
+    this caller only. Any other error rolls back the transaction, and each of its callers retries alone.
+    """
+
+    def __init__(self, file: StoreFile, write: Callable[[sqlite3.Connection, Brought], Answer]) -> None:
+        self._file = file
+        self._write = write
+        self._waiting: deque[_Waiting[Brought, Answer]] = deque()
+        self._writing: _Waiting[Brought, Answer] | None = None  # the caller that is writing
+        self._changed = threading.Condition()
+
+    def __call__(self, brought: Brought) -> Answer:
+        mine: _Waiting[Brought, Answer] = _Waiting(brought)
+        self._waiting.append(mine)
+        try:
+            while self._has_the_turn(mine):
+                self._transact(mine)
+                self._pass_on()
+        finally:
+            if self._writing is mine:  # an interrupt may arrive as soon as this caller is the writer
+                self._pass_on()
+        if isinstance(mine.outcome, CofioError):
+            raise mine.outcome
+        assert mine.outcome is not None  # otherwise this caller would have become the writer
+        return mine.outcome
+
+    def _has_the_turn(self, mine: _Waiting[Brought, Answer]) -> bool:
+        """Wait for an outcome; return True if this caller becomes the writer first."""
+        with self._changed:
+            while mine.outcome is None:
+                if self._writing is None:
+                    self._writing = mine
+                    return True
+                self._changed.wait()
+        return False
+
+    def _pass_on(self) -> None:
+        with self._changed:
+            self._writing = None
+            self._changed.notify_all()
+
+    def _transact(self, mine: _Waiting[Brought, Answer]) -> None:
+        """Write all waiting values, or only this caller's if its first transaction failed."""
+        together = [mine] if mine.taken else []
+        try:
+            with self._file.writing() as connection:
+                together = together or self._take()  # after the lock: callers that came meanwhile share the commit
+                outcomes = [self._outcome(connection, each.brought) for each in together]
+        except StoreError as error:
+            _tell(together or self._take(), error)
+        else:
+            for each, outcome in zip(together, outcomes, strict=True):
+                each.outcome = outcome
+
+    def _outcome(self, connection: sqlite3.Connection, brought: Brought) -> Answer | CofioError:
+        try:
+            return self._write(connection, brought)
+        except CofioError as refusal:
+            return refusal
+
+    def _take(self) -> list[_Waiting[Brought, Answer]]:
+        taken = [self._waiting.popleft() for _ in range(len(self._waiting))]  # only the writer takes
+        for each in taken:
+            each.taken = True
+        return taken
+
+
+class _Waiting(Generic[Brought, Answer]):
+    """Value submitted by one caller, and its outcome."""
+
+    __slots__ = ("brought", "outcome", "taken")
+
+    def __init__(self, brought: Brought) -> None:
+        self.brought = brought
+        self.taken = False  # into a transaction; if that fails, the next one is its own
+        self.outcome: Answer | CofioError | None = None
+
+
+def _tell(together: Sequence[_Waiting[Brought, Answer]], error: StoreError) -> None:
+    """Give the error to a caller that was alone; to all if the store is busy, as retries would wait for minutes."""
+    if len(together) == 1 or isinstance(error, StoreBusy):
+        for each in together:
+            each.outcome = type(error)(error.message, error.hint)  # one each: threads do not share a traceback
+            each.outcome.__cause__ = error

@@ -1,0 +1,1 @@
+"""Pure functions over text: tokens, sentences, duplicates, code tokens, lazily compiled expressions."""

@@ -1,0 +1,249 @@
+"""Duplicate detection by words; vector similarity alone is not sufficient.
+
+A correction is as close to its original as a paraphrase: "port 8080" and "port 9090", "tea over coffee" and "coffee
+over tea", "monday" and "tuesday" all have a cosine above 0.9. Treating a correction as a duplicate loses it; treating a
+duplicate as new costs one line. Two texts are therefore duplicates if they use the same words in the same order,
+ignoring words without content ("the", "is", plurals, "repo" for "repository"), or if their meaning is almost identical
+and they differ in nothing that could be a value.
+
+Pure functions over str.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from cofio.text import lazy_re
+from cofio.text.code_tokens import unlike
+from cofio.text.tokens import words
+
+#: Minimum cosine for texts in different ordinary words to be duplicates.
+SURE = 0.95
+#: Characters; the embedding of a longer text may not cover its end.
+LONG = 1_200
+
+
+def apart(new: str, old: str, cosine: float, *, sure: float = SURE) -> str:
+    """Return the reason why a new text is not a duplicate of an old one; "" if it is."""
+    if gist(new) == gist(old):
+        return unlike(new, old)
+    if max(len(new), len(old)) > LONG:
+        return "texts of this length must match word for word"
+    in_other_words = "it is phrased in other words" if cosine < sure else ""
+    return conflict(new, old) or unlike(new, old) or in_other_words or _more(new, old)
+
+
+@lru_cache(maxsize=4096)
+def gist(text: str) -> tuple[str, ...]:
+    """Return the content words of a text, in order."""
+    plain = _THOUSANDS.sub("", text.lower().replace("’", "'"))
+    plain = _SHORT_NOT.sub(" not", plain.replace("cannot", "can not"))
+    found = (each.strip("-") if each[-1:] == "-" else each for each in _TOKEN.findall(plain))
+    return tuple(called(each) for each in found if each not in _SILENT)
+
+
+def called(word: str) -> str:
+    """Return the canonical form of a lower-case word: singular, "repository" for "repo"."""
+    if word in _CALLED:
+        return _CALLED[word]
+    plural = len(word) > 3 and word.isascii() and word.isalpha() and word[-1] == "s" and word[-2] not in "sui"
+    singular = word[:-1] if plural else word
+    return _CALLED.get(singular, singular)
+
+
+def conflict(one: str, other: str) -> str:
+    """Return a difference that makes two texts incompatible: number, name, negation, opposite or order; "" if none."""
+    for what, first, second in (
+        ("number", numbers(one), numbers(other)),
+        ("name", *_names_of_both(one, other)),
+        ("sign or a word of another script", _foreign(one), _foreign(other)),
+    ):
+        if first != second:  # ordered: from 1 to 2 is not from 2 to 1
+            return f"they differ in a {what}: {', '.join(first) or 'none'} and {', '.join(second) or 'none'}"
+    if negated(one) != negated(other):
+        return "only one of them is negated"
+    first, second = list(gist(one)), list(gist(other))
+    if first != second and sorted(first) == sorted(second):
+        return "the words are in a different order"
+    return opposite(set(first) - set(second), set(second) - set(first))
+
+
+def numbers(text: str) -> list[str]:
+    """Return the numbers in order, with sign and counted noun: "-5", "10 second", "two replica"."""
+    tokens = gist(text)
+    found = []
+    for place, token in enumerate(tokens):
+        if token[-1].isdigit() or token in _NUMBER_WORDS or re.fullmatch(r"[-+]?\d[\d.,:]*%", token):
+            counted = tokens[place + 1] if place + 1 < len(tokens) else ""
+            found.append(token if not counted.isalpha() or counted in _BETWEEN else f"{token} {counted}")
+    return found
+
+
+def names(text: str) -> list[str]:
+    """Return the distinct identifiers and names in order, in lower case.
+
+    Words with a digit, dot, hyphen, underscore, slash or inner capitals, or capitalized inside a sentence.
+    """
+    found: dict[str, None] = {}
+    opening = True
+    for match in re.finditer(r"\S+", text):
+        token = match.group().strip(".,;:!?()[]{}\"'`“”‘’*")
+        capital = token[:1].isupper() and not opening and token not in ("I", "I'm", "I've", "I'd", "I'll")
+        if token and (capital or _is_identifier(token)):
+            found[token.lower()] = None
+        opening = match.group()[-1] in ".!?:"
+    return list(found)
+
+
+def negated(text: str) -> bool:
+    """Return whether a text is negated. The kind of negation does not matter: "never" equals "does not"."""
+    return negations(text) > 0
+
+
+def negations(text: str) -> int:
+    """Return the number of negations in a text."""
+    return sum(word in _NEGATIONS for word in gist(text))
+
+
+# ── comparison ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _more(new: str, old: str) -> str:
+    first, second = gist(new), gist(old)
+    if len(first) > len(second):
+        return "it adds: " + ", ".join(each for each in first if each not in second)
+    return ""
+
+
+def _names_of_both(one: str, other: str) -> tuple[list[str], list[str]]:
+    """Return the names in each text; a word that is a name in one text counts as a name in the other in any case."""
+    either = set(names(one)) | set(names(other))
+
+    def held(text: str) -> list[str]:
+        return [word for word in dict.fromkeys([*words(text), *names(text)]) if word in either]
+
+    return held(one), held(other)
+
+
+def _is_identifier(token: str) -> bool:
+    inner = token[1:]
+    return (
+        any(sign in inner[:-1] for sign in "_./\\@#-")
+        or "#" in inner
+        or (any(letter.isdigit() for letter in token) and any(letter.isalpha() for letter in token))
+        or (any(letter.isupper() for letter in inner) and any(letter.isalpha() for letter in inner))
+    )
+
+
+def _foreign(text: str) -> list[str]:
+    """Return tokens that embedding models barely distinguish: symbols, emoji, non-Latin letters."""
+    return [token for token in gist(text) if any(ord(letter) > 0x24F and not _is_mark(letter) for letter in token)]
+
+
+def _is_mark(letter: str) -> bool:
+    return unicodedata.category(letter)[0] in "PZ"  # punctuation and white space
+
+
+def opposite(only_one: set[str], only_other: set[str]) -> str:
+    """Return why words unique to one text contradict words unique to the other; "" if they do not."""
+    for values in VALUES:
+        if values & only_one and values & only_other:
+            return f"{min(values & only_one)} is not {min(values & only_other)}"
+    return inverse(only_one, only_other)
+
+
+def inverse(only_one: set[str], only_other: set[str]) -> str:
+    """Like `opposite`, but without exclusive values: "day" and "daily" are two values that may mean the same."""
+    for left, right in OPPOSITES:
+        if (left in only_one and right in only_other) or (right in only_one and left in only_other):
+            return f"{left} and {right} are opposites"
+    for one in only_one:
+        for other in only_other:
+            short, long = sorted((one, other), key=len)
+            if long.endswith(short) and long.removesuffix(short) in REVERSING:
+                return f"{one} and {other} are opposites"
+    return ""
+
+
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_TOKEN = lazy_re.compile(
+    r"(?<![\w.])[-+]?\d+(?:[.,:]\d+)*%?(?![\w])"  # a number, with its sign
+    r"|[^\W_]+(?:[._'+#/:@-]+[^\W_]+)*(?:\+\+|#)?"  # a word, an identifier, a path
+    r"|[^\w\s.,;:!?()\[\]{}\"'`“”‘’…–—/-]"  # any other non-punctuation sign
+)
+_THOUSANDS = lazy_re.compile(r"(?<=\d),(?=\d{3}\b)")
+_SHORT_NOT = lazy_re.compile(r"n't\b")
+
+#: Words without content of their own. "Was", "from", "before", "or" and similar words carry meaning.
+_SILENT = frozenset(
+    "a an the is are be been being am do does has have we our us that this it its there also just really very please"
+    " so indeed".split()
+)
+
+#: Synonyms, mapped to the first of each group; no words that users may want to distinguish.
+_CALLED = {
+    other: group.split("/")[0]
+    for group in """
+    repository/repo database/db application/app configuration/config directory/folder/dir documentation/docs/doc
+    environment/env parameter/param authentication/auth kubernetes/k8s postgresql/postgres javascript/js typescript/ts
+    python/py function/func request/req not/never using/use/uses/utilize/utilizes prefer/prefers likes/like
+    """.split()
+    for other in group.split("/")
+}
+
+#: Negations in common languages.
+_NEGATIONS = frozenset(
+    called(word)
+    for word in """
+    no not never none nobody nothing nowhere neither nor without cannot dont doesnt didnt isnt arent wasnt wont wouldnt
+    shouldnt couldnt cant stop stops stopped avoid avoids avoided drop dropped drops refuse refuses refused remove
+    removed removes unlike except instead unless hardly barely former formerly previously
+    kein keine keinen keiner nicht nie niemals ohne ne pas jamais aucun aucune sans nunca jamás sin ningún ninguna non
+    mai senza nessun não nenhum sem niet geen nooit zonder inte ingen aldrig utan ikke ej bez
+    не нет никогда нельзя без ні ніколи
+    """.split()
+)
+
+#: Pairs that are close in every vector space and mean the opposite.
+OPPOSITES = tuple(
+    tuple(map(called, pair.split("/")))  # canonical forms, as in `gist`
+    for pair in """
+    always/never always/not enable/disable enabled/disabled on/off true/false allow/deny allowed/forbidden allow/forbid
+    above/below before/after left/right increase/decrease increased/decreased minimum/maximum min/max first/last
+    add/remove open/closed open/close start/stop public/private sync/async synchronous/asynchronous likes/dislike
+    love/hate with/without up/down more/less inside/outside yes/no accept/reject accepted/rejected required/optional
+    required/forbidden internal/external old/new tab/space read/write input/output client/server horizontal/vertical
+    light/dark upper/lower uppercase/lowercase ascending/descending morning/evening day/night hot/cold fast/slow
+    sit/stand sitting/standing man/woman boy/girl men/women he/she his/her many/few all/none everybody/nobody
+    often/rarely often/seldom usually/rarely sometimes/always good/bad better/worse best/worst high/low long/short
+    early/late big/small large/small dry/wet full/empty clean/dirty cheap/expensive few/lot manual/automatic
+    strict/lenient most/least thick/thin simple/complex verbose/terse shallow/deep single/married
+    success/failure pass/fail passes/fails win/lose buy/sell push/pull import/export encode/decode local/remote
+    """.split()
+)
+
+#: Groups of mutually exclusive values.
+VALUES = tuple(
+    frozenset(group.split())
+    for group in (
+        "monday tuesday wednesday thursday friday saturday sunday weekday weekend",
+        "january february march april may june july august september october november december",
+        "second minute hour day week month quarter year millisecond ms sec min hr daily weekly monthly yearly hourly",
+        "byte kb mb gb tb kib mib gib tib kilobyte megabyte gigabyte",
+        "black white red green blue yellow orange purple violet pink brown grey gray",
+        "production staging development prod dev test testing ci qa preview",
+        "today yesterday tomorrow",
+        "mother father sister brother son daughter wife husband",
+    )
+)
+
+_NUMBER_WORDS = frozenset(
+    "zero one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty hundred thousand"
+    " million half twice once double triple first third fourth fifth".split()
+)
+#: Words that can follow a number without being the counted noun.
+_BETWEEN = frozenset("and or in on at to from of for with by as per not but when if then than".split())
+REVERSING = frozenset("un in im ir il dis non non- de anti anti- mis in- un-".split())

@@ -1,0 +1,346 @@
+"""Copies of a store into another of any kind: every memory unchanged, under its own id.
+
+    source ─ still ─▶ batches of rows ─ compared with the target's ─▶ Adopt, Revert, Purge ─ target.apply
+                      rows of domain knowledge, the same way ────────▶ Put, Drop, Erase ───┘
+                      episodes, the same way ────────────────────────▶ adopt, remove
+           └──────── digest of all ◀─ must be the same ─▶ digest of all ─────────────────── target
+
+The target is empty, or holds nothing but earlier copies from the same store: its name tells the source, and its journal
+that it had no other writer. So an interrupted copy can be resumed, and a finished one can be updated as long as it is
+not used. Vectors are copied; no model is needed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from hashlib import sha256
+from typing import Any
+
+from cofio.errors import Conflict
+from cofio.models.auth import Key
+from cofio.models.episodes import CarriedEpisode
+from cofio.models.knowledge import TABLES, Drop, Erase, Knowledge, KnowledgeDecision, Put, Table
+from cofio.models.maintenance import Carried
+from cofio.models.memory import Adopt, Decision, Memory, Occurrence, Purge, Revert
+from cofio.ports import Carrying, Store, Vector
+from cofio.stores.snapshot_export import as_vector
+from cofio.transfer import knowledge
+
+BATCH = 1_000  # memories in one changeset
+EPISODES = 100  # episodes adopted at a time
+#: Data that is not copied, as shown to the user.
+STAYS = (
+    "the history of changes (a copy starts its own), the inbox, the logs of retrievals, injections and "
+    "access, past runs, the index of note files"
+)
+_ALL = 1 << 31  # more changesets than there can be
+_FIELDS = tuple(each.name for each in fields(Memory))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """Result of a copy. The digest is that of both stores, over every memory and row with all their data."""
+
+    store: str  # the name of both stores
+    memories: int  # archived ones included
+    knowledge: int = 0  # rows of domain knowledge
+    episodes: int = 0
+    added: int = 0
+    changed: int = 0  # in an earlier copy, and different now
+    removed: int = 0  # in an earlier copy, and deleted at the source
+    keys: int = 0
+    embedder: str | None = None
+    digest: str = ""
+    waiting: int = 0  # captures pending in the inbox of the source, which are not copied
+
+    @property
+    def known(self) -> int:
+        """The number of memories unchanged since an earlier copy."""
+        return self.memories - self.added - self.changed
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "known": self.known}
+
+
+@dataclass(kw_only=True)
+class Copying:
+    """Options and progress of a copy."""
+
+    source: Store
+    target: Store
+    by: str = "library"
+    progress: Callable[[int], None] = lambda _: None  # called with the rows read, in the source and then in the target
+    first: int | None = None  # the first changeset of the series
+    counted: dict[str, int] = field(default_factory=lambda: {"added": 0, "changed": 0, "removed": 0})
+
+    def run(self) -> Copied:
+        """Make the target a copy of the present source. It can be run again after any interruption, and resumes.
+
+        Raise Conflict if the target is not suitable, or if the result differs.
+        """
+        name = self.source.carrying.identity()
+        embedder = self.source.stats()["embedder"]
+        keys = self.source.keys.carried()
+        self._refuse_other_keys({digest: key for key, digest in keys})
+        self._become(name)
+        with self.source.carrying.still() as still:
+            if self.source.stats()["embedder"] != embedder:
+                raise Conflict("The source is being re-embedded.", "Copy once that is done.")
+            self._keep_ids()
+            self._sign(embedder)
+            told = self._rows(still, f"copy of store {name}")
+            self._knowledge(still, told, f"copy of store {name}")
+            self._episodes(still, told)
+        self._sign(embedder)  # now that all vectors are stored: the store may have to build an index of them
+        for key, digest in keys:
+            self.target.keys.adopt(key, digest)
+        self._check(told)
+        return Copied(
+            store=name,
+            memories=told.count,
+            knowledge=told.rows,
+            episodes=told.episodes,
+            keys=len(keys),
+            embedder=embedder,
+            digest=told.digest,
+            waiting=self.source.inbox.ledger().pending,
+            **self.counted,
+        )
+
+    # ── checks ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _refuse_other_keys(self, coming: Mapping[str, Key]) -> None:
+        names = {key.grant.name for key in coming.values() if key.revoked_at is None}
+        for key, digest in self.target.keys.carried():
+            if digest not in coming and key.revoked_at is None and key.grant.name in names:
+                hint = "Revoke one of the two. Nothing was changed."
+                raise Conflict(f"The stores have different keys named {key.grant.name!r}.", hint)
+
+    def _become(self, name: str) -> None:
+        """Take the source's name, unless an earlier copy did. Raise Conflict if the target is not a copy of it."""
+        carrying = self.target.carrying
+        if not self.target.changesets(1) and carrying.adopt_identity(name):
+            return
+        hint = "Copy into a new store, or merge memories with `cofio export` and `cofio import`."
+        if carrying.identity() != name:
+            raise Conflict("The target store has memories of its own.", f"{hint} Nothing was changed.")
+        done = self.target.changesets(_ALL)
+        if any(each.why != f"copy of store {name}" for each in done):
+            raise Conflict("The target store was changed after it was copied.", f"{hint} Nothing was changed.")
+        self.first = min((each.id for each in done), default=None)
+
+    # ── copying ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _keep_ids(self) -> None:
+        """Reserve all ids that the source ever assigned, so that those of deleted memories are not reused."""
+        missing = self.source.carrying.reserve(0) - self.target.carrying.reserve(0)
+        if missing > 0:
+            self.target.carrying.reserve(missing)
+
+    def _sign(self, embedder: str | None) -> None:
+        known = self.target.stats()["embedder"]
+        if embedder and embedder != known:
+            self.target.sign(embedder, anew=known is not None)  # recomputed since: all vectors are copied again
+        elif embedder:
+            self.target.sign(embedder)
+
+    def _rows(self, still: Carrying, why: str) -> _Told:
+        """Copy every row; return their count and digest."""
+        told, after = _Told(), 0
+        highest = self.target.carrying.counts()[1]
+        while rows := still.rows(after, BATCH, vectors=True):
+            last = rows[-1].memory.id
+            there = _between(self.target.carrying, after, last) if after < highest else {}
+            self._bring(rows, there, why)
+            told.add(rows)
+            self.progress(told.count)
+            after = last
+        self._bring((), _between(self.target.carrying, after, highest) if after < highest else {}, why)
+        return told
+
+    def _bring(self, rows: Sequence[Carried], there: Mapping[int, Carried], why: str) -> None:
+        """Make the target hold these rows, and no others in their range."""
+        here = {each.memory.id for each in rows}
+        gone = [each for each in there if each not in here]
+        changed = [each for each in rows if each.memory.id in there and not _same(each, there[each.memory.id])]
+        new = [each for each in rows if each.memory.id not in there]
+        decisions: list[Decision] = [Purge(each, "deleted at the source") for each in gone]
+        decisions += [Revert(self._brought_by(each.memory.id), "changed at the source") for each in changed]
+        vectors: dict[int, Vector] = {}
+        for each in (*changed, *new):
+            if each.vector is not None:
+                vectors[len(decisions)] = as_vector(each.vector)
+            decisions.append(Adopt(each.memory, each.sightings))
+        if decisions:
+            self._apply(decisions, vectors, why)
+        for name, some in (("added", new), ("changed", changed), ("removed", gone)):
+            self.counted[name] += len(some)
+
+    def _knowledge(self, still: Carrying, told: _Told, why: str) -> None:
+        """Copy every row of domain knowledge, as `_rows` does for memories."""
+        for table in TABLES:
+            after = ""
+            while rows := still.knowledge(table, after, BATCH):
+                there = _known_up_to(self.target.carrying, table, after, rows[-1].id)
+                self._bring_known(rows, there, why)
+                told.know(rows)
+                after = rows[-1].id
+            self._bring_known((), _known_up_to(self.target.carrying, table, after, None), why)
+
+    def _bring_known(self, rows: Sequence[Knowledge], there: Mapping[str, Knowledge], why: str) -> None:
+        here = {each.id for each in rows}
+        decisions: list[KnowledgeDecision] = [
+            Erase(each.TABLE, each.id, "deleted at the source") for each in there.values() if each.id not in here
+        ]
+        for each in rows:
+            old = there.get(each.id)
+            if old != each:
+                decisions += [Drop(each.TABLE, each.id, "changed at the source")] if old else []
+                decisions.append(Put(each))
+        if decisions:
+            self._apply((), {}, why, decisions)
+
+    def _episodes(self, still: Carrying, told: _Told) -> None:
+        """Copy every episode, without its capture, which stays in the source's inbox."""
+        after = 0
+        while episodes := still.episodes(after, EPISODES):
+            last = episodes[-1].episode.id
+            there = {each.episode.id: each for each in _episodes_up_to(self.target.carrying, after, last)}
+            changed = [each for each in episodes if there.pop(each.episode.id, None) != each]
+            if changed:
+                self.target.episodes.adopt(changed)
+            self._remove_episodes(there)
+            told.say(episodes)
+            after = last
+        self._remove_episodes(each.episode.id for each in _episodes_up_to(self.target.carrying, after, None))
+
+    def _remove_episodes(self, ids: Iterable[int]) -> None:
+        if gone := list(ids):
+            self.target.episodes.remove(gone)
+
+    def _apply(
+        self,
+        decisions: Sequence[Decision],
+        vectors: Mapping[int, Vector],
+        why: str,
+        knowledge: Sequence[KnowledgeDecision] = (),
+    ) -> None:
+        try:
+            done = self.target.apply(decisions, vectors, by=self.by, why=why, part_of=self.first, knowledge=knowledge)
+        except Conflict as error:
+            hint = "Run it again when none does: it resumes."
+            raise Conflict("Another process writes to the target store.", hint) from error
+        self.first = self.first or done.id
+
+    def _brought_by(self, memory_id: int) -> int:
+        """Return the change by which an earlier copy added the memory."""
+        return max(each.id for each in self.target.history(memory_id) if each.memory_id == memory_id)
+
+    def _check(self, wanted: _Told) -> None:
+        """Read everything back and compare the digests. Raise Conflict if they differ."""
+        found, after = _Told(), 0
+        with self.target.carrying.still() as still:
+            while rows := still.rows(after, BATCH, vectors=True):
+                found.add(rows)
+                self.progress(wanted.count + min(found.count, wanted.count))
+                after = rows[-1].memory.id
+            found.know(knowledge.every(still))
+            found.say(_episodes_up_to(still, 0, None))
+        if (*found.counts, found.digest) != (*wanted.counts, wanted.digest):
+            message = f"The copy has {found.count:,} memories, {found.rows:,} rows of domain knowledge, "
+            message += f"{found.episodes:,} episodes and the digest {found.digest}; "
+            message += f"the source has {wanted.count:,}, {wanted.rows:,}, {wanted.episodes:,} and {wanted.digest}."
+            hint = "The copy may have been used meanwhile. Run it again: differences are copied again."
+            raise Conflict(message, hint)
+
+
+class _Told:
+    """Number of rows, and a digest of all their data."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.rows = 0  # of domain knowledge
+        self.episodes = 0
+        self._hash = sha256()
+
+    def add(self, rows: Sequence[Carried]) -> None:
+        for each in rows:
+            self._hash.update(_written(each))
+            self._hash.update(each.vector or b"")
+        self.count += len(rows)
+
+    def know(self, rows: Iterable[Knowledge]) -> None:
+        for each in rows:
+            self._hash.update(_as_bytes(knowledge.plain(each)))
+            self.rows += 1
+
+    def say(self, episodes: Iterable[CarriedEpisode]) -> None:
+        for episode, passages in episodes:
+            texts = [text for text, _ in passages]
+            self._hash.update(_as_bytes({**episode.as_dict(), "passages": texts}))
+            for _, vector in passages:
+                self._hash.update(vector or b"")
+            self.episodes += 1
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        return self.count, self.rows, self.episodes
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def _written(row: Carried) -> bytes:
+    """Return a memory with all its data, but without the vector, as the same bytes for every kind of store."""
+    plain = {name: getattr(row.memory, name) for name in _FIELDS}
+    plain["anchors"] = [asdict(each) for each in row.memory.anchors]
+    plain["sightings"] = [(each.at, each.agent, each.session) for each in _seen(row)]
+    plain["vector"] = None if row.vector is None else len(row.vector)
+    return _as_bytes(plain)
+
+
+def _as_bytes(plain: Mapping[str, Any]) -> bytes:
+    return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _seen(row: Carried) -> list[Occurrence]:
+    return sorted(row.sightings, key=lambda each: (each.at, each.agent, each.session))
+
+
+def _same(one: Carried, other: Carried) -> bool:
+    return one.vector == other.vector and _written(one) == _written(other)
+
+
+def _between(carrying: Carrying, after: int, last: int) -> dict[int, Carried]:
+    """Return the rows above an id up to another, by id."""
+    return {each.memory.id: each for each in _rows_up_to(carrying, after, last)}
+
+
+def _rows_up_to(carrying: Carrying, after: int, last: int) -> Iterator[Carried]:
+    while after < last and (rows := carrying.rows(after, BATCH, vectors=True)):
+        yield from (each for each in rows if each.memory.id <= last)
+        after = rows[-1].memory.id
+
+
+def _known_up_to(carrying: Carrying, table: Table, after: str, last: str | None) -> dict[str, Knowledge]:
+    """Return the rows of a table above an id up to another, or all of them, by id."""
+    found: dict[str, Knowledge] = {}
+    while (last is None or after < last) and (rows := carrying.knowledge(table, after, BATCH)):
+        found.update((each.id, each) for each in rows if last is None or each.id <= last)
+        after = rows[-1].id
+    return found
+
+
+def _episodes_up_to(carrying: Carrying, after: int, last: int | None) -> Iterator[CarriedEpisode]:
+    """Yield the episodes above an id up to another, or all of them."""
+    while (last is None or after < last) and (episodes := carrying.episodes(after, EPISODES)):
+        yield from (each for each in episodes if last is None or each.episode.id <= last)
+        after = episodes[-1].episode.id
+
+
+def copy(source: Store, target: Store, *, by: str = "library", progress: Callable[[int], None] | None = None) -> Copied:
+    """Make the target a copy of the source."""
+    return Copying(source=source, target=target, by=by, progress=progress or (lambda _: None)).run()

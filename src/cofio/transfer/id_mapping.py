@@ -1,0 +1,147 @@
+"""Ids of an export's memories in a store: their own, one assigned by an earlier import, or a new one.
+
+In the store that wrote the export, or in a copy of it, a memory keeps its id. In any other store it gets a new one,
+from a range reserved for that store, and its origin is set to its old name, "STORE/ID". An existing origin is kept, so
+that an import from A by way of B gives the same memory as one from A itself. Links are translated; those to memories
+that are not in the file are dropped.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from cofio.errors import Conflict
+from cofio.models.memory import MAY_REPLACE, Memory
+from cofio.ports import Store
+from cofio.transfer.jsonl_format import Outline
+
+
+class Places:
+    """Ids of one import. Call `note` for every memory, then `settle`; after that `placed` returns each in place.
+
+    Only ids are held, eight bytes each, so that an export of millions fits in memory.
+    """
+
+    def __init__(self, store: Store, identity: str, *, same: bool) -> None:
+        self._store = store
+        self._identity = identity  # of the store that wrote the export
+        self._same = same
+        self._own = store.carrying.identity()
+        self._shifted = array("q")  # ids that are not kept
+        self._moved: list[array[int]] = [array("q"), array("q")]  # outside the reserved range: original ids, ids here
+        self._highest = 0  # highest id of a memory or a link
+        self._room_of = "" if same else identity
+        self._room = store.carrying.room(identity, 0) if not same else []
+
+    def note(self, memories: Sequence[Memory | Outline]) -> None:
+        """Register these memories."""
+        known, taken = self._look(memories)
+        for memory, here in zip(memories, known, strict=True):
+            links = (memory.supersedes or 0, memory.superseded_by or 0) if self._same else ()
+            self._highest = max(self._highest, memory.id, *links)
+            if self._same and (here == memory.id or memory.id not in taken):
+                continue
+            if not self._room_of:  # two copies were used separately: the first foreign memory names the branch
+                self._room_of = f"{self._identity}@{memory.created_at}"
+                self._room = self._store.carrying.room(self._room_of, 0)
+            self._shifted.append(memory.id)
+            if here is not None and here != self._in_room(memory.id):
+                self._moved[0].append(memory.id)
+                self._moved[1].append(here)
+
+    def settle(self) -> None:
+        """Reserve the ids that will be needed."""
+        self._sort()
+        carrying = self._store.carrying
+        missing = self._highest - carrying.reserve(0) if self._same else 0
+        if missing > 0:  # ids named by links are not assigned to other memories later
+            carrying.reserve(missing)
+        if self._shifted:
+            self._room = carrying.room(self._room_of, self._shifted[-1])
+
+    def known(self, memories: Sequence[Memory]) -> list[int | None]:
+        """Return the ids of these memories in the store; None for missing ones."""
+        return self._look(memories)[0]
+
+    def placed(self, memory: Memory) -> Memory:
+        """Return the memory as it is to be stored."""
+        here = self._of(memory.id)
+        if here is None:
+            raise Conflict("The file was changed while it was read.", "Import it again: nothing is imported twice.")
+        origin = memory.origin if here == memory.id and self._same else self._name(memory)
+        before, after = self._link(memory.supersedes), self._link(memory.superseded_by)
+        placed = replace(memory, id=here, origin=origin, supersedes=before, superseded_by=after)
+        if not memory.may_replace:
+            return placed
+        older = [each for each in map(self._of, memory.may_replace) if each is not None]
+        return replace(placed, metadata={**memory.metadata, MAY_REPLACE: older})
+
+    def linked(self, theirs: int) -> int | None:
+        """Return the id here of the memory with that original id, after the import; None if it is not imported."""
+        return self._of(theirs)
+
+    def _of(self, theirs: int) -> int | None:
+        """Return the id here of the memory with that original id; None if it is not imported."""
+        if _find(self._shifted, theirs) is None:
+            return theirs if self._same else None
+        place = _find(self._moved[0], theirs)
+        return self._in_room(theirs) if place is None else self._moved[1][place]
+
+    def _in_room(self, theirs: int) -> int | None:
+        return next((offset + theirs for last, offset in self._room if theirs <= last), None)
+
+    def _link(self, theirs: int | None) -> int | None:
+        return None if theirs is None else self._of(theirs)
+
+    def _look(self, memories: Sequence[Memory | Outline]) -> tuple[list[int | None], set[int]]:
+        """Return the known id of each memory, and which of these ids exist in the store.
+
+        An id alone is not enough, because two copies of one store assign the same one to different memories. Memories
+        with the same id and the same `created_at` are the same.
+        """
+        homes = [self._home(memory) for memory in memories]
+        said = self._store.said([each for each in homes if each])
+        origins = self._store.carrying.origins([self._name(memory) for memory in memories])
+        known: list[int | None] = []
+        for memory, home in zip(memories, homes, strict=True):
+            is_home = home in said and said[home][1] == memory.created_at
+            known.append(home if is_home else origins.get(self._name(memory)))
+        return known, set(said)
+
+    def _home(self, memory: Memory | Outline) -> int:
+        """Return the id of a memory that was created here; 0 if it was created elsewhere."""
+        if self._same:
+            return memory.id
+        store, _, number = memory.origin.rpartition("/")
+        return int(number) if store == self._own and number.isdecimal() and len(number) < 10 else 0
+
+    def _name(self, memory: Memory | Outline) -> str:
+        if memory.origin:
+            return memory.origin
+        name = f"{self._identity}/{memory.id}"
+        return f"{name}@{memory.created_at}" if self._same else name
+
+    def _sort(self) -> None:
+        """Sort by id; an export is sorted, unless it was edited."""
+        if not _is_ascending(self._shifted):
+            self._shifted = array("q", sorted(set(self._shifted)))
+        if not _is_ascending(self._moved[0]):
+            pairs = sorted(zip(*self._moved, strict=True))
+            self._moved = [array("q", (pair[side] for pair in pairs)) for side in (0, 1)]
+
+
+def _find(ids: Sequence[int], wanted: int) -> int | None:
+    place = bisect_left(ids, wanted)
+    return place if place < len(ids) and ids[place] == wanted else None
+
+
+def _is_ascending(ids: Iterable[int]) -> bool:
+    last = 0
+    for each in ids:
+        if each <= last:
+            return False
+        last = each
+    return True

@@ -1,0 +1,338 @@
+"""Import of memories and facts into a store, as a series of changesets that can be undone as one.
+
+    lines ─▶ place of each memory (first pass) ─▶ batches of Adopt ─ store.apply (second pass)
+    rows of domain knowledge, after the memories that express them ─▶ batches of Put ─ store.apply (third pass)
+    facts ─▶ new ones ─▶ batches of Add ─ store.apply
+
+An interrupted import keeps what was done, and running it again resumes: nothing is imported twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from typing import Any, TypeAlias, TypeVar
+
+from cofio.errors import CofioError, Conflict, InvalidInput
+from cofio.models.knowledge import Knowledge, KnowledgeDecision, Put
+from cofio.models.maintenance import Carried
+from cofio.models.memory import MAY_REPLACE, Add, Adopt, Changeset, Decision, Fact, Memory, place_of
+from cofio.ports import Matrix, Store, Vector
+from cofio.stores.snapshot_export import as_vector
+from cofio.text.tokens import fingerprint, passage
+from cofio.transfer.id_mapping import Places
+from cofio.transfer.importers.base import Skipped
+from cofio.transfer.jsonl_format import (
+    BadLine,
+    Header,
+    Numbered,
+    Outline,
+    carried,
+    header_of,
+    is_row,
+    known,
+    objects,
+    outline,
+    plain_fact,
+)
+from cofio.transfer.knowledge_ids import Rows
+
+BATCH = 500  # memories in one changeset
+_SHOWN = 20  # bad lines listed in the result
+Embed: TypeAlias = Callable[[Sequence[str]], Matrix]
+_Each = TypeVar("_Each")
+
+
+_NOTHING = Changeset(id=0, at="", by="", why="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """Result of an import: numbers of entries read, and their outcome."""
+
+    read: int = 0
+    added: int = 0
+    known: int = 0  # existing already
+    rows_read: int = 0  # of domain knowledge
+    rows_added: int = 0
+    rows_known: int = 0
+    skipped: int = 0  # bad lines left out
+    missing: int = 0  # memories and rows counted in the header but not in the file
+    changesets: int = 0
+    first: int | None = None  # the first changeset of the series; its undo reverts the import
+    dry_run: bool = False
+    bad: tuple[str, ...] = ()  # messages of the first bad lines
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "bad": list(self.bad)}
+
+
+@dataclass(kw_only=True)
+class Import:
+    """Options and progress of an import."""
+
+    store: Store
+    name: str  # of the source, in the journal
+    by: str = "library"
+    embed: Embed | None = None  # None: vectors are computed later
+    signature: str = ""  # of the embedder: vectors of the same one are kept
+    redact: Callable[[str], str] = str  # applied to the words of facts
+    own: Callable[[Fact], Fact] = lambda fact: fact  # returns the fact as the importing caller may store it
+    repeats: Callable[[Fact, Vector], bool] | None = None  # returns whether a memory says the same in other words
+    about: Mapping[str, Any] = field(default_factory=dict)  # fields set on every fact, overriding its own
+    dry_run: bool = False
+    skip_bad: bool = False
+    progress: Callable[[int], None] = lambda _: None  # called with the number of entries read
+    done: Imported = field(default_factory=Imported)
+    has_rows: bool = False  # whether rows of domain knowledge were seen
+
+    def lines(self, lines: Iterable[str | bytes]) -> Imported:
+        """Import an export, or lines of plain facts. Lines are read twice, so an iterator is not enough."""
+        if iter(lines) is lines:
+            raise InvalidInput("The lines can be read only once.", "Give a list, or Lines of a file.")
+        first = next(objects(lines), None)
+        if isinstance(first, BadLine):
+            raise first  # the format of the other lines is unknown then
+        header = header_of(first) if first else None
+        if header and self.about:
+            raise InvalidInput("An export defines the place of each memory.", f"Leave out: {', '.join(self.about)}.")
+        try:
+            if header:
+                self._export(header, lines)
+            else:
+                self._keep(self._read(lines, self._fact))
+        except CofioError as error:
+            raise self._stopped(error) from error
+        return replace(self.done, dry_run=self.dry_run)
+
+    def facts(self, facts: Iterable[Fact | Skipped]) -> Imported:
+        """Store the new facts: those with an unknown origin, and unknown words at the same place."""
+        try:
+            self._keep(self._taken(facts))
+        except CofioError as error:
+            raise self._stopped(error) from error
+        return replace(self.done, dry_run=self.dry_run)
+
+    # ── an export ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _export(self, header: Header, lines: Iterable[str | bytes]) -> None:
+        carrying = self.store.carrying
+        if not header.store:  # the export of an empty store
+            if next(islice(objects(lines), 1, None), None) is not None:
+                raise BadLine(1, "It has no store name.")
+            return
+        same = header.store == carrying.identity()
+        if not same and not carrying.reserve(0) and not any(self.store.domain.counts().values()):
+            # The store never held a memory: it becomes a copy.
+            same = self.dry_run or carrying.adopt_identity(header.store)
+        places = Places(self.store, header.store, same=same)
+        look: Callable[[Numbered], Memory | Outline] = _memory if self.skip_bad else outline
+        for some in _batches(self._read(lines, look, headed=True, quietly=True)):
+            places.note(some)  # with bad lines left out, links must not lead to them
+        keeps = bool(header.embedder) and header.embedder == self.signature
+        if not self.dry_run:
+            places.settle()
+            if keeps:
+                self.store.sign(self.signature)
+        for batch in _batches(self._read(lines, carried, headed=True)):
+            self._adopt(batch, places, keeps)
+        if self.has_rows:
+            rows = Rows(self.store, header.store, None if self.dry_run else places)
+            for those in _batches(self._read(lines, known, headed=True, rows=True)):
+                self._put(those, rows)
+        missing = max(0, header.memories - self.done.read) + max(0, header.knowledge - self.done.rows_read)
+        self._count(missing=missing)
+
+    def _adopt(self, batch: Sequence[Carried], places: Places, keeps: bool) -> None:
+        unknown = _unknown(batch, places)
+        if unknown and not self.dry_run:
+            try:
+                self._keep_as_they_were(unknown, places, keeps)
+            except Conflict:  # a concurrent import of the same: look again
+                unknown = _unknown(batch, places)
+                self._keep_as_they_were(unknown, places, keeps)
+        self._count(read=len(batch), added=len(unknown), known=len(batch) - len(unknown))
+
+    def _keep_as_they_were(self, new: Sequence[Carried], places: Places, keeps: bool) -> None:
+        if new:
+            decisions = [Adopt(places.placed(each.memory), each.sightings) for each in new]
+            self._apply(decisions, self._vectors(new, keeps))
+
+    def _put(self, batch: Sequence[Knowledge], rows: Rows) -> None:
+        new = rows.new(batch)
+        if new and not self.dry_run:
+            try:
+                self._apply([], {}, [Put(each, as_of="") for each in new])
+            except Conflict:  # a concurrent import of the same: look again
+                new = rows.new(batch)
+                if new:
+                    self._apply([], {}, [Put(each, as_of="") for each in new])
+        self._count(rows_read=len(batch), rows_added=len(new), rows_known=len(batch) - len(new))
+
+    def _vectors(self, batch: Sequence[Carried], keeps: bool) -> dict[int, Vector]:
+        kept = {place: as_vector(each.vector) for place, each in enumerate(batch) if keeps and each.vector is not None}
+        missing = [place for place in range(len(batch)) if place not in kept]
+        texts = [passage(batch[place].memory.text, batch[place].memory.speaker) for place in missing]
+        return {**kept, **self._embedded(dict(zip(missing, texts, strict=True)))}
+
+    # ── facts ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _fact(self, line: Numbered) -> Fact:
+        return plain_fact(line, self.name)
+
+    def _taken(self, found: Iterable[Fact | Skipped]) -> Iterator[Fact]:
+        for each in found:
+            if isinstance(each, Fact):
+                yield each
+            else:
+                self._count(skipped=1, bad=(f"{each.where}: {each.reason}",))
+
+    def _keep(self, facts: Iterable[Fact]) -> None:
+        for batch in _batches(facts):
+            new = self._new([self._cleaned(each) for each in batch])
+            if new and not self.dry_run:
+                vectors = self._embedded({place: passage(each.text, each.speaker) for place, each in enumerate(new)})
+                places = [place for place, each in enumerate(new) if not self._is_repeated(each, vectors.get(place))]
+                decisions = [Add(new[place], unless_known=True) for place in places]
+                kept = {at: vectors[place] for at, place in enumerate(places) if place in vectors}
+                done = self._apply(decisions, kept) if decisions else _NOTHING
+                added = sum(change.action == "add" for change in done.changes)  # another process may have been faster
+            else:
+                added = len(new)
+            self._count(read=len(batch), added=added, known=len(batch) - added)
+
+    def _cleaned(self, fact: Fact) -> Fact:
+        changes = {**self.about, "text": self.redact(fact.text), "context": self.redact(fact.context)}
+        kept = {name: each for name, each in fact.metadata.items() if name != MAY_REPLACE}  # ids of another store
+        changes["metadata"] = _through(self.redact, kept)
+        changed = any(getattr(fact, name) != now for name, now in changes.items())
+        return self.own(replace(fact, **changes) if changed else fact)
+
+    def _new(self, facts: Sequence[Fact]) -> list[Fact]:
+        """Return the facts with a new origin, and with words that are new at their place, each once."""
+        there = self.store.carrying.origins([each.origin for each in facts])
+        new: dict[Any, Fact] = {}
+        for each in facts:
+            if each.origin not in there and not self._is_said(each):
+                new.setdefault((fingerprint(each.text), place_of(each), each.speaker), each)
+        return list(new.values())
+
+    def _is_repeated(self, fact: Fact, vector: Vector | None) -> bool:
+        """Return whether a memory says the same in other words. Contradictions are left for manual review."""
+        if self.repeats is None or vector is None:
+            return False
+        return self.repeats(fact, vector)
+
+    def _is_said(self, fact: Fact) -> bool:
+        found = self.store.known(fact.text, place_of(fact))
+        return bool(found) and any(speaker == fact.speaker for speaker, _ in self.store.said(found).values())
+
+    # ── shared ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read(
+        self,
+        lines: Iterable[str | bytes],
+        read: Callable[[Numbered], _Each],
+        *,
+        headed: bool = False,
+        quietly: bool = False,
+        rows: bool = False,
+    ) -> Iterator[_Each]:
+        """Yield what is on the lines after the header: memories and facts, or rows of domain knowledge.
+
+        An invalid line raises BadLine, or with `skip_bad` is skipped and, unless `quietly`, counted.
+        """
+        for line in islice(objects(lines), 1 if headed else 0, None):
+            if headed and is_row(line) != rows:
+                self.has_rows = True  # also set while rows are read, without effect
+                continue
+            try:
+                if isinstance(line, BadLine):
+                    raise line
+                found = read(line)
+            except BadLine as bad:
+                if quietly:
+                    continue
+                if not self.skip_bad:
+                    raise
+                self._count(skipped=1, bad=(bad.message,))
+            else:
+                yield found
+
+    def _apply(
+        self, decisions: Sequence[Decision], vectors: dict[int, Vector], knowledge: Sequence[KnowledgeDecision] = ()
+    ) -> Changeset:
+        first, why = self.done.first, f"import {self.name}"
+        done = self.store.apply(decisions, vectors, by=self.by, why=why, part_of=first, knowledge=knowledge)
+        self.done = replace(self.done, first=first or done.id, changesets=self.done.changesets + 1)
+        return done
+
+    def _embedded(self, texts: dict[int, str]) -> dict[int, Vector]:
+        if self.embed is None or not texts:
+            return {}
+        return dict(zip(texts, self.embed(list(texts.values())), strict=True))
+
+    def _count(self, *, bad: tuple[str, ...] = (), **more: int) -> None:
+        counted = {name: getattr(self.done, name) + number for name, number in more.items()}
+        self.done = replace(self.done, bad=(*self.done.bad, *bad)[:_SHOWN], **counted)
+        self.progress(self.done.read + self.done.rows_read + self.done.skipped)
+
+    def _stopped(self, error: CofioError) -> CofioError:
+        """Return the error, with what was imported before it in the hint."""
+        if not self.done.first:
+            return error
+        kept = f"Entries before it were imported ({self.done.added + self.done.rows_added:,})"
+        so_far = f"{kept}; `cofio undo {self.done.first}` reverts that."
+        if isinstance(error, BadLine):
+            return BadLine(error.number, error.problem, so_far)
+        return type(error)(error.message, f"{so_far} Run it again to resume.")
+
+
+def take(store: Store, embed: Embed | None, lines: Iterable[str | bytes], *, name: str, **how: Any) -> Imported:
+    """Import lines; `how` takes the fields of Import."""
+    return Import(store=store, embed=embed, name=name, **how).lines(lines)
+
+
+def take_facts(
+    store: Store, embed: Embed | None, facts: Iterable[Fact | Skipped], *, name: str, **how: Any
+) -> Imported:
+    """Import facts, each with its origin; `how` takes the fields of Import."""
+    return Import(store=store, embed=embed, name=name, **how).facts(facts)
+
+
+def _memory(line: Numbered) -> Memory:
+    return carried(line).memory
+
+
+def _unknown(batch: Sequence[Carried], places: Places) -> list[Carried]:
+    """Return the memories that are not in the store yet, each once."""
+    known = places.known([each.memory for each in batch])
+    new = {each.memory.id: each for each, here in zip(batch, known, strict=True) if here is None}
+    return list(new.values())
+
+
+def _through(redact: Callable[[str], str], value: Any) -> Any:
+    """Return the value with every text in it redacted, keys excepted."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {key: _through(redact, each) for key, each in value.items()}
+    return [_through(redact, each) for each in value] if isinstance(value, list) else value
+
+
+def _batches(each: Iterable[_Each]) -> Iterator[list[_Each]]:
+    """Yield batches of BATCH. Before an error is raised, the entries read before it are yielded."""
+    batch: list[_Each] = []
+    try:
+        for one in each:
+            batch.append(one)
+            if len(batch) == BATCH:
+                yield batch
+                batch = []
+    except CofioError:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch

@@ -1,0 +1,223 @@
+"""Shared parts of the readers: the Reader type, and conversion of a foreign entry to a fact.
+
+    entry of a foreign store ─ made ─▶ Fact, or Skipped with the reason
+
+A bad entry does not stop the import: it is returned as Skipped, and reading continues.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from cofio.errors import InvalidInput
+from cofio.models.memory import MAX_LABEL, MAX_LABELS, MAX_METADATA, MAX_TEXT, Fact, Memory, moment
+from cofio.text import lazy_re
+
+_OURS = frozenset(field.name for field in fields(Memory)) - {"project", "origin", "anchors"} | {"timestamp"}
+_MOST_VALUES = 4_096  # in the metadata of one entry; a list that contains itself repeatedly has more
+_DEEPEST = 16
+_ROOM = MAX_METADATA // 2  # characters of the metadata
+_UNSTORABLE = lazy_re.compile("[\x00\ud800-\udfff]")
+_EPOCH = lazy_re.compile(r"-?\d{9,16}(?:\.\d+)?")
+_WINDOWS = lazy_re.compile(r"[A-Za-z]:[\\/]")
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Entry that was left out, with the reason."""
+
+    reason: str
+    where: str  # the entry's name in its store
+
+
+Found = Fact | Skipped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """Reader of one kind of store. Reading never changes the store."""
+
+    name: str
+    says: str  # description of what it reads, for the user
+    read: Callable[[Path], Iterator[Found]]
+    count: Callable[[Path], int | None]  # number of entries; None if counting takes too long
+    fits: Callable[[Path], bool]  # whether the path looks like such a store; never raises
+
+
+def there(path: Path, what: str) -> Path:
+    """Return the path. Raise InvalidInput if it does not exist."""
+    if not path.exists():
+        raise InvalidInput(f"{path} does not exist.", f"Give the path of {what}.")
+    return path
+
+
+def made(
+    tool: str, name: str, text: Any, *, created_at: Any = None, notes: Mapping[str, Any] | None = None, **rest: Any
+) -> Found:
+    """Return the fact of a foreign entry, with the origin `tool/name`; or the reason why it is skipped."""
+    origin = _origin(f"{tool}/{name}")
+    if not isinstance(text, str) or not text.strip():
+        return Skipped("It has no text.", origin)
+    kept, extra = _within(storable(text))
+    told = {**(notes or {}), **extra}
+    at = when(created_at)
+    if at == "" and created_at is not None:
+        told["bad_created_at"] = str(created_at)[:100]
+    try:
+        return Fact(
+            text=kept,
+            method="import",
+            origin=origin,
+            created_at=at,
+            metadata=_metadata(tool, told),
+            **{field: _label(value) for field, value in rest.items()},
+        )
+    except InvalidInput as error:
+        return Skipped(error.message, origin)
+
+
+def when(value: Any) -> str:
+    """Return the value as a UTC ISO 8601 time; "" if it is not a time."""
+    if isinstance(value, str) and _EPOCH.fullmatch(value.strip()):
+        value = float(value)
+    if isinstance(value, bool) or not value or (isinstance(value, int | float) and value < 0):
+        return ""  # 0 means "unknown" in all known tools
+    try:
+        return moment(value)
+    except InvalidInput:
+        return ""
+
+
+def place(value: Any) -> str:
+    """Return the value if it is an absolute path; "" otherwise."""
+    if not isinstance(value, str) or len(value) > MAX_LABEL:
+        return ""
+    return value.rstrip("/") or "/" if value.startswith("/") else value if _WINDOWS.match(value) else ""
+
+
+def storable(text: str) -> str:
+    """Return the text without NUL and unpaired surrogates, which no store accepts."""
+    return _UNSTORABLE.sub("�", text) if _UNSTORABLE.search(text) else text
+
+
+def fingerprint(text: str) -> str:
+    """Return a short digest of a text, independent of white space."""
+    return hashlib.blake2b(" ".join(text.split()).encode(errors="replace"), digest_size=8).hexdigest()
+
+
+def listed(value: Any) -> list[str]:
+    """Return the texts of a list: given as a list, as JSON, or separated by commas."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return listed(value.strip().strip("[]"))
+    if isinstance(value, str):
+        value = value.split(",")
+    found = value if isinstance(value, list | tuple) else ()
+    return [each.strip() for each in found if isinstance(each, str) and each.strip()]
+
+
+def object_of(value: Any) -> dict[str, Any]:
+    """Return the object in a JSON text; an empty one if there is none."""
+    try:
+        read = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+# ── limits of a fact ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _within(text: str) -> tuple[str, dict[str, Any]]:
+    """Return the text, cut at the end of a paragraph, line or word if it is too long, and a note of its length."""
+    if len(text) <= MAX_TEXT:
+        return text, {}
+    for mark in ("\n\n", "\n", " "):
+        end = text.rfind(mark, MAX_TEXT // 2, MAX_TEXT)
+        if end > 0:
+            return text[:end], {"cut_from": len(text)}
+    return text[:MAX_TEXT], {"cut_from": len(text)}
+
+
+def _label(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(storable(each)[:MAX_LABEL] for each in value[:MAX_LABELS])
+    return storable(value)[:MAX_LABEL] if isinstance(value, str) else value
+
+
+def _origin(name: str) -> str:
+    whole = storable(name)
+    return whole if len(whole) <= MAX_LABEL else f"{whole[: MAX_LABEL - 20]}…{fingerprint(whole)}"
+
+
+class _TooMuch(Exception):
+    """Value that is not JSON, or too large for metadata."""
+
+
+def _metadata(tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry's own fields by name.
+
+    A name used by cofio gets the tool as a prefix; fields left out are listed.
+    """
+    kept: dict[str, Any] = {}
+    left_out: list[str] = []
+    for key, value in given.items():
+        name = storable(str(key))[:MAX_LABEL]
+        try:
+            plain = _plain(value, [_MOST_VALUES], 0)
+        except _TooMuch:
+            left_out.append(name)
+        else:
+            if plain not in (None, "", [], {}):
+                kept[f"{tool}_{name}" if name in _OURS else name] = plain
+    left_out += _crowded_out(kept)
+    return {**kept, "left_out": left_out[:MAX_LABELS]} if left_out else kept
+
+
+def _crowded_out(kept: dict[str, Any]) -> list[str]:
+    """Remove the largest fields until the rest fits; return the names of those removed."""
+    if len(json.dumps(kept, ensure_ascii=False)) <= _ROOM:
+        return []
+    sizes = {name: len(json.dumps({name: value}, ensure_ascii=False)) for name, value in kept.items()}
+    room, gone = _ROOM - sum(sizes.values()), []
+    for name in sorted(sizes, key=lambda each: -sizes[each]):
+        if room >= 0:
+            break
+        room += sizes[name]
+        del kept[name]
+        gone.append(name[:100])
+    return gone
+
+
+def _plain(value: Any, room: list[int], depth: int) -> Any:
+    room[0] -= 1
+    if room[0] < 0 or depth > _DEEPEST:
+        raise _TooMuch
+    if isinstance(value, str):
+        return storable(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Mapping):
+        return {storable(str(key))[:MAX_LABEL]: _plain(each, room, depth + 1) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(each, room, depth + 1) for each in value]
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, int) and value.bit_length() < 64:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    raise _TooMuch

@@ -1,0 +1,178 @@
+"""Reader of Claude Code's own memory: the Markdown under ~/.claude/projects/PROJECT/memory.
+
+    MEMORY.md   an index; lines that link to the other files are not facts, the rest is
+    NAME.md     front matter (name, description, type) and the memory; "Why" and "How to apply" stay with it
+
+Each bullet and paragraph is a fact, identified by its words: a second import after an edit adds only what is new.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from cofio.errors import InvalidInput
+from cofio.notes.frontmatter import FrontMatter
+from cofio.transfer.importers import markdown_folder
+from cofio.transfer.importers.base import Found, Reader, Skipped, made, place, there
+from cofio.transfer.importers.markdown import Chunk, chunks, parted
+
+_INDEX = "MEMORY.md"
+_LINKED = re.compile(r"[\[(|*`\s-]*\[?\[[^\]\n]{1,300}\](?:\]|\([^)\n]{1,300}\.md(?:#[^)\n]{0,100})?\))")
+_PAGE = re.compile(r"\.md\b|\[\[")
+_LINES = 200  # lines of a transcript that are searched for its folder
+_LONGEST_LINE = 1 << 20
+#: Kind and category of each type. Facts about the person apply to every project.
+_KIND_OF = {
+    "user": ("preference", "decision"),
+    "feedback": ("policy", "decision"),
+    "project": ("observation", "learning"),
+    "reference": ("observation", "learning"),
+}
+
+
+def _read(path: Path) -> Iterator[Found]:
+    memories = _folders(there(path, "~/.claude, ~/.claude/projects or one project's memory"))
+    if not memories:
+        raise InvalidInput(f"{path} contains no memory of Claude Code.", "Give a folder `memory` with a MEMORY.md.")
+    for memory in memories:
+        project = _project(memory.parent)
+        for page in markdown_folder.pages(memory):
+            text = markdown_folder.text_of(page)
+            if isinstance(text, Skipped):
+                yield text
+            else:
+                yield from _facts(page, text, memory, project)
+
+
+def _facts(page: Path, text: str, memory: Path, project: str) -> Iterator[Found]:
+    matter, body, line = parted(text)
+    description = _said(matter, "description")
+    found = list(chunks(body, line))
+    if page.name == _INDEX:
+        found = [chunk for chunk in found if not _is_link(chunk)]
+    elif not found and description:
+        found = [Chunk(description)]
+    kind, category = _KIND_OF.get(_said(matter, "type"), ("other", "learning"))
+    below = page.relative_to(memory).as_posix()
+    for name, chunk in markdown_folder.named(iter(found)):
+        title = "" if page.name == _INDEX else _said(matter, "name") or page.stem
+        yield made(
+            "claude-code",
+            f"{memory.parent.name}/{below}#{name}",
+            chunk.told,
+            source=f"claude-code/{Path(project).name}",
+            project="" if _said(matter, "type") == "user" else project,
+            kind=kind,
+            category=category,
+            session=_said(matter, "originSessionId"),
+            context=markdown_folder.context_of(chunk, title, description if description != chunk.text else ""),
+            created_at=markdown_folder.dated(matter, page),
+            notes={"type": _said(matter, "type"), "file": below, "line": chunk.line},
+        )
+
+
+def _is_link(chunk: Chunk) -> bool:
+    """Return whether every line begins with a link to another page; in a table, whether every row contains one."""
+    lines = [line for line in chunk.text.split("\n") if any(each.isalnum() for each in line)]
+    if chunk.kind == "table":
+        return all(_PAGE.search(line) for line in lines[1:])
+    return all(_LINKED.match(line[:1_000]) for line in lines)
+
+
+def _said(matter: FrontMatter, name: str) -> str:
+    value = matter.get(name)
+    return value if isinstance(value, str) else ""
+
+
+# ── folders and projects ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _folders(path: Path) -> list[Path]:
+    """Return the memory folders at or below a path of Claude Code's."""
+    whole = path.resolve()
+    if whole.name == "memory" and _is_memory(whole):
+        return [whole]
+    for pattern in ("memory", "*/memory", "projects/*/memory"):
+        found = [each.resolve() for each in sorted(whole.glob(pattern))]
+        if kept := [each for each in found if _is_memory(each) and each.is_relative_to(whole)]:
+            return kept
+    return []
+
+
+def _is_memory(path: Path) -> bool:
+    return path.is_dir() and (
+        (path / _INDEX).is_file() or (path.parent.parent.name == "projects" and any(path.glob("*.md")))
+    )
+
+
+def _project(home: Path) -> str:
+    """Return the project's working tree, from a transcript or this machine's folders; else the name of the folder.
+
+    Claude Code names the folder after the path, with a dash for all but letters and digits, which cannot be reversed.
+    """
+    slug = home.name
+    told = next((cwd for file in sorted(home.glob("*.jsonl")) if (cwd := _cwd(file, slug))), "")
+    return told or _existing(slug) or slug
+
+
+def _cwd(transcript: Path, slug: str) -> str:
+    try:
+        with transcript.open(encoding="utf-8", errors="replace") as file:
+            for line in islice(iter(lambda: file.readline(_LONGEST_LINE), ""), _LINES):
+                if '"cwd"' in line and _slug(found := _cwd_of(line)) == slug:
+                    return found
+    except OSError:
+        return ""
+    return ""
+
+
+def _cwd_of(line: str) -> str:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return ""
+    return place(entry.get("cwd")) if isinstance(entry, dict) else ""
+
+
+def _slug(path: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]", "-", path)
+
+
+def _existing(slug: str) -> str:
+    """Return the folder on this machine with this name; "" unless there is exactly one."""
+    reached = ["/"]
+    while reached and not any(_slug(each) == slug for each in reached):
+        reached = [below for each in reached for below in _towards(each, slug)][:64]
+    exact = [each for each in reached if _slug(each) == slug]
+    return exact[0] if len(exact) == 1 else ""
+
+
+def _towards(folder_: str, slug: str) -> list[str]:
+    try:
+        names = [entry.name for entry in os.scandir(folder_) if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    paths = [f"{folder_.rstrip('/')}/{name}" for name in names]
+    return [each for each in paths if slug == _slug(each) or slug.startswith(_slug(each) + "-")]
+
+
+def _count(path: Path) -> int:
+    return sum(1 for _ in _read(path))
+
+
+def _fits(path: Path) -> bool:
+    return path.is_dir() and bool(_folders(path))
+
+
+READER = Reader(
+    name="claude-code",
+    says="Claude Code's own memory (~/.claude/projects/PROJECT/memory)",
+    read=_read,
+    count=_count,
+    fits=_fits,
+)

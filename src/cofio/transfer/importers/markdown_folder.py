@@ -1,0 +1,139 @@
+"""Reader of a folder of Markdown, or of one page.
+
+Hidden folders and node_modules are left out. Links are not followed: they lead outside, or to pages that are read
+anyway.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cofio.errors import InvalidInput
+from cofio.models.memory import CATEGORIES, KINDS
+from cofio.notes.frontmatter import FrontMatter, tags_of
+from cofio.transfer.importers.base import Found, Reader, Skipped, fingerprint, made, there, when
+from cofio.transfer.importers.markdown import Chunk, chunks, parted
+
+ENDINGS = (".md", ".markdown", ".mdown")
+BIGGEST = 4 << 20  # bytes of a page
+_LEFT_OUT = ("node_modules", "__pycache__", "site-packages")
+_COUNTED = 32 << 20  # bytes; a larger collection is not read twice
+_DATES = ("created_at", "created", "date", "updated", "modified")
+
+
+def pages(path: Path) -> Iterator[Path]:
+    """Yield the Markdown files of a folder in order of their names, or the one file."""
+    if path.is_file():
+        yield path
+        return
+    for folder, inner, files in os.walk(path):
+        inner[:] = sorted(name for name in inner if not name.startswith(".") and name not in _LEFT_OUT)
+        for name in sorted(files):
+            if name.lower().endswith(ENDINGS) and not name.startswith("."):
+                yield Path(folder) / name
+
+
+def text_of(page: Path) -> str | Skipped:
+    """Return the text of a page in any encoding, or the reason why it is skipped."""
+    try:
+        about = page.lstat()
+        if not stat.S_ISREG(about.st_mode):
+            return Skipped("It is not a regular file.", str(page))
+        if about.st_size > BIGGEST:
+            return Skipped(f"It is larger than {BIGGEST >> 20} MB.", str(page))
+        raw = page.read_bytes()
+    except OSError as error:
+        return Skipped(f"It cannot be read: {error.strerror}.", str(page))
+    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return raw.decode("utf-16", "replace")
+    return Skipped("It is not a text file.", str(page)) if b"\x00" in raw else raw.decode("utf-8-sig", "replace")
+
+
+def named(found: Iterator[Chunk]) -> Iterator[tuple[str, Chunk]]:
+    """Yield each chunk with a name derived from its words, so that an edit changes no other names."""
+    seen: Counter[str] = Counter()
+    for chunk in found:
+        name = fingerprint(chunk.text)
+        seen[name] += 1
+        yield (name if seen[name] == 1 else f"{name}-{seen[name]}"), chunk
+
+
+def context_of(chunk: Chunk, *above: str) -> str:
+    """Return the place on the page: title, headings and lead."""
+    return " > ".join(dict.fromkeys(part for part in (*above, *chunk.where) if part))
+
+
+def dated(matter: FrontMatter, page: Path) -> Any:
+    """Return the date in the front matter; without one, the time of the last modification."""
+    said = next((matter[name] for name in _DATES if isinstance(matter.get(name), str) and when(matter[name])), None)
+    return said or page.stat().st_mtime
+
+
+def _read(path: Path) -> Iterator[Found]:
+    whole = there(path, "a folder of Markdown, or of one page").resolve()
+    for page in pages(whole):
+        text = text_of(page)
+        if isinstance(text, Skipped):
+            yield text
+        else:
+            yield from _facts(page, text, whole)
+
+
+def _facts(page: Path, text: str, whole: Path) -> Iterator[Found]:
+    matter, body, line = parted(text)
+    below = page.relative_to(whole if whole.is_dir() else whole.parent).as_posix()
+    title = str(matter.get("title") or "")
+    kind, category = _known(matter, "kind", KINDS), _known(matter, "category", CATEGORIES)
+    for name, chunk in named(chunks(body, line)):
+        yield made(
+            "markdown",
+            f"{page.as_posix().lstrip('/')}#{name}",
+            chunk.told,
+            source=f"markdown/{whole.name if whole.is_dir() else whole.parent.name}",
+            kind=kind or "other",
+            category=category or ("" if kind else "learning"),
+            tags=tags_of(matter),
+            context=context_of(chunk, title or ("" if chunk.headings else page.stem)),
+            created_at=dated(matter, page),
+            notes={**_beside(matter), "file": below, "line": chunk.line},
+        )
+
+
+def _known(matter: FrontMatter, name: str, words: tuple[str, ...]) -> str:
+    value = matter.get(name)
+    return value if isinstance(value, str) and value in words else ""
+
+
+def _beside(matter: FrontMatter) -> Mapping[str, Any]:
+    return {name: value for name, value in matter.items() if name not in ("tags", "tag", "title", "kind", "category")}
+
+
+def _count(path: Path) -> int | None:
+    size = 0
+    for page in pages(path):
+        size += page.lstat().st_size
+        if size > _COUNTED:
+            return None
+    return sum(1 for _ in _read(path))
+
+
+def _fits(path: Path) -> bool:
+    if path.is_file():
+        return path.name.lower().endswith(ENDINGS)
+    return path.is_dir() and next(pages(path), None) is not None
+
+
+def _checked(path: Path) -> Iterator[Found]:
+    if path.is_dir() and not _fits(path):
+        raise InvalidInput(f"{path} contains no Markdown.", f"Files that end in {', '.join(ENDINGS)} are read.")
+    yield from _read(path)
+
+
+READER = Reader(
+    name="markdown", says="a folder of Markdown files, or one of them", read=_checked, count=_count, fits=_fits
+)

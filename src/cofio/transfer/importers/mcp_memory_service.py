@@ -1,0 +1,107 @@
+"""Reader of mcp-memory-service's SQLite-vec file. Vectors are not read, so the extension is not needed.
+
+Tested with files of 8.24.0 and 12.4.0.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from cofio.errors import InvalidInput
+from cofio.transfer.importers import sqlite_reader
+from cofio.transfer.importers.base import Found, Reader, listed, made, object_of, place, there, when
+
+_NAME = "mcp-memory-service"
+_NEEDED = {"content_hash", "content"}
+_WANTED = (
+    "content_hash", "content", "tags", "memory_type", "metadata", "created_at", "created_at_iso", "updated_at_iso",
+    "store", "parent_id", "version", "confidence",
+)  # fmt: skip
+#: Kind of each memory type. Unknown types become learnings of kind other.
+_KIND_OF = {
+    "decision": "decision", "architecture": "decision", "tool_choice": "technology", "approach": "decision",
+    "configuration": "technology", "learning": "learning", "insight": "learning", "best_practice": "policy",
+    "anti_pattern": "policy", "gotcha": "learning", "error": "learning", "bug": "learning", "mistake": "learning",
+    "pattern": "pattern", "recurring_issue": "pattern", "design_pattern": "pattern", "workflow": "pattern",
+    "preference": "preference", "preference_signal": "preference", "user_correction": "policy",
+    "constraint": "policy", "requirement": "policy", "deadline": "temporal", "milestone": "temporal",
+    "finding": "learning", "observation": "observation",
+}  # fmt: skip
+
+
+def _read(path: Path) -> Iterator[Found]:
+    file = _file(there(path, "the database of mcp-memory-service"))
+    with sqlite_reader.opened(file) as db:
+        columns = _columns(db, file)
+        for row in sqlite_reader.rows(db, "memories", [each for each in _WANTED if each in columns], _living(columns)):
+            yield _fact(dict(row))
+
+
+def _fact(row: dict[str, Any]) -> Found:
+    metadata = object_of(row.get("metadata"))
+    kind = _KIND_OF.get(str(row.get("memory_type") or "").strip().lower(), "other")
+    store = str(row.get("store") or "")
+    confidence = row.get("confidence")
+    beside = ("content_hash", "memory_type", "updated_at_iso", "parent_id", "version")
+    return made(
+        _NAME,
+        str(row["content_hash"] or f"row {row['at_row']}"),
+        row["content"],
+        source=f"{_NAME}/{store}" if store not in ("", "default") else _NAME,
+        project=next(
+            (found for each in ("project", "project_path", "cwd") if (found := place(metadata.get(each)))), ""
+        ),
+        kind=kind,
+        category="learning" if kind in ("other", "observation") else "",
+        confidence=confidence if isinstance(confidence, float) and 0 <= confidence <= 1 else 1.0,
+        tags=[tag for tag in listed(row.get("tags")) if tag != "untagged"],
+        session=_text(metadata, "session_id"),
+        agent=_text(metadata, "agent_id"),
+        created_at=row.get("created_at") if when(row.get("created_at")) else row.get("created_at_iso"),
+        notes={**metadata, **{name: row.get(name) for name in beside}},
+    )
+
+
+def _text(metadata: dict[str, Any], name: str) -> str:
+    value = metadata.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _columns(db: sqlite3.Connection, file: Path) -> list[str]:
+    columns = sqlite_reader.tables(db).get("memories", [])
+    if not set(columns) >= _NEEDED:
+        hint = "One has a table `memories` with the columns content_hash and content."
+        raise InvalidInput(f"{file} is not a database of mcp-memory-service.", hint)
+    return columns
+
+
+def _living(columns: list[str]) -> str:
+    """Return a condition for memories neither deleted nor replaced by a newer version."""
+    deleted = "deleted_at IS NULL" if "deleted_at" in columns else "1"
+    return deleted + (" AND coalesce(superseded_by, '') = ''" if "superseded_by" in columns else "")
+
+
+def _file(path: Path) -> Path:
+    return path / "sqlite_vec.db" if path.is_dir() else path
+
+
+def _count(path: Path) -> int:
+    file = _file(path)
+    with sqlite_reader.opened(file) as db:
+        return sqlite_reader.total(db, "memories", _living(_columns(db, file)))
+
+
+def _fits(path: Path) -> bool:
+    return set(sqlite_reader.shapes(_file(path)).get("memories", ())) >= _NEEDED
+
+
+READER = Reader(
+    name=_NAME,
+    says="the SQLite-vec database of mcp-memory-service (sqlite_vec.db)",
+    read=_read,
+    count=_count,
+    fits=_fits,
+)

@@ -1,0 +1,288 @@
+"""Parsing of JSON lines: exports, plain facts, and errors with their line numbers."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cofio.errors import InvalidInput, NotFound
+from cofio.models.knowledge import Knowledge
+from cofio.models.maintenance import Carried
+from cofio.models.memory import MAX_LABEL, MAX_TEXT, Anchor, Fact, Memory, Occurrence, checked_text, moment, whole
+from cofio.stores.snapshot_export import as_vector
+from cofio.transfer import knowledge
+from cofio.transfer.export import VERSION
+
+MAX_LINE = 16_777_216  # bytes; a memory has at most some 300,000 without its sightings
+_HIGHEST = 100_000_000  # a higher id is an error: memory use grows with the highest id
+_FACT = tuple(field.name for field in fields(Fact))
+_ANCHOR = tuple(field.name for field in fields(Anchor))
+_OCCURRENCE = tuple(field.name for field in fields(Occurrence))
+_MEND = "Fix the line and import again: existing entries are skipped. --skip-bad leaves such lines out."
+
+
+class Lines:
+    """Lines of a file, as bytes, read one at a time; can be iterated repeatedly."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self._open() as file:
+            while line := file.readline(MAX_LINE + 1):
+                yield line
+                while len(line) > MAX_LINE and not line.endswith(b"\n"):  # too long: the rest is skipped
+                    line = file.readline(MAX_LINE + 1)
+
+    def count(self) -> int:
+        """Return the number of lines, without parsing them."""
+        with self._open() as file:
+            return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+
+    def _open(self) -> Any:
+        try:
+            return self.path.open("rb")
+        except OSError as error:
+            raise NotFound(f"{self.path} cannot be read: {error.strerror}.", "Check the path.") from error
+
+
+def is_ours(path: Path, *, nearly: bool = False) -> bool:
+    """Return whether it is an export, or lines of plain facts.
+
+    With `nearly`, also if there is a text beside fields that facts do not have.
+    """
+    first = next(objects(Lines(path)), None) if path.is_file() else None
+    if not isinstance(first, Numbered):
+        return False
+    is_fact = "text" in first.plain and (nearly or first.plain.keys() <= {*_FACT, "id"})
+    return "cofio" in first.plain or is_fact
+
+
+class Numbered(NamedTuple):
+    """Parsed line: its number in the file, and its JSON object."""
+
+    number: int
+    plain: Mapping[str, Any]
+
+
+class Outline(NamedTuple):
+    """Fields of a memory that determine its place."""
+
+    id: int
+    origin: str
+    created_at: str
+    supersedes: int | None
+    superseded_by: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Header of an export."""
+
+    store: str
+    memories: int
+    embedder: str
+    knowledge: int = 0  # number of rows
+
+
+class BadLine(InvalidInput):
+    """Error for an invalid line."""
+
+    def __init__(self, number: int, problem: str, so_far: str = "") -> None:
+        super().__init__(f"Line {number}: {problem}", f"{_MEND} {so_far}".strip())
+        self.number, self.problem = number, problem
+
+
+def objects(lines: Iterable[str | bytes]) -> Iterator[Numbered | BadLine]:
+    """Yield the object on every non-empty line, or the error."""
+    for number, line in enumerate(lines, 1):
+        try:
+            text = line if isinstance(line, str) else line.decode("utf-8-sig" if number == 1 else "utf-8")
+            if len(line) > MAX_LINE:
+                raise InvalidInput(f"It is longer than {MAX_LINE:,} bytes.")
+            if text.strip():
+                yield Numbered(number, _object(text))
+        except UnicodeDecodeError:
+            yield BadLine(number, "It is not UTF-8.")
+        except InvalidInput as error:
+            yield BadLine(number, error.message)
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        plain = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        cut = not text.endswith("\n")
+        what = "The file ends in the middle of the line." if cut else "It is not JSON."
+        raise InvalidInput(what) from error
+    if not isinstance(plain, dict):
+        raise InvalidInput("It is JSON, but not an object.")
+    return plain
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(name)  # NaN and Infinity are not valid JSON
+
+
+def header_of(first: Numbered) -> Header | None:
+    """Return the header, if the first line is one. Raise BadLine if it is invalid."""
+    plain = first.plain
+    if "cofio" not in plain:
+        return None
+    try:
+        if plain["cofio"] != "export":
+            raise InvalidInput(f"It is a cofio file of kind {plain['cofio']!r}, not an export.")
+        if whole(plain.get("version"), "version", least=1) > VERSION:
+            raise InvalidInput(
+                f"It was written by a newer cofio (version {plain['version']}, known {VERSION}): upgrade cofio."
+            )
+        store = checked_text(plain.get("store", ""), "store", 200)
+        memories, rows = (whole(plain.get(name, 0), name, least=0) for name in ("memories", "knowledge"))
+        if (memories or rows) and not store:
+            raise InvalidInput("It has no store name.")
+        return Header(store, memories, checked_text(plain.get("embedder") or "", "embedder", MAX_LABEL), rows)
+    except InvalidInput as error:
+        raise BadLine(first.number, error.message) from error
+
+
+def outline(line: Numbered) -> Outline:
+    """Return the outline of the memory on a line of an export. Raise BadLine if that is invalid."""
+    plain = line.plain
+    try:
+        links = _link(plain, "supersedes"), _link(plain, "superseded_by")
+        origin = checked_text(plain.get("origin", ""), "origin", MAX_LABEL).strip()
+        return Outline(_number(plain.get("id"), "id"), origin, moment(plain.get("created_at", "")), *links)
+    except InvalidInput as error:
+        raise BadLine(line.number, error.message) from error
+
+
+def carried(line: Numbered) -> Carried:
+    """Return the memory on a line of an export, with all exported data. Raise BadLine if it is invalid."""
+    try:
+        if "cofio" in line.plain:
+            raise InvalidInput("A second export begins here: import the files one by one.")
+        plain = line.plain
+        sightings = [_sighting(each) for each in _list(plain, "sightings")]
+        return Carried(_memory(plain), tuple(sightings), _vector(plain.get("vector")))
+    except InvalidInput as error:
+        raise BadLine(line.number, error.message) from error
+
+
+def is_row(line: Numbered | BadLine) -> bool:
+    """Return whether the line holds a row of domain knowledge."""
+    return isinstance(line, Numbered) and knowledge.KIND in line.plain
+
+
+def known(line: Numbered) -> Knowledge:
+    """Return the row of domain knowledge on a line of an export. Raise BadLine if it is invalid."""
+    try:
+        return knowledge.row(line.plain)
+    except InvalidInput as error:
+        raise BadLine(line.number, error.message) from error
+
+
+def _vector(written: Any) -> bytes | None:
+    if written is None:
+        return None
+    try:
+        blob = b64decode(written, validate=True)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput("The vector is not base64.") from error
+    as_vector(blob)
+    return blob
+
+
+def _memory(plain: Mapping[str, Any]) -> Memory:
+    for name in ("id", "text", "created_at", "updated_at"):
+        if plain.get(name) in (None, ""):
+            raise InvalidInput(f"It has no {name}.")
+    fact = _fact({name: plain[name] for name in _FACT if name in plain})
+    pinned = plain.get("pinned", False)
+    if not isinstance(pinned, bool):
+        raise InvalidInput(f"pinned is {pinned!r}.")
+    previous = plain.get("previous_text")
+    return Memory(
+        id=_number(plain["id"], "id"),
+        **{name: getattr(fact, name) for name in _FACT},
+        updated_at=moment(plain["updated_at"]),
+        pinned=pinned,
+        archived_at=_time(plain, "archived_at"),
+        supersedes=_link(plain, "supersedes"),
+        superseded_by=_link(plain, "superseded_by"),
+        previous_text=None if previous is None else checked_text(previous, "previous_text", MAX_TEXT),
+        occurrences=whole(plain.get("occurrences", 1), "occurrences", least=1),
+        retrieval_count=whole(plain.get("retrieval_count", 0), "retrieval_count", least=0),
+        last_retrieved_at=_time(plain, "last_retrieved_at"),
+    )
+
+
+def plain_fact(line: Numbered, file: str) -> Fact:
+    """Return the fact on a line of a file that is not an export. Raise BadLine if it is invalid.
+
+    Its origin is the file's name with the line's own id, if it has one, and a digest of its content and place. So a
+    line of another file of the same name is only a duplicate if its content is equal too.
+    """
+    given = dict(line.plain)
+    own = given.pop("id", None)
+    try:
+        if not given.get("text"):
+            raise InvalidInput("It has no text.")
+        unknown = sorted(given.keys() - set(_FACT))
+        if unknown:
+            raise InvalidInput(f"A fact has no {', '.join(unknown)}; an export of cofio keeps its first line.")
+        fact = _fact({"method": "import", **given})
+        if own is not None and (isinstance(own, bool) or not isinstance(own, str | int)):
+            raise InvalidInput("The id is neither a string nor a number.")
+        name = _digest(fact) if own is None else f"{own}:{_digest(fact)}"
+        return replace(fact, origin=fact.origin or f"lines/{file}:{name}")
+    except InvalidInput as error:
+        raise BadLine(line.number, error.message) from error
+
+
+def _digest(fact: Fact) -> str:
+    said = (fact.text, fact.project, fact.source, fact.speaker, fact.agent, fact.visibility)
+    return blake2b("\0".join(said).encode(), digest_size=16).hexdigest()
+
+
+def _fact(given: dict[str, Any]) -> Fact:
+    if "anchors" in given:
+        given["anchors"] = tuple(_anchor(each) for each in _list(given, "anchors"))
+    return Fact(**given)
+
+
+def _anchor(plain: Any) -> Anchor:
+    return Anchor(**_texts(plain, _ANCHOR, "an anchor"))
+
+
+def _sighting(plain: Any) -> Occurrence:
+    return Occurrence(**_texts(plain, _OCCURRENCE, "a sighting"))
+
+
+def _texts(plain: Any, names: tuple[str, ...], what: str) -> dict[str, str]:
+    if not isinstance(plain, dict) or not set(names) <= plain.keys():
+        raise InvalidInput(f"{what.capitalize()} is not an object with {', '.join(names)}.")
+    return {name: checked_text(plain[name], f"{name} of {what}", MAX_LABEL) for name in names}
+
+
+def _list(plain: Mapping[str, Any], name: str) -> list[Any]:
+    value = plain.get(name, [])
+    if not isinstance(value, list):
+        raise InvalidInput(f"{name} is not a list.")
+    return value
+
+
+def _time(plain: Mapping[str, Any], name: str) -> str | None:
+    return None if plain.get(name) is None else moment(plain[name])
+
+
+def _link(plain: Mapping[str, Any], name: str) -> int | None:
+    return None if plain.get(name) is None else _number(plain[name], name)
+
+
+def _number(value: Any, name: str) -> int:
+    return whole(value, name, least=1, most=_HIGHEST)
