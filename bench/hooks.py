@@ -344,7 +344,7 @@ def _plot(found: Measured) -> str:
     for (state, label), colour in zip(chosen, plots.COLOURS, strict=False):
         seconds = sorted(_of(found.states[state], label).seconds)
         ended = [(1e3 * took, (place + 1) / len(seconds)) for place, took in enumerate(seconds)]
-        lines.append(plots.Line(f"{label.partition(':')[0]}, {state}", colour, ended))
+        lines.append(plots.Curve(f"{label.partition(':')[0]}, {state}", colour, ended))
     return plots.log_linear("Hooks that have ended", "milliseconds", "share", lines)
 
 

@@ -35,7 +35,7 @@ from cofio.core import Keeper
 from cofio.dashboard import projection
 from cofio.dashboard.projection.clusters import grouped
 from cofio.dashboard.projection.grid import apart, fitted
-from cofio.models.dashboard import SIDE, Dots
+from cofio.models.dashboard import SIDE, MapSource
 from cofio.models.memory import Fact
 from cofio.providers import embedders
 from cofio.settings import Settings
@@ -126,7 +126,7 @@ def judged(texts: Sequence[str], labels: Sequence[str], embedder: Embedder) -> d
     """Return how well our plane and PCA's preserve the neighbourhoods of the vectors."""
     vectors = np.asarray(embedder.embed(texts, "document"), np.float32)
     count = len(texts)
-    dots = Dots(range(count, 0, -1), vectors, texts, [""] * count, [""] * count, [""] * count, count)
+    dots = MapSource(range(count, 0, -1), vectors, texts, [""] * count, [""] * count, [""] * count, count)
     with one_thread():
         drawn = projection.drawn(dots)
         plain = apart(fitted(np.ascontiguousarray(flat(vectors), np.float32).view(np.complex64)[:, 0]))

@@ -25,7 +25,7 @@ from typing import Any
 from bench import measure
 from cofio.core import Keeper
 from cofio.models.memory import moment
-from cofio.notes.service import Notebook
+from cofio.notes.service import NotesOptions
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import HashEmbedder
 
@@ -72,7 +72,7 @@ def measured(number: int, rounds: int) -> dict[str, Any]:
         vault = home / "vault"
         written(vault, number)
         clock = lambda: moment(datetime.now(UTC))  # noqa: E731
-        notebook = Notebook(home / "notes")
+        notebook = NotesOptions(home / "notes")
         with Keeper(SqliteStore(home / "cofio.db", clock), HashEmbedder(64), clock, notebook=notebook) as keeper:
             first = measure.once(lambda: keeper.notes.index(vault))
             sides: dict[str, Callable[[int], float]] = {

@@ -28,7 +28,7 @@ from bench import measure
 from bench.vectors import Material
 from cofio.models.memory import Fact
 from cofio.providers import embedders
-from cofio.server.http.server import Serving
+from cofio.server.http.server import HttpServer
 from cofio.settings import Settings
 
 ROUNDS = 5
@@ -74,7 +74,7 @@ def served(folder: Path, size: int) -> Iterator[str]:
     with cofio.open(f"sqlite://{folder}/cofio.db", embedder=material.embedder(0, size), home=folder) as keeper:
         for start in range(0, size, 1_000):
             keeper.add_all([Fact(text=text, source="bench/app") for text in texts[start : start + 1_000]], dedup=False)
-        serving = Serving(keeper, Settings(port=0, home=folder))
+        serving = HttpServer(keeper, Settings(port=0, home=folder))
         thread = threading.Thread(target=serving.run)
         thread.start()
         try:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from cofio.ingest import gate
 from cofio.ingest.extract import patterns
-from cofio.models.exchange import Exchange, Message, Verdict
+from cofio.models.exchange import Exchange, GateVerdict, Message
 
 ROUNDS = 200
 GROWTH = (1, 2, 4, 8, 16)
@@ -106,7 +106,7 @@ This comes up when I press cancel twice, please have a look at the error page to
 MESSAGES = (*((role, " ".join(text.split())) for role, text in _PROSE), *_WITH_CODE)
 
 
-def judging(role: str, text: str) -> Callable[[], Verdict]:
+def judging(role: str, text: str) -> Callable[[], GateVerdict]:
     """Return the measured work: the gate's verdict on the message."""
     return partial(gate.judge, Exchange(messages=(Message(role, text),)), patterns.find)
 

@@ -182,7 +182,7 @@ def drawn(results: Mapping[str, Any]) -> str:
     )
     sizes = results["sizes"].items()
     lines = [
-        plots.Line(name, colour, [(float(size), figures[side][key]) for size, figures in sizes], dashed)
+        plots.Curve(name, colour, [(float(size), figures[side][key]) for size, figures in sizes], dashed)
         for name, side, key, colour, dashed in curves
     ]
     return plots.log_log("Hybrid search, k = 5, embedding excluded", "memories", "milliseconds", lines)

@@ -339,7 +339,7 @@ def _query_plot(found: Measured) -> str:
         ("limit, int8 scan", 1, plots.COLOURS[6]),
     ):
         points = [(float(size), found.limit(size, width)) for size in _sizes(found)]
-        lines.append(plots.Line(name, colour, points, dashed=True))
+        lines.append(plots.Curve(name, colour, points, dashed=True))
     return plots.log_log("A query, p50, without the model", "memories", "milliseconds", lines)
 
 
@@ -354,9 +354,9 @@ def _add_plot(found: Measured) -> str:
 
 def _line(
     found: Measured, side: str, name: str, key: str, colour: str | None = None, *, dashed: bool = False
-) -> plots.Line:
+) -> plots.Curve:
     points = [(float(each.size), each.figures[key]) for each in found.of(side)]
-    return plots.Line(name, colour or _COLOURS[side], points, dashed)
+    return plots.Curve(name, colour or _COLOURS[side], points, dashed)
 
 
 def _in_order(found: Measured) -> list[Point]:

@@ -30,7 +30,7 @@ from bench import measure
 from bench.vectors import ANCHORS, Material, Table
 from cofio.core import Keeper
 from cofio.errors import CofioError
-from cofio.models.maintenance import Plan
+from cofio.models.maintenance import MaintenancePlan
 from cofio.models.memory import Fact
 from cofio.ports import Embedder, Matrix
 from cofio.providers import embedders
@@ -104,9 +104,9 @@ def consolidated(folder: Path, size: int) -> dict[str, float]:
     }
 
 
-def _beside(keeper: Keeper, asked: Sequence[str]) -> tuple[Plan, float, list[float]]:
+def _beside(keeper: Keeper, asked: Sequence[str]) -> tuple[MaintenancePlan, float, list[float]]:
     """Return the plan of a dry run, its seconds, and the seconds of each search meanwhile."""
-    plans: list[Plan] = []
+    plans: list[MaintenancePlan] = []
     took: list[float] = []
     chore = threading.Thread(target=lambda: took.append(measure.once(lambda: plans.append(keeper.consolidate()))))
     chore.start()

@@ -55,7 +55,7 @@ PARTS: dict[str, tuple[Any, str, Any]] = {
     "without all guards on repetitions": (
         compare,
         "_guarded",
-        lambda _statement, _memory, probability: compare.Verdict("same", probability, ""),
+        lambda _statement, _memory, probability: compare.Comparison("same", probability, ""),
     ),
     "without the guard: rows": (compare, "_other_row", lambda *_: ""),
     "without the guard: negation": (compare, "negations", lambda _: 0),
@@ -148,7 +148,7 @@ def _without(name: str) -> Iterator[None]:
         yield
 
 
-def _read(turns: Sequence[spans.Turn], settings: Settings, embedder: Embedder) -> list[str]:
+def _read(turns: Sequence[spans.QuotedTurn], settings: Settings, embedder: Embedder) -> list[str]:
     """Return the facts found in each turn, learned separately; "" for none."""
     with remembered(Conversation("", (), ()), settings, embedder=embedder) as keeper:
         learned = [keeper.learn([{"role": turn.role, "content": turn.said}], dry_run=True) for turn in turns]
@@ -158,7 +158,7 @@ def _read(turns: Sequence[spans.Turn], settings: Settings, embedder: Embedder) -
     ]
 
 
-def _of_turns(turns: Sequence[spans.Turn], texts: Sequence[str]) -> list[float]:
+def _of_turns(turns: Sequence[spans.QuotedTurn], texts: Sequence[str]) -> list[float]:
     """Return the share of the facts found, and of the turns without a fact of which one is kept."""
     told = [
         carries(text, fact.text) or carries(text, fact.quote or fact.text)
@@ -169,7 +169,9 @@ def _of_turns(turns: Sequence[spans.Turn], texts: Sequence[str]) -> list[float]:
     return [share(sum(told), len(told)), share(sum(kept), len(kept))]
 
 
-def _decide(pairs: Sequence[relations.Pair], settings: Settings, embedder: Embedder) -> list[relations.Outcome]:
+def _decide(
+    pairs: Sequence[relations.LabelledPair], settings: Settings, embedder: Embedder
+) -> list[relations.RelationOutcome]:
     if settings.judge:
         return relations.decided(pairs, compare.JudgedComparer(LocalJudge()), [0.0] * len(pairs))
     said = embedder.embed([pair.said for pair in pairs], "document")
@@ -187,9 +189,9 @@ def _of_edits(edits: Mapping[str, Sequence[tuple[str, str]]]) -> list[Cell]:
     return [*known, share(sum(each.changes for each in verdicts["row"]), len(verdicts["row"]))]
 
 
-def _of_pairs(outcomes: Sequence[relations.Outcome]) -> list[Cell]:
+def _of_pairs(outcomes: Sequence[relations.RelationOutcome]) -> list[Cell]:
     """Return the share of changes found, of false overwrites, and macro-F1."""
-    figures = relations.Figures.of(outcomes)
+    figures = relations.RelationFigures.of(outcomes)
     changes, overwrites = figures.changes_found, figures.false_overwrites
     return [changes and changes.value, overwrites and overwrites.value, figures.macro_f1]
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from cofio.errors import CofioError, Unavailable
-from cofio.models.exchange import Usage
+from cofio.models.exchange import TokenUsage
 from cofio.ports import LLM, Completion, Health, Profile
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -135,7 +135,7 @@ class Asked:
     """Call of the model: duration, usage, and errors of the reply."""
 
     seconds: float
-    usage: Usage = Usage()
+    usage: TokenUsage = TokenUsage()
     unreadable: bool = False  # the reply is not JSON
     cut: bool = False
     failed: str = ""  # name of the error

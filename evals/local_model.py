@@ -31,14 +31,14 @@ from cofio.core import Keeper
 from cofio.errors import CofioError, Unavailable
 from cofio.evaluation import decisions
 from cofio.evaluation import turns as of_turns
-from cofio.evaluation.labelled_turns import LABELS, Turn, carries
+from cofio.evaluation.labelled_turns import LABELS, LabelledTurn, carries
 from cofio.evaluation.labelled_turns import read as read_turns
 from cofio.evaluation.metrics import SEED, Figure, difference, interval
 from cofio.evaluation.report import Cell, Column, Report, Table
-from cofio.evaluation.turns import Outcome
+from cofio.evaluation.turns import TurnOutcome
 from cofio.ports import LLM, Embedder
 from cofio.providers import embedders
-from cofio.server.background.inbox_worker import Worker
+from cofio.server.background.inbox_worker import InboxWorker
 from cofio.settings import Settings
 from evals.llama import HOME, Asked, Given, LlamaServer, Server, Watched, running, speeds
 
@@ -76,7 +76,7 @@ class Way:
 
 def the_way(keeper: Keeper, server: Server, wait: Callable[[float], None] = time.sleep) -> Way:
     """Learn the statements through the inbox and query them; once more with the server stopped in between."""
-    worker = Worker(keeper)
+    worker = InboxWorker(keeper)
     for turn, text in enumerate(SAID):
         _capture(keeper, text, turn)
     keeper.capture([{"role": "user", "content": THANKS}], source="shop", project=_PROJECT, client="eval", session="s1")
@@ -96,7 +96,7 @@ def the_way(keeper: Keeper, server: Server, wait: Callable[[float], None] = time
 
 
 def _with_the_server_stopped(
-    keeper: Keeper, server: Server, worker: Worker, wait: Callable[[float], None]
+    keeper: Keeper, server: Server, worker: InboxWorker, wait: Callable[[float], None]
 ) -> dict[str, Any]:
     """Return the results of a server outage: pattern facts are learned at once, the rest when the server is back."""
     server.stop()
@@ -122,7 +122,7 @@ def _capture(keeper: Keeper, text: str, turn: int) -> None:
     )
 
 
-def _drain(keeper: Keeper, worker: Worker, wait: Callable[[float], None], most: int = 30) -> None:
+def _drain(keeper: Keeper, worker: InboxWorker, wait: Callable[[float], None], most: int = 30) -> None:
     """Run the worker until nothing is pending; postponed items become due by themselves."""
     for _ in range(most):
         worker.drain()
@@ -135,30 +135,30 @@ def _drain(keeper: Keeper, worker: Worker, wait: Callable[[float], None], most: 
 # ── turns and decisions ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def handed_over(turns: Sequence[Turn], settings: Settings, embedder: Embedder) -> list[Turn]:
+def handed_over(turns: Sequence[LabelledTurn], settings: Settings, embedder: Embedder) -> list[LabelledTurn]:
     """Return the turns that the gate passes to a model; for the others the model makes no difference."""
     with _keeper(replace(settings, extract_provider=""), embedder) as keeper:
         return [turn for turn in turns if keeper.learn([_message(turn)], dry_run=True).missed]
 
 
-def drawn(turns: Sequence[Turn], most: int) -> list[Turn]:
+def drawn(turns: Sequence[LabelledTurn], most: int) -> list[LabelledTurn]:
     """Return a fixed sample with the labels in rotation, so that an aborted run has some of each."""
     rng = random.Random(SEED)
     sorts = {label: [turn for turn in turns if turn.label == label] for label in LABELS}
     for some in sorts.values():
         rng.shuffle(some)
-    chosen: list[Turn] = []
+    chosen: list[LabelledTurn] = []
     while any(sorts.values()) and len(chosen) < most:
         chosen += [some.pop() for some in sorts.values() if some]
     return chosen[:most]
 
 
 def both_ways(
-    turns: Sequence[Turn], settings: Settings, embedder: Embedder, llm: LLM, until: float
-) -> tuple[list[Outcome], list[Outcome]]:
+    turns: Sequence[LabelledTurn], settings: Settings, embedder: Embedder, llm: LLM, until: float
+) -> tuple[list[TurnOutcome], list[TurnOutcome]]:
     """Return the results of each turn without and with the model, until the time is up; at least one."""
-    alone: list[Outcome] = []
-    asked: list[Outcome] = []
+    alone: list[TurnOutcome] = []
+    asked: list[TurnOutcome] = []
     for turn in turns:
         if asked and time.monotonic() > until:
             break
@@ -167,7 +167,7 @@ def both_ways(
     return alone, asked
 
 
-def invented(outcomes: Sequence[Outcome]) -> int:
+def invented(outcomes: Sequence[TurnOutcome]) -> int:
     """Return the number of stored texts whose words, numbers or names are in neither the turn nor the known facts."""
     return sum(
         not carries(" ".join((each.turn.text, *each.turn.before)), text) for each in outcomes for text in each.stored
@@ -189,7 +189,7 @@ def _keeper(settings: Settings, embedder: Embedder, llm: LLM | None = None) -> I
             yield keeper
 
 
-def _message(turn: Turn) -> dict[str, str]:
+def _message(turn: LabelledTurn) -> dict[str, str]:
     return {"role": turn.role, "content": turn.text}
 
 
@@ -260,8 +260,8 @@ class Measured:
     weights: str
     way: Way
     cases: Mapping[str, Any]
-    alone: Sequence[Outcome]
-    asked: Sequence[Outcome]
+    alone: Sequence[TurnOutcome]
+    asked: Sequence[TurnOutcome]
     share: Mapping[str, Any]  # the split, and how many of its turns the gate passes on
     questions: Sequence[Asked]
     speeds: Mapping[str, float]
@@ -318,7 +318,7 @@ def _values(found: Measured) -> dict[str, Any]:
     }
 
 
-def _of_turns(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _of_turns(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
     return {
         "label_right": interval(_labels(outcomes)).as_dict(),
         "kept": {name: each.as_dict() for name, each in of_turns.kept_or_not(outcomes, _is_kept).items()},
@@ -330,7 +330,7 @@ def _of_turns(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def differences(alone: Sequence[Outcome], asked: Sequence[Outcome]) -> dict[str, Figure]:
+def differences(alone: Sequence[TurnOutcome], asked: Sequence[TurnOutcome]) -> dict[str, Figure]:
     """Return the differences with and without the model, turn by turn: correct labels, and share of facts found."""
     return {
         "label_right": difference(_labels(asked), _labels(alone)),
@@ -338,11 +338,11 @@ def differences(alone: Sequence[Outcome], asked: Sequence[Outcome]) -> dict[str,
     }
 
 
-def _labels(outcomes: Sequence[Outcome]) -> list[float]:
+def _labels(outcomes: Sequence[TurnOutcome]) -> list[float]:
     return [float(each.given == each.turn.label) for each in outcomes]
 
 
-def _told(outcomes: Sequence[Outcome]) -> list[float]:
+def _told(outcomes: Sequence[TurnOutcome]) -> list[float]:
     """Return, by turn, the share of its facts that are stored; without facts 1 if nothing was stored."""
     return [
         sum(carries(" ".join(each.stored), fact) for fact in each.turn.facts) / len(each.turn.facts)
@@ -352,7 +352,7 @@ def _told(outcomes: Sequence[Outcome]) -> list[float]:
     ]
 
 
-def _is_kept(outcome: Outcome) -> bool:
+def _is_kept(outcome: TurnOutcome) -> bool:
     return outcome.given != "skip"
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from cofio import bootstrap
 from cofio.evaluation import streams
-from cofio.evaluation.streams import Outcome, Stream
+from cofio.evaluation.streams import Stream, StreamOutcome
 from cofio.ports import Embedder
 from cofio.settings import Settings
 from cofio.text.tokens import words
@@ -180,7 +180,7 @@ def serve(oracle: Oracle) -> Iterator[str]:
             server.shutdown()
 
 
-def run(stream: Stream, settings: Settings, embedder: Embedder) -> tuple[Outcome, Oracle]:
+def run(stream: Stream, settings: Settings, embedder: Embedder) -> tuple[StreamOutcome, Oracle]:
     """Learn a stream with the oracle as the provider; return the counts and the oracle."""
     oracle = Oracle(stream)
     with serve(oracle) as url:

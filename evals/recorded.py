@@ -170,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _told(streams.total(outcomes), recorded, failures=asked.failures)
 
 
-def _told(total: streams.Outcome, recorded: Recorded, *, failures: bool) -> int:
+def _told(total: streams.StreamOutcome, recorded: Recorded, *, failures: bool) -> int:
     counts = total.counts
     reached = recorded.calls > 0 and not recorded.missing
     for name, right, all_, least in FIGURES:

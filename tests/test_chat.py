@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cofio.errors import InvalidInput
-from cofio.server.openai_proxy.types import Answer, Request, text_of
+from cofio.server.openai_proxy.types import ChatReply, ChatRequest, text_of
 
 CONTEXT = "\n\n## Relevant Personal Context:\n- We use pnpm\n"
 SECTION = CONTEXT.strip()
@@ -23,7 +23,7 @@ def user(content: Any) -> dict[str, Any]:
 
 
 def enriched(*messages: Any, **more: Any) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(Request(asking(*messages, **more)).enriched(CONTEXT))
+    told: dict[str, Any] = json.loads(ChatRequest(asking(*messages, **more)).enriched(CONTEXT))
     return told
 
 
@@ -61,7 +61,7 @@ def test_an_empty_or_odd_system_message_does_no_harm(content: Any) -> None:
 def test_everything_else_stays_as_it_was_sent() -> None:
     odd = b'{"seed":  12345678901234567890123, "temperature": 1.0e-2, "unheard_of": {"\\u00e9": [1.50]}, "messages": '
     body = odd + b'[{"role":"user","content":"hi \\u2028 there", "x": 1E5}], "model": "m"}'
-    made = Request(body).enriched(CONTEXT)
+    made = ChatRequest(body).enriched(CONTEXT)
     for kept in (b"12345678901234567890123", b"1.0e-2", b'{"\\u00e9": [1.50]}', b'"hi \\u2028 there", "x": 1E5'):
         assert kept in made
     assert list(json.loads(made)) == list(json.loads(body))
@@ -70,13 +70,13 @@ def test_everything_else_stays_as_it_was_sent() -> None:
 @pytest.mark.parametrize("context", ["", "\n \n"])
 def test_without_a_context_not_a_byte_is_changed(context: str) -> None:
     body = b'{ "messages" : [ ], "model":"m" }'
-    assert Request(body).enriched(context) is body
-    assert Request(body).enriched(CONTEXT) is body  # there is nothing to stand before
+    assert ChatRequest(body).enriched(context) is body
+    assert ChatRequest(body).enriched(CONTEXT) is body  # there is nothing to stand before
 
 
 @pytest.mark.parametrize("messages", ["hi", None, 5, {}, [5], ["hi", None]])
 def test_messages_that_are_none_are_for_the_upstream_to_refuse(messages: Any) -> None:
-    request = Request(json.dumps({"model": "m", "messages": messages}).encode())
+    request = ChatRequest(json.dumps({"model": "m", "messages": messages}).encode())
     assert request.question == ""
     request.enriched(CONTEXT)
 
@@ -84,7 +84,7 @@ def test_messages_that_are_none_are_for_the_upstream_to_refuse(messages: Any) ->
 @pytest.mark.parametrize("body", [b"", b"no", b"[]", b"5", b'{"a": ', b"\xff", b'{"a":' * 100_000])
 def test_what_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidInput):
-        Request(body)
+        ChatRequest(body)
 
 
 # ── what is asked, and what it is called ──────────────────────────────────────────────────────────────────────────────
@@ -93,21 +93,21 @@ def test_what_is_no_object_is_refused(body: bytes) -> None:
 def test_the_question_is_what_the_user_said_last() -> None:
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
     parts = [{"type": "text", "text": "What is this?"}, picture, {"type": "text", "text": "And why?"}]
-    request = Request(asking(user("first"), {"role": "assistant", "content": "yes"}, user(parts)))
+    request = ChatRequest(asking(user("first"), {"role": "assistant", "content": "yes"}, user(parts)))
     assert request.question == "What is this?\n\nAnd why?"
 
 
 def test_a_turn_stays_the_same_while_tools_are_called() -> None:
     call = {"role": "assistant", "content": None, "tool_calls": []}
     before, after = [user("weather?")], [user("weather?"), call, {"role": "tool", "content": "sunny"}]
-    assert Request(asking(*before)).turn == Request(asking(*after)).turn
-    assert Request(asking(*after, user("thanks"))).turn != Request(asking(*after)).turn
+    assert ChatRequest(asking(*before)).turn == ChatRequest(asking(*after)).turn
+    assert ChatRequest(asking(*after, user("thanks"))).turn != ChatRequest(asking(*after)).turn
 
 
 def test_a_conversation_is_known_by_how_it_begins() -> None:
     rest = [{"role": "assistant", "content": "yes"}, user("more")]
-    assert Request(asking(user("hi"))).conversation == Request(asking(user("hi"), *rest)).conversation
-    assert Request(asking(user("hi"))).conversation != Request(asking(user("ho"))).conversation
+    assert ChatRequest(asking(user("hi"))).conversation == ChatRequest(asking(user("hi"), *rest)).conversation
+    assert ChatRequest(asking(user("hi"))).conversation != ChatRequest(asking(user("ho"))).conversation
 
 
 @pytest.mark.parametrize(
@@ -115,14 +115,14 @@ def test_a_conversation_is_known_by_how_it_begins() -> None:
     [({"session": "s1"}, "s1"), ({"session_id": "s2"}, "s2"), ({"session": 5}, ""), (None, ""), ("s", "")],
 )
 def test_a_session_may_be_named_in_the_metadata(metadata: Any, session: str) -> None:
-    assert Request(asking(user("hi"), metadata=metadata)).session == session
+    assert ChatRequest(asking(user("hi"), metadata=metadata)).session == session
 
 
 # ── the answer ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def answer(*lines: bytes) -> Answer:
-    made = Answer()
+def answer(*lines: bytes) -> ChatReply:
+    made = ChatReply()
     for line in lines:
         made.take_line(line)
     return made
@@ -151,7 +151,7 @@ def test_what_is_no_part_of_an_answer_is_passed_over(line: bytes) -> None:
 
 
 def test_an_answer_in_one_piece_is_read_too() -> None:
-    made = Answer()
+    made = ChatReply()
     message = {"role": "assistant", "content": [{"type": "text", "text": "We use pnpm"}]}
     made.take_whole(json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode())
     assert made.said == "We use pnpm"

@@ -15,34 +15,34 @@ from cofio.errors import Forbidden, Misconfigured, StoreError
 from cofio.models.memory import Fact, Viewer
 from cofio.ports import Matrix
 from cofio.retrieval.hybrid import READ_WEIGHT
-from cofio.server.background.inbox_worker import Worker
+from cofio.server.background.inbox_worker import InboxWorker
 from cofio.settings import Settings
 from cofio.stores.sqlite.store import SqliteStore
-from cofio.testing import FixedClock, HashEmbedder, MemoryStore, WordReader
+from cofio.testing import FixedClock, HashEmbedder, MemoryStore, WordOverlapModel
 from cofio.text.tokens import read_in_context
 
 
 @pytest.fixture
 def keeper() -> Iterator[Keeper]:
     clock = FixedClock()
-    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reader=WordReader()) as keeper:
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reader=WordOverlapModel()) as keeper:
         yield keeper
 
 
-class Broken(WordReader):
+class Broken(WordOverlapModel):
     """Cannot load its model."""
 
     def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:
         raise Misconfigured("The model is gone.", "Bring it back.")
 
 
-class Newer(WordReader):
+class Newer(WordOverlapModel):
     """Another version."""
 
     signature = "words, anew"
 
 
-class Counting(WordReader):
+class Counting(WordOverlapModel):
     """Tells what it was asked to read."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ def test_what_nobody_has_read_stays_as_it_is(keeper: Keeper) -> None:
 
 
 def test_what_is_too_long_to_be_read_stays_as_it_is() -> None:
-    class Brief(WordReader):
+    class Brief(WordOverlapModel):
         """Reads nothing of more than ten words."""
 
         def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:
@@ -133,7 +133,7 @@ def test_pages_of_a_closer_look_follow_each_other(keeper: Keeper) -> None:
 
 
 def test_search_waits_for_a_slow_reader() -> None:
-    class Slow(WordReader):
+    class Slow(WordOverlapModel):
         """Reads a question once the vector of the question was made."""
 
         ready = Event()
@@ -202,7 +202,7 @@ def test_nothing_but_a_closer_look_depends_on_a_reader_that_fails(caplog: pytest
         ann = keeper.seen_by(Viewer(user="ann"))
         keeper.warm()
         assert keeper.read_missing() == 0
-        assert Worker(keeper)._catch_up() == 2.0
+        assert InboxWorker(keeper)._catch_up() == 2.0
         assert ann.search("ferry")
         assert len(caplog.records) == 1  # viewers hear of it too
 
@@ -210,7 +210,7 @@ def test_nothing_but_a_closer_look_depends_on_a_reader_that_fails(caplog: pytest
 def test_a_search_waits_for_no_writer(tmp_path: Path) -> None:
     clock = FixedClock()
     store = SqliteStore(tmp_path / "cofio.db", clock)
-    with Keeper(store, HashEmbedder(), clock, reader=WordReader()) as keeper:
+    with Keeper(store, HashEmbedder(), clock, reader=WordOverlapModel()) as keeper:
         keeper.add("the ferry leaves at nine")
         with store._file.writing() as connection:
             assert keeper.search("ferry")
@@ -220,17 +220,17 @@ def test_a_search_waits_for_no_writer(tmp_path: Path) -> None:
 def test_the_worker_lets_writers_go_first(tmp_path: Path) -> None:
     clock = FixedClock()
     stores = [SqliteStore(tmp_path / "cofio.db", clock) for _ in range(2)]
-    with Keeper(stores[0], HashEmbedder(), clock, reader=WordReader()) as keeper:
+    with Keeper(stores[0], HashEmbedder(), clock, reader=WordOverlapModel()) as keeper:
         keeper.add_all([Fact(text=f"fact {number}") for number in range(20)], dedup=False)
         keeper.read_missing(most=1)
         with stores[1]._file.writing():
-            assert Worker(keeper)._catch_up() == 2.0
+            assert InboxWorker(keeper)._catch_up() == 2.0
         stores[1].close()
 
 
 def test_two_readers_of_one_store_do_not_mix_what_they_read() -> None:
     clock, store = FixedClock(), MemoryStore(FixedClock())
-    old, new = (Keeper(store, HashEmbedder(), clock, reader=each()) for each in (WordReader, Newer))
+    old, new = (Keeper(store, HashEmbedder(), clock, reader=each()) for each in (WordOverlapModel, Newer))
     old.add("the ferry leaves at nine")
     assert old.read_missing() == 1
     assert new.read_missing() == 1
@@ -243,7 +243,7 @@ def test_two_readers_of_one_store_do_not_mix_what_they_read() -> None:
 
 def test_a_closed_keeper_says_so(tmp_path: Path) -> None:
     clock = FixedClock()
-    keeper = Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, reader=WordReader())
+    keeper = Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, reader=WordOverlapModel())
     keeper.search("ferry")
     keeper.close()
     with pytest.raises(StoreError, match="closed"):
@@ -266,9 +266,9 @@ def test_it_can_be_switched_off(tmp_path: Path) -> None:
 
 def test_the_worker_reads_what_is_new_and_rests_when_all_is_read(tmp_path: Path) -> None:
     clock = FixedClock()
-    with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, reader=WordReader()) as keeper:
+    with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, reader=WordOverlapModel()) as keeper:
         keeper.add_all([Fact(text=f"fact {number}") for number in range(20)], dedup=False)
-        worker = Worker(keeper)
+        worker = InboxWorker(keeper)
         assert worker._catch_up() < 2.0
         assert keeper.unread() == 12
         worker._catch_up()

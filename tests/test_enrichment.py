@@ -8,15 +8,15 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import InvalidInput, TooLarge
-from cofio.models.memory import Freshly, Hit, Memory
+from cofio.models.memory import FreshnessResult, Hit, Memory
 from cofio.retrieval import enrich
 
 PERSONAL, TEAM = enrich.PERSONAL, enrich.TEAM
 MEMORY = Memory(id=1, text="We deploy with Fly.io", created_at="2026-01-01", updated_at="2026-01-01")
 
 
-def fresh(_memory: Memory) -> Freshly:
-    return Freshly()
+def fresh(_memory: Memory) -> FreshnessResult:
+    return FreshnessResult()
 
 
 def hit(memory: Memory, score: float) -> Hit:
@@ -149,8 +149,8 @@ def test_who_said_it_stands_before_it() -> None:
 def test_what_speaks_of_something_that_vanished_comes_last_and_says_so() -> None:
     gone = replace(MEMORY, id=2, text="make deploy works")
 
-    def told(memory: Memory) -> Freshly:
-        return Freshly("vanished", ("make deploy is gone",)) if memory is gone else Freshly()
+    def told(memory: Memory) -> FreshnessResult:
+        return FreshnessResult("vanished", ("make deploy is gone",)) if memory is gone else FreshnessResult()
 
     lines = enrich.text([gone, MEMORY], [], told).splitlines()
     assert lines[3] == "- We deploy with Fly.io"

@@ -16,7 +16,7 @@ from cofio.errors import Forbidden, InvalidInput, NotFound, StoreError, Unavaila
 from cofio.models.episodes import MAX_PASSAGES, EpisodeHit, Passage, base_turn, is_indexed, line, passages_of, text_of
 from cofio.models.exchange import Exchange, Message
 from cofio.models.memory import Viewer
-from cofio.server.background.inbox_worker import Worker
+from cofio.server.background.inbox_worker import InboxWorker
 from cofio.stores.sql_loader import migrations
 from cofio.stores.sqlite.connection import APPLICATION_ID
 from cofio.stores.sqlite.store import SqliteStore
@@ -141,9 +141,9 @@ def test_a_turn_told_in_parts_is_one_episode(keeper: Keeper) -> None:
     about = {"client": "claude", "session": "s1", "turn": "1"}
     keeper.amend(CHAT[:1], **about)
     assert keeper.search_episodes("harbour") == []
-    Worker(keeper).drain()
+    InboxWorker(keeper).drain()
     keeper.amend(CHAT, **about)
-    Worker(keeper).drain()
+    InboxWorker(keeper).drain()
     (hit,) = keeper.search_episodes("harbour repairs")
     text = keeper.episode(hit.episode).text
     assert text.count("Shall we meet") == text.count("closed for repairs") == 1
@@ -175,7 +175,7 @@ def test_a_turn_is_found_while_the_model_is_down(tmp_path: Path) -> None:
 def test_the_worker_indexes_and_embeds_in_the_background(keeper: Keeper) -> None:
     for number in range(20):
         keeper.capture(f"Nothing to learn about harbour number {number}?")
-    worker = Worker(keeper)
+    worker = InboxWorker(keeper)
     worker.start()
     try:
         wait_until(lambda: keeper._store.episodes.counts()[:3] == (20, 20, 20))

@@ -6,7 +6,7 @@ import pytest
 
 from cofio.ingest import gate
 from cofio.ingest.extract import patterns
-from cofio.models.exchange import OBSERVATION, Exchange, Found, Message, Verdict
+from cofio.models.exchange import OBSERVATION, Exchange, ExtractedFact, GateVerdict, Message
 
 GREETING = "Greeting or confirmation"
 QUESTION = "Pure question without facts"
@@ -71,7 +71,7 @@ def test_an_assistants_sentence_on_its_own_is_judged_more_strictly(reason: str, 
     assert {each.role for each in weighed.found} <= {"assistant"}
 
 
-def judged(*said: tuple[str, str]) -> Verdict:
+def judged(*said: tuple[str, str]) -> GateVerdict:
     return gate.judge(Exchange(messages=tuple(Message(role, text) for role, text in said)), patterns.find)
 
 
@@ -124,9 +124,9 @@ def test_nothing_said_is_nothing_judged() -> None:
 def test_the_gate_asks_whoever_it_is_given_for_facts() -> None:
     asked: list[tuple[str, str]] = []
 
-    def find(sentence: str, /, *, role: str = "user") -> list[Found]:
+    def find(sentence: str, /, *, role: str = "user") -> list[ExtractedFact]:
         asked.append((sentence, role))
-        return [Found(text="So it is", role=role)]
+        return [ExtractedFact(text="So it is", role=role)]
 
     verdict = gate.judge(
         Exchange(messages=(Message("user", "Hi! So it seems."), Message("assistant", "It does."))), find

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,101 +14,25 @@ import cofio
 
 SOURCE = Path(cofio.__file__).parent
 
-WORDS = {"model", "conversation", "ports", "errors", "version", "wording", "sameness", "stems",
-         "sentences", "salvage", "prompts", "briefing", "chores", "literals", "schedule", "access",
-         "addresses", "domain", "notes", "picture", "checkup", "late", "episodes",
-         "llm_calls", "sessions"}  # fmt: skip
-STEPS = {"hygiene", "gate", "extract", "search", "recall", "reconcile", "retrievals", "deeds", "upkeep", "freshness",
-         "enrichment", "knowledge", "markdown", "layout", "bulk"}  # fmt: skip
-#: Who may import what of ours, by the first part of the module's name. A package may always import itself.
-MAY_IMPORT = {
-    **dict.fromkeys(WORDS, WORDS),
-    **dict.fromkeys(STEPS, WORDS),
-    "judgement": WORDS | {"embedders"},
-    "extract": WORDS | {"judgement"},
-    "reconcile": WORDS | {"judgement"},
-    "upkeep": WORDS | {"reconcile"},
-    "settings": WORDS,
-    "stores": WORDS,
-    "web": WORDS,
-    "embedders": WORDS | {"web"},
-    "llms": WORDS | {"web"},
-    "transcripts": WORDS,
-    "hooks": WORDS,
-    "testing": WORDS | {"stores"},
-    "seen": WORDS,
-    "learning": WORDS | STEPS | {"judgement", "seen", "tabling"},
-    "tabling": WORDS | {"extract", "knowledge", "reconcile", "seen"},
-    "intake": WORDS | {"learning"},
-    "housekeeping": WORDS | STEPS,
-    "episode_service": WORDS | {"search"},
-    "session_service": WORDS,
-    "keeper": WORDS
-    | STEPS
-    | {"learning", "intake", "housekeeping", "transfer", "seen", "knowing", "noting", "outlook", "episode_service"}
-    | {"session_service"},
-    "knowing": WORDS | STEPS,
-    "noting": WORDS | STEPS,
-    "outlook": WORDS | STEPS | {"stores"},  # how many threads a map may take
-    "caretaker": WORDS | {"keeper"},
-    "librarian": WORDS | {"keeper"},
-    "transfer": WORDS | {"stores", "markdown"},  # front matter is read by one reader
-    "worker": WORDS | {"keeper"},
-    "attend": WORDS | {"keeper", "hooks", "transcripts"},
-    "backfill": WORDS | {"attend", "hooks", "hygiene", "markdown", "transcripts", "transfer"},
-    "assemble": WORDS
-    | STEPS
-    | {"keeper", "housekeeping", "noting", "transfer", "settings", "stores", "embedders", "judgement", "llms", "hooks"},
-    "client": WORDS | {"settings", "client_knowledge"},
-    "client_knowledge": WORDS,
-    "chat": WORDS,
-    "upstream": WORDS | {"web"},
-    "api": WORDS
-    | {
-        "chat",
-        "upstream",
-        "keeper",
-        "mcp",
-        "assemble",
-        "settings",
-        "client",
-        "search",
-        "bulk",
-        "worker",
-        "caretaker",
-        "librarian",
-        "attend",
-        "hooks",
-        "page",
-    },
-    # asks the keeper as any program would; single decisions are measured at the step that makes them
-    "evaluation": WORDS | {"keeper", "assemble", "settings", "embedders", "judgement", "extract", "reconcile"},
-    "page": set(),  # files for browsers, which call us like any client
-    "daemon": WORDS | {"keeper", "assemble", "settings", "client", "api", "worker", "hooks"},
-    "mcp": WORDS | {"hooks"},
-    "install": WORDS | {"settings", "client", "daemon", "hooks", "judgement", "llms"},
-    "cli": WORDS
-    | {
-        "keeper",
-        "assemble",
-        "settings",
-        "client",
-        "api",
-        "daemon",
-        "transcripts",
-        "mcp",
-        "hooks",
-        "install",
-        "transfer",
-        "librarian",
-        "evaluation",
-        "backfill",
-        "worker",
-    },
-    "__main__": {"cli", "hooks"},
-    "__init__": WORDS | {"keeper", "assemble", "settings", "knowledge", "extract"},
-}
-READERS = {"settings.py", "hooks/around.py"}  # a hook has no time for the settings
+#: The parts of the package from the bottom up. A part may import those of lower layers and itself, never its own layer.
+LAYERS = (
+    "errors version text",
+    "models",
+    "client hooks ports staleness",
+    "knowledge providers retrieval stores",
+    "dashboard judgement settings testing",
+    "ingest",
+    "maintenance notes",
+    "transfer",
+    "core",
+    "bootstrap",
+    "__init__ evaluation server",
+    "install",
+    "cli",
+    "__main__",
+)
+LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts.split()}
+READERS = {"settings.py", "hooks/environment.py"}  # a hook has no time for the settings
 
 
 def modules() -> list[Path]:
@@ -119,22 +44,43 @@ def part_of(path: Path) -> str:
 
 
 def imported(path: Path) -> set[str]:
-    """The parts of ours that a module imports, lazy imports included."""
-    found: set[str] = set()
+    """Return the parts that a module imports, lazy imports included."""
+    parts: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("cofio.")}
+            parts |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("cofio.")}
         elif isinstance(node, ast.ImportFrom) and node.module == "cofio":
-            found |= {alias.name for alias in node.names}
+            parts |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cofio."):
-            found.add((node.module or "").split(".")[1])
-    return found - {"__version__"}
+            parts.add((node.module or "").split(".")[1])
+    return parts - {"__version__"}
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_go_one_way(path: Path) -> None:
-    part = part_of(path)
-    assert imported(path) - {part} <= MAY_IMPORT[part]
+def test_imports_go_one_way() -> None:
+    upward = [
+        f"{path.relative_to(SOURCE)} imports {part}"
+        for path in modules()
+        for part in imported(path) - {part_of(path)}
+        if LEVEL[part] >= LEVEL[part_of(path)]
+    ]
+    assert upward == []
+
+
+def test_the_top_level_stays_small() -> None:
+    edges = {(part_of(path), part) for path in modules() for part in imported(path) - {part_of(path)}}
+    assert {part_of(path) for path in modules()} == set(LEVEL)
+    assert len(LEVEL) <= 30
+    assert len(edges) <= 160
+
+
+def test_a_class_name_denotes_one_class() -> None:
+    names = Counter(
+        node.name.lstrip("_")
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_the_environment_is_read_in_one_place() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import Conflict, InvalidInput, Unavailable
-from cofio.maintenance.service import Care
+from cofio.maintenance.service import MaintenanceOptions
 from cofio.models.memory import Add, Edit, Fact, Merge
 from cofio.ports import LLM, Completion
 from cofio.stores.sqlite.store import SqliteStore
@@ -37,7 +37,9 @@ class House:
     def __init__(self, path: Path, llm: LLM | None = None, **care: Any) -> None:
         self.clock = FixedClock()
         self.store = SqliteStore(path, self.clock)
-        self.keeper = Keeper(self.store, HashEmbedder(), self.clock, llm=llm, care=Care(**{"similarity": 0.5, **care}))
+        self.keeper = Keeper(
+            self.store, HashEmbedder(), self.clock, llm=llm, care=MaintenanceOptions(**{"similarity": 0.5, **care})
+        )
 
     def everything(self) -> str:
         self.keeper.stats()  # what was recalled is counted

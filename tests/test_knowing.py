@@ -18,7 +18,7 @@ from cofio.core import Keeper
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
 from cofio.knowledge import lookup
 from cofio.knowledge.confidence import believed
-from cofio.knowledge.service import Knowing
+from cofio.knowledge.service import KnowledgeBase
 from cofio.models.knowledge import Claim, Feedback, Put
 from cofio.models.memory import Viewer
 from cofio.ports import Store
@@ -61,27 +61,27 @@ def keeper(reopen: Reopen) -> Keeper:
 
 
 @pytest.fixture
-def known(keeper: Keeper) -> Knowing:
+def known(keeper: Keeper) -> KnowledgeBase:
     return keeper.knowledge
 
 
 @pytest.fixture
-def volume(known: Knowing) -> str:
+def volume(known: KnowledgeBase) -> str:
     """A threshold that half is believed of."""
     return known.upsert_threshold("AAPL", "volume", 5e6, "above").ref
 
 
-def claim(known: Knowing, ref: str) -> Claim:
+def claim(known: KnowledgeBase, ref: str) -> Claim:
     found = known.get(*ref.split("/"))
     assert isinstance(found, Claim)
     return found
 
 
-def confidence(known: Knowing, ref: str) -> float:
+def confidence(known: KnowledgeBase, ref: str) -> float:
     return claim(known, ref).confidence
 
 
-def belief_of(known: Knowing, ref: str) -> tuple[float, int, int]:
+def belief_of(known: KnowledgeBase, ref: str) -> tuple[float, int, int]:
     found = claim(known, ref)
     return found.confidence, found.confirmed, found.refuted
 
@@ -89,34 +89,34 @@ def belief_of(known: Knowing, ref: str) -> tuple[float, int, int]:
 # ── as the requirement has it ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_inserts_and_retrieves_pattern(known: Knowing) -> None:
+def test_inserts_and_retrieves_pattern(known: KnowledgeBase) -> None:
     known.upsert_pattern(
         "volume spike before earnings", id="p1", confidence=0.8, source="a", created_at=1, updated_at=1
     )
     assert [each.id for each in known.patterns()] == ["p1"]
 
 
-def test_updates_on_upsert(known: Knowing) -> None:
+def test_updates_on_upsert(known: KnowledgeBase) -> None:
     known.upsert_pattern("old", id="p1", confidence=0.5, source="a", created_at=1, updated_at=1)
     known.upsert_pattern("new", id="p1", confidence=0.9, source="a", created_at=1, updated_at=2)
     (only,) = known.patterns()
     assert (only.pattern, only.confidence) == ("new", 0.9)
 
 
-def test_crud_correlations(known: Knowing) -> None:
+def test_crud_correlations(known: KnowledgeBase) -> None:
     known.upsert_correlation("yahoo", "binance", "BTC leads COIN", id="c1", confidence=0.7, created_at=1)
     assert len(known.list("correlations")) == 1
     known.delete("correlations", "c1")
     assert known.list("correlations") == []
 
 
-def test_crud_thresholds(known: Knowing) -> None:
+def test_crud_thresholds(known: KnowledgeBase) -> None:
     known.upsert_threshold("yahoo", "volume", 5e6, "above", id="t1", updated_at=1)
     (only,) = known.list("thresholds")
     assert only.as_dict()["direction"] == "above"
 
 
-def test_filters_patterns_by_min_confidence(known: Knowing) -> None:
+def test_filters_patterns_by_min_confidence(known: KnowledgeBase) -> None:
     known.upsert_pattern("low", id="p1", confidence=0.2, source="a", created_at=1, updated_at=1)
     known.upsert_pattern("high", id="p2", confidence=0.8, source="a", created_at=1, updated_at=1)
     assert [each.id for each in known.patterns(0.5)] == ["p2"]
@@ -125,7 +125,7 @@ def test_filters_patterns_by_min_confidence(known: Knowing) -> None:
 # ── kept ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_upsert_changes_in_place_and_keeps_when_it_was_made(known: Knowing) -> None:
+def test_an_upsert_changes_in_place_and_keeps_when_it_was_made(known: KnowledgeBase) -> None:
     first = known.upsert_threshold("AAPL", "volume", 5e6, "above", created_at="2025-01-01")
     second = known.upsert_threshold("aapl", "Volume", 6e6, "above", created_at="2026-02-02", updated_at="2026-02-02")
     assert second.id == first.id == "aapl.volume.above"
@@ -135,21 +135,21 @@ def test_an_upsert_changes_in_place_and_keeps_when_it_was_made(known: Knowing) -
     assert known.counts() == {"patterns": 0, "correlations": 0, "thresholds": 1, "seasonal": 0, "feedback": 0}
 
 
-def test_what_is_not_given_stays(known: Knowing, volume: str) -> None:
+def test_what_is_not_given_stays(known: KnowledgeBase, volume: str) -> None:
     known.put("thresholds", id="aapl.volume.above", unit="shares", inclusive=True)
     known.put("thresholds", id="aapl.volume.above", value=7e6)
     kept = known.get(*volume.split("/")).as_dict()
     assert (kept["source"], kept["value"], kept["unit"], kept["inclusive"]) == ("AAPL", 7e6, "shares", True)
 
 
-def test_the_same_again_is_told_as_such(known: Knowing, volume: str) -> None:
+def test_the_same_again_is_told_as_such(known: KnowledgeBase, volume: str) -> None:
     change = known.put("thresholds", source="AAPL", metric="volume", value=5e6, direction="above")
     assert (change.action, change.id, change.ref) == ("noop", 0, volume)
     assert change.before == change.after == known.get(change.table, change.key)
     assert [each.action for each in known.history(change.table, change.key)] == ["add"]
 
 
-def test_what_changes_nothing_writes_no_changeset(keeper: Keeper, known: Knowing, volume: str) -> None:
+def test_what_changes_nothing_writes_no_changeset(keeper: Keeper, known: KnowledgeBase, volume: str) -> None:
     known.feedback("spike", "confirmed", about=[volume])
     before = keeper.changes()
     assert known.put("thresholds", id=volume.partition("/")[2], value=5e6).changeset == 0
@@ -161,7 +161,9 @@ def test_what_changes_nothing_writes_no_changeset(keeper: Keeper, known: Knowing
 
 
 @pytest.mark.parametrize("restated", [False, True])
-def test_a_verdict_that_judges_more_by_now_moves_back_as_a_whole(known: Knowing, volume: str, restated: bool) -> None:
+def test_a_verdict_that_judges_more_by_now_moves_back_as_a_whole(
+    known: KnowledgeBase, volume: str, restated: bool
+) -> None:
     other = known.upsert_threshold("TSLA", "volume", 8e6, "above").ref
     known.feedback("spike", "confirmed", about=[volume])
     if restated:  # the claim forgets the verdict, and hears it anew
@@ -172,7 +174,7 @@ def test_a_verdict_that_judges_more_by_now_moves_back_as_a_whole(known: Knowing,
     assert [belief_of(known, each)[1:] for each in (volume, other)] == [(0, 0), (0, 0)]
 
 
-def test_every_change_is_journalled_and_undone(keeper: Keeper, known: Knowing) -> None:
+def test_every_change_is_journalled_and_undone(keeper: Keeper, known: KnowledgeBase) -> None:
     added = known.put("patterns", pattern="gaps fill", by="ada", why="seen often")
     changed = known.put("patterns", id=added.key, confidence=0.9)
     gone = known.delete("patterns", added.key)
@@ -187,7 +189,7 @@ def test_every_change_is_journalled_and_undone(keeper: Keeper, known: Knowing) -
         known.get("patterns", added.key)
 
 
-def test_a_purge_leaves_no_words(keeper: Keeper, known: Knowing) -> None:
+def test_a_purge_leaves_no_words(keeper: Keeper, known: KnowledgeBase) -> None:
     added = known.put("patterns", pattern="the vault opens at nine")
     known.purge("patterns", added.key)
     assert "vault" not in str(keeper.changeset(added.changeset).as_dict())
@@ -212,28 +214,28 @@ def test_a_purge_leaves_no_words(keeper: Keeper, known: Knowing) -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_kept_is_refused_and_nothing_changes(
-    known: Knowing, table: str, fields: dict[str, Any], told: str
+    known: KnowledgeBase, table: str, fields: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(InvalidInput, match=told):
         known.put(table, **fields)
     assert set(known.counts().values()) == {0}
 
 
-def test_a_seasonal_row_is_checked_with_what_it_keeps(known: Knowing) -> None:
+def test_a_seasonal_row_is_checked_with_what_it_keeps(known: KnowledgeBase) -> None:
     kept = known.upsert_seasonal("the desk is busy", "weekly", during="mon-fri")
     with pytest.raises(InvalidInput):
         known.put("seasonal", id=kept.id, period="daily")  # mon-fri is no time of a day
     assert known.get("seasonal", kept.id) == kept
 
 
-def test_a_memory_that_says_something_else_is_no_longer_the_rows(keeper: Keeper, known: Knowing) -> None:
+def test_a_memory_that_says_something_else_is_no_longer_the_rows(keeper: Keeper, known: KnowledgeBase) -> None:
     memory = keeper.add("Flag AAPL if volume exceeds 5M").memory_id
     kept = known.upsert_threshold("AAPL", "volume", 5e6, "above", memory=memory)
     assert known.upsert_threshold("AAPL", "volume", 5e6, "above", confidence=0.9).memory == memory
     assert known.put("thresholds", id=kept.id, value=6e6).as_dict()["after"]["memory"] is None
 
 
-def test_lists_are_paged_and_narrowed(known: Knowing) -> None:
+def test_lists_are_paged_and_narrowed(known: KnowledgeBase) -> None:
     for number in range(5):
         known.upsert_threshold("AAPL" if number % 2 else "MSFT", f"m{number}", 1, "above", confidence=number / 10)
     first = known.list("thresholds", limit=2)
@@ -248,21 +250,21 @@ def test_lists_are_paged_and_narrowed(known: Knowing) -> None:
 # ── restated ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_stated_confidence_counts_from_now_on(known: Knowing, volume: str) -> None:
+def test_a_stated_confidence_counts_from_now_on(known: KnowledgeBase, volume: str) -> None:
     known.feedback("spike", "confirmed", about=[volume])
     assert belief_of(known, volume) == (0.6, 1, 0)
     known.put("thresholds", id="aapl.volume.above", confidence=0.9)
     assert belief_of(known, volume) == (0.9, 0, 0)
 
 
-def test_what_says_something_else_starts_from_where_it_stood(known: Knowing, volume: str) -> None:
+def test_what_says_something_else_starts_from_where_it_stood(known: KnowledgeBase, volume: str) -> None:
     known.feedback("spike", "confirmed", about=[volume])
     known.put("thresholds", id="aapl.volume.above", value=6e6)
     assert belief_of(known, volume) == (0.6, 0, 0)
     assert claim(known, volume).prior == 0.6
 
 
-def test_a_claim_that_is_shared_keeps_its_verdicts(known: Knowing, volume: str) -> None:
+def test_a_claim_that_is_shared_keeps_its_verdicts(known: KnowledgeBase, volume: str) -> None:
     known.feedback("spike", "confirmed", about=[volume])
     key = volume.partition("/")[2]
     assert known.put("thresholds", id=key, visibility="team", team="red").action == "update"
@@ -271,7 +273,7 @@ def test_a_claim_that_is_shared_keeps_its_verdicts(known: Knowing, volume: str) 
     assert belief_of(known, volume) == (0.5, 0, 0)
 
 
-def test_what_says_the_same_keeps_its_verdicts(known: Knowing, volume: str) -> None:
+def test_what_says_the_same_keeps_its_verdicts(known: KnowledgeBase, volume: str) -> None:
     known.feedback("spike", "confirmed", about=[volume])
     known.upsert_threshold("AAPL", "volume", 5e6, "above")
     assert belief_of(known, volume) == (0.6, 1, 0)
@@ -280,7 +282,7 @@ def test_what_says_the_same_keeps_its_verdicts(known: Knowing, volume: str) -> N
 # ── the exact lane ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_value_is_held_against_the_source_and_against_all(known: Knowing) -> None:
+def test_a_value_is_held_against_the_source_and_against_all(known: KnowledgeBase) -> None:
     known.upsert_threshold("AAPL", "volume", 5e6, "above", confidence=0.4)
     known.upsert_threshold("*", "Volume", 1e6, "above", confidence=0.8)
     known.upsert_threshold("MSFT", "volume", 1, "above")
@@ -296,13 +298,13 @@ def test_a_value_is_held_against_the_source_and_against_all(known: Knowing) -> N
         known.evaluate("AAPL", "volume", float("nan"))
 
 
-def test_no_source_is_taken_for_every_source(known: Knowing) -> None:
+def test_no_source_is_taken_for_every_source(known: KnowledgeBase) -> None:
     every, named = (known.upsert_threshold(each, "load", 1, "above").id for each in ("*", "~any"))
     assert every == "~any.load.above" != named
     assert [each.threshold.id for each in known.evaluate("web-1", "load", 2)] == [every]
 
 
-def test_seasonal_patterns_tell_whether_they_are_on(known: Knowing) -> None:
+def test_seasonal_patterns_tell_whether_they_are_on(known: KnowledgeBase) -> None:
     known.upsert_seasonal(
         "the desk is busy", "weekly", during="mon-fri 09:30-16:00", timezone="America/New_York", source="NYSE"
     )
@@ -318,7 +320,7 @@ def test_seasonal_patterns_tell_whether_they_are_on(known: Knowing) -> None:
         known.active("tomorrow")
 
 
-def test_correlations_are_walked_from_either_side(known: Knowing) -> None:
+def test_correlations_are_walked_from_either_side(known: KnowledgeBase) -> None:
     known.upsert_correlation("BTC price", "COIN", "BTC leads COIN", relation="leads", confidence=0.8)
     known.upsert_correlation("COIN", "MSTR", "they move together", confidence=0.5)
     known.upsert_correlation("€", "$", "they oppose each other", inverse=True)
@@ -348,7 +350,7 @@ class Counted:
 
 
 @pytest.mark.parametrize("name", ["sensor {}", "rack {} temperature", "sensor n{}"])
-def test_a_walk_reads_no_row_again_and_again(known: Knowing, name: str) -> None:
+def test_a_walk_reads_no_row_again_and_again(known: KnowledgeBase, name: str) -> None:
     size = 30
     rows = [(name.format(i), name.format(i + 1)) for i in range(size)]
     for one, other in rows:
@@ -361,7 +363,7 @@ def test_a_walk_reads_no_row_again_and_again(known: Knowing, name: str) -> None:
 
 
 @pytest.mark.parametrize("asked", ["the", "the web", "The Web 1", "the web 1 cpu", "€"])
-def test_a_walk_finds_every_side_that_begins_with_the_name(known: Knowing, asked: str) -> None:
+def test_a_walk_finds_every_side_that_begins_with_the_name(known: KnowledgeBase, asked: str) -> None:
     sides = ["The web 1 cpu load", "the WEB 1", "the web-1", "the", "the web 12", "web 1", "€"]
     for place, side in enumerate(sides):
         known.upsert_correlation(side, f"other{place}", "they move together")
@@ -369,14 +371,14 @@ def test_a_walk_finds_every_side_that_begins_with_the_name(known: Knowing, asked
     assert {each for each in sides if lookup.matches(asked, each)} == found
 
 
-def test_a_number_that_nobody_can_write_out_is_refused(known: Knowing) -> None:
+def test_a_number_that_nobody_can_write_out_is_refused(known: KnowledgeBase) -> None:
     with pytest.raises(InvalidInput):
         known.evaluate("AAPL", "volume", 10**5000)
     with pytest.raises(InvalidInput):
         known.upsert_threshold("AAPL", "volume", -(10**5000), "above")
 
 
-def test_a_text_is_read_as_capture_would_and_nothing_is_kept(known: Knowing) -> None:
+def test_a_text_is_read_as_capture_would_and_nothing_is_kept(known: KnowledgeBase) -> None:
     (reading,) = known.read("Threshold recommendation: flag AAPL if volume exceeds 5M. All is well.")
     assert (reading.table, reading.fields["source"], reading.fields["value"]) == ("thresholds", "AAPL", 5e6)
     (denial,) = known.read("Do not flag AAPL volume any more.")
@@ -387,7 +389,7 @@ def test_a_text_is_read_as_capture_would_and_nothing_is_kept(known: Knowing) -> 
 # ── feedback ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_verdict_moves_what_it_names_in_one_changeset(keeper: Keeper, known: Knowing, volume: str) -> None:
+def test_a_verdict_moves_what_it_names_in_one_changeset(keeper: Keeper, known: KnowledgeBase, volume: str) -> None:
     pattern = known.upsert_pattern("volume spikes before earnings", confidence=0.8).ref
     known.upsert_pattern("gaps fill", confidence=0.8)
     done = known.feedback("AAPL 2026-03-11", "false alarm", note="a split", about=[volume, pattern])
@@ -401,7 +403,7 @@ def test_a_verdict_moves_what_it_names_in_one_changeset(keeper: Keeper, known: K
     assert known.list("feedback") == []
 
 
-def test_the_same_verdict_again_moves_nothing(known: Knowing, volume: str) -> None:
+def test_the_same_verdict_again_moves_nothing(known: KnowledgeBase, volume: str) -> None:
     for note in ("", "", "seen by two"):
         known.feedback("spike", "confirmed", about=[volume], note=note)
     known.feedback("spike", "confirmed", process=False)
@@ -411,7 +413,7 @@ def test_the_same_verdict_again_moves_nothing(known: Knowing, volume: str) -> No
     assert known.pending_feedback() == []
 
 
-def test_a_later_verdict_takes_the_place_of_an_earlier_one(known: Knowing, volume: str) -> None:
+def test_a_later_verdict_takes_the_place_of_an_earlier_one(known: KnowledgeBase, volume: str) -> None:
     pattern = known.upsert_pattern("gaps fill").ref
     known.feedback("spike", "confirmed", about=[volume], note="real")
     known.feedback("spike", "false_alarm")
@@ -423,7 +425,7 @@ def test_a_later_verdict_takes_the_place_of_an_earlier_one(known: Knowing, volum
     assert belief_of(known, pattern) == (0.5, 0, 0)
 
 
-def test_a_verdict_on_what_is_not_there_changes_nothing(known: Knowing, volume: str) -> None:
+def test_a_verdict_on_what_is_not_there_changes_nothing(known: KnowledgeBase, volume: str) -> None:
     with pytest.raises(NotFound, match="patterns/none"):
         known.feedback("spike", "confirmed", about=[volume, "patterns/none"])
     with pytest.raises(InvalidInput, match="names no claim"):
@@ -432,7 +434,7 @@ def test_a_verdict_on_what_is_not_there_changes_nothing(known: Knowing, volume: 
     assert known.list("feedback") == []
 
 
-def test_what_was_only_kept_moves_once(known: Knowing, volume: str) -> None:
+def test_what_was_only_kept_moves_once(known: KnowledgeBase, volume: str) -> None:
     known.feedback("one", "confirmed", about=[volume], process=False)
     known.feedback("two", "confirmed", about=[volume], process=False)
     known.feedback("three", "note", process=False)
@@ -446,13 +448,15 @@ def test_what_was_only_kept_moves_once(known: Knowing, volume: str) -> None:
     assert belief_of(known, volume) == (believed(0.5, 2, 0), 2, 0)
 
 
-def test_a_pending_verdict_that_is_replaced_has_never_counted(known: Knowing, volume: str) -> None:
+def test_a_pending_verdict_that_is_replaced_has_never_counted(known: KnowledgeBase, volume: str) -> None:
     known.feedback("one", "confirmed", about=[volume], process=False)
     known.feedback("one", "false_alarm")
     assert belief_of(known, volume) == (believed(0.5, 0, 1), 0, 1)
 
 
-def test_a_processed_verdict_that_is_replaced_by_a_pending_one_no_longer_counts(known: Knowing, volume: str) -> None:
+def test_a_processed_verdict_that_is_replaced_by_a_pending_one_no_longer_counts(
+    known: KnowledgeBase, volume: str
+) -> None:
     known.feedback("one", "confirmed", about=[volume])
     known.feedback("one", "false_alarm", process=False)
     assert belief_of(known, volume) == (0.5, 0, 0)
@@ -461,20 +465,20 @@ def test_a_processed_verdict_that_is_replaced_by_a_pending_one_no_longer_counts(
 
 
 @pytest.mark.parametrize("way", ["delete", "purge"])
-def test_a_verdict_that_is_removed_moves_back_what_it_moved(known: Knowing, volume: str, way: str) -> None:
+def test_a_verdict_that_is_removed_moves_back_what_it_moved(known: KnowledgeBase, volume: str, way: str) -> None:
     known.feedback("one", "confirmed", about=[volume])
     known.feedback("two", "false_alarm", about=[volume])
     getattr(known, way)("feedback", "one")
     assert belief_of(known, volume) == (believed(0.5, 0, 1), 0, 1)
 
 
-def test_the_words_of_a_purged_verdict_are_gone_from_what_it_moved(known: Knowing, volume: str) -> None:
+def test_the_words_of_a_purged_verdict_are_gone_from_what_it_moved(known: KnowledgeBase, volume: str) -> None:
     known.feedback("vault-7", "confirmed", note="the vault", about=[volume])
     known.purge("feedback", "vault-7")
     assert "vault" not in str([each.as_dict() for each in known.history(*volume.split("/"))])
 
 
-def test_a_claim_that_is_gone_is_passed_over(known: Knowing, volume: str) -> None:
+def test_a_claim_that_is_gone_is_passed_over(known: KnowledgeBase, volume: str) -> None:
     pattern = known.upsert_pattern("gaps fill").ref
     known.feedback("one", "confirmed", about=[volume, pattern])
     known.feedback("two", "confirmed", about=[volume, pattern], process=False)
@@ -486,7 +490,7 @@ def test_a_claim_that_is_gone_is_passed_over(known: Knowing, volume: str) -> Non
 
 @pytest.mark.parametrize("anew", ["stated", "another value", "dropped and put"])
 def test_a_verdict_from_before_it_was_restated_is_not_taken_back_from_later_ones(
-    known: Knowing, volume: str, anew: str
+    known: KnowledgeBase, volume: str, anew: str
 ) -> None:
     known.feedback("one", "confirmed", about=[volume])
     if anew == "stated":
@@ -504,7 +508,7 @@ def test_a_verdict_from_before_it_was_restated_is_not_taken_back_from_later_ones
     assert belief_of(known, volume)[1:] == (0, 0)
 
 
-def test_a_verdict_counts_again_when_the_restating_is_undone(keeper: Keeper, known: Knowing, volume: str) -> None:
+def test_a_verdict_counts_again_when_the_restating_is_undone(keeper: Keeper, known: KnowledgeBase, volume: str) -> None:
     known.feedback("one", "confirmed", about=[volume])
     restated = known.put("thresholds", id="aapl.volume.above", confidence=0.7)
     keeper.undo(restated.changeset)
@@ -513,7 +517,7 @@ def test_a_verdict_counts_again_when_the_restating_is_undone(keeper: Keeper, kno
     assert belief_of(known, volume) == (0.5, 0, 0)
 
 
-def test_a_replaced_verdict_that_is_undone_counts_as_it_did(keeper: Keeper, known: Knowing, volume: str) -> None:
+def test_a_replaced_verdict_that_is_undone_counts_as_it_did(keeper: Keeper, known: KnowledgeBase, volume: str) -> None:
     known.feedback("one", "confirmed", about=[volume])
     later = known.feedback("one", "false_alarm")
     keeper.undo(later.id)
@@ -522,7 +526,9 @@ def test_a_replaced_verdict_that_is_undone_counts_as_it_did(keeper: Keeper, know
     assert belief_of(known, volume) == (believed(0.5, 0, 1), 0, 1)
 
 
-def test_what_came_from_another_store_with_its_verdicts_moves_back_with_them(keeper: Keeper, known: Knowing) -> None:
+def test_what_came_from_another_store_with_its_verdicts_moves_back_with_them(
+    keeper: Keeper, known: KnowledgeBase
+) -> None:
     brought = MemoryStore(FixedClock())
     there = keeping(brought).knowledge
     ref = there.upsert_threshold("AAPL", "volume", 5e6, "above").ref
@@ -534,7 +540,7 @@ def test_what_came_from_another_store_with_its_verdicts_moves_back_with_them(kee
     assert belief_of(known, ref) == (0.5, 0, 0)
 
 
-def test_a_verdict_put_as_a_row_is_a_verdict(known: Knowing, volume: str) -> None:
+def test_a_verdict_put_as_a_row_is_a_verdict(known: KnowledgeBase, volume: str) -> None:
     change = known.put("feedback", anomaly="spike", verdict="confirmed", about=[volume])
     assert (change.ref, change.action) == ("feedback/spike", "add")
     assert belief_of(known, volume) == (0.6, 1, 0)

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofio.dashboard import projection
-from cofio.dashboard.projection import Atlas, Ground
+from cofio.dashboard.projection import MapCache, PreviousPositions
 from cofio.dashboard.projection.cluster_labels import named
 from cofio.dashboard.projection.clusters import grouped
 from cofio.dashboard.projection.grid import GAP, apart, fitted
 from cofio.dashboard.projection.neighbours import FEW, neighbours
-from cofio.models.dashboard import SIDE, Dots, Map
+from cofio.models.dashboard import SIDE, Map, MapSource
 from cofio.stores.sqlite.blas import one_thread
 from cofio.testing import HashEmbedder
 
@@ -40,18 +40,18 @@ def as_the_service_does() -> Iterator[None]:
         yield
 
 
-def dots(vectors: Any, texts: Sequence[str] = (), ids: Sequence[int] = ()) -> Dots:
+def dots(vectors: Any, texts: Sequence[str] = (), ids: Sequence[int] = ()) -> MapSource:
     """These, as a store would give them: newest first."""
     vectors = np.asarray(vectors, np.float32)
     count = len(vectors)
     said = list(texts) or [f"memory {number}" for number in range(count)]
     many = ["fact"] * count
-    return Dots(
+    return MapSource(
         list(ids) or list(range(count, 0, -1)), vectors, said, many, [""] * count, ["2026-01-01"] * count, count
     )
 
 
-def topical(each: int, seed: int = 3) -> tuple[Dots, list[str]]:
+def topical(each: int, seed: int = 3) -> tuple[MapSource, list[str]]:
     """So many memories of each topic, all mixed, with their topics."""
     chance = random.Random(seed)
     said = [
@@ -211,16 +211,16 @@ def test_those_that_are_there_stay_when_a_few_come_and_go() -> None:
 
 def test_the_map_is_laid_out_anew_when_many_have_come() -> None:
     given_, _ = topical(40)
-    half = given_._replace(**{name: getattr(given_, name)[100:] for name in Dots._fields if name != "total"})
+    half = given_._replace(**{name: getattr(given_, name)[100:] for name in MapSource._fields if name != "total"})
     _, ground = projection.redrawn(half, None)
     assert projection.redrawn(given_, ground)[0].as_dict() == projection.drawn(given_).as_dict()
 
 
 def test_changes_add_up_until_it_is_laid_out_anew() -> None:
     given_, _ = topical(20)
-    ground: Ground | None = None
+    ground: PreviousPositions | None = None
     for start in range(50, -1, -5):
-        some = given_._replace(**{name: getattr(given_, name)[start:] for name in Dots._fields if name != "total"})
+        some = given_._replace(**{name: getattr(given_, name)[start:] for name in MapSource._fields if name != "total"})
         _, ground = projection.redrawn(some, ground)
         assert ground.changed <= 0.2 * len(some.ids)
 
@@ -260,7 +260,7 @@ def check(drawn: Map, count: int) -> None:
 
 
 def test_no_memories_are_an_empty_map() -> None:
-    none = Dots((), np.empty((0, 0), np.float32), (), (), (), (), 0)
+    none = MapSource((), np.empty((0, 0), np.float32), (), (), (), (), 0)
     drawn, ground = projection.redrawn(none, None)
     check(drawn, 0)
     assert drawn.as_dict()["points"]["x"] == []
@@ -356,14 +356,14 @@ class Draughtsman:
     def __init__(self, count: int = 5) -> None:
         self.drew, self._dots = 0, dots(scattered(count))
 
-    def __call__(self, before: Ground | None) -> tuple[Map, Ground]:
+    def __call__(self, before: PreviousPositions | None) -> tuple[Map, PreviousPositions]:
         self.drew += 1
         return projection.redrawn(self._dots, before)
 
 
 def test_a_map_is_drawn_again_after_a_change_and_after_a_while() -> None:
     now = [0.0]
-    atlas, draw = Atlas(fresh=60, ticks=lambda: now[0]), Draughtsman()
+    atlas, draw = MapCache(fresh=60, ticks=lambda: now[0]), Draughtsman()
     assert atlas.map("all", 1, draw) is atlas.map("all", 1, draw)
     assert draw.drew == 1
     atlas.map("all", 2, draw)
@@ -375,7 +375,7 @@ def test_a_map_is_drawn_again_after_a_change_and_after_a_while() -> None:
 
 
 def test_maps_of_different_things_are_kept_apart_and_only_a_few() -> None:
-    atlas, drawing = Atlas(held=2), {name: Draughtsman(count) for name, count in (("a", 4), ("b", 5), ("c", 6))}
+    atlas, drawing = MapCache(held=2), {name: Draughtsman(count) for name, count in (("a", 4), ("b", 5), ("c", 6))}
     for name in ("a", "b", "a", "c", "a"):
         assert len(atlas.map(name, 1, drawing[name]).x) == {"a": 4, "b": 5, "c": 6}[name]
     assert {name: each.drew for name, each in drawing.items()} == {"a": 1, "b": 1, "c": 1}
@@ -384,9 +384,9 @@ def test_maps_of_different_things_are_kept_apart_and_only_a_few() -> None:
 
 
 def test_who_asks_while_a_map_is_drawn_waits_for_it() -> None:
-    atlas, begun, go_on, plain = Atlas(), threading.Event(), threading.Event(), Draughtsman()
+    atlas, begun, go_on, plain = MapCache(), threading.Event(), threading.Event(), Draughtsman()
 
-    def slow(before: Ground | None) -> tuple[Map, Ground]:
+    def slow(before: PreviousPositions | None) -> tuple[Map, PreviousPositions]:
         begun.set()
         assert go_on.wait(30)
         return plain(before)
@@ -401,9 +401,9 @@ def test_who_asks_while_a_map_is_drawn_waits_for_it() -> None:
 
 
 def test_a_map_that_could_not_be_drawn_is_tried_again() -> None:
-    atlas, draw = Atlas(), Draughtsman()
+    atlas, draw = MapCache(), Draughtsman()
 
-    def broken(_: Ground | None) -> tuple[Map, Ground]:
+    def broken(_: PreviousPositions | None) -> tuple[Map, PreviousPositions]:
         raise OSError
 
     with pytest.raises(OSError):

@@ -11,7 +11,7 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import NotFound
-from cofio.models.exchange import Learned
+from cofio.models.exchange import LearningResult
 from cofio.models.knowledge import Claim, Threshold
 from cofio.models.memory import Changeset, Edit
 from cofio.stores.sqlite.store import SqliteStore
@@ -42,7 +42,9 @@ def with_model(store: SqliteStore | MemoryStore, *replies: str) -> Keeper:
     return Keeper(store, HashEmbedder(), FixedClock(), llm=ScriptedLLM(list(replies)))
 
 
-def report(keeper: Keeper, *said: str, context: str = "analysis", role: str = "assistant", **about: Any) -> Learned:
+def report(
+    keeper: Keeper, *said: str, context: str = "analysis", role: str = "assistant", **about: Any
+) -> LearningResult:
     messages = [{"role": role, "content": each} for each in said]
     return keeper.learn(messages, context=context, **{"source": "market", **about})
 

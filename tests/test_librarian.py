@@ -16,9 +16,9 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import StoreBusy, Unavailable
-from cofio.models.notes import Indexed
+from cofio.models.notes import IndexResult
 from cofio.ports import Matrix
-from cofio.server.background.notes_watcher import Librarian
+from cofio.server.background.notes_watcher import NotesWatcher
 from cofio.server.http.app import make
 from cofio.settings import Settings
 from cofio.stores.sqlite.store import SqliteStore
@@ -77,8 +77,8 @@ def ticks() -> Ticks:
 
 
 @pytest.fixture
-def librarian(keeper: Keeper, vault: Path, ticks: Ticks) -> Librarian:
-    return Librarian(keeper, [vault], ticks=ticks)
+def librarian(keeper: Keeper, vault: Path, ticks: Ticks) -> NotesWatcher:
+    return NotesWatcher(keeper, [vault], ticks=ticks)
 
 
 def texts(keeper: Keeper) -> list[str]:
@@ -89,7 +89,7 @@ def says(keeper: Keeper, words: str) -> bool:
     return any(words in text for text in texts(keeper))
 
 
-def rested(librarian: Librarian) -> list[Indexed]:
+def rested(librarian: NotesWatcher) -> list[IndexResult]:
     """What two looks read."""
     return librarian.tick() + librarian.tick()
 
@@ -97,7 +97,7 @@ def rested(librarian: Librarian) -> list[Indexed]:
 # ── files that rest ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_file_is_read_once_it_looked_the_same_twice(librarian: Librarian, keeper: Keeper, vault: Path) -> None:
+def test_a_file_is_read_once_it_looked_the_same_twice(librarian: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     assert librarian.tick() == []
     (vault / "deploy.md").write_text(DEPLOY + "\nIn Frank")  # somebody is still writing
@@ -114,7 +114,7 @@ def test_a_file_is_read_once_it_looked_the_same_twice(librarian: Librarian, keep
     assert keeper.changes(limit=1)[0].by == "librarian"
 
 
-def test_what_is_edited_moved_and_deleted_is_followed(librarian: Librarian, keeper: Keeper, vault: Path) -> None:
+def test_what_is_edited_moved_and_deleted_is_followed(librarian: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     (vault / "style.md").write_text(TABS)
     rested(librarian)
@@ -132,7 +132,7 @@ def test_what_is_edited_moved_and_deleted_is_followed(librarian: Librarian, keep
     assert says(keeper, "Render")
 
 
-def test_one_file_that_never_rests_keeps_no_other_waiting(librarian: Librarian, keeper: Keeper, vault: Path) -> None:
+def test_one_file_that_never_rests_keeps_no_other_waiting(librarian: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     rested(librarian)
     (vault / "style.md").write_text(TABS)
@@ -146,7 +146,7 @@ def test_one_file_that_never_rests_keeps_no_other_waiting(librarian: Librarian, 
     assert says(keeper, "line xxx of a log")
 
 
-def test_a_file_that_is_put_back_at_once_was_never_gone(librarian: Librarian, keeper: Keeper, vault: Path) -> None:
+def test_a_file_that_is_put_back_at_once_was_never_gone(librarian: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     (vault / "style.md").write_text(TABS)
     rested(librarian)
@@ -159,7 +159,7 @@ def test_a_file_that_is_put_back_at_once_was_never_gone(librarian: Librarian, ke
 
 
 def test_a_file_that_goes_while_another_is_read_is_followed_at_the_next_look(
-    librarian: Librarian, keeper: Keeper, vault: Path
+    librarian: NotesWatcher, keeper: Keeper, vault: Path
 ) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     rested(librarian)
@@ -173,7 +173,7 @@ def test_a_file_that_goes_while_another_is_read_is_followed_at_the_next_look(
     assert not says(keeper, "Fly.io")
 
 
-def test_a_file_that_was_only_touched_changes_no_memory(librarian: Librarian, keeper: Keeper, vault: Path) -> None:
+def test_a_file_that_was_only_touched_changes_no_memory(librarian: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     rested(librarian)
     before = keeper.changes(limit=1)[0].id
@@ -185,12 +185,12 @@ def test_a_file_that_was_only_touched_changes_no_memory(librarian: Librarian, ke
 def test_a_new_librarian_reads_again_only_what_has_changed(keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     (vault / "style.md").write_text(TABS)
-    rested(Librarian(keeper, [vault]))
+    rested(NotesWatcher(keeper, [vault]))
     (vault / "style.md").write_text(TABS.replace("Ada", "Bob"))  # while no service runs
-    [read] = rested(Librarian(keeper, [vault]))
+    [read] = rested(NotesWatcher(keeper, [vault]))
     assert (read.files, read.read) == (2, 1)
     assert says(keeper, "Bob")
-    assert rested(Librarian(keeper, [vault])) == []
+    assert rested(NotesWatcher(keeper, [vault])) == []
 
 
 # ── folders that are not there ────────────────────────────────────────────────────────────────────────────────────────
@@ -200,7 +200,7 @@ def test_a_missing_folder_is_told_once_left_alone_longer_and_longer_and_followed
     keeper: Keeper, vault: Path, ticks: Ticks, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = vault.with_name("other")
-    librarian = Librarian(keeper, [other, vault], every=5.0, ticks=ticks)
+    librarian = NotesWatcher(keeper, [other, vault], every=5.0, ticks=ticks)
     (vault / "deploy.md").write_text(DEPLOY)
     looks = []
     look = keeper.notes.look
@@ -223,7 +223,7 @@ def test_a_missing_folder_is_told_once_left_alone_longer_and_longer_and_followed
 
 
 def test_memories_outlive_a_folder_that_goes_away(
-    librarian: Librarian, keeper: Keeper, vault: Path, ticks: Ticks
+    librarian: NotesWatcher, keeper: Keeper, vault: Path, ticks: Ticks
 ) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     rested(librarian)
@@ -240,7 +240,7 @@ def test_memories_outlive_a_folder_that_goes_away(
 def test_an_empty_folder_is_a_disk_that_is_not_mounted_unless_its_files_were_seen_to_go(
     keeper: Keeper, vault: Path
 ) -> None:
-    librarian = Librarian(keeper, [vault])
+    librarian = NotesWatcher(keeper, [vault])
     (vault / "deploy.md").write_text(DEPLOY)
     (vault / "style.md").write_text(TABS)
     rested(librarian)
@@ -249,13 +249,13 @@ def test_an_empty_folder_is_a_disk_that_is_not_mounted_unless_its_files_were_see
     shutil.copytree(vault, away)
     for each in vault.iterdir():
         each.unlink()
-    assert rested(Librarian(keeper, [vault])) == []  # of a service that starts now
+    assert rested(NotesWatcher(keeper, [vault])) == []  # of a service that starts now
     assert texts(keeper) == kept
     rested(librarian)
     assert texts(keeper) == []
 
 
-def test_memories_outlive_a_disk_that_is_taken_out(librarian: Librarian, keeper: Keeper, vault: Path) -> None:
+def test_memories_outlive_a_disk_that_is_taken_out(librarian: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     rested(librarian)
     librarian._shelves[0]._device = -1  # as if another disk had been there until now
@@ -269,7 +269,7 @@ def test_memories_outlive_a_disk_that_is_taken_out(librarian: Librarian, keeper:
 
 
 def test_a_folder_that_was_back_is_not_left_alone_for_long_when_it_goes_again(
-    librarian: Librarian, keeper: Keeper, vault: Path, ticks: Ticks
+    librarian: NotesWatcher, keeper: Keeper, vault: Path, ticks: Ticks
 ) -> None:
     def passing(seconds: int) -> None:
         for _ in range(0, seconds, 5):
@@ -290,7 +290,7 @@ def test_a_folder_that_was_back_is_not_left_alone_for_long_when_it_goes_again(
 
 
 def test_what_goes_wrong_once_is_outlived(
-    librarian: Librarian,
+    librarian: NotesWatcher,
     keeper: Keeper,
     vault: Path,
     ticks: Ticks,
@@ -300,7 +300,7 @@ def test_what_goes_wrong_once_is_outlived(
     faults: list[Exception] = [StoreBusy("The store is held.", "Wait."), ValueError("a bug")]
     index = type(keeper.notes).index
 
-    def failing(self: Any, *given: Any, **how: Any) -> Indexed:
+    def failing(self: Any, *given: Any, **how: Any) -> IndexResult:
         if faults:
             raise faults.pop(0)
         return index(self, *given, **how)
@@ -328,7 +328,7 @@ def missing(keeper: Keeper) -> int:
     return int(stats["memories"] + stats["archived"] - stats["vectors"])
 
 
-def test_missing_vectors_are_made_a_batch_at_a_time(librarian: Librarian, keeper: Keeper) -> None:
+def test_missing_vectors_are_made_a_batch_at_a_time(librarian: NotesWatcher, keeper: Keeper) -> None:
     without_vectors(keeper, 300)
     assert (librarian.fill(), missing(keeper)) == (256, 44)
     assert librarian._filling.is_over  # it goes on at once
@@ -338,7 +338,7 @@ def test_missing_vectors_are_made_a_batch_at_a_time(librarian: Librarian, keeper
 
 
 def test_vectors_wait_for_the_embedder_with_one_word_in_the_log(
-    librarian: Librarian, keeper: Keeper, embedder: Embedder, caplog: pytest.LogCaptureFixture
+    librarian: NotesWatcher, keeper: Keeper, embedder: Embedder, caplog: pytest.LogCaptureFixture
 ) -> None:
     without_vectors(keeper, 3)
     embedder.is_down = True
@@ -356,7 +356,7 @@ def test_the_thread_makes_vectors_as_soon_as_the_embedder_works_again(
     monkeypatch.setattr("cofio.server.background.notes_watcher._EMBEDDER_AGAIN", 0.05)
     without_vectors(keeper, 300)
     embedder.is_down = True
-    librarian = Librarian(keeper)
+    librarian = NotesWatcher(keeper)
     librarian.start()
     try:
         until(lambda: embedder.asked >= 3)
@@ -372,7 +372,9 @@ def test_the_thread_makes_vectors_as_soon_as_the_embedder_works_again(
 
 def test_it_follows_in_a_thread_of_its_own_and_stops_at_once(keeper: Keeper, vault: Path) -> None:
     threads: list[str] = []
-    librarian = Librarian(keeper, [vault], every=0.02, told=lambda _: threads.append(threading.current_thread().name))
+    librarian = NotesWatcher(
+        keeper, [vault], every=0.02, told=lambda _: threads.append(threading.current_thread().name)
+    )
     librarian.start()
     try:
         (vault / "deploy.md").write_text(DEPLOY)
@@ -391,7 +393,7 @@ def test_a_long_first_reading_does_not_hold_up_the_end(tmp_path: Path, vault: Pa
     class Interrupted(HashEmbedder):
         """An embedder during whose first work the service is stopped."""
 
-        librarian: Librarian | None = None
+        librarian: NotesWatcher | None = None
 
         def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
             if self.librarian:
@@ -403,16 +405,16 @@ def test_a_long_first_reading_does_not_hold_up_the_end(tmp_path: Path, vault: Pa
         (vault / f"{number}.md").write_text("".join(sections))
     clock, embedder = FixedClock(), Interrupted()
     with Keeper(SqliteStore(tmp_path / "long.db", clock), embedder, clock) as keeper:
-        embedder.librarian = Librarian(keeper, [vault], ticks=ticks)
+        embedder.librarian = NotesWatcher(keeper, [vault], ticks=ticks)
         (read,) = rested(embedder.librarian)
         assert 0 < read.added < 1_200
         embedder.librarian = None
-        (rest,) = rested(Librarian(keeper, [vault], ticks=ticks))
+        (rest,) = rested(NotesWatcher(keeper, [vault], ticks=ticks))
         assert read.added + rest.added == keeper.count() == 1_200
 
 
 def test_a_librarian_that_rests_does_not_hold_up_the_end(keeper: Keeper, vault: Path) -> None:
-    librarian = Librarian(keeper, [vault], every=3_600)
+    librarian = NotesWatcher(keeper, [vault], every=3_600)
     librarian.start()
     started = time.monotonic()
     librarian.stop()
@@ -422,7 +424,7 @@ def test_a_librarian_that_rests_does_not_hold_up_the_end(keeper: Keeper, vault: 
 
 def test_with_no_time_between_looks_no_folder_is_looked_at(keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
-    assert rested(Librarian(keeper, [vault], every=0)) == []
+    assert rested(NotesWatcher(keeper, [vault], every=0)) == []
     assert texts(keeper) == []
 
 

@@ -27,9 +27,9 @@ from cofio.errors import (
     Unavailable,
 )
 from cofio.models.memory import Adopt, Fact, Memory, Viewer
-from cofio.models.notes import Exported, Indexed
+from cofio.models.notes import IndexResult, VaultExportResult
 from cofio.notes import files
-from cofio.notes.service import BATCH, Notebook
+from cofio.notes.service import BATCH, NotesOptions
 from cofio.ports import Matrix, Store
 from cofio.settings import Settings
 from cofio.stores.postgres import PostgresStore
@@ -50,7 +50,7 @@ class Tired(HashEmbedder):
 
 def made(store: Store, clock: FixedClock, home: Path, embedder: HashEmbedder | None = None, **labels: str) -> Keeper:
     named = {home / folder: label for folder, label in labels.items()}
-    return Keeper(store, embedder or HashEmbedder(), clock, notebook=Notebook(home / "notes", named))
+    return Keeper(store, embedder or HashEmbedder(), clock, notebook=NotesOptions(home / "notes", named))
 
 
 @pytest.fixture(params=["sqlite", "fake"])
@@ -80,7 +80,7 @@ def live(keeper: Keeper, **within: Any) -> dict[str, Memory]:
     return {memory.text: memory for memory in keeper.list(limit=1_000, **within).memories}
 
 
-def counts(done: Indexed) -> tuple[int, int, int]:
+def counts(done: IndexResult) -> tuple[int, int, int]:
     return done.added, done.updated, done.archived
 
 
@@ -127,7 +127,7 @@ def test_all_flushed_notes_are_listed_newest_first(keeper: Keeper) -> None:
 def test_what_was_flushed_is_known_to_be_read(keeper: Keeper) -> None:
     keeper.notes.flush("We use tabs", ["style"], project="/srv/web")
     before = keeper.changes()
-    assert keeper.notes.index() == Indexed(folder=str(files.whole(keeper.notes.folders()[0].folder)), files=1)
+    assert keeper.notes.index() == IndexResult(folder=str(files.whole(keeper.notes.folders()[0].folder)), files=1)
     assert keeper.changes() == before
 
 
@@ -638,7 +638,7 @@ def test_bad_folders_say_what_is_wrong(keeper: Keeper, tmp_path: Path) -> None:
         keeper.notes.index("/", dry_run=True)
     with pytest.raises(InvalidInput):
         keeper.notes.index(tmp_path, dry_run="yes")  # type: ignore[arg-type]
-    assert keeper.notes.index() == Indexed(folder=str(tmp_path / "notes"))
+    assert keeper.notes.index() == IndexResult(folder=str(tmp_path / "notes"))
 
 
 def test_secrets_in_notes_are_not_remembered(keeper: Keeper, vault: Path) -> None:
@@ -710,7 +710,7 @@ DYING = """
 import os, sys
 from pathlib import Path
 from cofio.core import Keeper
-from cofio.notes.service import Notebook
+from cofio.notes.service import NotesOptions as Notebook
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.stores.notes import SqliteNotes
 from cofio.testing import FixedClock, HashEmbedder
@@ -808,7 +808,7 @@ def note_of(folder: Path, memory_id: int) -> Path:
     return found
 
 
-def told(done: Exported) -> tuple[int, int, int]:
+def told(done: VaultExportResult) -> tuple[int, int, int]:
     return done.notes, done.written, done.removed
 
 
@@ -817,7 +817,7 @@ def test_every_memory_gets_a_note_that_says_whose_it_is(keeper: Keeper, out: Pat
     new, _ = keeper.supersede(old, "We deploy with Fly.io: it is *cheaper*", tags=["deploy", "two words"])
     keeper.update(new.memory_id, pinned=True)
     done = keeper.notes.export(out)
-    assert done == Exported(folder=str(out.resolve()), notes=1, written=1)
+    assert done == VaultExportResult(folder=str(out.resolve()), notes=1, written=1)
     (note,) = out.iterdir()
     assert note.name == f"We deploy with Fly.io it is cheaper ({new.memory_id}).md"
     identity = keeper._store.carrying.identity()

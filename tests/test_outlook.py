@@ -9,7 +9,7 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import Forbidden, InvalidInput
-from cofio.models.dashboard import Arrived, Injected, Injection
+from cofio.models.dashboard import DailyCount, Injection, InjectionCount
 from cofio.models.memory import Add, Fact, Viewer
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
@@ -109,9 +109,9 @@ def test_an_overview_tells_how_the_store_stands_and_what_went_on(keeper: Keeper)
     told = keeper.outlook.overview(days=3)
     assert (told.live, told.archived, list(told.days)) == (3, 1, ["2025-12-30", "2025-12-31", "2026-01-01"])
     assert list(told.arrived) == [
-        Arrived("", "detail", 1),
-        Arrived("2026-01-01", "decision", 1),
-        Arrived("2026-01-01", "detail", 1),
+        DailyCount("", "detail", 1),
+        DailyCount("2026-01-01", "decision", 1),
+        DailyCount("2026-01-01", "detail", 1),
     ]
     assert told.done_today == {"add": 4, "delete": 1}
     assert told.injected == []
@@ -134,7 +134,7 @@ def test_days_without_any_are_not_told_of(keeper: Keeper) -> None:
     told = keeper.outlook.overview()
     assert (told.live, told.archived, list(told.arrived), told.done_today) == (0, 0, [], {})
     keeper.recall(by="codex")
-    assert keeper.outlook.overview().injected == [Injected("2026-01-01", 0, 0, 1, 0, 0)]
+    assert keeper.outlook.overview().injected == [InjectionCount("2026-01-01", 0, 0, 1, 0, 0)]
 
 
 def test_a_viewers_overview_is_of_what_they_see_and_of_nobodys_doings(keeper: Keeper) -> None:

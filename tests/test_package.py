@@ -21,7 +21,8 @@ assert cofio.__file__.startswith(sys.argv[1]), cofio.__file__
 with cofio.open(f"sqlite://{tempfile.mkdtemp()}/x.db", embedder=HashEmbedder()) as keeper:
     keeper.add("we deploy on mondays")
     print(keeper.search("deploy")[0].text)
-import cofio.server.http.app, cofio.cli, cofio.server.daemon, cofio.providers.embedders.local, cofio.providers.embedders.remote
+import cofio.server.http.app, cofio.cli, cofio.server.daemon
+import cofio.providers.embedders.local, cofio.providers.embedders.remote
 """
 
 

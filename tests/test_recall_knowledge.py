@@ -15,8 +15,8 @@ from cofio.errors import InvalidInput, TooLarge
 from cofio.hooks.client_events import Event, event
 from cofio.models.knowledge import Claim, Correlation, Knowledge, Pattern, Put, Seasonal, Threshold
 from cofio.models.memory import Viewer
-from cofio.server.background.inbox_worker import Worker
-from cofio.server.session_handler import Attendant
+from cofio.server.background.inbox_worker import InboxWorker
+from cofio.server.session_handler import SessionHandler
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from cofio.text.briefing import MAX_CHARS, MAX_TOKENS, tokens
@@ -305,8 +305,8 @@ def test_the_echo_of_a_context_is_not_learned(keeper: Keeper) -> None:
 
 
 @pytest.fixture
-def attendant(keeper: Keeper, tmp_path: Path) -> Iterator[Attendant]:
-    made = Attendant(keeper, tmp_path, patience=60)
+def attendant(keeper: Keeper, tmp_path: Path) -> Iterator[SessionHandler]:
+    made = SessionHandler(keeper, tmp_path, patience=60)
     yield made
     made.close()
 
@@ -316,7 +316,7 @@ def happened(name: str, turn: str = "p1", **fields: Any) -> Event:
     return event("claude-code", json.dumps(told).encode())
 
 
-def test_a_prompt_that_names_a_source_gets_its_threshold_first(keeper: Keeper, attendant: Attendant) -> None:
+def test_a_prompt_that_names_a_source_gets_its_threshold_first(keeper: Keeper, attendant: SessionHandler) -> None:
     put(keeper, VOLUME)
     keeper.add("AAPL reports its earnings on thursday")
     first = attendant.attend(happened("UserPromptSubmit", prompt="when does AAPL report earnings?"), "/home/ann/web")
@@ -328,7 +328,7 @@ def test_a_prompt_that_names_a_source_gets_its_threshold_first(keeper: Keeper, a
     assert exact(fires) == [f"{LINE} (fires: 6200000)"]
 
 
-def test_after_a_clear_it_is_told_anew(keeper: Keeper, attendant: Attendant) -> None:
+def test_after_a_clear_it_is_told_anew(keeper: Keeper, attendant: SessionHandler) -> None:
     put(keeper, VOLUME)
     asked = happened("UserPromptSubmit", prompt="how is AAPL?")
     assert attendant.attend(asked, "")
@@ -337,7 +337,7 @@ def test_after_a_clear_it_is_told_anew(keeper: Keeper, attendant: Attendant) -> 
     assert exact(attendant.attend(asked, "")) == [LINE]
 
 
-def test_the_agents_echo_of_a_line_is_not_news(keeper: Keeper, attendant: Attendant) -> None:
+def test_the_agents_echo_of_a_line_is_not_news(keeper: Keeper, attendant: SessionHandler) -> None:
     rule = "We always flag AAPL when its volume doubles"
     put(keeper, Pattern(pattern=rule, source="AAPL", confidence=0.9))
     assert rule in attendant.attend(happened("UserPromptSubmit", prompt="how is AAPL?"), "")
@@ -345,5 +345,5 @@ def test_the_agents_echo_of_a_line_is_not_news(keeper: Keeper, attendant: Attend
     [item] = keeper.items()
     assert item.exchange
     assert rule in item.exchange.injected
-    Worker(keeper).drain()
+    InboxWorker(keeper).drain()
     assert keeper.count() == 0

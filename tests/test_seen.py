@@ -32,8 +32,8 @@ from cofio.models.memory import (
     Viewer,
 )
 from cofio.ports import Store
-from cofio.staleness import Freshness
-from cofio.stores.scoped import Seen
+from cofio.staleness import StalenessChecker
+from cofio.stores.scoped import ScopedStore
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
 from tests import judging
@@ -123,7 +123,7 @@ def test_others_memories_do_not_starve_a_search(keeper: Keeper, says: Says) -> N
 def test_candidates_by_id_must_be_seen_too(store: Store, says: Says) -> None:
     theirs, mine = says(EVE, "The vault opens at noon"), says(ADA, "The cellar is dry")
     vector = HashEmbedder().embed(["The vault opens at noon"], "query")[0]
-    seen = Seen(store, ADA)
+    seen = ScopedStore(store, ADA)
     assert [each.id for each in seen.nearest(vector, 5, Scope(), also=[theirs, mine])] == [mine]
     assert seen.said([theirs, mine]).keys() == {mine}
     assert seen.holding(["vault", "cellar"], [theirs, mine]) == {theirs: [], mine: ["cellar"]}
@@ -132,7 +132,7 @@ def test_candidates_by_id_must_be_seen_too(store: Store, says: Says) -> None:
 
 def test_a_scope_cannot_name_another_viewer(store: Store, says: Says) -> None:
     says(EVE, "The vault opens at noon")
-    assert Seen(store, ADA).page(Scope(viewer=EVE), limit=5) == ([], 0)
+    assert ScopedStore(store, ADA).page(Scope(viewer=EVE), limit=5) == ([], 0)
 
 
 def test_what_a_memory_said_before_is_shown_with_what_it_took_the_place_of(keeper: Keeper, says: Says) -> None:
@@ -206,7 +206,7 @@ def test_a_reason_is_not_told_where_it_may_quote_what_is_not_seen(keeper: Keeper
 
 def test_sightings_are_those_of_what_is_seen(store: Store, keeper: Keeper, says: Says) -> None:
     number = says(EVE, "The vault opens at noon")
-    assert Seen(store, ADA).sightings(number) == []
+    assert ScopedStore(store, ADA).sightings(number) == []
     with pytest.raises(NotFound):
         keeper.seen_by(ADA).sightings(number)
 
@@ -373,7 +373,7 @@ def test_an_undo_does_not_widen_who_sees_anothers_memory(keeper: Keeper, says: S
 
 
 def test_what_is_adopted_is_stamped_and_gets_an_id_of_this_store(store: Store) -> None:
-    seen, at = Seen(store, ADA), "2026-01-01T00:00:00Z"
+    seen, at = ScopedStore(store, ADA), "2026-01-01T00:00:00Z"
     memory = Memory(id=0, text="One", user="eve", previous_text="Zero", created_at=at, updated_at=at)
     [change] = seen.apply([Adopt(memory, (Occurrence("claude"),))], {}, by="t", why="t").changes
     assert change.after
@@ -570,13 +570,13 @@ def test_what_a_session_was_given_is_its_owners(keeper: Keeper, says: Says) -> N
 
 def test_retrievals_of_what_is_not_seen_are_not_noted(store: Store, keeper: Keeper, says: Says) -> None:
     theirs = says(EVE, "The vault opens at noon")
-    Seen(store, ADA).note([Retrieval(theirs, "vault", "ada", "2026-01-01T00:00:00Z")])
+    ScopedStore(store, ADA).note([Retrieval(theirs, "vault", "ada", "2026-01-01T00:00:00Z")])
     assert keeper.get(theirs).retrieval_count == 0
 
 
 def test_pictures_are_of_what_is_seen_whoever_is_named(store: Store, keeper: Keeper, says: Says) -> None:
     mine, _ = says(ADA, "The vault opens at noon"), says(EVE, "The cellar opens at dawn")
-    pictures = Seen(store, ADA).pictures
+    pictures = ScopedStore(store, ADA).pictures
     for scope in (Scope(), Scope(viewer=EVE)):
         assert list(pictures.dots(scope, 9, 9).ids) == [mine]
         assert [each.count for each in pictures.arrived("2000-01-01", scope)] == [1]
@@ -666,7 +666,7 @@ def test_facts_are_imported_as_ones_own_and_exports_by_the_owner(keeper: Keeper)
 
 
 def test_the_stores_name_and_ids_are_not_for_a_viewer_to_give(store: Store) -> None:
-    carrying = Seen(store, ADA).carrying
+    carrying = ScopedStore(store, ADA).carrying
     for act in (lambda: carrying.adopt_identity("x"), lambda: carrying.reserve(5), lambda: carrying.room("x", 1 << 60)):
         with pytest.raises(Forbidden):
             act()
@@ -698,7 +698,7 @@ def test_files_of_this_machine_are_not_looked_at_for_a_key(store: Store, tmp_pat
     (tree / ".git").mkdir(parents=True)
     (tree / "notes.py").write_text("SECRET = 1\n", encoding="utf-8")
     said = {"project": str(tree), "source": "work"}
-    with Keeper(store, HashEmbedder(), FixedClock(), freshness=Freshness(reads=True)) as keeper:
+    with Keeper(store, HashEmbedder(), FixedClock(), freshness=StalenessChecker(reads=True)) as keeper:
         assert keeper.add("The numbers are in notes.py.", **said).memory.anchors
         seen = keeper.seen_by(ADA)
         assert not seen.add("My numbers are in notes.py.", **said).memory.anchors
@@ -741,7 +741,7 @@ def test_a_row_is_seen_by_whom_it_is_for(
 ) -> None:
     key = key_of(put(keeper, ADA, flag(visibility=visibility, memory=None)))
     for viewer in (ADA, BOB, EVE, BOT):
-        domain = Seen(store, viewer).domain
+        domain = ScopedStore(store, viewer).domain
         found = (domain.get("thresholds", [key]), domain.rows("thresholds"), domain.naming(["aapl"]))
         assert [[each.id for each in some] for some in found] == [[key] if viewer in seers else []] * 3
         assert domain.counts()["thresholds"] == int(viewer in seers)
@@ -749,7 +749,7 @@ def test_a_row_is_seen_by_whom_it_is_for(
 
 def test_another_viewer_cannot_be_named(store: Store, keeper: Keeper) -> None:
     key = key_of(put(keeper, EVE, flag()))
-    domain = Seen(store, ADA).domain
+    domain = ScopedStore(store, ADA).domain
     assert domain.get("thresholds", [key], viewer=EVE) == domain.rows("thresholds", viewer=EVE) == []
     assert domain.naming(["aapl"], viewer=EVE) == []
     assert domain.counts(viewer=EVE)["thresholds"] == 0
@@ -772,13 +772,13 @@ def test_the_same_thing_said_by_two_is_two_rows_and_said_again_is_one(store: Sto
     again = put(keeper, ADA, flag(2))
     assert [change.action for change in again.knowledge] == ["update"]
     assert len(store.domain.rows("thresholds")) == 3
-    assert [row.value for row in Seen(store, EVE).domain.rows("thresholds") if isinstance(row, Threshold)] == [1]
+    assert [row.value for row in ScopedStore(store, EVE).domain.rows("thresholds") if isinstance(row, Threshold)] == [1]
 
 
 def test_what_everybody_sees_is_not_taken_for_ones_own(store: Store, keeper: Keeper) -> None:
     put(keeper, None, flag(1, visibility="global"))
     put(keeper, ADA, flag(2))
-    shared, mine = Seen(store, EVE).domain.rows("thresholds"), Seen(store, ADA).domain.rows("thresholds")
+    shared, mine = ScopedStore(store, EVE).domain.rows("thresholds"), ScopedStore(store, ADA).domain.rows("thresholds")
     assert [row.visibility for row in shared] == ["global"]
     assert {row.visibility for row in mine} == {"global", "private"}
 
@@ -815,13 +815,13 @@ def test_what_a_team_knows_is_corrected_by_all_and_stays_whose_it_is(store: Stor
     with pytest.raises(Forbidden, match="belongs to another user"):
         put(keeper, BOB, flag(3, id="alert", visibility="global"))
     put(keeper, ADA, flag(3, id="alert", visibility="private"))
-    assert Seen(store, BOB).domain.rows("thresholds") == []
+    assert ScopedStore(store, BOB).domain.rows("thresholds") == []
 
 
 def test_what_is_read_and_put_back_stays_whose_it_is(store: Store, keeper: Keeper) -> None:
     put(keeper, BOT, flag(1))
     both = Viewer(user="ada", agent="bot", team="red")
-    [row] = Seen(store, both).domain.rows("thresholds")
+    [row] = ScopedStore(store, both).domain.rows("thresholds")
     assert isinstance(row, Threshold)
     done = put(keeper, both, replace(row, value=2))
     assert [change.action for change in done.knowledge] == ["update"]
@@ -841,7 +841,7 @@ def test_rows_that_are_not_seen_cannot_be_touched(store: Store, keeper: Keeper) 
         with pytest.raises(NotFound, match="no thresholds/"):
             ada.apply([], by="ada", why="", knowledge=[decision])
     with pytest.raises(NotFound):
-        Seen(store, ADA).domain.history("thresholds", key)
+        ScopedStore(store, ADA).domain.history("thresholds", key)
     assert len(store.domain.rows("thresholds")) == 1
 
 
@@ -867,19 +867,19 @@ def test_rows_told_by_a_memory_are_those_that_are_seen(store: Store, keeper: Kee
     memory = says(None, "The vault opens at noon", visibility="global")
     put(keeper, None, flag(memory=memory, visibility="global"), flag(source="MSFT", memory=memory))
     assert len(store.domain.told_by([memory])) == 2
-    assert [each.visibility for each in Seen(store, ADA).domain.told_by([memory])] == ["global"]
+    assert [each.visibility for each in ScopedStore(store, ADA).domain.told_by([memory])] == ["global"]
 
 
 def test_history_of_a_row_tells_of_what_may_be_seen_before_and_after(store: Store, keeper: Keeper) -> None:
     put(keeper, ADA, flag(1, id="alert"), why="first")
     put(keeper, ADA, flag(2, id="alert", visibility="team"), why="second")
     put(keeper, ADA, flag(3, id="alert", visibility="team"), why="third")
-    told = Seen(store, BOB).domain.history("thresholds", "alert")
+    told = ScopedStore(store, BOB).domain.history("thresholds", "alert")
     assert [(change.action, change.why) for change in told] == [("update", "third")]
-    assert len(Seen(store, ADA).domain.history("thresholds", "alert")) == 3
+    assert len(ScopedStore(store, ADA).domain.history("thresholds", "alert")) == 3
     put(keeper, ADA, flag(3, id="alert"))
     with pytest.raises(NotFound):
-        Seen(store, BOB).domain.history("thresholds", "alert")
+        ScopedStore(store, BOB).domain.history("thresholds", "alert")
 
 
 def test_a_changeset_of_knowledge_is_told_as_far_as_it_may_be_seen(keeper: Keeper) -> None:
@@ -959,4 +959,4 @@ def test_an_export_holds_the_rows_that_are_seen(keeper: Keeper) -> None:
 
 def test_notes_are_the_owners(store: Store) -> None:
     with pytest.raises(Forbidden, match="Notes are not allowed with this key"):
-        assert Seen(store, ADA).notes
+        assert ScopedStore(store, ADA).notes

@@ -17,8 +17,8 @@ from cofio.models.exchange import COMPACT_SUMMARY
 from cofio.models.memory import Fact, Viewer
 from cofio.models.sessions import AgentSession
 from cofio.ports import Store
-from cofio.server.session_handler import Attendant
-from cofio.stores.scoped import Seen
+from cofio.server.session_handler import SessionHandler
+from cofio.stores.scoped import ScopedStore
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from cofio.text.briefing import tokens
@@ -173,7 +173,7 @@ def test_no_mark_of_a_key_is_told_and_none_can_be_forged(keeper: Keeper, store: 
     assert "vault" not in everything(eve)
     for client in (exchange.client, f"claude-code{mark}{mark}", "claude-code"):
         forged = AgentSession(client=client, session="s1", user="ada", agent="codex", first_at="", last_at="")
-        index = Seen(store, EVE).episodes
+        index = ScopedStore(store, EVE).episodes
         assert index.turns(forged, 9) == index.turns(forged, 9, viewer=ADA) == []
         assert index.changesets(forged, 9) == index.given(forged) == []
     assert index.sessions(9, viewer=ADA) == eve.sessions()
@@ -298,7 +298,7 @@ def post_compact(summary: str, **fields: Any) -> bytes:
 
 
 def test_a_compaction_summary_is_kept_and_nothing_is_learned_from_it(keeper: Keeper, tmp_path: Path) -> None:
-    attendant = Attendant(keeper, tmp_path)
+    attendant = SessionHandler(keeper, tmp_path)
     summary = SUMMARY.replace("Editing client.py", "We switched from Prisma to Drizzle. I prefer tabs over spaces.")
     for _ in range(2):  # hooks may fire twice
         assert attendant.attend(event("claude-code", post_compact(summary)), "/srv/web") == ""
@@ -326,21 +326,21 @@ def test_a_summary_does_not_teach_even_when_it_is_extracted_or_observed_again(ke
 
 @pytest.mark.parametrize("summary", ["", "   ", None, 7, "<summary></summary>", "<analysis>a</analysis>"])
 def test_a_summary_without_words_is_not_kept(keeper: Keeper, tmp_path: Path, summary: Any) -> None:
-    attendant = Attendant(keeper, tmp_path)
+    attendant = SessionHandler(keeper, tmp_path)
     attendant.attend(event("claude-code", post_compact(summary)), "/srv/web")
     attendant.close()
     assert keeper.items() == []
 
 
 def test_a_summary_of_a_subagent_is_not_kept(keeper: Keeper, tmp_path: Path) -> None:
-    attendant = Attendant(keeper, tmp_path)
+    attendant = SessionHandler(keeper, tmp_path)
     attendant.attend(event("claude-code", post_compact(SUMMARY, agent_id="a1")), "/srv/web")
     attendant.close()
     assert keeper.items() == []
 
 
 def test_a_summary_of_a_key_is_seen_by_its_owner_alone(keeper: Keeper, tmp_path: Path) -> None:
-    attendant = Attendant(keeper, tmp_path)
+    attendant = SessionHandler(keeper, tmp_path)
     attendant.attend(event("claude-code", post_compact(SUMMARY)), "/srv/web", keeper=keeper.seen_by(ADA))
     attendant.close()
     assert len(keeper.seen_by(ADA).session("s1").summaries) == 1

@@ -19,7 +19,7 @@ from cofio.settings import Settings
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from cofio.text import briefing
-from cofio.text.briefing import Entry, Line, StartRule, select_start, tokens
+from cofio.text.briefing import BriefingEntry, BriefingLine, StartRule, select_start, tokens
 
 WEB, OPS = "/home/ada/web", "/home/ada/ops"
 NOW = "2026-11-02T10:00:00Z"
@@ -150,9 +150,13 @@ def test_archived_memories_are_not_shown(keeper: Keeper, starts: Starts) -> None
 # ── the selection itself ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def entry(number: int, text: str, **about: Any) -> Entry:
-    line = Line(number, text, at="2026-10-01", kind=about.pop("kind", "other"), pinned=about.pop("pinned", False))
-    return Entry(line, **{"category": "detail", "project": WEB, "visibility": "private", "occurrences": 1, **about})
+def entry(number: int, text: str, **about: Any) -> BriefingEntry:
+    line = BriefingLine(
+        number, text, at="2026-10-01", kind=about.pop("kind", "other"), pinned=about.pop("pinned", False)
+    )
+    return BriefingEntry(
+        line, **{"category": "detail", "project": WEB, "visibility": "private", "occurrences": 1, **about}
+    )
 
 
 @pytest.mark.parametrize(

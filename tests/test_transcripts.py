@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.errors import InvalidInput
-from cofio.hooks.transcripts import Turn, is_prompt, read
+from cofio.hooks.transcripts import TranscriptTurn, is_prompt, read
 from cofio.ingest import sanitize
 
 
@@ -45,7 +45,7 @@ def item(role: str, *texts: str, kind: str = "input_text") -> dict[str, Any]:
     return {"timestamp": "2026-02-20T06:44:28.123Z", "type": "response_item", "payload": payload}
 
 
-def said(turn: Turn) -> list[tuple[str, Any]]:
+def said(turn: TranscriptTurn) -> list[tuple[str, Any]]:
     return [(each["role"], each["content"]) for each in turn.messages]
 
 
@@ -87,7 +87,7 @@ def test_a_turn_is_a_prompt_and_what_the_assistant_says_to_it(tmp_path: Path) ->
         ],
     )
     first, second = read(path)
-    assert first == Turn(
+    assert first == TranscriptTurn(
         "claude-code",
         "s-1",
         "u1",

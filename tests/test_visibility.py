@@ -57,11 +57,11 @@ from cofio.models.memory import (
     Update,
     Viewer,
 )
-from cofio.ports import Domain, Store
+from cofio.ports import KnowledgeTables, Store
 from cofio.server.mcp.tool_handlers import Caller as Asking
 from cofio.server.mcp.tools import answer
 from cofio.stores.postgres import PostgresStore
-from cofio.stores.scoped import Seen
+from cofio.stores.scoped import ScopedStore
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from tests import postgres
@@ -364,7 +364,7 @@ def told_of_episodes(seen: Keeper, ids: Sequence[int], episodes: Sequence[int]) 
             yield f"episode_of {each}", seen.episode_of(each)
 
 
-def told_of_domain(domain: Domain, ids: Sequence[int], words: Sequence[str]) -> Iterator[tuple[str, Any]]:
+def told_of_domain(domain: KnowledgeTables, ids: Sequence[int], words: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """Everything that a store tells of what is known of a domain."""
     yield "naming", domain.naming(["vault", "volume", *words])
     yield "told by", domain.told_by(ids)
@@ -455,7 +455,7 @@ def test_no_way_out_tells_of_what_may_not_be_seen(
             seen = store.keeper.seen_by(viewer)
             allowed = store.allowed(viewer)
             assert_nothing_slips_out(told(seen, store.ids), allowed)
-            domain = Seen(store.store, viewer).domain
+            domain = ScopedStore(store.store, viewer).domain
             assert_nothing_slips_out(told_of_domain(domain, store.ids, store.words()), allowed)
         allowed = store.allowed(viewers[0])  # what the tools write may archive what others see
         assert_nothing_slips_out(by_tools(store.keeper.seen_by(viewers[0]), store.ids), allowed)
@@ -523,7 +523,7 @@ def test_all_that_may_be_seen_of_a_domain_is_found(
     make: Callable[[Path], Any], deeds: list[Deed], viewer: Viewer
 ) -> None:
     with filled(make, deeds) as store:
-        domain, mine = Seen(store.store, viewer).domain, [row for row in store.rows() if sees(viewer, row)]
+        domain, mine = ScopedStore(store.store, viewer).domain, [row for row in store.rows() if sees(viewer, row)]
         assert [row for table in TABLES for row in domain.rows(table)] == mine
         assert sum(domain.counts().values()) == len(mine)
         assert {row.ref for row in domain.naming(store.words())} == {row.ref for row in mine}

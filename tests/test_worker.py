@@ -9,7 +9,7 @@ import pytest
 from cofio.core import Keeper
 from cofio.errors import StoreError
 from cofio.models.memory import Retrieval, days_before
-from cofio.server.background.inbox_worker import Worker
+from cofio.server.background.inbox_worker import InboxWorker
 
 
 def until(done: object, seconds: float = 20.0) -> None:
@@ -26,7 +26,7 @@ def ago(keeper: Keeper, days: int) -> str:
 
 
 def test_it_learns_from_what_comes_in_while_it_runs_and_ends_when_it_is_told(keeper: Keeper) -> None:
-    worker = Worker(keeper)
+    worker = InboxWorker(keeper)
     worker.start()
     try:
         for number in range(5):
@@ -42,7 +42,7 @@ def test_it_learns_from_what_comes_in_while_it_runs_and_ends_when_it_is_told(kee
 
 
 def test_it_outlives_a_store_that_fails(keeper: Keeper, caplog: pytest.LogCaptureFixture) -> None:
-    class Failing(Worker):
+    class Failing(InboxWorker):
         times = 0
 
         def drain(self) -> int:
@@ -71,7 +71,7 @@ def test_it_outlives_a_store_that_fails(keeper: Keeper, caplog: pytest.LogCaptur
 def test_what_was_asked_long_ago_is_forgotten_and_still_counts(keeper: Keeper) -> None:
     memory = keeper.add("I prefer tabs over spaces.").memory
     keeper._store.note([Retrieval(memory.id, "tabs", "ann", at) for at in (ago(keeper, 400), ago(keeper, 1))])
-    worker = Worker(keeper, retrieval_days=180)
+    worker = InboxWorker(keeper, retrieval_days=180)
     worker.start()
     until(lambda: keeper._store.uses.tracking(ago(keeper, 1_000)).days == 1)
     worker.stop()
@@ -80,7 +80,7 @@ def test_what_was_asked_long_ago_is_forgotten_and_still_counts(keeper: Keeper) -
 
 def test_the_words_of_old_captures_are_forgotten_in_time(keeper: Keeper) -> None:
     captured = keeper.capture("I prefer tabs over spaces.", wait=True)
-    worker = Worker(keeper, days_kept=0)
+    worker = InboxWorker(keeper, days_kept=0)
     worker.start()
     until(lambda: keeper.item(captured.id).exchange is None)
     worker.stop()
@@ -88,7 +88,7 @@ def test_the_words_of_old_captures_are_forgotten_in_time(keeper: Keeper) -> None
 
 def test_what_was_just_said_is_kept_whatever_the_clock_of_the_machine_says(keeper: Keeper) -> None:
     captured = keeper.capture("Hi there!", wait=True)  # dated by the keeper's clock, which is not the machine's
-    worker = Worker(keeper, days_kept=30)
+    worker = InboxWorker(keeper, days_kept=30)
     worker.start()
     until(lambda: worker._tidied)
     worker.stop()

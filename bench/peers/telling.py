@@ -250,15 +250,15 @@ def _colour(side: Side) -> str:
     return plots.COLOURS[peers.index(side.peer) % len(plots.COLOURS)]
 
 
-def _curve(side: Side, speed: Mapping[str, Figures]) -> plots.Line | None:
+def _curve(side: Side, speed: Mapping[str, Figures]) -> plots.Curve | None:
     found = [(float(size), each[side.name]) for size, each in speed.items() if side.name in each]
     points = [(size, figures["search_p50_ms"]) for size, figures in found if "search_p50_ms" in figures]
-    return plots.Line(side.name, _colour(side), points, dashed="hybrid" in side.name) if points else None
+    return plots.Curve(side.name, _colour(side), points, dashed="hybrid" in side.name) if points else None
 
 
-def _dot(side: Side, speed: Mapping[str, Figures], quality: Figures) -> plots.Line | None:
+def _dot(side: Side, speed: Mapping[str, Figures], quality: Figures) -> plots.Curve | None:
     line = _curve(side, speed)
     found = quality.get(side.name, {}).get("recall_at_10")
     if line is None or not isinstance(found, Figure) or line.points[-1][0] != float(list(speed)[-1]):
         return None
-    return plots.Line(side.name, line.colour, [(line.points[-1][1], 100 * found.value)])
+    return plots.Curve(side.name, line.colour, [(line.points[-1][1], 100 * found.value)])

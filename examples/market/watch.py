@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import cofio
 from cofio.core import Keeper
-from cofio.knowledge.lookup import Firing
+from cofio.knowledge.lookup import FiringThreshold
 
 #: Initial guesses. The first is about right, the others are not.
 GUESSES = {"ACME": 3_600_000.0, "BOLT": 2_000_000.0, "COVE": 5_800_000.0}
@@ -129,7 +129,7 @@ class Watcher:
             return Look(fires + ([] if plainly else led_by))
         return Look([], spared_by=seasons if plainly else [])
 
-    def _evaluate(self, tick: Tick, usual: float = 1.0) -> list[Firing]:
+    def _evaluate(self, tick: Tick, usual: float = 1.0) -> list[FiringThreshold]:
         """Return the crossed thresholds, with the volume divided by the usual multiple."""
         return self.keeper.knowledge.evaluate(tick.share, "volume", tick.volume / usual)
 

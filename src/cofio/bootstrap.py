@@ -13,15 +13,15 @@ from cofio.core import Keeper
 from cofio.errors import Misconfigured
 from cofio.hooks import briefing_cache, endpoint_file, offline_recall_log
 from cofio.ingest import sanitize
-from cofio.maintenance.service import Care
+from cofio.maintenance.service import MaintenanceOptions
 from cofio.models.exchange import Batching
 from cofio.models.llm_calls import Limits, longest_call
 from cofio.models.memory import moment
-from cofio.notes.service import Notebook
-from cofio.ports import LLM, Clock, Embedder, Judge, Reader, Store
+from cofio.notes.service import NotesOptions
+from cofio.ports import LLM, Clock, Embedder, Judge, LateInteractionModel, Store
 from cofio.providers import embedders, llms
 from cofio.settings import Settings, agent_environment
-from cofio.staleness import Freshness
+from cofio.staleness import StalenessChecker
 from cofio.stores import urls
 from cofio.transfer import backup
 
@@ -32,7 +32,7 @@ def keeper(
     settings: Settings,
     *,
     embedder: Embedder | None = None,
-    reader: Reader | None = None,
+    reader: LateInteractionModel | None = None,
     judge: Judge | None = None,
     llm: LLM | None = None,
     clock: Clock | None = None,
@@ -65,17 +65,17 @@ def keeper(
         taken_back=lambda: briefing_cache.clear(settings.home),
         elsewhere=lambda note: _recalled(settings, note),
         care=_care(settings),
-        freshness=Freshness(reads=_is_near(settings.host)),
-        notebook=Notebook(settings.notes_folder, settings.notes_labels),
+        freshness=StalenessChecker(reads=_is_near(settings.host)),
+        notebook=NotesOptions(settings.notes_folder, settings.notes_labels),
         episodes=settings.episodes,
     )
 
 
-def _care(settings: Settings) -> Care:
+def _care(settings: Settings) -> MaintenanceOptions:
     """Return the settings of maintenance chores."""
     decided = settings.prune_decision_days
     days = {"detail": settings.prune_detail_days, "decision": decided, "learning": decided, "": settings.prune_days}
-    return Care(
+    return MaintenanceOptions(
         similarity=settings.consolidation_similarity,
         min_cluster=settings.consolidation_min_cluster,
         prune_days=days,
@@ -146,7 +146,7 @@ def make_embedder(settings: Settings) -> Embedder:
     )
 
 
-def make_reader(settings: Settings) -> Reader | None:
+def make_reader(settings: Settings) -> LateInteractionModel | None:
     """Return the re-ranking model; None if it is switched off, missing, or not the pinned one."""
     try:
         return embedders.make_reader(settings.home) if settings.close_reading else None
@@ -204,8 +204,8 @@ def _llm(settings: Settings, store: Store, limits: Limits) -> tuple[LLM | None, 
     from cofio.ingest.reconcile.by_llm import SCHEMA
     from cofio.providers.llms.ollama import OllamaLLM
 
-    metered = llms.Metered(made, store.llm_calls, limits, sanitize.redact if settings.llm_text_days else None)
+    metered = llms.MeteredLLM(made, store.llm_calls, limits, sanitize.redact if settings.llm_text_days else None)
     if isinstance(made, OllamaLLM):
         folder = settings.home / "models"
-        return llms.Resting(llms.Probing(metered, made.digest, SCHEMA, folder)), ""
-    return llms.Resting(metered), ""
+        return llms.CircuitBreaker(llms.SchemaProbe(metered, made.digest, SCHEMA, folder)), ""
+    return llms.CircuitBreaker(metered), ""

@@ -19,22 +19,22 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Literal, TypeAlias
 
 from cofio.dashboard import service
-from cofio.dashboard.projection import Atlas
-from cofio.dashboard.service import Outlook
+from cofio.dashboard.projection import MapCache
+from cofio.dashboard.service import DashboardService
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound, StoreError, Unavailable
 from cofio.ingest import sanitize
 from cofio.ingest.extract import by_judgement
-from cofio.ingest.inbox import Intake
+from cofio.ingest.inbox import InboxProcessor
 from cofio.ingest.pipeline import Learner, Reads
 from cofio.ingest.reconcile import decide
 from cofio.ingest.reconcile.compare import JudgedComparer, WordComparer
 from cofio.knowledge import cascade, context, mentions
 from cofio.knowledge.extract.quantities import quantities
-from cofio.knowledge.service import Knowing, Lent
+from cofio.knowledge.service import KnowledgeBase, KnowledgeCallbacks
 from cofio.maintenance import bulk, duplicates
-from cofio.maintenance.service import Care, Housekeeper
+from cofio.maintenance.service import MaintenanceOptions, MaintenanceService
 from cofio.models import auth
-from cofio.models.auth import Deed, Grant, Key
+from cofio.models.auth import AuditEntry, Grant, Key
 from cofio.models.dashboard import Injection
 from cofio.models.episodes import Episode, EpisodeHit
 from cofio.models.exchange import (
@@ -42,10 +42,10 @@ from cofio.models.exchange import (
     OBSERVATION,
     STATES,
     Batching,
-    Captured,
+    CaptureStatus,
     Exchange,
     Item,
-    Learned,
+    LearningResult,
     Ledger,
     State,
     Task,
@@ -63,7 +63,16 @@ from cofio.models.llm_calls import (
     periods_of,
     reset_after,
 )
-from cofio.models.maintenance import BACKFILL, CHORES, VIEWS, Audit, Contradictions, Plan, Run, View
+from cofio.models.maintenance import (
+    BACKFILL,
+    CHORES,
+    VIEWS,
+    Audit,
+    Contradictions,
+    MaintenancePlan,
+    MaintenanceRun,
+    View,
+)
 from cofio.models.memory import (
     CATEGORIES,
     KINDS,
@@ -77,7 +86,7 @@ from cofio.models.memory import (
     Delete,
     Edit,
     Fact,
-    Freshly,
+    FreshnessResult,
     Hit,
     Memory,
     Merge,
@@ -87,7 +96,7 @@ from cofio.models.memory import (
     Project,
     Purge,
     Query,
-    Repeated,
+    RepeatedFact,
     Restore,
     Retrieval,
     Revert,
@@ -108,31 +117,31 @@ from cofio.models.memory import (
     whole,
 )
 from cofio.models.sessions import RESUME_TOKENS, RESUMED, AgentSession, ResumeReport, SessionDetail
-from cofio.notes.service import Notebook, Noting
-from cofio.ports import LLM, Clock, Embedder, Judge, Matrix, Reader, Readings, Store, Vector
+from cofio.notes.service import NotesOptions, NotesService
+from cofio.ports import LLM, Clock, Embedder, Judge, LateInteractionModel, Matrix, Store, TokenEmbeddings, Vector
 from cofio.retrieval import enrich, hybrid, recall
 from cofio.retrieval.episodes import EpisodeService
-from cofio.retrieval.hybrid import Read
+from cofio.retrieval.hybrid import TokenQuery
 from cofio.retrieval.log import RetrievalLog
 from cofio.retrieval.recall import CurrentSession
 from cofio.retrieval.sessions import SessionService
-from cofio.staleness import Freshness
-from cofio.stores.audit_log import DeedLog
-from cofio.stores.scoped import Seen, refuse
+from cofio.staleness import StalenessChecker
+from cofio.stores.audit_log import AuditLog
+from cofio.stores.scoped import ScopedStore, refuse
 from cofio.text import briefing, lazy_re
 from cofio.text.briefing import digest
 from cofio.text.tokens import passage, read_in_context
 from cofio.transfer import export
-from cofio.transfer.importer import Import, Imported
-from cofio.transfer.importers.base import Skipped
+from cofio.transfer.importer import ImportResult, ImportRun
+from cofio.transfer.importers.base import SkippedEntry
 
 #: Text to learn from, or messages with roles.
 Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
 
 _BATCH = 256  # texts embedded and written per batch in bulk work
 MAX_PAGE = 1_000
-_USUAL = Care()
-_NO_NOTES = Notebook()
+_USUAL = MaintenanceOptions()
+_NO_NOTES = NotesOptions()
 _NO_LIMITS = Limits()
 _log = logging.getLogger(__name__)
 _LATE_DAYS = 90  # maximum age in days of a recall that another process reports later
@@ -148,7 +157,7 @@ class Keeper:
         embedder: Embedder,
         clock: Clock,
         *,
-        reader: Reader | None = None,
+        reader: LateInteractionModel | None = None,
         judge: Judge | None = None,
         llm: LLM | None = None,
         llm_problem: str = "",
@@ -163,23 +172,23 @@ class Keeper:
         inbox_limit: int = 10_000,
         taken_back: Callable[[], None] = lambda: None,
         elsewhere: Callable[[Callable[[Any], None]], None] = lambda _: None,
-        freshness: Freshness | None = None,
-        care: Care = _USUAL,
-        notebook: Notebook = _NO_NOTES,
+        freshness: StalenessChecker | None = None,
+        care: MaintenanceOptions = _USUAL,
+        notebook: NotesOptions = _NO_NOTES,
         episodes: bool = True,
     ) -> None:
         self._store = self._whole = store
         self._notebook = notebook
-        self._seen: Seen | None = None  # wraps the store for a viewer with limited access
+        self._seen: ScopedStore | None = None  # wraps the store for a viewer with limited access
         self._clock = clock
         self._embedder = embedder
-        self._reading = _Reading(reader, store.readings)  # shared by all viewers
+        self._reading = _Reranker(reader, store.readings)  # shared by all viewers
         self._log = RetrievalLog(store, clock, sanitize.redact)
-        self._deeds = DeedLog(store)
-        self._atlas = Atlas()
+        self._deeds = AuditLog(store)
+        self._atlas = MapCache()
         self.key_changes = 0  # incremented when a key is created or revoked here, so that cached keys are dropped
         self._deciding = threading.RLock()  # held from decision to write, so that decisions still hold when applied
-        self._freshness = freshness or Freshness(reads=False)
+        self._freshness = freshness or StalenessChecker(reads=False)
         self._judge = judge  # None: patterns and words decide
         self._comparer = JudgedComparer(judge) if judge else WordComparer(dedup_at)
         self._learner = Learner(
@@ -200,7 +209,7 @@ class Keeper:
         self._llm_problem = llm_problem  # reason why a requested model is unavailable
         self._inbox_limit = inbox_limit
         self._episodes = EpisodeService(store.episodes, self._embed, lambda: embedder.floor, enabled=episodes)
-        self._intake = Intake(
+        self._intake = InboxProcessor(
             store.inbox,
             self._learner,
             clock,
@@ -215,9 +224,9 @@ class Keeper:
         self._taken_back = taken_back  # called when a memory's text is corrected or removed: copies must go
         self._elsewhere = elsewhere  # yields recalls made without this keeper
         self._signed = False
-        self._house = Housekeeper(
+        self._house = MaintenanceService(
             store,
-            _Lent(self),
+            _MaintenanceCallbacks(self),
             clock,
             self._deciding,
             llm=llm,
@@ -236,10 +245,10 @@ class Keeper:
         if self._seen is not None:
             refuse("Switching the viewer")
         narrowed = copy.copy(self)
-        narrowed._store = narrowed._seen = seen = Seen(self._store, viewer)
-        narrowed._freshness = Freshness(reads=False)  # files of this machine belong to its owner
+        narrowed._store = narrowed._seen = seen = ScopedStore(self._store, viewer)
+        narrowed._freshness = StalenessChecker(reads=False)  # files of this machine belong to its owner
         narrowed._episodes = EpisodeService(seen.episodes, self._embed, lambda: self._embedder.floor)
-        narrowed._intake = Intake(
+        narrowed._intake = InboxProcessor(
             seen.inbox,
             self._learner,
             self._clock,
@@ -257,19 +266,25 @@ class Keeper:
         return self._seen.viewer if self._seen else None
 
     @property
-    def knowledge(self) -> Knowing:
+    def knowledge(self) -> KnowledgeBase:
         """Structured domain knowledge: patterns, correlations, thresholds, seasonal patterns, feedback."""
-        return Knowing(Lent(self._store.domain, self.apply, self._own_known, self._clock, self._deciding, self.viewer))
+        return KnowledgeBase(
+            KnowledgeCallbacks(
+                self._store.domain, self.apply, self._own_known, self._clock, self._deciding, self.viewer
+            )
+        )
 
     @property
-    def notes(self) -> Noting:
+    def notes(self) -> NotesService:
         """Markdown files synced with memories."""
-        return Noting(_LentForNotes(self), self._whole, self._clock, self._notebook)
+        return NotesService(_CoreNotesCallbacks(self), self._whole, self._clock, self._notebook)
 
     @property
-    def outlook(self) -> Outlook:
+    def outlook(self) -> DashboardService:
         """Dashboard views of the store: activity over time, agents, the memory map."""
-        return Outlook(service.Lent(self._store, self._clock, self._log.flush_or_tell, self.viewer, self._atlas))
+        return DashboardService(
+            service.DashboardCallbacks(self._store, self._clock, self._log.flush_or_tell, self.viewer, self._atlas)
+        )
 
     def _refuse_viewer(self, what: str) -> None:
         """Raise Forbidden for everyone but the owner."""
@@ -474,7 +489,7 @@ class Keeper:
         """The language model that reads conversations, if configured."""
         return self._learner.llm
 
-    def listen(self, told: Callable[[Learned], None]) -> None:
+    def listen(self, told: Callable[[LearningResult], None]) -> None:
         """Register a callback for every exchange learned from, with the method and duration."""
         self._learner.told = told
 
@@ -521,7 +536,7 @@ class Keeper:
             return ""
         return reset_after(self._clock())
 
-    def capture(self, messages: Messages, *, wait: bool = False, by: str = "library", **about: Any) -> Captured:
+    def capture(self, messages: Messages, *, wait: bool = False, by: str = "library", **about: Any) -> CaptureStatus:
         """Store an exchange durably and learn from it later; with `wait`, now.
 
         `about` takes the fields of Exchange; the same client, session and turn is captured once.
@@ -531,7 +546,7 @@ class Keeper:
 
     def observe(
         self, validated_intent: str, response: str, *, wait: bool = False, by: str = "library", **about: Any
-    ) -> Captured:
+    ) -> CaptureStatus:
         """Store an observed dialogue and learn from it later; with `wait`, now.
 
         The response counts like the user's own words. Memories are visible to the team unless `visibility` says
@@ -540,7 +555,7 @@ class Keeper:
         told = {"visibility": "team", **about, "context": OBSERVATION}
         return self.capture(dialogue(validated_intent, response), wait=wait, by=by, **told)
 
-    def amend(self, messages: Messages, *, hold: float = 0.0, by: str = "library", **about: Any) -> Captured:
+    def amend(self, messages: Messages, *, hold: float = 0.0, by: str = "library", **about: Any) -> CaptureStatus:
         """Add new content to a turn that may have been captured before; learn from it after `hold` seconds.
 
         Parts of a turn may arrive in any order and more than once: every word is learned from once.
@@ -586,7 +601,7 @@ class Keeper:
         if last and last.outcome == "began" and last.changeset == whole(series, "series"):
             self._note_backfill(series, "done", by)
 
-    def _last_backfill(self) -> Run | None:
+    def _last_backfill(self) -> MaintenanceRun | None:
         return next(iter(self._store.runs.newest(1, BACKFILL)), None)
 
     def _note_backfill(self, series: int, outcome: str, by: str) -> None:
@@ -597,20 +612,22 @@ class Keeper:
         """Return whether a series was undone: its oldest part is undone last."""
         return any(self.changeset(part).undone_by for part in self._store.carrying.parts(series)[1:2])
 
-    def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
+    def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> LearningResult:
         """Learn from messages without the inbox; a dry run returns what would be learned, sentence by sentence."""
         return self._learned(self._heard(messages, about), "learn", by, dry_run=dry_run)
 
-    def extract(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
+    def extract(
+        self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any
+    ) -> LearningResult:
         """Learn with the language model reading everything. NotConfigured without a model."""
         self._refuse_without_model()
         return self._learned(self._heard(messages, about), "extract", by, dry_run=dry_run)
 
-    def _learned(self, exchange: Exchange, task: Task, by: str, *, dry_run: bool) -> Learned:
+    def _learned(self, exchange: Exchange, task: Task, by: str, *, dry_run: bool) -> LearningResult:
         with exchange_occasion(task, exchange):
             return self._learner.learn(exchange, task, by=by, dry_run=dry_run)
 
-    def submit(self, messages: Messages, **about: Any) -> Captured:
+    def submit(self, messages: Messages, **about: Any) -> CaptureStatus:
         """Queue messages for the language model to read in full; the inbox item gets the result when done."""
         self._refuse_without_model()
         return self._intake.receive([self._heard(messages, about)], "extract")[0]
@@ -867,7 +884,9 @@ class Keeper:
         order = hybrid.newer_first({each: hit.score for each, hit in hits.items()}, self._store)
         return [hits[each] for each in order]
 
-    def _known_exactly(self, prompt: str, given: Mapping[int, str]) -> tuple[builtins.list[briefing.Line], set[int]]:
+    def _known_exactly(
+        self, prompt: str, given: Mapping[int, str]
+    ) -> tuple[builtins.list[briefing.BriefingLine], set[int]]:
         """Return new domain knowledge lines for what a prompt names, and the memories that would only repeat them."""
         if briefing.is_trivial(prompt):
             return [], set()
@@ -961,7 +980,7 @@ class Keeper:
             )
         return found[0]
 
-    def freshness(self, memory_id: int) -> Freshly:
+    def freshness(self, memory_id: int) -> FreshnessResult:
         """Return whether the code that a memory references has changed."""
         return self._freshness.check(self.get(memory_id))
 
@@ -997,13 +1016,13 @@ class Keeper:
 
     def detect_cross_agent_patterns(
         self, *, min_occurrences: int = 2, limit: int = 20, category: str = "", team: str | None = None
-    ) -> builtins.list[Repeated]:
+    ) -> builtins.list[RepeatedFact]:
         """Return facts that agents repeatedly stated to the team, most frequent first; optionally of one category."""
         whole(min_occurrences, "min_occurrences", least=1)
         whole(limit, "limit", least=1, most=MAX_PAGE)
         found = self._store.repeated(min_occurrences, limit, _of_the_team(category, team))
         memories = {memory.id: memory for memory in self._store.get([each[1] for each in found])}
-        return [Repeated(agent, memories[each], times) for agent, each, times in found if each in memories]
+        return [RepeatedFact(agent, memories[each], times) for agent, each, times in found if each in memories]
 
     def get_team_facts(self, *, limit: int = 50, category: str = "", team: str | None = None) -> builtins.list[Memory]:
         """Return team memories, most recently stated first; optionally of a category or kind.
@@ -1189,7 +1208,9 @@ class Keeper:
         self.embed_episodes()
         return total
 
-    def consolidate(self, *, dry_run: bool = True, source_prefix: str = "", by: str = "library", why: str = "") -> Plan:
+    def consolidate(
+        self, *, dry_run: bool = True, source_prefix: str = "", by: str = "library", why: str = ""
+    ) -> MaintenancePlan:
         """Merge duplicates in one changeset, and report refused merges with reasons. A dry run only previews."""
         self._refuse_viewer("Upkeep")
         _check_who(by, why)
@@ -1197,7 +1218,7 @@ class Keeper:
         scope = Scope(source_prefix=source_prefix)
         return self._house.consolidate(scope) if dry_run else self._house.do("consolidate", by=by, why=why, scope=scope)
 
-    def prune(self, *, dry_run: bool = True, by: str = "library", why: str = "") -> Plan:
+    def prune(self, *, dry_run: bool = True, by: str = "library", why: str = "") -> MaintenancePlan:
         """Archive memories that were not recalled for long, in one changeset. A dry run only previews."""
         self._refuse_viewer("Upkeep")
         _check_who(by, why)
@@ -1206,7 +1227,7 @@ class Keeper:
 
     def chore(
         self, chore: str, *, slot: str, by: str = "schedule", halted: Callable[[], bool] | None = None
-    ) -> Run | None:
+    ) -> MaintenanceRun | None:
         """Run a chore for a cron slot; return the finished run, or None if another process claimed the slot."""
         self._refuse_viewer("Upkeep")
         return self._house.scheduled(chore, moment(slot), by=by, halted=halted or (lambda: False))
@@ -1217,11 +1238,11 @@ class Keeper:
         if run is not None:
             self._store.runs.finish(run.id, "began", {"note": "the schedule begins"})
 
-    def last_run(self, chore: str) -> Run | None:
+    def last_run(self, chore: str) -> MaintenanceRun | None:
         """Return the newest run of a cron slot."""
         return self._store.runs.last(chore)
 
-    def runs(self, *, limit: int = 20, chore: str = "") -> builtins.list[Run]:
+    def runs(self, *, limit: int = 20, chore: str = "") -> builtins.list[MaintenanceRun]:
         """Return the newest chore runs, optionally of one chore."""
         whole(limit, "limit", least=1, most=MAX_PAGE)
         if chore and chore not in CHORES:
@@ -1304,7 +1325,7 @@ class Keeper:
 
     # ── who may ask ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def create_key(self, grant: Grant, *, by: str = "library", deed: Deed | None = None) -> tuple[Key, str]:
+    def create_key(self, grant: Grant, *, by: str = "library", deed: AuditEntry | None = None) -> tuple[Key, str]:
         """Create a key; return it with its secret, which is not stored and cannot be shown again.
 
         `deed` describes the actor for the audit log, if more than a name is known.
@@ -1317,16 +1338,16 @@ class Keeper:
         self._key_changed("key created", f"key {key.id} ({key.grant.name}), {key.grant.role}", by, deed)
         return key, secret
 
-    def revoke_key(self, key_id: int, *, by: str = "library", deed: Deed | None = None) -> Key:
+    def revoke_key(self, key_id: int, *, by: str = "library", deed: AuditEntry | None = None) -> Key:
         """Revoke a key: it no longer grants access."""
         _check_who(by, "")
         key = self._store.keys.revoke(whole(key_id, "id"))
         self._key_changed("key revoked", f"key {key.id} ({key.grant.name})", by, deed)
         return key
 
-    def _key_changed(self, act: str, what: str, by: str, deed: Deed | None) -> None:
+    def _key_changed(self, act: str, what: str, by: str, deed: AuditEntry | None) -> None:
         self.key_changes += 1
-        who = deed or Deed(at="", act="", outcome="done", name=by)
+        who = deed or AuditEntry(at="", act="", outcome="done", name=by)
         self._deeds.note(replace(who, at=self._clock(), act=act, what=what))
 
     def keys(self) -> builtins.list[Key]:
@@ -1342,7 +1363,7 @@ class Keeper:
         """Return whether a valid key exists, so that the service requires one."""
         return self._store.keys.any_valid()
 
-    def note_deed(self, deed: Deed) -> None:
+    def note_deed(self, deed: AuditEntry) -> None:
         """Queue an audit log entry, dated now unless it has a time; does not wait for the write."""
         self._deeds.note(deed if deed.at else replace(deed, at=self._clock()))
 
@@ -1350,7 +1371,7 @@ class Keeper:
         """Record when a key was used."""
         self._deeds.used(key.id, at)
 
-    def deeds(self, *, limit: int = 50, after: int | None = None, key: int | None = None) -> builtins.list[Deed]:
+    def deeds(self, *, limit: int = 50, after: int | None = None, key: int | None = None) -> builtins.list[AuditEntry]:
         """Return the newest audit log entries, optionally of one key."""
         whole(limit, "limit", least=1, most=MAX_PAGE)
         below, of = (each if each is None else whole(each, name) for each, name in ((after, "after"), (key, "key")))
@@ -1370,19 +1391,19 @@ class Keeper:
 
     def import_lines(
         self, lines: Iterable[str | bytes], *, name: str, embed: bool = True, by: str = "library", **how: Any
-    ) -> Imported:
+    ) -> ImportResult:
         """Import an export, or lines of plain facts; `how` takes the fields of `transfer.importing.Import`."""
         return self._import(name, embed, by, how).lines(lines)
 
     def import_facts(
-        self, facts: Iterable[Fact | Skipped], *, name: str, embed: bool = True, by: str = "library", **how: Any
-    ) -> Imported:
+        self, facts: Iterable[Fact | SkippedEntry], *, name: str, embed: bool = True, by: str = "library", **how: Any
+    ) -> ImportResult:
         """Import facts that name their source, such as another tool's memories; `how` as for `import_lines`."""
         return self._import(name, embed, by, how).facts(facts)
 
-    def _import(self, name: str, embed: bool, by: str, how: Mapping[str, Any]) -> Import:
+    def _import(self, name: str, embed: bool, by: str, how: Mapping[str, Any]) -> ImportRun:
         _check_who(by, f"import {name}")
-        return Import(
+        return ImportRun(
             store=self._store,
             name=name,
             by=by,
@@ -1458,7 +1479,7 @@ class Keeper:
         ]
 
     def _labelled(self, hit: Hit) -> Hit:
-        told = self._freshness.check(hit.memory) if hit.memory.anchors else Freshly()
+        told = self._freshness.check(hit.memory) if hit.memory.anchors else FreshnessResult()
         return replace(hit, freshness=told.state, stale=told.notes) if told.state else hit
 
     def _anchored(self, fact: Fact) -> Fact:
@@ -1495,23 +1516,23 @@ class Keeper:
         return dict(zip(texts, self._embed(list(texts.values())), strict=True)) if texts else {}
 
 
-class _Reading:
+class _Reranker:
     """Holder of the re-ranker, shared by a keeper and its viewers; disabled after the first failure."""
 
-    def __init__(self, reader: Reader | None, readings: Readings) -> None:
+    def __init__(self, reader: LateInteractionModel | None, readings: TokenEmbeddings) -> None:
         self._reader = reader
         self._readings = readings
         self._bound = False
         self._pool = ThreadPoolExecutor(2, "cofio-reading")  # threads start with the first query
 
-    def bound(self) -> Reader | None:
+    def bound(self) -> LateInteractionModel | None:
         """Return the re-ranker after binding the store to its model. Search skips this: it may wait for writers."""
         if self._reader and not self._bound:
             self._readings.sign(self._reader.signature)
             self._bound = True
         return self._reader
 
-    def questions(self, texts: Sequence[str]) -> Callable[[], Mapping[str, Read]]:
+    def questions(self, texts: Sequence[str]) -> Callable[[], Mapping[str, TokenQuery]]:
         """Start encoding the queries; return a function that waits for the result, empty without a re-ranker."""
         reader = self._reader
         if reader is None or not texts:
@@ -1537,8 +1558,8 @@ class _Reading:
         self._pool.shutdown(wait=False)
 
     def _as_read(
-        self, reader: Reader, texts: Sequence[str], reading: Future[builtins.list[bytes]]
-    ) -> Mapping[str, Read]:
+        self, reader: LateInteractionModel, texts: Sequence[str], reading: Future[builtins.list[bytes]]
+    ) -> Mapping[str, TokenQuery]:
         """Return the encoded queries. A failing re-ranker costs the re-ranking, not the answer."""
         try:
             read = reading.result()
@@ -1546,10 +1567,10 @@ class _Reading:
             _log.warning("Re-ranking disabled: %s", error)
             self._reader = None
             return {}
-        return {text: Read(reader, each) for text, each in zip(texts, read, strict=True) if each}
+        return {text: TokenQuery(reader, each) for text, each in zip(texts, read, strict=True) if each}
 
 
-class _LentForNotes:
+class _CoreNotesCallbacks:
     """Operations of the keeper that the notes sync needs."""
 
     def __init__(self, keeper: Keeper) -> None:
@@ -1562,7 +1583,7 @@ class _LentForNotes:
         return self._keeper._apply_anyway(decisions, by=by, why=why, part_of=part_of)
 
 
-class _Lent:
+class _MaintenanceCallbacks:
     """Operations of the keeper that the housekeeper needs."""
 
     def __init__(self, keeper: Keeper) -> None:

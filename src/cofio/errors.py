@@ -118,7 +118,7 @@ class Unreadable(CofioError):
     code = "unreadable"
 
 
-class Refused(CofioError):
+class RefusedError(CofioError):
     code = "refused"
 
 

@@ -11,13 +11,13 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from cofio.models.auth import Deed, Grant, Key
-from cofio.models.dashboard import Agent, Arrived, Dots, Injected, Injection, Pulse
-from cofio.models.episodes import CarriedEpisode, Episode, EpisodeCounts, Passage
-from cofio.models.exchange import Batching, Exchange, Item, Ledger, Receipt, Settlement, State, Task, Usage
+from cofio.models.auth import AuditEntry, Grant, Key
+from cofio.models.dashboard import Agent, ChangeCounters, DailyCount, Injection, InjectionCount, MapSource
+from cofio.models.episodes import Episode, EpisodeCounts, ExportedEpisode, Passage
+from cofio.models.exchange import Batching, Exchange, Item, ItemResolution, Ledger, Receipt, State, Task, TokenUsage
 from cofio.models.knowledge import Knowledge, KnowledgeChange, KnowledgeDecision, Table
-from cofio.models.llm_calls import DaySum, Limits, LLMCall, Occasion, Outcome, Spent
-from cofio.models.maintenance import Carried, Run, Tracking, View
+from cofio.models.llm_calls import CallOrigin, DaySum, Limits, LLMCall, LLMSpending, Outcome
+from cofio.models.maintenance import ExportedMemory, MaintenanceRun, UsageTracking, View
 from cofio.models.memory import (
     Candidate,
     Change,
@@ -30,7 +30,7 @@ from cofio.models.memory import (
     Scope,
     Viewer,
 )
-from cofio.models.notes import Filed
+from cofio.models.notes import FileState
 from cofio.models.sessions import AgentSession
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ else:  # this module loads nothing outside the standard library
 #: The time now, as UTC ISO 8601 text.
 Clock: TypeAlias = Callable[[], str]
 #: Return the outcome of an inbox item, given the changeset that was written for it.
-Settles: TypeAlias = Callable[[Changeset], Settlement]
+Settles: TypeAlias = Callable[[Changeset], ItemResolution]
 
 
-class Reader(Protocol):
+class LateInteractionModel(Protocol):
     """A late-interaction model: compares a question with each token of a memory (re-ranking)."""
 
     @property
@@ -147,7 +147,7 @@ class Completion(NamedTuple):
 
     text: str
     truncated: bool = False
-    usage: Usage = Usage()
+    usage: TokenUsage = TokenUsage()
 
 
 class Health(NamedTuple):
@@ -260,7 +260,7 @@ class Inbox(Protocol):
     def give_back(self, items: Sequence[Item]) -> None:
         """Release claimed items that were not processed, so that other processes can claim them."""
 
-    def settle(self, settlement: Settlement) -> None:
+    def settle(self, settlement: ItemResolution) -> None:
         """Settle an item that changed nothing in the store. Raise Conflict if it is settled or has changed."""
 
     def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False, attempt: bool = True) -> None:
@@ -295,7 +295,7 @@ class LLMCalls(Protocol):
     """Log of language-model calls: purpose, size and, for some days, the redacted texts."""
 
     def start(
-        self, provider: str, model: str, occasion: Occasion, request: str, *, characters: int, limits: Limits
+        self, provider: str, model: str, occasion: CallOrigin, request: str, *, characters: int, limits: Limits
     ) -> int:
         """Record a call before it is sent; return its id. Raise BudgetSpent, and record nothing, at a daily limit.
 
@@ -313,7 +313,7 @@ class LLMCalls(Protocol):
         Their estimated tokens stay counted. A call that ends later is finished as usual.
         """
 
-    def spent(self) -> Spent:
+    def spent(self) -> LLMSpending:
         """Return the calls and tokens of today (UTC)."""
 
     def sums(self, since: str) -> list[DaySum]:
@@ -332,7 +332,7 @@ class LLMCalls(Protocol):
 class Runs(Protocol):
     """Runs of scheduled chores: one process at a time runs a chore, and each cron slot is run once."""
 
-    def claim(self, chore: str, slot: str, by: str) -> Run | None:
+    def claim(self, chore: str, slot: str, by: str) -> MaintenanceRun | None:
         """Claim the run of a cron slot; return None if the slot is taken or the chore is running.
 
         A run without a heartbeat for ten minutes counts as dead and blocks no other.
@@ -341,17 +341,19 @@ class Runs(Protocol):
     def alive(self, run_id: int) -> bool:
         """Record a heartbeat of the run. Return False if it was given up for dead and may be claimed by another."""
 
-    def finish(self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None) -> Run:
+    def finish(
+        self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None
+    ) -> MaintenanceRun:
         """End the run. Raise Conflict if it has ended already or was given up for dead."""
 
-    def last(self, chore: str) -> Run | None:
+    def last(self, chore: str) -> MaintenanceRun | None:
         """Return the run of the newest slot up to now. A dead run releases its slot."""
 
-    def newest(self, limit: int, chore: str = "") -> list[Run]:
+    def newest(self, limit: int, chore: str = "") -> list[MaintenanceRun]:
         """Return the newest runs, of one chore if given."""
 
 
-class Uses(Protocol):
+class UsageQueries(Protocol):
     """Usage statistics of memories."""
 
     def view(self, view: View, scope: Scope, limit: int, before: str) -> list[Memory]:
@@ -361,7 +363,7 @@ class Uses(Protocol):
         `before`, longest unused first.
         """
 
-    def tracking(self, since: str) -> Tracking:
+    def tracking(self, since: str) -> UsageTracking:
         """Return the start of the retrieval log and the number of different days with retrievals since then."""
 
     def unused(self, category: str, before: str, limit: int) -> list[Memory]:
@@ -380,10 +382,10 @@ class Uses(Protocol):
         """Delete logged retrievals before this time, not the counts; return how many."""
 
 
-class Carrying(Protocol):
+class Snapshots(Protocol):
     """Data for copying a store to another: export, import, backup."""
 
-    def still(self) -> AbstractContextManager[Carrying]:
+    def still(self) -> AbstractContextManager[Snapshots]:
         """Return a read-only snapshot: concurrent writes do not show in it."""
 
     def identity(self) -> str:
@@ -408,7 +410,7 @@ class Carrying(Protocol):
     def origins(self, origins: Sequence[str]) -> dict[str, int]:
         """Map the memories that were imported already, archived ones too, to their ids here."""
 
-    def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[Carried]:
+    def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[ExportedMemory]:
         """List all memories above an id, archived ones too, by id."""
 
     def counts(self) -> tuple[int, int]:
@@ -417,7 +419,7 @@ class Carrying(Protocol):
     def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
         """Return the rows of a domain-knowledge table with an id above this one, by id in code point order."""
 
-    def episodes(self, after: int, limit: int) -> list[CarriedEpisode]:
+    def episodes(self, after: int, limit: int) -> list[ExportedEpisode]:
         """Return the episodes above an id, by id, with their passages and vectors."""
 
     def parts(self, changeset_id: int) -> list[int]:
@@ -454,17 +456,17 @@ class Keys(Protocol):
         Raise Conflict if another unrevoked key has its name.
         """
 
-    def log(self, deeds: Sequence[Deed]) -> None:
+    def log(self, deeds: Sequence[AuditEntry]) -> None:
         """Append these entries to the audit log."""
 
-    def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[Deed]:
+    def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
         """Return the newest audit log entries with an id below `after`, of one key if given."""
 
     def forget(self, before: str) -> int:
         """Delete audit log entries from before this time; return how many."""
 
 
-class Domain(Protocol):
+class KnowledgeTables(Protocol):
     """Read access to the tables of domain knowledge. They are written by `Store.apply`.
 
     With a viewer, rows that the viewer may not see are left out (`domain.sees`).
@@ -510,20 +512,20 @@ class Notes(Protocol):
     def folders(self) -> list[str]:
         """List the folders of which any file was read."""
 
-    def files(self, folder: str) -> dict[str, Filed]:
+    def files(self, folder: str) -> dict[str, FileState]:
         """Return the files of a folder that were read, by path within it."""
 
-    def put(self, folder: str, files: Sequence[Filed]) -> None:
+    def put(self, folder: str, files: Sequence[FileState]) -> None:
         """Record that these files were read."""
 
     def drop(self, folder: str, paths: Sequence[str]) -> None:
         """Remove the records of these files."""
 
 
-class Pictures(Protocol):
+class DashboardQueries(Protocol):
     """Statistics for the dashboard. Days are UTC days."""
 
-    def arrived(self, since: str, scope: Scope) -> list[Arrived]:
+    def arrived(self, since: str, scope: Scope) -> list[DailyCount]:
         """Count the live memories of the scope said on each day from `since` on, by category, oldest first.
 
         Memories from before `since` are counted under day "".
@@ -535,7 +537,7 @@ class Pictures(Protocol):
     def inject(self, injections: Sequence[Injection]) -> None:
         """Log injected context blocks. Derived; not journalled."""
 
-    def injected(self, since: str) -> list[Injected]:
+    def injected(self, since: str) -> list[InjectionCount]:
         """Return the injected amounts of each day from `since` on, oldest first; days without any are left out."""
 
     def forget_injected(self, before: str) -> int:
@@ -544,14 +546,14 @@ class Pictures(Protocol):
     def agents(self, limit: int) -> list[Agent]:
         """Return the agents that use the store, latest first: first parts of sources, and callers of recall."""
 
-    def pulse(self) -> Pulse:
+    def pulse(self) -> ChangeCounters:
         """Return counters that rise with every change. Cheap enough to poll every second."""
 
-    def dots(self, scope: Scope, most: int, characters: int) -> Dots:
+    def dots(self, scope: Scope, most: int, characters: int) -> MapSource:
         """Return the newest live memories of the scope with vectors, up to `most`, and how their texts begin."""
 
 
-class Readings(Protocol):
+class TokenEmbeddings(Protocol):
     """Token embeddings of memories, for re-ranking. Derived; not journalled.
 
     A memory becomes unread as soon as its text, speaker or context changes.
@@ -660,7 +662,7 @@ class EpisodeIndex(Protocol):
         Return how many.
         """
 
-    def adopt(self, episodes: Sequence[CarriedEpisode]) -> None:
+    def adopt(self, episodes: Sequence[ExportedEpisode]) -> None:
         """Store episodes of another store under their own ids, replacing those with the same ids."""
 
     def counts(self) -> EpisodeCounts:
@@ -683,11 +685,11 @@ class Store(Protocol):
         """Runs of scheduled chores."""
 
     @property
-    def uses(self) -> Uses:
+    def uses(self) -> UsageQueries:
         """Usage statistics of memories."""
 
     @property
-    def carrying(self) -> Carrying:
+    def carrying(self) -> Snapshots:
         """Data for export, import and backup."""
 
     @property
@@ -695,7 +697,7 @@ class Store(Protocol):
         """API keys and the audit log."""
 
     @property
-    def domain(self) -> Domain:
+    def domain(self) -> KnowledgeTables:
         """Structured domain knowledge."""
 
     @property
@@ -703,7 +705,7 @@ class Store(Protocol):
         """Markdown files that were read."""
 
     @property
-    def pictures(self) -> Pictures:
+    def pictures(self) -> DashboardQueries:
         """Statistics for the dashboard."""
 
     @property
@@ -711,7 +713,7 @@ class Store(Protocol):
         """The log of language-model calls."""
 
     @property
-    def readings(self) -> Readings:
+    def readings(self) -> TokenEmbeddings:
         """Token embeddings for re-ranking."""
 
     @property

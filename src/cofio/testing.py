@@ -17,9 +17,9 @@ from typing import Any, Literal
 import numpy as np
 
 from cofio.errors import Conflict, EmbedderMismatch, NotFound, StoreError
-from cofio.models.exchange import Usage
+from cofio.models.exchange import TokenUsage
 from cofio.models.knowledge import KnowledgeDecision
-from cofio.models.maintenance import Tracking, View
+from cofio.models.maintenance import UsageTracking, View
 from cofio.models.memory import (
     Candidate,
     Change,
@@ -37,20 +37,20 @@ from cofio.models.memory import (
 )
 from cofio.ports import Clock, Completion, Health, Matrix, Profile, Settles, Vector
 from cofio.stores import inbox_rules
-from cofio.stores.apply import Applying, Beside, Entry, as_change
-from cofio.stores.in_memory.dashboard import FakePictures
-from cofio.stores.in_memory.episodes import FakeEpisodes, Said
-from cofio.stores.in_memory.knowledge import FakeDomain, Known
+from cofio.stores.apply import Counters, JournalEntry, UnitOfWork, as_change
+from cofio.stores.in_memory.dashboard import FakeDashboardQueries
+from cofio.stores.in_memory.episodes import EpisodeText, FakeEpisodes
+from cofio.stores.in_memory.knowledge import FakeKnowledgeTables, FakeKnownRows
 from cofio.stores.in_memory.llm_calls import Calls, FakeLLMCalls
 from cofio.stores.in_memory.maintenance_runs import FakeRuns
 from cofio.stores.in_memory.search import by_cosine, by_words, counted, stem
-from cofio.stores.in_memory.store import Captures, FakeInbox
+from cofio.stores.in_memory.store import FakeInbox, InboxState
 from cofio.stores.keys import FakeKeys
-from cofio.stores.knowledge import ApplyingKnowledge
+from cofio.stores.knowledge import KnowledgeUnitOfWork
 from cofio.stores.notes import FakeNotes
 from cofio.stores.row_mapping import check_vectors
-from cofio.stores.snapshot_export import FakeCarrying
-from cofio.stores.token_embeddings import FakeReadings
+from cofio.stores.snapshot_export import FakeSnapshots
+from cofio.stores.token_embeddings import FakeTokenEmbeddings
 from cofio.text.tokens import fingerprint, words
 
 
@@ -97,7 +97,7 @@ class HashEmbedder:
         return np.asarray(vector / np.linalg.norm(vector), dtype=np.float32)
 
 
-class WordReader:
+class WordOverlapModel:
     """Re-ranker that scores a text by its share of the question's words. For tests."""
 
     floor = 0.0
@@ -149,7 +149,7 @@ class ScriptedLLM:
         reply = self._script[asked - 1]
         if isinstance(reply, Exception):
             raise reply
-        return reply if isinstance(reply, Completion) else Completion(reply, usage=Usage(calls=1))
+        return reply if isinstance(reply, Completion) else Completion(reply, usage=TokenUsage(calls=1))
 
     def health_check(self) -> Health:
         return self._health
@@ -160,19 +160,19 @@ class MemoryStore:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._tables = _Tables()
+        self._tables = _DictRowStorage()
         self._lock = threading.RLock()
         self._closed = False
         self.inbox = FakeInbox(self._changing, clock)
         self.runs = FakeRuns(clock)
         self.llm_calls = FakeLLMCalls(self._calling, clock)
-        self.uses = FakeUses(self)
-        self.carrying = FakeCarrying(self._holding)
+        self.uses = FakeUsageQueries(self)
+        self.carrying = FakeSnapshots(self._holding)
         self.keys = FakeKeys(clock)
         self.notes = FakeNotes(clock)
-        self.domain = FakeDomain(self._knowing)
-        self.pictures = FakePictures(self._holding, self._inside)
-        self.readings = FakeReadings(lambda: self._tables.memories)
+        self.domain = FakeKnowledgeTables(self._knowing)
+        self.pictures = FakeDashboardQueries(self._holding, self._inside)
+        self.readings = FakeTokenEmbeddings(lambda: self._tables.memories)
         self.episodes = FakeEpisodes(self._holding)
 
     def apply(
@@ -190,14 +190,14 @@ class MemoryStore:
         with self._lock:
             self._refuse_if_closed()
             self._refuse_bad(vectors)
-            draft: _Tables = _drafted(self._tables)
+            draft: _DictRowStorage = _drafted(self._tables)
             if undoes is not None and any(each.undoes == undoes for each in draft.changesets):
                 raise Conflict(f"Changeset {undoes} is undone already.", "Undo that undo to reapply it.")
             at, number = self._clock(), len(draft.changesets) + 1
             blobs = {place: np.asarray(vector, dtype="<f4").tobytes() for place, vector in vectors.items()}
             head: dict[str, Any] = {"at": at, "by": by, "why": why}
-            told = Applying(draft, changeset=number, **head).each(decisions, blobs)
-            known = ApplyingKnowledge(draft.known, changeset=number, **head).all(knowledge, told)
+            told = UnitOfWork(draft, changeset=number, **head).each(decisions, blobs)
+            known = KnowledgeUnitOfWork(draft.known, changeset=number, **head).all(knowledge, told)
             draft.changesets.append(Changeset(id=number, **head, undoes=undoes, part_of=part_of))
             changes = tuple(change for each in told for change in each)
             done = replace(draft.changesets[-1], changes=changes, knowledge=known)
@@ -207,7 +207,7 @@ class MemoryStore:
             return done
 
     @contextmanager
-    def _changing(self) -> Iterator[Captures]:
+    def _changing(self) -> Iterator[InboxState]:
         """Yield the captures, locked."""
         with self._lock:
             self._refuse_if_closed()
@@ -220,14 +220,14 @@ class MemoryStore:
             yield tables.calls
 
     @contextmanager
-    def _holding(self) -> Iterator[_Tables]:
+    def _holding(self) -> Iterator[_DictRowStorage]:
         """Yield all tables, locked."""
         with self._lock:
             self._refuse_if_closed()
             yield self._tables
 
     @contextmanager
-    def _knowing(self) -> Iterator[tuple[Known, Sequence[Changeset]]]:
+    def _knowing(self) -> Iterator[tuple[FakeKnownRows, Sequence[Changeset]]]:
         """Yield the domain knowledge and the journal's changesets, locked."""
         with self._holding() as tables:
             yield tables.known, tables.changesets
@@ -443,7 +443,7 @@ class MemoryStore:
         self._refuse_if_closed()
         return [memory for memory in self._tables.memories.values() if _in_scope(memory, scope)]
 
-    def _changes(self, entries: Iterable[Entry]) -> list[Change]:
+    def _changes(self, entries: Iterable[JournalEntry]) -> list[Change]:
         changes = []
         for entry in entries:
             later = self._tables.next_recorded(entry)
@@ -457,7 +457,7 @@ class MemoryStore:
         return replace(done, undone_by=undone_by[0] if undone_by else None)
 
 
-class FakeUses:
+class FakeUsageQueries:
     """Uses of a MemoryStore."""
 
     def __init__(self, store: MemoryStore) -> None:
@@ -474,10 +474,10 @@ class FakeUses:
         old = [memory for memory in used if (memory.last_retrieved_at or "") < moment(before)]
         return sorted(old, key=lambda m: (m.last_retrieved_at or "", m.id))[:limit]
 
-    def tracking(self, since: str) -> Tracking:
+    def tracking(self, since: str) -> UsageTracking:
         tables = self._store._tables
         days = {each.at[:10] for each in tables.retrievals if each.at >= moment(since)}
-        return Tracking(tables.tracked_since, len(days))
+        return UsageTracking(tables.tracked_since, len(days))
 
     def unused(self, category: str, before: str, limit: int) -> list[Memory]:
         limit_at, tables = moment(before), self._store._tables
@@ -518,28 +518,28 @@ def _drafted(value: Any) -> Any:
         return {key: _drafted(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_drafted(each) for each in value]
-    if isinstance(value, _Tables | Calls | Captures | Known | Said):
+    if isinstance(value, _DictRowStorage | Calls | InboxState | FakeKnownRows | EpisodeText):
         draft = copy.copy(value)
         vars(draft).update({name: _drafted(each) for name, each in vars(value).items()})
         return draft
     return value
 
 
-class _Tables:
-    """Rows for `Applying`, in dictionaries."""
+class _DictRowStorage:
+    """Rows for `UnitOfWork`, in dictionaries."""
 
     def __init__(self) -> None:
         self.memories: dict[int, Memory] = {}
         self.vectors: dict[int, bytes] = {}
-        self.entries: list[Entry] = []
+        self.entries: list[JournalEntry] = []
         self.changesets: list[Changeset] = []
         self.sightings: list[tuple[int, int, Occurrence]] = []  # (id of the change, id of the memory, occurrence)
         self.retrievals: list[Retrieval] = []
         self.given: dict[tuple[str, str, int], tuple[str, str]] = {}
-        self.captures = Captures()
+        self.captures = InboxState()
         self.calls = Calls()
-        self.known = Known()
-        self.said = Said()
+        self.known = FakeKnownRows()
+        self.said = EpisodeText()
         self.tracked_since: str | None = None
         self.signature = ""
         self.identity = ""
@@ -576,10 +576,10 @@ class _Tables:
     def vector(self, memory_id: int) -> bytes | None:
         return self.vectors.get(memory_id)
 
-    def beside(self, memory_id: int) -> Beside:
+    def beside(self, memory_id: int) -> Counters:
         memory = self.memories[memory_id]
         seen = sorted((seen for _, each, seen in self.sightings if each == memory_id), key=lambda seen: seen.at)
-        return Beside(memory.retrieval_count, memory.last_retrieved_at, tuple(seen))
+        return Counters(memory.retrieval_count, memory.last_retrieved_at, tuple(seen))
 
     def set_vector(self, memory_id: int, vector: bytes | None) -> None:
         if vector is None:
@@ -596,14 +596,14 @@ class _Tables:
         )
         return min(same, default=None)
 
-    def record(self, entry: Entry) -> int:
+    def record(self, entry: JournalEntry) -> int:
         self.entries.append(replace(entry, id=len(self.entries) + 1))
         return len(self.entries)
 
-    def recorded(self, change_id: int) -> Entry | None:
+    def recorded(self, change_id: int) -> JournalEntry | None:
         return self.entries[change_id - 1] if 1 <= change_id <= len(self.entries) else None
 
-    def next_recorded(self, entry: Entry) -> Entry | None:
+    def next_recorded(self, entry: JournalEntry) -> JournalEntry | None:
         return next((each for each in self.entries[entry.id :] if each.memory_id == entry.memory_id), None)
 
     def see(self, memory_id: int, change_id: int, occurrence: Occurrence) -> None:
@@ -629,7 +629,7 @@ class _Tables:
             context = "" if theirs and other.context in said else other.context
             return replace(other, previous_text=previous, context=context)
 
-        def scrubbed(entry: Entry) -> Entry:
+        def scrubbed(entry: JournalEntry) -> JournalEntry:
             if entry.memory_id == memory_id:
                 return replace(entry, before=None, vector=None, occurrence=None, beside=None, reason="", erased=True)
             return replace(entry, before=cleared(entry.before) if entry.before else None)

@@ -26,7 +26,7 @@ def events(client: str) -> list[Event]:
     return [event(client, json.dumps(each).encode()) for each in told(client)]
 
 
-def turns(name: str) -> list[transcripts.Turn]:
+def turns(name: str) -> list[transcripts.TranscriptTurn]:
     return list(transcripts.read(SAMPLES / name))
 
 

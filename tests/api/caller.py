@@ -114,7 +114,7 @@ def checked(method: str, path: str, answer: Answer) -> Answer:
         assert isinstance(answer.json["error"]["code"], int)  # an error of the protocol, as the SDK words it
         return answer
     if answer.status >= 400:
-        fault = msgspec.convert(answer.json, responses.Error).error
+        fault = msgspec.convert(answer.json, responses.ErrorResponse).error
         assert fault.code
         assert fault.message
         assert fault.hint

@@ -17,7 +17,7 @@ from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.models.diagnostics import Doctor
 from cofio.ports import LLM, Clock, Completion
-from cofio.server.http.server import Serving
+from cofio.server.http.server import HttpServer
 from cofio.settings import Settings
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
@@ -47,10 +47,10 @@ def serving(
     """The service in a thread; its URL."""
     with TemporaryDirectory() as folder:
         known = Settings(**{"port": 0, "home": Path(folder), **settings})
-        yield from _running(Serving(keeper, known, clock, ticks, doctor))
+        yield from _running(HttpServer(keeper, known, clock, ticks, doctor))
 
 
-def _running(running: Serving) -> Iterator[str]:
+def _running(running: HttpServer) -> Iterator[str]:
     ready = threading.Event()
     thread = threading.Thread(target=running.run, args=(lambda _url: ready.set(),))
     thread.start()

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cofio.core import Keeper
-from cofio.notes.service import Notebook
+from cofio.notes.service import NotesOptions
 from cofio.server.http.routes import ROUTES, Route
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
@@ -30,7 +30,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
     """One service for them all. It has a key from the start, for one may be made here by chance."""
     clock = FixedClock()
     home = tmp_path_factory.mktemp("served")
-    store, notebook = SqliteStore(home / "cofio.db", clock), Notebook(home / "notes")
+    store, notebook = SqliteStore(home / "cofio.db", clock), NotesOptions(home / "notes")
     made = Keeper(store, HashEmbedder(), clock, llm=Uneventful(), notebook=notebook)
     with made as keeper, serving(keeper, api_key="secret") as url:
         yield Caller(url, {"X-API-Key": "secret"})

@@ -12,7 +12,7 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import Unavailable
-from cofio.models.exchange import Usage
+from cofio.models.exchange import TokenUsage
 from cofio.ports import Completion, Health
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
@@ -283,7 +283,7 @@ def test_what_was_rejected_can_be_tried_again(service: Caller) -> None:
 
 
 def test_what_is_learned_is_counted_for_prometheus(serve: Serve) -> None:
-    service = serve(llm=ScriptedLLM([Completion(FACTS, usage=Usage(1, 100, 20))]))
+    service = serve(llm=ScriptedLLM([Completion(FACTS, usage=TokenUsage(1, 100, 20))]))
     service.post("/capture", {**PREFERS, "wait": True})
     service.post("/memory/extract", TALK)
     told = service.get("/metrics").body.decode()

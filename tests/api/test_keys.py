@@ -12,11 +12,11 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import Misconfigured, StoreBusy, StoreError
-from cofio.models.auth import Deed, Grant, Key
+from cofio.models.auth import AuditEntry, Grant, Key
 from cofio.server.http.auth import is_near
-from cofio.server.http.key_cache import FRESH, MINUTE, MOST_TRIES, Tries
+from cofio.server.http.key_cache import FRESH, MINUTE, MOST_TRIES, FailedAuthLimiter
 from cofio.server.http.routes import ROUTES
-from cofio.server.http.server import Serving
+from cofio.server.http.server import HttpServer
 from cofio.server.ui import PAGES
 from cofio.settings import Settings
 from cofio.stores.sqlite.store import SqliteStore
@@ -53,7 +53,7 @@ class House:
         key, secret = self.keeper.create_key(Grant(**given))
         return key, self.caller.having(secret)
 
-    def deeds(self, **which: Any) -> list[Deed]:
+    def deeds(self, **which: Any) -> list[AuditEntry]:
         return self.keeper.deeds(**which)
 
 
@@ -185,7 +185,7 @@ def test_a_service_on_every_address_is_never_open(tmp_path: Path) -> None:
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as keeper:
         known = Settings(host="0.0.0.0", port=0)
         with pytest.raises(Misconfigured, match="Without a key"):
-            Serving(keeper, known)
+            HttpServer(keeper, known)
         key, secret = keeper.create_key(Grant(name="ada", user="ada"))
         with serving(keeper, host="0.0.0.0") as url:
             assert Caller(url).having(secret).get("/memories").status == 200
@@ -490,7 +490,7 @@ def test_what_waits_is_written_when_the_keeper_closes(tmp_path: Path) -> None:
     clock = FixedClock()
     keeper = Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock)
     key, _ = keeper.create_key(Grant(name="ada", user="ada"))
-    keeper.note_deed(Deed(at=clock(), act="POST /memory/add", outcome="done", key=key.id))
+    keeper.note_deed(AuditEntry(at=clock(), act="POST /memory/add", outcome="done", key=key.id))
     keeper.note_used(key, clock())
     keeper.close()
     store = SqliteStore(tmp_path / "cofio.db", clock)
@@ -582,7 +582,7 @@ def test_only_an_address_of_this_machine_alone_is_near(host: str, near: bool) ->
 
 
 def test_the_addresses_of_one_network_are_one_place() -> None:
-    tries = Tries(Ticks())
+    tries = FailedAuthLimiter(Ticks())
     for number in range(MOST_TRIES):
         tries.failed(f"2001:db8::{number}")
         tries.failed(f"::ffff:10.0.0.{number}")

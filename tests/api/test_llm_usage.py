@@ -10,7 +10,7 @@ import pytest
 from cofio.core import Keeper
 from cofio.ingest import sanitize
 from cofio.models.llm_calls import Limits
-from cofio.providers.llms import Metered
+from cofio.providers.llms import MeteredLLM
 from cofio.server import daemon
 from cofio.settings import Settings
 from cofio.stores.sqlite.store import SqliteStore
@@ -26,7 +26,7 @@ TALK = {"messages": "User: use drizzle", "source": "codex/shop", "client": "code
 def service(tmp_path: Path) -> Iterator[Caller]:
     clock = FixedClock("2026-01-07T12:00:00Z")
     store = SqliteStore(tmp_path / "cofio.db", clock)
-    llm = Metered(ScriptedLLM(['{"facts": []}']), store.llm_calls, LIMITS, sanitize.redact)
+    llm = MeteredLLM(ScriptedLLM(['{"facts": []}']), store.llm_calls, LIMITS, sanitize.redact)
     with (
         Keeper(store, HashEmbedder(), clock, llm=llm, llm_limits=LIMITS) as keeper,
         serving(keeper, clock) as url,

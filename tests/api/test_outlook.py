@@ -17,11 +17,11 @@ import pytest
 from cofio.core import Keeper
 from cofio.errors import StoreBusy, Unavailable
 from cofio.models.auth import Grant
-from cofio.models.dashboard import Pulse
+from cofio.models.dashboard import ChangeCounters
 from cofio.ports import Health
 from cofio.server.http import events
-from cofio.server.http.events import News, Watching
-from cofio.server.http.server import Serving
+from cofio.server.http.events import EventBroadcaster, EventStream
+from cofio.server.http.server import HttpServer
 from cofio.server.http.streaming import WATCHERS
 from cofio.settings import Settings
 from cofio.testing import ScriptedLLM
@@ -182,12 +182,12 @@ def test_a_reader_is_told_what_has_moved(service: Caller, reading: Callable[...,
 def test_one_looks_for_all_and_nobody_when_nobody_reads(keeper: Keeper) -> None:
     looks: list[str] = []
 
-    def pulse() -> Pulse:
+    def pulse() -> ChangeCounters:
         looks.append(threading.current_thread().name)
         return keeper.outlook.pulse()
 
-    told = News(pulse, every=0.01)
-    relays = [Watching(told) for _ in range(3)]
+    told = EventBroadcaster(pulse, every=0.01)
+    relays = [EventStream(told) for _ in range(3)]
     for relay in relays:
         relay.head()
         relay.part()
@@ -201,7 +201,7 @@ def test_one_looks_for_all_and_nobody_when_nobody_reads(keeper: Keeper) -> None:
     until(lambda: not told.looks)
     assert told.watchers == 0
     before = len(looks)
-    again = Watching(told)
+    again = EventStream(told)
     again.head()
     assert len(looks) > before
     again.done()
@@ -219,8 +219,8 @@ def test_who_is_told_nothing_for_long_hears_that_we_are_here(
 
 
 def test_a_reader_comes_again_after_a_while(keeper: Keeper) -> None:
-    told = News(keeper.outlook.pulse)
-    relay = Watching(told, still=0.01, longest=0.05)
+    told = EventBroadcaster(keeper.outlook.pulse)
+    relay = EventStream(told, still=0.01, longest=0.05)
     relay.head()
     parts = []
     while part := relay.part():
@@ -235,13 +235,13 @@ def test_a_store_that_does_not_answer_silences_nobody(keeper: Keeper, caplog: py
     faults = [StoreBusy("It is busy.", "Wait."), StoreBusy("It is busy.", "Wait.")]
     begun = threading.Event()
 
-    def pulse() -> Pulse:
+    def pulse() -> ChangeCounters:
         if begun.is_set() and faults:
             raise faults.pop()
         return keeper.outlook.pulse()
 
-    told = News(pulse, every=0.01)
-    relay = Watching(told)
+    told = EventBroadcaster(pulse, every=0.01)
+    relay = EventStream(told)
     relay.head()
     relay.part()
     begun.set()
@@ -251,22 +251,22 @@ def test_a_store_that_does_not_answer_silences_nobody(keeper: Keeper, caplog: py
     relay.done()
     told.close()
     with pytest.raises(Unavailable, match="stopping"):
-        Watching(told).head()
+        EventStream(told).head()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_after_a_look_that_failed_badly_the_next_reader_is_told_again(keeper: Keeper) -> None:
     faults = [RuntimeError("a bug")]
 
-    def pulse() -> Pulse:
+    def pulse() -> ChangeCounters:
         if faults and threading.current_thread().name == "cofio-news":
             raise faults.pop()
         return keeper.outlook.pulse()
 
-    told = News(pulse, every=0.01)
-    Watching(told).head()
+    told = EventBroadcaster(pulse, every=0.01)
+    EventStream(told).head()
     until(lambda: not any(each.name == "cofio-news" for each in threading.enumerate()))
-    relay = Watching(told)
+    relay = EventStream(told)
     relay.head()
     relay.part()
     keeper.add("We decided on Drizzle.")
@@ -294,7 +294,7 @@ def test_only_its_head_is_no_reader(service: Caller) -> None:
 
 
 def test_who_reads_holds_up_no_stop(keeper: Keeper, tmp_path: Path) -> None:
-    running = Serving(keeper, Settings(port=0, home=tmp_path))
+    running = HttpServer(keeper, Settings(port=0, home=tmp_path))
     ready = threading.Event()
     thread = threading.Thread(target=running.run, args=(lambda _url: ready.set(),))
     thread.start()

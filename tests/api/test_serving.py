@@ -23,10 +23,10 @@ from cofio.core import Keeper
 from cofio.errors import Misconfigured, StoreBusy, StoreError, Unavailable
 from cofio.models.llm_calls import Limits
 from cofio.ports import Matrix
-from cofio.providers.llms import Metered, Resting
+from cofio.providers.llms import CircuitBreaker, MeteredLLM
 from cofio.server.http import server as serving_module
 from cofio.server.http.app import WORKERS
-from cofio.server.http.server import Serving
+from cofio.server.http.server import HttpServer
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from tests.api.caller import Caller
@@ -69,7 +69,7 @@ def test_a_request_that_waits_for_an_agent_does_not_hold_up_the_stop(tmp_path: P
     started = program.folder / "started.json"
     clock = FixedClock()
     store = MemoryStore(clock)
-    llm = Resting(Metered(program.make(timeout=600.0), store.llm_calls, Limits(), None))
+    llm = CircuitBreaker(MeteredLLM(program.make(timeout=600.0), store.llm_calls, Limits(), None))
     with ThreadPoolExecutor(1) as threads, Keeper(store, HashEmbedder(), clock, llm=llm) as keeper:
         with serving(keeper) as url:  # which fails when the service is still there after 30 seconds
             asked = threads.submit(Caller(url).post, "/memory/extract", {"messages": "User: use drizzle"})
@@ -238,17 +238,17 @@ def keeper_in_memory() -> Keeper:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
 def test_without_a_key_only_this_machine_is_served(keeper_in_memory: Keeper, host: str) -> None:
     with pytest.raises(Misconfigured, match="COFIO_API_KEY"):
-        Serving(keeper_in_memory, Settings(host=host, port=0))
+        HttpServer(keeper_in_memory, Settings(host=host, port=0))
 
 
 def test_a_port_that_is_taken_is_told(keeper_in_memory: Keeper) -> None:
     with serving(keeper_in_memory) as url, pytest.raises(Misconfigured, match="COFIO_PORT"):
-        Serving(keeper_in_memory, Settings(port=int(url.rpartition(":")[2])))
+        HttpServer(keeper_in_memory, Settings(port=int(url.rpartition(":")[2])))
 
 
 def test_a_host_that_does_not_exist_is_told(keeper_in_memory: Keeper) -> None:
     with pytest.raises(Misconfigured, match="COFIO_HOST"):
-        Serving(keeper_in_memory, Settings(host="no such host", port=0))
+        HttpServer(keeper_in_memory, Settings(host="no such host", port=0))
 
 
 def test_a_log_level_that_does_not_exist_is_told_and_the_keeper_closed(keeper_in_memory: Keeper) -> None:

@@ -17,9 +17,9 @@ from cofio.errors import Forbidden, Unavailable
 from cofio.install import doctor
 from cofio.models.auth import Grant
 from cofio.models.diagnostics import Check, Doctor
-from cofio.server.http.context import Call
+from cofio.server.http.context import RequestContext
 from cofio.server.http.handlers.settings import GROUPS, examine, show_settings
-from cofio.server.http.requests import Examine
+from cofio.server.http.requests import DoctorRequest
 from cofio.settings import Settings, settable, write
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
@@ -292,6 +292,6 @@ def test_the_doctor_is_for_admins_of_this_machine_alone(home: Path) -> None:
             assert Caller(url).having(root).get("/settings").status == 200
     desk: Any = type("Desk", (), {"doctor": staticmethod(look)})
     with pytest.raises(Forbidden, match="own machine only") as refusal:
-        examine(desk, Examine(), Call(by="page", auth="ok"))
+        examine(desk, DoctorRequest(), RequestContext(by="page", auth="ok"))
     assert "cofio doctor" in refusal.value.hint
     assert asked == [1]

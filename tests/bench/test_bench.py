@@ -120,7 +120,7 @@ def test_slow_work_is_cut_short_after_enough_of_it() -> None:
 
 
 def test_a_plot_of_a_single_point_has_axes_too() -> None:
-    drawn = plots.log_log("a < b", "x", "y", [plots.Line("one & only", "#888", [(100.0, 1.0)])])
+    drawn = plots.log_log("a < b", "x", "y", [plots.Curve("one & only", "#888", [(100.0, 1.0)])])
     root = ElementTree.fromstring(drawn)
     numbers = [
         float(each)

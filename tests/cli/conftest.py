@@ -17,9 +17,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cofio import bootstrap
-from cofio.cli import Session, cli
+from cofio.cli import CliContext, cli
 from cofio.core import Keeper
-from cofio.server.http.server import Serving
+from cofio.server.http.server import HttpServer
 from cofio.settings import Settings, settable
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
@@ -39,7 +39,7 @@ class Cofio:
 
     def __call__(self, *arguments: str, says: str | bytes | None = None, env: dict[str, str] | None = None) -> Result:
         clean: dict[str, str | None] = {**dict.fromkeys(VARIABLES), "COFIO_HOME": str(self.home), **(env or {})}
-        session = Session(open_keeper=hashing_keeper)
+        session = CliContext(open_keeper=hashing_keeper)
         return CliRunner().invoke(cli, list(arguments), input=says, env=clean, obj=session)
 
     def lines(self, *arguments: str, **how: Any) -> list[str]:
@@ -94,7 +94,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 @contextmanager
 def served(keeper: Keeper, settings: Settings) -> Iterator[str]:
     """The URL of a real service on this keeper."""
-    serving = Serving(keeper, settings)
+    serving = HttpServer(keeper, settings)
     ready = threading.Event()
     thread = threading.Thread(target=serving.run, args=(lambda _url: ready.set(),))
     thread.start()

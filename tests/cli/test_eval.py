@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cofio.cli import Session
+from cofio.cli import CliContext
 from cofio.cli.evaluation import measuring
 from tests.cli.conftest import Cofio
 
@@ -88,7 +88,7 @@ def test_where_nothing_can_be_written_nothing_is_measured(cofio: Cofio, tmp_path
 
 def test_told_to_end_it_leaves_and_takes_the_store_along() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(SystemExit) as left, TemporaryDirectory() as folder, measuring(Session(as_json=True)):
+    with pytest.raises(SystemExit) as left, TemporaryDirectory() as folder, measuring(CliContext(as_json=True)):
         os.kill(os.getpid(), signal.SIGTERM)
     assert left.value.code == 143
     assert not Path(folder).exists()

@@ -15,7 +15,7 @@ from cofio.client import Client
 from cofio.client.knowledge import ClientKnowledge
 from cofio.core import Keeper
 from cofio.errors import Conflict, InvalidInput, NotConfigured, NotFound, TooLarge
-from cofio.knowledge.service import Knowing
+from cofio.knowledge.service import KnowledgeBase
 from cofio.models.auth import Grant
 from cofio.models.knowledge import Pattern
 from cofio.models.memory import Delete, Fact, Page, Query
@@ -586,7 +586,7 @@ def test_both_know_by_the_same_methods() -> None:
         public = {name: each for name, each in vars(kind).items() if callable(each) and name[0] != "_"}
         return {name: list(inspect.signature(each).parameters) for name, each in public.items()}
 
-    assert methods(ClientKnowledge) == methods(Knowing)
+    assert methods(ClientKnowledge) == methods(KnowledgeBase)
 
 
 @scenario

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.shell_completion import ShellComplete
 
-from cofio.cli import Session, cli
+from cofio.cli import CliContext, cli
 from cofio.core import Keeper
 from cofio.errors import InvalidInput
 from cofio.models.knowledge import TABLES, as_quantity
@@ -321,7 +321,7 @@ def test_it_works_through_the_service_as_well(known: Cofio, monkeypatch: pytest.
 
 def completed(known: Cofio, *words: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setenv("COFIO_HOME", str(known.home))
-    session = Session(open_keeper=hashing_keeper)
+    session = CliContext(open_keeper=hashing_keeper)
     shell = ShellComplete(cli, {"obj": session}, "cofio", "_COFIO_COMPLETE")
     return [each.value for each in shell.get_completions(["knowledge", *words[:-1]], words[-1])]
 

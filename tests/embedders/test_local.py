@@ -116,7 +116,10 @@ def test_a_model_that_the_runtime_cannot_load_is_misconfigured(tmp_path: Path) -
 
 
 def test_the_package_is_light_to_import() -> None:
-    program = "import sys, cofio.providers.embedders; sys.exit(bool({'numpy', 'onnxruntime', 'urllib.request'} & set(sys.modules)))"
+    program = (
+        "import sys, cofio.providers.embedders;"
+        "sys.exit(bool({'numpy', 'onnxruntime', 'urllib.request'} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

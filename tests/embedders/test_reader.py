@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from cofio.errors import Misconfigured
-from cofio.ports import Reader
+from cofio.ports import LateInteractionModel
 from cofio.providers import embedders
 from cofio.providers.embedders import model_files
-from cofio.providers.embedders.colbert import LONGEST, WIDTH, LocalReader
+from cofio.providers.embedders.colbert import LONGEST, WIDTH, ColbertModel
 from cofio.providers.embedders.wordpiece import WordPiece
-from cofio.testing import WordReader
+from cofio.testing import WordOverlapModel
 
 QUESTION = "Where does Ann live now?"
 TEXTS = [
@@ -26,31 +26,31 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def local() -> LocalReader:
+def local() -> ColbertModel:
     place = model_files.carried(inside=model_files.READER.inside)
     assert place is not None, "make setup installs the carrier"
-    return LocalReader(place)
+    return ColbertModel(place)
 
 
 @pytest.fixture(params=["local", "words"])
-def reader(request: pytest.FixtureRequest, local: LocalReader) -> Reader:
-    return local if request.param == "local" else WordReader()
+def reader(request: pytest.FixtureRequest, local: ColbertModel) -> LateInteractionModel:
+    return local if request.param == "local" else WordOverlapModel()
 
 
-def test_what_answers_is_more_alike_than_what_does_not(reader: Reader) -> None:
+def test_what_answers_is_more_alike_than_what_does_not(reader: LateInteractionModel) -> None:
     (question,) = reader.read([QUESTION], "query")
     near, far = reader.likeness(question, reader.read(TEXTS[:2], "document"))
     assert reader.floor < near
     assert near > far
 
 
-def test_a_text_has_one_reading_whatever_it_is_read_with(reader: Reader) -> None:
+def test_a_text_has_one_reading_whatever_it_is_read_with(reader: LateInteractionModel) -> None:
     together = reader.read(TEXTS, "document")
     assert together == [reader.read([text], "document")[0] for text in TEXTS]
     assert together == reader.read(TEXTS * 3, "document")[: len(TEXTS)]  # spread over threads
 
 
-def test_likeness_is_at_most_one_and_of_each_reading_by_itself(reader: Reader) -> None:
+def test_likeness_is_at_most_one_and_of_each_reading_by_itself(reader: LateInteractionModel) -> None:
     (question,) = reader.read([QUESTION], "query")
     readings = [each for each in reader.read(TEXTS, "document") if each]
     each = [reader.likeness(question, [one])[0] for one in readings]
@@ -59,14 +59,14 @@ def test_likeness_is_at_most_one_and_of_each_reading_by_itself(reader: Reader) -
     assert reader.likeness(question, []) == []
 
 
-def test_likeness_is_the_mean_over_the_questions_words_of_their_nearest(local: LocalReader) -> None:
+def test_likeness_is_the_mean_over_the_questions_words_of_their_nearest(local: ColbertModel) -> None:
     (question,), (reading,) = local.read([QUESTION], "query"), local.read(TEXTS[:1], "document")
     asked, said = (_plain(each) for each in (question, reading))
     wanted = np.mean([max(float(one @ other) for other in said) for one in asked])
     assert local.likeness(question, [reading])[0] == pytest.approx(float(wanted), abs=1e-5)
 
 
-def test_a_word_takes_a_byte_a_dimension_and_what_is_too_long_is_not_read(local: LocalReader) -> None:
+def test_a_word_takes_a_byte_a_dimension_and_what_is_too_long_is_not_read(local: ColbertModel) -> None:
     short, *_, long, _ = local.read(TEXTS, "document")
     words = WordPiece.read(model_files.carried(inside=model_files.READER.inside) / "vocab.txt")  # type: ignore[operator]
     assert len(short) == 4 + WIDTH * (len(words.ids(TEXTS[0])) + 1)  # and the mark

@@ -24,13 +24,13 @@ from typing import Any
 import pytest
 
 from cofio import bootstrap
-from cofio.errors import Refused, Unavailable
-from cofio.evaluation.labelled_turns import Turn
-from cofio.evaluation.turns import Outcome
-from cofio.models.exchange import Usage
+from cofio.errors import RefusedError, Unavailable
+from cofio.evaluation.labelled_turns import LabelledTurn
+from cofio.evaluation.turns import TurnOutcome
+from cofio.models.exchange import TokenUsage
 from cofio.ports import Completion
 from cofio.providers import llms
-from cofio.providers.http import Patience
+from cofio.providers.http import RetryPolicy
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from evals import llama, local_model
@@ -145,7 +145,9 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def llm(server: StandIn) -> llama.Watched:
     """cofio's own adapter, which makes no pauses."""
-    made = llms.make("openai", model=server.name, url=server.url, patience=Patience(timeout=5.0, sleep=lambda _: None))
+    made = llms.make(
+        "openai", model=server.name, url=server.url, patience=RetryPolicy(timeout=5.0, sleep=lambda _: None)
+    )
     assert made
     return llama.Watched(made)
 
@@ -208,11 +210,16 @@ def test_a_server_that_does_not_come_up_says_where_to_look(tmp_path: Path, monke
 
 
 def test_every_question_is_noted_with_what_was_wrong_with_the_reply() -> None:
-    script = [Completion('{"facts": []}', usage=Usage(1, 100, 5)), "no JSON", Completion("[", True), Refused("no", "")]
+    script = [
+        Completion('{"facts": []}', usage=TokenUsage(1, 100, 5)),
+        "no JSON",
+        Completion("[", True),
+        RefusedError("no", ""),
+    ]
     watched = llama.Watched(ScriptedLLM(script))
     for _ in range(3):
         watched.complete("s", "u")
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedError):
         watched.complete("s", "u")
     assert [(each.unreadable, each.cut, each.failed) for each in watched.asked] == [
         (False, False, ""),
@@ -220,14 +227,14 @@ def test_every_question_is_noted_with_what_was_wrong_with_the_reply() -> None:
         (True, True, ""),
         (False, False, "Refused"),
     ]
-    assert watched.asked[0].usage == Usage(1, 100, 5)
+    assert watched.asked[0].usage == TokenUsage(1, 100, 5)
 
 
 # ── turns ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def turn(number: int, label: str, text: str = "", **about: Any) -> Turn:
-    return Turn(f"t{number}", "user", text or f"text {number}", label, split="test", **about)
+def turn(number: int, label: str, text: str = "", **about: Any) -> LabelledTurn:
+    return LabelledTurn(f"t{number}", "user", text or f"text {number}", label, split="test", **about)
 
 
 def test_turns_are_drawn_the_same_each_time_and_the_labels_take_turns() -> None:
@@ -263,13 +270,13 @@ def test_invented_is_what_has_words_names_or_numbers_that_nobody_said() -> None:
         ("Retries are capped at five in Frankfurt", True),
         ("The user prefers dark roast coffee", True),
     ]:
-        outcome = Outcome(said, read=False, passed=True, given="store", stored=(text,))
+        outcome = TurnOutcome(said, read=False, passed=True, given="store", stored=(text,))
         assert local_model.invented([outcome]) == is_invented, text
 
 
 def test_the_difference_is_with_the_model_less_without() -> None:
     facts = ("The cache is Valkey",)
-    alone = [Outcome(turn(1, "store", facts=facts), read=False, passed=True, given="skip")]
+    alone = [TurnOutcome(turn(1, "store", facts=facts), read=False, passed=True, given="skip")]
     asked = [replace(alone[0], given="store", stored=facts)]
     told = local_model.differences(alone, asked)
     assert (told["label_right"].value, told["fact_recall"].value) == (1.0, 1.0)
@@ -339,11 +346,11 @@ def test_without_weights_it_says_where_they_come_from(tmp_path: Path, capsys: py
     [("skip", "store", "more of them"), ("store", "skip", "worse than none"), ("store", "store", "no difference")],
 )
 def test_the_report_says_whether_the_model_is_worth_it(without: str, with_it: str, said: str) -> None:
-    one = Outcome(turn(1, "store"), read=False, passed=True, given=without)
+    one = TurnOutcome(turn(1, "store"), read=False, passed=True, given=without)
     way = local_model.Way({"captured": 1, "stored": 0, "merged": 0, "rejected": 0, "pending": 0, "balanced": False},
                           (), 0, 0, 0, None)  # fmt: skip
     share = {"split": "test", "turns": 9, "handed_over": 1}
-    asked = [llama.Asked(2.0, Usage(1, 900, 40)), llama.Asked(4.0, failed="Unavailable")]
+    asked = [llama.Asked(2.0, TokenUsage(1, 900, 40)), llama.Asked(4.0, failed="Unavailable")]
     found = local_model.Measured(
         "a-model", way, {}, [one] * 12, [replace(one, given=with_it)] * 12, share, asked, {}, 9.0
     )

@@ -13,7 +13,7 @@ from cofio import bootstrap
 from cofio.errors import InvalidInput, Misconfigured, NotFound
 from cofio.evaluation import decisions, duplicates
 from cofio.evaluation.metrics import macro_f1
-from cofio.evaluation.pairs import Action, Case, Cases, read, sampled
+from cofio.evaluation.pairs import Action, PairCase, PairCases, read, sampled
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder, ScriptedLLM
 from tests.evaluation.judges import ScriptedJudge
@@ -64,8 +64,8 @@ def write(tmp_path: Path, rows: list[Any], name: str = "made.jsonl") -> Path:
     return path
 
 
-def measured(cases: list[Case], settings: Settings, llm: ScriptedLLM | None = None) -> dict[str, Any]:
-    report = decisions.reported([Cases("made", tuple(cases))], settings, llm, embedder=HashEmbedder())
+def measured(cases: list[PairCase], settings: Settings, llm: ScriptedLLM | None = None) -> dict[str, Any]:
+    report = decisions.reported([PairCases("made", tuple(cases))], settings, llm, embedder=HashEmbedder())
     return report.as_dict()
 
 
@@ -153,7 +153,7 @@ def test_memories_and_later_statements_are_read_with_their_label(tmp_path: Path)
 
 def test_a_sample_is_always_the_same_and_has_of_every_sort() -> None:
     labels: tuple[Action, ...] = ("add", "update", "delete", "noop")
-    cases = Cases("made", tuple(Case(str(at), ("a",), "b", labels[at % 4], "x") for at in range(100)))
+    cases = PairCases("made", tuple(PairCase(str(at), ("a",), "b", labels[at % 4], "x") for at in range(100)))
     small = sampled(cases, 40)
     assert small == sampled(cases, 40)
     assert len(small.cases) == 40
@@ -182,11 +182,11 @@ def test_what_is_missed_is_a_lost_update_and_what_is_replaced_for_nothing_an_ove
     old = "The port of the web is 80"
     found = measured(
         [
-            Case("lost", (old, "Ann owns billing"), "Somebody told me that 81 it shall be", "update", ""),
-            Case("overwritten", (old, "Ann owns billing"), "The port of the web is now 82", "add", ""),
-            Case("merged", (old,), "The port of the web is 80", "update", ""),
-            Case("astray", ("Ann owns billing", old), "The port of the web is 83", "update", ""),
-            Case("fine", (old, "Ann owns billing"), "The port of the web is now 84", "update", ""),
+            PairCase("lost", (old, "Ann owns billing"), "Somebody told me that 81 it shall be", "update", ""),
+            PairCase("overwritten", (old, "Ann owns billing"), "The port of the web is now 82", "add", ""),
+            PairCase("merged", (old,), "The port of the web is 80", "update", ""),
+            PairCase("astray", ("Ann owns billing", old), "The port of the web is 83", "update", ""),
+            PairCase("fine", (old, "Ann owns billing"), "The port of the web is now 84", "update", ""),
         ],
         settings,
     )
@@ -201,7 +201,7 @@ def test_what_is_missed_is_a_lost_update_and_what_is_replaced_for_nothing_an_ove
 
 
 def test_a_withdrawal_is_one_also_where_a_line_stays_that_tells_of_it(settings: Settings) -> None:
-    found = measured([Case("gone", ("We use Kafka for events",), "We no longer use Kafka", "delete", "")], settings)
+    found = measured([PairCase("gone", ("We use Kafka for events",), "We no longer use Kafka", "delete", "")], settings)
     assert found["per_case"]["made"]["rules"] == {"gone": "delete"}
     assert found["sets"]["made"]["rules"]["lost_updates"]["value"] == 0.0
 
@@ -222,8 +222,8 @@ def test_a_model_decides_the_same_cases_and_the_difference_is_told(settings: Set
         return json.dumps({"decisions": [{"fact": "f1", "action": action, "memory": memory, "text": None}]})
 
     cases = [
-        Case("news", ("The web listens on port 80",), "Since Monday the web is at 81", "update", ""),
-        Case("kept", ("The web listens on port 80",), "The web needs a login", "add", ""),
+        PairCase("news", ("The web listens on port 80",), "Since Monday the web is at 81", "update", ""),
+        PairCase("kept", ("The web listens on port 80",), "The web needs a login", "add", ""),
     ]
     llm = ScriptedLLM([says("UPDATE", "m1"), says("DELETE", "m1")])
     found = measured(cases, settings, llm)

@@ -8,13 +8,13 @@ from xml.etree import ElementTree
 import pytest
 
 from cofio.evaluation import plots
-from cofio.evaluation.plots import COLOURS, Line
+from cofio.evaluation.plots import COLOURS, Curve
 
 SVG = "{http://www.w3.org/2000/svg}"
 LINES = [
-    Line("ours & <theirs>", COLOURS[0], [(256.0, 40.0), (512.0, 60.0), (2048.0, 90.0)]),
-    Line("plain", COLOURS[1], [(256.0, 20.0), (512.0, 30.0), (2048.0, 89.0)], dashed=True),
-    Line("one", COLOURS[2], [(512.0, 50.0)]),
+    Curve("ours & <theirs>", COLOURS[0], [(256.0, 40.0), (512.0, 60.0), (2048.0, 90.0)]),
+    Curve("plain", COLOURS[1], [(256.0, 20.0), (512.0, 30.0), (2048.0, 89.0)], dashed=True),
+    Curve("one", COLOURS[2], [(512.0, 50.0)]),
 ]
 
 
@@ -52,13 +52,13 @@ def test_more_is_further_right_and_further_up_and_within_the_picture(kind: type)
 
 
 def test_on_a_linear_axis_equal_steps_are_equally_far() -> None:
-    plot = plots.linear("A", "x", "y", [Line("a", "#000", [(0, 0), (1, 10), (2, 20)])], within=(0, 2, 0, 20))
+    plot = plots.linear("A", "x", "y", [Curve("a", "#000", [(0, 0), (1, 10), (2, 20)])], within=(0, 2, 0, 20))
     (x0, y0), (x1, y1), (x2, y2) = dots(plot, "#000")
     assert (x1 - x0, y0 - y1) == pytest.approx((x2 - x1, y1 - y2), abs=0.11)
 
 
 def test_on_a_logarithmic_axis_equal_factors_are_equally_far() -> None:
-    plot = plots.log_log("A", "x", "y", [Line("a", "#000", [(1, 1), (10, 10), (100, 100)])])
+    plot = plots.log_log("A", "x", "y", [Curve("a", "#000", [(1, 1), (10, 10), (100, 100)])])
     (x0, y0), (x1, y1), (x2, y2) = dots(plot, "#000")
     assert (x1 - x0, y0 - y1) == pytest.approx((x2 - x1, y1 - y2), abs=0.11)
 
@@ -76,5 +76,5 @@ def test_the_last_values_stand_beside_their_lines_and_not_over_each_other() -> N
 
 def test_a_flat_line_and_a_single_point_can_be_drawn() -> None:
     for points in ([(1.0, 5.0), (2.0, 5.0)], [(3.0, 0.7)]):
-        assert len(dots(plots.linear("A", "x", "y", [Line("a", "#000", points)]), "#000")) == len(points)
-        assert len(dots(plots.log_linear("A", "x", "y", [Line("a", "#000", points)]), "#000")) == len(points)
+        assert len(dots(plots.linear("A", "x", "y", [Curve("a", "#000", points)]), "#000")) == len(points)
+        assert len(dots(plots.log_linear("A", "x", "y", [Curve("a", "#000", points)]), "#000")) == len(points)

@@ -16,7 +16,7 @@ from cofio.errors import InvalidInput
 from cofio.evaluation import retrieval, runner
 from cofio.evaluation.datasets import Question, read, remembered
 from cofio.evaluation.report import Report
-from cofio.evaluation.runner import BUDGETS, MEASURES, Afresh, Asking
+from cofio.evaluation.runner import BUDGETS, MEASURES, ConversationRunner, UncachedEmbedder
 from cofio.models.memory import Hit, Memory
 from cofio.ports import Matrix
 from cofio.retrieval import recall
@@ -212,7 +212,7 @@ def test_a_question_that_is_asked_twice_is_embedded_twice(tmp_path: Path) -> Non
 
 def test_an_embedder_is_asked_again_once_it_has_to_forget() -> None:
     inner = Counted()
-    embedder = Afresh(inner)
+    embedder = UncachedEmbedder(inner)
     for _ in range(3):
         embedder.embed(["a ferry"], "query")
     assert inner.questions["a ferry"] == 1
@@ -228,10 +228,10 @@ def test_an_embedder_is_asked_again_once_it_has_to_forget() -> None:
 def test_tokens_are_those_of_the_block_that_recall_would_write(tmp_path: Path) -> None:
     said = [(f"Boat {number} is {'very ' * (number * 9)}old", "Ada" if number % 2 else "") for number in range(9)]
     path = write(tmp_path, conversation("boats", [*said, said[3]], [asks("q", "Which boat is very old?", ["u0"])]))
-    embedder = Afresh(HashEmbedder())
+    embedder = UncachedEmbedder(HashEmbedder())
     with remembered(read(path)[0], embedder=embedder) as keeper:
         hits = keeper.search("Which boat is very old?", k=10)
-        spent = list(Asking(keeper, embedder)._spent(hits))
+        spent = list(ConversationRunner(keeper, embedder)._spent(hits))
         for lines in range(1, 11):
             written = recall.brief(recall.first(recall.new([hit.memory for hit in hits[:lines]], {}), lines), PROMPT)
             assert spent[lines - 1][0] + runner.FRAME == written.tokens

@@ -13,9 +13,9 @@ import pytest
 from cofio import bootstrap
 from cofio.errors import InvalidInput, NotFound, Unavailable
 from cofio.evaluation import labelled_turns, turns
-from cofio.evaluation.labelled_turns import Turn, carries
+from cofio.evaluation.labelled_turns import LabelledTurn, carries
 from cofio.evaluation.report import Report
-from cofio.evaluation.turns import Outcome
+from cofio.evaluation.turns import TurnOutcome
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder, ScriptedLLM
 from tests.evaluation.judges import ScriptedJudge
@@ -119,7 +119,7 @@ def test_what_other_programs_write_is_read(tmp_path: Path) -> None:
         "before": [""],
     }
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps(line).encode() + b"\r\n\r\n")
-    assert labelled_turns.read(path) == [Turn("1", "user", "We use ? tabs.", "store", ("We use tabs.",))]
+    assert labelled_turns.read(path) == [LabelledTurn("1", "user", "We use ? tabs.", "store", ("We use tabs.",))]
 
 
 def test_a_file_that_is_missing_empty_or_has_an_id_twice_is_refused(tmp_path: Path) -> None:
@@ -171,10 +171,12 @@ def test_what_was_replaced_need_not_be_said_again() -> None:
 # ── counting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def outcome(label: str, given: str, *stored: str, read: bool = False, passed: bool = False, **about: Any) -> Outcome:
+def outcome(
+    label: str, given: str, *stored: str, read: bool = False, passed: bool = False, **about: Any
+) -> TurnOutcome:
     facts = ("We use pnpm.",) if label != "skip" else ()
-    turn = Turn(id="", role="user", text="", label=label, facts=facts)
-    return Outcome(turn, read=read, passed=passed, given=given, stored=stored, **about)
+    turn = LabelledTurn(id="", role="user", text="", label=label, facts=facts)
+    return TurnOutcome(turn, read=read, passed=passed, given=given, stored=stored, **about)
 
 
 def test_precision_and_recall_are_of_what_was_kept_and_of_what_should_be() -> None:
@@ -199,9 +201,11 @@ def test_macro_f1_is_the_mean_over_the_labels_that_are_wanted() -> None:
 
 
 def test_facts_are_counted_each_and_parts_of_one_count_as_told() -> None:
-    turn = Turn("", "user", "", "store", facts=("The API is at v3; v2 is switched off in May.", "Ann owns billing."))
+    turn = LabelledTurn(
+        "", "user", "", "store", facts=("The API is at v3; v2 is switched off in May.", "Ann owns billing.")
+    )
     parts = ("The API is at v3", "v2 is switched off in May", "The build is red")
-    figures = turns.of_facts([Outcome(turn, read=True, passed=True, given="store", stored=parts)])
+    figures = turns.of_facts([TurnOutcome(turn, read=True, passed=True, given="store", stored=parts)])
     assert (figures["precision"].value, figures["recall"].value) == (pytest.approx(2 / 3), 0.5)
 
 

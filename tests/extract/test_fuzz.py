@@ -56,7 +56,7 @@ HOSTILE = [
 ]
 
 
-def judged(text: str, role: str = "user") -> gate.Verdict:
+def judged(text: str, role: str = "user") -> gate.GateVerdict:
     return gate.judge(Exchange(messages=(Message(role, text),)), patterns.find)
 
 

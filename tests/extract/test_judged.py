@@ -8,7 +8,7 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.ingest.extract import by_judgement
-from cofio.models.exchange import OBSERVATION, Exchange, Found, Message, Sentence
+from cofio.models.exchange import OBSERVATION, Exchange, ExtractedFact, Message, Sentence
 from cofio.models.memory import MAY_REPLACE
 from cofio.ports import Judge, Span
 from cofio.stores.sqlite.store import SqliteStore
@@ -23,7 +23,7 @@ def read(judge: Judge, *said: str | tuple[str, str], before: str = "", **about: 
     return by_judgement.read(Exchange(messages=messages, **{"at": AT, **about}), judge, before)
 
 
-def facts(judge: Judge, *said: str | tuple[str, str], **how: Any) -> list[Found]:
+def facts(judge: Judge, *said: str | tuple[str, str], **how: Any) -> list[ExtractedFact]:
     return [fact for sentence in read(judge, *said, **how) for fact in sentence.found]
 
 

@@ -7,7 +7,7 @@ import pytest
 import cofio
 from cofio.errors import InvalidInput
 from cofio.knowledge.extract.extraction import AutoCaptureConfig, ExtractedKnowledge, extract_knowledge, facts, read
-from cofio.models.exchange import Found
+from cofio.models.exchange import ExtractedFact
 
 
 def test_a_labelled_observation_is_a_pattern() -> None:
@@ -135,7 +135,7 @@ def test_a_bad_configuration_is_refused() -> None:
 
 def test_the_kind_of_a_fact_counts_as_its_label() -> None:
     assert read("latency over 300 ms") is None
-    told = read(Found(text="latency over 300 ms", kind="threshold"))
+    told = read(ExtractedFact(text="latency over 300 ms", kind="threshold"))
     assert told is not None
     assert told.fields["value"] == 300
-    assert read(Found(text="flag AAPL if volume exceeds 5M", kind="preference")) is None
+    assert read(ExtractedFact(text="flag AAPL if volume exceeds 5M", kind="preference")) is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cofio.errors import TooLarge, Unavailable
 from cofio.ingest.extract.by_llm import EXAMPLE, LONGEST_FACT, MOST_ENTITIES, MOST_FACTS, SCHEMA, Background, facts
-from cofio.models.exchange import Exchange, Found, Message, Usage
+from cofio.models.exchange import Exchange, ExtractedFact, Message, TokenUsage
 from cofio.models.memory import Fact
 from cofio.ports import LLM, Completion, Profile
 from cofio.providers import prompts
@@ -34,8 +34,8 @@ SAID = exchange("let's use drizzle", "Good choice!")
 class Told(NamedTuple):
     """What a model found in one exchange."""
 
-    found: tuple[Found, ...] = ()
-    usage: Usage = Usage()
+    found: tuple[ExtractedFact, ...] = ()
+    usage: TokenUsage = TokenUsage()
     problem: str = ""
 
 
@@ -69,7 +69,7 @@ def test_plain_texts_become_facts_of_category_detail() -> None:
 
 @pytest.mark.parametrize("reply", ["[]", '{"facts": []}', "Nothing worth keeping.\n```json\n[]\n```"])
 def test_nothing_worth_keeping_is_no_problem(reply: str) -> None:
-    assert extracted(reply) == Told(usage=Usage(calls=1))
+    assert extracted(reply) == Told(usage=TokenUsage(calls=1))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_every_field_of_a_fact_is_read() -> None:
         "entities": ["Drizzle", "Prisma"],
     }
     assert extracted({"facts": [entry]}).found == (
-        Found(
+        ExtractedFact(
             text="The user prefers Drizzle over Prisma",
             kind="preference",
             category="decision",
@@ -144,7 +144,7 @@ def test_the_examples_of_the_prompt_are_not_taken_for_facts() -> None:
     assert len(examples) == 5
     told = extracted({"facts": [*examples, {"text": "We use tabs"}]})
     assert [each.text for each in told.found] == ["We use tabs"]
-    assert extracted({"facts": examples}) == Told(usage=Usage(calls=1))
+    assert extracted({"facts": examples}) == Told(usage=TokenUsage(calls=1))
 
 
 @pytest.mark.parametrize("category", ["decision", "detail"])
@@ -178,10 +178,10 @@ def test_a_stamp_of_time_before_a_fact_is_taken_off_but_a_date_that_is_the_fact_
 @pytest.mark.parametrize("truncated", [True, False])
 def test_of_a_reply_that_was_cut_off_the_whole_facts_are_kept_and_it_is_told(truncated: bool) -> None:
     reply = '{"facts": [{"text": "one", "category": "learning"}, {"text": "two"}, {"text": "thr'
-    told = extracted(Completion(reply, truncated=truncated, usage=Usage(1, 200, 1024)))
+    told = extracted(Completion(reply, truncated=truncated, usage=TokenUsage(1, 200, 1024)))
     assert [each.text for each in told.found] == ["one", "two"]
     assert told.problem == "the model's reply was cut off; facts kept: 2"
-    assert told.usage == Usage(1, 200, 1024)
+    assert told.usage == TokenUsage(1, 200, 1024)
 
 
 def test_a_reply_cut_off_before_its_first_fact_is_not_taken_for_no_facts() -> None:

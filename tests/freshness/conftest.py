@@ -11,7 +11,7 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.models.memory import Memory
-from cofio.staleness import Freshness
+from cofio.staleness import StalenessChecker
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 
@@ -51,7 +51,7 @@ class Repository:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.freshness = Freshness()
+        self.freshness = StalenessChecker()
         root.mkdir()
         self.git("init", "-q", "-b", "main")
         for name, content in FILES.items():
@@ -77,7 +77,7 @@ class Repository:
 
     def names(self, text: str) -> list[tuple[str, str, str]]:
         """The anchors of a text, without their hashes, as a new process would find them."""
-        found = Freshness().anchors(text, str(self.root))
+        found = StalenessChecker().anchors(text, str(self.root))
         assert all(len(each.hash) == 16 for each in found)
         return [(each.kind, each.name, each.path) for each in found]
 
@@ -90,7 +90,7 @@ class Repository:
     def state(self, memory: Memory) -> str:
         """How it stands, to one who has looked before, and to a new process."""
         told = self.freshness.check(memory)
-        assert Freshness().check(memory) == told
+        assert StalenessChecker().check(memory) == told
         return told.state
 
     def notes(self, memory: Memory) -> tuple[str, ...]:
@@ -107,5 +107,5 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
     """A keeper on a real store that reads trees."""
     clock = FixedClock()
     store = SqliteStore(tmp_path / "cofio.db", clock)
-    with Keeper(store, HashEmbedder(), clock, freshness=Freshness()) as keeper:
+    with Keeper(store, HashEmbedder(), clock, freshness=StalenessChecker()) as keeper:
         yield keeper

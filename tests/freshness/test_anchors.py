@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cofio.staleness import MOST, Freshness, symbols
+from cofio.staleness import MOST, StalenessChecker, symbols
 from cofio.staleness.references import named
 from tests.freshness.conftest import FILES, Repository
 from tests.hooks.conftest import without_privileges
@@ -182,8 +182,8 @@ def test_there_are_no_anchors_where_there_is_no_tree(repo: Repository, tmp_path:
     plain.mkdir()
     (plain / "secret.txt").write_text("x")
     for project in ("", "web", "web/src", str(tmp_path / "none"), str(repo.root / "README.md"), str(plain), "/x\0y"):
-        assert Freshness().anchors("README.md and secret.txt", project) == ()
-    assert Freshness(reads=False).anchors("README.md", str(repo.root)) == ()
+        assert StalenessChecker().anchors("README.md and secret.txt", project) == ()
+    assert StalenessChecker(reads=False).anchors("README.md", str(repo.root)) == ()
 
 
 # ── attacks ───────────────────────────────────────────────────────────────────────────────────────────────────────────

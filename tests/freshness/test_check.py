@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 
 from cofio.models.memory import Anchor
-from cofio.staleness import Freshly, Freshness
+from cofio.staleness import FreshnessResult, StalenessChecker
 from tests.freshness.conftest import NET, Repository
 
 
 def test_what_has_not_changed_is_fresh(repo: Repository) -> None:
     memory = repo.memory("`make test` runs src/net.py and `parse_config()`")
     assert len(memory.anchors) == 3
-    assert repo.freshness.check(memory) == Freshly("fresh", ())
+    assert repo.freshness.check(memory) == FreshnessResult("fresh", ())
 
 
 def test_a_file_that_was_written_to_has_changed_and_one_that_is_gone_has_vanished(repo: Repository) -> None:
@@ -79,12 +79,12 @@ def test_a_definition_that_moved_is_told_where_it_is_and_one_that_is_gone_has_va
     content = (repo.root / "src/config.py").read_text()
     repo.write("src/config.py", "def other(): ...\n")
     repo.write("lib/settings.py", f"import os\n\n\n{content}")
-    assert Freshness().check(memory) == Freshly("changed", ("parse_config is in lib/settings.py now",))
+    assert StalenessChecker().check(memory) == FreshnessResult("changed", ("parse_config is in lib/settings.py now",))
     (repo.root / "lib/settings.py").unlink()
-    told = Freshness().check(memory)
-    assert told == Freshly("vanished", ("parse_config is gone from src/config.py",))
+    told = StalenessChecker().check(memory)
+    assert told == FreshnessResult("vanished", ("parse_config is gone from src/config.py",))
     (repo.root / "src/config.py").unlink()
-    assert Freshness().check(memory).state == "vanished"
+    assert StalenessChecker().check(memory).state == "vanished"
 
 
 # ── commands ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -128,14 +128,14 @@ def test_of_several_anchors_the_worst_counts_and_each_stale_one_is_noted(repo: R
 
 def test_nobody_can_tell_without_anchors_without_a_tree_or_without_reading(repo: Repository) -> None:
     memory = repo.memory("The retry limit is in src/net.py.")
-    assert repo.freshness.check(replace(memory, anchors=())) == Freshly()
-    assert Freshness(reads=False).check(memory) == Freshly()
-    assert repo.freshness.check(replace(memory, project="")) == Freshly()
-    assert repo.freshness.check(replace(memory, project="web")) == Freshly()
+    assert repo.freshness.check(replace(memory, anchors=())) == FreshnessResult()
+    assert StalenessChecker(reads=False).check(memory) == FreshnessResult()
+    assert repo.freshness.check(replace(memory, project="")) == FreshnessResult()
+    assert repo.freshness.check(replace(memory, project="web")) == FreshnessResult()
     shutil.rmtree(repo.root)
-    assert repo.freshness.check(memory) == Freshly()
+    assert repo.freshness.check(memory) == FreshnessResult()
     repo.root.mkdir()  # where a disk is mounted on other days
-    assert repo.freshness.check(memory) == Freshly()
+    assert repo.freshness.check(memory) == FreshnessResult()
 
 
 @pytest.mark.parametrize("path", ["../secret.txt", "/etc/passwd", "src/../../secret.txt", "", ".", "a\0b", "x" * 5_000])
@@ -151,7 +151,7 @@ def test_an_anchor_that_leads_out_of_the_tree_is_never_followed(repo: Repository
 def test_an_anchor_of_a_later_version_says_nothing(repo: Repository) -> None:
     anchor = Anchor(kind="table", name="users", path="schema.sql", hash="0" * 16)
     memory = replace(repo.memory("README.md"), anchors=(anchor,))
-    assert repo.freshness.check(memory) == Freshly()
+    assert repo.freshness.check(memory) == FreshnessResult()
 
 
 def test_ten_memories_are_checked_in_no_time(repo: Repository) -> None:

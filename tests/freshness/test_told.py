@@ -12,7 +12,7 @@ from cofio import bootstrap
 from cofio.client import Client
 from cofio.core import Keeper
 from cofio.errors import InvalidInput, NotFound
-from cofio.models.memory import Add, Edit, Fact, Freshly, Merge, Update
+from cofio.models.memory import Add, Edit, Fact, FreshnessResult, Merge, Update
 from cofio.server.mcp.tool_handlers import Caller, search
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
@@ -96,7 +96,7 @@ def test_what_is_learned_from_a_conversation_is_anchored(keeper: Keeper, repo: R
 def test_anchors_may_be_given_and_are_checked(keeper: Keeper, repo: Repository) -> None:
     anchor = {"kind": "file", "name": "x", "path": "x", "hash": "0"}
     memory = keeper.add(Fact(text="x is y", project=str(repo.root), anchors=[anchor])).memory_id  # type: ignore[arg-type]
-    assert keeper.freshness(memory) == Freshly("vanished", ("x is gone",))
+    assert keeper.freshness(memory) == FreshnessResult("vanished", ("x is gone",))
     for wrong in ("x", [{"kind": "file"}], ["x"], [{**anchor, "path": 3}], None):
         with pytest.raises(InvalidInput):
             Fact(text="x", anchors=wrong)  # type: ignore[arg-type]
@@ -207,7 +207,7 @@ def test_what_is_confirmed_is_fresh_again_and_that_can_be_undone(keeper: Keeper,
     assert keeper.freshness(memory).state == "vanished"
     done = keeper.confirm(memory, by="ada", why="looked it up")
     assert (done.action, done.by, done.why) == ("edit", "ada", "looked it up")
-    assert keeper.freshness(memory) == Freshly("fresh", ())
+    assert keeper.freshness(memory) == FreshnessResult("fresh", ())
     assert paths(keeper, memory) == ["src/net.py"]
     keeper.undo(done.changeset)
     assert keeper.freshness(memory).state == "vanished"
@@ -229,13 +229,13 @@ def client(keeper: Keeper) -> Iterator[Client]:
 
 def test_the_service_says_and_does_the_same(keeper: Keeper, client: Client, repo: Repository) -> None:
     memory = client.add("The retry limit is in src/net.py.", project=str(repo.root)).memory_id
-    assert client.freshness(memory) == Freshly("fresh", ())
+    assert client.freshness(memory) == FreshnessResult("fresh", ())
     repo.write("src/net.py", "")
     (hit,) = client.search("retry limit")
     assert hit.as_dict() == keeper.search("retry limit")[0].as_dict()
     assert (hit.freshness, hit.stale) == ("changed", ("src/net.py has changed since",))
     assert client.confirm(memory, why="looked").memory.anchors == client.get(memory).anchors
-    assert client.freshness(memory) == keeper.freshness(memory) == Freshly("fresh", ())
+    assert client.freshness(memory) == keeper.freshness(memory) == FreshnessResult("fresh", ())
     (repo.root / "src/net.py").unlink()
     with pytest.raises(InvalidInput, match="names nothing"):
         client.confirm(memory)

@@ -322,7 +322,7 @@ def test_a_store_without_anchors_is_read_as_ever(hook: Hook, tree: Path) -> None
     ],
 )
 def test_the_stores_file_is_found_as_the_settings_name_it(told: str, path: str) -> None:
-    here = environment.Around("/home/ann/.cofio")
+    here = environment.HookEnvironment("/home/ann/.cofio")
     here.user, here.store, here.elsewhere = b"/home/ann", told, False
     assert fallback.store_path(here) == path
 

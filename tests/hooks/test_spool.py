@@ -129,12 +129,12 @@ def test_empty_files_of_writers_that_died_are_swept_away_after_an_hour(tmp_path:
 def test_there_is_room_for_so_much_and_what_came_first_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "MOST_FILES", 3)
     kept = [put(tmp_path) for _ in range(3)]
-    with pytest.raises(spool.Full):
+    with pytest.raises(spool.SpoolFull):
         put(tmp_path)
     assert [each.path for each in spool.entries(tmp_path)] == kept
     monkeypatch.undo()
     monkeypatch.setattr(spool, "MOST_BYTES", 10_000)
-    with pytest.raises(spool.Full):
+    with pytest.raises(spool.SpoolFull):
         put(tmp_path, b"x" * 10_000)
     put(tmp_path, b"x" * 1_000)
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from cofio.cli import Session, cli
+from cofio.cli import CliContext, cli
 from cofio.core import Keeper
 from cofio.install import clients, jsonc, plan
-from cofio.install.manifest import Record
+from cofio.install.manifest import Manifest
 from cofio.settings import Settings
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
@@ -61,12 +61,12 @@ class Machine:
         found = (path for path in self.user.rglob("*") if path.is_dir() and self.home not in (path, *path.parents))
         return {str(path.relative_to(self.user)) for path in found}
 
-    def install(self, client: str, **wishes: bool) -> list[plan.Done]:
-        planned = clients.planned(client, self.settings, clients.Wishes(**wishes))
-        return plan.carry_out(planned, Record.load(self.home), clients.TAKES)
+    def install(self, client: str, **wishes: bool) -> list[plan.FileResult]:
+        planned = clients.planned(client, self.settings, clients.InstallOptions(**wishes))
+        return plan.carry_out(planned, Manifest.load(self.home), clients.TAKES)
 
-    def uninstall(self, client: str) -> list[plan.Done]:
-        done, problems = clients.uninstall(client, self.settings, Record.load(self.home))
+    def uninstall(self, client: str) -> list[plan.FileResult]:
+        done, problems = clients.uninstall(client, self.settings, Manifest.load(self.home))
         assert problems == []
         return done
 
@@ -75,7 +75,7 @@ class Machine:
 
     def __call__(self, *arguments: str, says: str | None = None, env: dict[str, str] | None = None) -> Result:
         clean: dict[str, str | None] = {**dict.fromkeys(VARIABLES), **self.env, **(env or {})}
-        return CliRunner().invoke(cli, list(arguments), input=says, env=clean, obj=Session())
+        return CliRunner().invoke(cli, list(arguments), input=says, env=clean, obj=CliContext())
 
     def told(self, *arguments: str, **how: Any) -> Any:
         done = self(*arguments, "--json", **how)

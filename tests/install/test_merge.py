@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.install import jsonc, merge
-from cofio.install.jsonc import Malformed
+from cofio.install.jsonc import MalformedJson
 
 from .written import jsonc as texts
 
@@ -44,7 +44,7 @@ def put(text: str) -> str:
 def test_ours_are_added_once_and_nothing_else_changes(text: str) -> None:
     before = jsonc.loads(text)
     if not isinstance(before.get("hooks", {}), dict):
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedJson):
             put(text)
         return
     after = put(text)
@@ -123,7 +123,7 @@ def test_empty_hooks_of_somebody_stay_when_ours_go() -> None:
     ],
 )
 def test_a_shape_that_is_not_theirs_is_refused(text: str, says: str) -> None:
-    with pytest.raises(Malformed, match=says):
+    with pytest.raises(MalformedJson, match=says):
         put(text)
 
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from cofio.errors import InvalidInput, Misconfigured
 from cofio.install import claude_code, clients, codex, plan
-from cofio.install.jsonc import Malformed
-from cofio.install.manifest import Record
+from cofio.install.jsonc import MalformedJson
+from cofio.install.manifest import Manifest
 
 from .conftest import Machine
 from .written import jsonc as json_texts
@@ -141,7 +141,7 @@ def test_our_plugin_is_not_doubled(machine: Machine) -> None:
     before = machine.files()
     for client in ("claude-code", "codex"):
         assert machine.install(client) == []
-        [note] = clients.planned(client, machine.settings, clients.Wishes()).notes
+        [note] = clients.planned(client, machine.settings, clients.InstallOptions()).notes
         assert "twice" in note
     assert machine.files() == before
 
@@ -284,15 +284,15 @@ def test_any_toml_file_comes_back_byte_for_byte(text: str) -> None:
 def _there_and_back(machine: Machine, client: str) -> None:
     """Install twice and uninstall, or have the file refused: either way it is as it was."""
     before = machine.files()
-    wishes = clients.Wishes(notify=True, trust=True)
-    edits = plan.Plan(client=client, edits=clients.planned(client, machine.settings, wishes).edits)
+    wishes = clients.InstallOptions(notify=True, trust=True)
+    edits = plan.InstallPlan(client=client, edits=clients.planned(client, machine.settings, wishes).edits)
     try:
-        plan.carry_out(edits, Record.load(machine.home), clients.TAKES)
+        plan.carry_out(edits, Manifest.load(machine.home), clients.TAKES)
     except InvalidInput:
         assert machine.files() == before
         return
     first = machine.files()
-    plan.carry_out(edits, Record.load(machine.home), clients.TAKES)
+    plan.carry_out(edits, Manifest.load(machine.home), clients.TAKES)
     assert machine.files() == first
     machine.uninstall(client)
     assert machine.files() == before
@@ -359,8 +359,8 @@ def test_a_script_that_may_not_be_executed_is_mended(machine: Machine) -> None:
     machine.install("claude-code")
     path = machine.user / ".claude" / "hooks" / "memory" / "memory-query"
     path.chmod(0o644)
-    planned = clients.planned("claude-code", machine.settings, clients.Wishes())
-    assert plan.changed(planned, Record.load(machine.home)) == [path]
+    planned = clients.planned("claude-code", machine.settings, clients.InstallOptions())
+    assert plan.changed(planned, Manifest.load(machine.home)) == [path]
     assert {each.path: each.state for each in machine.install("claude-code")}[path] == "written"
     assert os.access(path, os.X_OK)
     machine.uninstall("claude-code")
@@ -536,7 +536,7 @@ def test_a_byte_order_mark_and_windows_line_ends_stay(machine: Machine) -> None:
 def test_a_client_that_writes_at_the_same_moment_loses_nothing(machine: Machine) -> None:
     path = machine.has("claude-code") / "settings.json"
     path.write_text('{"a": 1}')
-    planned = clients.planned("claude-code", machine.settings, clients.Wishes(mcp=False))
+    planned = clients.planned("claude-code", machine.settings, clients.InstallOptions(mcp=False))
     [edit] = planned.edits
     times = []
 
@@ -546,9 +546,11 @@ def test_a_client_that_writes_at_the_same_moment_loses_nothing(machine: Machine)
             path.write_text('{"a": 1, "theirs": 2}')
         return edit.put(text, known)
 
-    raced = plan.Edit(path=edit.path, kind=edit.kind, put=meanwhile, ours=edit.ours)
+    raced = plan.FileEdit(path=edit.path, kind=edit.kind, put=meanwhile, ours=edit.ours)
     plan.carry_out(
-        plan.Plan(client="claude-code", copies=planned.copies, edits=(raced,)), Record.load(machine.home), clients.TAKES
+        plan.InstallPlan(client="claude-code", copies=planned.copies, edits=(raced,)),
+        Manifest.load(machine.home),
+        clients.TAKES,
     )
     assert machine.json(".claude/settings.json")["theirs"] == 2
     assert "Stop" in machine.json(".claude/settings.json")["hooks"]
@@ -560,8 +562,8 @@ def test_a_record_that_is_no_record_is_named(machine: Machine) -> None:
     machine.home.mkdir()
     (machine.home / "install.json").write_text("[]")
     with pytest.raises(Misconfigured, match="record"):
-        Record.load(machine.home)
+        Manifest.load(machine.home)
 
 
 def test_malformed_is_an_error_of_the_caller() -> None:
-    assert issubclass(Malformed, InvalidInput)
+    assert issubclass(MalformedJson, InvalidInput)

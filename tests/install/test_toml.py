@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 
 from cofio.install import toml_edit
-from cofio.install.jsonc import Malformed
+from cofio.install.jsonc import MalformedJson
 
 from .written import toml as texts
 
@@ -70,13 +70,13 @@ def test_a_table_goes_with_those_below_it_and_its_neighbours_stay() -> None:
     "text", ["mcp_servers = { other = {} }\n", 'mcp_servers = "no"\n', "[mcp_servers]\ncofio = { command = 'x' }\n"]
 )
 def test_a_table_that_cannot_be_written_as_one_is_refused(text: str) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedJson):
         toml_edit.put_table(text, PATH, SERVER)
 
 
 def test_what_is_no_toml_is_refused() -> None:
     for text in ("a = ", "[a\n", 'a = "\n', "a = 1\na = 2\n"):
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedJson):
             toml_edit.put(text, "b", 1)
 
 

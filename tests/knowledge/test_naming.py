@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.knowledge.extract.quantities import quantities
-from cofio.knowledge.mentions import Named, named
+from cofio.knowledge.mentions import MentionedClaim, named
 from cofio.models.knowledge import Claim, Correlation, Knowledge, Pattern, Put, Seasonal, Threshold, opening
 from cofio.models.memory import Viewer
-from cofio.ports import Domain
+from cofio.ports import KnowledgeTables
 from cofio.testing import FixedClock, MemoryStore
 
 
@@ -25,13 +25,13 @@ def correlation(one: str, other: str, **more: Any) -> Correlation:
     return Correlation(source_a=one, source_b=other, rule=f"{one} goes with {other}", **more)
 
 
-def holding(*rows: Knowledge) -> Domain:
+def holding(*rows: Knowledge) -> KnowledgeTables:
     store = MemoryStore(FixedClock())
     store.apply([], {}, by="test", why="", knowledge=[Put(each) for each in rows])
     return store.domain
 
 
-def found(prompt: str, *rows: Claim) -> list[Named]:
+def found(prompt: str, *rows: Claim) -> list[MentionedClaim]:
     return named(prompt, holding(*rows), None, quantities)
 
 

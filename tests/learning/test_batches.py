@@ -15,7 +15,7 @@ from cofio.errors import BudgetSpent, TooLarge, Unavailable
 from cofio.hooks.client_events import Event, event
 from cofio.models.exchange import Batching, Item
 from cofio.ports import Completion, Judge
-from cofio.server.session_handler import Attendant
+from cofio.server.session_handler import SessionHandler
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from tests.judging import ValueJudge
@@ -27,7 +27,7 @@ LEASES = "The lease of a lock must be ninety seconds because the importer is slo
 KEYS = "Idempotency keys must be kept for three days because the bank retries"
 CACHE = "The cache must be off for the admin pages because they showed old prices"
 
-Opening = Callable[..., tuple[Keeper, Attendant, FixedClock]]
+Opening = Callable[..., tuple[Keeper, SessionHandler, FixedClock]]
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def opening(tmp_path: Path) -> Iterator[Opening]:
             store = SqliteStore(tmp_path / "cofio.db", clock)
             batching = Batching(PAUSE, turns)
             keeper = stack.enter_context(Keeper(store, HashEmbedder(), clock, llm=llm, batching=batching, judge=judge))
-            attendant = Attendant(keeper, tmp_path)
+            attendant = SessionHandler(keeper, tmp_path)
             stack.callback(attendant.close)
             return keeper, attendant, clock
 
@@ -56,7 +56,7 @@ def told(name: str, session: str = "s1", **fields: Any) -> Event:
     return event("claude-code", json.dumps(given).encode())
 
 
-def have_said(attendant: Attendant, *prompts: str, session: str = "s1", first: int = 1) -> None:
+def have_said(attendant: SessionHandler, *prompts: str, session: str = "s1", first: int = 1) -> None:
     """Hand over a turn for each prompt."""
     for number, prompt in enumerate(prompts, first):
         attendant.attend(told("UserPromptSubmit", session, prompt=prompt, prompt_id=f"p{number}"), WEB)
@@ -286,7 +286,7 @@ def test_a_turn_that_grows_while_the_model_reads_waits_and_takes_no_other_along(
 def test_without_a_language_model_nothing_waits(tmp_path: Path) -> None:
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "b.db", clock), HashEmbedder(), clock, batching=Batching(PAUSE)) as keeper:
-        attendant = Attendant(keeper, tmp_path)
+        attendant = SessionHandler(keeper, tmp_path)
         have_said(attendant, "We use pnpm.", "We use Postgres.")
         assert drain(keeper) == [[1], [2]]
         attendant.close()
@@ -309,7 +309,7 @@ def transcript(path: Path, *turns: tuple[str, str, str], days: tuple[str, ...] =
     return path
 
 
-def compact(attendant: Attendant, path: Path) -> None:
+def compact(attendant: SessionHandler, path: Path) -> None:
     raw = {"session_id": "s1", "hook_event_name": "PreCompact", "cwd": WEB, "transcript_path": str(path)}
     attendant.attend(event("claude-code", json.dumps(raw).encode()), WEB, raw=json.dumps(raw).encode())
     attendant.fetch()

@@ -12,7 +12,7 @@ from cofio.core import Keeper
 from cofio.errors import BudgetSpent, NotConfigured, NotFound
 from cofio.ingest import sanitize
 from cofio.models.llm_calls import Limits
-from cofio.providers.llms import Metered, Resting
+from cofio.providers.llms import CircuitBreaker, MeteredLLM
 from cofio.settings import Settings
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
@@ -31,7 +31,7 @@ def clock() -> FixedClock:
 def keeper(tmp_path: Path, clock: FixedClock) -> Iterator[Keeper]:
     store = SqliteStore(tmp_path / "cofio.db", clock)
     llm = ScriptedLLM([facts("The shop uses Drizzle as its ORM"), facts("The shop is hosted by Fly")], reconciles=False)
-    metered = Resting(Metered(llm, store.llm_calls, LIMITS, sanitize.redact))
+    metered = CircuitBreaker(MeteredLLM(llm, store.llm_calls, LIMITS, sanitize.redact))
     with Keeper(store, HashEmbedder(), clock, llm=metered, llm_limits=LIMITS) as keeper:
         yield keeper
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from cofio.core import Keeper
-from cofio.errors import Conflict, NotConfigured, Refused, TooBusy, Unavailable, Unreadable
+from cofio.errors import Conflict, NotConfigured, RefusedError, TooBusy, Unavailable, Unreadable
 from cofio.ingest.inbox import PARKED_AFTER
-from cofio.models.exchange import Exchange, Learned, Ledger, Sentence, Settlement, Usage
+from cofio.models.exchange import Exchange, ItemResolution, LearningResult, Ledger, Sentence, TokenUsage
 from cofio.ports import Completion
-from cofio.server.background.inbox_worker import Worker
+from cofio.server.background.inbox_worker import InboxWorker
 from cofio.testing import ScriptedLLM
 from tests.learning.conftest import Learning
 
@@ -23,7 +23,7 @@ FACTS = json.dumps({"facts": [{"text": "The team adopts microservices", "categor
 
 
 def drained(keeper: Keeper) -> Ledger:
-    Worker(keeper).drain()
+    InboxWorker(keeper).drain()
     return keeper.ledger()
 
 
@@ -122,7 +122,7 @@ def test_an_outage_of_years_is_waited_out(learning: Learning) -> None:
 
 
 def test_a_refused_job_is_parked_at_once(learning: Learning) -> None:
-    keeper = learning(ScriptedLLM([Refused("The model refused.", "Rephrase.")]))
+    keeper = learning(ScriptedLLM([RefusedError("The model refused.", "Rephrase.")]))
     job = keeper.submit("User: use drizzle")
     drained(keeper)
     assert keeper.item(job.id).state == "parked"
@@ -202,7 +202,7 @@ def test_a_bug_parks_the_item_and_the_others_go_on(learning: Learning, caplog: p
 
 
 def test_a_refusal_of_the_model_leaves_what_patterns_read(learning: Learning) -> None:
-    keeper = learning(ScriptedLLM([Refused("The model refused.", "Rephrase.")]))
+    keeper = learning(ScriptedLLM([RefusedError("The model refused.", "Rephrase.")]))
     captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.", wait=True)
     assert captured.state == "stored"
     assert captured.result["method"] == "pattern"
@@ -231,7 +231,7 @@ def test_a_job_without_a_model_is_refused_and_one_whose_model_went_away_waits(le
         learning().submit("User: use drizzle")
     job = learning(ScriptedLLM([])).submit("User: use drizzle")
     without = learning()
-    Worker(without).drain()
+    InboxWorker(without).drain()
     assert without.item(job.id).state == "pending"
     assert "not configured" in without.item(job.id).reason
 
@@ -252,7 +252,7 @@ def test_the_worker_ends_while_it_is_asked_to_and_leaves_the_rest_pending(learni
     keeper = learning()
     for number in range(3):
         keeper.capture(f"The port of service{number} is 80{number}0.")
-    worker = Worker(keeper)
+    worker = InboxWorker(keeper)
     worker.stop()
     assert worker.drain() == 0
     assert keeper.ledger().pending == 3
@@ -279,7 +279,7 @@ def test_a_settled_item_is_settled_for_good(learning: Learning, tmp_path: Path) 
     captured = keeper.capture("I prefer tabs over spaces.", wait=True)
     store = SqliteStore(tmp_path / "cofio.db", FixedClock())
     with pytest.raises(Conflict):
-        store.inbox.settle(Settlement(item=captured.id, state="rejected"))
+        store.inbox.settle(ItemResolution(item=captured.id, state="rejected"))
     store.close()
 
 
@@ -357,9 +357,9 @@ def test_a_failed_attempt_without_an_item_keeps_nothing(learning: Learning) -> N
 
 def test_a_result_of_a_newer_version_is_read() -> None:
     gate = {"text": "We use tabs.", "role": "user", "way": "model", "reason": "fact-like", "later": 1}
-    told = {**Learned(usage=Usage(2, 10, 3, 4, 5), method="llm", dry_run=True).as_dict(), "later": 1}
+    told = {**LearningResult(usage=TokenUsage(2, 10, 3, 4, 5), method="llm", dry_run=True).as_dict(), "later": 1}
     told |= {"usage": {**told["usage"], "reasoning_tokens": 9}, "sentences": [gate]}
-    learned = Learned.from_dict(told)
-    assert (learned.usage, learned.method) == (Usage(2, 10, 3, 4, 5), "llm")
+    learned = LearningResult.from_dict(told)
+    assert (learned.usage, learned.method) == (TokenUsage(2, 10, 3, 4, 5), "llm")
     assert learned.sentences == (Sentence(text="We use tabs.", role="user", way="model", reason="fact-like"),)
-    assert Learned.from_dict({"usage": {"calls": 1}}).usage == Usage(1)
+    assert LearningResult.from_dict({"usage": {"calls": 1}}).usage == TokenUsage(1)

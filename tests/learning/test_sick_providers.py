@@ -20,9 +20,9 @@ from cofio.models.diagnostics import Check
 from cofio.models.exchange import Item, State
 from cofio.models.llm_calls import Limits
 from cofio.ports import LLM
-from cofio.providers.http import Patience
-from cofio.providers.llms import Metered, Resting
-from cofio.server.http.context import Lately
+from cofio.providers.http import RetryPolicy
+from cofio.providers.llms import CircuitBreaker, MeteredLLM
+from cofio.server.http.context import CachedProbe
 from cofio.server.http.handlers import ingest
 from cofio.settings import Settings
 from cofio.stores.sqlite.store import SqliteStore
@@ -99,7 +99,7 @@ class Server:
         self.url = self.wire.base
 
     def make(self) -> LLM:
-        return self.dialect.make(self.url, Patience(timeout=0.5, sleep=lambda _: None))
+        return self.dialect.make(self.url, RetryPolicy(timeout=0.5, sleep=lambda _: None))
 
     def fall_sick(self, trouble: str) -> None:
         if trouble == "refused":
@@ -184,7 +184,7 @@ class Service:
     def __init__(self, keeper: Keeper) -> None:
         assert keeper.llm
         self._keeper = keeper
-        self._desk: Any = SimpleNamespace(keeper=keeper, checkup=Lately(keeper.llm.health_check, patience=30.0))
+        self._desk: Any = SimpleNamespace(keeper=keeper, checkup=CachedProbe(keeper.llm.health_check, patience=30.0))
 
     def extraction(self) -> dict[str, Any]:
         told: Any = ingest.status(self._desk, None, None)  # type: ignore[arg-type]
@@ -213,7 +213,7 @@ def test_captures_wait_for_a_sick_provider_and_are_learned_when_it_is_well(
 ) -> None:
     clock, ticks = FixedClock("2026-01-07T12:00:00Z"), itertools.count(0.0, 400.0)
     store = SqliteStore(tmp_path / "cofio.db", clock)
-    llm = Resting(Metered(provider.make(), store.llm_calls, Limits(), redact), clock=lambda: next(ticks))
+    llm = CircuitBreaker(MeteredLLM(provider.make(), store.llm_calls, Limits(), redact), clock=lambda: next(ticks))
     with Keeper(store, HashEmbedder(), clock, llm=llm) as keeper:
         provider.fall_sick(trouble)
         number = keeper.capture(SAID, client="codex", session="s1", turn="1", source="codex/shop").id

@@ -16,7 +16,7 @@ from cofio.core import Keeper
 from cofio.errors import TooBusy, Unavailable
 from cofio.models.exchange import Item
 from cofio.ports import Completion
-from cofio.server.background.inbox_worker import Worker
+from cofio.server.background.inbox_worker import InboxWorker
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from tests.learning.conftest import Learning
@@ -57,10 +57,10 @@ def test_a_prompt_is_held_until_its_answer_comes_and_both_are_one_exchange(learn
     keeper = learning()
     asked = keeper.amend(user("I prefer tabs over spaces."), hold=HOLD, by="claude-code", **TURN)
     assert (asked.new, asked.state) == (True, "pending")
-    assert Worker(keeper).drain() == 0
+    assert InboxWorker(keeper).drain() == 0
     answered = keeper.amend(agent("Noted."), **TURN)
     assert (answered.id, answered.new, answered.state) == (asked.id, False, "pending")
-    assert Worker(keeper).drain() == 1
+    assert InboxWorker(keeper).drain() == 1
     item = keeper.item(asked.id)
     assert item.exchange is not None
     assert [each.role for each in item.exchange.messages] == ["user", "assistant"]
@@ -73,18 +73,18 @@ def test_what_was_never_answered_is_learned_from_when_it_is_released(learning: L
     keeper.amend(user("I prefer tabs over spaces."), hold=HOLD, **TURN)
     assert keeper.release("claude-code", "another") == 0
     assert keeper.release("claude-code", "s1") == 1
-    Worker(keeper).drain()
+    InboxWorker(keeper).drain()
     assert keeper.ledger().stored == 1
 
 
 def test_an_answer_that_comes_too_late_is_learned_from_by_itself(learning: Learning) -> None:
     keeper = learning()
     first = keeper.amend(user("I prefer tabs over spaces."), **TURN)
-    Worker(keeper).drain()
+    InboxWorker(keeper).drain()
     late = keeper.amend([*user("I prefer tabs over spaces."), *agent("The port of staging is 8080.")], **TURN)
     assert late.new
     assert late.id != first.id
-    Worker(keeper).drain()
+    InboxWorker(keeper).drain()
     again = keeper.amend([*user("I prefer tabs over spaces."), *agent("The port of staging is 8080.")], **TURN)
     assert (again.id, again.new) == (late.id, False)
     assert set(counted(keeper).values()) == {1}
@@ -95,7 +95,7 @@ def test_what_is_learned_takes_the_project_of_what_was_said(by_value: Keeper) ->
     keeper = by_value
     where: dict[str, Any] = {"project": "/srv/web", "source": "claude-code/web"}
     keeper.amend(user("The port of staging is 8080."), **TURN, **where)
-    Worker(keeper).drain()
+    InboxWorker(keeper).drain()
     [memory] = keeper
     assert (memory.project, memory.source) == ("/srv/web", "claude-code/web")
     corrected: dict[str, Any] = {
@@ -107,7 +107,7 @@ def test_what_is_learned_takes_the_project_of_what_was_said(by_value: Keeper) ->
     }
     keeper.amend(user("The port of staging is 9090."), **corrected)
     keeper.amend(user("The port of staging is 7070."), **{**corrected, "turn": "2", "project": "/srv/api"})
-    Worker(keeper).drain()
+    InboxWorker(keeper).drain()
     assert {(each.project, each.text) for each in keeper} == {
         ("/srv/web", "The port of staging is 9090"),
         ("/srv/api", "The port of staging is 7070"),
@@ -171,10 +171,10 @@ def test_words_that_are_purged_do_not_come_back_with_another_telling(learning: L
     keeper.amend(whole[:1], hold=HOLD, **TURN)
     keeper.purge(doomed)
     keeper.amend(whole, **TURN)
-    Worker(keeper).drain()
+    InboxWorker(keeper).drain()
     assert counted(keeper) == {"Team switched from npm to pnpm": 1}
     keeper.amend(whole, **TURN)
-    Worker(keeper).drain()
+    InboxWorker(keeper).drain()
     assert counted(keeper) == {"Team switched from npm to pnpm": 1}
 
 
@@ -229,6 +229,6 @@ def test_whoever_tells_whatever_when_every_fact_is_learned_once(steps: list[tupl
                 keeper.release("claude-code", "s1")
             assert keeper.ledger().balanced
         keeper.release("claude-code", "s1")
-        Worker(keeper).drain()
+        InboxWorker(keeper).drain()
         assert counted(keeper) == {line.rstrip("."): 1 for line in told}
         assert keeper.ledger().pending == 0

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cofio.providers.http import Patience
-from cofio.providers.llms.base import Remote
+from cofio.providers.http import RetryPolicy
+from cofio.providers.llms.base import RemoteLLM
 
 from .wire import DIALECTS, Dialect, Wire
 
@@ -16,9 +16,9 @@ def pauses() -> list[float]:
 
 
 @pytest.fixture
-def patience(pauses: list[float]) -> Patience:
+def patience(pauses: list[float]) -> RetryPolicy:
     """Notes its pauses in place of making them."""
-    return Patience(timeout=5.0, sleep=pauses.append)
+    return RetryPolicy(timeout=5.0, sleep=pauses.append)
 
 
 @pytest.fixture(params=DIALECTS)
@@ -33,6 +33,6 @@ def wire(dialect: Dialect) -> Iterator[Wire]:
 
 
 @pytest.fixture
-def llm(wire: Wire, patience: Patience) -> Remote:
+def llm(wire: Wire, patience: RetryPolicy) -> RemoteLLM:
     """The adapter of the dialect, which takes the loopback server for its provider."""
     return wire.dialect.make(wire.base, patience)

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from cofio.errors import CofioError, Misconfigured, NoReply, Refused, TooLarge, Unavailable
+from cofio.errors import CofioError, Misconfigured, NoReply, RefusedError, TooLarge, Unavailable
 from cofio.hooks.transcripts import is_own_request, is_prompt
-from cofio.models.exchange import Usage
+from cofio.models.exchange import TokenUsage
 from cofio.ports import Completion, Health
 from cofio.providers.llms import AGENTS as PROVIDERS
 from cofio.providers.llms import MODELS, make
@@ -113,11 +113,11 @@ def test_the_last_message_of_codex_counts_and_warnings_do_not(tmp_path: Path) ->
     warning = {"type": "item.completed", "item": {"type": "error", "message": "Model metadata not found."}}
     retry = {"type": "error", "message": "Reconnecting... 1/1"}
     codex.says(Says(f"{json.dumps(warning)}\n{json.dumps(retry)}\n{codex.agent.reply('hello', False)}"))
-    assert codex.make().complete("s", "u") == Completion("hello", False, Usage(1, 11, 7, 2))
+    assert codex.make().complete("s", "u") == Completion("hello", False, TokenUsage(1, 11, 7, 2))
 
 
 def test_tokens_of_the_prompt_cache_of_claude_code_are_counted(tmp_path: Path) -> None:
-    assert Program(CLAUDE, tmp_path).make().complete("s", "u").usage == Usage(1, 11, 7, 2, 5)
+    assert Program(CLAUDE, tmp_path).make().complete("s", "u").usage == TokenUsage(1, 11, 7, 2, 5)
 
 
 def test_a_list_of_events_of_claude_code_is_read_too(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_failure_is_told_in_the_programs_words(
 
 def test_a_model_that_refuses_is_told_from_one_that_fails(tmp_path: Path) -> None:
     refusal = CLAUDE.reply("", False).replace("end_turn", "refusal")
-    assert isinstance(failure(Program(CLAUDE, tmp_path), Says(refusal)), Refused)
+    assert isinstance(failure(Program(CLAUDE, tmp_path), Says(refusal)), RefusedError)
 
 
 def test_a_program_that_is_not_installed_is_misconfigured(program: Program) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from cofio.errors import Misconfigured, Unavailable
 from cofio.ports import LLM, Health
-from cofio.providers.http import Patience
+from cofio.providers.http import RetryPolicy
 from cofio.providers.llms import MODELS, make
 from cofio.providers.llms.anthropic import ANTHROPIC as ANTHROPICS
 from cofio.providers.llms.anthropic import AnthropicLLM
@@ -196,7 +196,7 @@ def test_patience_can_be_handed_in() -> None:
     with Wire(OLLAMA) as gone:
         url = gone.url
     pauses: list[float] = []
-    llm = make("ollama", ollama_url=url, patience=Patience(attempts=2, sleep=pauses.append))
+    llm = make("ollama", ollama_url=url, patience=RetryPolicy(attempts=2, sleep=pauses.append))
     assert llm is not None
     with pytest.raises(Unavailable, match="could not be reached"):
         llm.complete("s", "u")

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from cofio.core import Keeper
-from cofio.errors import BudgetSpent, NoReply, Refused, Unavailable
+from cofio.errors import BudgetSpent, NoReply, RefusedError, Unavailable
 from cofio.ingest.sanitize import redact
-from cofio.models.exchange import Usage
-from cofio.models.llm_calls import Limits, LLMTotal, LLMUsage, Occasion, Spent, occasion
+from cofio.models.exchange import TokenUsage
+from cofio.models.llm_calls import CallOrigin, Limits, LLMSpending, LLMTotal, LLMUsage, occasion
 from cofio.ports import Completion
-from cofio.providers.llms import Metered, Resting
+from cofio.providers.llms import CircuitBreaker, MeteredLLM
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
 
 
@@ -23,8 +23,8 @@ def store() -> MemoryStore:
 
 
 def test_a_call_is_recorded_with_its_occasion_and_redacted_texts(store: MemoryStore) -> None:
-    llm = ScriptedLLM([Completion("done: ghp_" + "a1B2" * 9, usage=Usage(1, 12, 3))])
-    metered = Metered(llm, store.llm_calls, Limits(), redact)
+    llm = ScriptedLLM([Completion("done: ghp_" + "a1B2" * 9, usage=TokenUsage(1, 12, 3))])
+    metered = MeteredLLM(llm, store.llm_calls, Limits(), redact)
     with occasion("learn", client="codex", session="s1"):
         metered.complete("system", "my token is ghp_" + "a1B2" * 9)
     told = store.llm_calls.get(1)
@@ -35,19 +35,19 @@ def test_a_call_is_recorded_with_its_occasion_and_redacted_texts(store: MemorySt
 
 
 def test_without_a_redactor_no_text_is_kept(store: MemoryStore) -> None:
-    Metered(ScriptedLLM(["reply"]), store.llm_calls, Limits(), None).complete("system", "user")
+    MeteredLLM(ScriptedLLM(["reply"]), store.llm_calls, Limits(), None).complete("system", "user")
     told = store.llm_calls.get(1)
     assert (told.request, told.reply, told.characters) == ("", "", 10)
 
 
 def test_tokens_that_the_provider_does_not_count_are_estimated(store: MemoryStore) -> None:
-    Metered(ScriptedLLM(["r" * 40]), store.llm_calls, Limits(), redact).complete("s" * 100, "u" * 100)
-    assert store.llm_calls.spent() == Spent(1, 60)
+    MeteredLLM(ScriptedLLM(["r" * 40]), store.llm_calls, Limits(), redact).complete("s" * 100, "u" * 100)
+    assert store.llm_calls.spent() == LLMSpending(1, 60)
 
 
 def test_nothing_is_sent_once_the_budget_is_spent_and_the_provider_does_not_rest(store: MemoryStore) -> None:
     llm = ScriptedLLM(["one", "two"])
-    metered = Resting(Metered(llm, store.llm_calls, Limits(calls=1), redact))
+    metered = CircuitBreaker(MeteredLLM(llm, store.llm_calls, Limits(calls=1), redact))
     metered.complete("system", "user")
     for _ in range(2):
         with pytest.raises(BudgetSpent, match="daily limit"):
@@ -57,10 +57,10 @@ def test_nothing_is_sent_once_the_budget_is_spent_and_the_provider_does_not_rest
 
 
 @pytest.mark.parametrize(
-    ("error", "outcome", "calls"), [(Unavailable("down"), "failed", 0), (Refused("no"), "refused", 1)]
+    ("error", "outcome", "calls"), [(Unavailable("down"), "failed", 0), (RefusedError("no"), "refused", 1)]
 )
 def test_a_call_that_fails_is_recorded(store: MemoryStore, error: Exception, outcome: str, calls: int) -> None:
-    metered = Metered(ScriptedLLM([error]), store.llm_calls, Limits(calls=9), redact)
+    metered = MeteredLLM(ScriptedLLM([error]), store.llm_calls, Limits(calls=9), redact)
     with pytest.raises(type(error)):
         metered.complete("system", "user")
     assert store.llm_calls.get(1).outcome == outcome
@@ -68,7 +68,7 @@ def test_a_call_that_fails_is_recorded(store: MemoryStore, error: Exception, out
 
 
 def test_usage_of_a_newer_version_is_read(store: MemoryStore) -> None:
-    Metered(ScriptedLLM(["reply"]), store.llm_calls, Limits(), None).complete("system", "user")
+    MeteredLLM(ScriptedLLM(["reply"]), store.llm_calls, Limits(), None).complete("system", "user")
     call = store.llm_calls.newest(1)[0]
     total = {"provider": "p", "model": "m", "calls": 1, "later": 1}
     told = {
@@ -80,18 +80,18 @@ def test_usage_of_a_newer_version_is_read(store: MemoryStore) -> None:
         "later": 1,
     }
     usage = LLMUsage.from_dict(told)
-    assert (usage.limits, usage.today, usage.calls) == (Limits(1, 2), Spent(1, 2), (call,))
+    assert (usage.limits, usage.today, usage.calls) == (Limits(1, 2), LLMSpending(1, 2), (call,))
     assert usage.periods[0].models == (LLMTotal(provider="p", model="m", calls=1),)
 
 
 @pytest.mark.parametrize("error", [NoReply("too slow"), KeyboardInterrupt()])
 def test_a_call_that_may_be_billed_counts_its_estimate(store: MemoryStore, error: BaseException) -> None:
-    metered = Metered(_Raising(error), store.llm_calls, Limits(calls=1), redact)
+    metered = MeteredLLM(_Raising(error), store.llm_calls, Limits(calls=1), redact)
     with pytest.raises(type(error)):
         metered.complete("s" * 100, "u" * 100)
     told = store.llm_calls.get(1)
     assert (told.outcome, told.input_tokens, told.output_tokens) == ("interrupted", 50, 0)
-    assert store.llm_calls.spent() == Spent(1, 50)
+    assert store.llm_calls.spent() == LLMSpending(1, 50)
     with pytest.raises(BudgetSpent):
         metered.complete("system", "user")
 
@@ -110,19 +110,19 @@ def test_the_log_closes_calls_of_processes_that_died() -> None:
     store = MemoryStore(clock)
     with Keeper(store, HashEmbedder(), clock, llm_seconds=300.0) as keeper:
         for _ in range(3):
-            store.llm_calls.start("anthropic", "m", Occasion(), "question", characters=400, limits=Limits())
+            store.llm_calls.start("anthropic", "m", CallOrigin(), "question", characters=400, limits=Limits())
             clock.advance(200.0)
         assert [each.outcome for each in keeper.llm_usage().calls] == ["running", "interrupted", "interrupted"]
         clock.advance(200.0)
         assert keeper.llm_call(3).outcome == "interrupted"
-        assert keeper.llm_usage().today == Spent(3, 300)
+        assert keeper.llm_usage().today == LLMSpending(3, 300)
 
 
 def test_a_service_that_starts_closes_calls_of_the_one_that_died() -> None:
     clock = FixedClock("2026-01-07T12:00:00Z")
     store = MemoryStore(clock)
     with Keeper(store, HashEmbedder(), clock) as keeper:
-        store.llm_calls.start("anthropic", "m", Occasion(), "question", characters=400, limits=Limits())
+        store.llm_calls.start("anthropic", "m", CallOrigin(), "question", characters=400, limits=Limits())
         clock.advance(3_600.0)
         keeper.tidy(captures=30, retrievals=180)  # the worker does so when it starts
         assert store.llm_calls.get(1).outcome == "interrupted"

@@ -14,11 +14,11 @@ from cofio.client import Client
 from cofio.ingest.reconcile.by_llm import SCHEMA
 from cofio.install import checks
 from cofio.models.llm_calls import Limits
-from cofio.providers.http import Patience
-from cofio.providers.llms import Metered, Probing, Resting
+from cofio.providers.http import RetryPolicy
+from cofio.providers.llms import CircuitBreaker, MeteredLLM, SchemaProbe
 from cofio.providers.llms.ollama import OllamaLLM
 from cofio.providers.llms.schema_probe import is_right
-from cofio.server.background.inbox_worker import Worker
+from cofio.server.background.inbox_worker import InboxWorker
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from tests.api.caller import Caller
@@ -45,9 +45,11 @@ class Probed:
 
     def __init__(self, wire: Wire, folder: Path | None) -> None:
         self.wire, self.ticks, self.store = wire, Ticks(), MemoryStore(FixedClock("2026-01-07T12:00:00Z"))
-        inside = OllamaLLM("gemma3:4b", url=wire.url, patience=Patience(timeout=5.0, attempts=1))
-        metered = Metered(inside, self.store.llm_calls, Limits(), None)
-        self.llm = Resting(Probing(metered, inside.digest, SCHEMA, folder, clock=self.ticks), clock=self.ticks)
+        inside = OllamaLLM("gemma3:4b", url=wire.url, patience=RetryPolicy(timeout=5.0, attempts=1))
+        metered = MeteredLLM(inside, self.store.llm_calls, Limits(), None)
+        self.llm = CircuitBreaker(
+            SchemaProbe(metered, inside.digest, SCHEMA, folder, clock=self.ticks), clock=self.ticks
+        )
 
     def probe(self, *, ask: bool = True) -> bool | None:
         self.llm.probe(ask=ask)
@@ -207,6 +209,6 @@ def test_a_worker_of_the_command_line_probes_when_something_waits(wire: Wire, tm
     with bootstrap.keeper(settings, embedder=HashEmbedder()) as keeper:
         if waits:
             keeper.capture("User: Our team adopts microservices for scalability.")
-        Worker(keeper).drain()
+        InboxWorker(keeper).drain()
         assert keeper.extraction()["audn_known"] is waits
     assert sum(_is_probe(each.body) for each in wire.seen) == waits

@@ -6,7 +6,7 @@ import pytest
 
 from cofio.errors import Misconfigured, Unavailable
 from cofio.ports import Health
-from cofio.providers.llms import Resting
+from cofio.providers.llms import CircuitBreaker
 from cofio.testing import ScriptedLLM
 
 DOWN = Unavailable("The provider answered 503.", "Try later.")
@@ -23,7 +23,7 @@ class Watch:
 
 def test_while_it_rests_nobody_is_asked_and_the_problem_is_told() -> None:
     llm, watch = ScriptedLLM([DOWN, "fine"]), Watch()
-    resting = Resting(llm, watch)
+    resting = CircuitBreaker(llm, watch)
     for _ in range(3):
         with pytest.raises(Unavailable, match="answered 503"):
             resting.complete("system", "user")
@@ -34,7 +34,7 @@ def test_while_it_rests_nobody_is_asked_and_the_problem_is_told() -> None:
 
 def test_a_rest_is_longer_each_time_and_short_again_after_a_success() -> None:
     llm, watch = ScriptedLLM([DOWN, DOWN, "fine", DOWN, "fine"]), Watch()
-    resting = Resting(llm, watch)
+    resting = CircuitBreaker(llm, watch)
     for pause, asked in ((0.0, 1), (6.0, 2), (6.0, 2)):  # the second rest takes ten seconds
         watch.now += pause
         with pytest.raises(Unavailable):
@@ -50,7 +50,7 @@ def test_a_rest_is_longer_each_time_and_short_again_after_a_success() -> None:
 
 def test_after_a_wrong_key_it_rests_for_a_minute_and_is_unwell_until_it_is_mended() -> None:
     llm, watch = ScriptedLLM([Misconfigured("The key is refused.", "Set it."), "fine"]), Watch()
-    resting = Resting(llm, watch)
+    resting = CircuitBreaker(llm, watch)
     assert resting.health_check() == Health(healthy=True)
     for _ in range(2):
         with pytest.raises(Misconfigured, match=r"The key is refused\. Set it\."):
@@ -64,6 +64,6 @@ def test_after_a_wrong_key_it_rests_for_a_minute_and_is_unwell_until_it_is_mende
 
 def test_it_is_the_model_that_it_stands_for() -> None:
     llm = ScriptedLLM([], provider_name="ollama", model="gemma3:4b", reconciles=False)
-    resting = Resting(llm)
+    resting = CircuitBreaker(llm)
     assert (resting.provider_name, resting.model, resting.supports_audn) == ("ollama", "gemma3:4b", False)
     assert resting.profile == llm.profile

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from cofio.providers.http import Patience
+from cofio.providers.http import RetryPolicy
 from cofio.providers.llms.anthropic import AnthropicLLM
-from cofio.providers.llms.base import Remote
+from cofio.providers.llms.base import RemoteLLM
 from cofio.providers.llms.ollama import OllamaLLM
 from cofio.providers.llms.openai import OpenAILLM
 
@@ -29,7 +29,7 @@ class Dialect:
     base: str  # of the path
     chat: str  # the path of a question
     look: str  # the path of a look at its health
-    make: Callable[[str, Patience], Remote]
+    make: Callable[[str, RetryPolicy], RemoteLLM]
     reply: Callable[[str, Ending], Any]
     error: Callable[[int, str, str], Any]  # from the status, the code and the message
     models: Callable[[list[str]], Any]

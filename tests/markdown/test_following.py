@@ -5,31 +5,31 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.models.notes import Filed, FiledPart, Stamp
+from cofio.models.notes import FiledPart, FileState, Stamp
 from cofio.notes import sync
 from cofio.notes.obsidian import Note
-from cofio.notes.sections import Part
-from cofio.notes.sync import Matched, Page
+from cofio.notes.sections import Section
+from cofio.notes.sync import FilePage, MatchedSections
 
 STAMP = Stamp(1, 1)
 
 
-def page(path: str, *parts: tuple[str, str], note: Note | None = None) -> Page:
-    return Page(path, STAMP, "new", tuple(Part(heading=heading, text=text) for heading, text in parts), note)
+def page(path: str, *parts: tuple[str, str], note: Note | None = None) -> FilePage:
+    return FilePage(path, STAMP, "new", tuple(Section(heading=heading, text=text) for heading, text in parts), note)
 
 
-def filed(path: str, *parts: tuple[int, str, str]) -> dict[str, Filed]:
+def filed(path: str, *parts: tuple[int, str, str]) -> dict[str, FileState]:
     """A file as it was read: memory, heading, text."""
-    said = ((memory, Part(heading=heading, text=text)) for memory, heading, text in parts)
+    said = ((memory, Section(heading=heading, text=text)) for memory, heading, text in parts)
     kept = tuple(FiledPart(memory, part.under, part.says, "") for memory, part in said)
-    return {path: Filed(path=path, hash="old", size=1, modified=1, parts=kept)}
+    return {path: FileState(path=path, hash="old", size=1, modified=1, parts=kept)}
 
 
-def memories(found: Matched, path: str) -> list[int | None]:
+def memories(found: MatchedSections, path: str) -> list[int | None]:
     return [pair.old.memory if pair.old else None for pair in found.pairs[path]]
 
 
-def left(found: Matched) -> list[int]:
+def left(found: MatchedSections) -> list[int]:
     return sorted(each.old.memory for each in found.left)
 
 
@@ -70,9 +70,9 @@ def test_a_file_that_is_still_there_gives_nothing_away() -> None:
     assert (memories(found, "copy"), left(found)) == ([None], [])
 
 
-def exported(path: str, memory: int) -> dict[str, Filed]:
+def exported(path: str, memory: int) -> dict[str, FileState]:
     part = FiledPart(memory, "", "says", "about", exported=True)
-    return {path: Filed(path=path, hash="old", size=1, modified=1, parts=(part,))}
+    return {path: FileState(path=path, hash="old", size=1, modified=1, parts=(part,))}
 
 
 def test_a_note_belongs_to_the_file_that_had_it_or_else_to_the_first() -> None:
@@ -94,7 +94,7 @@ PARTS = st.lists(st.tuples(st.sampled_from("AB"), TEXT), max_size=4)
 def test_nothing_is_matched_twice_and_nothing_is_lost(
     before: dict[str, list[tuple[str, str]]], after: dict[str, list[tuple[str, str]]]
 ) -> None:
-    number, old = 0, dict[str, Filed]()
+    number, old = 0, dict[str, FileState]()
     for path, parts in before.items():
         old |= filed(path, *((number + place, heading, text) for place, (heading, text) in enumerate(parts, 1)))
         number += len(parts)

@@ -60,7 +60,7 @@ def test_what_is_nothing_is_left_out() -> None:
     "text", ["", "plain", "---", "---\n", "---\nkey: x\nno end", "--- \nkey: x", " ---\nk: x\n---\n"]
 )
 def test_what_does_not_end_or_begin_is_no_front_matter(text: str) -> None:
-    assert frontmatter.parted(text) == (frontmatter.Front(), text)
+    assert frontmatter.parted(text) == (frontmatter.ParsedFrontMatter(), text)
 
 
 def test_the_body_is_left_as_it_stands() -> None:

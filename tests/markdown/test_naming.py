@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cofio.errors import InvalidInput
 from cofio.models.memory import Memory
 from cofio.notes import paths
-from cofio.notes.paths import Place
+from cofio.notes.paths import FolderPath
 
 AT = "2026-01-31T23:59:59.999999+00:00"
 
@@ -50,13 +50,13 @@ def test_any_text_makes_a_name_that_file_systems_take(text: str) -> None:
 @pytest.mark.parametrize("label", ["", "vault", "my notes", "übung"])
 def test_a_place_comes_back_from_its_key(label: str) -> None:
     for path in ("/home/ada/vault", "/srv/a=b/c", "/x"):
-        place = Place(label, Path(path))
-        assert Place.of(place.key) == place
+        place = FolderPath(label, Path(path))
+        assert FolderPath.of(place.key) == place
 
 
 def test_sources_tell_the_folder_by_its_label() -> None:
-    assert Place("", Path("/n")).source("a/b.md") == "file:a/b.md"
-    assert Place("wiki", Path("/n")).source("a/b.md") == "file:wiki/a/b.md"
+    assert FolderPath("", Path("/n")).source("a/b.md") == "file:a/b.md"
+    assert FolderPath("wiki", Path("/n")).source("a/b.md") == "file:wiki/a/b.md"
 
 
 @pytest.mark.parametrize("label", ["a/b", "a=b", "a,b", "a\nb", "x" * 300])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cofio.models.memory import MAX_TEXT, Fact
 from cofio.notes import sections as reading
-from cofio.notes.sections import PIECE, Part
+from cofio.notes.sections import PIECE, Section
 
 PAGE = """---
 title: Runbook
@@ -38,7 +38,7 @@ Ask [[people/Ada]] or [[Ben#Phone]] before you deploy on a Friday.
 """
 
 
-def parts(text: str, path: str = "notes/run book.md") -> list[Part]:
+def parts(text: str, path: str = "notes/run book.md") -> list[Section]:
     return reading.parts(text, path)
 
 

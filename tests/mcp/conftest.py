@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from cofio.core import Keeper
-from cofio.server.mcp.dispatcher import Counter
+from cofio.server.mcp.dispatcher import Dispatcher
 from cofio.server.mcp.tool_handlers import Caller
-from cofio.server.mcp.tool_results import Answer
-from cofio.server.mcp.tools import Reach, answer
+from cofio.server.mcp.tool_results import ToolResult
+from cofio.server.mcp.tools import OpenMemories, answer
 from tests.mcp.agent import around
 
-Ask = Callable[..., Answer]
+Ask = Callable[..., ToolResult]
 
 
 @pytest.fixture
-def reach(keeper: Keeper) -> Reach:
+def reach(keeper: Keeper) -> OpenMemories:
     """The way to this keeper's memories."""
 
     @contextmanager
@@ -33,16 +33,16 @@ def reach(keeper: Keeper) -> Reach:
 
 
 @pytest.fixture
-def counter(reach: Reach) -> Counter:
+def counter(reach: OpenMemories) -> Dispatcher:
     """A counter in this process, for clients at work in /home/ann/web."""
-    return Counter(reach, lambda client: Caller("/home/ann/web", client))
+    return Dispatcher(reach, lambda client: Caller("/home/ann/web", client))
 
 
 @pytest.fixture
-def ask(reach: Reach) -> Ask:
+def ask(reach: OpenMemories) -> Ask:
     """Calls a tool in this process: `ask("memory_search", query="…")`, in /home/ann/web unless said otherwise."""
 
-    def asked(name: str, *, at: str = "/home/ann/web", client: str = "claude-code", **arguments: Any) -> Answer:
+    def asked(name: str, *, at: str = "/home/ann/web", client: str = "claude-code", **arguments: Any) -> ToolResult:
         return answer(name, arguments, Caller(at, client), reach)
 
     return asked

@@ -18,8 +18,8 @@ from cofio.core import Keeper
 from cofio.errors import Unavailable
 from cofio.models.memory import Fact
 from cofio.server.mcp import early_handshake
-from cofio.server.mcp.dispatcher import Counter
-from cofio.server.mcp.early_handshake import Front
+from cofio.server.mcp.dispatcher import Dispatcher
+from cofio.server.mcp.early_handshake import EarlyHandshake
 from cofio.server.mcp.sdk_server import over
 from cofio.server.mcp.tool_handlers import Caller
 from tests.mcp.agent import COMMAND, around
@@ -54,7 +54,7 @@ def lines(*messages: Any) -> str:
 class Sdk:
     """The SDK's own server at the counter, a line in and a line out; it is told what the front answered, too."""
 
-    def __init__(self, counter: Counter) -> None:
+    def __init__(self, counter: Dispatcher) -> None:
         self._in: Queue[str] = Queue()
         self._out: Queue[str] = Queue()
         self._thread = threading.Thread(target=over, args=(counter, self, self), daemon=True)
@@ -83,7 +83,7 @@ class Sdk:
 
 
 @pytest.fixture
-def new_sdk(counter: Counter, keeper: Keeper) -> Iterator[Callable[[], Sdk]]:
+def new_sdk(counter: Dispatcher, keeper: Keeper) -> Iterator[Callable[[], Sdk]]:
     """Makes SDKs at a counter where there is something to list: more than a page of it."""
     keeper.add_all([Fact(text=f"Room {each} is <cold>", project=f"/srv/{each}/é") for each in range(60)])
     made: list[Sdk] = []
@@ -97,7 +97,7 @@ def new_sdk(counter: Counter, keeper: Keeper) -> Iterator[Callable[[], Sdk]]:
         each.end()
 
 
-def heard(answering: Front, message: Any) -> Any:
+def heard(answering: EarlyHandshake, message: Any) -> Any:
     line = answering.answer(lines(message))
     return None if line is None else json.loads(line or "null")
 
@@ -110,9 +110,9 @@ LISTS = ("tools/list", "prompts/list", "resources/templates/list", "resources/li
 
 @pytest.mark.parametrize("version", [*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS, "1999-01-01", ""])
 def test_a_client_that_greets_hears_what_the_sdk_would_say(
-    version: str, new_sdk: Callable[[], Sdk], counter: Counter
+    version: str, new_sdk: Callable[[], Sdk], counter: Dispatcher
 ) -> None:
-    answering, sdk = Front(counter), new_sdk()
+    answering, sdk = EarlyHandshake(counter), new_sdk()
     for message in (greets(version, 0), asks("ping", "ping-1"), *(asks(each, 2) for each in LISTS)):
         told = heard(answering, message)
         assert told["result"] or message["method"] == "ping"
@@ -128,9 +128,9 @@ def test_a_client_that_greets_hears_what_the_sdk_would_say(
 
 @pytest.mark.parametrize("version", MODERN_PROTOCOL_VERSIONS)
 def test_a_client_without_a_greeting_hears_what_the_sdk_would_say(
-    version: str, new_sdk: Callable[[], Sdk], counter: Counter
+    version: str, new_sdk: Callable[[], Sdk], counter: Dispatcher
 ) -> None:
-    answering, sdk = Front(counter), new_sdk()
+    answering, sdk = EarlyHandshake(counter), new_sdk()
     meta = {**META, "io.modelcontextprotocol/protocolVersion": version}
     for method in ("server/discover", *LISTS):
         told = heard(answering, asks(method, "probe", _meta=meta))
@@ -166,11 +166,11 @@ def altered(value: Any) -> Iterator[Any]:
     ids=["initialize", "tools/list", "ping", "resources/list", "server/discover", "tools/list without a greeting"],
 )
 def test_what_is_said_in_another_way_is_answered_alike_or_left_to_the_sdk(
-    before: tuple[Any, ...], right: Any, new_sdk: Callable[[], Sdk], counter: Counter
+    before: tuple[Any, ...], right: Any, new_sdk: Callable[[], Sdk], counter: Dispatcher
 ) -> None:
     answered = 0
     for message in altered(right):
-        answering = Front(counter)
+        answering = EarlyHandshake(counter)
         assert all(heard(answering, each) for each in before)
         told = heard(answering, copy.deepcopy(message))
         if told is None:
@@ -193,14 +193,14 @@ def test_what_is_said_in_another_way_is_answered_alike_or_left_to_the_sdk(
         lines(asks("server/discover")), lines([greets()]), lines({"jsonrpc": "2.0", "id": 1, "result": {}}),
     ],
 )  # fmt: skip
-def test_before_the_greeting_anything_else_is_left_to_the_sdk(line: str, counter: Counter) -> None:
-    assert Front(counter).answer(line) is None
+def test_before_the_greeting_anything_else_is_left_to_the_sdk(line: str, counter: Dispatcher) -> None:
+    assert EarlyHandshake(counter).answer(line) is None
 
 
 def test_a_page_further_on_and_what_cannot_be_listed_are_left_to_the_sdk(
-    counter: Counter,
+    counter: Dispatcher,
 ) -> None:
-    answering = Front(counter)
+    answering = EarlyHandshake(counter)
     assert heard(answering, greets())
     assert answering.answer(lines(asks("resources/list", 2, cursor="memory:9:1"))) is None
     assert heard(answering, asks("resources/list", 3))["result"] == {"resources": []}
@@ -208,13 +208,13 @@ def test_a_page_further_on_and_what_cannot_be_listed_are_left_to_the_sdk(
     def gone(*, new: bool) -> Any:
         raise Unavailable("The service does not answer.", "cofio up starts it.")
 
-    answering = Front(Counter(gone, lambda client: Caller("", client)))
+    answering = EarlyHandshake(Dispatcher(gone, lambda client: Caller("", client)))
     assert heard(answering, greets())
     assert answering.answer(lines(asks("resources/list", 3))) is None
 
 
-def test_a_second_greeting_and_a_change_of_protocol_are_left_to_the_sdk(counter: Counter) -> None:
-    answering = Front(counter)
+def test_a_second_greeting_and_a_change_of_protocol_are_left_to_the_sdk(counter: Dispatcher) -> None:
+    answering = EarlyHandshake(counter)
     assert heard(answering, greets())
     assert answering.answer(lines(greets(number=2))) is None
     assert answering.answer(lines(asks("server/discover", 3, _meta=META))) is None

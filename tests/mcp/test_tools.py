@@ -14,13 +14,13 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import CofioError, InvalidInput, NotFound
-from cofio.models.memory import Freshly
+from cofio.models.memory import FreshnessResult
 from cofio.retrieval.hybrid import ALIKE_WITHIN
-from cofio.server.mcp.dispatcher import Counter
+from cofio.server.mcp.dispatcher import Dispatcher
 from cofio.server.mcp.sdk_server import server
 from cofio.server.mcp.tool_handlers import Caller
 from cofio.server.mcp.tool_results import LONGEST, about_one
-from cofio.server.mcp.tools import TOOLS, Reach, instructions
+from cofio.server.mcp.tools import TOOLS, OpenMemories, instructions
 from cofio.text.briefing import NOTICE, TAG
 from tests.mcp.agent import Agent
 from tests.mcp.conftest import Ask
@@ -267,7 +267,7 @@ def test_what_is_forgotten_can_be_restored_as_the_answer_says(ask: Ask, keeper: 
 
 
 def test_a_busy_store_is_told_as_a_refusal_and_not_as_a_failure(
-    counter: Counter, keeper: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    counter: Dispatcher, keeper: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cofio.stores.sqlite.connection._BUSY_SECONDS", 0.2)
     keeper.add("We deploy with Fly.io", project="/home/ann/web")
@@ -286,7 +286,7 @@ def test_a_fault_of_ours_is_told_without_its_insides(caplog: pytest.LogCaptureFi
     def broken(*, new: bool) -> Any:
         raise ZeroDivisionError("a secret path")
 
-    with Agent(server(Counter(broken, lambda client: Caller("", client)))) as agent:
+    with Agent(server(Dispatcher(broken, lambda client: Caller("", client)))) as agent:
         refused = agent.refused("memory_search", query="x")
         wrong = agent.wrong(lambda: agent.read("cofio://memory/1"))
     for said in (refused, wrong):
@@ -295,7 +295,7 @@ def test_a_fault_of_ours_is_told_without_its_insides(caplog: pytest.LogCaptureFi
     assert caplog.text.count("a secret path") >= 2  # the log says it all
 
 
-def test_the_client_is_known_by_the_name_that_the_hooks_use(keeper: Keeper, reach: Reach) -> None:
+def test_the_client_is_known_by_the_name_that_the_hooks_use(keeper: Keeper, reach: OpenMemories) -> None:
     seen: list[str] = []
 
     def caller(client: str) -> Caller:
@@ -303,16 +303,16 @@ def test_the_client_is_known_by_the_name_that_the_hooks_use(keeper: Keeper, reac
         return Caller("", client)
 
     for name in ("codex-mcp-client", "claude-code", "../../<evil>\nname"):
-        with Agent(server(Counter(reach, caller)), name=name) as agent:
+        with Agent(server(Dispatcher(reach, caller)), name=name) as agent:
             agent.told("memory_add", text="We use pnpm")
     assert seen == ["codex", "claude-code", "..-..-‹evil› name"]
 
 
 def test_where_nobody_knows_the_project_a_search_sees_all_and_a_memory_belongs_to_none(
-    keeper: Keeper, reach: Reach
+    keeper: Keeper, reach: OpenMemories
 ) -> None:
     keeper.add("The web deploys with Fly.io", project="/home/ann/web")
-    nowhere = Counter(reach, lambda client: Caller(None, client))
+    nowhere = Dispatcher(reach, lambda client: Caller(None, client))
     found = nowhere.call("memory_search", {"query": "deploys"}, "codex").data["memories"]
     assert [each["text"] for each in found] == ["The web deploys with Fly.io"]
     number = nowhere.call("memory_add", {"text": "Nobody deploys on a Friday"}, "codex").data["id"]
@@ -324,7 +324,7 @@ def test_where_nobody_knows_the_project_a_search_sees_all_and_a_memory_belongs_t
 
 def test_a_memory_that_speaks_of_what_is_gone_says_so_when_it_is_read(keeper: Keeper) -> None:
     memory = keeper.add("The gate is in `gate.py`").memory
-    told = about_one(memory, Freshly("vanished", ("gate.py is gone",)))
+    told = about_one(memory, FreshnessResult("vanished", ("gate.py is gone",)))
     assert told.data["memory"]["freshness"] == "vanished"
     assert told.data["memory"]["text"] == 'No longer certain, gate.py is gone: "The gate is in `gate.py`"'
     assert told.data["memory"]["text"] in told.text

@@ -17,7 +17,7 @@ NOWHERE = "http://127.0.0.1:1"
 SAID = "We switched from Prisma to Drizzle."
 
 
-def spooled(home: Path) -> list[spool.Entry]:
+def spooled(home: Path) -> list[spool.SpoolEntry]:
     return list(spool.entries(home))
 
 

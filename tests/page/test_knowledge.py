@@ -177,7 +177,7 @@ def test_numbers_are_read_as_the_command_line_reads_them(service: Caller, visit:
             return None
 
     script = """async (written) => {
-        const { quantity } = await import("/ui/words.js");
+        const { quantity } = await import("/ui/knowledge-labels.js");
         const read = (text) => { const { value, unit } = quantity(text); return [value, unit]; };
         return written.map((text) => { try { return read(text) } catch { return null } });
     }"""

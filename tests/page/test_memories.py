@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from cofio.core import Keeper
 from cofio.models.memory import Add, Fact
-from cofio.staleness import Freshness
+from cofio.staleness import StalenessChecker
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.api.caller import Caller
@@ -337,7 +337,7 @@ def tree(tmp_path: Path, visit: Visitor) -> Iterator[tuple[Caller, Path]]:
     (project / "src").mkdir()
     (project / "src" / "cart.py").write_text("LIMIT = 50\n")
     clock = FixedClock()
-    keeper = Keeper(SqliteStore(tmp_path / "tree.db", clock), HashEmbedder(), clock, freshness=Freshness())
+    keeper = Keeper(SqliteStore(tmp_path / "tree.db", clock), HashEmbedder(), clock, freshness=StalenessChecker())
     with keeper, serving(keeper) as url:
         yield Caller(url), project
         visit.leave()

@@ -14,9 +14,9 @@ from playwright.sync_api import Locator, Page, expect
 
 from cofio.core import Keeper
 from cofio.judgement.model import LocalJudge
-from cofio.maintenance.service import Care
+from cofio.maintenance.service import MaintenanceOptions
 from cofio.models.auth import Grant
-from cofio.models.llm_calls import Limits, Occasion
+from cofio.models.llm_calls import CallOrigin, Limits
 from cofio.ports import LLM, Completion
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
@@ -76,7 +76,7 @@ def house(tmp_path: Path, afterwards: Callable[[Callable[[], None]], None], judg
     def make(before: Callable[[House], Any] = lambda _: None, llm: LLM | None = None, **settings: Any) -> House:
         clock = FixedClock()
         store = SqliteStore(tmp_path / "cofio.db", clock)
-        keeper = Keeper(store, HashEmbedder(), clock, llm=llm, care=Care(similarity=0.5), judge=judge)
+        keeper = Keeper(store, HashEmbedder(), clock, llm=llm, care=MaintenanceOptions(similarity=0.5), judge=judge)
         stack.enter_context(keeper)
         before(House(keeper, clock))
         return House(keeper, clock, stack.enter_context(serving(keeper, **settings)))
@@ -377,7 +377,7 @@ def test_model_calls_are_shown_with_their_texts(house: Open, visit: Visitor) -> 
     def called(it: House) -> None:
         log = it.keeper._store.llm_calls
         for session in ("s1", "s2"):
-            about = Occasion(purpose="learn", client="codex", session=session)
+            about = CallOrigin(purpose="learn", client="codex", session=session)
             number = log.start("anthropic", "small", about, f"question {WEIRD}", characters=400, limits=Limits())
             log.finish(number, "done", seconds=1.0, reply="an answer", tokens=(1_000, 20))
 

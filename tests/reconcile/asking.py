@@ -11,7 +11,7 @@ from typing import Any
 from cofio.ingest.reconcile import decide
 from cofio.ingest.reconcile.by_llm import settle
 from cofio.ingest.reconcile.compare import WordComparer
-from cofio.models.exchange import Settled
+from cofio.models.exchange import FactOutcome
 from cofio.models.memory import Add, Changeset, Decision, Fact, Memory, Noop, Occurrence, Scope, Update
 from cofio.ports import Completion, Store, Vector
 from cofio.stores.sqlite.store import SqliteStore
@@ -48,21 +48,21 @@ def remember(store: Store, *facts: str | Fact) -> list[int]:
     return [change.memory_id for change in done.changes]
 
 
-def without_a_model(store: Store) -> Callable[[Fact, Vector], Settled]:
+def without_a_model(store: Store) -> Callable[[Fact, Vector], FactOutcome]:
     """The check of novelty, as a fact goes through it where no model decides."""
 
-    def novel(fact: Fact, vector: Vector) -> Settled:
+    def novel(fact: Fact, vector: Vector) -> FactOutcome:
         told = decide.novelty(fact, vector, store, Scope(source=fact.source), WordComparer(0.88), 0.88)
         if told.novel or told.match is None:
-            return Settled(fact=fact, decision=Add(fact, f"by rule: {told.reason}", unless_known=True))
-        return Settled(fact=fact, decision=Noop(told.match.id, Occurrence(), f"by rule: {told.reason}"))
+            return FactOutcome(fact=fact, decision=Add(fact, f"by rule: {told.reason}", unless_known=True))
+        return FactOutcome(fact=fact, decision=Noop(told.match.id, Occurrence(), f"by rule: {told.reason}"))
 
     return novel
 
 
 def asked(
     store: Store, reply: Any, *facts: str | Fact, **how: Any
-) -> tuple[list[Settled], str, list[tuple[str, str, Any]]]:
+) -> tuple[list[FactOutcome], str, list[tuple[str, str, Any]]]:
     """What becomes of the facts when the model replies so; the problem; and what the model was asked."""
     texts = [fact(each) if isinstance(each, str) else each for each in facts]
     written = reply if isinstance(reply, str | Completion | Exception) else json.dumps(reply)
@@ -81,7 +81,7 @@ def by_rule(decision: Decision | None) -> bool:
     return getattr(decision, "reason", "").startswith("by rule: ")
 
 
-def done(store: Store, settled: Sequence[Settled]) -> Changeset:
+def done(store: Store, settled: Sequence[FactOutcome]) -> Changeset:
     """All of it applied, in one transaction."""
     decisions = [each.decision for each in settled if each.decision]
     texts = {place: each.fact.text for place, each in enumerate(decisions) if isinstance(each, Add | Update)}

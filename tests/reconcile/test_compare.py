@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from cofio.ingest.reconcile.compare import JudgedComparer, Verdict, WordComparer
+from cofio.ingest.reconcile.compare import Comparison, JudgedComparer, WordComparer
 from cofio.text.duplicates import LONG
 from tests.judging import FixedJudge, ValueJudge
 
 LIMITS = ValueJudge.thresholds
 
 
-def compared(statement: str, memory: str, *, retracts: bool = False, **chances: float) -> Verdict:
+def compared(statement: str, memory: str, *, retracts: bool = False, **chances: float) -> Comparison:
     return JudgedComparer(FixedJudge(**chances)).compare(statement, memory, 0.8, retracts=retracts)
 
 
@@ -51,7 +51,7 @@ def test_a_retraction_deletes_and_never_repeats(chances: dict[str, float], kind:
 
 def test_changes_are_updates_and_deletions() -> None:
     kinds = ("same", "update", "delete", "doubtful", "add")
-    assert [Verdict(kind, 1.0, "").changes for kind in kinds] == [False, True, True, False, False]
+    assert [Comparison(kind, 1.0, "").changes for kind in kinds] == [False, True, True, False, False]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cofio.ingest.reconcile import decide
-from cofio.ingest.reconcile.compare import JudgedComparer, Kind, Verdict
-from cofio.models.exchange import Settled
+from cofio.ingest.reconcile.compare import Comparison, JudgedComparer, Kind
+from cofio.models.exchange import FactOutcome
 from cofio.models.memory import MAY_REPLACE, Add, Delete, Edit, Fact, Memory, Noop, Occurrence, Scope, Update
 from cofio.ports import Store
 from tests.judging import ValueJudge
@@ -29,10 +29,10 @@ class Scripted:
         self._kinds, self._chance = kinds, chance
         self.asked: list[tuple[str, str]] = []
 
-    def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Verdict:
+    def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Comparison:
         self.asked.append((statement, memory))
         kind = self._kinds.get((statement, memory), "add")
-        return Verdict(kind, self._chance, "as scripted", self._chance if kind == "doubtful" else 0.0)
+        return Comparison(kind, self._chance, "as scripted", self._chance if kind == "doubtful" else 0.0)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -41,24 +41,24 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         yield found
 
 
-def settle(store: Store, *facts: str | Fact, comparer: Any = BY_VALUE) -> list[Settled]:
+def settle(store: Store, *facts: str | Fact, comparer: Any = BY_VALUE) -> list[FactOutcome]:
     given = [fact(each) if isinstance(each, str) else each for each in facts]
     settled = decide.settle(given, embedded([each.text for each in given]), store, comparer)
     assert [each.fact for each in settled] == given
     return settled
 
 
-def typed(store: Store, *facts: str | Fact, comparer: Any = BY_VALUE) -> decide.Typed:
+def typed(store: Store, *facts: str | Fact, comparer: Any = BY_VALUE) -> decide.TypedFacts:
     given = [fact(each) if isinstance(each, str) else each for each in facts]
     return decide.settle_typed(given, embedded([each.text for each in given]), store, comparer)
 
 
-def update(settled: Settled) -> Update:
+def update(settled: FactOutcome) -> Update:
     assert isinstance(settled.decision, Update), settled
     return settled.decision
 
 
-def noop(settled: Settled) -> Noop:
+def noop(settled: FactOutcome) -> Noop:
     assert isinstance(settled.decision, Noop), settled
     return settled.decision
 
@@ -150,8 +150,8 @@ def test_a_probable_change_notes_what_it_may_replace(store: Store) -> None:
 
 def test_a_memory_with_another_value_is_noted_though_the_model_sees_a_repetition(store: Store) -> None:
     class Guarded:
-        def compare(self, *_: Any, **__: Any) -> Verdict:
-            return Verdict("doubtful", 0.7, "it names another number: 9090")
+        def compare(self, *_: Any, **__: Any) -> Comparison:
+            return Comparison("doubtful", 0.7, "it names another number: 9090")
 
     [known] = remember(store, OLD)
     [settled] = settle(store, NEW, comparer=Guarded())
@@ -386,7 +386,7 @@ def test_a_typed_fact_replaces_a_memory_and_archives_others(store: Store) -> Non
     assert all(memory.archived for memory in store.get(old))
 
 
-def apply(store: Store, batch: decide.Typed) -> list[Any]:
+def apply(store: Store, batch: decide.TypedFacts) -> list[Any]:
     texts = {place: each.fact.text for place, each in enumerate(batch.decisions) if isinstance(each, Add | Update)}
     vectors = dict(zip(texts, embedded(list(texts.values())), strict=True))
     return batch.changes(store.apply(batch.decisions, vectors, by="t", why="t").changes)

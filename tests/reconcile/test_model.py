@@ -15,7 +15,7 @@ from cofio.ingest.extract import by_llm as by_model
 from cofio.ingest.reconcile import decide
 from cofio.ingest.reconcile.by_llm import SCHEMA, SHOWN, settle
 from cofio.ingest.reconcile.compare import WordComparer
-from cofio.models.exchange import Exchange, Learned, Message, Settled, Usage
+from cofio.models.exchange import Exchange, FactOutcome, LearningResult, Message, TokenUsage
 from cofio.models.memory import Add, Delete, Fact, Noop, Occurrence, Update, plain
 from cofio.ports import Completion, Profile, Store, Vector
 from cofio.testing import ScriptedLLM
@@ -161,7 +161,7 @@ def test_a_model_that_cannot_reconcile_is_never_asked(store: Store) -> None:
     (kept,) = remember(store, "Existing fact about the build")
     seen: list[str] = []
 
-    def novel(fact: Fact, vector: Vector) -> Settled:
+    def novel(fact: Fact, vector: Vector) -> FactOutcome:
         seen.append(fact.text)
         return without_a_model(store)(fact, vector)
 
@@ -306,12 +306,12 @@ def test_a_fact_that_comes_too_late_for_a_memory_may_be_known_from_another(store
 
     checked: list[str] = []
 
-    def novel(fact: Fact, vector: Vector) -> Settled:
+    def novel(fact: Fact, vector: Vector) -> FactOutcome:
         """Return Add before the model is asked, Noop afterwards."""
         checked.append(fact.text)
         if checked.count(fact.text) == 1:
-            return Settled(fact=fact, decision=Add(fact, "by rule: new"))
-        return Settled(fact=fact, decision=Noop(other, Occurrence(), "by rule: known"))
+            return FactOutcome(fact=fact, decision=Add(fact, "by rule: new"))
+        return FactOutcome(fact=fact, decision=Noop(other, Occurrence(), "by rule: known"))
 
     settled, _, _ = asked(store, [answer("f1", "UPDATE", "m1"), answer("f2", "UPDATE", "m1")], *new, novel=novel)
     assert [each.action for each in settled] == ["update", "noop"]
@@ -320,8 +320,8 @@ def test_a_fact_that_comes_too_late_for_a_memory_may_be_known_from_another(store
 def test_what_the_check_without_a_model_changes_is_not_changed_again(store: Store) -> None:
     (old,) = remember(store, "The api listens on port 8080")
 
-    def novel(fact: Fact, vector: Vector) -> Settled:
-        return Settled(fact=fact, decision=Update(old, fact, "by rule: corrects it"))
+    def novel(fact: Fact, vector: Vector) -> FactOutcome:
+        return FactOutcome(fact=fact, decision=Update(old, fact, "by rule: corrects it"))
 
     new = [f"The api listens on port {port}" for port in (9090, 9091, 9092)]
     settled, _, _ = asked(store, [answer("f3", "DELETE", "m1")], *new, novel=novel)
@@ -375,9 +375,9 @@ def test_facts_are_not_lost_when_the_model_cannot_be_asked(store: Store, error: 
 
 def test_what_the_model_was_paid_for_is_told(store: Store) -> None:
     remember(store, PRISMA)
-    llm = ScriptedLLM([Completion("[]", usage=Usage(1, 500, 20))])
+    llm = ScriptedLLM([Completion("[]", usage=TokenUsage(1, 500, 20))])
     _, usage, _ = settle(llm, [fact(DRIZZLE)], embedded([DRIZZLE]), store, novel=without_a_model(store))
-    assert usage == Usage(1, 500, 20)
+    assert usage == TokenUsage(1, 500, 20)
 
 
 # ── from the conversation to the store ────────────────────────────────────────────────────────────────────────────────
@@ -398,7 +398,9 @@ def test_two_questions_lead_from_a_conversation_to_memories(store: Store) -> Non
     settled, usage, problem = settle(llm, facts, vectors, store, novel=without_a_model(store))
     names = {each["text"]: each["memory"] for each in rows(llm.calls[1][1], "memories")}
     assert names == {PRISMA: "m1", "TypeScript strict mode is on": "m2"}
-    result = Learned(actions=tuple(plain(each.decision) for each in settled if each.decision), usage=usage).as_dict()
+    result = LearningResult(
+        actions=tuple(plain(each.decision) for each in settled if each.decision), usage=usage
+    ).as_dict()
     assert (result["extracted_count"], result["stored_count"], len(result["actions"])) == (2, 1, 2)
     assert (result["updated_count"], result["deleted_count"]) == (0, 0)
     assert len(llm.calls) == 2
@@ -427,7 +429,7 @@ def test_all_four_decisions_are_done_in_one_transaction_that_can_be_told_apart(s
     ]
     settled, problem, _ = asked(store, reply, *new, "The worker listens on port 9090")
     assert problem == ""
-    result = Learned(actions=tuple(plain(each.decision) for each in settled if each.decision)).as_dict()
+    result = LearningResult(actions=tuple(plain(each.decision) for each in settled if each.decision)).as_dict()
     assert [result[f"{name}_count"] for name in ("extracted", "stored", "updated", "deleted", "noop")] == [
         4,
         1,
@@ -466,7 +468,7 @@ def test_what_is_known_beyond_the_project_needs_no_model(store: Store, beyond: d
         store, fact(PRISMA, **beyond), fact("The project uses Redis as its cache", project="/srv/web")
     )
 
-    def by_rules(said: Fact, vector: Vector) -> Settled:
+    def by_rules(said: Fact, vector: Vector) -> FactOutcome:
         return decide.settle([said], vector.reshape(1, -1), store, WordComparer(0.9))[0]
 
     settled, problem, calls = asked(store, [], fact(PRISMA, project="/srv/web"), novel=by_rules)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cofio.errors import Conflict, InvalidInput, StoreError, TooBusy
-from cofio.models.exchange import MAX_SAID, Batching, Exchange, Message, Receipt, Settlement
+from cofio.models.exchange import MAX_SAID, Batching, Exchange, ItemResolution, Message, Receipt
 from cofio.models.memory import Add, Fact, Purge
 from cofio.ports import Store
 from cofio.text.tokens import both_ends
@@ -221,13 +221,13 @@ class AmendContract:
         first = store.inbox.amend(turn(user("We use tabs")))
         read = store.inbox.item(first.id)
         store.inbox.amend(turn(agent("Noted.")))
-        ends = Settlement(item=first.id, state="stored", read=read)
+        ends = ItemResolution(item=first.id, state="stored", read=read)
         with pytest.raises(Conflict, match="has changed since"):
             apply(store, Add(Fact(text="We use tabs")), settles=lambda _: ends)
         with pytest.raises(Conflict, match="has changed since"):
             store.inbox.settle(ends)
         assert everything(store) == []
-        store.inbox.settle(Settlement(item=first.id, state="stored", read=store.inbox.item(first.id)))
+        store.inbox.settle(ItemResolution(item=first.id, state="stored", read=store.inbox.item(first.id)))
 
     # ── what is forgotten ─────────────────────────────────────────────────────────────────────────────────────────────
 

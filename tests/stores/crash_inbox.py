@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cofio.models.exchange import Item, Settlement, State
+from cofio.models.exchange import Item, ItemResolution, State
 from cofio.models.memory import Add, Fact, Scope, moment
 from cofio.stores.sqlite.store import SqliteStore
 from tests.stores.contract import apply, vector
@@ -76,7 +76,7 @@ class Victim:
 
     def _work_on(self, item: Item, choice: float) -> None:
         state: State = "stored" if choice < 0.6 else "rejected"
-        ending = Settlement(item=item.id, state=state, result={"turn": _turn(item)})
+        ending = ItemResolution(item=item.id, state=state, result={"turn": _turn(item)})
         if choice < 0.6:
             apply(self._store, Add(Fact(text=f"learned {_turn(item)}")), settles=lambda _: ending)
         elif choice < 0.8:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cofio.errors import Conflict, InvalidInput, NotFound
-from cofio.models.exchange import Settlement
+from cofio.models.exchange import ItemResolution
 from cofio.models.knowledge import (
     ANY,
     TABLES,
@@ -226,7 +226,7 @@ class DomainContract:
         item = receive(store, "flag AAPL if volume exceeds 5M")[0]
         seen: list[Changeset] = []
 
-        def settles(done: Changeset) -> Settlement:
+        def settles(done: Changeset) -> ItemResolution:
             seen.append(done)
             return ending(item, "stored")
 

@@ -9,8 +9,8 @@ import pytest
 
 from cofio.errors import Conflict, EmbedderMismatch
 from cofio.models.episodes import Episode
-from cofio.models.exchange import COMPACT_SUMMARY, Exchange, Message, Settlement
-from cofio.models.llm_calls import Limits, Occasion
+from cofio.models.exchange import COMPACT_SUMMARY, Exchange, ItemResolution, Message
+from cofio.models.llm_calls import CallOrigin, Limits
 from cofio.models.memory import Add, Fact, Purge, Scope, Viewer
 from cofio.models.sessions import AgentSession
 from cofio.ports import Store, Vector
@@ -29,7 +29,7 @@ def said(*texts: str, **about: Any) -> Exchange:
 def capture(store: Store, *texts: str, **about: Any) -> int:
     """Deliver a turn and settle it."""
     number = store.inbox.receive([said(*texts, **about)])[0].id
-    store.inbox.settle(Settlement(item=number, state="rejected"))
+    store.inbox.settle(ItemResolution(item=number, state="rejected"))
     return number
 
 
@@ -48,7 +48,7 @@ def learned(store: Store, fact: str, *texts: str, **about: Any) -> tuple[int, in
         {},
         by="test",
         why="",
-        settles=lambda _: Settlement(item=number, state="stored"),
+        settles=lambda _: ItemResolution(item=number, state="stored"),
     )
     return done.changes[0].memory_id, store.episodes.index(number)
 
@@ -119,7 +119,7 @@ class EpisodesContract:
 
     def test_a_part_that_comes_after_the_turn_was_settled_joins_its_episode(self, store: Store) -> None:
         first = store.inbox.amend(said("Where do we deploy?", turn="1")).id
-        store.inbox.settle(Settlement(item=first, state="rejected"))
+        store.inbox.settle(ItemResolution(item=first, state="rejected"))
         number = store.episodes.index(first)
         later = store.inbox.amend(said("Where do we deploy?", "To Hetzner.", turn="1")).id
         assert later != first
@@ -285,7 +285,7 @@ class EpisodesContract:
 
     def test_removing_an_episode_forgets_the_words_of_its_capture(self, store: Store) -> None:
         made, other = episode(store, "The code is 4711"), episode(store, "The weather is fine")
-        asked = store.llm_calls.start("ollama", "m", Occasion(), "The code is 4711", characters=16, limits=Limits())
+        asked = store.llm_calls.start("ollama", "m", CallOrigin(), "The code is 4711", characters=16, limits=Limits())
         assert store.episodes.remove([made.id, 999]) == 1
         assert store.llm_calls.get(asked).request == ""
         assert store.episodes.get([made.id]) == []
@@ -410,7 +410,7 @@ class EpisodesContract:
     def test_two_owners_of_one_session_id_are_not_mixed(self, store: Store, indexed: bool) -> None:
         done: dict[str, int] = {}
         for user in ("ada", "bob"):
-            settled = Settlement(item=store.inbox.receive([said(user, user=user, turn=user)])[0].id, state="stored")
+            settled = ItemResolution(item=store.inbox.receive([said(user, user=user, turn=user)])[0].id, state="stored")
             facts = [Add(Fact(text=f"{user} uses tabs"))]
             made = store.apply(facts, {}, by="test", why="", settles=lambda _, settled=settled: settled)  # type: ignore[misc]
             store.give("claude", "s1", {made.changes[0].memory_id: "d"})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cofio.errors import Conflict, InvalidInput, NotFound, StoreError, TooBusy
-from cofio.models.exchange import SETTLED, Exchange, Item, Message, Receipt, Settlement, State
+from cofio.models.exchange import SETTLED, Exchange, Item, ItemResolution, Message, Receipt, State
 from cofio.models.memory import Add, Changeset, Delete, Edit, Fact, Noop, Purge, Restore, Update, moment
 from cofio.ports import Inbox, Settles, Store
 from tests.stores.contract import EVERYTHING, add, apply, everything
@@ -25,8 +25,8 @@ def receive(store: Store, *texts: str, **how: Any) -> list[int]:
     return [receipt.id for receipt in store.inbox.receive([said(text) for text in texts], **how)]
 
 
-def ending(item: int, state: State = "stored", **more: Any) -> Settlement:
-    return Settlement(item=item, state=state, **more)
+def ending(item: int, state: State = "stored", **more: Any) -> ItemResolution:
+    return ItemResolution(item=item, state=state, **more)
 
 
 def settling(item: int, state: State = "stored", **more: Any) -> Settles:
@@ -365,7 +365,7 @@ class InboxContract:
         (number,) = receive(store, "We use tabs and semicolons")
         told: list[Changeset] = []
 
-        def settles(done: Changeset) -> Settlement:
+        def settles(done: Changeset) -> ItemResolution:
             told.append(done)
             return ending(number, result={"ids": [change.memory_id for change in done.changes], "changeset": None})
 

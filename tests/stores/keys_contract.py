@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cofio.errors import Conflict, InvalidInput, NotFound
-from cofio.models.auth import Deed, Grant, Key, digest, hint, new_secret
+from cofio.models.auth import AuditEntry, Grant, Key, digest, hint, new_secret
 from cofio.ports import Store
 from cofio.testing import FixedClock
 
@@ -20,8 +20,8 @@ def make(store: Store, name: str = "ada's laptop", by: str = "cli", **about: obj
     return store.keys.create(grant, digest(secret), hint(secret), by), secret
 
 
-def done(act: str, **about: object) -> Deed:
-    return Deed(**{"at": "2026-01-07T12:00:00.000000+00:00", "act": act, "outcome": "done", **about})  # type: ignore[arg-type]
+def done(act: str, **about: object) -> AuditEntry:
+    return AuditEntry(**{"at": "2026-01-07T12:00:00.000000+00:00", "act": act, "outcome": "done", **about})  # type: ignore[arg-type]
 
 
 class KeysContract:

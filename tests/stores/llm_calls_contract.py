@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from cofio.errors import BudgetSpent, NotFound
-from cofio.models.llm_calls import DaySum, Limits, Occasion, Spent
+from cofio.models.llm_calls import CallOrigin, DaySum, Limits, LLMSpending
 from cofio.models.memory import Purge
 from cofio.ports import Store
 from cofio.testing import FixedClock
 from tests.stores.contract import add, apply
 
-WEEKEND = Occasion(purpose="learn", client="codex", session="s1", project="/srv/shop", capture=None)
+WEEKEND = CallOrigin(purpose="learn", client="codex", session="s1", project="/srv/shop", capture=None)
 NO_LIMITS = Limits()
 DAY = 86_400.0
 
 
-def call(store: Store, request: str = "question", limits: Limits = NO_LIMITS, occasion: Occasion = WEEKEND) -> int:
+def call(store: Store, request: str = "question", limits: Limits = NO_LIMITS, occasion: CallOrigin = WEEKEND) -> int:
     return store.llm_calls.start("anthropic", "m", occasion, request, characters=400, limits=limits)
 
 
@@ -58,15 +58,15 @@ class LLMCallsContract:
         with pytest.raises(BudgetSpent, match="100 tokens"):
             call(store, limits=limits)
         store.llm_calls.finish(running, "done", seconds=1, tokens=(40, 10))
-        assert store.llm_calls.spent() == Spent(1, 50)
+        assert store.llm_calls.spent() == LLMSpending(1, 50)
         call(store, limits=limits)
 
     def test_a_failed_call_costs_nothing(self, store: Store) -> None:
         limits = Limits(calls=1, tokens=1)
         store.llm_calls.finish(call(store, limits=limits), "failed", seconds=1)
-        assert store.llm_calls.spent() == Spent(0, 0)
+        assert store.llm_calls.spent() == LLMSpending(0, 0)
         store.llm_calls.finish(call(store, limits=limits), "refused", seconds=1, tokens=(5, 0))
-        assert store.llm_calls.spent() == Spent(1, 5)
+        assert store.llm_calls.spent() == LLMSpending(1, 5)
 
     def test_a_call_whose_process_died_is_closed_and_stays_counted(self, store: Store, clock: FixedClock) -> None:
         lost, done = call(store), call(store)
@@ -77,7 +77,7 @@ class LLMCallsContract:
         assert store.llm_calls.interrupt("2026-01-07T12:05:00Z") == 0
         outcomes = [store.llm_calls.get(number).outcome for number in (lost, done, running)]
         assert outcomes == ["interrupted", "done", "running"]
-        assert store.llm_calls.spent() == Spent(3, 100 + 11 + 100)
+        assert store.llm_calls.spent() == LLMSpending(3, 100 + 11 + 100)
         store.llm_calls.finish(lost, "done", seconds=700, tokens=(20, 2))  # it was slow, not dead
         assert store.llm_calls.get(lost).outcome == "done"
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cofio.models.memory import Edit
-from cofio.models.notes import Filed, FiledPart
+from cofio.models.notes import FiledPart, FileState
 from cofio.ports import Store
 from tests.stores.contract import add, vector
 
 NOW = 1_750_000_000_123_456_789  # nanoseconds: more than a float holds
 
 
-def filed(path: str, *parts: FiledPart, **about: object) -> Filed:
+def filed(path: str, *parts: FiledPart, **about: object) -> FileState:
     told = {"hash": f"of {path}", "size": 12, "modified": NOW, **about}
-    return Filed(path=path, parts=parts, **told)  # type: ignore[arg-type]
+    return FileState(path=path, parts=parts, **told)  # type: ignore[arg-type]
 
 
 class NotesContract:

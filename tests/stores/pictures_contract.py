@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cofio.models.dashboard import Agent, Arrived, Injected, Injection
+from cofio.models.dashboard import Agent, DailyCount, Injection, InjectionCount
 from cofio.models.memory import Add, Delete, Edit, Fact, Memory, Noop, Purge, Retrieval, Scope, Viewer
 from cofio.ports import Store
 from tests.stores.contract import add, apply, undo, vector
@@ -40,12 +40,12 @@ class PicturesContract:
         said(store, "cyan", SECOND, kind="decision")
         said(store, "pink", SECOND, kind="other")
         assert store.pictures.arrived("2025-12-01", Scope()) == [
-            Arrived("", "decision", 2),
-            Arrived("2025-12-01", "decision", 1),
-            Arrived("2025-12-02", "decision", 1),
-            Arrived("2025-12-02", "detail", 1),
+            DailyCount("", "decision", 2),
+            DailyCount("2025-12-01", "decision", 1),
+            DailyCount("2025-12-02", "decision", 1),
+            DailyCount("2025-12-02", "detail", 1),
         ]
-        assert store.pictures.arrived("2025-12-02T18:00:00Z", Scope())[-1] == Arrived("2025-12-02", "detail", 1)
+        assert store.pictures.arrived("2025-12-02T18:00:00Z", Scope())[-1] == DailyCount("2025-12-02", "detail", 1)
         assert [each.day for each in store.pictures.arrived("2026-01-01", Scope())] == ["", ""]
 
     def test_of_an_empty_store_nothing_is_told(self, store: Store) -> None:
@@ -108,8 +108,8 @@ class PicturesContract:
         store.pictures.inject([noted("2026-01-02T08:00:00", memories=8, tokens=300, start=True)])
         store.pictures.inject([noted("2026-01-02T09:00:00", memories=0, tokens=12)])  # what is known exactly alone
         assert store.pictures.injected(EVER) == [
-            Injected("2026-01-01", 1, 1, 0, 2, 50),
-            Injected("2026-01-02", 2, 1, 1, 8, 312),
+            InjectionCount("2026-01-01", 1, 1, 0, 2, 50),
+            InjectionCount("2026-01-02", 2, 1, 1, 8, 312),
         ]
         assert [each.day for each in store.pictures.injected("2026-01-02T12:00:00Z")] == ["2026-01-02"]
 

@@ -26,7 +26,7 @@ from cofio.ports import Store, Vector
 from cofio.stores.postgres import PostgresStore, vector_search
 from cofio.stores.postgres import bm25 as by_words
 from cofio.stores.postgres.bm25 import tokens
-from cofio.stores.postgres.connection import Server, parted
+from cofio.stores.postgres.connection import PostgresServer, parted
 from cofio.stores.sql_loader import migrations, queries
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock
@@ -559,7 +559,9 @@ def test_what_an_address_asks_of_the_driver_reaches_it_as_it_was_written(postgre
         "postgresql://h/db?options=-c%20a%3Db&sslmode=require",
         "t u",
     )
-    asked = Server(f"{postgres_url}?tenant=one&options=-c%20search_path%3Dpublic%20-c%20statement_timeout%3D4321")
+    asked = PostgresServer(
+        f"{postgres_url}?tenant=one&options=-c%20search_path%3Dpublic%20-c%20statement_timeout%3D4321"
+    )
     with asked.reading() as rows:
         assert rows.connection.execute("SHOW statement_timeout").fetchone() == ("4321ms",)
     asked.close()

@@ -17,7 +17,7 @@ from cofio.models.auth import Grant, digest
 from cofio.models.exchange import SETTLED, Exchange, Message
 from cofio.models.memory import Add, Fact, Purge
 from cofio.ports import Store
-from cofio.server.background.inbox_worker import Worker
+from cofio.server.background.inbox_worker import InboxWorker
 from cofio.stores.inbox_rules import later, to_row
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.postgres.inbox import CLAIMED
@@ -216,7 +216,7 @@ def test_what_cannot_be_read_is_parked_and_stands_in_nobodys_way(store: Store, p
 
 def test_a_worker_that_is_told_to_stop_gives_back_what_it_did_not_get_to(store: Store, clock: FixedClock) -> None:
     keeper = Keeper(store, HashEmbedder(), clock)
-    worker = Worker(keeper)
+    worker = InboxWorker(keeper)
     keeper.listen(lambda _: worker.stop())
     numbers = receive(store, "We always use tabs", "We always use pnpm", "We always use Fly.io")
     assert worker.drain() == 1
@@ -227,16 +227,16 @@ def test_a_worker_that_is_told_to_stop_gives_back_what_it_did_not_get_to(store: 
 def test_a_worker_learns_everything_from_everybody(store: Store, clock: FixedClock) -> None:
     keeper = Keeper(store, HashEmbedder(), clock)
     numbers = receive(store, *(f"We always use tool{number}" for number in range(9)))
-    assert Worker(keeper).drain() == 9
+    assert InboxWorker(keeper).drain() == 9
     assert {store.inbox.item(number).state for number in numbers} <= set(SETTLED)
-    assert Worker(keeper).drain() == 0
+    assert InboxWorker(keeper).drain() == 0
 
 
 # ── several processes ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 _CLAIMER = """
 import sys, time
-from cofio.models.exchange import Settlement
+from cofio.models.exchange import ItemResolution as Settlement
 from cofio.models.memory import moment
 from cofio.stores.inbox_rules import later, to_row
 from cofio.stores.postgres import PostgresStore

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from cofio.errors import CofioError, Conflict
-from cofio.models.exchange import OPEN, Exchange, Item, Message, Settlement
+from cofio.models.exchange import OPEN, Exchange, Item, ItemResolution, Message
 from cofio.ports import Store
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import MemoryStore
@@ -91,7 +91,7 @@ class Turns(RuleBasedStateMachine):
         """Learn from what was read, some time ago; what has changed since refuses that."""
         now = self.real.inbox.item(item.id)
         result = {"actions": [{"text": state}]}
-        ends = Settlement(item=item.id, state=state, result=result, read=item)
+        ends = ItemResolution(item=item.id, state=state, result=result, read=item)
         answer = self.both(lambda store: store.inbox.settle(ends))
         moved = now.state != "pending" or (now.exchange, dict(now.result)) != (item.exchange, dict(item.result))
         assert (answer is None) != moved

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from numpy.typing import NDArray
 
 from cofio.stores.sqlite import blas, knn_blocks
-from cofio.stores.sqlite.vector_index import Vectors
+from cofio.stores.sqlite.vector_index import VectorIndex
 
 Floats = NDArray[np.float32]
 
@@ -41,9 +41,9 @@ def clustered(count: int, dimension: int, seed: int = 0) -> Floats:
     return unit(matrix - 2 * np.outer(matrix @ mirror, mirror))
 
 
-def loaded(matrix: Floats, *, large: int = 16_384) -> Vectors:
+def loaded(matrix: Floats, *, large: int = 16_384) -> VectorIndex:
     """An index of these vectors with ids from 1, all live."""
-    vectors = Vectors(matrix.shape[1], large=large)
+    vectors = VectorIndex(matrix.shape[1], large=large)
     vectors.load(np.arange(1, len(matrix) + 1), matrix, np.ones(len(matrix), np.bool_))
     return vectors
 
@@ -52,11 +52,11 @@ def same(found: Floats | None, expected: Floats) -> bool:
     return found is not None and np.array_equal(found, expected)
 
 
-def compressed(vectors: Vectors) -> bool:
+def compressed(vectors: VectorIndex) -> bool:
     return vectors._snapshot.heads is not None
 
 
-def recall(vectors: Vectors, matrix: Floats, queries: Floats, k: int = 10) -> float:
+def recall(vectors: VectorIndex, matrix: Floats, queries: Floats, k: int = 10) -> float:
     """The share of the true k nearest that the index finds, for ids from 1."""
     hits = 0
     for query in queries:
@@ -90,7 +90,7 @@ class AgainstADict(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.vectors = Vectors(8)
+        self.vectors = VectorIndex(8)
         self.held: dict[int, Floats] = {}
         self.live: set[int] = set()
 
@@ -170,7 +170,7 @@ TestAgainstADict.settings = settings(max_examples=60, stateful_step_count=30, de
 
 
 def test_an_empty_index_finds_nothing() -> None:
-    vectors, query = Vectors(4), isotropic(1, 4)[0]
+    vectors, query = VectorIndex(4), isotropic(1, 4)[0]
     ids, cosines = vectors.nearest(query, 5, within=np.array([1, 2]))
     assert [str(ids.dtype), str(cosines.dtype)] == ["int64", "float32"]
     assert (ids.size, cosines.size) == (0, 0)
@@ -206,7 +206,7 @@ def test_more_hits_than_vectors_are_all_the_vectors() -> None:
 
 def test_among_equal_vectors_the_lower_ids_come_first_wherever_they_lie() -> None:
     matrix, query = np.repeat(isotropic(1, 384), 1003, axis=0), isotropic(1, 384, seed=1)[0]
-    vectors = Vectors(384)
+    vectors = VectorIndex(384)
     ids = np.random.default_rng(0).permutation(1003)
     vectors.load(ids, matrix, np.ones(1003, np.bool_))
     assert vectors.nearest(query, 10)[0].tolist() == list(range(10))
@@ -242,7 +242,7 @@ def test_a_vector_that_would_spoil_the_index_is_refused_and_changes_nothing(vect
 
 def test_loading_an_id_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="twice"):
-        Vectors(4).load(np.array([1, 1]), isotropic(2, 4), np.ones(2, np.bool_))
+        VectorIndex(4).load(np.array([1, 1]), isotropic(2, 4), np.ones(2, np.bool_))
 
 
 def test_loading_replaces_what_was_there() -> None:
@@ -322,7 +322,7 @@ def test_a_search_within_a_set_of_any_size_stays_in_it(size: int, seed: int) -> 
 
 
 @cache
-def many() -> tuple[Floats, Vectors]:
+def many() -> tuple[Floats, VectorIndex]:
     """An index of three thousand, made once and not before it is searched: every worker reads this file."""
     matrix = clustered(3000, 256)
     return matrix, loaded(matrix, large=200)
@@ -330,7 +330,7 @@ def many() -> tuple[Floats, Vectors]:
 
 def test_heads_are_made_when_the_index_grows_large_and_again_when_it_has_doubled() -> None:
     matrix = clustered(1200, 256)
-    vectors = Vectors(256, large=200)
+    vectors = VectorIndex(256, large=200)
     bases = []
     for start in range(0, 1200, 50):
         vectors.put_many(np.arange(start, start + 50) + 1, matrix[start : start + 50])
@@ -411,7 +411,7 @@ def test_a_search_that_is_under_way_sees_the_index_as_it_was() -> None:
 def test_pairs_are_those_of_comparing_each_with_each(threshold: float) -> None:
     matrix = np.concatenate([isotropic(60, 16), isotropic(5, 16)])
     ids = np.random.default_rng(0).permutation(65) + 1
-    vectors = Vectors(16)
+    vectors = VectorIndex(16)
     vectors.load(ids, matrix, ids % 7 != 0)
     vectors.drop(int(ids[0]))
     alive = {int(each): matrix[at] for at, each in enumerate(ids) if each % 7 and at}
@@ -446,7 +446,7 @@ def test_neighbours_are_those_of_comparing_each_with_each(count: int, k: int, th
     rng = np.random.default_rng(6)
     ids = rng.permutation(np.arange(1, 3 * count))[:count]
     live = rng.random(count) < 0.9
-    vectors = Vectors(24)
+    vectors = VectorIndex(24)
     vectors.load(ids, matrix.copy(), live)
     asked = rng.permutation(ids)[: count - count // 10]
     found = dict(vectors.neighbours(asked, threshold, k))
@@ -529,7 +529,7 @@ VERSIONS = 6
 PLACES = (31 * np.arange(801)[:, np.newaxis] + 7 * np.arange(VERSIONS)) % len(POOL)  # of each id's each version
 
 
-def write(vectors: Vectors, rounds: int) -> None:
+def write(vectors: VectorIndex, rounds: int) -> None:
     """Puts, replaces, drops and marks so that the index grows, is compacted, and gets and loses its heads."""
     rng = np.random.default_rng(0)
     for turn in range(rounds):
@@ -542,7 +542,7 @@ def write(vectors: Vectors, rounds: int) -> None:
             vectors.mark(each, live=bool(each % 2))
 
 
-def wrong(vectors: Vectors, query: Floats, rng: np.random.Generator) -> list[str]:
+def wrong(vectors: VectorIndex, query: Floats, rng: np.random.Generator) -> list[str]:
     """What one round of reading returned that no writer ever put."""
     had = (POOL @ query)[PLACES]
     within = rng.choice(np.arange(1, 801), 40)
@@ -563,7 +563,7 @@ def wrong(vectors: Vectors, query: Floats, rng: np.random.Generator) -> list[str
 
 
 def test_readers_see_only_true_pairs_of_id_and_cosine_while_a_writer_writes() -> None:
-    vectors = Vectors(256, large=400)
+    vectors = VectorIndex(256, large=400)
     done, rounds = threading.Event(), [0, 0, 0]
     false: list[str] = []
 

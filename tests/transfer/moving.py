@@ -31,7 +31,7 @@ from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock
 from cofio.text.tokens import passage
 from cofio.transfer import export
-from cofio.transfer.importer import Imported, take
+from cofio.transfer.importer import ImportResult, take
 from tests.stores.contract import EMBEDDER, add, apply, vector
 
 SIGNATURE = EMBEDDER.signature
@@ -49,7 +49,7 @@ def exported(store: Store, *, vectors: bool = False) -> list[str]:
     return list(export.lines(store, vectors=vectors))
 
 
-def imported(store: Store, lines: list[str], name: str = "file.jsonl", **how: Any) -> Imported:
+def imported(store: Store, lines: list[str], name: str = "file.jsonl", **how: Any) -> ImportResult:
     def signing(texts: Any) -> Matrix:
         store.sign(SIGNATURE)
         return embed(texts)

@@ -22,7 +22,7 @@ from cofio.ports import Matrix, Store
 from cofio.testing import FixedClock
 from cofio.transfer import importer
 from cofio.transfer.importer import BATCH, take, take_facts
-from cofio.transfer.jsonl_format import MAX_LINE, BadLine, Lines
+from cofio.transfer.jsonl_format import MAX_LINE, BadRecord, JsonlFile
 from tests.stores.contract import EMBEDDER, EVERYTHING, add, apply, everything, vector
 from tests.transfer.moving import SIGNATURE, embed, exported, fill, imported, opened
 
@@ -168,7 +168,7 @@ def test_a_copy_that_was_stopped_is_byte_for_byte_when_it_went_on(make: Make) ->
     one, two = make(), make()
     fill(one)
     lines = exported(one)
-    with pytest.raises(BadLine, match="Line 6"):
+    with pytest.raises(BadRecord, match="Line 6"):
         imported(two, [*lines[:5], "half a line"])
     assert len(everything(two)) == 4
     imported(two, lines)
@@ -286,7 +286,7 @@ BAD = {
 def test_a_bad_line_stops_the_import_and_says_which_and_why(make: Make, problem: str) -> None:
     store = make()
     lines = [line(**HEADER), line(**GOOD), BAD[problem]]
-    with pytest.raises(BadLine, match=r"^Line 3: ") as caught:
+    with pytest.raises(BadRecord, match=r"^Line 3: ") as caught:
         imported(store, lines)
     assert problem in caught.value.message
     assert "--skip-bad" in caught.value.hint
@@ -314,7 +314,7 @@ def test_what_is_not_utf8_or_too_long_for_memory_is_a_bad_line(make: Make, tmp_p
     last = line(**{**GOOD, "id": 2, "text": "the last"}).encode()
     file.write_bytes(b"".join([*good, b'{"text": "\xff"}\n', b"x" * (MAX_LINE + 100) + b"\n", b"\n", last]))
     store = make()
-    told = take(store, embed, Lines(file), name="f", skip_bad=True)
+    told = take(store, embed, JsonlFile(file), name="f", skip_bad=True)
     assert [each.partition(": ")[2] for each in told.bad] == ["It is not UTF-8.", "It is longer than 16,777,216 bytes."]
     assert said(store) == ["good", "the last"]
 
@@ -332,14 +332,14 @@ def test_a_header_that_is_not_understood_stops_before_anything_is_done(
     make: Make, header: dict[str, Any], problem: str
 ) -> None:
     store = make()
-    with pytest.raises(BadLine, match="Line 1") as caught:
+    with pytest.raises(BadRecord, match="Line 1") as caught:
         imported(store, [line(**header), line(**GOOD)], skip_bad=True)
     assert problem in caught.value.message
     assert everything(store) == []
 
 
 def test_a_first_line_that_is_broken_is_never_passed_over(make: Make) -> None:
-    with pytest.raises(BadLine, match="Line 1"):
+    with pytest.raises(BadRecord, match="Line 1"):
         imported(make(), ["{half\n", line(**GOOD)], skip_bad=True)
 
 
@@ -475,7 +475,7 @@ def test_two_that_import_the_same_at_once_bring_it_once(tmp_path: Path) -> None:
 
 
 def test_a_plain_fact_with_fields_that_none_has_is_a_bad_line(make: Make) -> None:
-    with pytest.raises(BadLine, match="Line 2: A fact has no tag"):
+    with pytest.raises(BadRecord, match="Line 2: A fact has no tag"):
         imported(make(), [line(text="a"), line(text="b", tag="x")])
 
 
@@ -534,7 +534,7 @@ _IMPORTER = """
 import sys
 from pathlib import Path
 from cofio.transfer import importer as importing
-from cofio.transfer.jsonl_format import Lines
+from cofio.transfer.jsonl_format import JsonlFile as Lines
 from tests.transfer.moving import embed, opened
 importing.BATCH = 20
 store = opened(Path(sys.argv[1]))

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from cofio.maintenance import consolidate
-from cofio.maintenance.llm_merge import Merged, Merger, Proposal
-from cofio.models.maintenance import Plan
+from cofio.maintenance.llm_merge import MergedText, Merger, Proposal
+from cofio.models.maintenance import MaintenancePlan
 from cofio.models.memory import Add, Changeset, Decision, Fact, Memory, Merge, Query, Scope
 from cofio.ports import Matrix, Store
 from cofio.retrieval.hybrid import hits
@@ -52,7 +52,7 @@ def remember(
     return [change.memory for change in done.changes]
 
 
-def decided(store: Store, merger: Merger | None = None, **how: Any) -> Plan:
+def decided(store: Store, merger: Merger | None = None, **how: Any) -> MaintenancePlan:
     """What consolidation decides; texts of the hashing embedder are near from 0.4 on."""
     asked: dict[str, Any] = {"similarity": 0.4, "finds": finds, "embed": documents, "comparer": comparer(), **how}
     return consolidate.decide(store, asked.pop("scope", Scope()), merger=merger, **asked)
@@ -78,7 +78,7 @@ class Says:
         ids = [memory.id for memory in memories]
         return Proposal(
             tuple(
-                Merged(text=text, ids=tuple(ids[place * share : (place + 1) * share]))
+                MergedText(text=text, ids=tuple(ids[place * share : (place + 1) * share]))
                 for place, text in enumerate(self._texts)
             )
         )

@@ -14,8 +14,8 @@ from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
 from cofio.ingest.reconcile.compare import JudgedComparer
 from cofio.ingest.sanitize import redact
 from cofio.maintenance import audit, pair_finder
-from cofio.maintenance.service import Care
-from cofio.models.maintenance import Plan
+from cofio.maintenance.service import MaintenanceOptions
+from cofio.models.maintenance import MaintenancePlan
 from cofio.models.memory import Add, Delete, Edit, Fact, Merge, Viewer
 from cofio.ports import LLM, Store
 from cofio.stores.postgres import PostgresStore
@@ -43,7 +43,9 @@ class House:
 
     def __init__(self, store: Store, clock: FixedClock, llm: LLM | None) -> None:
         self.store, self.clock = store, clock
-        self.keeper = Keeper(store, HashEmbedder(), clock, llm=llm, care=Care(similarity=0.5), judge=ValueJudge())
+        self.keeper = Keeper(
+            store, HashEmbedder(), clock, llm=llm, care=MaintenanceOptions(similarity=0.5), judge=ValueJudge()
+        )
 
     def add(self, *texts: str, **about: Any) -> list[int]:
         """Their ids; each a day after the one before."""
@@ -244,7 +246,7 @@ def test_nobody_approves_as_of_a_time_to_come(house: Callable[..., House]) -> No
 # ── of a pruning ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def pruned(here: House) -> tuple[list[int], Plan]:
+def pruned(here: House) -> tuple[list[int], MaintenancePlan]:
     ids = here.add("The printer is on floor two", "The kettle is new", "The door code is on the fridge")
     asked_for_months(here)
     for number in range(12):  # of few memories a fifth is none

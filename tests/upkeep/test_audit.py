@@ -18,7 +18,7 @@ from cofio.models.maintenance import Audit, Finding
 from cofio.models.memory import Add, Anchor, Delete, Fact, Memory, Noop, Occurrence, Retrieval, Update, moment
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
-from cofio.text.briefing import START, Line, block
+from cofio.text.briefing import START, BriefingLine, block
 from cofio.text.tokens import passage
 from tests.judging import ValueJudge, comparer
 
@@ -172,7 +172,7 @@ def test_two_projects_may_disagree(store: Audited) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        block([Line(1, "We deploy with Fly.io", "shop", "2026-01-01")], START)[0],
+        block([BriefingLine(1, "We deploy with Fly.io", "shop", "2026-01-01")], START)[0],
         "## Relevant Memories\n- [0.80] We deploy with Fly.io",
         "- [claude-code/shop, 2026-01-01] We deploy with Fly.io",
         "[0.83] We deploy with Fly.io",

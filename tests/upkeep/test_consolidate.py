@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from cofio.core import Keeper
-from cofio.errors import Refused, Unavailable, Unreadable
+from cofio.errors import RefusedError, Unavailable, Unreadable
 from cofio.ingest.reconcile.compare import JudgedComparer, WordComparer
-from cofio.maintenance.llm_merge import LONGEST, Merged, ModelMerger, Proposal
-from cofio.maintenance.service import Care
+from cofio.maintenance.llm_merge import LONGEST, MergedText, ModelMerger, Proposal
+from cofio.maintenance.service import MaintenanceOptions
 from cofio.models.memory import Anchor, Delete, Edit, Memory, Merge, Query, Retrieval, Revert, Scope
 from cofio.ports import Completion, Matrix, Store
 from cofio.providers.embedders import model_files
@@ -205,8 +205,8 @@ def test_two_facts_can_share_the_members_between_them(store: Store) -> None:
     said = ("We deploy with make", "We deploy from main", "We deploy to Fly", "We deploy after review")
     members = remember(store, *said)
     plan = decided(store, Does(lambda shown: Proposal((
-        Merged(text="We deploy with make from main.", ids=(members[0].id, members[1].id)),
-        Merged(text="We deploy to Fly after review.", ids=(members[2].id, members[3].id)),
+        MergedText(text="We deploy with make from main.", ids=(members[0].id, members[1].id)),
+        MergedText(text="We deploy to Fly after review.", ids=(members[2].id, members[3].id)),
     ))), similarity=0.2, comparer=BY_WORDS)  # fmt: skip
     assert [each.ids for each in plan.decisions if isinstance(each, Merge)] == [
         (members[0].id, members[1].id),
@@ -216,7 +216,9 @@ def test_two_facts_can_share_the_members_between_them(store: Store) -> None:
 
 def test_a_member_that_no_fact_stands_for_stays_as_it_is(store: Store) -> None:
     one, two, three = remember(store, *LIMITS)
-    some = Proposal((Merged(text="The HTTP client has a timeout of 30 seconds and 5 retries.", ids=(one.id, two.id)),))
+    some = Proposal(
+        (MergedText(text="The HTTP client has a timeout of 30 seconds and 5 retries.", ids=(one.id, two.id)),)
+    )
     (merge,) = decided(store, Does(lambda _: some)).decisions
     assert isinstance(merge, Merge)
     assert three.id not in merge.ids
@@ -225,7 +227,9 @@ def test_a_member_that_no_fact_stands_for_stays_as_it_is(store: Store) -> None:
 def test_when_one_of_two_facts_fails_nothing_of_the_cluster_is_merged(store: Store) -> None:
     said = ("We deploy with make", "We deploy from main", "We deploy to Fly", "We deploy with 2 replicas")
     a, b, c, d = (memory.id for memory in remember(store, *said))
-    half = Proposal((Merged(text="We deploy with make from main.", ids=(a, b)), Merged(text="To Fly.", ids=(c, d))))
+    half = Proposal(
+        (MergedText(text="We deploy with make from main.", ids=(a, b)), MergedText(text="To Fly.", ids=(c, d)))
+    )
     plan = decided(store, Does(lambda _: half), similarity=0.2, comparer=BY_WORDS)
     assert plan.decisions == ()
     assert plan.refused[0].proposed == ("We deploy with make from main.", "To Fly.")
@@ -263,20 +267,20 @@ def _ids(shown: Sequence[Memory]) -> tuple[int, ...]:
         (Does(lambda shown: None), "not return a proposal"),
         (Does(lambda shown: [{"text": GOOD}]), "not return a proposal"),
         (Does(lambda shown: Proposal(("text",))), "not return a proposal"),  # type: ignore[arg-type]
-        (Does(lambda shown: Proposal((Merged(text=GOOD, ids=(*_ids(shown), 999)),))), "outside the cluster"),
-        (Does(lambda shown: Proposal((Merged(text=GOOD, ids=(997, 998)),))), "outside the cluster"),
-        (Does(lambda shown: Proposal((Merged(text=GOOD, ids=_ids(shown) * 2),))), "twice"),
-        (Does(lambda shown: Proposal((Merged(text=GOOD, ids=_ids(shown)),) * 2)), "twice"),
-        (Does(lambda shown: Proposal((Merged(text=GOOD, ids=_ids(shown)[:1]),))), "two memories or more"),
-        (Does(lambda shown: Proposal((Merged(text=GOOD, ids=()),))), "two memories or more"),
-        (Does(lambda shown: Proposal((Merged(text=GOOD, ids=_ids(shown)),) * 100)), "100 facts"),
-        (Does(lambda shown: Proposal((Merged(text=" ", ids=_ids(shown)),))), "characters"),
-        (Does(lambda shown: Proposal((Merged(text=GOOD * 99, ids=_ids(shown)),))), "characters"),
-        (Does(lambda shown: Proposal((Merged(text=GOOD + "\0", ids=_ids(shown)),))), "NUL"),
+        (Does(lambda shown: Proposal((MergedText(text=GOOD, ids=(*_ids(shown), 999)),))), "outside the cluster"),
+        (Does(lambda shown: Proposal((MergedText(text=GOOD, ids=(997, 998)),))), "outside the cluster"),
+        (Does(lambda shown: Proposal((MergedText(text=GOOD, ids=_ids(shown) * 2),))), "twice"),
+        (Does(lambda shown: Proposal((MergedText(text=GOOD, ids=_ids(shown)),) * 2)), "twice"),
+        (Does(lambda shown: Proposal((MergedText(text=GOOD, ids=_ids(shown)[:1]),))), "two memories or more"),
+        (Does(lambda shown: Proposal((MergedText(text=GOOD, ids=()),))), "two memories or more"),
+        (Does(lambda shown: Proposal((MergedText(text=GOOD, ids=_ids(shown)),) * 100)), "100 facts"),
+        (Does(lambda shown: Proposal((MergedText(text=" ", ids=_ids(shown)),))), "characters"),
+        (Does(lambda shown: Proposal((MergedText(text=GOOD * 99, ids=_ids(shown)),))), "characters"),
+        (Does(lambda shown: Proposal((MergedText(text=GOOD + "\0", ids=_ids(shown)),))), "NUL"),
         (_error(Unavailable("It did not answer in time.")), "in time"),
         (_error(TimeoutError("too slow")), "too slow"),
         (_error(Unreadable("The model's answer was cut off.")), "cut off"),
-        (_error(Refused("It will not.")), "will not"),
+        (_error(RefusedError("It will not.")), "will not"),
         (_error(ValueError("bad json")), "bad json"),
     ],
 )
@@ -471,7 +475,7 @@ def test_an_empty_store_has_nothing_to_merge(store: Store) -> None:
 def test_the_keeper_consolidates_and_undoes_it(tmp_path: Path) -> None:
     clock = FixedClock()
     reply = json.dumps({"facts": [{"text": GOOD, "category": "detail", "memories": ["m1", "m2", "m3"]}]})
-    store, care = SqliteStore(tmp_path / "x.db", clock), Care(similarity=0.4)
+    store, care = SqliteStore(tmp_path / "x.db", clock), MaintenanceOptions(similarity=0.4)
     with Keeper(store, HashEmbedder(), clock, llm=ScriptedLLM([reply, reply]), care=care) as keeper:
         keeper.add_all([*LIMITS, "we use tabs", "We use tabs."], dedup=False)
         keeper.search("what is the timeout of the HTTP client")
@@ -512,7 +516,7 @@ def test_with_the_real_embedder_good_merges_are_made_and_found_again(tmp_path: P
         def merge(shown: Sequence[Memory]) -> Proposal:
             case = good[shown[0].project]
             whole = len(shown) == len(case.members)
-            return Proposal((Merged(text=case.merged, ids=_ids(shown)),) if whole else ())
+            return Proposal((MergedText(text=case.merged, ids=_ids(shown)),) if whole else ())
 
         merger = Does(merge)
         plan = decided(store, merger, similarity=0.75, finds=found, embed=embed)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cofio.errors import CofioError, TooLarge, Unavailable, Unreadable
-from cofio.maintenance.llm_merge import SCHEMA, Merged, ModelMerger, Proposal
+from cofio.maintenance.llm_merge import SCHEMA, MergedText, ModelMerger, Proposal
 from cofio.models.memory import Memory
 from cofio.ports import Completion, Profile
 from cofio.testing import ScriptedLLM
@@ -39,7 +39,7 @@ def fact(text: object = TEXT, named: object = ("m1", "m2", "m3"), category: obje
 
 
 def test_a_fact_names_memories_by_the_short_names_of_the_question() -> None:
-    assert merged(facts(fact())) == Proposal((Merged(text=TEXT, ids=(900, 901, 902), category="decision"),))
+    assert merged(facts(fact())) == Proposal((MergedText(text=TEXT, ids=(900, 901, 902), category="decision"),))
 
 
 @pytest.mark.parametrize("named", [["M1", " m2 "], ["1", "2"], [1, 2]])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cofio.maintenance.merge_check import WhatIf, lost, unfound, unnear
+from cofio.maintenance.merge_check import SimulatedStore, lost, unfound, unnear
 from cofio.maintenance.text_claims import holds, read
 from cofio.models.memory import Fact, Memory, Merge, Query, Retrieval, Scope
 from cofio.ports import Store
@@ -127,9 +127,9 @@ def test_a_text_far_from_a_member_is_refused() -> None:
 # ── searches ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def what_if(store: Store, members: list[Memory], text: str) -> WhatIf:
+def what_if(store: Store, members: list[Memory], text: str) -> SimulatedStore:
     merged = Memory(id=-1, text=text, source="claude-code/app", project="/home/ann/app", created_at="", updated_at="")
-    return WhatIf(store, [memory.id for memory in members], {-1: (merged, documents([text])[0])})
+    return SimulatedStore(store, [memory.id for memory in members], {-1: (merged, documents([text])[0])})
 
 
 def asked(store: Store, memory: Memory, query: str) -> None:
@@ -226,7 +226,7 @@ def test_a_search_may_find_it_a_little_further_down_and_no_more(store: Store) ->
     def ranked(place: int) -> Callable[..., list[int]]:
         def finds(_: str, searched: Store, _scope: Scope) -> list[int]:
             others = list(range(1000, 1009))
-            return [*others[:place], -1, *others[place:]] if isinstance(searched, WhatIf) else [one.id, *others]
+            return [*others[:place], -1, *others[place:]] if isinstance(searched, SimulatedStore) else [one.id, *others]
 
         return finds
 

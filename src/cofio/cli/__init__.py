@@ -36,11 +36,11 @@ from cofio.cli import (
     transfer,
     ui,
 )
-from cofio.cli.context import Session, examples, where
+from cofio.cli.context import CliContext, examples, where
 from cofio.errors import CofioError
 from cofio.version import __version__
 
-__all__ = ["Session", "cli", "main"]
+__all__ = ["CliContext", "cli", "main"]
 
 _INTERRUPTED = 130
 
@@ -113,7 +113,7 @@ class Cofio(click.Group):
         """Run and exit: 0 success, 1 an error of cofio, 2 wrong usage, 130 interrupted."""
         given = list(sys.argv[1:] if args is None else args)
         extra.pop("standalone_mode", None)
-        extra["obj"] = extra.get("obj") or Session()
+        extra["obj"] = extra.get("obj") or CliContext()
         try:
             super().main(given, prog_name or "cofio", standalone_mode=False, **extra)
         except CofioError as error:

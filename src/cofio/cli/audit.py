@@ -7,8 +7,8 @@ import sys
 import click
 
 from cofio.cli import output
-from cofio.cli.context import Session, command
-from cofio.cli.output import ID, WHEN, Column
+from cofio.cli.context import CliContext, command
+from cofio.cli.output import ID, WHEN, Field
 from cofio.models.maintenance import Audit, Finding
 
 #: Advice for each finding.
@@ -36,7 +36,7 @@ _FAILED = 1
 )
 @click.option("--examples", type=click.IntRange(0, 100), default=5, show_default=True, help="Examples of each finding.")
 @click.option("--strict", is_flag=True, help=f"Exit with {_FAILED} if there are {', '.join(GRAVE)}.")
-def audit(session: Session, examples: int, strict: bool) -> None:
+def audit(session: CliContext, examples: int, strict: bool) -> None:
     """Audit the store: duplicates, echoes, secrets, contradictions, stale and unused memories.
 
     Nothing is changed, and secrets are not printed.
@@ -50,7 +50,7 @@ def audit(session: Session, examples: int, strict: bool) -> None:
         sys.exit(_FAILED)
 
 
-def _profiled(session: Session, examples: int) -> Audit:
+def _profiled(session: CliContext, examples: int) -> Audit:
     from cofio.client import Client
 
     with session.memories() as memories:
@@ -67,7 +67,7 @@ def _profiled(session: Session, examples: int) -> Audit:
 
 
 def _tell(found: Audit) -> None:
-    columns = (Column("finding", "cyan"), Column("count", align="right"), Column("meaning", "dim", wraps=True))
+    columns = (Field("finding", "cyan"), Field("count", align="right"), Field("meaning", "dim", wraps=True))
     output.table(columns, ((_title(each), each.count, each.says) for each in found.findings))
     for finding in found.findings:
         if finding.count and finding.examples:
@@ -93,7 +93,7 @@ def _tell_examples(finding: Finding) -> None:
         return
     click.echo()
     heading = f"{_title(finding)}: {len(finding.examples):,} of {finding.count:,}"
-    output.table((ID, Column(heading, wraps=True), WHEN, Column("why", "dim", wraps=True)), rows)
+    output.table((ID, Field(heading, wraps=True), WHEN, Field("why", "dim", wraps=True)), rows)
     output.say(NEXT[finding.name])
 
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, PROJECT, Memories, Session, agreed, command, ended_in_order
-from cofio.cli.output import Column
+from cofio.cli.context import BY, PROJECT, CliContext, Memories, agreed, command, ended_in_order
+from cofio.cli.output import Field
 
 if TYPE_CHECKING:
     from cofio.core import Keeper
-    from cofio.server.backfill import Delivery, Estimate, Survey
+    from cofio.server.backfill import Estimate, Survey, TurnSender
     from cofio.transfer.importers import Found
 
 _CLIENTS = ("claude-code", "codex")
@@ -42,7 +42,7 @@ _NOTES = "notes on disk"  # name of the import
 @click.option("--no-notes", is_flag=True, help="Leave out CLAUDE.md, AGENTS.md and the clients' own memories.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 def backfill(
-    session: Session,
+    session: CliContext,
     dry_run: bool,
     client: str | None,
     project: str | None,
@@ -83,7 +83,7 @@ def backfill(
             _nothing(session, "Nothing was changed.")
 
 
-def _survey(session: Session, memories: Memories | None, homes: Mapping[str, Path]) -> Survey:
+def _survey(session: CliContext, memories: Memories | None, homes: Mapping[str, Path]) -> Survey:
     from cofio.server import backfill as filling
 
     paths, skipped = filling.find(homes)
@@ -99,13 +99,13 @@ def _question(plan: Mapping[str, Any]) -> str:
     return f"Learn from {turns} and {notes} of notes{waiting}?"
 
 
-def _nothing(session: Session, why: str) -> None:
+def _nothing(session: CliContext, why: str) -> None:
     output.say(why)
     if session.as_json:
         output.document({"series": None, "turns": 0, "notes": 0, "waiting": 0, "skipped": []})
 
 
-def _homes(session: Session, client: str | None) -> dict[str, Path]:
+def _homes(session: CliContext, client: str | None) -> dict[str, Path]:
     from cofio.install import paths as install_paths
 
     return {each: install_paths.home_of(each, session.settings) for each in _CLIENTS if client in (None, each)}
@@ -115,7 +115,7 @@ def _nothing_known(_client: str, _session: str) -> set[str]:
     return set()
 
 
-def _opened(session: Session, stack: ExitStack, *, dry_run: bool) -> Memories | None:
+def _opened(session: CliContext, stack: ExitStack, *, dry_run: bool) -> Memories | None:
     """Return the memories; None if there is no store yet and a dry run must not create one."""
     file = session.settings.store_file
     if dry_run and not session.settings.url and file and not file.exists():
@@ -125,7 +125,7 @@ def _opened(session: Session, stack: ExitStack, *, dry_run: bool) -> Memories | 
     return memories
 
 
-def _keeper(session: Session, stack: ExitStack, memories: Memories | None) -> Keeper | None:
+def _keeper(session: CliContext, stack: ExitStack, memories: Memories | None) -> Keeper | None:
     """Return the store itself, which notes are imported into, even if a service runs."""
     from cofio.client import Client
 
@@ -190,12 +190,12 @@ def _estimate(memories: Memories | None, survey: Survey) -> Estimate:
     return filling.estimate(survey.new, extraction, limits)
 
 
-def _show(session: Session, plan: Mapping[str, Any], survey: Survey, *, dry_run: bool) -> None:
+def _show(session: CliContext, plan: Mapping[str, Any], survey: Survey, *, dry_run: bool) -> None:
     if session.as_json:
         if dry_run:
             output.document(plan)
         return
-    columns = (Column("client"), Column("project", wraps=True), *(_number(name) for name in _COUNTS))
+    columns = (Field("client"), Field("project", wraps=True), *(_number(name) for name in _COUNTS))
     output.table(columns, ((row["client"], row["project"], *(row[name] for name in _COUNTS)) for row in plan["places"]))
     for path, why in survey.skipped[:_SKIPPED_SHOWN]:
         output.say(f"Skipped: {path}: {why}")
@@ -216,8 +216,8 @@ def _show(session: Session, plan: Mapping[str, Any], survey: Survey, *, dry_run:
 _COUNTS = ("files", "turns", "new", "captured")
 
 
-def _number(name: str) -> Column:
-    return Column(name, align="right")
+def _number(name: str) -> Field:
+    return Field(name, align="right")
 
 
 def _show_estimate(told: Mapping[str, Any]) -> None:
@@ -232,20 +232,20 @@ def _show_estimate(told: Mapping[str, Any]) -> None:
 # ── execution ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _do(session: Session, memories: Memories, survey: Survey, keeper: Keeper | None, facts: Sequence[Found]) -> None:
-    from cofio.server.backfill import BATCH, Delivery
-    from cofio.transfer.importer import Imported
+def _do(session: CliContext, memories: Memories, survey: Survey, keeper: Keeper | None, facts: Sequence[Found]) -> None:
+    from cofio.server.backfill import BATCH, TurnSender
+    from cofio.transfer.importer import ImportResult
 
     series = memories.begin_backfill(by=BY)
     new = survey.new
     try:
         with ended_in_order(), output.progress("Learning", len(new), hidden=session.as_json) as advance:
             room = max(1, min(BATCH, session.settings.inbox_limit // 4))  # leaves room for live captures
-            delivery = Delivery(memories, series, _work(memories), advance, _tell_stalled, batch=room)
+            delivery = TurnSender(memories, series, _work(memories), advance, _tell_stalled, batch=room)
             delivery.deliver(new)
         notes = 0
         if keeper is not None and facts:
-            done = Imported(first=series)
+            done = ImportResult(first=series)
             notes = keeper.import_facts(facts, name=_NOTES, by=BY, done=done).added
     except (KeyboardInterrupt, SystemExit):
         output.say(f"Results so far are kept: run it again to continue, or `cofio undo {series}` to revert them.")
@@ -258,11 +258,11 @@ def _work(memories: Memories) -> Callable[[], object]:
     """Return the function that processes pending captures, or waits while a service does so."""
     from cofio.client import Client
     from cofio.server.backfill import rest
-    from cofio.server.background.inbox_worker import Worker
+    from cofio.server.background.inbox_worker import InboxWorker
 
     if isinstance(memories, Client):
         return rest
-    worker = Worker(memories)
+    worker = InboxWorker(memories)
 
     def work() -> None:
         if not worker.drain():
@@ -277,7 +277,7 @@ def _tell_stalled(reason: str) -> None:
     )
 
 
-def _tell(session: Session, delivery: Delivery, notes: int) -> None:
+def _tell(session: CliContext, delivery: TurnSender, notes: int) -> None:
     told = {"series": delivery.series, "turns": delivery.new, "notes": notes, "waiting": delivery.waiting}
     if session.as_json:
         skipped = [{"path": path, "why": why} for path, why in delivery.skipped]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, Session, command
+from cofio.cli.context import BY, CliContext, command
 from cofio.cli.output import ID, TEXT
 
 
 @command("confirm", "cofio confirm 12", 'cofio confirm 12 --why "looked it up in the code"')
 @click.argument("memory_ids", metavar="ID...", type=int, nargs=-1, required=True)
 @click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
-def confirm(session: Session, memory_ids: tuple[int, ...], why: str) -> None:
+def confirm(session: CliContext, memory_ids: tuple[int, ...], why: str) -> None:
     """Mark memories as still valid after the code they reference has changed.
 
     The files, definitions and commands that each memory references are checked again. Only later changes are reported

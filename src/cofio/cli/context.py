@@ -41,7 +41,7 @@ def _assembled(settings: Settings) -> Keeper:
 
 
 @dataclass
-class Session:
+class CliContext:
     """State of one run of the command line. Tests pass one in, with their own `open_keeper`."""
 
     open_keeper: Callable[[Settings], Keeper] = _assembled
@@ -102,7 +102,7 @@ def _is_path(given: str) -> bool:
         return False
 
 
-pass_session = click.make_pass_decorator(Session, ensure=True)
+pass_session = click.make_pass_decorator(CliContext, ensure=True)
 
 
 # ── options that every command takes, before its name and after ──────────────────────────────────────────────────────
@@ -110,12 +110,12 @@ pass_session = click.make_pass_decorator(Session, ensure=True)
 
 def _flag(context: click.Context, parameter: click.Parameter, value: Any) -> None:
     if value is not None and parameter.name:
-        context.ensure_object(Session).flags[parameter.name] = value
+        context.ensure_object(CliContext).flags[parameter.name] = value
 
 
 def _as_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value:
-        context.ensure_object(Session).as_json = True
+        context.ensure_object(CliContext).as_json = True
 
 
 def flag(*names: str, **about: Any) -> Callable[[_Command], _Command]:
@@ -163,7 +163,7 @@ def command(name: str, *lines: str) -> Callable[[_Command], click.Command]:
 # ── options that several commands take ────────────────────────────────────────────────────────────────────────────────
 
 
-class _Past(click.ParamType[str]):
+class _PastTime(click.ParamType[str]):
     """A past time, or a duration before now."""
 
     name = "time"
@@ -182,7 +182,7 @@ def _gathered(
 
     def decorated(function: _Command) -> Callable[..., Any]:
         @wraps(function)
-        def called(session: Session, /, **given: Any) -> Any:
+        def called(session: CliContext, /, **given: Any) -> Any:
             gathered = {each: given.pop(each) for each in names}
             kept = {each: value for each, value in gathered.items() if value is not None and value != ()}
             if "project" in kept:
@@ -214,8 +214,8 @@ within = _gathered(
         click.option("--user", metavar="NAME", help='Exactly this user; "" for none.'),
         click.option("--team", metavar="NAME", help="Exactly this team."),
         click.option("--visibility", type=click.Choice(VISIBILITIES), multiple=True, help="Any of these visibilities."),
-        click.option("--since", type=_Past(), help="Created since then: 2026-02-20, or 7d ago."),
-        click.option("--until", type=_Past(), help="Created until then."),
+        click.option("--since", type=_PastTime(), help="Created since then: 2026-02-20, or 7d ago."),
+        click.option("--until", type=_PastTime(), help="Created until then."),
         click.option("--pinned/--not-pinned", default=None, help="Only pinned memories, or only others."),
         click.option("--archived", "include_archived", is_flag=True, default=None, help="Include archived memories."),
     ),

@@ -8,14 +8,14 @@ from typing import Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import Session, agreed, command, examples, where
-from cofio.cli.output import ID, TEXT, WHEN, Column
+from cofio.cli.context import CliContext, agreed, command, examples, where
+from cofio.cli.output import ID, TEXT, WHEN, Field
 from cofio.models.episodes import shortened
 
 _TAKEN = ("k", "min_score", "source", "source_prefix", "project", "session", "agent", "since", "until")
 
 
-def print_episodes(session: Session, query: str, how: Mapping[str, Any]) -> None:
+def print_episodes(session: CliContext, query: str, how: Mapping[str, Any]) -> None:
     """Search episodes and print them."""
     if unknown := sorted(how.keys() - set(_TAKEN)):
         raise click.UsageError(
@@ -30,7 +30,7 @@ def print_episodes(session: Session, query: str, how: Mapping[str, Any]) -> None
         (hit.episode, f"{hit.score:.3f}", shortened(hit.text), hit.passage.session, output.when(hit.passage.at))
         for hit in hits
     )
-    output.table((ID, Column("score", "green", "right"), TEXT, Column("session", "dim"), WHEN), rows)
+    output.table((ID, Field("score", "green", "right"), TEXT, Field("session", "dim"), WHEN), rows)
     if not hits:
         output.say("No matching episodes.")
 
@@ -43,7 +43,7 @@ def episodes() -> None:
 
 @command("show", "cofio episodes show 7", "cofio episodes show 7 --json")
 @click.argument("episode_id", metavar="ID", type=int)
-def show(session: Session, episode_id: int) -> None:
+def show(session: CliContext, episode_id: int) -> None:
     """Show the text of a turn, with time, session and project."""
     with session.memories() as memories:
         episode = memories.episode(episode_id)
@@ -56,7 +56,7 @@ def show(session: Session, episode_id: int) -> None:
 @command("purge", "cofio episodes purge 7", "cofio episodes purge 7 --yes")
 @click.argument("episode_id", metavar="ID", type=int)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-def purge(session: Session, episode_id: int, yes: bool) -> None:
+def purge(session: CliContext, episode_id: int, yes: bool) -> None:
     """Permanently erase an episode and the text of its capture. Memories learned from it are kept."""
     with session.memories() as memories:
         episode = memories.episode(episode_id)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cofio.cli import output
-from cofio.cli.context import Session, command, ended_in_order, examples, where
+from cofio.cli.context import CliContext, command, ended_in_order, examples, where
 from cofio.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def evaluation() -> None:
 @click.argument("file", type=_FILE)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Ask a sample of N questions.")
 @_write
-def retrieval(session: Session, file: Path, limit: int | None, write: Path | None) -> None:
+def retrieval(session: CliContext, file: Path, limit: int | None, write: Path | None) -> None:
     """Measure retrieval: recall, latency and tokens of the results.
 
     FILE holds conversations with questions about them, one JSON object per line (see docs/how-to/measure.md).
@@ -72,7 +72,7 @@ def retrieval(session: Session, file: Path, limit: int | None, write: Path | Non
 @click.argument("paths", type=_PATH, nargs=-1, required=True, metavar="PATH...")
 @click.option("--split", type=click.Choice(("dev", "test")), help="Only this half of the turns; labelled turns only.")
 @_write
-def turns(session: Session, paths: tuple[Path, ...], split: str | None, write: Path | None) -> None:
+def turns(session: CliContext, paths: tuple[Path, ...], split: str | None, write: Path | None) -> None:
     """Measure which facts are extracted from single turns.
 
     PATH is a folder of .jsonl files, or such files, one per author, with one JSON object per line: role, before, said,
@@ -96,7 +96,7 @@ def turns(session: Session, paths: tuple[Path, ...], split: str | None, write: P
 @command("pairs", "cofio eval pairs pairs", "cofio eval pairs ann.jsonl bob.jsonl --json")
 @click.argument("paths", type=_PATH, nargs=-1, required=True, metavar="PATH...")
 @_write
-def pairs(session: Session, paths: tuple[Path, ...], write: Path | None) -> None:
+def pairs(session: CliContext, paths: tuple[Path, ...], write: Path | None) -> None:
     """Measure decisions about a statement beside a stored memory: add, same, update or delete.
 
     PATH is a folder of .jsonl files, or such files, one per author, with one JSON object per line: memory, said, label.
@@ -111,7 +111,7 @@ def pairs(session: Session, paths: tuple[Path, ...], write: Path | None) -> None
 @command("relevance", "cofio eval relevance prompts", "cofio eval relevance ann.jsonl --json")
 @click.argument("paths", type=_PATH, nargs=-1, required=True, metavar="PATH...")
 @_write
-def relevance(session: Session, paths: tuple[Path, ...], write: Path | None) -> None:
+def relevance(session: CliContext, paths: tuple[Path, ...], write: Path | None) -> None:
     """Measure which memories are found to help with a prompt.
 
     PATH is a folder of .jsonl files, or such files, one per author, with one JSON object per line: memories, prompt,
@@ -128,7 +128,7 @@ def relevance(session: Session, paths: tuple[Path, ...], write: Path | None) -> 
 @click.argument("path", type=_PATH)
 @click.option("--failures", is_flag=True, help="List the cases that failed.")
 @_write
-def streams(session: Session, path: Path, failures: bool, write: Path | None) -> None:
+def streams(session: CliContext, path: Path, failures: bool, write: Path | None) -> None:
     """Measure whole conversations: learn them exchange by exchange, then ask questions about them.
 
     PATH is a .json file with exchanges, questions and prompts, or a folder of such files (docs/how-to/measure.md).
@@ -143,7 +143,7 @@ def streams(session: Session, path: Path, failures: bool, write: Path | None) ->
 @command("devmem", "cofio eval devmem devmembench", "cofio eval devmem devmembench --json")
 @click.argument("folder", type=_PATH)
 @_write
-def devmem(session: Session, folder: Path, write: Path | None) -> None:
+def devmem(session: CliContext, folder: Path, write: Path | None) -> None:
     """Measure DevMemBench: capture its sessions, then search the answers of its questions in the top ten.
 
     FOLDER holds the sessions and the questions as .json files, "sessions" and "questions" in their names.
@@ -159,7 +159,7 @@ def devmem(session: Session, folder: Path, write: Path | None) -> None:
 @click.argument("files", type=_FILE, nargs=-1, required=True)
 @click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Take a sample of N pairs from each file.")
 @_write
-def decisions(session: Session, files: tuple[Path, ...], sample: int | None, write: Path | None) -> None:
+def decisions(session: CliContext, files: tuple[Path, ...], sample: int | None, write: Path | None) -> None:
     """Measure decisions (new, known, correction) and duplicate detection.
 
     FILES hold labelled pairs of facts or of messages, one JSON object per line (see docs/how-to/measure.md). A
@@ -173,7 +173,7 @@ def decisions(session: Session, files: tuple[Path, ...], sample: int | None, wri
 
 
 @contextmanager
-def measuring(session: Session) -> Iterator[Callable[[int, int], None]]:
+def measuring(session: CliContext) -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar; yield a function that takes the work done and the total."""
     shown = 0
     with ended_in_order(), output.progress("Measuring", 100, hidden=session.as_json) as advance:
@@ -187,7 +187,7 @@ def measuring(session: Session) -> Iterator[Callable[[int, int], None]]:
         yield moved
 
 
-def tell(session: Session, report: Report, write: Path | None) -> None:
+def tell(session: CliContext, report: Report, write: Path | None) -> None:
     """Print the report as JSON or tables, and write its files."""
     written = report.write(write) if write else []
     if session.as_json:

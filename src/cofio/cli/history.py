@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, Memories, Session, agreed, command
-from cofio.cli.output import ID, TEXT, WHEN, Column
+from cofio.cli.context import BY, CliContext, Memories, agreed, command
+from cofio.cli.output import ID, TEXT, WHEN, Field
 from cofio.errors import Conflict
 from cofio.models.knowledge import Knowledge, KnowledgeChange
 from cofio.models.memory import Change, Changeset, Memory
@@ -29,7 +29,7 @@ _SUMMARY = 60  # characters shown of the first memory or row in a changeset
 @click.argument("memory_id", metavar="[ID]", type=int, required=False)
 @click.option("--changeset", metavar="N", type=int, help="Show this changeset.")
 @click.option("-n", "--limit", type=int, default=20, show_default=True, help="Maximum number of changesets.")
-def history(session: Session, memory_id: int | None, changeset: int | None, limit: int) -> None:
+def history(session: CliContext, memory_id: int | None, changeset: int | None, limit: int) -> None:
     """Show changes: of a memory and its predecessors, or of all.
 
     The changes of one command or request form one changeset, which can be undone as one.
@@ -46,31 +46,31 @@ def history(session: Session, memory_id: int | None, changeset: int | None, limi
             _tell_changesets(session, newest if session.as_json else [memories.changeset(each.id) for each in newest])
 
 
-def _tell_changes(session: Session, memory_id: int, changes: Sequence[Change]) -> None:
+def _tell_changes(session: CliContext, memory_id: int, changes: Sequence[Change]) -> None:
     if session.as_json:
         output.document({"id": memory_id, "changes": [change.as_dict() for change in changes]})
     else:
         _table_of(changes)
 
 
-def _tell_changeset(session: Session, done: Changeset) -> None:
+def _tell_changeset(session: CliContext, done: Changeset) -> None:
     if session.as_json:
         output.document(done.as_dict())
     else:
         _tables_of(done)
 
 
-def _tell_changesets(session: Session, changesets: Sequence[Changeset]) -> None:
+def _tell_changesets(session: CliContext, changesets: Sequence[Changeset]) -> None:
     if session.as_json:
         output.document({"changesets": [each.as_dict() for each in changesets]})
         return
     columns = (
-        Column("changeset", "cyan", "right"),
+        Field("changeset", "cyan", "right"),
         WHEN,
-        Column("by"),
-        Column("why", wraps=True),
-        Column("what", wraps=True),
-        Column("", "yellow"),
+        Field("by"),
+        Field("why", wraps=True),
+        Field("what", wraps=True),
+        Field("", "yellow"),
     )
     rows = ((each.id, output.when(each.at), each.by, each.why, _summed_up(each), _fate(each)) for each in changesets)
     output.table(columns, rows)
@@ -100,16 +100,16 @@ def _tables_of(done: Changeset) -> None:
     if done.changes or not done.knowledge:
         _table_of(done.changes)
     if done.knowledge:
-        head = (Column("changeset", "cyan", "right"), WHEN, Column("row", "cyan"), Column("action", "green"))
+        head = (Field("changeset", "cyan", "right"), WHEN, Field("row", "cyan"), Field("action", "green"))
         rows = (
             (each.changeset, output.when(each.at), _name_of(each), each.action, each.by, _told_row(each))
             for each in done.knowledge
         )
-        output.table((*head, Column("by"), Column("says", wraps=True)), rows)
+        output.table((*head, Field("by"), Field("says", wraps=True)), rows)
 
 
 def _table_of(changes: Sequence[Change]) -> None:
-    columns = (Column("changeset", "cyan", "right"), WHEN, ID, Column("action", "green"), Column("by"), TEXT)
+    columns = (Field("changeset", "cyan", "right"), WHEN, ID, Field("action", "green"), Field("by"), TEXT)
     rows = (
         (each.changeset, output.when(each.at), each.memory_id, each.action, each.by, _told(each)) for each in changes
     )
@@ -168,7 +168,7 @@ def _fate(done: Changeset) -> str:
 @click.argument("changeset_id", metavar="[CHANGESET]", type=int, required=False)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
-def undo(session: Session, changeset_id: int | None, yes: bool, why: str) -> None:
+def undo(session: CliContext, changeset_id: int | None, yes: bool, why: str) -> None:
     """Undo a whole changeset.
 
     Without a number, it is the newest one that is neither undone nor an undo, so that repeating it goes further back.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cofio.cli.context import Session, command
+from cofio.cli.context import CliContext, command
 from cofio.hooks.client_events import CLIENTS
 from cofio.hooks.runner import NAMED
 
@@ -18,7 +18,7 @@ from cofio.hooks.runner import NAMED
     "words", metavar=f"{{{'|'.join(CLIENTS)}}} [{'|'.join(NAMED)}] [JSON]", nargs=-1, type=click.UNPROCESSED
 )
 @click.pass_context
-def hook(context: click.Context, session: Session, words: tuple[str, ...]) -> None:
+def hook(context: click.Context, session: CliContext, words: tuple[str, ...]) -> None:
     """Pass a client's event to the service and print its reply. Clients run this; `cofio install` configures them.
 
     The client's JSON comes on standard input or as the last argument and names the event. The exit code is always 0. If

@@ -13,12 +13,12 @@ from typing import Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, PROJECT, Memories, Session, command, ended_in_order
-from cofio.cli.output import ID, TEXT, WHEN, Column
+from cofio.cli.context import BY, PROJECT, CliContext, Memories, command, ended_in_order
+from cofio.cli.output import ID, TEXT, WHEN, Field
 from cofio.errors import InvalidInput
 from cofio.hooks import transcripts
-from cofio.hooks.transcripts import Turn
-from cofio.models.exchange import ANALYSIS, OBSERVATION, OPEN, STATES, Captured, Item, Ledger, dialogue
+from cofio.hooks.transcripts import TranscriptTurn
+from cofio.models.exchange import ANALYSIS, OBSERVATION, OPEN, STATES, CaptureStatus, Item, Ledger, dialogue
 from cofio.models.memory import VISIBILITIES
 
 # ── extract ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -44,7 +44,7 @@ from cofio.models.memory import VISIBILITIES
 @click.option("--user", default="", metavar="NAME", help="User of the memories.")
 @click.option("--team", default="", metavar="NAME", help="Team of the memories.")
 @click.option("--dry-run", is_flag=True, help="Show the extracted facts without storing them.")
-def extract(session: Session, file: Path, dry_run: bool, **about: str) -> None:
+def extract(session: CliContext, file: Path, dry_run: bool, **about: str) -> None:
     """Extract facts from a FILE: a transcript of Claude Code or Codex, messages as JSON, or text; - is standard input.
 
     Transcripts are processed turn by turn, and each turn once, even if it is given again. EXTRACT_PROVIDER sets a
@@ -76,7 +76,7 @@ def _readable(file: Path) -> Iterator[Path]:
         yield Path(copied.name)
 
 
-def _learned(memories: Memories, turn: Turn, about: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
+def _learned(memories: Memories, turn: TranscriptTurn, about: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
     """Return the result of learning a turn, or its preview."""
     said = {**about, "client": turn.client, "session": turn.session, "at": turn.at}
     if dry_run:
@@ -86,7 +86,7 @@ def _learned(memories: Memories, turn: Turn, about: dict[str, Any], *, dry_run: 
     return _told(memories.capture(turn.messages, wait=True, by=BY, turn=name, **said), turn.turn)
 
 
-def _told(captured: Captured, turn: str) -> dict[str, Any]:
+def _told(captured: CaptureStatus, turn: str) -> dict[str, Any]:
     return {
         "turn": turn,
         "new": captured.new,
@@ -96,12 +96,12 @@ def _told(captured: Captured, turn: str) -> dict[str, Any]:
     }
 
 
-def _tell(session: Session, told: Sequence[dict[str, Any]], *, dry_run: bool) -> None:
+def _tell(session: CliContext, told: Sequence[dict[str, Any]], *, dry_run: bool) -> None:
     actions = [action for each in told for action in each.get("actions", ()) if each.get("new", True)]
     if session.as_json:
         output.document({"turns": list(told), "actions": actions, "dry_run": dry_run})
         return
-    columns = (Column("action", "green"), ID, TEXT, Column("why", "dim", wraps=True))
+    columns = (Field("action", "green"), ID, TEXT, Field("why", "dim", wraps=True))
     output.table(columns, ((each["action"], _id(each), each["text"], each.get("reason", "")) for each in actions))
     _tell_rows(told)
     _sum_up(told, actions, dry_run=dry_run)
@@ -110,7 +110,7 @@ def _tell(session: Session, told: Sequence[dict[str, Any]], *, dry_run: bool) ->
 def _tell_rows(told: Sequence[dict[str, Any]]) -> None:
     """Print the results for rows of domain knowledge."""
     rows = [row for each in told for row in each.get("knowledge", ()) if each.get("new", True)]
-    columns = (Column("action", "green"), Column("ref", "cyan", wraps=True), Column("statement", wraps=True))
+    columns = (Field("action", "green"), Field("ref", "cyan", wraps=True), Field("statement", wraps=True))
     output.table(columns, ((each["action"], each["ref"], each["says"]) for each in rows))
 
 
@@ -163,7 +163,7 @@ def _id(action: dict[str, Any]) -> int | str:
 )
 @click.option("--dry-run", is_flag=True, help="Show the extracted facts without storing them.")
 def observe(
-    session: Session, response: str, intent: str, activity: str, named: str, dry_run: bool, **about: str
+    session: CliContext, response: str, intent: str, activity: str, named: str, dry_run: bool, **about: str
 ) -> None:
     """Learn from an observed dialogue: a response and the user's intent.
 
@@ -194,7 +194,7 @@ def observe(
 @click.option("--state", type=click.Choice(STATES), help="List captures in this state.")
 @click.option("-n", "--limit", type=int, default=20, show_default=True, help="Maximum number of captures.")
 @click.option("--retry", "retried", metavar="ID", type=int, help="Retry a parked or rejected capture.")
-def ledger(session: Session, state: str | None, limit: int, retried: int | None) -> None:
+def ledger(session: CliContext, state: str | None, limit: int, retried: int | None) -> None:
     """Show the outcomes of all captures: stored, merged, rejected or pending."""
     with session.memories() as memories:
         if retried is not None:
@@ -214,7 +214,7 @@ def _retried(memories: Memories, item_id: int) -> Item:
     return item
 
 
-def _tell_ledger(session: Session, told: Ledger) -> None:
+def _tell_ledger(session: CliContext, told: Ledger) -> None:
     if session.as_json:
         output.document(told.as_dict())
         return
@@ -223,19 +223,19 @@ def _tell_ledger(session: Session, told: Ledger) -> None:
     reasons = sorted(told.reasons.items(), key=lambda each: (-each[1], each[0]))
     if reasons and output.on_terminal():
         output.say("\nReasons of rejections:")
-    output.table((Column("captures", "cyan", "right"), Column("reason", wraps=True)), ((n, why) for why, n in reasons))
+    output.table((Field("captures", "cyan", "right"), Field("reason", wraps=True)), ((n, why) for why, n in reasons))
     if not told.balanced:
         output.say("The ledger does not balance: please report it.")
     elif told.parked:
         output.say(f"{output.count(told.parked, 'capture')} parked: `cofio ledger --state parked` shows why.")
 
 
-def _tell_items(session: Session, items: Sequence[Item]) -> None:
+def _tell_items(session: CliContext, items: Sequence[Item]) -> None:
     if session.as_json:
         output.document({"items": [each.as_dict() for each in items]})
         return
-    columns = (ID, WHEN, Column("state", "green"), Column("tries", "", "right"), Column("said", wraps=True),
-               Column("reason", "dim", wraps=True))  # fmt: skip
+    columns = (ID, WHEN, Field("state", "green"), Field("tries", "", "right"), Field("said", wraps=True),
+               Field("reason", "dim", wraps=True))  # fmt: skip
     output.table(
         columns,
         (

@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 import click
 
 from cofio.cli import output
-from cofio.cli.context import Session, command
-from cofio.cli.install_wizard import CLIENTS, Setup, Talk, mark, short
+from cofio.cli.context import CliContext, command
+from cofio.cli.install_wizard import CLIENTS, InstallWizard, WizardOutput, mark, short
 from cofio.errors import CofioError, InvalidInput, Misconfigured
 from cofio.settings import Settings
 
 if TYPE_CHECKING:
-    from cofio.install.plan import Done
+    from cofio.install.plan import FileResult
     from cofio.models.diagnostics import Check
 
 
@@ -49,7 +49,7 @@ PROVIDERS = ["anthropic", "openai", "ollama", "skip", "claude-cli", "codex-cli"]
     "--shell-rc", is_flag=True, help="Also write the variables, including keys, to your shell's startup file."
 )
 @click.option("--dry-run", is_flag=True, help="Ask nothing, show the files that would change, and write nothing.")
-def install(session: Session, clients: tuple[str, ...], codex: bool, **asked: Any) -> None:
+def install(session: CliContext, clients: tuple[str, ...], codex: bool, **asked: Any) -> None:
     """Set up automatic memory in Claude Code, Codex, OpenClaw or Cursor; without a CLIENT, in those found here.
 
     Other hooks, settings and comments are kept. `cofio uninstall` restores every file.
@@ -57,7 +57,7 @@ def install(session: Session, clients: tuple[str, ...], codex: bool, **asked: An
     chosen = tuple(dict.fromkeys((*clients, *(["codex"] if codex else []))))
     if session.as_json or asked["dry_run"]:
         asked["yes"] = True
-    setup = Setup(session, Talk(silent=session.as_json), **asked)
+    setup = InstallWizard(session, WizardOutput(silent=session.as_json), **asked)
     try:
         told = setup.run(chosen)
     except click.Abort:
@@ -79,17 +79,17 @@ def _nobody_answers() -> NoReturn:
 
 @command("uninstall", "cofio uninstall", "cofio uninstall codex")
 @click.argument("clients", nargs=-1, type=click.Choice(CLIENTS), metavar="[CLIENT]...")
-def uninstall(session: Session, clients: tuple[str, ...]) -> None:
+def uninstall(session: CliContext, clients: tuple[str, ...]) -> None:
     """Remove cofio from the clients, or from those named. Memories are kept.
 
     A file without later changes is restored byte for byte; from other files only cofio's entries are removed. A client
     used as the extraction provider (claude-cli, codex-cli) is no longer called.
     """
     from cofio.install import clients as client
-    from cofio.install.manifest import Record
+    from cofio.install.manifest import Manifest
 
     settings = session.settings
-    record = Record.load(settings.home)
+    record = Manifest.load(settings.home)
     told: dict[str, list[dict[str, str]]] = {}
     problems: list[CofioError] = []
     wanted = clients or (*CLIENTS, "shell")
@@ -98,7 +98,7 @@ def uninstall(session: Session, clients: tuple[str, ...]) -> None:
         problems += wrong
         if done:
             told[each] = [{"path": str(one.path), "state": one.state, "detail": one.detail} for one in done]
-            _tell_undone(Talk(silent=session.as_json), done)
+            _tell_undone(WizardOutput(silent=session.as_json), done)
     provider = _end_agent(session, wanted, problems)
     plugins = {each: plugin for each in wanted if (plugin := client.plugged(each, settings))}
     if session.as_json:
@@ -114,7 +114,7 @@ def uninstall(session: Session, clients: tuple[str, ...]) -> None:
         raise problems[0]
 
 
-def _end_agent(session: Session, clients: Sequence[str], problems: list[CofioError]) -> str:
+def _end_agent(session: CliContext, clients: Sequence[str], problems: list[CofioError]) -> str:
     """Clear the provider that runs one of these clients, restart a service that uses it, and return its name or ""."""
     from cofio.install import provider
     from cofio.server import daemon
@@ -132,7 +132,7 @@ def _end_agent(session: Session, clients: Sequence[str], problems: list[CofioErr
     return name
 
 
-def _names_agent(session: Session) -> str:
+def _names_agent(session: CliContext) -> str:
     """Return the variable that names a client as the provider, which overrides config.toml."""
     from cofio.install import provider
 
@@ -140,7 +140,7 @@ def _names_agent(session: Session) -> str:
     return variable if session.settings.extract_provider in provider.AGENTS and variable.isupper() else ""
 
 
-def _tell_undone(talk: Talk, done: Sequence[Done]) -> None:
+def _tell_undone(talk: WizardOutput, done: Sequence[FileResult]) -> None:
     """Print one line per file, and one per folder for our own removed files."""
     words = {"taken out": "cofio's entries removed from", "kept": "kept:", "gone": "gone already:"}
     gone = Counter(one.path.parent for one in done if one.state == "removed")
@@ -173,7 +173,7 @@ def _tell_rest(settings: Settings, anything: bool, plugins: Mapping[str, str]) -
 
 @command("doctor", "cofio doctor", "cofio doctor --json")
 @click.option("--hooks", envvar="COFIO_HOOKS", default="", hidden=True)
-def doctor(session: Session, hooks: str) -> None:
+def doctor(session: CliContext, hooks: str) -> None:
     """Test recall and capture end to end, and report problems with their remedies. Exits with 1 if there are any.
 
     The test runs each client's hooks in a temporary project, and erases its memories.
@@ -181,7 +181,7 @@ def doctor(session: Session, hooks: str) -> None:
     from cofio.install import doctor as examining
     from cofio.models.diagnostics import Check
 
-    talk, found = Talk(silent=session.as_json), []
+    talk, found = WizardOutput(silent=session.as_json), []
     try:
         for check in examining.examine(session.settings, hooks):
             found.append(check)
@@ -198,7 +198,7 @@ def doctor(session: Session, hooks: str) -> None:
         sys.exit(1)
 
 
-def _tell_check(talk: Talk, check: Check) -> None:
+def _tell_check(talk: WizardOutput, check: Check) -> None:
     sign = mark({"ok": True, "warning": None, "wrong": False}[check.state])
     talk.line(f"{sign} {check.name}: {check.says}")
     if check.remedy and check.state != "ok":

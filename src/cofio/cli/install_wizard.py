@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 import click
 
 from cofio.cli import output
-from cofio.cli.context import Session
+from cofio.cli.context import CliContext
 from cofio.errors import CofioError, InvalidInput, Misconfigured, Unavailable
 from cofio.settings import Settings
 
 if TYPE_CHECKING:
-    from cofio.install.plan import Done, Plan
+    from cofio.install.plan import FileResult, InstallPlan
     from cofio.install.provider import Choice
 
 CLIENTS = ("claude-code", "codex", "openclaw", "cursor")
@@ -26,7 +26,7 @@ _TITLE = "cofio: automatic memory layer setup"
 
 
 @dataclass
-class Talk:
+class WizardOutput:
     """Output of the setup in four steps; silent if a program reads it."""
 
     silent: bool = False
@@ -67,11 +67,11 @@ def short(path: Path) -> str:
 
 
 @dataclass
-class Setup:
+class InstallWizard:
     """The setup in four steps. Everything is decided and tested before the first file is written."""
 
-    session: Session
-    talk: Talk
+    session: CliContext
+    talk: WizardOutput
     yes: bool
     provider: str | None
     provider_key: str | None
@@ -238,18 +238,18 @@ class Setup:
 
     # ── 3: the hooks ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _plans(self, clients: Sequence[str], choice: Choice | None) -> list[Plan]:
+    def _plans(self, clients: Sequence[str], choice: Choice | None) -> list[InstallPlan]:
         from cofio.install import clients as client
         from cofio.install import paths, plan, shell_profile
-        from cofio.install.manifest import Record
+        from cofio.install.manifest import Manifest
 
         mcp = not self.no_mcp and paths.can_serve()
-        wishes = client.Wishes(mcp=mcp, notify=self.notify, trust=self.trust_hooks)
+        wishes = client.InstallOptions(mcp=mcp, notify=self.notify, trust=self.trust_hooks)
         plans = [client.planned(each, self.settings, wishes) for each in clients]
         if self.shell_rc:
             plans.append(shell_profile.plan(self._variables(choice)))
         for each in plans:
-            plan.prepared(each, Record.load(self.settings.home))  # report unmergeable files before anything is done
+            plan.prepared(each, Manifest.load(self.settings.home))  # report unmergeable files before anything is done
         return plans
 
     def _variables(self, choice: Choice | None) -> dict[str, str]:
@@ -258,12 +258,12 @@ class Setup:
         told |= {"COFIO_URL": known.url, "COFIO_API_KEY": known.api_key}
         return {name: value for name, value in told.items() if value} | (choice.variables() if choice else {})
 
-    def _show(self, plans: Sequence[Plan], choice: Choice | None) -> dict[str, Any]:
+    def _show(self, plans: Sequence[InstallPlan], choice: Choice | None) -> dict[str, Any]:
         from cofio.install import plan
-        from cofio.install.manifest import Record
+        from cofio.install.manifest import Manifest
 
         self.talk.line("\n[3/4] These files would be written:")
-        record = Record.load(self.settings.home)
+        record = Manifest.load(self.settings.home)
         for each in plans:
             changed = plan.changed(each, record)
             self.told.setdefault("clients", {})[each.client] = {
@@ -307,18 +307,18 @@ class Setup:
         told = (files.read(self.settings.home / endpoint_file.NAME) or b"").decode(errors="replace").splitlines()
         return told[:2] == [self.settings.service_url, self.settings.api_key]
 
-    def _write(self, plans: Sequence[Plan], choice: Choice | None, state: dict[str, Any]) -> None:
+    def _write(self, plans: Sequence[InstallPlan], choice: Choice | None, state: dict[str, Any]) -> None:
         from cofio.hooks import launcher
         from cofio.install import clients as client
         from cofio.install import plan
-        from cofio.install.manifest import Record
+        from cofio.install.manifest import Manifest
 
         self.talk.line()
         if launcher.write(self.settings.home) is None:
             raise Misconfigured(f"{self.settings.home} cannot be written.", "Check its permissions, or set COFIO_HOME.")
         self._point_elsewhere()
         changed = self._keep(choice)
-        record = Record.load(self.settings.home)
+        record = Manifest.load(self.settings.home)
         for each in plans:
             done = plan.carry_out(each, record, client.TAKES)
             files = [{"path": str(one.path), "state": one.state} for one in done]
@@ -357,7 +357,7 @@ class Setup:
         self.told["config"] = str(path)
         return True
 
-    def _tell_files(self, each: Plan, done: Sequence[Done]) -> None:
+    def _tell_files(self, each: InstallPlan, done: Sequence[FileResult]) -> None:
         from cofio.install import paths
 
         called = paths.CALLED.get(each.client, "Your shell")

@@ -9,16 +9,16 @@ from typing import Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, Session, command, examples, where
-from cofio.cli.output import ID, WHEN, Column
+from cofio.cli.context import BY, CliContext, command, examples, where
+from cofio.cli.output import ID, WHEN, Field
 from cofio.errors import InvalidInput, NotFound
 from cofio.models.auth import ROLES, Grant, Key
 from cofio.models.memory import moment
 
-_NAME = Column("name", wraps=True)
+_NAME = Field("name", wraps=True)
 
 
-class _ToCome(click.ParamType[str]):
+class _FutureTime(click.ParamType[str]):
     """A future time, or a duration from now."""
 
     name = "time"
@@ -61,8 +61,10 @@ def keys() -> None:
 @click.option("--team", default="", metavar="NAME", help="Team of the user or agent.")
 @click.option("--prefix", "prefixes", metavar="SOURCE", multiple=True, help="Source that the key may read and write, "
               "including those below it; default: all.")  # fmt: skip
-@click.option("--expires", "expires_at", type=_ToCome(), help="Expiry: 2027-01-31, or a duration: 90d. Default: never.")
-def create(session: Session, **about: Any) -> None:
+@click.option(
+    "--expires", "expires_at", type=_FutureTime(), help="Expiry: 2027-01-31, or a duration: 90d. Default: never."
+)
+def create(session: CliContext, **about: Any) -> None:
     """Create a key and print it. It cannot be shown again: only a digest is stored.
 
     A key reads and writes for a user or an agent, as a member of a team. An admin key has full access. As soon as the
@@ -88,7 +90,7 @@ def create(session: Session, **about: Any) -> None:
 
 
 @command("list", "cofio keys list", "cofio keys list --json")
-def list_(session: Session) -> None:
+def list_(session: CliContext) -> None:
     """List all keys, newest first, including revoked ones. Only the first characters of a key are shown."""
     with session.store() as store:
         found = store.keys()
@@ -96,8 +98,8 @@ def list_(session: Session) -> None:
         output.document({"keys": [each.as_dict() for each in found]})
         return
     columns = (
-        *(ID, _NAME, Column("role"), Column("for", wraps=True), Column("sources", wraps=True), Column("state")),
-        *(Column("last used", "dim"), Column("begins", "dim")),
+        *(ID, _NAME, Field("role"), Field("for", wraps=True), Field("sources", wraps=True), Field("state")),
+        *(Field("last used", "dim"), Field("begins", "dim")),
     )
     output.table(columns, (_row(each) for each in found))
     if not found:
@@ -142,7 +144,7 @@ def _any_in_force(known: Sequence[Key]) -> bool:
 
 @command("revoke", "cofio keys revoke 3", 'cofio keys revoke "ada\'s laptop"')
 @click.argument("key", metavar="ID|NAME")
-def revoke(session: Session, key: str) -> None:
+def revoke(session: CliContext, key: str) -> None:
     """Revoke a key: it stops working within seconds. It stays in the list and in the log."""
     with session.store() as store:
         gone = store.revoke_key(_meant(key, store.keys()).id, by=BY)
@@ -171,7 +173,7 @@ def _meant(given: str, known: Sequence[Key]) -> Key:
 @command("log", "cofio keys log", "cofio keys log --key ci --limit 100", "cofio keys log --json")
 @click.option("--key", metavar="ID|NAME", help="Only operations with this key.")
 @click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="Maximum number of lines.")
-def log(session: Session, key: str | None, limit: int) -> None:
+def log(session: CliContext, key: str | None, limit: int) -> None:
     """Show the audit log, newest first.
 
     It contains created and revoked keys, changes made with keys, and denied requests.
@@ -181,8 +183,8 @@ def log(session: Session, key: str | None, limit: int) -> None:
     if session.as_json:
         output.document({"deeds": [each.as_dict() for each in found]})
         return
-    columns = (WHEN, Column("outcome"), Column("key", "cyan", "right"), _NAME, Column("operation", wraps=True),
-               Column("about", wraps=True), Column("from", "dim"))  # fmt: skip
+    columns = (WHEN, Field("outcome"), Field("key", "cyan", "right"), _NAME, Field("operation", wraps=True),
+               Field("about", wraps=True), Field("from", "dim"))  # fmt: skip
     output.table(
         columns,
         ((output.when(d.at), d.outcome, d.key or "", d.name, d.act, d.what, d.address) for d in found),

@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, Memories, Session, agreed, command, examples, where
+from cofio.cli.context import BY, CliContext, Memories, agreed, command, examples, where
 from cofio.cli.knowledge_params import CLAIM, WHOSE, QuantityType, Ref, RefType, TimeType, VerdictType, taking
-from cofio.cli.output import WHEN, Column
+from cofio.cli.output import WHEN, Field
 from cofio.errors import NotFound
 from cofio.models.knowledge import (
     ANY,
@@ -20,15 +20,15 @@ from cofio.models.knowledge import (
     PERIODS,
     RELATIONS,
     TABLES,
-    Active,
+    ActivePattern,
     Claim,
+    CorrelationStep,
     Feedback,
     Knowledge,
     KnowledgeChange,
+    KnowledgeReading,
     Pattern,
-    Reading,
     Seasonal,
-    Step,
     Threshold,
     fold,
     made,
@@ -36,11 +36,11 @@ from cofio.models.knowledge import (
 )
 from cofio.models.memory import Changeset
 
-_REF = Column("ref", "cyan", wraps=True)
-_SAYS = Column("statement", wraps=True)
-_SURE = Column("confidence", "green", "right")
-_VERDICTS = Column("verdicts", "dim")
-_SOURCE = Column("source", "dim")
+_REF = Field("ref", "cyan", wraps=True)
+_SAYS = Field("statement", wraps=True)
+_SURE = Field("confidence", "green", "right")
+_VERDICTS = Field("verdicts", "dim")
+_SOURCE = Field("source", "dim")
 _PLACED = Pattern | Seasonal  # rows whose summary does not name the source
 _DONE = {"add": "added", "update": "changed", "noop": "known", "delete": "removed", "purge": "erased"}
 
@@ -87,7 +87,7 @@ def knowledge() -> None:
 @click.option("--unit", metavar="TEXT", help='Unit of the value, if not written after it: %, ms, GB, $; "" for none.')
 @click.option("--inclusive/--exclusive", default=None, help="Include or exclude the value itself.")
 @taking(CLAIM)
-def threshold(session: Session, value: tuple[float, str], unit: str | None, **known: Any) -> None:
+def threshold(session: CliContext, value: tuple[float, str], unit: str | None, **known: Any) -> None:
     """Store a threshold for a METRIC of a SOURCE.
 
     A VALUE beyond it needs attention. The same source, metric and direction again updates the row in place.
@@ -110,7 +110,7 @@ def _unit(written: str, given: str | None) -> str:
 @click.argument("pattern", metavar="TEXT")
 @click.option("--source", metavar="NAME", help="Source of the pattern: a market, a host, a sensor.")
 @taking(CLAIM)
-def pattern(session: Session, **known: Any) -> None:
+def pattern(session: CliContext, **known: Any) -> None:
     """Store a pattern in words: what tends to happen."""
     _put(session, "patterns", **known)
 
@@ -126,7 +126,7 @@ def pattern(session: Session, **known: Any) -> None:
 @click.option("--relation", type=click.Choice(RELATIONS), help="ONE leads OTHER, or moves with it. Default: with.")
 @click.option("--inverse/--direct", default=None, help="Inverse: when one rises, the other falls.")
 @taking(CLAIM)
-def correlation(session: Session, **known: Any) -> None:
+def correlation(session: CliContext, **known: Any) -> None:
     """Store a correlation between two sources."""
     _put(session, "correlations", **known)
 
@@ -147,7 +147,7 @@ def correlation(session: Session, **known: Any) -> None:
 @click.option("--timezone", metavar="ZONE", help="Time zone, such as Europe/Berlin. Default: UTC.")
 @click.option("--source", metavar="NAME", help="Source of the pattern.")
 @taking(CLAIM)
-def seasonal(session: Session, **known: Any) -> None:
+def seasonal(session: CliContext, **known: Any) -> None:
     """Store a seasonal pattern and its times.
 
     PERIOD is daily, weekly, monthly, yearly or cron. Without --during it is always active.
@@ -155,7 +155,7 @@ def seasonal(session: Session, **known: Any) -> None:
     _put(session, "seasonal", **known)
 
 
-def _put(session: Session, table: str, **known: Any) -> None:
+def _put(session: CliContext, table: str, **known: Any) -> None:
     given = {name: value for name, value in known.items() if value is not None}
     with session.memories(new=True) as memories:
         change = memories.knowledge.put(table, by=BY, **given)
@@ -186,7 +186,7 @@ def _put(session: Session, table: str, **known: Any) -> None:
     "-n", "--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="Maximum number of rows."
 )
 @click.option("--after", metavar="ID", help="Continue after this row.")
-def list_(session: Session, table: str | None, limit: int, after: str | None, **where: Any) -> None:
+def list_(session: CliContext, table: str | None, limit: int, after: str | None, **where: Any) -> None:
     """List a table, highest confidence first.
 
     TABLE is patterns, correlations, thresholds or seasonal; or feedback, which is listed newest first.
@@ -210,7 +210,7 @@ def list_(session: Session, table: str | None, limit: int, after: str | None, **
         output.say(f"There may be more: continue with --after {following}.")
 
 
-def _tell_counts(session: Session, given: dict[str, Any]) -> None:
+def _tell_counts(session: CliContext, given: dict[str, Any]) -> None:
     if given:
         raise click.UsageError(f"Name the table: one of {', '.join(TABLES)}.")
     with session.memories() as memories:
@@ -218,19 +218,19 @@ def _tell_counts(session: Session, given: dict[str, Any]) -> None:
     if session.as_json:
         output.document(counts)
     else:
-        output.table((Column("table"), Column("rows", "cyan", "right")), counts.items())
+        output.table((Field("table"), Field("rows", "cyan", "right")), counts.items())
 
 
 def _tell_rows(rows: Sequence[Knowledge], done: str = "") -> None:
     """Print rows of one table, with the action taken on them."""
     if any(isinstance(each, Feedback) for each in rows):
-        judged = (_REF, Column("verdict", "green"), Column("about", wraps=True), Column("note", wraps=True),
-                  Column("", "dim"), WHEN)  # fmt: skip
+        judged = (_REF, Field("verdict", "green"), Field("about", wraps=True), Field("note", wraps=True),
+                  Field("", "dim"), WHEN)  # fmt: skip
         output.table(judged, (_judged(each) for each in rows if isinstance(each, Feedback)))
         return
     claims = [each for each in rows if isinstance(each, Claim)]
     where = [_SOURCE] if any(isinstance(each, _PLACED) for each in claims) else []
-    columns = (_REF, *([Column("", "green")] if done else []), _SURE, _VERDICTS, _SAYS, *where, WHEN)
+    columns = (_REF, *([Field("", "green")] if done else []), _SURE, _VERDICTS, _SAYS, *where, WHEN)
     output.table(columns, (_claimed(each, done) for each in claims))
 
 
@@ -251,7 +251,7 @@ def _counted(claim: Claim) -> str:
 
 @command("show", "cofio knowledge show thresholds/aapl.volume.above", "cofio knowledge show patterns/3f2a --json")
 @click.argument("ref", type=RefType())
-def show(session: Session, ref: Ref) -> None:
+def show(session: CliContext, ref: Ref) -> None:
     """Show all fields of one row."""
     with session.memories() as memories:
         row = memories.knowledge.get(*ref)
@@ -266,14 +266,14 @@ def show(session: Session, ref: Ref) -> None:
 
 @command("history", "cofio knowledge history thresholds/aapl.volume.above")
 @click.argument("ref", type=RefType())
-def history(session: Session, ref: Ref) -> None:
+def history(session: CliContext, ref: Ref) -> None:
     """Show every change of a row, oldest first."""
     with session.memories() as memories:
         changes = memories.knowledge.history(*ref)
     if session.as_json:
         output.document({"table": ref.table, "key": ref.key, "changes": [each.as_dict() for each in changes]})
         return
-    columns = (Column("changeset", "cyan", "right"), WHEN, Column("action", "green"), Column("by"), _SURE, _SAYS)
+    columns = (Field("changeset", "cyan", "right"), WHEN, Field("action", "green"), Field("by"), _SURE, _SAYS)
     output.table(columns, (_stepped(each) for each in changes))
 
 
@@ -298,7 +298,7 @@ def _stepped(change: KnowledgeChange) -> tuple[Any, ...]:
 @click.argument("metric")
 @click.argument("value", type=QuantityType())
 @click.option("--unit", metavar="TEXT", help="Unit of the value, if not written after it.")
-def check(session: Session, source: str, metric: str, value: tuple[float, str], unit: str | None) -> None:
+def check(session: CliContext, source: str, metric: str, value: tuple[float, str], unit: str | None) -> None:
     """List the thresholds that a VALUE crosses."""
     with session.memories() as memories:
         told = _unit(value[1], unit)
@@ -307,7 +307,7 @@ def check(session: Session, source: str, metric: str, value: tuple[float, str], 
     if session.as_json:
         output.document({"firing": [each.as_dict() for each in found]})
         return
-    columns = (_REF, Column("threshold", wraps=True), Column("crossed by", "yellow", "right"), _SURE)
+    columns = (_REF, Field("threshold", wraps=True), Field("crossed by", "yellow", "right"), _SURE)
     output.table(
         columns,
         (
@@ -336,20 +336,20 @@ def _why_none(memories: Memories, source: str, metric: str, unit: str) -> str:
 )
 @click.option("--at", type=TimeType(), help="Time of the query. Default: now.")
 @click.option("--source", default="", metavar="NAME", help="Only patterns of this source.")
-def active(session: Session, at: str | None, source: str) -> None:
+def active(session: CliContext, at: str | None, source: str) -> None:
     """List the active seasonal patterns."""
     with session.memories() as memories:
         found = memories.knowledge.active(at or "", source=source)
     if session.as_json:
         output.document({"active": [each.as_dict() for each in found]})
         return
-    columns = (_REF, _SAYS, _SOURCE, Column("since", "dim"), Column("until", "dim"), _SURE)
+    columns = (_REF, _SAYS, _SOURCE, Field("since", "dim"), Field("until", "dim"), _SURE)
     output.table(columns, (_on(each) for each in found))
     if not found:
         output.say("No seasonal pattern is active at that time." if at else "No seasonal pattern is active now.")
 
 
-def _on(season: Active) -> tuple[str, ...]:
+def _on(season: ActivePattern) -> tuple[str, ...]:
     row, times = season.seasonal, (season.since, season.until)
     shown = (datetime.fromisoformat(each).astimezone().strftime("%a %Y-%m-%d %H:%M") for each in times)
     return row.ref, row.says, row.source, *(shown if output.on_terminal() else times), f"{row.confidence:.2f}"
@@ -358,7 +358,7 @@ def _on(season: Active) -> tuple[str, ...]:
 @command("related", "cofio knowledge related BTC", "cofio knowledge related BTC --depth 2 --json")
 @click.argument("source")
 @click.option("--depth", type=click.IntRange(1), default=1, show_default=True, help="Maximum number of steps.")
-def related(session: Session, source: str, depth: int) -> None:
+def related(session: CliContext, source: str, depth: int) -> None:
     """List the correlations of a SOURCE.
 
     Both directions are followed, nearest first. The confidence is that of the whole path.
@@ -368,7 +368,7 @@ def related(session: Session, source: str, depth: int) -> None:
     if session.as_json:
         output.document({"related": [each.as_dict() for each in found]})
         return
-    columns = (Column("steps", "cyan", "right"), Column("how", wraps=True), _SURE, Column("rule", wraps=True), _REF)
+    columns = (Field("steps", "cyan", "right"), Field("how", wraps=True), _SURE, Field("rule", wraps=True), _REF)
     output.table(
         columns,
         (
@@ -380,7 +380,7 @@ def related(session: Session, source: str, depth: int) -> None:
         output.say(f"There are no correlations with {source}.")
 
 
-def _way(step: Step) -> str:
+def _way(step: CorrelationStep) -> str:
     """Describe a step: its two sources and the direction."""
     leads = "leads" if step.forward else "follows"
     link = leads if step.correlation.relation == "leads" else "goes with"
@@ -393,7 +393,7 @@ def _way(step: Step) -> str:
     "cat answer.txt | cofio knowledge read -",
 )
 @click.argument("text")
-def read(session: Session, text: str) -> None:
+def read(session: CliContext, text: str) -> None:
     """Show the rows that a TEXT would change.
 
     Nothing is stored. The output lists rows to keep and rows to drop. With - for TEXT, the standard input is read.
@@ -404,7 +404,7 @@ def read(session: Session, text: str) -> None:
     if session.as_json:
         output.document({"readings": [each.as_dict() for each in found]})
         return
-    columns = (Column("", "green"), Column("table", "cyan"), _SAYS, _SURE)
+    columns = (Field("", "green"), Field("table", "cyan"), _SAYS, _SURE)
     output.table(
         columns,
         (("drop" if each.denied else "keep", each.table, _meant(each), f"{each.confidence:.2f}") for each in found),
@@ -413,7 +413,7 @@ def read(session: Session, text: str) -> None:
         output.say("No rows would be extracted.")
 
 
-def _meant(reading: Reading) -> str:
+def _meant(reading: KnowledgeReading) -> str:
     """Return the summary of a row to keep, or the known fields of a row to drop."""
     if reading.denied:
         return " ".join(str(each) for each in reading.fields.values())
@@ -435,7 +435,7 @@ def _meant(reading: Reading) -> str:
 @click.option("--note", default="", metavar="TEXT", help="Findings.")
 @click.option("--later", is_flag=True, help="Store the verdict only; `cofio knowledge process` applies it.")
 @taking(WHOSE)
-def feedback(session: Session, anomaly: str, about: tuple[Ref, ...], later: bool, **said: Any) -> None:
+def feedback(session: CliContext, anomaly: str, about: tuple[Ref, ...], later: bool, **said: Any) -> None:
     """Give a verdict on an ANOMALY.
 
     VERDICT is confirmed, false-alarm or note. The first raises the confidence of the rows that raised it, the second
@@ -452,7 +452,7 @@ def feedback(session: Session, anomaly: str, about: tuple[Ref, ...], later: bool
 
 @command("process", "cofio knowledge process")
 @click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
-def process(session: Session, why: str) -> None:
+def process(session: CliContext, why: str) -> None:
     """Apply the verdicts that were stored with --later. Each is applied once."""
     with session.memories() as memories:
         done = memories.knowledge.process_feedback(by=BY, why=why)
@@ -462,13 +462,13 @@ def process(session: Session, why: str) -> None:
     _tell_moved(session, done)
 
 
-def _tell_moved(session: Session, done: Changeset | None, *, waits: bool = False) -> None:
+def _tell_moved(session: CliContext, done: Changeset | None, *, waits: bool = False) -> None:
     """Print the changes of confidence."""
     if session.as_json or done is None:
         output.document(done.as_dict() if done else None)
         return
     moved = list(_moves(done.knowledge))
-    output.table((_REF, Column("was", "dim", "right"), _SURE, _SAYS), moved)
+    output.table((_REF, Field("was", "dim", "right"), _SURE, _SAYS), moved)
     if all(each.action == "noop" for each in done.knowledge):
         output.say("This verdict exists already.")
         return
@@ -490,7 +490,7 @@ def _moves(changes: Iterable[KnowledgeChange]) -> Iterable[tuple[str, str, str, 
 @command("forget", "cofio knowledge forget thresholds/aapl.volume.above --why outdated")
 @click.argument("refs", metavar="REF...", type=RefType(), nargs=-1, required=True)
 @click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
-def forget(session: Session, refs: tuple[Ref, ...], why: str) -> None:
+def forget(session: CliContext, refs: tuple[Ref, ...], why: str) -> None:
     """Delete rows; `cofio undo` restores them."""
     with session.memories() as memories:
         found = [memories.knowledge.get(*each) for each in dict.fromkeys(refs)]  # all must exist before any is deleted
@@ -505,7 +505,7 @@ def forget(session: Session, refs: tuple[Ref, ...], why: str) -> None:
 @click.argument("refs", metavar="REF...", type=RefType(), nargs=-1, required=True)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
-def purge(session: Session, refs: tuple[Ref, ...], yes: bool, why: str) -> None:
+def purge(session: CliContext, refs: tuple[Ref, ...], yes: bool, why: str) -> None:
     """Permanently erase rows, including their history.
 
     This cannot be undone.
@@ -531,13 +531,13 @@ def _said(memories: Memories, ref: Ref) -> str:
         return left.says if left else "(erased)"
 
 
-def _tell_gone(session: Session, done: Sequence[tuple[KnowledgeChange, Ref, str]]) -> None:
+def _tell_gone(session: CliContext, done: Sequence[tuple[KnowledgeChange, Ref, str]]) -> None:
     if session.as_json:
         told = [{"ref": "/".join(ref), "action": each.action, "changeset": each.changeset} for each, ref, _ in done]
         output.document({"results": told})
         return
     rows = (("/".join(ref), _DONE.get(each.action, each.action), says, each.changeset) for each, ref, says in done)
-    output.table((_REF, Column("", "green"), _SAYS, Column("changeset", "cyan", "right")), rows)
+    output.table((_REF, Field("", "green"), _SAYS, Field("changeset", "cyan", "right")), rows)
 
 
 for each in (

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from cofio.cli.context import Session
+from cofio.cli.context import CliContext
 from cofio.errors import CofioError, InvalidInput
 from cofio.models.knowledge import TABLES, VERDICTS, as_quantity
 from cofio.models.memory import VISIBILITIES, moment
@@ -43,7 +43,7 @@ class RefType(click.ParamType[Ref]):
         if not slash or table not in TABLES:
             return [CompletionItem(f"{each}/") for each in TABLES if each.startswith(table)]
         try:
-            with (ctx.find_object(Session) or Session()).memories() as memories:
+            with (ctx.find_object(CliContext) or CliContext()).memories() as memories:
                 found = memories.knowledge.list(table, limit=1_000)
         except CofioError:
             return []  # no errors during completion

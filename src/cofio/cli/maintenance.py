@@ -7,14 +7,14 @@ from typing import Any, Literal
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, Memories, Session, command, ended_in_order, within
-from cofio.cli.output import ID, SOURCE, TEXT, Column
+from cofio.cli.context import BY, CliContext, Memories, command, ended_in_order, within
+from cofio.cli.output import ID, SOURCE, TEXT, Field
 from cofio.errors import NotFound
 from cofio.models.llm_calls import LLMCall, LLMTotal
-from cofio.models.maintenance import CHORES, VIEWS, Plan, Run, View
+from cofio.models.maintenance import CHORES, VIEWS, MaintenancePlan, MaintenanceRun, View
 from cofio.models.memory import Decision, Delete, Merge
 
-_WHY = Column("why", "dim", wraps=True)
+_WHY = Field("why", "dim", wraps=True)
 
 # ── consolidate, prune ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -28,7 +28,7 @@ _WHY = Column("why", "dim", wraps=True)
 @click.option("--source-prefix", default="", metavar="SOURCE", help="Only this source and those below it.")
 @click.option("--apply", is_flag=True, help="Apply the merges; default: only show them.")
 @click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
-def consolidate(session: Session, source_prefix: str, apply: bool, why: str) -> None:
+def consolidate(session: CliContext, source_prefix: str, apply: bool, why: str) -> None:
     """Merge related memories.
 
     Without a language model only duplicates are merged; with one, clusters of related memories become one or two facts.
@@ -46,7 +46,7 @@ def consolidate(session: Session, source_prefix: str, apply: bool, why: str) -> 
 )
 @click.option("--apply", is_flag=True, help="Archive them; default: only show them.")
 @click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
-def prune(session: Session, apply: bool, why: str) -> None:
+def prune(session: CliContext, apply: bool, why: str) -> None:
     """Archive memories that have not been recalled for a long time.
 
     Details are archived after 60 days, decisions and learnings after 120, pinned memories never. Nothing is pruned
@@ -57,14 +57,14 @@ def prune(session: Session, apply: bool, why: str) -> None:
         _tell(session, memories, plan, ("archived", "There is nothing to archive."))
 
 
-def _tell(session: Session, memories: Memories, plan: Plan, words: tuple[str, str]) -> None:
+def _tell(session: CliContext, memories: Memories, plan: MaintenancePlan, words: tuple[str, str]) -> None:
     if session.as_json:
         output.document(plan.as_dict())
         return
     done, nothing = words
     texts = _texts(memories, plan)
     output.table(
-        (ID, TEXT, Column("becomes", wraps=True), _WHY), (row for d in plan.decisions for row in _rows(d, texts))
+        (ID, TEXT, Field("becomes", wraps=True), _WHY), (row for d in plan.decisions for row in _rows(d, texts))
     )
     if plan.refused:
         output.say(f"{output.count(len(plan.refused), 'proposal')} refused:")
@@ -96,7 +96,7 @@ def _ids(decision: Decision) -> tuple[int, ...]:
     return decision.ids if isinstance(decision, Merge) else (decision.id,) if isinstance(decision, Delete) else ()
 
 
-def _texts(memories: Memories, plan: Plan) -> dict[int, str]:
+def _texts(memories: Memories, plan: MaintenancePlan) -> dict[int, str]:
     """Return the texts of the memories in the plan."""
     concerned = {each for decision in plan.decisions for each in _ids(decision)}
     concerned |= {each.into for each in plan.decisions if isinstance(each, Delete) and each.into is not None}
@@ -138,7 +138,7 @@ def _listed(ids: tuple[int, ...]) -> str:
 @click.option("--call", type=int, metavar="ID", help="With llm: one call, with its redacted texts.")
 @within
 def usage(
-    session: Session, view: View | Literal["llm"], days: int, limit: int, call: int | None, within: dict[str, Any]
+    session: CliContext, view: View | Literal["llm"], days: int, limit: int, call: int | None, within: dict[str, Any]
 ) -> None:
     """List the most, the never and the no longer recalled memories, or the calls of the language model."""
     if call is not None and view != "llm":
@@ -151,7 +151,7 @@ def usage(
     if session.as_json:
         output.document({"view": view, "memories": [each.as_dict() for each in found]})
         return
-    columns = (ID, TEXT, Column("recalled", align="right"), Column("last", "dim"), Column("made", "dim"), SOURCE)
+    columns = (ID, TEXT, Field("recalled", align="right"), Field("last", "dim"), Field("made", "dim"), SOURCE)
     output.table(
         columns,
         (
@@ -163,7 +163,7 @@ def usage(
         output.say("There are no such memories.")
 
 
-def _usage_of_llm(session: Session, limit: int, call: int | None) -> None:
+def _usage_of_llm(session: CliContext, limit: int, call: int | None) -> None:
     if call is not None:
         with session.memories() as memories:
             told = memories.llm_call(call).as_dict()
@@ -179,8 +179,8 @@ def _usage_of_llm(session: Session, limit: int, call: int | None) -> None:
     if session.as_json:
         output.document(usage.as_dict())
         return
-    counts = [Column(name, align="right") for name in ("calls", "failed", "characters", "tokens in", "tokens out")]
-    names = [Column(name) for name in ("period", "provider", "model", "client", "session", "project")]
+    counts = [Field(name, align="right") for name in ("calls", "failed", "characters", "tokens in", "tokens out")]
+    names = [Field(name) for name in ("period", "provider", "model", "client", "session", "project")]
     rows = [
         (_period(days), each.provider, each.model, *whose, *_counts(each))
         for days, models, sessions in usage.periods
@@ -189,9 +189,9 @@ def _usage_of_llm(session: Session, limit: int, call: int | None) -> None:
         for whose in [whose_of(each)]
     ]
     output.table((*names, *counts), rows)
-    columns = [Column(name) for name in ("model", "purpose", "session", "outcome")]
+    columns = [Field(name) for name in ("model", "purpose", "session", "outcome")]
     output.table(
-        (ID, Column("at", "dim"), *columns, counts[2], counts[3], counts[4]),
+        (ID, Field("at", "dim"), *columns, counts[2], counts[3], counts[4]),
         ((c.id, output.when(c.at), c.model, c.purpose, c.session, c.outcome, *_counts(c)[-3:]) for c in usage.calls),
     )
     limits = [f"{limit:,}" if limit else "no limit" for limit in usage.limits]
@@ -219,7 +219,7 @@ def _counts(each: LLMTotal | LLMCall) -> tuple[int, ...]:
 @command("runs", "cofio runs", "cofio runs --chore prune --json")
 @click.option("--chore", type=click.Choice(CHORES), help="Only runs of this chore.")
 @click.option("-n", "--limit", type=int, default=20, show_default=True, help="Maximum number of runs.")
-def runs(session: Session, chore: str | None, limit: int) -> None:
+def runs(session: CliContext, chore: str | None, limit: int) -> None:
     """List runs of maintenance chores with their outcomes, newest first."""
     with session.memories() as memories:
         found = memories.runs(limit=limit, chore=chore or "")
@@ -228,12 +228,12 @@ def runs(session: Session, chore: str | None, limit: int) -> None:
         return
     columns = (
         ID,
-        Column("chore"),
-        Column("started", "dim"),
-        Column("outcome", "cyan"),
-        Column("changeset", align="right"),
-        Column("by", "dim"),
-        Column("details", wraps=True),
+        Field("chore"),
+        Field("started", "dim"),
+        Field("outcome", "cyan"),
+        Field("changeset", align="right"),
+        Field("by", "dim"),
+        Field("details", wraps=True),
     )
     output.table(
         columns,
@@ -243,7 +243,7 @@ def runs(session: Session, chore: str | None, limit: int) -> None:
         output.say("No chore has run yet; MAINTENANCE_ENABLED=true schedules them.")
 
 
-def _what(run: Run) -> str:
+def _what(run: MaintenanceRun) -> str:
     told = run.told
     counts = [f"{told[name]:,} {name}" for name in ("decisions", "refused") if told.get(name)]
     return "; ".join(str(each) for each in (", ".join(counts), told.get("error"), told.get("note")) if each)

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import Memories, Session, command
+from cofio.cli.context import CliContext, Memories, command
 from cofio.server.mcp import SDK
 
 if TYPE_CHECKING:
-    from cofio.server.mcp.dispatcher import Counter
-    from cofio.server.mcp.early_handshake import Serve
+    from cofio.server.mcp.dispatcher import Dispatcher
+    from cofio.server.mcp.early_handshake import ServeLines
 
 _FINISH = 1.5  # seconds to finish running calls when the client disconnects; some clients kill after two
 
@@ -41,7 +41,7 @@ _FINISH = 1.5  # seconds to finish running calls when the client disconnects; so
     metavar="FOLDER",
     help="Working folder. Default: CLAUDE_PROJECT_DIR, else the current folder.",
 )
-def mcp(session: Session, folder: Path | None) -> None:
+def mcp(session: CliContext, folder: Path | None) -> None:
     """Serve MCP over standard input and output, for agents, until the input ends.
 
     Uses the service if one runs, else the store itself. Needs the extra `mcp`.
@@ -50,7 +50,7 @@ def mcp(session: Session, folder: Path | None) -> None:
     _look_for_sdk()
     if sys.stdin.isatty():
         output.say("This is an MCP server, to be started by an agent. Ctrl-D ends it.")
-    at_hand = AtHand(session)
+    at_hand = SessionMemories(session)
     with _ended_by_signals(at_hand):
         _serve(_counter(session, folder or Path.cwd(), at_hand))
         _end(at_hand)
@@ -69,7 +69,7 @@ def _look_for_sdk() -> None:
             raise _unusable(name)
 
 
-def _serve(counter: Counter) -> None:
+def _serve(counter: Dispatcher) -> None:
     from cofio.server.mcp.early_handshake import over_stdio
 
     try:
@@ -80,7 +80,7 @@ def _serve(counter: Counter) -> None:
         raise _unusable(error.name) from error
 
 
-def _transport(counter: Counter) -> Serve:
+def _transport(counter: Dispatcher) -> ServeLines:
     """Return the function that serves a client with the SDK."""
     from cofio.server.mcp.sdk_server import over  # takes a second to import
 
@@ -92,10 +92,10 @@ def _unusable(name: str | None) -> click.UsageError:
     return click.UsageError(f"{message}\nInstall it with: {sys.executable} -m pip install '{SDK}'")
 
 
-def _counter(session: Session, folder: Path, at_hand: AtHand) -> Counter:
+def _counter(session: CliContext, folder: Path, at_hand: SessionMemories) -> Dispatcher:
     """Return the dispatcher for a client, in the project of this folder."""
     from cofio.hooks import project
-    from cofio.server.mcp.dispatcher import Counter
+    from cofio.server.mcp.dispatcher import Dispatcher
     from cofio.server.mcp.tool_handlers import BY, Caller, folder_or_name
 
     here = project.of(str(folder.absolute()))
@@ -105,14 +105,14 @@ def _counter(session: Session, folder: Path, at_hand: AtHand) -> Counter:
         found = folder_or_name(name)
         return default if found and found == here else found
 
-    return Counter(at_hand, lambda client: Caller(default, client or BY, named))
+    return Dispatcher(at_hand, lambda client: Caller(default, client or BY, named))
 
 
 # ── memories while a client is connected ──────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass
-class _Held:
+class _ConnectedMemories:
     """Open memories: of the service at this URL, or of the store itself."""
 
     url: str
@@ -120,12 +120,12 @@ class _Held:
     users: int = 0
 
 
-class AtHand:
+class SessionMemories:
     """The memories of a session. The service may start or stop meanwhile, so every call checks which to use."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: CliContext) -> None:
         self._session = session
-        self._held: _Held | None = None
+        self._held: _ConnectedMemories | None = None
         self._changed = threading.Condition()
 
     @contextmanager
@@ -144,12 +144,12 @@ class AtHand:
             if held and self._changed.wait_for(lambda: not held.users, patience):
                 held.memories.close()
 
-    def _taken(self, new: bool) -> _Held:
+    def _taken(self, new: bool) -> _ConnectedMemories:
         with self._changed:
             url = self._url()
             if self._held is None or self._held.url != url:
                 self._retire()
-                self._held = _Held(url, self._session.memories(new=new))
+                self._held = _ConnectedMemories(url, self._session.memories(new=new))
             self._held.users += 1
             return self._held
 
@@ -158,7 +158,7 @@ class AtHand:
         if held and not held.users:
             held.memories.close()
 
-    def _given_back(self, held: _Held) -> None:
+    def _given_back(self, held: _ConnectedMemories) -> None:
         with self._changed:
             held.users -= 1
             self._changed.notify_all()
@@ -175,7 +175,7 @@ class AtHand:
 
 
 @contextmanager
-def _ended_by_signals(at_hand: AtHand) -> Iterator[None]:
+def _ended_by_signals(at_hand: SessionMemories) -> Iterator[None]:
     """End the process at once on a signal: the thread that waits for input would not stop."""
 
     def end(*_: Any) -> None:
@@ -190,7 +190,7 @@ def _ended_by_signals(at_hand: AtHand) -> Iterator[None]:
             signal.signal(each, old)
 
 
-def _end(at_hand: AtHand) -> None:
+def _end(at_hand: SessionMemories) -> None:
     """Close the memories; exit at once if a call is still running, since no client is left to receive its reply."""
     at_hand.close(_FINISH)
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):

@@ -13,11 +13,11 @@ from typing import Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, PROJECT, Memories, Session, about, agreed, command, within
+from cofio.cli.context import BY, PROJECT, CliContext, Memories, about, agreed, command, within
 from cofio.cli.episodes import print_episodes
-from cofio.cli.output import ID, SOURCE, TEXT, WHEN, Column
+from cofio.cli.output import ID, SOURCE, TEXT, WHEN, Field
 from cofio.errors import CofioError, InvalidInput
-from cofio.models.memory import Change, Fact, Freshly, Hit, Memory, fits_badly
+from cofio.models.memory import Change, Fact, FreshnessResult, Hit, Memory, fits_badly
 
 _BATCH = 256  # facts in one changeset
 _BATCH_CHARACTERS = 500_000  # well below the service's max_body
@@ -45,7 +45,7 @@ _LINES_SHOWN = 20
 @click.option("--no-dedup", is_flag=True, help="Add facts even if they duplicate a memory.")
 @click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
 def add(
-    session: Session, texts: tuple[str, ...], jsonl: str | None, about: dict[str, Any], no_dedup: bool, why: str
+    session: CliContext, texts: tuple[str, ...], jsonl: str | None, about: dict[str, Any], no_dedup: bool, why: str
 ) -> None:
     """Add facts.
 
@@ -145,7 +145,7 @@ def _batches(facts: Iterable[Fact]) -> Iterator[list[Fact]]:
         yield batch
 
 
-def _tell_added(session: Session, changes: Sequence[Change]) -> None:
+def _tell_added(session: CliContext, changes: Sequence[Change]) -> None:
     counts = Counter(change.action for change in changes)
     if session.as_json:
         output.document(
@@ -160,7 +160,7 @@ def _tell_added(session: Session, changes: Sequence[Change]) -> None:
         return
     if not output.on_terminal() or len(changes) <= _LINES_SHOWN:
         rows = ((each.memory_id, _DONE.get(each.action, each.action), each.memory.text) for each in changes)
-        output.table((ID, Column("", "green"), TEXT), rows)
+        output.table((ID, Field("", "green"), TEXT), rows)
     replaced = f", {counts['update']} replacing an older one" if counts["update"] else ""
     known = f", {output.count(counts['noop'], 'was', 'were')} known already" if counts["noop"] else ""
     output.say(f"{output.count(counts['add'] + counts['update'], 'memory', 'memories')} added{replaced}{known}.")
@@ -216,7 +216,7 @@ _DONE = {
 )
 @within
 def search(
-    session: Session,
+    session: CliContext,
     words: tuple[str, ...],
     within: dict[str, Any],
     no_keywords: bool,
@@ -245,7 +245,7 @@ def search(
 
 
 def _tell_hits(hits: Sequence[Hit]) -> None:
-    columns = (ID, Column("score", "green", "right"), Column("strength"), TEXT, SOURCE, WHEN)
+    columns = (ID, Field("score", "green", "right"), Field("strength"), TEXT, SOURCE, WHEN)
     rows = []
     for hit in hits:
         text, why = _noted(hit), [hit.why.formula, ", ".join(hit.why.words)] if hit.why else []
@@ -279,7 +279,7 @@ def _noted(hit: Hit) -> str:
 )
 @click.option("--context", "as_context", is_flag=True, help="Build the context for an agent loop, with the most "
               "certain patterns and thresholds, and those that a value in the PROMPT crosses.")  # fmt: skip
-def recall(session: Session, words: tuple[str, ...], project: str | None, k: int | None, as_context: bool) -> None:
+def recall(session: CliContext, words: tuple[str, ...], project: str | None, k: int | None, as_context: bool) -> None:
     """Show the context that would be injected: at the start of a session, or with a PROMPT."""
     if as_context:
         _print_context(session, " ".join(words), project, k)
@@ -295,7 +295,7 @@ def recall(session: Session, words: tuple[str, ...], project: str | None, k: int
         output.say("Nothing would be injected.")
 
 
-def _print_context(session: Session, query: str, project: str | None, k: int | None) -> None:
+def _print_context(session: CliContext, query: str, project: str | None, k: int | None) -> None:
     if project is not None:
         raise click.UsageError("--context has no project. Omit --project or --context.")
     with session.memories() as memories:
@@ -311,12 +311,12 @@ def _print_context(session: Session, query: str, project: str | None, k: int | N
 
 @command("show", "cofio show 12", "cofio show 12 --json")
 @click.argument("memory_id", metavar="ID", type=int)
-def show(session: Session, memory_id: int) -> None:
+def show(session: CliContext, memory_id: int) -> None:
     """Show all fields of one memory."""
     with session.memories() as memories:
         memory = memories.get(memory_id)
         seen = memories.sightings(memory_id)
-        freshly = memories.freshness(memory_id) if memory.anchors else Freshly()
+        freshly = memories.freshness(memory_id) if memory.anchors else FreshnessResult()
         episode = memories.episode_of(memory_id)
     if session.as_json:
         state = {"freshness": freshly.state, "stale": list(freshly.notes), "episode": episode}
@@ -344,7 +344,7 @@ def show(session: Session, memory_id: int) -> None:
 @click.option("-n", "--limit", type=int, default=50, show_default=True, help="Maximum number of memories.")
 @click.option("--after", metavar="ID", type=int, help="Continue after this memory.")
 @within
-def list_(session: Session, limit: int, after: int | None, within: dict[str, Any]) -> None:
+def list_(session: CliContext, limit: int, after: int | None, within: dict[str, Any]) -> None:
     """List memories, newest first."""
     with session.memories() as memories:
         page = memories.list(limit=limit, after=after, **within)
@@ -352,7 +352,7 @@ def list_(session: Session, limit: int, after: int | None, within: dict[str, Any
         shown = [memory.as_dict() for memory in page.memories]
         output.document({"memories": shown, "next": page.next, "total": page.total})
         return
-    columns = (ID, TEXT, Column("kind", "dim"), SOURCE, WHEN)
+    columns = (ID, TEXT, Field("kind", "dim"), SOURCE, WHEN)
     rows = ((each.id, each.text, _state(each), each.source, output.when(each.created_at)) for each in page.memories)
     output.table(columns, rows)
     if not page.memories:
@@ -382,7 +382,7 @@ def _state(memory: Memory) -> str:
 @about
 @click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
 def edit(
-    session: Session, memory_id: int, text: str | None, pinned: bool | None, about: dict[str, Any], why: str
+    session: CliContext, memory_id: int, text: str | None, pinned: bool | None, about: dict[str, Any], why: str
 ) -> None:
     """Change a memory in place. Without options, its text opens in your editor."""
     given = {"text": text, "pinned": pinned}
@@ -420,7 +420,7 @@ def _edited_text(memories: Memories, memory_id: int) -> dict[str, Any]:
 @click.option("--purge", is_flag=True, help="Erase permanently; this cannot be undone.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
-def forget(session: Session, memory_ids: tuple[int, ...], purge: bool, yes: bool, why: str) -> None:
+def forget(session: CliContext, memory_ids: tuple[int, ...], purge: bool, yes: bool, why: str) -> None:
     """Archive memories; `cofio restore` and `cofio undo` restore them."""
     with session.memories() as memories:
         found = [memories.get(each) for each in dict.fromkeys(memory_ids)]  # all must exist before any is archived
@@ -451,7 +451,7 @@ def _merged_with(memory: Memory, gone: Sequence[int]) -> list[int]:
 @click.argument("memory_id", metavar="ID", type=int)
 @click.argument("text")
 @click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
-def supersede(session: Session, memory_id: int, text: str, why: str) -> None:
+def supersede(session: CliContext, memory_id: int, text: str, why: str) -> None:
     """Replace a memory by a new one; the old one is archived and stays in the history."""
     with session.memories() as memories:
         written, archived = memories.supersede(memory_id, text, by=BY, why=why)
@@ -474,7 +474,7 @@ def supersede(session: Session, memory_id: int, text: str, why: str) -> None:
 @click.argument("what", metavar="ID...|BACKUP", nargs=-1, required=True)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask before a backup replaces the store.")
 @click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
-def restore(session: Session, what: tuple[str, ...], yes: bool, why: str) -> None:
+def restore(session: CliContext, what: tuple[str, ...], yes: bool, why: str) -> None:
     """Restore archived memories, or a whole backup.
 
     BACKUP is a file that `cofio backup` made, a folder of them (its newest is used), or "latest". It replaces the
@@ -493,11 +493,11 @@ def restore(session: Session, what: tuple[str, ...], yes: bool, why: str) -> Non
     _tell_done(session, done)
 
 
-def _tell_done(session: Session, done: Sequence[tuple[Change, str]]) -> None:
+def _tell_done(session: CliContext, done: Sequence[tuple[Change, str]]) -> None:
     if session.as_json:
         results = [{"id": each.memory_id, "action": each.action, "changeset": each.changeset} for each, _ in done]
         output.document({"results": results})
         return
     rows = ((each.memory_id, _DONE.get(each.action, each.action), text) for each, text in done)
     if done:
-        output.table((ID, Column("", "green"), TEXT), rows)
+        output.table((ID, Field("", "green"), TEXT), rows)

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, PROJECT, Memories, Session, command, examples, where, within
-from cofio.cli.output import WHEN, Column
+from cofio.cli.context import BY, PROJECT, CliContext, Memories, command, examples, where, within
+from cofio.cli.output import WHEN, Field
 from cofio.errors import InvalidInput, StoreError
 from cofio.models.memory import CATEGORIES, KINDS, VISIBILITIES
 
 if TYPE_CHECKING:
-    from cofio.models.notes import Indexed
+    from cofio.models.notes import IndexResult
 
 _STDIN = "-"
 _EVERY = 5.0  # seconds between two scans
-_FOLDER = Column("folder", "cyan", wraps=True)
-_FILES = Column("files", align="right")
-_STATE = Column("", "dim")
+_FOLDER = Field("folder", "cyan", wraps=True)
+_FILES = Field("files", align="right")
+_STATE = Field("", "dim")
 _SHOWN = 20  # skipped files that are listed
 
 
@@ -57,7 +57,7 @@ def notes() -> None:
 @click.option("--user", metavar="NAME", help="User of the memory.")
 @click.option("--team", metavar="NAME", help="Team of the memory.")
 @click.option("--visibility", type=click.Choice(VISIBILITIES), help="Visibility of the memory.")
-def flush(session: Session, summary: str | None, tags: tuple[str, ...], **about: str | None) -> None:
+def flush(session: CliContext, summary: str | None, tags: tuple[str, ...], **about: str | None) -> None:
     """Write SUMMARY to a Markdown file in the notes folder, and add it as a memory.
 
     With - for SUMMARY, or without it in a pipe, standard input is read.
@@ -95,7 +95,7 @@ def _said(summary: str | None) -> str:
 @click.argument("folder", required=False)
 @click.option("--label", default="", metavar="NAME", help="Name of the folder in the sources of its memories.")
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
-def index(session: Session, folder: str | None, label: str, dry_run: bool) -> None:
+def index(session: CliContext, folder: str | None, label: str, dry_run: bool) -> None:
     """Sync memories with the Markdown files of FOLDER.
 
     Only new and changed files are read; memories of deleted files are archived. Without a FOLDER it is the notes
@@ -118,7 +118,7 @@ def _whole(folder: str) -> Path:
         raise InvalidInput(f"There is no home folder for {folder}.", "Give an absolute path.") from error
 
 
-def _indexed(session: Session, memories: Memories, folder: Path | None, **how: Any) -> Indexed:
+def _indexed(session: CliContext, memories: Memories, folder: Path | None, **how: Any) -> IndexResult:
     from cofio.client import Client
 
     if isinstance(memories, Client):  # a service reports no progress
@@ -140,7 +140,7 @@ def _moved(advance: Callable[[int], None]) -> Callable[[int, int], None]:
     return moved
 
 
-def _tell(told: Indexed) -> None:
+def _tell(told: IndexResult) -> None:
     _tell_left_out(told.skipped)
     output.say(_summed_up(told))
     if told.unembedded:
@@ -155,7 +155,7 @@ def _tell_left_out(skipped: Sequence[tuple[str, str]]) -> None:
         output.say(f"and {len(skipped) - _SHOWN:,} more were skipped.")
 
 
-def _summed_up(told: Indexed) -> str:
+def _summed_up(told: IndexResult) -> str:
     """Summarise a run in one line."""
     files = f"{output.count(told.files, 'file')}, {told.read:,} new or changed, {told.gone:,} gone"
     would = "would be " if told.dry_run else ""
@@ -169,7 +169,7 @@ def _summed_up(told: Indexed) -> str:
 
 
 @command("status", "cofio notes status", "cofio notes status --json")
-def status(session: Session) -> None:
+def status(session: CliContext) -> None:
     """List the indexed and followed folders, with the time of the last scan."""
     with session.memories() as memories:
         found = memories.notes.folders()
@@ -192,7 +192,7 @@ def _state(there: bool, followed: bool) -> str:
 @command("export", "cofio notes export ~/vault/memories", "cofio notes export vault --project . --kind policy")
 @click.argument("folder")
 @within
-def export(session: Session, folder: str, within: dict[str, Any]) -> None:
+def export(session: CliContext, folder: str, within: dict[str, Any]) -> None:
     """Write memories into FOLDER, one Markdown note each, readable by Obsidian and similar tools.
 
     `cofio notes index FOLDER` reads edits back. The options select the memories.
@@ -227,7 +227,7 @@ def _make(place: Path) -> None:
 @command("watch", "cofio notes watch ~/vault", "cofio notes watch docs --every 1")
 @click.argument("folder")
 @click.option("--every", type=click.FloatRange(0.1, 3_600), default=_EVERY, show_default=True, help="Seconds.")
-def watch(session: Session, folder: str, every: float) -> None:
+def watch(session: CliContext, folder: str, every: float) -> None:
     """Follow FOLDER until Ctrl-C: changes become memories a few seconds later.
 
     It works on the store itself. The service can follow folders too: set COFIO_NOTES_FOLDERS, or run `cofio config set
@@ -236,11 +236,11 @@ def watch(session: Session, folder: str, every: float) -> None:
     if session.settings.url:
         hint = "Name the folder in COFIO_NOTES_FOLDERS where the service runs, or omit --url and COFIO_URL."
         raise InvalidInput("watch reads this machine's files, but the memories are on another service.", hint)
-    from cofio.server.background.notes_watcher import Librarian
+    from cofio.server.background.notes_watcher import NotesWatcher
 
     place = _whole(folder)
     with session.open_keeper(session.settings) as keeper:
-        librarian = Librarian(keeper, [place], every=every, told=lambda told: _tell_at_once(session, told))
+        librarian = NotesWatcher(keeper, [place], every=every, told=lambda told: _tell_at_once(session, told))
         keeper.notes.look(place)  # report a missing folder now
         output.say(f"Following {place}; Ctrl-C ends it.")
         try:
@@ -249,7 +249,7 @@ def watch(session: Session, folder: str, every: float) -> None:
             output.say("Stopped. The memories are kept.")
 
 
-def _tell_at_once(session: Session, told: Indexed) -> None:
+def _tell_at_once(session: CliContext, told: IndexResult) -> None:
     if session.as_json:
         output.document(told.as_dict())
         sys.stdout.flush()

@@ -21,7 +21,7 @@ _UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u206
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Field:
     """Format of a column on a terminal."""
 
     name: str
@@ -32,10 +32,10 @@ class Column:
 
 _LONGEST = 400  # maximum characters of a cell in a table on a terminal
 
-ID = Column("id", "cyan", "right")
-TEXT = Column("memory", wraps=True)
-SOURCE = Column("source", "dim", wraps=True)
-WHEN = Column("when", "dim")
+ID = Field("id", "cyan", "right")
+TEXT = Field("memory", wraps=True)
+SOURCE = Field("source", "dim", wraps=True)
+WHEN = Field("when", "dim")
 
 
 def on_terminal() -> bool:
@@ -49,7 +49,7 @@ def document(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=plain_ascii, indent=2 if on_terminal() else None))
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
+def table(columns: Sequence[Field], rows: Iterable[Sequence[Any]]) -> None:
     """Print a table on a terminal, elsewhere tab-separated lines without headings; nothing if there are no rows."""
     if not on_terminal():
         for row in rows:

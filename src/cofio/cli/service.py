@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import Session, command, flag
+from cofio.cli.context import CliContext, command, flag
 
 if TYPE_CHECKING:
-    from cofio.models.diagnostics import Asked, Check, Doctor
+    from cofio.models.diagnostics import Check, Doctor, ServiceProbe
     from cofio.server.daemon import Instance
     from cofio.settings import Settings
 
@@ -29,7 +29,7 @@ def _secret_from(context: click.Context, parameter: click.Parameter, number: int
     with os.fdopen(number, "rb") as pipe:
         secret = pipe.read().decode()
     if secret:
-        context.ensure_object(Session).flags[parameter.name.removesuffix("_fd")] = secret
+        context.ensure_object(CliContext).flags[parameter.name.removesuffix("_fd")] = secret
 
 
 @command("serve", "cofio serve", "cofio serve --port 9000", "COFIO_API_KEY=secret cofio serve --host 0.0.0.0")
@@ -37,7 +37,7 @@ def _secret_from(context: click.Context, parameter: click.Parameter, number: int
 @_PORT
 @click.option("--api-key-fd", type=int, callback=_secret_from, expose_value=False, hidden=True)
 @click.option("--store-fd", type=int, callback=_secret_from, expose_value=False, hidden=True)
-def serve(session: Session) -> None:
+def serve(session: CliContext) -> None:
     """Run the service in the foreground, until Ctrl-C. `cofio up` runs it in the background."""
     from cofio.server import daemon
 
@@ -55,7 +55,7 @@ def serve(session: Session) -> None:
 def _doctor(settings: Settings) -> Doctor:
     """Return the doctor for the service's pages, imported on first use."""
 
-    def look(service: Asked, clients: bool) -> Iterable[Check]:
+    def look(service: ServiceProbe, clients: bool) -> Iterable[Check]:
         from cofio.install import doctor
 
         return doctor.look(settings, service, clients=clients)
@@ -73,7 +73,7 @@ def _leave_nobody_waiting() -> None:
 @command("up", "cofio up", "cofio up --port 9000", "cofio --store sqlite:///work.db up --port 0")
 @_HOST
 @_PORT
-def up(session: Session) -> None:
+def up(session: CliContext) -> None:
     """Start the service in the background, unless it is running.
 
     An embedded store has one service; a store on PostgreSQL may have many, one per home."""
@@ -90,7 +90,7 @@ def up(session: Session) -> None:
 
 @command("down", "cofio down", "cofio down --force")
 @click.option("--force", is_flag=True, help="Kill the service if it has not stopped after 10 seconds.")
-def down(session: Session, force: bool) -> None:
+def down(session: CliContext, force: bool) -> None:
     """Stop the service of this store, and wait until it has stopped."""
     from cofio.server import daemon
 
@@ -104,7 +104,7 @@ def down(session: Session, force: bool) -> None:
 
 
 @command("status", "cofio status", "cofio status --json", "cofio --url http://memory.example:8900 status")
-def status(session: Session) -> None:
+def status(session: CliContext) -> None:
     """Show the state of the service, its address, and if it accepts the key."""
     from cofio.server import daemon
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import click
 
 from cofio.cli import output
-from cofio.cli.context import PROJECT, Session, command, examples, where
-from cofio.cli.output import Column
+from cofio.cli.context import PROJECT, CliContext, command, examples, where
+from cofio.cli.output import Field
 from cofio.models.episodes import shortened
 from cofio.models.sessions import RESUME_TOKENS, RESUMED, SessionDetail, SessionMemory
 
 _COLUMNS = (
-    Column("session", "cyan"),
-    Column("client"),
-    Column("project", "dim", wraps=True),
-    Column("turns", align="right"),
-    Column("last turn", "dim"),
+    Field("session", "cyan"),
+    Field("client"),
+    Field("project", "dim", wraps=True),
+    Field("turns", align="right"),
+    Field("last turn", "dim"),
 )
 
 
@@ -39,7 +39,7 @@ def sessions(context: click.Context, project: str | None, client: str, limit: in
     """List the sessions of agents, newest first; `sessions show` shows one."""
     if context.invoked_subcommand:
         return
-    session = context.ensure_object(Session)
+    session = context.ensure_object(CliContext)
     wanted = None if project is None else session.project(project)
     with session.memories() as memories:
         found = memories.sessions(limit=limit, client=client, project=wanted)
@@ -56,7 +56,7 @@ def sessions(context: click.Context, project: str | None, client: str, limit: in
 @click.argument("name", metavar="SESSION")
 @click.option("--client", default="", metavar="NAME", help="Client, if several have sessions with this prefix.")
 @click.option("--owner", metavar="NAME", help='User or agent, if several have a session of that name; "" for none.')
-def show(session: Session, name: str, client: str, owner: str | None) -> None:
+def show(session: CliContext, name: str, client: str, owner: str | None) -> None:
     """Show a session: its turns, and the memories recalled, learned and changed in it.
 
     SESSION is the id, or a unique prefix of it.
@@ -112,7 +112,7 @@ def _memory(memory: SessionMemory) -> str:
     show_default=True,
     help="Maximum number of tokens.",
 )
-def resume(session: Session, project: str, everywhere: bool, limit: int, max_tokens: int) -> None:
+def resume(session: CliContext, project: str, everywhere: bool, limit: int, max_tokens: int) -> None:
     """Summarise where work on a project stopped: its last sessions, with learned facts and open points.
 
     No language model is called.

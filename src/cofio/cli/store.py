@@ -8,8 +8,8 @@ import click
 
 from cofio import settings as setting
 from cofio.cli import output
-from cofio.cli.context import BY, Memories, Session, command, examples, where
-from cofio.cli.output import ID, TEXT, Column
+from cofio.cli.context import BY, CliContext, Memories, command, examples, where
+from cofio.cli.output import ID, TEXT, Field
 from cofio.errors import Conflict, InvalidInput
 from cofio.models.memory import Delete, plain
 from cofio.settings import Settings
@@ -18,7 +18,7 @@ from cofio.settings import Settings
 
 
 @command("stats", "cofio stats", "cofio stats --json")
-def stats(session: Session) -> None:
+def stats(session: CliContext) -> None:
     """Count memories, changes and retrievals."""
     with session.memories() as memories:
         told = memories.stats()
@@ -47,7 +47,7 @@ def _counts(groups: dict[str, int]) -> str:
 @click.option("--threshold", type=click.FloatRange(0, 1), help="Minimum cosine similarity of duplicates.")
 @click.option("--source-prefix", default="", metavar="SOURCE", help="Only this source and those below it.")
 @click.option("--apply", is_flag=True, help="Apply the merges; default: only show them.")
-def dedup(session: Session, threshold: float | None, source_prefix: str, apply: bool) -> None:
+def dedup(session: CliContext, threshold: float | None, source_prefix: str, apply: bool) -> None:
     """Find duplicate memories, and with --apply merge them."""
     with session.memories() as memories:
         changeset = None
@@ -81,9 +81,9 @@ def _tell_duplicates(memories: Memories, found: list[Delete]) -> None:
     columns = (
         ID,
         TEXT,
-        Column("into", "cyan", "right"),
-        Column("which says", wraps=True),
-        Column("why", "dim", wraps=True),
+        Field("into", "cyan", "right"),
+        Field("which says", wraps=True),
+        Field("why", "dim", wraps=True),
     )
     output.table(
         columns, ((each.id, texts[each.id], each.into, texts.get(each.into or 0, ""), each.reason) for each in found)
@@ -99,7 +99,7 @@ def _tell_duplicates(memories: Memories, found: list[Delete]) -> None:
     "cofio reembed --missing          # continues a stopped run",
 )
 @click.option("--missing", is_flag=True, help="Only memories that have no vector yet.")
-def reembed(session: Session, missing: bool) -> None:
+def reembed(session: CliContext, missing: bool) -> None:
     """Recompute the vectors of all memories with the current embedder.
 
     Missing token embeddings for re-ranking are computed too, about forty memories a second; episodes are indexed and
@@ -157,14 +157,14 @@ def config(context: click.Context) -> None:
 
 
 @command("show", "cofio config show", "cofio config show --json")
-def show(session: Session) -> None:
+def show(session: CliContext) -> None:
     """Show every setting, its value and its origin. Keys are masked."""
     known = session.settings
     rows = [(each.name, known.shown(each.name), known.origins[each.name]) for each in setting.settable()]
     if session.as_json:
         output.document({name: {"value": _value(known, name), "origin": origin} for name, _, origin in rows})
     else:
-        output.table((Column("setting", "cyan"), Column("value", wraps=True), Column("from", "dim", wraps=True)), rows)
+        output.table((Field("setting", "cyan"), Field("value", wraps=True), Field("from", "dim", wraps=True)), rows)
 
 
 def _value(known: Settings, name: str) -> Any:
@@ -177,7 +177,7 @@ def _value(known: Settings, name: str) -> Any:
 )
 @click.argument("name")
 @click.argument("value", required=False)
-def set_(session: Session, name: str, value: str | None) -> None:
+def set_(session: CliContext, name: str, value: str | None) -> None:
     """Write a setting to config.toml. Without a VALUE, prompt for it."""
     field = {each.name: each for each in setting.settable()}.get(name)
     secret = bool(field and field.metadata["secret"])
@@ -197,7 +197,7 @@ def set_(session: Session, name: str, value: str | None) -> None:
 
 
 @command("path", "cofio config path", "$EDITOR $(cofio config path)")
-def path(session: Session) -> None:
+def path(session: CliContext) -> None:
     """Print the path of config.toml, existing or not."""
     found = str(session.settings.home / "config.toml")
     output.document({"path": found}) if session.as_json else click.echo(found)
@@ -218,7 +218,7 @@ for each in (show, set_, path):
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
-def completion(context: click.Context, session: Session, shell: str) -> None:
+def completion(context: click.Context, session: CliContext, shell: str) -> None:
     """Print the script that completes cofio's commands and options in your shell."""
     from click.shell_completion import get_completion_class
 

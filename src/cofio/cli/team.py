@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, Session, command, examples, where
-from cofio.cli.output import ID, TEXT, WHEN, Column
+from cofio.cli.context import BY, CliContext, command, examples, where
+from cofio.cli.output import ID, TEXT, WHEN, Field
 from cofio.models.memory import CATEGORIES, KINDS
 
 _LABELS = (*CATEGORIES, *(each for each in KINDS if each not in CATEGORIES))
-_AGENT = Column("agent", "dim", wraps=True)
-_TIMES = Column("times", "cyan", "right")
+_AGENT = Field("agent", "dim", wraps=True)
+_TIMES = Field("times", "cyan", "right")
 
 
 @click.group("team", epilog=examples("cofio team facts", "cofio team patterns --min 3"))
@@ -35,7 +35,7 @@ _team = click.option("--team", metavar="NAME", help="Only this team.")
 @click.option(
     "--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="Maximum number of memories."
 )
-def facts(session: Session, category: str | None, team: str | None, limit: int) -> None:
+def facts(session: CliContext, category: str | None, team: str | None, limit: int) -> None:
     """List the memories of the team, newest first."""
     with session.memories() as memories:
         found = memories.get_team_facts(limit=limit, category=category or "", team=team)
@@ -43,7 +43,7 @@ def facts(session: Session, category: str | None, team: str | None, limit: int) 
         output.document({"memories": [each.as_dict() for each in found]})
         return
     rows = ((each.id, each.text, each.kind, each.agent, output.when(each.created_at)) for each in found)
-    output.table((ID, TEXT, Column("kind", "dim"), _AGENT, WHEN), rows)
+    output.table((ID, TEXT, Field("kind", "dim"), _AGENT, WHEN), rows)
     if not found:
         output.say('The team has no memories yet; add one with `cofio add "…" --visibility team`.')
 
@@ -62,7 +62,7 @@ def facts(session: Session, category: str | None, team: str | None, limit: int) 
 @click.option(
     "--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, help="Maximum number of patterns."
 )
-def patterns(session: Session, least: int, category: str | None, team: str | None, limit: int) -> None:
+def patterns(session: CliContext, least: int, category: str | None, team: str | None, limit: int) -> None:
     """List facts that agents repeat to the team, most frequent first."""
     asked: dict[str, Any] = {"limit": limit, "category": category or "", "team": team}
     with session.memories() as memories:
@@ -96,7 +96,7 @@ for each in (facts, patterns):
     show_default=True,
     help="Maximum number of memories per section.",
 )
-def enrich(session: Session, query: str, of: str, include_team: bool, most: int) -> None:
+def enrich(session: CliContext, query: str, of: str, include_team: bool, most: int) -> None:
     """Print the text that memories add to a system message before a model answers QUERY.
 
     It has sections with personal memories and, with --team, memories of the team. Prints nothing without matches.

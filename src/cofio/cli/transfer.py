@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, PROJECT, Session, agreed, command
-from cofio.cli.output import Column
+from cofio.cli.context import BY, PROJECT, CliContext, agreed, command
+from cofio.cli.output import Field
 from cofio.errors import Conflict, InvalidInput, NotFound
 from cofio.models.memory import moment
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from cofio.core import Keeper
     from cofio.ports import Store
     from cofio.settings import Settings
-    from cofio.transfer.copy import Copied
-    from cofio.transfer.importer import Imported
+    from cofio.transfer.copy import CopyResult
+    from cofio.transfer.importer import ImportResult
 
 _STDOUT = "-"
 #: Import formats. A test compares them with the readers, which are too slow to import for the help.
@@ -34,13 +34,13 @@ def _now() -> str:
     return moment(datetime.now(UTC))
 
 
-def _refuse_service(session: Session, name: str) -> None:
+def _refuse_service(session: CliContext, name: str) -> None:
     if session.settings.url:
         hint = "Omit --url and COFIO_URL, and run it on the machine of the store."
         raise InvalidInput(f"{name} works on the store itself, not through a service.", hint)
 
 
-def _opened(session: Session, name: str, *, new: bool = False) -> Keeper:
+def _opened(session: CliContext, name: str, *, new: bool = False) -> Keeper:
     _refuse_service(session, name)
     settings = session.settings
     if not new and settings.missing_file:
@@ -60,7 +60,7 @@ def _opened(session: Session, name: str, *, new: bool = False) -> Keeper:
 @click.argument("file", default=_STDOUT)
 @click.option("--vectors", is_flag=True, help="Include vectors, so that an import need not compute them.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
-def export(session: Session, file: str, vectors: bool, force: bool) -> None:
+def export(session: CliContext, file: str, vectors: bool, force: bool) -> None:
     """Export memories as JSON lines, including archived ones, followed by rows of domain knowledge.
 
     The same memories give the same bytes: two exports can be compared. Without a FILE, or with -, the output goes to
@@ -122,7 +122,7 @@ def _both(memories: int, rows: int) -> str:
 @click.option("--no-embed", is_flag=True, help="Compute no vectors now; `cofio reembed --missing` does it later.")
 @click.option("--project", metavar="PROJECT", help=f"Project of the facts: {PROJECT}.")
 @click.option("--source", metavar="SOURCE", help="Source of the facts: client/project.")
-def import_(session: Session, path: Path, kind: str, **how: Any) -> None:
+def import_(session: CliContext, path: Path, kind: str, **how: Any) -> None:
     """Import an export of cofio, JSON lines with a text each, or another tool's memories.
 
     What was imported before is skipped, so run a stopped import again to continue it. An import can be undone as one.
@@ -145,7 +145,7 @@ def import_(session: Session, path: Path, kind: str, **how: Any) -> None:
         _tell(told, embedded=not how["no_embed"])
 
 
-def _reading(path: Path, kind: str) -> Callable[..., Imported]:
+def _reading(path: Path, kind: str) -> Callable[..., ImportResult]:
     """Return the importer for a file: JSON lines of cofio, or another tool's memories."""
     if not path.exists():
         raise NotFound(f"There is no {path}.", "Give a file or a folder.")
@@ -173,15 +173,15 @@ def _format(path: Path) -> str:
         raise
 
 
-def _take_lines(session: Session, keeper: Keeper, path: Path, how: dict[str, Any]) -> Imported:
-    from cofio.transfer.jsonl_format import Lines
+def _take_lines(session: CliContext, keeper: Keeper, path: Path, how: dict[str, Any]) -> ImportResult:
+    from cofio.transfer.jsonl_format import JsonlFile
 
-    lines = Lines(path)
+    lines = JsonlFile(path)
     with output.progress("Importing", lines.count(), hidden=session.as_json) as advance:
         return keeper.import_lines(lines, name=path.name, by=BY, progress=_moved(advance), **how)
 
 
-def _take_facts(session: Session, keeper: Keeper, path: Path, reader: Any, how: dict[str, Any]) -> Imported:
+def _take_facts(session: CliContext, keeper: Keeper, path: Path, reader: Any, how: dict[str, Any]) -> ImportResult:
     with output.progress("Importing", reader.count(path) or 0, hidden=session.as_json) as advance:
         name = f"{reader.name} {path.name}"
         return keeper.import_facts(reader.read(path), name=name, by=BY, progress=_moved(advance), **how)
@@ -198,7 +198,7 @@ def _moved(advance: Callable[[int], None]) -> Callable[[int], None]:
     return moved
 
 
-def _tell(told: Imported, *, embedded: bool) -> None:
+def _tell(told: ImportResult, *, embedded: bool) -> None:
     for each in told.bad:
         output.say(f"Skipped: {each}")
     if told.skipped > len(told.bad):
@@ -224,7 +224,7 @@ def _tell(told: Imported, *, embedded: bool) -> None:
 )
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
-def copy(session: Session, source: str, target: str) -> None:
+def copy(session: CliContext, source: str, target: str) -> None:
     """Copy one store into another, including archived memories.
 
     Copied are ids, lineage, pins, sightings, counts, vectors, the embedder's name, and keys, from one snapshot; the
@@ -252,7 +252,7 @@ def copy(session: Session, source: str, target: str) -> None:
 
 
 @contextmanager
-def _stores(session: Session, source: str, target: str) -> Iterator[tuple[Store, Store]]:
+def _stores(session: CliContext, source: str, target: str) -> Iterator[tuple[Store, Store]]:
     """Open both stores. A missing source is not created."""
     from cofio import bootstrap
 
@@ -272,7 +272,7 @@ def _place(settings: Settings) -> Path | str:
     return settings.store_file.resolve() if settings.store_file else settings.store_name
 
 
-def _tell_copied(told: Copied) -> None:
+def _tell_copied(told: CopyResult) -> None:
     from cofio.transfer.copy import STAYS
 
     brought = [(told.added, "new"), (told.changed, "updated"), (told.known, "unchanged")]
@@ -308,7 +308,7 @@ def _tell_copied(told: Copied) -> None:
 )
 @click.option("--keep-days", type=click.IntRange(1), metavar="N", help="Then delete backups older than N days.")
 @click.option("--list", "listed", is_flag=True, help="List the backups; make none.")
-def backup(session: Session, to: Path | None, keep_days: int | None, listed: bool) -> None:
+def backup(session: CliContext, to: Path | None, keep_days: int | None, listed: bool) -> None:
     """Back up the whole store into one file, while it is in use.
 
     A backup is verified before it gets its name, and never overwritten. The newest one is never deleted.
@@ -334,11 +334,11 @@ def backup(session: Session, to: Path | None, keep_days: int | None, listed: boo
         output.say(f"{output.count(len(removed), 'backup')} older than {keep_days} days removed.")
 
 
-def _list(session: Session, found: Any) -> None:
+def _list(session: CliContext, found: Any) -> None:
     if session.as_json:
         output.document({"backups": [each.as_dict() for each in found]})
         return
-    columns = (Column("made", "dim"), Column("bytes", "cyan", "right"), Column("file", wraps=True))
+    columns = (Field("made", "dim"), Field("bytes", "cyan", "right"), Field("file", wraps=True))
     output.table(columns, ((output.when(each.at), each.bytes, each.path) for each in found))
     if not found:
         output.say("There are no backups yet; `cofio backup` makes one.")
@@ -347,7 +347,7 @@ def _list(session: Session, found: Any) -> None:
 # ── restore ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def restore_backup(session: Session, named: str, *, yes: bool) -> None:
+def restore_backup(session: CliContext, named: str, *, yes: bool) -> None:
     """Replace the store by a backup, after confirmation and a backup of the current store."""
     from cofio.hooks import briefing_cache
     from cofio.transfer import restore
@@ -385,7 +385,7 @@ def _backup_named(named: str, folder: Path) -> Path:
     return folder / named if not path.exists() and is_backup(named) else path
 
 
-def _refuse_where_served(session: Session) -> None:
+def _refuse_where_served(session: CliContext) -> None:
     from cofio.server import daemon
 
     _refuse_service(session, "restore of a backup")

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import Session, command
+from cofio.cli.context import CliContext, command
 from cofio.errors import Unavailable
 
 #: The pages, as named in URLs.
@@ -19,7 +19,7 @@ _OF_TERMINALS = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
 @command("ui", "cofio ui", "cofio ui map", "cofio ui --print")
 @click.argument("page", type=click.Choice(PAGES), required=False, metavar="[PAGE]")
 @click.option("--print", "only_print", is_flag=True, help="Print the URL only.")
-def ui(session: Session, page: str | None, only_print: bool) -> None:
+def ui(session: CliContext, page: str | None, only_print: bool) -> None:
     """Open the service's web pages in your browser, at the overview or at a PAGE.
 
     Pages: overview, memories, map, sessions, inbox, upkeep, knowledge, team, agents, settings. The service must be

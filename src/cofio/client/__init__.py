@@ -21,12 +21,21 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from cofio.client.knowledge import ClientKnowledge
 from cofio.errors import InvalidInput, Misconfigured, NotFound, Unavailable, by_code
-from cofio.models.auth import Deed, Grant, Key
+from cofio.models.auth import AuditEntry, Grant, Key
 from cofio.models.episodes import Episode, EpisodeHit
-from cofio.models.exchange import Captured, Item, Learned, Ledger, State, dialogue
+from cofio.models.exchange import CaptureStatus, Item, LearningResult, Ledger, State, dialogue
 from cofio.models.knowledge import KnowledgeChange
 from cofio.models.llm_calls import LLMCall, LLMUsage
-from cofio.models.maintenance import Audit, Contradiction, Contradictions, Finding, Plan, Refusal, Run, View
+from cofio.models.maintenance import (
+    Audit,
+    Contradiction,
+    Contradictions,
+    Finding,
+    MaintenancePlan,
+    MaintenanceRun,
+    Refusal,
+    View,
+)
 from cofio.models.memory import (
     Briefing,
     Change,
@@ -35,7 +44,7 @@ from cofio.models.memory import (
     Delete,
     Explanation,
     Fact,
-    Freshly,
+    FreshnessResult,
     Hit,
     Memory,
     Merge,
@@ -44,13 +53,13 @@ from cofio.models.memory import (
     Page,
     Project,
     Query,
-    Repeated,
+    RepeatedFact,
     Scope,
     as_fact,
     as_query,
     plain,
 )
-from cofio.models.notes import Exported, Folder, Indexed
+from cofio.models.notes import IndexResult, NotesFolder, VaultExportResult
 from cofio.models.sessions import RESUME_TOKENS, RESUMED, AgentSession, ResumeReport, SessionDetail
 
 #: Text to learn from, or messages with roles.
@@ -64,7 +73,7 @@ class Client:
     """Keeper in another process, over HTTP. Thread-safe; call `close`, or use it in a `with` statement."""
 
     def __init__(self, url: str, key: str = "", timeout: float = 60.0) -> None:
-        self._wire = _Wire(url, key, timeout)
+        self._wire = _HttpConnection(url, key, timeout)
 
     # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -278,11 +287,11 @@ class Client:
 
     def detect_cross_agent_patterns(
         self, *, min_occurrences: int = 2, limit: int = 20, category: str = "", team: str | None = None
-    ) -> builtins.list[Repeated]:
+    ) -> builtins.list[RepeatedFact]:
         """Return facts that agents repeatedly stated to the team, most frequent first; optionally of one category."""
         asked: dict[str, Any] = {"min_occurrences": min_occurrences, "limit": limit, "team": team}
         told = self._wire.ask("GET", "/team/patterns", category=category or None, **asked)
-        return [Repeated.from_dict(each) for each in told["patterns"]]
+        return [RepeatedFact.from_dict(each) for each in told["patterns"]]
 
     def get_team_facts(self, *, limit: int = 50, category: str = "", team: str | None = None) -> builtins.list[Memory]:
         """Return team memories, most recently stated first; optionally of a category or kind."""
@@ -301,10 +310,10 @@ class Client:
         """Return a memory, archived or not."""
         return Memory.from_dict(self._wire.ask("GET", _path("memory", memory_id)))
 
-    def freshness(self, memory_id: int) -> Freshly:
+    def freshness(self, memory_id: int) -> FreshnessResult:
         """Return whether the code that a memory references has changed."""
         told = self._wire.ask("GET", _path("memory", memory_id, "freshness"))
-        return Freshly(told["freshness"], tuple(told["stale"]))
+        return FreshnessResult(told["freshness"], tuple(told["stale"]))
 
     def list(self, *, limit: int = 50, after: int | None = None, skip: int = 0, **within: Any) -> Page:
         """Return a page of the scope's memories, newest first, after skipping the first `skip`."""
@@ -327,14 +336,14 @@ class Client:
 
     # ── learning from conversations ───────────────────────────────────────────────────────────────────────────────────
 
-    def capture(self, messages: Messages, *, wait: bool = False, by: str = "library", **about: Any) -> Captured:
+    def capture(self, messages: Messages, *, wait: bool = False, by: str = "library", **about: Any) -> CaptureStatus:
         """Store an exchange durably and learn from it later; with `wait`, now."""
         said = {"messages": messages, "wait": wait, **_said(about)}
         return _captured(self._wire.ask("POST", "/capture", said, by=by))
 
     def observe(
         self, validated_intent: str, response: str, *, wait: bool = False, by: str = "library", **about: Any
-    ) -> Captured:
+    ) -> CaptureStatus:
         """Store an observed dialogue and learn from it later; with `wait`, now. Memories are visible to the team."""
         dialogue(validated_intent, response)  # raises here what the service would
         said = {"validated_intent": validated_intent, "response": response, "wait": wait, **_said(about)}
@@ -353,22 +362,24 @@ class Client:
         told = self._wire.ask("GET", "/turns", client=client, session=session, any_key=any_key or None)
         return set(told["turns"])
 
-    def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
+    def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> LearningResult:
         """Preview what would be learned from messages, sentence by sentence. The service learns only by `capture`."""
         if not dry_run:
             raise InvalidInput("The service learns only from captures.", "Use capture(..., wait=True).")
         told = self._wire.ask("POST", "/capture", {"messages": messages, "dry_run": True, **_said(about)}, by=by)
-        return Learned.from_dict(told)
+        return LearningResult.from_dict(told)
 
-    def extract(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
+    def extract(
+        self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any
+    ) -> LearningResult:
         """Learn with the language model reading everything. NotConfigured without a model."""
         body = {"messages": messages, "dry_run": dry_run, **_said(about)}
-        return Learned.from_dict(self._wire.ask("POST", "/memory/extract", body, by=by))
+        return LearningResult.from_dict(self._wire.ask("POST", "/memory/extract", body, by=by))
 
-    def submit(self, messages: Messages, **about: Any) -> Captured:
+    def submit(self, messages: Messages, **about: Any) -> CaptureStatus:
         """Queue messages for the language model to read in full; the inbox item gets the result when done."""
         told = self._wire.ask("POST", "/memory/extract", {"messages": messages, "async": True, **_said(about)})
-        return Captured(told["job"], told["new"], told["state"])
+        return CaptureStatus(told["job"], told["new"], told["state"])
 
     def extraction(self) -> dict[str, Any]:
         """Return the configured extraction model and its state."""
@@ -436,19 +447,21 @@ class Client:
         told = self._wire.ask("POST", "/memory/deduplicate", body, by=by)
         return None if told["changeset"] is None else self.changeset(told["changeset"])
 
-    def consolidate(self, *, dry_run: bool = True, source_prefix: str = "", by: str = "library", why: str = "") -> Plan:
+    def consolidate(
+        self, *, dry_run: bool = True, source_prefix: str = "", by: str = "library", why: str = ""
+    ) -> MaintenancePlan:
         """Merge duplicates in one changeset, and report refused merges with reasons. A dry run only previews."""
         asked = {"dry_run": dry_run, "source_prefix": source_prefix or None, "why": why or None}
         return self._plan(self._wire.ask("POST", "/maintenance/consolidate", by=by, **asked))
 
-    def prune(self, *, dry_run: bool = True, by: str = "library", why: str = "") -> Plan:
+    def prune(self, *, dry_run: bool = True, by: str = "library", why: str = "") -> MaintenancePlan:
         """Archive memories that were not recalled for long, in one changeset. A dry run only previews."""
         return self._plan(self._wire.ask("POST", "/maintenance/prune", by=by, dry_run=dry_run, why=why or None))
 
-    def runs(self, *, limit: int = 20, chore: str = "") -> builtins.list[Run]:
+    def runs(self, *, limit: int = 20, chore: str = "") -> builtins.list[MaintenanceRun]:
         """Return the newest chore runs, optionally of one chore."""
         told = self._wire.ask("GET", "/maintenance/runs", limit=limit, chore=chore or None)
-        return [Run(**each) for each in told["runs"]]
+        return [MaintenanceRun(**each) for each in told["runs"]]
 
     def usage(self, view: View = "most", *, limit: int = 50, days: int = 90, **within: Any) -> builtins.list[Memory]:
         """Return memories "never" recalled (oldest first), recalled "most", or "stale" (not for `days` days)."""
@@ -512,10 +525,10 @@ class Client:
         """Return every key ever created, newest first."""
         return [Key.from_dict(each) for each in self._wire.ask("GET", "/keys")["keys"]]
 
-    def deeds(self, *, limit: int = 50, after: int | None = None, key: int | None = None) -> builtins.list[Deed]:
+    def deeds(self, *, limit: int = 50, after: int | None = None, key: int | None = None) -> builtins.list[AuditEntry]:
         """Return the newest audit log entries, optionally of one key."""
         told = self._wire.ask("GET", "/keys/log", limit=limit, after=after, key=key)
-        return [Deed(**each) for each in told["deeds"]]
+        return [AuditEntry(**each) for each in told["deeds"]]
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -541,8 +554,8 @@ class Client:
         """Markdown files as memories, on the service's machine."""
         return ClientNotes(self._wire, self._done)
 
-    def _plan(self, told: Mapping[str, Any]) -> Plan:
-        return Plan(
+    def _plan(self, told: Mapping[str, Any]) -> MaintenancePlan:
+        return MaintenancePlan(
             chore=told["chore"],
             decisions=tuple(_decision(each) for each in told["decisions"]),
             refused=tuple(
@@ -563,7 +576,7 @@ class Client:
 class ClientNotes:
     """Markdown notes of a keeper in another process. Folders are those of its machine."""
 
-    def __init__(self, wire: _Wire, done: Callable[[Mapping[str, Any]], tuple[Change, ...]]) -> None:
+    def __init__(self, wire: _HttpConnection, done: Callable[[Mapping[str, Any]], tuple[Change, ...]]) -> None:
         self._wire, self._done = wire, done
 
     def flush(self, summary: str, tags: Sequence[str] = (), *, by: str = "library", **about: Any) -> Change:
@@ -573,22 +586,22 @@ class ClientNotes:
 
     def index(
         self, folder: Path | str | None = None, *, label: str = "", dry_run: bool = False, by: str = "library"
-    ) -> Indexed:
+    ) -> IndexResult:
         """Sync memories with the files of a folder (default: the notes folder): new, edited, moved and deleted ones."""
         body = {"folder": str(folder or ""), "label": label, "dry_run": dry_run}
-        return Indexed.from_dict(self._wire.ask("POST", "/notes/index", body, by=by))
+        return IndexResult.from_dict(self._wire.ask("POST", "/notes/index", body, by=by))
 
-    def folders(self) -> builtins.list[Folder]:
+    def folders(self) -> builtins.list[NotesFolder]:
         """Return the folders that were indexed or are followed."""
-        return [Folder(**each) for each in self._wire.ask("GET", "/notes")["folders"]]
+        return [NotesFolder(**each) for each in self._wire.ask("GET", "/notes")["folders"]]
 
-    def export(self, folder: Path | str, **within: Any) -> Exported:
+    def export(self, folder: Path | str, **within: Any) -> VaultExportResult:
         """Write the memories of a scope to a vault, one note each. `index` imports edits of them."""
         body = {"folder": str(folder), **_scope(within)}
-        return Exported.from_dict(self._wire.ask("POST", "/notes/export", body))
+        return VaultExportResult.from_dict(self._wire.ask("POST", "/notes/export", body))
 
 
-class _Wire:
+class _HttpConnection:
     """JSON requests over pooled keep-alive connections, each used by one thread at a time."""
 
     def __init__(self, url: str, key: str, timeout: float) -> None:
@@ -670,13 +683,13 @@ class _Wire:
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         return kind(self._host, self._port, timeout=self._timeout)
 
-    def _understood(self, status: int, said: bytes) -> _Told:
+    def _understood(self, status: int, said: bytes) -> _WireReply:
         strange = Unavailable(
             f"{self._url} answered {status}, but not like a cofio service.",
             "Another program may listen there; check the URL (--url, COFIO_URL).",
         )
         try:
-            told = _Told(json.loads(said), strange)
+            told = _WireReply(json.loads(said), strange)
             if status < 300:
                 return told
             error = told["error"]
@@ -694,7 +707,7 @@ class _Wire:
         return Unavailable(f"{self._url} cannot be reached: {error or type(error).__name__}.", hint)
 
 
-class _Told(dict[str, Any]):
+class _WireReply(dict[str, Any]):
     """JSON reply; a missing field raises the error for a server that is not cofio."""
 
     def __init__(self, told: Any, strange: Unavailable) -> None:
@@ -852,9 +865,9 @@ def _path(*parts: Any) -> str:
     return "/" + "/".join(quote(str(each), safe="") for each in parts)
 
 
-def _captured(told: dict[str, Any]) -> Captured:
+def _captured(told: dict[str, Any]) -> CaptureStatus:
     about_it = {name: told.pop(name) for name in ("id", "new", "state", "reason")}
-    return Captured(**about_it, result={**told, "reason": about_it["reason"]} if told else {})
+    return CaptureStatus(**about_it, result={**told, "reason": about_it["reason"]} if told else {})
 
 
 def _said(about: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,16 +10,16 @@ from urllib.parse import quote
 
 from cofio.errors import InvalidInput, NotFound
 from cofio.models.knowledge import (
-    Active,
+    ActivePattern,
     Correlation,
+    CorrelationStep,
     Feedback,
-    Firing,
+    FiringThreshold,
     Knowledge,
     KnowledgeChange,
+    KnowledgeReading,
     Pattern,
-    Reading,
     Seasonal,
-    Step,
     Threshold,
     checked_table,
     read,
@@ -104,26 +104,26 @@ class ClientKnowledge:
 
     # ── the exact lane ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def evaluate(self, source: str, metric: str, value: float, *, unit: str = "") -> builtins.list[Firing]:
+    def evaluate(self, source: str, metric: str, value: float, *, unit: str = "") -> builtins.list[FiringThreshold]:
         """Return the thresholds that this value crosses, highest confidence first."""
         body = {"source": source, "metric": metric, "value": value, "unit": unit}
         told = self._ask("POST", "/knowledge/evaluate", body)["firing"]
-        return [Firing(_row(Threshold, each["threshold"]), each["value"], each["by"]) for each in told]
+        return [FiringThreshold(_row(Threshold, each["threshold"]), each["value"], each["by"]) for each in told]
 
-    def active(self, at: str = "", *, source: str = "") -> builtins.list[Active]:
+    def active(self, at: str = "", *, source: str = "") -> builtins.list[ActivePattern]:
         """Return the seasonal patterns active at a time (default: now), highest confidence first."""
         told = self._ask("GET", "/knowledge/active", at=at or None, source=source or None)["active"]
-        return [Active(_row(Seasonal, each["seasonal"]), each["since"], each["until"]) for each in told]
+        return [ActivePattern(_row(Seasonal, each["seasonal"]), each["since"], each["until"]) for each in told]
 
-    def related(self, source: str, *, depth: int = 1) -> builtins.list[Step]:
+    def related(self, source: str, *, depth: int = 1) -> builtins.list[CorrelationStep]:
         """Return correlations of a source, in either direction, up to `depth` steps away; nearest first."""
         told = self._ask("GET", "/knowledge/related", source=source, depth=depth)["related"]
-        return [Step(**{**each, "correlation": _row(Correlation, each["correlation"])}) for each in told]
+        return [CorrelationStep(**{**each, "correlation": _row(Correlation, each["correlation"])}) for each in told]
 
-    def read(self, text: str) -> builtins.list[Reading]:
+    def read(self, text: str) -> builtins.list[KnowledgeReading]:
         """Return the rows that capture would store or drop for a text. Changes nothing."""
         told = self._ask("POST", "/knowledge/read", {"text": text})["readings"]
-        return [Reading(**each) for each in told]
+        return [KnowledgeReading(**each) for each in told]
 
     # ── feedback ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from cofio.dashboard import projection
-from cofio.models.dashboard import MOST_DAYS, MOST_DOTS, Agent, Kept, Map, Overview, Pulse
+from cofio.models.dashboard import MOST_DAYS, MOST_DOTS, Agent, ChangeCounters, Map, Overview, StoreState
 from cofio.models.memory import Scope, Viewer, as_scope, whole
 from cofio.ports import Clock, Store
 from cofio.stores.sqlite.blas import one_thread
@@ -18,20 +18,20 @@ from cofio.stores.sqlite.blas import one_thread
 _CHARACTERS = 120  # of each text on the map
 
 
-class Lent(NamedTuple):
+class DashboardCallbacks(NamedTuple):
     """Dependencies that a keeper passes to its outlook."""
 
     store: Store
     clock: Clock
     flush: Callable[[], None]  # writes buffered retrievals
     viewer: Viewer | None  # None for the owner, who sees everything
-    atlas: projection.Atlas  # cache of drawn maps
+    atlas: projection.MapCache  # cache of drawn maps
 
 
-class Outlook:
+class DashboardService:
     """Dashboard queries of a keeper, limited to what it may see."""
 
-    def __init__(self, lent: Lent) -> None:
+    def __init__(self, lent: DashboardCallbacks) -> None:
         self._store, self._clock, self._flush, self._viewer, self._atlas = lent
 
     def overview(self, *, days: int = 30) -> Overview:
@@ -55,7 +55,7 @@ class Outlook:
             arrived=arrived,
             done_today=pictures.done(told[-1]),
             injected=pictures.injected(told[0]),
-            store=Kept(stats["store"], stats["bytes"], stats["embedder"], vectors, live + archived - vectors),
+            store=StoreState(stats["store"], stats["bytes"], stats["embedder"], vectors, live + archived - vectors),
         )
 
     def agents(self, *, limit: int = 100) -> list[Agent]:
@@ -63,7 +63,7 @@ class Outlook:
         self._flush()
         return self._store.pictures.agents(whole(limit, "limit", least=1, most=1_000))
 
-    def pulse(self) -> Pulse:
+    def pulse(self) -> ChangeCounters:
         """Return counters that change with memories, recalls and the inbox. Cheap enough to poll every second."""
         self._flush()
         return self._store.pictures.pulse()
@@ -72,7 +72,7 @@ class Outlook:
         """Return the newest memories of a scope as points of a plane, without their vectors."""
         scope, count = as_scope(within), whole(most, "most", least=1, most=MOST_DOTS)
 
-        def draw(before: projection.Ground | None) -> tuple[Map, projection.Ground]:
+        def draw(before: projection.PreviousPositions | None) -> tuple[Map, projection.PreviousPositions]:
             dots = self._store.pictures.dots(scope, count, _CHARACTERS)
             with one_thread():  # keeps the other cores free for searches
                 return projection.redrawn(dots, before)

@@ -26,7 +26,7 @@ from cofio.core import Keeper
 from cofio.errors import InvalidInput
 from cofio.evaluation.jsonl import clean, numbered
 from cofio.models.memory import MAX_LABEL, MAX_TEXT, moment
-from cofio.ports import Embedder, Judge, Reader
+from cofio.ports import Embedder, Judge, LateInteractionModel
 from cofio.settings import Settings
 
 LEFT_OUT = ("adversarial", "abstention")  # categories of questions without an answer
@@ -83,12 +83,12 @@ def read(path: Path) -> list[Conversation]:
 
     Repeated ids of conversations, and of questions within one, get a number: "q1", "q1 (2)".
     """
-    name = _Names()
+    name = _UniqueNames()
     found = [_line(line, number, path) for number, line in numbered(path, _SHAPE)]
     return [replace(each, id=name(each.id)) for each in found]
 
 
-class _Wrong(Exception):
+class _BadLine(Exception):
     """Problem in a line."""
 
 
@@ -98,15 +98,15 @@ def _line(line: str, number: int, path: Path) -> Conversation:
     except json.JSONDecodeError as error:
         said = f"Line {number} of {path} is not JSON: {error.msg}, at character {error.pos + 1}."
         raise InvalidInput(said, f"An object may not be broken into lines. {_SHAPE}") from error
-    except (_Wrong, InvalidInput, ValueError, RecursionError) as error:
+    except (_BadLine, InvalidInput, ValueError, RecursionError) as error:
         said = getattr(error, "message", str(error)).rstrip(".")
         raise InvalidInput(f"Line {number} of {path} is not a conversation: {said}.", _SHAPE) from error
 
 
 def _conversation(plain: Any, number: int) -> Conversation:
     if not isinstance(plain, dict):
-        raise _Wrong(f"it is {_kind(plain)}, not an object")
-    units, asked, name = _objects(plain, "units"), _objects(plain, "questions"), _Names()
+        raise _BadLine(f"it is {_kind(plain)}, not an object")
+    units, asked, name = _objects(plain, "units"), _objects(plain, "questions"), _UniqueNames()
     questions = [_question(each, place, name) for place, each in enumerate(asked)]
     worded = tuple(each for each in questions if each.text)
     given = plain.get("id")
@@ -118,25 +118,25 @@ def _conversation(plain: Any, number: int) -> Conversation:
 def _objects(plain: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """Return the list with this name. Raise _Wrong unless it holds objects with a text."""
     if name not in plain:
-        raise _Wrong(f"it has no {name}")
+        raise _BadLine(f"it has no {name}")
     rows = plain[name] or []
     if not isinstance(rows, list):
-        raise _Wrong(f"{name} is {_kind(rows)}, not a list")
+        raise _BadLine(f"{name} is {_kind(rows)}, not a list")
     for place, row in enumerate(rows, start=1):
         if not isinstance(row, dict):
-            raise _Wrong(f"number {place} of its {name} is {_kind(row)}, not an object")
+            raise _BadLine(f"number {place} of its {name} is {_kind(row)}, not an object")
         if "text" not in row:
-            raise _Wrong(f"number {place} of its {name} has no text")
+            raise _BadLine(f"number {place} of its {name} has no text")
         if name == "units" and (row.get("id") in (None, "") or isinstance(row["id"], list | dict)):
-            raise _Wrong(f"number {place} of its units has no id by which evidence could name it")
+            raise _BadLine(f"number {place} of its units has no id by which evidence could name it")
     return rows
 
 
-def _question(plain: Mapping[str, Any], place: int, name: _Names) -> Question:
+def _question(plain: Mapping[str, Any], place: int, name: _UniqueNames) -> Question:
     given, evidence = plain.get("id"), plain.get("evidence")
     named = evidence if isinstance(evidence, list) else [] if evidence in (None, "") else [evidence]
     if any(isinstance(each, list | dict) for each in named):
-        raise _Wrong(f"the evidence of question {place + 1} is not a list of unit ids")
+        raise _BadLine(f"the evidence of question {place + 1} is not a list of unit ids")
     category = clean(plain.get("category")).strip()
     return Question(
         name(clean(place if given is None else given)),
@@ -182,7 +182,7 @@ def _kind(value: Any) -> str:
     return kinds.get(type(value), "a number")
 
 
-class _Names:
+class _UniqueNames:
     """Generator of unique names: a repeated name gets a number."""
 
     def __init__(self) -> None:
@@ -209,7 +209,7 @@ def remembered(
     settings: Settings | None = None,
     *,
     embedder: Embedder | None = None,
-    reader: Reader | None = None,
+    reader: LateInteractionModel | None = None,
     judge: Judge | None = None,
     advance: Callable[[int], None] = _silent,
 ) -> Iterator[Keeper]:

@@ -24,9 +24,9 @@ from cofio.core import Keeper
 from cofio.errors import CofioError, Misconfigured
 from cofio.evaluation import duplicates
 from cofio.evaluation.metrics import DRAWS, SEED, Figure, difference, interval
-from cofio.evaluation.pairs import ACTIONS, Case, Cases, read, sampled, stated
+from cofio.evaluation.pairs import ACTIONS, PairCase, PairCases, read, sampled, stated
 from cofio.evaluation.report import Cell, Column, Report, Table
-from cofio.models.exchange import Learned
+from cofio.models.exchange import LearningResult
 from cofio.models.memory import Fact
 from cofio.ports import LLM, Completion, Embedder, Health, Matrix, Profile, Vector
 from cofio.settings import Settings
@@ -41,7 +41,7 @@ RATES = ("target_accuracy", "lost_updates", "false_overwrites", "false_merges")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DecisionOutcome:
     """Result of a case; fields are None if they do not apply."""
 
     given: str
@@ -67,7 +67,7 @@ def evaluate(
 
 
 def reported(
-    sets: Sequence[Cases],
+    sets: Sequence[PairCases],
     settings: Settings | None = None,
     llm: LLM | None = None,
     *,
@@ -80,19 +80,19 @@ def reported(
     settings = settings or Settings.load()
     chosen = [sampled(each, sample) if sample else each for each in sets]
     chosen = [each for cases in chosen for each in (cases, *stated(cases))]
-    desk = _Desk(settings, embedder or bootstrap.make_embedder(settings), llm)
-    found: list[_Found] = []
-    compared: list[duplicates.Compared] = []
+    desk = _KeeperPool(settings, embedder or bootstrap.make_embedder(settings), llm)
+    found: list[_DecisionResults] = []
+    compared: list[duplicates.ComparedPairs] = []
     for number, cases in enumerate(chosen):
         progress(number, len(chosen))
-        found.append(_Found(cases, {way: desk.decided(cases, way) for way in desk.ways}))
+        found.append(_DecisionResults(cases, {way: desk.decided(cases, way) for way in desk.ways}))
         compared += duplicates.compared(cases, desk.holding)
     return _report(found, compared, desk, command)
 
 
-def _told_apart(sets: Sequence[Cases]) -> list[Cases]:
+def _told_apart(sets: Sequence[PairCases]) -> list[PairCases]:
     """Return the sets with unique names: a repeated name gets a number."""
-    named: list[Cases] = []
+    named: list[PairCases] = []
     for each in sets:
         namesakes = sum(other.name.partition(" ")[0] == each.name for other in named)
         named.append(replace(each, name=f"{each.name} {namesakes + 1}") if namesakes else each)
@@ -102,26 +102,26 @@ def _told_apart(sets: Sequence[Cases]) -> list[Cases]:
 # ── asking the keeper ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Desk:
+class _KeeperPool:
     """Factory of keepers on temporary stores, with the given settings; every text is embedded once."""
 
     def __init__(self, settings: Settings, embedder: Embedder, llm: LLM | None) -> None:
         self._settings = replace(settings, extract_provider="")
-        self._embedder = _Once(embedder)
+        self._embedder = _CachingEmbedder(embedder)
         self.llm = llm or _configured(settings, embedder)
         self.ways = (_RULES, _MODEL) if self.llm else (_RULES,)
 
-    def decided(self, cases: Cases, way: str) -> list[Outcome]:
+    def decided(self, cases: PairCases, way: str) -> list[DecisionOutcome]:
         """Return the result of each case, in order."""
         behind = self.llm if way == _MODEL else None
         self._embedder.prepare(text for case in cases.cases if not case.spoken for text in (*case.known, case.new))
         spoken = [case for case in cases.cases if case.spoken]
         stated = [case for case in cases.cases if not case.spoken]
         found = {case.id: outcome for case, outcome in self._told(spoken, behind)}
-        found |= {case.id: outcome for case, outcome in self._stated(stated, _AsItStands(behind))}
+        found |= {case.id: outcome for case, outcome in self._stated(stated, _VerbatimLLM(behind))}
         return [found[case.id] for case in cases.cases]
 
-    def _stated(self, cases: Sequence[Case], reader: _AsItStands) -> Iterator[tuple[Case, Outcome]]:
+    def _stated(self, cases: Sequence[PairCase], reader: _VerbatimLLM) -> Iterator[tuple[PairCase, DecisionOutcome]]:
         for some in _portions(cases):
             with self.holding([(case.id, text) for case in some for text in case.known], llm=reader) as (keeper, ids):
                 first = 0
@@ -132,7 +132,7 @@ class _Desk:
                     done = keeper.extract(case.new, project=case.id, by="eval")
                     yield case, _outcome(case, known, done)
 
-    def _told(self, cases: Sequence[Case], llm: LLM | None) -> Iterator[tuple[Case, Outcome]]:
+    def _told(self, cases: Sequence[PairCase], llm: LLM | None) -> Iterator[tuple[PairCase, DecisionOutcome]]:
         for some in _portions(cases):
             with self.holding([], llm=llm) as (keeper, _):
                 for case in some:
@@ -152,7 +152,7 @@ class _Desk:
                 yield keeper, [change.memory_id for change in done]
 
 
-class _AsItStands:
+class _VerbatimLLM:
     """Model that extracts a given fact verbatim. Decisions are delegated to the model behind it, or to the rules."""
 
     def __init__(self, behind: LLM | None) -> None:
@@ -177,7 +177,7 @@ class _AsItStands:
         return Health(True)
 
 
-class _Once:
+class _CachingEmbedder:
     """Embedder with a cache: every text is embedded once."""
 
     def __init__(self, embedder: Embedder) -> None:
@@ -213,21 +213,21 @@ def _configured(settings: Settings, embedder: Embedder) -> LLM | None:
             return keeper.llm
 
 
-def _portions(cases: Sequence[Case]) -> Iterator[Sequence[Case]]:
+def _portions(cases: Sequence[PairCase]) -> Iterator[Sequence[PairCase]]:
     yield from (cases[start : start + _AT_ONCE] for start in range(0, len(cases), _AT_ONCE))
 
 
-def _learned(keeper: Keeper, said: str, project: str) -> Learned:
+def _learned(keeper: Keeper, said: str, project: str) -> LearningResult:
     try:
         return keeper.learn(said, project=project, by="eval")
     except CofioError as error:  # an unusable reply: nothing was learned
-        return Learned(reason=error.message)
+        return LearningResult(reason=error.message)
 
 
 # ── results of cases ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _live(done: Learned) -> list[int]:
+def _live(done: LearningResult) -> list[int]:
     """Return the added memories that are still live."""
     came = [each["id"] if each["action"] == "add" else each["new_id"] for each in done.actions if _brings(each)]
     gone = {each["old_id"] for each in done.actions if each["action"] in ("update", "delete")}
@@ -238,7 +238,7 @@ def _brings(action: Mapping[str, Any]) -> bool:
     return action["action"] in ("add", "update")
 
 
-def _outcome(case: Case, known: Sequence[int], done: Learned) -> Outcome:
+def _outcome(case: PairCase, known: Sequence[int], done: LearningResult) -> DecisionOutcome:
     """Return the result by its effect: a deletion counts as one even if a line remains that states it."""
     gone = {each["old_id"] for each in done.actions if each["action"] in ("update", "delete")} & set(known)
     noted = {each["existing_id"] for each in done.actions if each["action"] == "noop"} & set(known)
@@ -251,7 +251,7 @@ def _outcome(case: Case, known: Sequence[int], done: Learned) -> Outcome:
     acted = gone or noted
     lost = case.wanted in ("update", "delete") and (given != case.wanted or not gone & meant)
     still = set(known) - (meant if case.wanted in ("update", "delete") else set())
-    return Outcome(
+    return DecisionOutcome(
         given,
         right_target=acted <= meant if acted and case.wanted != "add" and len(known) > 1 and not case.spoken else None,
         lost=lost if case.wanted in ("update", "delete") else None,
@@ -264,11 +264,11 @@ def _outcome(case: Case, known: Sequence[int], done: Learned) -> Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _DecisionResults:
     """Set of cases, with the results of each way."""
 
-    cases: Cases
-    by: Mapping[str, Sequence[Outcome]]
+    cases: PairCases
+    by: Mapping[str, Sequence[DecisionOutcome]]
 
     @property
     def wanted(self) -> list[str]:
@@ -286,7 +286,7 @@ def _counted(labels: Sequence[str]) -> dict[str, int]:
     return {each: list(labels).count(each) for each in _GIVEN if each in labels}
 
 
-def _figures(wanted: Sequence[str], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _figures(wanted: Sequence[str], outcomes: Sequence[DecisionOutcome]) -> dict[str, Any]:
     given = [each.given for each in outcomes]
     rates = {name: _rate(outcomes, name) for name in RATES}
     return {
@@ -304,13 +304,15 @@ _ASKED = {
 }
 
 
-def _rate(outcomes: Sequence[Outcome], name: str) -> Figure | None:
+def _rate(outcomes: Sequence[DecisionOutcome], name: str) -> Figure | None:
     """Return the rate over the cases to which it applies; None without such cases."""
     values = [float(value) for each in outcomes if (value := getattr(each, _ASKED[name])) is not None]
     return interval(values) if values else None
 
 
-def _differences(wanted: Sequence[str], ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> dict[str, Any]:
+def _differences(
+    wanted: Sequence[str], ours: Sequence[DecisionOutcome], theirs: Sequence[DecisionOutcome]
+) -> dict[str, Any]:
     """Return the differences of two ways on the same cases, by paired bootstrap."""
     told: dict[str, Any] = {
         "macro_f1": macro_f1s(wanted, [each.given for each in ours], [each.given for each in theirs]).as_dict()
@@ -363,7 +365,9 @@ _SAYS = (
 )
 
 
-def _report(found: Sequence[_Found], compared: Sequence[duplicates.Compared], desk: _Desk, command: str) -> Report:
+def _report(
+    found: Sequence[_DecisionResults], compared: Sequence[duplicates.ComparedPairs], desk: _KeeperPool, command: str
+) -> Report:
     values = {
         "sets": {each.cases.name: each.values() for each in found},
         "duplicates": {each.name: each.values() for each in compared},
@@ -382,7 +386,7 @@ def _report(found: Sequence[_Found], compared: Sequence[duplicates.Compared], de
     )
 
 
-def _given(found: _Found) -> dict[str, dict[str, str]]:
+def _given(found: _DecisionResults) -> dict[str, dict[str, str]]:
     return {
         way: {case.id: outcome.given for case, outcome in zip(found.cases.cases, outcomes, strict=True)}
         for way, outcomes in found.by.items()
@@ -397,7 +401,7 @@ _COLUMNS = (
 )
 
 
-def _actions(found: Sequence[_Found]) -> Table:
+def _actions(found: Sequence[_DecisionResults]) -> Table:
     rows: list[Sequence[Cell]] = []
     for each in found:
         for way, outcomes in each.by.items():
@@ -412,7 +416,7 @@ _WAYS = {_RULES: "rules", _MODEL: "the model"}
 _NOTE = "Macro-F1 covers those of add, update, delete and noop that occur as labels in the set."
 
 
-def _differ(found: Sequence[_Found]) -> Table:
+def _differ(found: Sequence[_DecisionResults]) -> Table:
     rows: list[Sequence[Cell]] = []
     for each in found:
         told = _differences(each.wanted, each.by[_MODEL], each.by[_RULES])

@@ -36,7 +36,7 @@ _SHAPE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DevMemQuestion:
     """Question with the expected answer."""
 
     id: str
@@ -46,12 +46,12 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DevMemOutcome:
     """Result of a question: whether the answer is in one hit, and in ten hits together, by the kind of memories
     searched.
     """
 
-    question: Question
+    question: DevMemQuestion
     in_one: Mapping[str, bool]
     together: Mapping[str, bool]
     said: bool  # a message of the sessions carries the answer
@@ -89,14 +89,16 @@ def evaluate(
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def read(folder: Path) -> tuple[list[dict[str, Any]], list[Question]]:
+def read(folder: Path) -> tuple[list[dict[str, Any]], list[DevMemQuestion]]:
     """Return the sessions ordered by date, and the questions that have an answer."""
     if not folder.is_dir():
         raise NotFound(f"There is no folder {folder}.", _SHAPE)
     sessions = _objects(folder, "sessions", ("sessionId", "messages"))
     questions = _objects(folder, "questions", ("questionId", "questionType", "question", "groundTruth"))
     answerable = [
-        Question(str(each["questionId"]), str(each["questionType"]), str(each["question"]), str(each["groundTruth"]))
+        DevMemQuestion(
+            str(each["questionId"]), str(each["questionType"]), str(each["question"]), str(each["groundTruth"])
+        )
         for each in questions
         if each["questionType"] != UNANSWERABLE
     ]
@@ -156,7 +158,7 @@ def _exchanges(messages: Sequence[Mapping[str, str]]) -> Iterator[list[dict[str,
         yield exchange
 
 
-def ask(question: Question, keeper: Keeper, said: Sequence[str]) -> Outcome:
+def ask(question: DevMemQuestion, keeper: Keeper, said: Sequence[str]) -> DevMemOutcome:
     """Search for a question among the facts, and among facts and episodes if the keeper has episodes."""
     facts = [(hit.score, hit.text) for hit in keeper.search(question.text, k=HITS)]
     hits = {FACTS: facts}
@@ -164,7 +166,7 @@ def ask(question: Question, keeper: Keeper, said: Sequence[str]) -> Outcome:
         both = [*facts, *((hit.score, hit.text) for hit in search(question.text, k=HITS))]
         hits[BOTH] = sorted(both, key=lambda hit: -hit[0])[:HITS]
     texts = {name: [text for _, text in found] for name, found in hits.items()}
-    return Outcome(
+    return DevMemOutcome(
         question,
         {name: any(carries(text, question.truth) for text in found) for name, found in texts.items()},
         {name: carries(" ".join(found), question.truth) for name, found in texts.items()},
@@ -175,7 +177,7 @@ def ask(question: Question, keeper: Keeper, said: Sequence[str]) -> Outcome:
 # ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _report(folder: Path, sessions: int, stored: int, outcomes: Sequence[Outcome]) -> Report:
+def _report(folder: Path, sessions: int, stored: int, outcomes: Sequence[DevMemOutcome]) -> Report:
     types = sorted({each.question.type for each in outcomes})
     groups = {"all": list(outcomes)} | {name: [one for one in outcomes if one.question.type == name] for name in types}
     searched = list(outcomes[0].in_one)
@@ -210,7 +212,7 @@ def _report(folder: Path, sessions: int, stored: int, outcomes: Sequence[Outcome
     return Report("devmem", "DevMemBench", command, says, values, [Table("Answers found", columns, rows)])
 
 
-def _figures(outcomes: Sequence[Outcome], kind: str) -> tuple[Figure, Figure]:
+def _figures(outcomes: Sequence[DevMemOutcome], kind: str) -> tuple[Figure, Figure]:
     one = interval([float(each.in_one[kind]) for each in outcomes])
     return one, interval([float(each.together[kind]) for each in outcomes])
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from cofio.core import Keeper
 from cofio.evaluation.metrics import DRAWS, SEED, Figure, interval
-from cofio.evaluation.pairs import Case, Cases
-from cofio.evaluation.plots import COLOURS, Line, linear
+from cofio.evaluation.pairs import PairCase, PairCases
+from cofio.evaluation.plots import COLOURS, Curve, linear
 from cofio.evaluation.report import Cell, Column, Table
 from cofio.models.memory import Fact
 
@@ -34,7 +34,7 @@ WAYS = {"add": "adding it", "is_novel": "asking whether it is new", "dedup": "lo
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class DuplicatePair:
     """Cosine of the two texts, and the operations that take them for one."""
 
     wanted: str
@@ -44,11 +44,11 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedPairs:
     """Pairs of a set."""
 
     name: str
-    pairs: Sequence[Pair]
+    pairs: Sequence[DuplicatePair]
 
     def scores(self, by: str) -> tuple[_Row, _Row]:
         """Return the scores of the duplicates and of the contradictions."""
@@ -82,19 +82,19 @@ _AGAINST = ("update", "delete")
 _PARTS = {"recall": ("noop",), "leak": _AGAINST, "others": ("add",)}
 
 
-def compared(cases: Cases, holding: Holding) -> list[Compared]:
+def compared(cases: PairCases, holding: Holding) -> list[ComparedPairs]:
     """Return the results for all pairs of facts; empty unless the set has duplicates and contradictions."""
     stated = [case for case in cases.cases if not case.spoken]
     wanted = {case.wanted for case in stated}
     if "noop" not in wanted or not wanted & {*_AGAINST}:
         return []
-    pairs: list[Pair] = []
+    pairs: list[DuplicatePair] = []
     for start in range(0, len(stated), _AT_ONCE):
         pairs += _pairs(stated[start : start + _AT_ONCE], holding)
-    return [Compared(cases.name, pairs)]
+    return [ComparedPairs(cases.name, pairs)]
 
 
-def _pairs(cases: Sequence[Case], holding: Holding) -> list[Pair]:
+def _pairs(cases: Sequence[PairCase], holding: Holding) -> list[DuplicatePair]:
     old, new = [(case.id, case.known[0]) for case in cases], [(case.id, case.new) for case in cases]
     with holding([*old, *new]) as (keeper, ids):
         merged = {each.id for each in keeper.find_duplicates()}
@@ -107,11 +107,11 @@ def _pairs(cases: Sequence[Case], holding: Holding) -> list[Pair]:
     for place, case in enumerate(cases):
         ways = {"add": added[place].action == "noop", "is_novel": not asked[place].novel, "dedup": doubled[place]}
         taken = frozenset(way for way, took in ways.items() if took)
-        found.append(Pair(case.wanted, *near[place], taken))
+        found.append(DuplicatePair(case.wanted, *near[place], taken))
     return found
 
 
-def _nearness(keeper: Keeper, case: Case) -> tuple[float, float]:
+def _nearness(keeper: Keeper, case: PairCase) -> tuple[float, float]:
     """Return the cosine, and the highest threshold at which the two are taken for one; 0 if there is none."""
 
     def passes(threshold: float) -> bool:
@@ -176,7 +176,7 @@ def curve(scores: tuple[_Row, _Row]) -> list[dict[str, float]]:
 # ── tables and plots ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def tables(compared: Sequence[Compared]) -> list[Table]:
+def tables(compared: Sequence[ComparedPairs]) -> list[Table]:
     """Return the tables at the fixed leak and at the defaults."""
     if not compared:
         return []
@@ -209,22 +209,22 @@ def tables(compared: Sequence[Compared]) -> list[Table]:
     ]  # fmt: skip
 
 
-def plots(compared: Sequence[Compared]) -> dict[str, str]:
+def plots(compared: Sequence[ComparedPairs]) -> dict[str, str]:
     """Return one plot per set: duplicates found against contradictions accepted."""
     return {"duplicates-" + re.sub(r"[^\w-]+", "-", each.name): _plot(each) for each in compared}
 
 
-def _plot(compared: Compared) -> str:
+def _plot(compared: ComparedPairs) -> str:
     lines = []
     for colour, by, name, dashed in (
         (COLOURS[7], "cosine", "nearness alone", True),
         (COLOURS[0], "checked", "cofio's check", False),
     ):
         points = [(each["leak"], each["recall"]) for each in curve(compared.scores(by)) if each["leak"] <= _FURTHEST]
-        lines.append(Line(name, colour, list(dict.fromkeys(points)), dashed))
+        lines.append(Curve(name, colour, list(dict.fromkeys(points)), dashed))
     for colour, (way, told) in zip(COLOURS[1:], WAYS.items(), strict=False):
         recall, leak = compared.share(way, _PARTS["recall"]), compared.share(way, _PARTS["leak"])
         if recall and leak and leak.value <= _FURTHEST:
-            lines.append(Line(told, colour, [(leak.value, recall.value)]))
+            lines.append(Curve(told, colour, [(leak.value, recall.value)]))
     title = f"Duplicates found against contradictions let through: {compared.name}"
     return linear(title, "contradictions that pass", "duplicates found", lines, within=(0.0, _FURTHEST, 0.0, 1.0))

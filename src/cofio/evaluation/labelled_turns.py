@@ -31,7 +31,7 @@ _SHAPE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class LabelledTurn:
     """Turn with its label. A skip with facts known before repeats them."""
 
     id: str
@@ -56,7 +56,7 @@ class Turn:
         return self.label == "skip" and bool(self.before)
 
 
-def read(path: Path) -> list[Turn]:
+def read(path: Path) -> list[LabelledTurn]:
     """Return all turns of the file. Raise NotFound if it is missing, InvalidInput if it is malformed."""
     found = [_line(line, number, path) for number, line in numbered(path, _SHAPE)]
     twice = [name for name, times in Counter(each.id for each in found).items() if times > 1]
@@ -65,7 +65,7 @@ def read(path: Path) -> list[Turn]:
     return found
 
 
-def _line(line: str, number: int, path: Path) -> Turn:
+def _line(line: str, number: int, path: Path) -> LabelledTurn:
     try:
         turn = _turn(json.loads(line), number)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -76,12 +76,12 @@ def _line(line: str, number: int, path: Path) -> Turn:
     return turn
 
 
-def _turn(plain: Any, number: int) -> Turn:
+def _turn(plain: Any, number: int) -> LabelledTurn:
     if not isinstance(plain, dict):
         raise TypeError("it is not an object")
     facts, before, tags = (_several(plain.get(name)) for name in ("facts", "before", "tags"))
     given = plain.get("id")
-    return Turn(
+    return LabelledTurn(
         id=clean(number if given is None else given),
         role=clean(plain.get("role")) or "user",
         text=clean(plain["text"]),
@@ -101,7 +101,7 @@ def _several(given: Any) -> tuple[str, ...]:
     return tuple(text for text in map(clean, texts) if text.strip())
 
 
-def _wrong(turn: Turn) -> str:
+def _wrong(turn: LabelledTurn) -> str:
     if turn.label not in LABELS:
         return f"the label is {turn.label!r}"
     if turn.role not in ROLES:

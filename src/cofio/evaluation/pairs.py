@@ -42,7 +42,7 @@ _SHAPE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class PairCase:
     """Known memories, the one in question first, with a statement and the expected action.
 
     `delete`: the statement retracts the memory without replacing it. A `spoken` case has messages, which are extracted
@@ -58,49 +58,49 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Cases:
+class PairCases:
     """Named set of cases."""
 
     name: str
-    cases: tuple[Case, ...]
+    cases: tuple[PairCase, ...]
 
 
-def read(path: Path) -> Cases:
+def read(path: Path) -> PairCases:
     """Return all pairs of the file. Raise NotFound if it is missing, InvalidInput if it is malformed."""
     found = [_line(line, number, path) for number, line in numbered(path, _SHAPE)]
     ids = [case.id for case in found]
     twice = next((each for place, each in enumerate(ids) if each in ids[:place]), None) if _repeat(ids) else None
     if twice is not None:
         raise InvalidInput(f"The id {twice!r} occurs twice in {path}.", "Give every pair an id of its own, or none.")
-    return Cases(path.stem, tuple(_among_others(found)))
+    return PairCases(path.stem, tuple(_among_others(found)))
 
 
-def sampled(cases: Cases, size: int) -> Cases:
+def sampled(cases: PairCases, size: int) -> PairCases:
     """Return a sample of `size` cases with a fixed seed, balanced over the expected actions as far as possible."""
     rng = random.Random(SEED)  # noqa: S311
-    sorts: dict[str, list[Case]] = {}
+    sorts: dict[str, list[PairCase]] = {}
     for case in rng.sample(cases.cases, len(cases.cases)):
         sorts.setdefault(case.wanted, []).append(case)
-    chosen: list[Case] = []
+    chosen: list[PairCase] = []
     while len(chosen) < min(size, len(cases.cases)):
         chosen += [each.pop() for each in sorts.values() if each][: size - len(chosen)]
     kept = {case.id for case in chosen}
     return replace(cases, cases=tuple(case for case in cases.cases if case.id in kept))
 
 
-def stated(cases: Cases) -> list[Cases]:
+def stated(cases: PairCases) -> list[PairCases]:
     """Return the spoken cases again with each message as one fact, so that only the decision is measured."""
     short = [case for case in cases.cases if case.spoken and max(map(len, (*case.known, case.new))) <= LONGEST]
     if not short:
         return []
-    return [Cases(f"{cases.name}-as-facts", tuple(replace(case, spoken=False) for case in short))]
+    return [PairCases(f"{cases.name}-as-facts", tuple(replace(case, spoken=False) for case in short))]
 
 
 def _repeat(ids: Sequence[str]) -> bool:
     return len(set(ids)) < len(ids)
 
 
-def _line(line: str, number: int, path: Path) -> Case:
+def _line(line: str, number: int, path: Path) -> PairCase:
     try:
         plain = json.loads(line)
         if not isinstance(plain, dict):
@@ -111,7 +111,7 @@ def _line(line: str, number: int, path: Path) -> Case:
         raise InvalidInput(f"Line {number} of {path} is not a pair: {why}.", _SHAPE) from error
 
 
-def _case(plain: dict[str, Any], number: int) -> Case:
+def _case(plain: dict[str, Any], number: int) -> PairCase:
     spoken = "relation" in plain or "old" in plain
     names, wanted = _shape(plain)
     old, new, label = (plain[name] for name in names)
@@ -125,7 +125,7 @@ def _case(plain: dict[str, Any], number: int) -> Case:
     name = clean(number if plain.get("id") is None else plain["id"])
     if len(name) > MAX_LABEL:
         raise ValueError(f"its id is longer than {MAX_LABEL:,} characters")
-    return Case(name, (known,), said, wanted[label], label, spoken)
+    return PairCase(name, (known,), said, wanted[label], label, spoken)
 
 
 def _shape(plain: dict[str, Any]) -> tuple[tuple[str, str, str], dict[str, Action]]:
@@ -137,7 +137,7 @@ def _shape(plain: dict[str, Any]) -> tuple[tuple[str, str, str], dict[str, Actio
     return ("a", "b", "label"), _WANTED
 
 
-def _among_others(cases: Sequence[Case]) -> Iterator[Case]:
+def _among_others(cases: Sequence[PairCase]) -> Iterator[PairCase]:
     """Yield each case of facts with unrelated facts of the file in its store."""
     rng = random.Random(SEED)  # noqa: S311
     facts = sorted({case.known[0] for case in cases if not case.spoken})

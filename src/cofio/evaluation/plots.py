@@ -16,7 +16,7 @@ _INK, _GRID = "#7d8590", "#8b949e"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Curve:
     """Curve with its name in the legend, its colour and its points; a single point is a larger dot."""
 
     name: str
@@ -25,32 +25,32 @@ class Line:
     dashed: bool = False
 
 
-def log_log(title: str, across: str, up: str, lines: Sequence[Line]) -> str:
+def log_log(title: str, across: str, up: str, lines: Sequence[Curve]) -> str:
     """Return the plot over two logarithmic axes as an SVG document. All coordinates must be above 0."""
     every = [point for line in lines for point in line.points]
-    x = _Powers.over([point[0] for point in every], _LEFT, _WIDTH - _RIGHT)
-    y = _Powers.over([point[1] for point in every], _HEIGHT - _BOTTOM, _TOP)
+    x = _LogTicks.over([point[0] for point in every], _LEFT, _WIDTH - _RIGHT)
+    y = _LogTicks.over([point[1] for point in every], _HEIGHT - _BOTTOM, _TOP)
     return _plot(title, across, up, lines, x, y)
 
 
-def linear(title: str, across: str, up: str, lines: Sequence[Line], *, within: Sequence[float] = ()) -> str:
+def linear(title: str, across: str, up: str, lines: Sequence[Curve], *, within: Sequence[float] = ()) -> str:
     """Return the plot over two linear axes as an SVG document. `within` is the left, right, bottom and top limit."""
     every = [point for line in lines for point in line.points]
     left, right, bottom, top = within or (*_bounds([x for x, _ in every]), *_bounds([y for _, y in every]))
-    x = _Steps(left, right, _LEFT, _WIDTH - _RIGHT)
-    y = _Steps(bottom, top, _HEIGHT - _BOTTOM, _TOP)
+    x = _LinearTicks(left, right, _LEFT, _WIDTH - _RIGHT)
+    y = _LinearTicks(bottom, top, _HEIGHT - _BOTTOM, _TOP)
     return _plot(title, across, up, lines, x, y)
 
 
-def log_linear(title: str, across: str, up: str, lines: Sequence[Line]) -> str:
+def log_linear(title: str, across: str, up: str, lines: Sequence[Curve]) -> str:
     """Return the plot over a logarithmic x axis and a linear y axis from 0 as an SVG document."""
     every = [point for line in lines for point in line.points]
-    x = _Powers.over([point[0] for point in every], _LEFT, _WIDTH - _RIGHT)
-    y = _Steps(0.0, _bounds([y for _, y in every])[1], _HEIGHT - _BOTTOM, _TOP)
+    x = _LogTicks.over([point[0] for point in every], _LEFT, _WIDTH - _RIGHT)
+    y = _LinearTicks(0.0, _bounds([y for _, y in every])[1], _HEIGHT - _BOTTOM, _TOP)
     return _plot(title, across, up, lines, x, y)
 
 
-def _plot(title: str, across: str, up: str, lines: Sequence[Line], x: _Axis, y: _Axis) -> str:
+def _plot(title: str, across: str, up: str, lines: Sequence[Curve], x: _Axis, y: _Axis) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" font-size="12"'
         f' font-family="system-ui, sans-serif" fill="{_INK}">',
@@ -78,7 +78,7 @@ class _Axis(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Powers:
+class _LogTicks:
     """Logarithmic axis with whole powers of ten."""
 
     low: int
@@ -87,7 +87,7 @@ class _Powers:
     end: float
 
     @classmethod
-    def over(cls, values: Sequence[float], start: float, end: float) -> _Powers:
+    def over(cls, values: Sequence[float], start: float, end: float) -> _LogTicks:
         low, high = floor(log10(min(values))), ceil(log10(max(values)))
         return cls(low, max(high, low + 1), start, end)
 
@@ -100,7 +100,7 @@ class _Powers:
 
 
 @dataclass(frozen=True, slots=True)
-class _Steps:
+class _LinearTicks:
     """Linear axis with round steps."""
 
     low: float
@@ -142,7 +142,7 @@ def _grid(x: _Axis, y: _Axis) -> list[str]:
     return parts
 
 
-def _curve(line: Line, x: _Axis, y: _Axis) -> list[str]:
+def _curve(line: Curve, x: _Axis, y: _Axis) -> list[str]:
     places = [(x.place(across), y.place(up)) for across, up in line.points]
     path = "M" + "L".join(f"{across} {up}" for across, up in places)
     size = 3.5 if len(places) > 1 else 6
@@ -150,7 +150,7 @@ def _curve(line: Line, x: _Axis, y: _Axis) -> list[str]:
     return [_stroke(path, line.colour, _dashes(line)), *dots]
 
 
-def _values(lines: Sequence[Line], x: _Axis, y: _Axis) -> list[str]:
+def _values(lines: Sequence[Curve], x: _Axis, y: _Axis) -> list[str]:
     """Return the labels with each line's last value at its end; overlapping ones are moved down."""
     parts, free = [], 0.0
     for line in sorted(lines, key=lambda line: -line.points[-1][1]):
@@ -161,7 +161,7 @@ def _values(lines: Sequence[Line], x: _Axis, y: _Axis) -> list[str]:
     return parts
 
 
-def _legend(line: Line, at: float) -> list[str]:
+def _legend(line: Curve, at: float) -> list[str]:
     left = _WIDTH - _RIGHT + 48
     return [
         _stroke(f"M{left} {at}H{left + 28}", line.colour, _dashes(line)),
@@ -169,7 +169,7 @@ def _legend(line: Line, at: float) -> list[str]:
     ]
 
 
-def _dashes(line: Line) -> str:
+def _dashes(line: Curve) -> str:
     return 'stroke-width="2.5"' + (' stroke-dasharray="6 4"' if line.dashed else "")
 
 

@@ -33,7 +33,7 @@ _DRAWN = 12  # memories drawn to find one that shares no content word
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class LabelledPair:
     """Memory with a later statement, and the effect of the statement on it."""
 
     memory: str
@@ -43,10 +43,10 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RelationOutcome:
     """Verdict of the comparer on a pair, and the raw probability that the memory no longer holds."""
 
-    pair: Pair
+    pair: LabelledPair
     verdict: str
     change: float = 0.0
     overwrites_unrelated: bool | None = None  # None without an unrelated memory
@@ -61,7 +61,7 @@ class Outcome:
         return self.given in CHANGES
 
 
-def read_pairs(paths: Sequence[Path]) -> dict[str, list[Pair]]:
+def read_pairs(paths: Sequence[Path]) -> dict[str, list[LabelledPair]]:
     """Return the pairs of files and folders, by author."""
     return read(paths, _pair, SHAPE)
 
@@ -77,24 +77,26 @@ def evaluate(
     judge = judge or LocalJudge()
     comparer = JudgedComparer(judge)
     count, done = sum(map(len, pairs.values())), 0
-    outcomes: dict[str, list[Outcome]] = {}
+    outcomes: dict[str, list[RelationOutcome]] = {}
     for author, rows in pairs.items():
         outcomes[author] = []
         for pair, other in zip(rows, _unrelated(rows), strict=True):
             change = judge.relation(pair.said, pair.memory).change
             overwrites = comparer.compare(pair.said, other, 0.0).changes if other else None
-            outcomes[author].append(Outcome(pair, _verdict(comparer, pair), change, overwrites))
+            outcomes[author].append(RelationOutcome(pair, _verdict(comparer, pair), change, overwrites))
             done += 1
             progress(done, count)
     return _report(paths, outcomes)
 
 
-def decided(pairs: Sequence[Pair], comparer: Comparer, cosines: Sequence[float]) -> list[Outcome]:
+def decided(pairs: Sequence[LabelledPair], comparer: Comparer, cosines: Sequence[float]) -> list[RelationOutcome]:
     """Return the verdicts of a comparer on the pairs; `cosines` are those of statement and memory."""
-    return [Outcome(pair, _verdict(comparer, pair, cosine)) for pair, cosine in zip(pairs, cosines, strict=True)]
+    return [
+        RelationOutcome(pair, _verdict(comparer, pair, cosine)) for pair, cosine in zip(pairs, cosines, strict=True)
+    ]
 
 
-def _unrelated(pairs: Sequence[Pair]) -> list[str]:
+def _unrelated(pairs: Sequence[LabelledPair]) -> list[str]:
     """Return, for each pair, a memory of the same file that shares no content word with it; "" if none is drawn."""
     rng = random.Random(SEED)  # noqa: S311
     memories = {pair.memory: frozenset(telling(pair.memory)) for pair in pairs}
@@ -106,22 +108,22 @@ def _unrelated(pairs: Sequence[Pair]) -> list[str]:
     return found
 
 
-def _verdict(comparer: Comparer, pair: Pair, cosine: float = 0.0) -> str:
+def _verdict(comparer: Comparer, pair: LabelledPair, cosine: float = 0.0) -> str:
     return comparer.compare(pair.said, pair.memory, cosine).kind
 
 
-def _pair(plain: dict[str, Any]) -> Pair:
+def _pair(plain: dict[str, Any]) -> LabelledPair:
     label = plain["label"]
     if label not in RELATIONS:
         raise ValueError(f"the label is {label!r}")
-    return Pair(text_of(plain, "memory"), text_of(plain, "said"), label, str(plain.get("case") or ""))
+    return LabelledPair(text_of(plain, "memory"), text_of(plain, "said"), label, str(plain.get("case") or ""))
 
 
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class RelationFigures:
     """Figures of some pairs."""
 
     pairs: int
@@ -133,7 +135,7 @@ class Figures:
     at: Mapping[float, tuple[float | None, float | None]]  # by rate: changes found and the threshold of the probability
 
     @classmethod
-    def of(cls, outcomes: Sequence[Outcome]) -> Figures:
+    def of(cls, outcomes: Sequence[RelationOutcome]) -> RelationFigures:
         """Return the figures of outcomes."""
         changes = [each for each in outcomes if each.pair.label in CHANGES]
         adds = [each for each in outcomes if each.pair.label == "add"]
@@ -162,16 +164,19 @@ class Figures:
         }
 
 
-def _share(outcomes: Sequence[Outcome]) -> Figure | None:
+def _share(outcomes: Sequence[RelationOutcome]) -> Figure | None:
     return interval([float(each.changes) for each in outcomes]) if outcomes else None
 
 
 # ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[Outcome]]) -> Report:
+def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[RelationOutcome]]) -> Report:
     outcomes = [each for rows in by_author.values() for each in rows]
-    whole, each_author = Figures.of(outcomes), {author: Figures.of(rows) for author, rows in by_author.items()}
+    whole, each_author = (
+        RelationFigures.of(outcomes),
+        {author: RelationFigures.of(rows) for author, rows in by_author.items()},
+    )
     labels = _labels(outcomes)
     confusion = Counter((each.pair.label, each.verdict) for each in outcomes)
     cases = _cases(outcomes)
@@ -205,7 +210,7 @@ def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[Outcome]]) -
     return Report("pairs", "Statements beside a memory", f"cofio eval pairs {named(paths)}", says, values, tables)
 
 
-def _labels(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
+def _labels(outcomes: Sequence[RelationOutcome]) -> dict[str, dict[str, Any]]:
     wanted, given = [each.pair.label for each in outcomes], [each.given for each in outcomes]
     found = {}
     for label in RELATIONS:
@@ -214,13 +219,13 @@ def _labels(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _cases(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
+def _cases(outcomes: Sequence[RelationOutcome]) -> dict[str, dict[str, Any]]:
     counts = Counter(each.pair.case for each in outcomes if each.pair.case)
     right = Counter(each.pair.case for each in outcomes if each.given == each.pair.label)
     return {case: {"pairs": count, "right": right[case] / count} for case, count in counts.most_common()}
 
 
-def _author_table(figures: Mapping[str, Figures]) -> Table:
+def _author_table(figures: Mapping[str, RelationFigures]) -> Table:
     rows: list[list[Cell]] = [
         [
             author,

@@ -26,7 +26,7 @@ SHAPE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class LabelledPrompt:
     """Prompt with the memories of its project, and the positions of the needed ones."""
 
     text: str
@@ -35,10 +35,10 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RelevanceOutcome:
     """Probabilities of all memories of a prompt."""
 
-    prompt: Prompt
+    prompt: LabelledPrompt
     probabilities: tuple[float, ...]
 
     @property
@@ -61,30 +61,30 @@ def evaluate(
     prompts = read(paths, _prompt, SHAPE)
     judge = judge or LocalJudge()
     count, done = sum(map(len, prompts.values())), 0
-    outcomes: dict[str, list[Outcome]] = {}
+    outcomes: dict[str, list[RelevanceOutcome]] = {}
     for author, rows in prompts.items():
         outcomes[author] = []
         for prompt in rows:
-            outcomes[author].append(Outcome(prompt, tuple(judge.relevance(prompt.text, prompt.memories))))
+            outcomes[author].append(RelevanceOutcome(prompt, tuple(judge.relevance(prompt.text, prompt.memories))))
             done += 1
             progress(done, count)
     return _report(paths, outcomes, judge.thresholds["relevant"])
 
 
-def _prompt(plain: dict[str, Any]) -> Prompt:
+def _prompt(plain: dict[str, Any]) -> LabelledPrompt:
     memories, needed = plain["memories"], plain["needed"]
     if not isinstance(memories, list) or not memories or not all(isinstance(each, str) for each in memories):
         raise TypeError("memories is not a list of texts")
     if not isinstance(needed, list) or not all(type(each) is int and 0 <= each < len(memories) for each in needed):
         raise ValueError("needed has a position that is not in memories")
-    return Prompt(text_of(plain, "prompt"), tuple(memories), frozenset(needed))
+    return LabelledPrompt(text_of(plain, "prompt"), tuple(memories), frozenset(needed))
 
 
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class RelevanceFigures:
     """Figures of some prompts."""
 
     prompts: int
@@ -95,7 +95,7 @@ class Figures:
     at: Mapping[float, tuple[float | None, float | None]]  # by rate: needed memories injected, and the threshold
 
     @classmethod
-    def of(cls, outcomes: Sequence[Outcome], threshold: float) -> Figures:
+    def of(cls, outcomes: Sequence[RelevanceOutcome], threshold: float) -> RelevanceFigures:
         """Return the figures of outcomes."""
         needed = [each for outcome in outcomes for each in outcome.needed]
         idle = [max(each.probabilities) for each in outcomes if each.is_idle]
@@ -123,10 +123,10 @@ class Figures:
 # ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[Outcome]], threshold: float) -> Report:
+def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[RelevanceOutcome]], threshold: float) -> Report:
     outcomes = [each for rows in by_author.values() for each in rows]
-    whole = Figures.of(outcomes, threshold)
-    each_author = {author: Figures.of(rows, threshold) for author, rows in by_author.items()}
+    whole = RelevanceFigures.of(outcomes, threshold)
+    each_author = {author: RelevanceFigures.of(rows, threshold) for author, rows in by_author.items()}
     values = {
         **whole.as_dict(),
         "threshold": threshold,
@@ -141,7 +141,7 @@ def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[Outcome]], t
     return Report("relevance", "Memories that help with a prompt", command, says, values, [table])
 
 
-def _table(figures: Mapping[str, Figures]) -> Table:
+def _table(figures: Mapping[str, RelevanceFigures]) -> Table:
     rows: list[list[Cell]] = [
         [
             author,

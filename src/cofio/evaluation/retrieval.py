@@ -18,7 +18,7 @@ import numpy as np
 from cofio.errors import InvalidInput
 from cofio.evaluation.datasets import LEFT_OUT, Conversation, Question, read, remembered
 from cofio.evaluation.metrics import SEED, Figure, difference, interval, mean, separation
-from cofio.evaluation.plots import COLOURS, Line, linear
+from cofio.evaluation.plots import COLOURS, Curve, linear
 from cofio.evaluation.report import Cell, Column, Report, Table
 from cofio.evaluation.runner import (
     BUDGETS,
@@ -28,12 +28,12 @@ from cofio.evaluation.runner import (
     UNREAD,
     VECTORS,
     WORDS,
-    Afresh,
-    Answer,
-    Asking,
-    Given,
+    ConversationRunner,
+    ModeAnswer,
+    RecallMeasurement,
+    UncachedEmbedder,
 )
-from cofio.ports import Embedder, Reader
+from cofio.ports import Embedder, LateInteractionModel
 from cofio.providers import embedders
 from cofio.settings import Settings
 
@@ -48,23 +48,23 @@ _SORTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionResult:
     """Question with an answer, and the result of each mode."""
 
     id: str
     category: str
-    answers: Mapping[str, Answer]  # by the mode's name
+    answers: Mapping[str, ModeAnswer]  # by the mode's name
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class RetrievalMeasurement:
     """Results for all conversations of a file."""
 
     file: str
     headline: str  # the mode whose figures come first
     modes: tuple[str, ...]
-    asked: tuple[Asked, ...]
-    given: Mapping[str, Sequence[Given]]  # by sort of question
+    asked: tuple[QuestionResult, ...]
+    given: Mapping[str, Sequence[RecallMeasurement]]  # by sort of question
     about: Mapping[str, Any]  # contents of the file, and what was left out
 
     def values(self, measure: str, mode: str = "", category: str | None = None) -> list[float]:
@@ -120,24 +120,24 @@ def measured(
     limit: int | None = None,
     embedder: Embedder | None = None,
     progress: Progress | None = None,
-) -> Measured:
+) -> RetrievalMeasurement:
     """Return the results of all questions of the file in all modes."""
     loaded = settings or Settings.load()
     whole = read(file)
     chosen = sampled(_answerable(whole, file), limit)
     reader = _reader(loaded) if embedder is None else None
     modes = (DEFAULT, *((UNREAD,) if reader else ()), VECTORS, WORDS)
-    asked: list[Asked] = []
-    given: dict[str, list[Given]] = {sort: [] for sort in _SORTS}
-    steps = _Steps(progress, chosen)
-    shared = Afresh(embedder or _embedder(loaded))
+    asked: list[QuestionResult] = []
+    given: dict[str, list[RecallMeasurement]] = {sort: [] for sort in _SORTS}
+    steps = _Progress(progress, chosen)
+    shared = UncachedEmbedder(embedder or _embedder(loaded))
     for place, conversation in enumerate(chosen):
         with remembered(conversation, loaded, embedder=shared, reader=reader, advance=steps.advance) as keeper:
-            asking = Asking(keeper, shared)
+            asking = ConversationRunner(keeper, shared)
             for question in conversation.questions:
                 if question.has_answer:
                     answers = {mode.name: asking.answer(question, mode) for mode in modes}
-                    asked.append(Asked(f"{conversation.id}/{question.id}", question.category, answers))
+                    asked.append(QuestionResult(f"{conversation.id}/{question.id}", question.category, answers))
                 sort = ANSWERABLE if question.has_answer else UNANSWERABLE
                 given[sort].append(asking.give(question, modes[0]))
                 steps.advance(1)
@@ -145,7 +145,7 @@ def measured(
                 given[FOREIGN].append(asking.give(question, modes[0]))
                 steps.advance(1)
     names = tuple(mode.name for mode in modes)
-    return Measured(file.name, names[0], names, tuple(asked), given, _about(whole, chosen, limit))
+    return RetrievalMeasurement(file.name, names[0], names, tuple(asked), given, _about(whole, chosen, limit))
 
 
 def _embedder(settings: Settings) -> Embedder:
@@ -161,7 +161,7 @@ def _embedder(settings: Settings) -> Embedder:
     )
 
 
-def _reader(settings: Settings) -> Reader | None:
+def _reader(settings: Settings) -> LateInteractionModel | None:
     return embedders.make_reader(settings.home) if settings.close_reading else None
 
 
@@ -216,7 +216,7 @@ def _of_another(conversations: Sequence[Conversation], place: int) -> list[Quest
     return [each for each in conversations[place - 1].questions if each.has_answer]
 
 
-class _Steps:
+class _Progress:
     """Progress: one step per stored unit and per question."""
 
     def __init__(self, progress: Progress | None, conversations: Sequence[Conversation]) -> None:
@@ -256,7 +256,7 @@ def _about(whole: Sequence[Conversation], chosen: Sequence[Conversation], limit:
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def values(found: Measured) -> dict[str, Any]:
+def values(found: RetrievalMeasurement) -> dict[str, Any]:
     """Return the values of `--json`: shares from 0 to 1, times in milliseconds."""
     return {
         **_means(found),
@@ -278,11 +278,11 @@ def values(found: Measured) -> dict[str, Any]:
     }
 
 
-def _means(found: Measured, mode: str = "", category: str | None = None) -> dict[str, float]:
+def _means(found: RetrievalMeasurement, mode: str = "", category: str | None = None) -> dict[str, float]:
     return {measure: mean(found.values(measure, mode, category)) for measure in MEASURES}
 
 
-def _intervals(found: Measured) -> dict[str, Any]:
+def _intervals(found: RetrievalMeasurement) -> dict[str, Any]:
     """Return the bounds of each mean, over all questions and by category."""
 
     def bounds(category: str | None) -> dict[str, list[float]]:
@@ -292,11 +292,11 @@ def _intervals(found: Measured) -> dict[str, Any]:
     return {**bounds(None), "by_category": {each: bounds(each) for each in found.categories}}
 
 
-def _by_budget(found: Measured, mode: str) -> dict[str, dict[str, float]]:
+def _by_budget(found: RetrievalMeasurement, mode: str) -> dict[str, dict[str, float]]:
     return {str(budget): each.as_dict() for budget, each in zip(BUDGETS, found.within(mode), strict=True)}
 
 
-def _of_mode(found: Measured, mode: str) -> dict[str, Any]:
+def _of_mode(found: RetrievalMeasurement, mode: str) -> dict[str, Any]:
     return {
         **_means(found, mode),
         "p50_ms": found.milliseconds(0.50, mode),
@@ -306,11 +306,11 @@ def _of_mode(found: Measured, mode: str) -> dict[str, Any]:
     }
 
 
-def _to_default(found: Measured, mode: str, measure: str) -> Figure:
+def _to_default(found: RetrievalMeasurement, mode: str, measure: str) -> Figure:
     return difference(found.values(measure, mode), found.values(measure, DEFAULT.name))
 
 
-def _abstention(found: Measured) -> dict[str, Any]:
+def _abstention(found: RetrievalMeasurement) -> dict[str, Any]:
     """Return recall's injections by sort of question, and how well the best score separates the sorts."""
     told: dict[str, Any] = {}
     for sort, given in found.given.items():
@@ -325,7 +325,7 @@ def _abstention(found: Measured) -> dict[str, Any]:
     return told
 
 
-def _apart(found: Measured, sort: str) -> Figure | None:
+def _apart(found: RetrievalMeasurement, sort: str) -> Figure | None:
     """Return how well the best score separates answerable questions from these; None without any of these."""
     answered, others = ([each.top for each in found.given[one]] for one in (ANSWERABLE, sort))
     return separation(answered, others) if answered and others else None
@@ -340,7 +340,7 @@ METHOD = (
 )
 
 
-def says(found: Measured) -> list[str]:
+def says(found: RetrievalMeasurement) -> list[str]:
     """Return the introduction to the figures."""
     about, odd = found.about, found.about["odd"]
     sample = ", a sample" if about["limit"] else ""
@@ -358,13 +358,13 @@ def says(found: Measured) -> list[str]:
     return told + [sentence.format(odd[name]) for name, sentence in notes.items() if odd[name]]
 
 
-def tables(found: Measured, of: str = "") -> list[Table]:
+def tables(found: RetrievalMeasurement, of: str = "") -> list[Table]:
     """Return the tables; `of` is a prefix of their titles if there are several files."""
     shown = [_modes(found), _categories(found), _budgets(found), _unasked(found)]
     return [replace(table, title=f"{of}{table.title}") for table in shown]
 
 
-def _modes(found: Measured) -> Table:
+def _modes(found: RetrievalMeasurement) -> Table:
     shares = [Column(each, "%") for each in ("R@5", "R@10", "R@20", "nDCG@10")]
     times = [Column("p50", "ms"), Column("p95", "ms")]
     rows = [
@@ -381,7 +381,7 @@ def _modes(found: Measured) -> Table:
     return Table("Found", [Column("search"), *shares, Column("R@10 to the default", "±%"), *times], rows, note)
 
 
-def _categories(found: Measured) -> Table:
+def _categories(found: RetrievalMeasurement) -> Table:
     rows: list[list[Cell]] = []
     for name in (None, *found.categories):
         figures = [interval(found.values(measure, category=name)) for measure in MEASURES]
@@ -390,7 +390,7 @@ def _categories(found: Measured) -> Table:
     return Table(f"By category: {found.headline}", [Column("category"), Column("questions"), *shares], rows)
 
 
-def _budgets(found: Measured) -> Table:
+def _budgets(found: RetrievalMeasurement) -> Table:
     columns = [Column("search"), *(Column(f"{budget:,} tokens", "%") for budget in BUDGETS)]
     note = (
         "The share of the evidence injected within this number of tokens: lines in the format of recall, long ones"
@@ -399,7 +399,7 @@ def _budgets(found: Measured) -> Table:
     return Table("Evidence within tokens", columns, [(mode, *found.within(mode)) for mode in found.modes], note)
 
 
-def _unasked(found: Measured) -> Table:
+def _unasked(found: RetrievalMeasurement) -> Table:
     rows = []
     for sort, given in found.given.items():
         if given:
@@ -429,7 +429,7 @@ def _unasked(found: Measured) -> Table:
     return Table("Given unasked", columns, rows, note)
 
 
-def plots(files: Sequence[Measured]) -> dict[str, str]:
+def plots(files: Sequence[RetrievalMeasurement]) -> dict[str, str]:
     """Return the plots of evidence by tokens and of recall by time, with a line for each file and mode."""
     several = len(files) > 1
     names = [
@@ -439,11 +439,11 @@ def plots(files: Sequence[Measured]) -> dict[str, str]:
     ]
     colours = [COLOURS[place % len(COLOURS)] for place in range(len(names))]
     curves = [
-        Line(name, colour, [(float(budget), 100 * each.value) for budget, each in _points(found, mode)])
+        Curve(name, colour, [(float(budget), 100 * each.value) for budget, each in _points(found, mode)])
         for (found, mode, name), colour in zip(names, colours, strict=True)
     ]
     dots = [
-        Line(name, colour, [(spent, 100 * mean(found.values("r@10", mode)))])
+        Curve(name, colour, [(spent, 100 * mean(found.values("r@10", mode)))])
         for (found, mode, name), colour in zip(names, colours, strict=True)
         if (spent := found.milliseconds(0.50, mode)) is not None
     ]
@@ -458,5 +458,5 @@ def plots(files: Sequence[Measured]) -> dict[str, str]:
     }
 
 
-def _points(found: Measured, mode: str) -> Iterator[tuple[int, Figure]]:
+def _points(found: RetrievalMeasurement, mode: str) -> Iterator[tuple[int, Figure]]:
     return zip(BUDGETS, found.within(mode), strict=True)

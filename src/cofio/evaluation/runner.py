@@ -15,8 +15,8 @@ from cofio.evaluation.datasets import Question
 from cofio.evaluation.metrics import ndcg, recall
 from cofio.models.memory import MAX_HITS, Hit, Memory
 from cofio.ports import Embedder, Matrix
-from cofio.providers.embedders.query_cache import Recent
-from cofio.text.briefing import PROMPT, Line, block, digest, tokens
+from cofio.providers.embedders.query_cache import QueryCache
+from cofio.text.briefing import PROMPT, BriefingLine, block, digest, tokens
 from cofio.text.tokens import passage
 
 MEASURES = ("r@5", "r@10", "r@20", "ndcg@10")
@@ -44,7 +44,7 @@ WORDS = Mode("words alone", by=lambda hit: hit.keyword, timed=False, deep=MAX_HI
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModeAnswer:
     """Result of one mode for a question's evidence."""
 
     scores: Mapping[str, float]  # by MEASURES
@@ -53,7 +53,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RecallMeasurement:
     """Context injected by recall for a question, and the best score of a search."""
 
     tokens: int
@@ -61,7 +61,7 @@ class Given:
     top: float  # 0 without any hit
 
 
-class Afresh:
+class UncachedEmbedder:
     """Embedder of a run that caches query vectors until `forget` is called."""
 
     def __init__(self, embedder: Embedder) -> None:
@@ -82,7 +82,7 @@ class Afresh:
 
     def forget(self) -> None:
         """Drop the cached vectors, so that the embedding of the next question is timed."""
-        self._recent = Recent(8)
+        self._recent = QueryCache(8)
 
     def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
         if kind == "document":
@@ -90,16 +90,16 @@ class Afresh:
         return self._recent.through(texts, lambda new: self._embedder.embed(new, kind))
 
 
-class Asking:
+class ConversationRunner:
     """Queries against a keeper that holds one conversation."""
 
-    def __init__(self, keeper: Keeper, embedder: Afresh) -> None:
+    def __init__(self, keeper: Keeper, embedder: UncachedEmbedder) -> None:
         self._keeper = keeper
         self._embedder = embedder
         self._weights: dict[int, int] = {}  # tokens by memory
         keeper.warm()
 
-    def answer(self, question: Question, mode: Mode) -> Answer:
+    def answer(self, question: Question, mode: Mode) -> ModeAnswer:
         """Return the evidence that a mode finds with ten hits, with twenty, and with as many as a budget holds."""
         ten, seconds = self._timed(question.text, mode) if mode.timed else ((), None)
         deep = self._keeper.search(question.text, k=mode.deep, noted=False, **mode.how)
@@ -108,19 +108,19 @@ class Asking:
             twenty = self._keeper.search(question.text, k=20, noted=False, **mode.how)
         else:
             ten = twenty = deep = ranked(deep, mode.by)
-        return Answer(
+        return ModeAnswer(
             scores=scored(units(ten), units(twenty), question.evidence),
             within=self._within(deep, question.evidence),
             seconds=seconds,
         )
 
-    def give(self, question: Question, mode: Mode) -> Given:
+    def give(self, question: Question, mode: Mode) -> RecallMeasurement:
         """Return the context that recall injects for this question; the best score is of a search in this mode."""
         told = self._keeper.recall(question.text)
         hits = self._keeper.search(question.text, k=10, noted=False, **mode.how)
         named = {str(self._keeper.get(each).metadata["unit"]) for each in told.ids}
         found = len(named & question.evidence) / len(question.evidence) if question.evidence else 0.0
-        return Given(told.tokens, found, max((hit.score for hit in hits), default=0.0))
+        return RecallMeasurement(told.tokens, found, max((hit.score for hit in hits), default=0.0))
 
     def _timed(self, text: str, mode: Mode) -> tuple[Sequence[Hit], float]:
         self._embedder.forget()
@@ -148,14 +148,14 @@ class Asking:
     def _weight(self, memory: Memory) -> int:
         """Return the tokens of the memory's line in the format of recall."""
         if memory.id not in self._weights:
-            line = Line(memory.id, passage(memory.text, memory.speaker), memory.source, memory.created_at)
+            line = BriefingLine(memory.id, passage(memory.text, memory.speaker), memory.source, memory.created_at)
             written = block([line], PROMPT)[0]
             self._weights[memory.id] = tokens(f"{written.split(_END)[_ROW]}{_END}") if written else 0
         return self._weights[memory.id]
 
 
 #: Tokens of a block without its lines.
-FRAME = tokens(block([Line(1, "x")], PROMPT)[0]) - tokens("- x\n")
+FRAME = tokens(block([BriefingLine(1, "x")], PROMPT)[0]) - tokens("- x\n")
 
 
 def ranked(hits: Sequence[Hit], by: Callable[[Hit], float]) -> list[Hit]:

@@ -34,7 +34,7 @@ SHAPE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class LabelledFact:
     """Fact of a turn. Without a quote, only its text is compared."""
 
     text: str
@@ -44,21 +44,21 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class QuotedTurn:
     """Turn with the other side's previous message, and the facts that are worth keeping."""
 
     said: str
-    facts: tuple[Fact, ...]
+    facts: tuple[LabelledFact, ...]
     role: str = "user"
     before: str = ""
     case: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SpanOutcome:
     """Kept spans of a turn, compared with its facts."""
 
-    turn: Turn
+    turn: QuotedTurn
     found: tuple[bool, ...]  # by fact
     right: tuple[bool, ...]  # by kept span
     kinds: tuple[bool, ...]  # of the found facts with a kind: whether the span has it
@@ -80,7 +80,7 @@ def is_quoted(path: Path) -> bool:
     return isinstance(plain, dict) and "said" in plain
 
 
-def read_turns(paths: Sequence[Path]) -> dict[str, list[Turn]]:
+def read_turns(paths: Sequence[Path]) -> dict[str, list[QuotedTurn]]:
     """Return the turns of files and folders, by author."""
     return read(paths, _turn, SHAPE)
 
@@ -95,7 +95,7 @@ def evaluate(
     turns = read_turns(paths)
     judge = judge or LocalJudge()
     count, done = sum(map(len, turns.values())), 0
-    outcomes: dict[str, list[Outcome]] = {}
+    outcomes: dict[str, list[SpanOutcome]] = {}
     for author, rows in turns.items():
         outcomes[author] = []
         for turn in rows:
@@ -105,19 +105,19 @@ def evaluate(
     return _report(paths, outcomes)
 
 
-def _turn(plain: dict[str, Any]) -> Turn:
+def _turn(plain: dict[str, Any]) -> QuotedTurn:
     said, role = text_of(plain, "said"), plain.get("role") or "user"
     if role not in ROLES:
         raise ValueError(f"the role is {role!r}")
     if not isinstance(plain["facts"], list):
         raise TypeError("facts is not a list")
     facts = tuple(_fact(each, said) for each in plain["facts"])
-    return Turn(said, facts, role, str(plain.get("before") or ""), str(plain.get("case") or ""))
+    return QuotedTurn(said, facts, role, str(plain.get("before") or ""), str(plain.get("case") or ""))
 
 
-def _fact(plain: Any, said: str) -> Fact:
+def _fact(plain: Any, said: str) -> LabelledFact:
     if isinstance(plain, str):
-        return Fact(plain)
+        return LabelledFact(plain)
     if not isinstance(plain, dict):
         raise TypeError("a fact is neither a text nor an object")
     quote, kind, about = text_of(plain, "quote"), plain.get("kind") or "", plain.get("about") or ""
@@ -125,17 +125,17 @@ def _fact(plain: Any, said: str) -> Fact:
         raise ValueError(f"the quote {quote!r} is not in said")
     if kind not in ("", *KINDS) or about not in ("", *ABOUT):
         raise ValueError(f"the kind is {kind!r}, about is {about!r}")
-    return Fact(str(plain.get("text") or quote), quote, kind, about)
+    return LabelledFact(str(plain.get("text") or quote), quote, kind, about)
 
 
 # ── comparing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def outcome(turn: Turn, spans: Sequence[Span]) -> Outcome:
+def outcome(turn: QuotedTurn, spans: Sequence[Span]) -> SpanOutcome:
     """Compare kept spans, which are places in `prose(turn.said)`, with the facts of a turn."""
     text = prose(turn.said)
     matches = [_match(text, fact, spans) for fact in turn.facts]
-    return Outcome(
+    return SpanOutcome(
         turn,
         found=tuple(found for found, _ in matches),
         right=tuple(any(_is_right(text, fact, span) for fact in turn.facts) for span in spans),
@@ -148,7 +148,7 @@ def outcome(turn: Turn, spans: Sequence[Span]) -> Outcome:
     )
 
 
-def _match(text: str, fact: Fact, spans: Sequence[Span]) -> tuple[bool, Span | None]:
+def _match(text: str, fact: LabelledFact, spans: Sequence[Span]) -> tuple[bool, Span | None]:
     """Return whether a fact is found, and by which span; by none where several carry it together."""
     if not fact.quote:
         return carries(" ".join(text[span.start : span.end] for span in spans), fact.text), None
@@ -157,7 +157,7 @@ def _match(text: str, fact: Fact, spans: Sequence[Span]) -> tuple[bool, Span | N
     return span is not None, span
 
 
-def _is_right(text: str, fact: Fact, span: Span) -> bool:
+def _is_right(text: str, fact: LabelledFact, span: Span) -> bool:
     kept = (span.start, span.end)
     if not fact.quote:
         said = text[span.start : span.end]
@@ -166,7 +166,7 @@ def _is_right(text: str, fact: Fact, span: Span) -> bool:
     return quote is not None and (_covers(kept, quote) or _covers(quote, kept))
 
 
-def _place(text: str, fact: Fact) -> tuple[int, int] | None:
+def _place(text: str, fact: LabelledFact) -> tuple[int, int] | None:
     """Return where a quote lies in a turn; None in what is not read, such as fenced code."""
     start = text.find(fact.quote)
     return (start, start + len(fact.quote)) if start >= 0 else None
@@ -181,7 +181,7 @@ def _covers(one: tuple[int, int], other: tuple[int, int]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class SpanFigures:
     """The figures of some turns."""
 
     turns: int
@@ -194,7 +194,7 @@ class Figures:
     about: Figure | None
 
     @classmethod
-    def of(cls, outcomes: Sequence[Outcome]) -> Figures:
+    def of(cls, outcomes: Sequence[SpanOutcome]) -> SpanFigures:
         """Count outcomes."""
         noise = [each for each in outcomes if each.is_noise]
         return cls(
@@ -229,15 +229,15 @@ def _share(flags: Sequence[bool]) -> Figure | None:
 # ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[Outcome]]) -> Report:
+def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[SpanOutcome]]) -> Report:
     outcomes = [each for rows in by_author.values() for each in rows]
-    whole, each_author = Figures.of(outcomes), {author: Figures.of(rows) for author, rows in by_author.items()}
+    whole, each_author = SpanFigures.of(outcomes), {author: SpanFigures.of(rows) for author, rows in by_author.items()}
     by_case = _cases(outcomes)
     values = {
         **whole.as_dict(),
         "by_author": {author: figures.as_dict() for author, figures in each_author.items()},
         "by_role": {
-            role: Figures.of(some).as_dict()
+            role: SpanFigures.of(some).as_dict()
             for role in ROLES
             if (some := [each for each in outcomes if each.turn.role == role])
         },
@@ -254,15 +254,15 @@ def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[Outcome]]) -
     return Report("spans", "Facts in turns", f"cofio eval turns {named(paths)}", says, values, tables)
 
 
-def _cases(outcomes: Sequence[Outcome]) -> dict[str, Figures]:
-    cases: dict[str, list[Outcome]] = {}
+def _cases(outcomes: Sequence[SpanOutcome]) -> dict[str, SpanFigures]:
+    cases: dict[str, list[SpanOutcome]] = {}
     for each in outcomes:
         if each.turn.case:
             cases.setdefault(each.turn.case, []).append(each)
-    return {case: Figures.of(some) for case, some in sorted(cases.items(), key=lambda one: -len(one[1]))}
+    return {case: SpanFigures.of(some) for case, some in sorted(cases.items(), key=lambda one: -len(one[1]))}
 
 
-def _author_table(figures: Mapping[str, Figures]) -> Table:
+def _author_table(figures: Mapping[str, SpanFigures]) -> Table:
     rows: list[list[Cell]] = [
         [author, each.turns, each.facts, each.found, each.right, each.noise_kept, each.kinds, each.about]
         for author, each in figures.items()
@@ -275,7 +275,7 @@ def _author_table(figures: Mapping[str, Figures]) -> Table:
     )
 
 
-def _case_table(figures: Mapping[str, Figures]) -> Table:
+def _case_table(figures: Mapping[str, SpanFigures]) -> Table:
     rows: list[list[Cell]] = [
         [case, each.turns, each.facts, _value(each.found), _value(each.right), _value(each.noise_kept)]
         for case, each in figures.items()

@@ -61,7 +61,7 @@ _EXCHANGE = frozenset(("id", "session", "date", "user", "assistant", "type", "fa
 
 
 @dataclass(slots=True)
-class Outcome:
+class StreamOutcome:
     """Counts over streams, and the failed cases."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -98,9 +98,9 @@ def evaluate(
     return _report(path, streams, outcomes, failures=failures)
 
 
-def total(outcomes: Iterable[Outcome]) -> Outcome:
+def total(outcomes: Iterable[StreamOutcome]) -> StreamOutcome:
     """Return the sum of outcomes."""
-    summed = Outcome()
+    summed = StreamOutcome()
     for each in outcomes:
         summed.counts.update(each.counts)
         summed.failures += each.failures
@@ -159,12 +159,12 @@ def holds(text: str, groups: Groups) -> bool:
 # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def run(stream: Stream, settings: Settings, embedder: Embedder, *, use_llm: bool = False) -> Outcome:
+def run(stream: Stream, settings: Settings, embedder: Embedder, *, use_llm: bool = False) -> StreamOutcome:
     """Learn a stream in a temporary store and query it; with the configured language model on request.
 
     The language model reads the exchanges of a session in batches, as configured.
     """
-    outcome = Outcome()
+    outcome = StreamOutcome()
     with TemporaryDirectory() as folder:
         own = replace(settings, home=Path(folder), store=f"sqlite://{folder}/stream.db")
         own = own if use_llm else replace(own, extract_provider="")
@@ -172,14 +172,14 @@ def run(stream: Stream, settings: Settings, embedder: Embedder, *, use_llm: bool
             if not use_llm:
                 keeper.learn("User: We use Redis.", dry_run=True)  # loads the models, so that this is not timed
             batch = own.llm_batch_turns if use_llm and own.llm_batch_seconds else 1
-            _Learning(stream, keeper, outcome, embedder).run(batch)
+            _StreamRun(stream, keeper, outcome, embedder).run(batch)
             keeper.read_missing()  # as the service does in the background
             _ask(stream, keeper, outcome)
             _prompt(stream, keeper, outcome)
     return outcome
 
 
-class _Step(NamedTuple):
+class _StreamStep(NamedTuple):
     """One exchange, with the live memories before and after it."""
 
     exchange: Mapping[str, Any]
@@ -200,10 +200,10 @@ class _Step(NamedTuple):
         return f"{self.name}: {what} <- {self.exchange['user']}"
 
 
-class _Learning:
+class _StreamRun:
     """Learning of one stream by a keeper."""
 
-    def __init__(self, stream: Stream, keeper: Keeper, outcome: Outcome, embedder: Embedder) -> None:
+    def __init__(self, stream: Stream, keeper: Keeper, outcome: StreamOutcome, embedder: Embedder) -> None:
         self._stream, self._keeper, self._outcome, self._embedder = stream, keeper, outcome, embedder
         self._facts: dict[str, Groups] = {}
         self._valid: set[str] = set()
@@ -214,7 +214,7 @@ class _Learning:
             states = [self._live(), *self._learn(exchanges)]
             gone = {each.get(name) for each in exchanges for name in ("replaces", "deletes")}
             for exchange, before, after in zip(exchanges, states, states[1:], strict=False):
-                step = _Step(exchange, f"{self._stream['name']} {exchange['id']}", before, after)
+                step = _StreamStep(exchange, f"{self._stream['name']} {exchange['id']}", before, after)
                 self._count(step, {fact["id"] for fact in exchange["facts"]} & gone)
         for text in self._live().values():
             good = any(holds(text, self._facts[each]) for each in self._valid)
@@ -260,7 +260,7 @@ class _Learning:
         self._outcome.counts["capture ns"] += captured - started
         self._outcome.counts["embedding ns"] += time.process_time_ns() - captured
 
-    def _count(self, step: _Step, outdated: Set[str]) -> None:
+    def _count(self, step: _StreamStep, outdated: Set[str]) -> None:
         """Count the results of an exchange; a fact that was outdated before it could be read may be missing."""
         for fact in step.exchange["facts"]:
             self._facts[fact["id"]] = fact["keywords"]
@@ -281,7 +281,7 @@ class _Learning:
             case "fact" | "repeat":
                 self._count_overwrites(step)
 
-    def _count_update(self, step: _Step) -> None:
+    def _count_update(self, step: _StreamStep) -> None:
         old = self._facts[step.exchange["replaces"]]
         self._valid.discard(step.exchange["replaces"])
         fresh = [fact["keywords"] for fact in step.exchange["facts"]]
@@ -293,7 +293,7 @@ class _Learning:
         if any(holds(text, old) for text in step.before.values()):
             self._outcome.count("known updates", "known updates right", right)
 
-    def _count_deletion(self, step: _Step) -> None:
+    def _count_deletion(self, step: _StreamStep) -> None:
         old = self._facts[step.exchange["deletes"]]
         self._valid.discard(step.exchange["deletes"])
         if not any(holds(text, old) for text in step.before.values()):
@@ -303,7 +303,7 @@ class _Learning:
         note = step.failed(f"not deleted: {kept}") if kept else ""
         self._outcome.count("deletions", "deletions honoured", not kept, note)
 
-    def _count_overwrites(self, step: _Step) -> None:
+    def _count_overwrites(self, step: _StreamStep) -> None:
         self._outcome.counts["new facts"] += max(1, len(step.new))
         if step.gone and not (step.exchange["type"] == "repeat" and step.new):
             self._outcome.counts["overwrites"] += len(step.gone)
@@ -318,7 +318,7 @@ def _batches(exchanges: Sequence[Mapping[str, Any]], most: int) -> Iterator[list
             yield together[start : start + most]
 
 
-def _ask(stream: Stream, keeper: Keeper, outcome: Outcome) -> None:
+def _ask(stream: Stream, keeper: Keeper, outcome: StreamOutcome) -> None:
     for question in stream["questions"]:
         current, stale = question["current"], question["stale"]
         hits = [hit.text for hit in keeper.search(question["ask"], k=5, seen_from=stream["project"])]
@@ -330,7 +330,7 @@ def _ask(stream: Stream, keeper: Keeper, outcome: Outcome) -> None:
         outcome.counts["stale first"] += bool(telling) and not telling[0]
 
 
-def _prompt(stream: Stream, keeper: Keeper, outcome: Outcome) -> None:
+def _prompt(stream: Stream, keeper: Keeper, outcome: StreamOutcome) -> None:
     facts = {fact["id"]: fact for exchange in stream["exchanges"] for fact in exchange["facts"]}
     start = _lines(keeper.recall("", project=stream["project"]).text)
     for case in stream["prompts"]:
@@ -353,7 +353,7 @@ def _lines(text: str) -> list[str]:
 # ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _report(path: Path, streams: Sequence[Stream], outcomes: Sequence[Outcome], *, failures: bool) -> Report:
+def _report(path: Path, streams: Sequence[Stream], outcomes: Sequence[StreamOutcome], *, failures: bool) -> Report:
     summed = total(outcomes)
     exchanges = sum(len(each["exchanges"]) for each in streams)
     values: dict[str, Any] = {
@@ -379,7 +379,7 @@ def _report(path: Path, streams: Sequence[Stream], outcomes: Sequence[Outcome], 
     return Report("streams", "Conversations from end to end", command, says, values, tables, ends=ends)
 
 
-def _table_of_all(summed: Outcome) -> Table:
+def _table_of_all(summed: StreamOutcome) -> Table:
     rows: list[list[Cell]] = [
         [name, summed.counts[success], summed.counts[case], summed.share(success, case)]
         for name, success, case in FIGURES
@@ -388,7 +388,7 @@ def _table_of_all(summed: Outcome) -> Table:
     return Table("All streams", columns, rows)
 
 
-def _table_of_each(streams: Sequence[Stream], outcomes: Sequence[Outcome]) -> Table:
+def _table_of_each(streams: Sequence[Stream], outcomes: Sequence[StreamOutcome]) -> Table:
     rows: list[list[Cell]] = [
         [stream["name"], *(outcome.share(success, case) for _, success, case in _OF_EACH)]
         for stream, outcome in zip(streams, outcomes, strict=True)

@@ -22,10 +22,10 @@ import numpy.typing as npt
 from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.errors import InvalidInput, Unavailable, Unreadable
-from cofio.evaluation.labelled_turns import CARRIED, LABELS, SPLITS, Turn, carries, read
+from cofio.evaluation.labelled_turns import CARRIED, LABELS, SPLITS, LabelledTurn, carries, read
 from cofio.evaluation.metrics import DRAWS, SEED, Figure
 from cofio.evaluation.report import Cell, Column, Report, Table
-from cofio.models.exchange import Learned
+from cofio.models.exchange import LearningResult
 from cofio.models.memory import Fact
 from cofio.ports import LLM, Embedder
 from cofio.settings import Settings
@@ -36,10 +36,10 @@ Progress: TypeAlias = Callable[[int, int], None]  # (done, total)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TurnOutcome:
     """Result of a turn."""
 
-    turn: Turn
+    turn: LabelledTurn
     read: bool  # the patterns found a fact
     passed: bool  # the gate did not skip it
     given: str  # the label that corresponds to the actions
@@ -85,12 +85,12 @@ def _model(settings: Settings, llm: LLM | None) -> str:
 
 
 def learned(
-    turns: Iterable[Turn],
+    turns: Iterable[LabelledTurn],
     settings: Settings,
     embedder: Embedder,
     llm: LLM | None = None,
     step: Callable[[int], None] = lambda _done: None,
-) -> list[Outcome]:
+) -> list[TurnOutcome]:
     """Return the result of each turn in a temporary store that holds only the facts known before."""
     found = []
     for turn in turns:
@@ -102,16 +102,16 @@ def learned(
     return found
 
 
-def _outcome(turn: Turn, keeper: Keeper) -> Outcome:
+def _outcome(turn: LabelledTurn, keeper: Keeper) -> TurnOutcome:
     known = [change.memory_id for change in keeper.add_all([Fact(text=each) for each in turn.before], dedup=False)]
     try:
         told = keeper.learn([{"role": turn.role, "content": turn.text}])
     except (Unavailable, Unreadable) as error:  # the model is down, or its reply is unusable
-        return Outcome(turn, read=False, passed=False, given="skip", failed=str(error))
+        return TurnOutcome(turn, read=False, passed=False, given="skip", failed=str(error))
     live = {each.id: each.text for each in keeper.list(limit=200).memories}
     gone = {text for memory, text in zip(known, turn.before, strict=True) if memory not in live}
     stored = tuple(text for memory, text in live.items() if memory not in known)
-    return Outcome(
+    return TurnOutcome(
         turn,
         read=any(each.way == "pattern" for each in told.sentences),
         passed=any(each.way != "skip" for each in told.sentences),
@@ -122,12 +122,12 @@ def _outcome(turn: Turn, keeper: Keeper) -> Outcome:
     )
 
 
-def _tells(turn: Turn, stored: Sequence[str]) -> bool:
+def _tells(turn: LabelledTurn, stored: Sequence[str]) -> bool:
     """Return whether the stored texts together state every fact of the turn."""
     return all(carries(" ".join(stored), each, turn.replaces) for each in turn.facts)
 
 
-def _given(told: Learned) -> str:
+def _given(told: LearningResult) -> str:
     """Return the label that corresponds to the actions."""
     if told.count("update") or told.count("delete"):
         return "update"
@@ -137,13 +137,13 @@ def _given(told: Learned) -> str:
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def kept_or_not(outcomes: Sequence[Outcome], kept: Callable[[Outcome], bool]) -> Figures:
+def kept_or_not(outcomes: Sequence[TurnOutcome], kept: Callable[[TurnOutcome], bool]) -> Figures:
     """Return precision, recall and F1 of the turns kept."""
     rows = [(kept(each) and each.turn.is_news, kept(each), each.turn.is_news) for each in outcomes]
     return {name: _figure(rows, of) for name, of in _OF_KEPT.items()}
 
 
-def of_facts(outcomes: Sequence[Outcome]) -> Figures:
+def of_facts(outcomes: Sequence[TurnOutcome]) -> Figures:
     """Return precision and recall of the facts, and their F1.
 
     The stored texts of a turn are taken together, so that a fact in two parts counts.
@@ -157,25 +157,25 @@ def of_facts(outcomes: Sequence[Outcome]) -> Figures:
     return {name: _figure(rows, of) for name, of in _OF_FACTS.items()}
 
 
-def of_labels(outcomes: Sequence[Outcome]) -> Figures:
+def of_labels(outcomes: Sequence[TurnOutcome]) -> Figures:
     """Return the accuracy of the labels, and their macro-F1."""
     right = [(each.given == each.turn.label, True) for each in outcomes]
     return {"accuracy": _figure(right, _first_of_second), "macro_f1": _figure(_by_label(outcomes), _macro)}
 
 
-def of_targets(outcomes: Sequence[Outcome]) -> Figure:
+def of_targets(outcomes: Sequence[TurnOutcome]) -> Figure:
     """Return the share of updates in which exactly the labelled memory was replaced, by the new fact."""
     rows = [(each.right_target and each.given == "update", True) for each in outcomes if each.turn.label == "update"]
     return _figure(rows, _first_of_second)
 
 
-def _is_meant(text: str, turn: Turn) -> bool:
+def _is_meant(text: str, turn: LabelledTurn) -> bool:
     """Return whether a text states one of the facts, or a part of them."""
     part = bool(turn.facts) and carries(" ".join(turn.facts), text)
     return part or any(carries(text, fact, turn.replaces) for fact in turn.facts)
 
 
-def _by_label(outcomes: Sequence[Outcome]) -> list[list[bool]]:
+def _by_label(outcomes: Sequence[TurnOutcome]) -> list[list[bool]]:
     """Return one row per turn: for each label whether it was rightly given, given, and wanted."""
     return [
         [
@@ -246,7 +246,7 @@ _OF_FACTS: Mapping[str, Callable[[Sums], Sums]] = {
 
 
 def _report(
-    file: Path, split: str, alone: Sequence[Outcome], asked: Sequence[Outcome], about: Mapping[str, Any]
+    file: Path, split: str, alone: Sequence[TurnOutcome], asked: Sequence[TurnOutcome], about: Mapping[str, Any]
 ) -> Report:
     splits = {"all": list(alone), **{name: _of_split(alone, name) for name in SPLITS}}
     splits = {name: some for name, some in splits.items() if some}
@@ -278,7 +278,7 @@ def _report(
     )
 
 
-def _plain(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _plain(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
     """Return all figures of these turns as JSON."""
     unknown = [each for each in outcomes if not each.turn.is_known]
     return {
@@ -289,7 +289,7 @@ def _plain(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def _whole(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _whole(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
     labels = of_labels(outcomes)
     return {
         "kept": _dicts(kept_or_not(outcomes, _is_kept)),
@@ -304,14 +304,14 @@ def _whole(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def _with_model(asked: Sequence[Outcome]) -> dict[str, Any] | None:
+def _with_model(asked: Sequence[TurnOutcome]) -> dict[str, Any] | None:
     if not asked:
         return None
     failed = sum(bool(each.failed) for each in asked)
     return {**_whole(asked), "failed": failed, "per_turn": {each.turn.id: each.given for each in asked}}
 
 
-def _of_tag(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _of_tag(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
     """Return counts instead of intervals, since a tag has few turns."""
     return {
         "turns": len(outcomes),
@@ -323,29 +323,31 @@ def _of_tag(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def _confusion(outcomes: Sequence[Outcome]) -> dict[str, dict[str, int]]:
+def _confusion(outcomes: Sequence[TurnOutcome]) -> dict[str, dict[str, int]]:
     """Return how often each label was given, by the wanted label."""
     pairs = [(each.turn.label, each.given) for each in outcomes]
     return {wanted: {given: pairs.count((wanted, given)) for given in LABELS} for wanted in LABELS}
 
 
-def _groups(outcomes: Sequence[Outcome], names: Callable[[Turn], Sequence[str]]) -> dict[str, list[Outcome]]:
-    found: dict[str, list[Outcome]] = {}
+def _groups(
+    outcomes: Sequence[TurnOutcome], names: Callable[[LabelledTurn], Sequence[str]]
+) -> dict[str, list[TurnOutcome]]:
+    found: dict[str, list[TurnOutcome]] = {}
     for each in outcomes:
         for name in names(each.turn):
             found.setdefault(name, []).append(each)
     return dict(sorted(found.items()))
 
 
-def _of_split(outcomes: Sequence[Outcome], split: str) -> list[Outcome]:
+def _of_split(outcomes: Sequence[TurnOutcome], split: str) -> list[TurnOutcome]:
     return [each for each in outcomes if each.turn.split == split]
 
 
-def _is_kept(outcome: Outcome) -> bool:
+def _is_kept(outcome: TurnOutcome) -> bool:
     return outcome.given != "skip"
 
 
-def _way(outcome: Outcome) -> str:
+def _way(outcome: TurnOutcome) -> str:
     return "pattern" if outcome.read else "model" if outcome.passed else "skip"
 
 
@@ -358,7 +360,7 @@ def _dicts(figures: Figures) -> dict[str, dict[str, float]]:
 _THREE = (Column("precision", "%"), Column("recall", "%"), Column("F1", "%"))
 
 
-def _kept_table(splits: Mapping[str, Sequence[Outcome]]) -> Table:
+def _kept_table(splits: Mapping[str, Sequence[TurnOutcome]]) -> Table:
     rows: list[list[Cell]] = []
     for name, some in splits.items():
         unknown = [each for each in some if not each.turn.is_known]
@@ -377,7 +379,7 @@ def _kept_table(splits: Mapping[str, Sequence[Outcome]]) -> Table:
     )
 
 
-def _pipeline_table(splits: Mapping[str, Sequence[Outcome]], asked: Sequence[Outcome]) -> Table:
+def _pipeline_table(splits: Mapping[str, Sequence[TurnOutcome]], asked: Sequence[TurnOutcome]) -> Table:
     rows: list[list[Cell]] = [_pipeline_row(name, some) for name, some in splits.items()]
     if asked:
         rows += [_pipeline_row(f"{name}, with the model", _of_split(asked, name)) for name in SPLITS if name in splits]
@@ -400,17 +402,17 @@ def _pipeline_table(splits: Mapping[str, Sequence[Outcome]], asked: Sequence[Out
     )
 
 
-def _pipeline_row(name: str, some: Sequence[Outcome]) -> list[Cell]:
+def _pipeline_row(name: str, some: Sequence[TurnOutcome]) -> list[Cell]:
     labels, facts = of_labels(some), of_facts(some)
     return [name, labels["accuracy"], labels["macro_f1"], of_targets(some), *facts.values()]
 
 
-def _label_table(outcomes: Sequence[Outcome]) -> Table:
+def _label_table(outcomes: Sequence[TurnOutcome]) -> Table:
     rows: list[list[Cell]] = [[wanted, *given.values()] for wanted, given in _confusion(outcomes).items()]
     return Table("Labels", (Column("wanted"), *(Column(f"given {label}") for label in LABELS)), rows)
 
 
-def _role_table(outcomes: Sequence[Outcome]) -> Table:
+def _role_table(outcomes: Sequence[TurnOutcome]) -> Table:
     rows: list[list[Cell]] = [
         [role, len(some), *kept_or_not(some, _is_kept).values(), of_labels(some)["accuracy"]]
         for role, some in _groups(outcomes, lambda turn: (turn.role,)).items()
@@ -418,7 +420,7 @@ def _role_table(outcomes: Sequence[Outcome]) -> Table:
     return Table("By who said it", (Column("role"), Column("turns"), *_THREE, Column("label right", "%")), rows)
 
 
-def _tag_table(outcomes: Sequence[Outcome]) -> Table:
+def _tag_table(outcomes: Sequence[TurnOutcome]) -> Table:
     rows: list[list[Cell]] = [
         [tag, *_of_tag(some).values()] for tag, some in _groups(outcomes, lambda turn: turn.tags).items()
     ]
@@ -426,7 +428,7 @@ def _tag_table(outcomes: Sequence[Outcome]) -> Table:
     return Table("By tag", (Column("tag"), *map(Column, names), Column("label right", "%")), rows)
 
 
-def _ends(alone: Sequence[Outcome], asked: Sequence[Outcome]) -> list[str]:
+def _ends(alone: Sequence[TurnOutcome], asked: Sequence[TurnOutcome]) -> list[str]:
     whole = _whole(alone)
     says = [
         f"Of {whole['secrets']} secrets {whole['secrets_kept']} were kept; {whole['overwrote']} turns removed"

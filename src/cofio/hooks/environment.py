@@ -17,7 +17,7 @@ _LEAST_MS, _MOST_MS = 50, 10_000
 _OFF = ("off", "0", "no", "false")
 
 
-class Around:
+class HookEnvironment:
     """Settings of a hook run: home, service address, deadlines, and the working folder of the agent."""
 
     def __init__(self, home: str = "", options: Mapping[str, str] | None = None) -> None:

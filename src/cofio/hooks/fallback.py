@@ -21,14 +21,14 @@ from math import log
 
 from cofio.errors import InvalidInput
 from cofio.hooks import client_events, detached_process, offline_recall_log
-from cofio.hooks.environment import Around, configured
+from cofio.hooks.environment import HookEnvironment, configured
 from cofio.hooks.http import quoted
 from cofio.text import briefing
 from cofio.text.tokens import passage, telling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cofio.hooks.runner import Run
+    from cofio.hooks.runner import HookRun
 
 AT_PROMPT = 5  # maximum number of memories
 _PATIENCE = 0.05  # seconds to wait for a lock
@@ -86,7 +86,7 @@ FROM memories m WHERE m.id IN ({_START_IDS})
 """
 
 
-def recall(run: Run) -> tuple[bytes, str]:
+def recall(run: HookRun) -> tuple[bytes, str]:
     """Return the reply for the client, and its source: file, briefing or nothing."""
     try:
         happened = client_events.event(run.client, run.raw)
@@ -107,7 +107,7 @@ def recall(run: Run) -> tuple[bytes, str]:
     return b"", "nothing"
 
 
-def _from_file(happened: client_events.Event, run: Run, until: float) -> tuple[str | None, tuple[int, ...]]:
+def _from_file(happened: client_events.Event, run: HookRun, until: float) -> tuple[str | None, tuple[int, ...]]:
     """Return the block and its memory ids from the store's file; "" for no match, None if the file cannot be read."""
     if happened.kind == "prompt" and (briefing.is_trivial(happened.prompt) or happened.prompt.startswith("<")):
         return "", ()  # a prompt written by the client itself begins with a tag
@@ -126,7 +126,7 @@ def _from_file(happened: client_events.Event, run: Run, until: float) -> tuple[s
         return None, ()
 
 
-def store_path(around: Around) -> str:
+def store_path(around: HookEnvironment) -> str:
     """Return the path of the store's file; "" if the memories are not in a local file."""
     if around.elsewhere:
         return ""
@@ -150,7 +150,7 @@ def _configured(home: bytes) -> str:
 # ── at a prompt ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _fitting(file: sqlite3.Connection, happened: client_events.Event, where: str) -> list[briefing.Line]:
+def _fitting(file: sqlite3.Connection, happened: client_events.Event, where: str) -> list[briefing.BriefingLine]:
     """Return the memories that match most of the prompt's weight, best first."""
     words = [_phrase(word) for word in telling(happened.prompt[:_READ])[:_WORDS]]
     (size,) = file.execute(_SIZE).fetchone()
@@ -204,16 +204,16 @@ def _held(file: sqlite3.Connection, words: Sequence[str], ids: Sequence[int]) ->
 
 def _start_lines(
     file: sqlite3.Connection, happened: client_events.Event, where: str, rule: briefing.StartRule
-) -> list[briefing.Line]:
+) -> list[briefing.BriefingLine]:
     """Return the lines for a session start, selected as by the service, without those that the session has."""
     rows = file.execute(_asking(file, _KEPT), _by(happened, where)).fetchall()
     by_id = {int(row[0]): row for row in rows}
 
-    def finish(entry: briefing.Entry) -> briefing.Line | None:
+    def finish(entry: briefing.BriefingEntry) -> briefing.BriefingLine | None:
         row = by_id[entry.line.id]
         return None if _is_gone(str(row[8]), str(row[11])) else entry.line
 
-    entries = [briefing.Entry(_line(row), str(row[7]), str(row[8]), str(row[9]), int(row[10])) for row in rows]
+    entries = [briefing.BriefingEntry(_line(row), str(row[7]), str(row[8]), str(row[9]), int(row[10])) for row in rows]
     return [line for line in briefing.select_start(entries, where, rule, finish) if not by_id[line.id][-1]]
 
 
@@ -223,9 +223,9 @@ def _start_rule(tokens: str, now: float) -> briefing.StartRule:
     return briefing.StartRule(limit, today, until)
 
 
-def _line(row: Sequence[object]) -> briefing.Line:
+def _line(row: Sequence[object]) -> briefing.BriefingLine:
     each, text, speaker, source, at, kind, pinned = row[:7]
-    return briefing.Line(
+    return briefing.BriefingLine(
         int(str(each)), passage(str(text), str(speaker)), str(source), str(at), str(kind), bool(pinned)
     )
 
@@ -270,7 +270,7 @@ def _by(happened: client_events.Event, where: str) -> dict[str, str]:
 # ── service ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def start(around: Around) -> bool:
+def start(around: HookEnvironment) -> bool:
     """Start the service, detached, unless it runs; return whether it was tried."""
     if not around.may_start or around.elsewhere:
         return False

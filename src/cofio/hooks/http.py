@@ -23,7 +23,7 @@ class NoAnswer(Exception):
         self.sick = sick
 
 
-class Request:
+class HookRequest:
     """A request and its deadline on the monotonic clock."""
 
     def __init__(self, url: str, path: str, body: bytes, headers: list[tuple[str, str]], until: float) -> None:
@@ -55,7 +55,7 @@ def headers(key: str, project: str, *, at: str = "") -> list[tuple[str, str]]:
     return [(name, value.replace("\r", "").replace("\n", "")) for name, value in told]
 
 
-def ask(request: Request) -> tuple[int, bytes]:
+def ask(request: HookRequest) -> tuple[int, bytes]:
     """Return status and body of the reply. Raise NoAnswer if it is late or incomplete."""
     if request.scheme not in ("http", "https", "unix"):
         raise NoAnswer("address")
@@ -84,7 +84,7 @@ def quoted(text: str) -> str:
 # ── connecting ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _connected(request: Request) -> _socket.socket:
+def _connected(request: HookRequest) -> _socket.socket:
     problem: OSError | None = None
     for family, address in _addresses(request):
         connection = _socket.socket(family, _socket.SOCK_STREAM)
@@ -102,7 +102,7 @@ def _connected(request: Request) -> _socket.socket:
     raise problem or NoAnswer("address")
 
 
-def _addresses(request: Request) -> list[tuple[int, str | tuple[str, int]]]:
+def _addresses(request: HookRequest) -> list[tuple[int, str | tuple[str, int]]]:
     """Return the addresses to try, in order. Only names other than IP addresses and localhost are resolved."""
     if request.socket:
         return [(_socket.AF_UNIX, request.socket)]
@@ -132,7 +132,7 @@ def _host_and_port(host: str) -> tuple[str, int]:
 # ── asking ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _send(connection: _socket.socket, request: Request) -> None:
+def _send(connection: _socket.socket, request: HookRequest) -> None:
     """Send the request. If the service hangs up early, its reply may explain why and is still read."""
     try:
         connection.settimeout(request.left())
@@ -141,7 +141,7 @@ def _send(connection: _socket.socket, request: Request) -> None:
         return
 
 
-def _reply(connection: _socket.socket, request: Request) -> tuple[int, bytes]:
+def _reply(connection: _socket.socket, request: HookRequest) -> tuple[int, bytes]:
     heard = b""
     while b"\r\n\r\n" not in heard:
         heard += _more(connection, request, heard)
@@ -154,7 +154,7 @@ def _reply(connection: _socket.socket, request: Request) -> tuple[int, bytes]:
     return status, body[:length]
 
 
-def _more(connection: _socket.socket, request: Request, heard: bytes) -> bytes:
+def _more(connection: _socket.socket, request: HookRequest, heard: bytes) -> bytes:
     connection.settimeout(request.left())
     more = connection.recv(65_536)
     if not more:
@@ -177,7 +177,7 @@ def _told(head: bytes) -> tuple[int, int]:
     raise NoAnswer("garbage", sick=status[0] == b"200")
 
 
-def _over_tls(request: Request) -> tuple[int, bytes]:
+def _over_tls(request: HookRequest) -> tuple[int, bytes]:
     import http.client
 
     host, port = _host_and_port(request.host if ":" in request.host.rpartition("]")[2] else f"{request.host}:443")

@@ -64,7 +64,7 @@ def _unescaped(value: bytes) -> str:
 _NONE = (ValueError, StopIteration, RecursionError, SystemError)
 
 
-class _How:
+class _JsonOptions:
     """Parser options: as `json.loads` by default, but without NaN and infinities, which are not JSON."""
 
     strict = True
@@ -78,7 +78,7 @@ class _How:
         raise ValueError(name)
 
 
-class _Lax(_How):
+class _LaxJson(_JsonOptions):
     """Lax parser options, the same as in `clients.py`: line breaks in strings and NaN are accepted."""
 
     strict = False
@@ -92,13 +92,13 @@ def parsed(raw: bytes, *, lax: bool = False) -> dict[str, object] | None:
     """Return the JSON object in these bytes; None for anything else."""
     try:
         told = raw.decode("utf-8", "replace" if lax else "strict").strip()
-        found, end = _scanned(told, _Lax if lax else _How)
+        found, end = _scanned(told, _LaxJson if lax else _JsonOptions)
     except _NONE:
         return None
     return found if end == len(told) and isinstance(found, dict) else None
 
 
-def _scanned(told: str, how: type[_How]) -> tuple[object, int]:
+def _scanned(told: str, how: type[_JsonOptions]) -> tuple[object, int]:
     try:
         from _json import make_scanner
     except ImportError:  # not CPython

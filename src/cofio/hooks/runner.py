@@ -16,7 +16,7 @@ import posix
 import time
 
 from cofio.hooks import circuit_breaker, http, json_peek, project, run_log
-from cofio.hooks.environment import Around
+from cofio.hooks.environment import HookEnvironment
 from cofio.hooks.http import NoAnswer
 
 TYPE_CHECKING = False
@@ -43,14 +43,14 @@ _OPTIONS = ("--home", "--store", "--url", "--api-key")
 _ENDING = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
 
 
-class Ended(BaseException):
+class Terminated(BaseException):
     """Raised by a signal that ends this process."""
 
 
-class Run:
+class HookRun:
     """State of one run, shared with the watchdog thread."""
 
-    def __init__(self, around: Around, client: str, named: str) -> None:
+    def __init__(self, around: HookEnvironment, client: str, named: str) -> None:
         self.began = time.monotonic() - time.process_time()  # includes Python's own start
         self.at = time.time()
         self.around, self.client = around, client
@@ -88,7 +88,7 @@ class Run:
                 self.owed, self.kept = False, "aside" if aside else "spooled"
                 if sync:
                     spool.sync(path)
-        except spool.Full:
+        except spool.SpoolFull:
             self.kept = "full"
         except OSError:
             self.kept = self.kept or "unwritable"  # a renamed file is there, synced or not
@@ -118,7 +118,7 @@ class Run:
 def run(argv: list[str]) -> None:
     """Run the hook with these arguments: [--home FOLDER] CLIENT [EVENT] [JSON]. The caller ends the process."""
     options, client, named, payload = _arguments(argv)
-    around = Around(options.get("--home", ""), options)
+    around = HookEnvironment(options.get("--home", ""), options)
     if around.off or not around.home:
         return
     if "--drain" in options:
@@ -126,7 +126,7 @@ def run(argv: list[str]) -> None:
 
         spool_sender.run(around)
         return
-    this = Run(around, client, named)
+    this = HookRun(around, client, named)
     try:
         for number in _ENDING:
             _signal.signal(number, _end)
@@ -156,7 +156,7 @@ def _arguments(argv: list[str]) -> tuple[dict[str, str], str, str, bytes]:
     return options, client, named, told.encode("utf-8", "surrogateescape")
 
 
-def _attend(this: Run, payload: bytes) -> None:
+def _attend(this: HookRun, payload: bytes) -> None:
     if this.client not in json_peek.CLIENTS:
         this.client = ""  # do not log arbitrary text
         return this.log("skipped", "client")
@@ -199,7 +199,7 @@ def _stdin() -> bytes:
     return b"".join(parts)
 
 
-def _print(this: Run, body: bytes) -> None:
+def _print(this: HookRun, body: bytes) -> None:
     """Print the reply. At events other than RECALLS any output would keep the agent running."""
     if not body or this.kind not in RECALLS:
         return
@@ -212,7 +212,7 @@ def _print(this: Run, body: bytes) -> None:
 # ── asking ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _answer(this: Run) -> bytes:
+def _answer(this: HookRun) -> bytes:
     """Return the service's reply: one JSON object or nothing. Raise NoAnswer if it did not accept the event."""
     around = this.around
     if not around.url:
@@ -234,16 +234,16 @@ def _answer(this: Run) -> bytes:
     return body if status == 200 else b""
 
 
-def _request(this: Run) -> http.Request:
+def _request(this: HookRun) -> http.HookRequest:
     headers = http.headers(this.around.key, this.project)
     until = this.began + max(this.seconds / 2, this.seconds - _SPARE[this.recalls])
-    return http.Request(this.around.url, f"/hooks/{this.client}", this.raw, headers, until)
+    return http.HookRequest(this.around.url, f"/hooks/{this.client}", this.raw, headers, until)
 
 
 # ── falling back ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _fall_back(this: Run, why: str) -> None:
+def _fall_back(this: HookRun, why: str) -> None:
     told = this.parsed() if this.is_small else {}
     if told is None:
         return this.log("skipped", why, "broken", this.keep(aside=True) if this.owed else "")
@@ -274,10 +274,10 @@ def _is_a_subagents(told: dict[str, object] | None) -> bool:
 def _end(_number: int, _frame: object) -> NoReturn:
     for number in _ENDING:
         _signal.signal(number, _signal.SIG_IGN)  # a second signal must not interrupt the clean-up
-    raise Ended
+    raise Terminated
 
 
-def _watch(this: Run) -> None:
+def _watch(this: HookRun) -> None:
     """End the process with 0 at its deadline, even if the main thread hangs."""
     for seconds in sorted((this.around.capture, this.around.recall)):
         time.sleep(max(0.0, this.began + seconds - time.monotonic()))

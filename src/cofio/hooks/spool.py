@@ -30,11 +30,11 @@ _LEFT_OVER = 60.0  # seconds after which an unrenamed file has no writer any mor
 _STALE = 3_600.0  # seconds after which an empty file is deleted
 
 
-class Full(TooBusy):
+class SpoolFull(TooBusy):
     """The spool is full. Older deliveries are kept, since later ones may continue them."""
 
 
-class Entry:
+class SpoolEntry:
     """A spooled delivery."""
 
     __slots__ = ("at", "client", "event", "path", "project", "raw")
@@ -126,7 +126,7 @@ def _check_room(folder: bytes, size: int, most_files: int, most_bytes: int) -> N
             files += 1
             size += about.st_size
     if files >= most_files or size > most_bytes:
-        raise Full("The spool is full.", "Start the service with `cofio up`: it takes in what waits.")
+        raise SpoolFull("The spool is full.", "Start the service with `cofio up`: it takes in what waits.")
 
 
 def _unlink(path: bytes) -> None:
@@ -147,7 +147,7 @@ def _quoted(text: str) -> str:
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def entries(home: str | Path) -> Iterator[Entry]:
+def entries(home: str | Path) -> Iterator[SpoolEntry]:
     """Yield deliveries, oldest first. Move invalid and truncated files to spool/bad."""
     from pathlib import Path
 
@@ -184,17 +184,17 @@ def bad(home: Path) -> int:
         return 0
 
 
-def done(entry: Entry) -> None:
+def done(entry: SpoolEntry) -> None:
     """Delete a delivered entry."""
     entry.path.unlink(missing_ok=True)
 
 
-def set_aside(entry: Entry) -> None:
+def set_aside(entry: SpoolEntry) -> None:
     """Move an entry to spool/bad, which is not read automatically."""
     _move(entry.path)
 
 
-def _read(path: Path, raw: bytes) -> Entry | None:
+def _read(path: Path, raw: bytes) -> SpoolEntry | None:
     import json
 
     if path.is_symlink():
@@ -208,7 +208,7 @@ def _read(path: Path, raw: bytes) -> Entry | None:
         return None
     if not whole or not rest or not all(isinstance(each, str) for each in (client, at, project, event)):
         return None
-    return Entry(path, client, at, project, event, rest)
+    return SpoolEntry(path, client, at, project, event, rest)
 
 
 def _is_left_over(path: Path) -> bool:

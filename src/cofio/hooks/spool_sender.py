@@ -15,7 +15,7 @@ from cofio.hooks import circuit_breaker, detached_process, http, json_peek, spoo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cofio.hooks.environment import Around
+    from cofio.hooks.environment import HookEnvironment
 
 FLAG = "--drain"
 _PATIENCE = 30.0  # seconds for one delivery
@@ -23,7 +23,7 @@ _LONGEST = 600.0  # seconds for a whole run; the next run delivers the rest
 _REFUSED = (400, 413)  # would be refused every time
 
 
-def start(around: Around) -> bool:
+def start(around: HookEnvironment) -> bool:
     """Start a detached process that delivers the spool; return whether it was started."""
     if not around.delivers or not _waits(around.home):
         return False
@@ -34,7 +34,7 @@ def start(around: Around) -> bool:
     return detached_process.start(command, {**around.variables, **known}, around.home + b"/hook.drain")
 
 
-def run(around: Around) -> int:
+def run(around: HookEnvironment) -> int:
     """Deliver the spool, oldest first, until the service stops accepting; return the number. One process at a time."""
     if not around.delivers or circuit_breaker.until(around.home) or not _is_alone(around.home):
         return 0
@@ -53,12 +53,12 @@ def run(around: Around) -> int:
     return delivered
 
 
-def _asked(around: Around, entry: spool.Entry) -> int:
+def _asked(around: HookEnvironment, entry: spool.SpoolEntry) -> int:
     """Return the status of the reply; 0 for none."""
     headers = http.headers(around.key, entry.project, at=entry.at)
     until = time.monotonic() + _PATIENCE
     try:
-        return http.ask(http.Request(around.url, f"/hooks/{entry.client}", entry.raw, headers, until))[0]
+        return http.ask(http.HookRequest(around.url, f"/hooks/{entry.client}", entry.raw, headers, until))[0]
     except http.NoAnswer:
         return 0
 

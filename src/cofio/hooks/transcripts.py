@@ -33,7 +33,7 @@ _REPLIES = re.compile(r"(?im)^[ \t]*(?:assistant|ai):")
 _HINT = "Give a transcript of Claude Code or Codex (.jsonl), a JSON list of messages, or a text file in UTF-8."
 
 
-class Turn(NamedTuple):
+class TranscriptTurn(NamedTuple):
     """Messages of one turn, identified by (client, session, turn); `at` is "" where no time is recorded."""
 
     client: Client
@@ -44,7 +44,7 @@ class Turn(NamedTuple):
     cwd: str = ""  # working folder; "" if the file does not name it
 
 
-def read(path: Path, *, speaker: str = "user") -> Iterator[Turn]:
+def read(path: Path, *, speaker: str = "user") -> Iterator[TranscriptTurn]:
     """Yield the turns of a file, oldest first; `speaker` is the role for a text that is not a dialogue.
 
     Raise InvalidInput if the file cannot be read or is not text.
@@ -86,17 +86,17 @@ def _parsed(raw: bytes) -> Any:
 # ── whole files ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_text(path: Path, speaker: str) -> Iterator[Turn]:
+def _of_text(path: Path, speaker: str) -> Iterator[TranscriptTurn]:
     """Yield one turn; for a dialogue ("User: …", "Assistant: …"), one turn per message of the user."""
     text = path.read_text(encoding="utf-8-sig", errors="replace")
     dialogue = _REPLIES.search(text)
     for part in _SPEAKS.split(text) if dialogue else [text]:
         if part.strip():
             messages = [{"role": "user" if dialogue else speaker, "content": part}]
-            yield Turn("text", "", _digest(messages), "", messages)
+            yield TranscriptTurn("text", "", _digest(messages), "", messages)
 
 
-def _of_json(path: Path) -> Iterator[Turn]:
+def _of_json(path: Path) -> Iterator[TranscriptTurn]:
     told = _parsed(path.read_bytes())
     if told is None:
         raise InvalidInput(f"{path} is not complete, valid JSON.", _HINT)
@@ -105,19 +105,19 @@ def _of_json(path: Path) -> Iterator[Turn]:
     return _of_messages(told)
 
 
-def _of_messages(told: Any) -> Iterator[Turn]:
+def _of_messages(told: Any) -> Iterator[TranscriptTurn]:
     """Return the turns of a list of messages, or of {"messages": [...]}. Messages without a user are one turn."""
     session = _label(told.get("session_id") or told.get("session")) if isinstance(told, Mapping) else ""
-    spoken = [_Spoken(role, content, at=at) for role, content, at in _messages(told)]
+    spoken = [_TranscriptLine(role, content, at=at) for role, content, at in _messages(told)]
     roles = {each.role for each in spoken}
     turns = [_unasked(spoken)] if "assistant" in roles and "user" not in roles else _turns("text", spoken)
     for turn in turns:
         yield turn._replace(session=session, turn=_digest(turn.messages))
 
 
-def _unasked(spoken: list[_Spoken]) -> Turn:
+def _unasked(spoken: list[_TranscriptLine]) -> TranscriptTurn:
     at = next((each.at for each in reversed(spoken) if each.at), "")
-    return Turn("text", "", "", at, [{"role": each.role, "content": each.content} for each in spoken])
+    return TranscriptTurn("text", "", "", at, [{"role": each.role, "content": each.content} for each in spoken])
 
 
 def _messages(told: Any) -> list[tuple[str, Any, str]]:
@@ -142,7 +142,7 @@ def _digest(messages: list[dict[str, Any]]) -> str:
 # ── lines ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Spoken(NamedTuple):
+class _TranscriptLine(NamedTuple):
     """A relevant line of a transcript: speaker and content. Assistant lines with the same `part_of` are one message."""
 
     role: str
@@ -155,7 +155,7 @@ class _Spoken(NamedTuple):
     cwd: str = ""
 
 
-def _of_lines(path: Path) -> Iterator[Turn]:
+def _of_lines(path: Path) -> Iterator[TranscriptTurn]:
     lines = _lines(path)
     seen: list[Mapping[str, Any]] = []
     for line in lines:
@@ -165,7 +165,7 @@ def _of_lines(path: Path) -> Iterator[Turn]:
     return iter(())
 
 
-def _of_client(client: Client, lines: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
+def _of_client(client: Client, lines: Iterable[Mapping[str, Any]]) -> Iterator[TranscriptTurn]:
     if client == "codex":
         return _turns(client, _codex(lines))
     if client == "claude-code":
@@ -198,21 +198,21 @@ def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
         _log.warning("%s: %d lines could not be read and were skipped", path, broken)
 
 
-def _turns(client: Client, spoken: Iterable[_Spoken]) -> Iterator[Turn]:
+def _turns(client: Client, spoken: Iterable[_TranscriptLine]) -> Iterator[TranscriptTurn]:
     """Yield one turn per prompt, with the messages after it. Context before the first prompt is added to each turn.
 
     A forked session begins with copies of the other session's turns, all named like its own first turn: of turns with
     the same name only the last is yielded.
     """
     standing: list[dict[str, Any]] = []
-    turn: Turn | None = None
+    turn: TranscriptTurn | None = None
     part_of = ""
     for each in spoken:
         message = {"role": each.role, "content": each.content}
         if each.role == "user" and not (each.within and turn):
             if turn and not (turn.turn and turn.turn == each.turn):
                 yield turn
-            turn = Turn(client, each.session, each.turn, each.at, [*standing, message], each.cwd)
+            turn = TranscriptTurn(client, each.session, each.turn, each.at, [*standing, message], each.cwd)
         elif turn is None:
             if each.role != "assistant":
                 standing.append(message)
@@ -225,7 +225,7 @@ def _turns(client: Client, spoken: Iterable[_Spoken]) -> Iterator[Turn]:
         yield turn
 
 
-def _claude(lines: Iterable[Mapping[str, Any]]) -> Iterator[_Spoken]:
+def _claude(lines: Iterable[Mapping[str, Any]]) -> Iterator[_TranscriptLine]:
     known: set[str] = set()  # a resumed or forked session copies lines
     for line in lines:
         uuid = _label(line.get("uuid"))
@@ -237,7 +237,7 @@ def _claude(lines: Iterable[Mapping[str, Any]]) -> Iterator[_Spoken]:
             yield spoken
 
 
-def _claude_line(line: Mapping[str, Any], uuid: str) -> _Spoken | None:
+def _claude_line(line: Mapping[str, Any], uuid: str) -> _TranscriptLine | None:
     if line.get("type") == "attachment":
         return _attached(line.get("attachment"), _label(line.get("sessionId")), uuid)
     message = line.get("message")
@@ -247,28 +247,30 @@ def _claude_line(line: Mapping[str, Any], uuid: str) -> _Spoken | None:
     if line.get("type") == "user" and is_prompt(text):
         turn = _label(line.get("promptId")) or uuid  # the name that hooks use, if present
         where = _folder(line.get("cwd"))
-        return _Spoken("user", text, _label(line.get("sessionId")), turn, _moment(line.get("timestamp")), cwd=where)
+        return _TranscriptLine(
+            "user", text, _label(line.get("sessionId")), turn, _moment(line.get("timestamp")), cwd=where
+        )
     if line.get("type") == "assistant" and text and message.get("model") != "<synthetic>":
-        return _Spoken("assistant", text, part_of=_label(message.get("id")))
+        return _TranscriptLine("assistant", text, part_of=_label(message.get("id")))
     return None
 
 
-def _attached(attachment: Any, session: str, uuid: str) -> _Spoken | None:
+def _attached(attachment: Any, session: str, uuid: str) -> _TranscriptLine | None:
     """Return the context that a hook injected, or a message that the user sent while the agent worked."""
     if not isinstance(attachment, Mapping):
         return None
     if attachment.get("type") == "queued_command" and attachment.get("commandMode") == "prompt":
         text = _text(attachment.get("prompt"))
-        return _Spoken("user", text, session, uuid, within=True) if is_prompt(text) else None
+        return _TranscriptLine("user", text, session, uuid, within=True) if is_prompt(text) else None
     if attachment.get("type") != "hook_additional_context":
         return None
     content = attachment.get("content")
     texts = [content] if isinstance(content, str) else content if isinstance(content, list) else []
     text = "\n\n".join(each for each in texts if isinstance(each, str))
-    return _Spoken("system", text) if text else None
+    return _TranscriptLine("system", text) if text else None
 
 
-def _codex(lines: Iterable[Mapping[str, Any]]) -> Iterator[_Spoken]:
+def _codex(lines: Iterable[Mapping[str, Any]]) -> Iterator[_TranscriptLine]:
     session = named = cwd = ""
     prompts = 0
     for line in lines:
@@ -295,13 +297,13 @@ def _codex(lines: Iterable[Mapping[str, Any]]) -> Iterator[_Spoken]:
                 yield spoken
 
 
-def _codex_message(payload: Mapping[str, Any]) -> _Spoken | None:
+def _codex_message(payload: Mapping[str, Any]) -> _TranscriptLine | None:
     role, text = payload.get("role"), _text(payload.get("content"))
     if not text or role not in ("user", "assistant", "developer", "system"):
         return None
     if role == "assistant":
-        return _Spoken("assistant", text)
-    return _Spoken("user" if role == "user" and is_prompt(text) else "system", text)
+        return _TranscriptLine("assistant", text)
+    return _TranscriptLine("user" if role == "user" and is_prompt(text) else "system", text)
 
 
 def _is_summary(line: Mapping[str, Any]) -> bool:

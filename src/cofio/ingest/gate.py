@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from cofio.models.exchange import OBSERVATION, Exchange, Found, Sentence, Verdict
+from cofio.models.exchange import OBSERVATION, Exchange, ExtractedFact, GateVerdict, Sentence
 from cofio.text import sentences
 
 GREETING = "Greeting or confirmation"
@@ -44,10 +44,10 @@ _LESSONS = ("root cause", "because of", "turns out", "turned out", "workaround",
 class Find(Protocol):
     """Function that returns all facts that patterns find in a sentence, such as `extract.patterns.find`."""
 
-    def __call__(self, sentence: str, /, *, role: str = "user") -> Sequence[Found]: ...
+    def __call__(self, sentence: str, /, *, role: str = "user") -> Sequence[ExtractedFact]: ...
 
 
-def judge(exchange: Exchange, find: Find) -> Verdict:
+def judge(exchange: Exchange, find: Find) -> GateVerdict:
     """Return the verdict on each sentence of an exchange.
 
     Assistants say much that sounds like facts. Their sentences go to the language model only if the user stated
@@ -55,11 +55,13 @@ def judge(exchange: Exchange, find: Find) -> Verdict:
     """
     said = [(each.role, sentences.split(each.text)) for each in exchange.messages]
     if exchange.context == OBSERVATION:
-        return Verdict(tuple(replace(weigh(text, "user", find), role=role) for role, texts in said for text in texts))
+        return GateVerdict(
+            tuple(replace(weigh(text, "user", find), role=role) for role, texts in said for text in texts)
+        )
     found = [weigh(text, role, find) for role, texts in said for text in texts]
     if any(each.role == "user" and each.way != "skip" for each in found):
         found = [_heard(each) if each.role == "assistant" else each for each in found]
-    return Verdict(tuple(found))
+    return GateVerdict(tuple(found))
 
 
 def weigh(text: str, role: str, find: Find) -> Sentence:

@@ -14,7 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from cofio.errors import BudgetSpent, CofioError, Conflict, Misconfigured, NotFound, Refused, StoreError, Unavailable
+from cofio.errors import (
+    BudgetSpent,
+    CofioError,
+    Conflict,
+    Misconfigured,
+    NotFound,
+    RefusedError,
+    StoreError,
+    Unavailable,
+)
 from cofio.ingest.pipeline import Learner, session_of
 from cofio.models.exchange import (
     ANALYSIS,
@@ -22,10 +31,10 @@ from cofio.models.exchange import (
     COMPACT_SUMMARY,
     OBSERVATION,
     Batching,
-    Captured,
+    CaptureStatus,
     Exchange,
     Item,
-    Learned,
+    LearningResult,
     Task,
 )
 from cofio.models.llm_calls import exchange_occasion
@@ -39,7 +48,7 @@ _ALONE = (COMPACT_SUMMARY, OBSERVATION, ANALYSIS)  # contexts that are read by r
 _log = logging.getLogger(__name__)
 
 
-class Intake:
+class InboxProcessor:
     """Receiver of exchanges that learns from them item by item."""
 
     def __init__(
@@ -62,12 +71,12 @@ class Intake:
         self._most = batching.turns  # turns per batch: halved after a failure, doubled after a success
         self._attempted = attempted  # called with the id of each item that was tried, whether or not it succeeded
 
-    def receive(self, exchanges: Sequence[Exchange], task: Task = "learn") -> list[Captured]:
+    def receive(self, exchanges: Sequence[Exchange], task: Task = "learn") -> list[CaptureStatus]:
         """Store exchanges for later. Raise TooBusy if too many are waiting."""
         receipts = self._inbox.receive(exchanges, task=task, most=self._limit)
-        return [Captured(each.id, True, "pending") if each.new else self._again(each.id) for each in receipts]
+        return [CaptureStatus(each.id, True, "pending") if each.new else self._again(each.id) for each in receipts]
 
-    def take_in(self, exchange: Exchange, task: Task, by: str) -> Captured:
+    def take_in(self, exchange: Exchange, task: Task, by: str) -> CaptureStatus:
         """Store an exchange and learn from it immediately. It stays pending if that fails."""
         receipt = self._inbox.receive([exchange], task=task, most=self._limit, hold=HELD)[0]
         item = self._inbox.item(receipt.id)
@@ -75,7 +84,7 @@ class Intake:
             self.attempt([self._worked_on.item(item.id)], by)
         return _captured(self._inbox.item(receipt.id), new=receipt.new)
 
-    def amend(self, exchange: Exchange, hold: float) -> Captured:
+    def amend(self, exchange: Exchange, hold: float) -> CaptureStatus:
         """Store the new part of a turn that may have been delivered before. Raise TooBusy if too many are waiting."""
         waits = not hold and self._waits(exchange)
         receipt = self._inbox.amend(exchange, hold=self._batching.seconds if waits else hold, most=self._limit)
@@ -135,10 +144,12 @@ class Intake:
         forgotten = [item for item in ready if item.exchange is None]
         for item in forgotten:
             self._fail(
-                item, NotFound("The text of the item was purged.", "There is nothing left to learn from."), _Spread()
+                item,
+                NotFound("The text of the item was purged.", "There is nothing left to learn from."),
+                _RetryBackoff(),
             )
         said = [item for item in ready if item.exchange]
-        spread = _Spread(max((item.attempts for item in said), default=0), random.random())  # noqa: S311
+        spread = _RetryBackoff(max((item.attempts for item in said), default=0), random.random())  # noqa: S311
         outcomes = self._learned(said, by)
         is_away = any(isinstance(outcome, Unavailable) and not isinstance(outcome, BudgetSpent) for outcome in outcomes)
         self._most = max(1, len(said) // 2) if is_away else min(2 * self._most, self._batching.turns)
@@ -148,7 +159,7 @@ class Intake:
         for item in ready:
             self._attempted(item.id)
 
-    def _learned(self, items: Sequence[Item], by: str) -> Sequence[Learned | Exception]:
+    def _learned(self, items: Sequence[Item], by: str) -> Sequence[LearningResult | Exception]:
         if not items or items[0].exchange is None:
             return []
         try:
@@ -160,7 +171,7 @@ class Intake:
             _log.exception("items %s failed", [item.id for item in items])
             return [error] * len(items)
 
-    def _fail(self, item: Item, error: Exception, spread: _Spread) -> None:
+    def _fail(self, item: Item, error: Exception, spread: _RetryBackoff) -> None:
         """Postpone or park an item, depending on the error."""
         match error:
             case Conflict():  # resolved by the next read; if the item itself changed, it has a new due time
@@ -174,7 +185,7 @@ class Intake:
                 self._postpone(item, error, spread.pause(_SOON))
             case Misconfigured():  # the owner may fix it at any time
                 self._postpone(item, error, spread.pause(_SLOWLY))
-            case Refused():  # a retry would be refused again
+            case RefusedError():  # a retry would be refused again
                 self._park(item, error.message)
             case CofioError():
                 self._count_against(item, error.message)
@@ -191,7 +202,7 @@ class Intake:
             self._park(item, reason)
             return
         with suppress(Conflict):
-            pause = _Spread(item.faults, random.random()).pause(_SOON)  # noqa: S311
+            pause = _RetryBackoff(item.faults, random.random()).pause(_SOON)  # noqa: S311
             self._worked_on.postpone(item.id, pause, reason, fault=True)
 
     def _park(self, item: Item, reason: str) -> None:
@@ -199,7 +210,7 @@ class Intake:
         with suppress(Conflict):
             self._worked_on.park(item.id, reason)
 
-    def _again(self, item_id: int) -> Captured:
+    def _again(self, item_id: int) -> CaptureStatus:
         return _captured(self._inbox.item(item_id), new=False)
 
 
@@ -217,11 +228,11 @@ def _characters(item: Item) -> int:
     return sum(len(each.text) for each in item.exchange.messages) if item.exchange else 0
 
 
-def _captured(item: Item, *, new: bool) -> Captured:
-    return Captured(item.id, new, item.state, item.reason, item.result)
+def _captured(item: Item, *, new: bool) -> CaptureStatus:
+    return CaptureStatus(item.id, new, item.state, item.reason, item.result)
 
 
-class _Spread(NamedTuple):
+class _RetryBackoff(NamedTuple):
     """Back-off after a failure: grows with every attempt, has jitter between batches, and is equal within one."""
 
     attempts: int = 0

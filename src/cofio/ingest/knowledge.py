@@ -18,12 +18,12 @@ from cofio.errors import Forbidden
 from cofio.ingest.reconcile.decide import said_since
 from cofio.knowledge import cascade, reconcile
 from cofio.knowledge.extract import extraction
-from cofio.knowledge.reconcile import Heard
-from cofio.models.exchange import Exchange, Found, Settled
+from cofio.knowledge.reconcile import SentenceReading
+from cofio.models.exchange import Exchange, ExtractedFact, FactOutcome
 from cofio.models.knowledge import Claim, Drop, Knowledge, KnowledgeDecision, Put, parsed
 from cofio.models.memory import MAX_LABELS, Add, Decision, Delete, Fact, Memory, Noop, Update
 from cofio.ports import Store
-from cofio.stores.scoped import Seen
+from cofio.stores.scoped import ScopedStore
 
 _DENIED = "stated to be no longer valid"
 _MOST_SHOWN = 1_000  # injected lines that are parsed for rows
@@ -32,23 +32,23 @@ _MARKED = re.compile(
 )
 
 
-class Batch(Protocol):
+class FactBatch(Protocol):
     """Facts of one exchange and the decisions about them."""
 
     facts: Sequence[Fact]
     store: Store
-    heard: Mapping[int, Heard]  # by index of the fact
-    settled: list[Settled]
+    heard: Mapping[int, SentenceReading]  # by index of the fact
+    settled: list[FactOutcome]
 
     @property
     def spoken_for(self) -> set[int]:
         """Return the memories that some decision concerns."""
 
 
-class Rows:
+class KnowledgeWriter:
     """Decisions about domain knowledge rows for the facts of an exchange."""
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: FactBatch) -> None:
         self._batch = batch
         self.puts: dict[str, tuple[Claim, int, Claim | None]] = {}  # by ref: new row, index of its fact, old row
         self._drops: dict[str, Claim] = {}
@@ -79,7 +79,7 @@ class Rows:
             self._left[old.ref] = old
         elif newer := self._newer(old, place):
             reason = f"memory {newer} is newer and says otherwise"
-            self._batch.settled[place] = Settled(fact=self._batch.facts[place], reason=reason)
+            self._batch.settled[place] = FactOutcome(fact=self._batch.facts[place], reason=reason)
         else:
             self.puts[old.ref] = (reconcile.changed(old, row), place, old)
             self._outdate([old], place, "out of date: its row was restated with other values")
@@ -93,7 +93,7 @@ class Rows:
         else:
             self._left[old.ref] = old
 
-    def _is_told_already(self, heard: Heard, decision: Decision) -> bool:
+    def _is_told_already(self, heard: SentenceReading, decision: Decision) -> bool:
         """Return whether the memory of a noop already states a row of that table, in other words."""
         if not isinstance(decision, Noop):
             return False
@@ -132,7 +132,7 @@ class Rows:
 
     def decisions(self, first: Mapping[int, int], memories: Sequence[Decision]) -> list[KnowledgeDecision]:
         """Return all decisions about the tables. `first` maps each fact to the index of its memory decision."""
-        viewer = self._batch.store.viewer if isinstance(self._batch.store, Seen) else None
+        viewer = self._batch.store.viewer if isinstance(self._batch.store, ScopedStore) else None
         gone = [each for each in cascade.gone(memories, self._batch.store, viewer) if isinstance(each, Drop)]
         reasons = {f"{each.table}/{each.id}": each.reason for each in gone}
         reasons.update(dict.fromkeys(self._drops, _DENIED))
@@ -169,7 +169,7 @@ def told_of(action: str, ref: str, row: Knowledge | None) -> dict[str, Any]:
     return {"action": action, "ref": ref, "says": row.says if row else ""}
 
 
-def heard_in(found: Sequence[Found], exchange: Exchange, store: Store) -> dict[int, Heard]:
+def heard_in(found: Sequence[ExtractedFact], exchange: Exchange, store: Store) -> dict[int, SentenceReading]:
     """Return the domain knowledge in the facts of an exchange, by index."""
     told = {}
     for place, each in enumerate(found):
@@ -178,7 +178,7 @@ def heard_in(found: Sequence[Found], exchange: Exchange, store: Store) -> dict[i
     return told
 
 
-def _row_in(found: Found) -> extraction.ReadKnowledge | None:
+def _row_in(found: ExtractedFact) -> extraction.ReadKnowledge | None:
     """Return the row of a fact; if a model reworded it, the row of the original sentence."""
     read = extraction.read(found)
     return extraction.read(found.said) if read is None and found.method == "llm" and found.said else read
@@ -186,13 +186,13 @@ def _row_in(found: Found) -> extraction.ReadKnowledge | None:
 
 def _as_row(
     read: extraction.ReadKnowledge | None, exchange: Exchange, confidence: float, store: Store | None = None
-) -> Heard | None:
+) -> SentenceReading | None:
     if read is None:
         return None
     about = {name: getattr(exchange, name) for name in ("agent", "user", "team", "visibility")}
     about.update(place=exchange.source, confidence=confidence)
     heard = reconcile.heard(read.table, read.fields, denied=read.denied, about=about)
-    if heard is None or heard.row is None or not isinstance(store, Seen):
+    if heard is None or heard.row is None or not isinstance(store, ScopedStore):
         return heard
     try:
         row = store.row(heard.row)  # with the id for this viewer
@@ -201,7 +201,7 @@ def _as_row(
     return heard._replace(row=row) if isinstance(row, Claim) else None
 
 
-def corrected(told: Mapping[int, Heard]) -> dict[int, str]:
+def corrected(told: Mapping[int, SentenceReading]) -> dict[int, str]:
     """Return reasons to drop facts whose row is repeated, changed or denied later in the same exchange."""
     left: dict[int, str] = {}
     standing: dict[str, int] = {}
@@ -230,7 +230,7 @@ def shown_to(exchange: Exchange) -> list[Claim]:
     return [each.row for each in found if each and each.row]
 
 
-def echo(heard: Heard | None, shown: Sequence[Claim], store: Store) -> str:
+def echo(heard: SentenceReading | None, shown: Sequence[Claim], store: Store) -> str:
     """Return the reason why a row is only an echo of an injected or known row; "" if it is new."""
     if heard is None or heard.row is None:
         return ""
@@ -241,6 +241,6 @@ def echo(heard: Heard | None, shown: Sequence[Claim], store: Store) -> str:
     return f"the agent repeats {same.ref}" if same else ""
 
 
-def denies_what_stands(heard: Heard | None, store: Store) -> bool:
+def denies_what_stands(heard: SentenceReading | None, store: Store) -> bool:
     """Return whether it denies an existing row."""
     return heard is not None and heard.row is None and bool(reconcile.known(heard, store.domain))

@@ -23,7 +23,7 @@ from cofio.errors import (
     Conflict,
     Misconfigured,
     NotConfigured,
-    Refused,
+    RefusedError,
     TooLarge,
     Unavailable,
     Unreadable,
@@ -31,13 +31,13 @@ from cofio.errors import (
 from cofio.ingest import gate
 from cofio.ingest.extract import by_judgement, patterns
 from cofio.ingest.extract import by_llm as by_model
-from cofio.ingest.knowledge import Rows, corrected, denies_what_stands, echo, heard_in, shown_to, told_of
+from cofio.ingest.knowledge import KnowledgeWriter, corrected, denies_what_stands, echo, heard_in, shown_to, told_of
 from cofio.ingest.reconcile import by_llm as reconcile_by_model
 from cofio.ingest.reconcile import decide
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.judgement.labels import RETRACTION
 from cofio.knowledge.extract import extraction
-from cofio.knowledge.reconcile import Heard
+from cofio.knowledge.reconcile import SentenceReading
 from cofio.models.exchange import (
     ANALYSIS,
     COMPACT_SUMMARY,
@@ -45,17 +45,17 @@ from cofio.models.exchange import (
     OBSERVATION,
     REVIEW,
     Exchange,
-    Found,
+    ExtractedFact,
+    FactOutcome,
+    GateVerdict,
     Item,
-    Learned,
+    ItemResolution,
+    LearningResult,
     Message,
     Sentence,
-    Settled,
-    Settlement,
     State,
     Task,
-    Usage,
-    Verdict,
+    TokenUsage,
 )
 from cofio.models.memory import Add, Change, Changeset, Decision, Delete, Fact, Noop, Update
 from cofio.ports import LLM, Judge, Matrix, Store, Vector
@@ -83,14 +83,14 @@ _TRIES = 3  # attempts to write while other processes change the same rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
+class _Extracted:
     """Facts found in one exchange, and how they were found."""
 
-    found: tuple[Found, ...]
+    found: tuple[ExtractedFact, ...]
     method: str
     sentences: tuple[Sentence, ...] = ()
     missed: int = 0
-    usage: Usage = Usage()
+    usage: TokenUsage = TokenUsage()
     reason: str = ""
     unfinished: CofioError | None = None  # why the model has not read it yet
 
@@ -122,11 +122,11 @@ class Learner:
         self._deciding = deciding
         self._anchored = anchored  # adds anchors into the project's source tree to a fact
         self._taken_back = taken_back  # called when a memory was replaced or archived
-        self.told: Callable[[Learned], None] = lambda _: None  # called for every exchange that was learned from
+        self.told: Callable[[LearningResult], None] = lambda _: None  # called for every exchange that was learned from
 
     def learn(
         self, exchange: Exchange, task: Task, *, by: str, dry_run: bool = False, item: Item | None = None
-    ) -> Learned:
+    ) -> LearningResult:
         """Learn from an exchange and return the outcome. An inbox item is settled in the same transaction.
 
         If the model is down or its reply is unusable, the facts that patterns found in an item are stored anyway; the
@@ -137,7 +137,7 @@ class Learner:
             raise outcome
         return outcome
 
-    def learn_items(self, items: Sequence[Item], *, by: str) -> list[Learned | Exception]:
+    def learn_items(self, items: Sequence[Item], *, by: str) -> list[LearningResult | Exception]:
         """Learn from inbox items of one session and one task, and return the outcome of each, in order.
 
         Every item must still have its text. Each is settled in its own transaction; a failing item does not affect the
@@ -148,7 +148,7 @@ class Learner:
 
     def _learn(
         self, sources: Sequence[_Source], task: Task, by: str, *, dry_run: bool = False
-    ) -> list[Learned | Exception]:
+    ) -> list[LearningResult | Exception]:
         began = time.perf_counter()
         if all(each.exchange.context == COMPACT_SUMMARY for each in sources):
             read = self._unread
@@ -160,18 +160,20 @@ class Learner:
         ]
         since = self._newest()  # before the model is asked
         self._reconcile(jobs)
-        outcomes: list[Learned | Exception] = []
+        outcomes: list[LearningResult | Exception] = []
         for job in jobs:
             outcome = self._finished(job, since)
-            if isinstance(outcome, Learned):
+            if isinstance(outcome, LearningResult):
                 outcome = replace(outcome, seconds=(time.perf_counter() - began) / len(jobs))
                 self.told(replace(outcome, actions=outcome.actions[len(job.earlier.actions) :]))
             outcomes.append(outcome if isinstance(outcome, Exception) else job.reading.unfinished or outcome)
         return outcomes
 
-    def _job(self, source: _Source, reading: _Reading, task: Task, by: str, dry_run: bool) -> _Job:
-        earlier = Learned.from_dict(source.item.result) if source.item and source.item.result else Learned()
-        learned = Learned(
+    def _job(self, source: _Source, reading: _Extracted, task: Task, by: str, dry_run: bool) -> _LearningJob:
+        earlier = (
+            LearningResult.from_dict(source.item.result) if source.item and source.item.result else LearningResult()
+        )
+        learned = LearningResult(
             actions=earlier.actions,
             knowledge=earlier.knowledge,
             method=reading.method,
@@ -183,13 +185,13 @@ class Learner:
             dry_run=dry_run,
         )
         work = _Work(by, f"{task}: {source.exchange.context}", source.item, reading.unfinished is not None)
-        job = _Job(reading=reading, earlier=earlier, learned=learned, work=work)
+        job = _LearningJob(reading=reading, earlier=earlier, learned=learned, work=work)
         if reading.found or not reading.unfinished:
             job.batch = self._batch(source.exchange, reading.found)
             job.news = self._without_echoes(job.batch)
         return job
 
-    def _reconcile(self, jobs: Sequence[_Job]) -> None:
+    def _reconcile(self, jobs: Sequence[_LearningJob]) -> None:
         """Let the model decide about the facts it found: one call for all jobs, made before any lock is taken."""
         asked = [job for job in jobs if job.batch and job.news and job.learned.method == "llm"]
         if self.llm is None or not asked or not self.llm.supports_audn:
@@ -200,7 +202,7 @@ class Learner:
             job.learned = replace(job.learned, reason=job.learned.reason or problem)
         asked[0].learned = replace(asked[0].learned, usage=asked[0].learned.usage + usage)
 
-    def _finished(self, job: _Job, since: tuple[int, str]) -> Learned | Exception:
+    def _finished(self, job: _LearningJob, since: tuple[int, str]) -> LearningResult | Exception:
         """Write the decisions. Return the error if that fails, or if the model has not read the exchange yet."""
         if job.batch is None:
             self.told(replace(job.learned, actions=(), dry_run=True))  # the call was billed, nothing was learned
@@ -216,11 +218,11 @@ class Learner:
         except CofioError as error:  # the other exchanges of the session continue; the caller gets the error
             return error
 
-    def _batch(self, exchange: Exchange, found: Sequence[Found]) -> _Batch:
+    def _batch(self, exchange: Exchange, found: Sequence[ExtractedFact]) -> _ExchangeFacts:
         facts = [self._placed(_fact(each, exchange), exchange) for each in found]
         vectors = self._embed([passage(fact.text, fact.speaker) for fact in facts]) if facts else None
         store = of_teller(self._store, exchange)
-        return _Batch(
+        return _ExchangeFacts(
             exchange,
             found,
             facts,
@@ -231,7 +233,7 @@ class Learner:
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _read(self, sources: Sequence[_Source]) -> list[_Reading]:
+    def _read(self, sources: Sequence[_Source]) -> list[_Extracted]:
         """Read without a language model first, then with it where it is configured and more may be found."""
         verdicts = [self._read_locally(source.exchange) for source in sources]
         readings = [self._without_model(*each) for each in zip(sources, verdicts, strict=True)]
@@ -242,11 +244,11 @@ class Learner:
                 readings[place] = reading
         return readings
 
-    def _read_by_model(self, asked: Sequence[tuple[_Source, Verdict, _Reading]]) -> list[_Reading]:
+    def _read_by_model(self, asked: Sequence[tuple[_Source, GateVerdict, _Extracted]]) -> list[_Extracted]:
         """Let the model read exchanges in one call; split the batch in halves if it is too large or was refused."""
         try:
             told = self._told([source for source, _, _ in asked])
-        except (Refused, TooLarge) as error:  # a retry would not help: continue as if there were no model
+        except (RefusedError, TooLarge) as error:  # a retry would not help: continue as if there were no model
             if len(asked) == 1:
                 return [replace(asked[0][2], reason=error.message)]
             half = len(asked) // 2
@@ -261,7 +263,7 @@ class Learner:
             for (source, verdict, reading), found in zip(asked, told, strict=True)
         ]
 
-    def _asks(self, exchange: Exchange, verdict: Verdict) -> bool:
+    def _asks(self, exchange: Exchange, verdict: GateVerdict) -> bool:
         """Return whether the model reads an exchange: it may hold a fact or, if so configured, only if that is in
         doubt.
         """
@@ -271,30 +273,32 @@ class Learner:
             return False
         return self._reads == "all" or any(each.tentative for each in verdict.found)
 
-    def _without_model(self, source: _Source, verdict: Verdict) -> _Reading:
+    def _without_model(self, source: _Source, verdict: GateVerdict) -> _Extracted:
         """Return the facts found without a language model; none if they are stored already."""
         unread = [each for each in verdict.sentences if each.way == "model"]
         read = () if source.is_halfway else verdict.found + self._known_of_domain(source.exchange)
         return _reading(read, sentences=verdict.sentences, missed=len(unread), otherwise=_why_not(verdict))
 
-    def _told(self, sources: Sequence[_Source]) -> list[by_model.Extraction]:
+    def _told(self, sources: Sequence[_Source]) -> list[by_model.LLMExtraction]:
         """Let the model read exchanges of one session; return its facts for each. The first one carries the usage."""
         assert self.llm is not None  # checked by the callers
         told = by_model.facts(self.llm, [each.exchange for each in sources], self._background(sources))
         whole = told.complete and (any(told.found) or not told.problem)
-        empty = replace(told, found=(), usage=Usage(), problem="" if whole else told.problem)
+        empty = replace(told, found=(), usage=TokenUsage(), problem="" if whole else told.problem)
         each = [
             replace(empty, found=(found,), problem=told.problem if found else empty.problem) for found in told.found
         ]
         return [replace(each[0], usage=told.usage), *each[1:]]
 
-    def _by_both(self, source: _Source, verdict: Verdict, told: by_model.Extraction, plainly: _Reading) -> _Reading:
+    def _by_both(
+        self, source: _Source, verdict: GateVerdict, told: by_model.LLMExtraction, plainly: _Extracted
+    ) -> _Extracted:
         """Return the facts of the model, plus certain facts that it left out."""
         item, halfway = source.item, source.is_halfway
         reported = self._known_of_domain(source.exchange)
         read = () if halfway else verdict.found + reported
         kept = read if told.problem else reported  # a complete answer of the model decides
-        known = [Found(text=each["text"]) for each in item.result.get("actions", ())] if item else []
+        known = [ExtractedFact(text=each["text"]) for each in item.result.get("actions", ())] if item else []
         asked = _told_by_model(told, read, known, () if halfway else kept)
         if asked.unfinished and item is None:
             asked = replace(asked, found=())  # the caller gets an error and retries: keep nothing until then
@@ -320,7 +324,7 @@ class Learner:
             )
             for source in sources
         ]
-        asked = [_fact(Found(text=text), exchange) for exchange, text in said if text.strip()]
+        asked = [_fact(ExtractedFact(text=text), exchange) for exchange, text in said if text.strip()]
         vectors = self._embed([passage(fact.text, fact.speaker) for fact in asked]) if asked else ()
         most = max(_RELATED_EACH, _RELATED // len(sources))
         memories: dict[int, str] = {}
@@ -329,31 +333,31 @@ class Learner:
             memories.update((memory.id, f"- {memory.text[:_RELATED_TEXT]}") for memory, _ in near[:most])
         return by_model.Background(earlier=earlier, memories=tuple(memories.values()))
 
-    def _read_locally(self, exchange: Exchange) -> Verdict:
+    def _read_locally(self, exchange: Exchange) -> GateVerdict:
         """Return the sentences with their facts, read by the judgement model, or by rules if it is missing."""
         if self._judge is None:
             return gate.judge(exchange, patterns.find)
-        return Verdict(tuple(by_judgement.read(exchange, self._judge)))
+        return GateVerdict(tuple(by_judgement.read(exchange, self._judge)))
 
-    def _known_of_domain(self, exchange: Exchange) -> tuple[Found, ...]:
+    def _known_of_domain(self, exchange: Exchange) -> tuple[ExtractedFact, ...]:
         """Return the facts that a domain agent reports; only for exchanges marked as analyses."""
         if exchange.context != ANALYSIS:
             return ()
         return tuple(extraction.facts("\n".join(each.text for each in exchange.messages if each.role == "assistant")))
 
-    def _unread(self, sources: Sequence[_Source]) -> list[_Reading]:
+    def _unread(self, sources: Sequence[_Source]) -> list[_Extracted]:
         """Return empty readings: a compaction summary is stored, but not learned from."""
-        return [_Reading(found=(), method="none", reason=SUMMARY) for _ in sources]
+        return [_Extracted(found=(), method="none", reason=SUMMARY) for _ in sources]
 
-    def _extracted(self, sources: Sequence[_Source]) -> list[_Reading]:
+    def _extracted(self, sources: Sequence[_Source]) -> list[_Extracted]:
         """Send everything to the model, as the explicit extract task requires."""
         if self.llm is None and all(each.exchange.context == REVIEW for each in sources):
             return [
-                _Reading(found=(), method="none", reason="No language model is configured any more") for _ in sources
+                _Extracted(found=(), method="none", reason="No language model is configured any more") for _ in sources
             ]
         if self.llm is None:  # the setting was removed while the job was waiting
             raise NotConfigured("Extraction by a model is not configured.", "Set EXTRACT_PROVIDER.")
-        silent = _Reading(found=(), method="none", reason="Nothing was said")
+        silent = _Extracted(found=(), method="none", reason="Nothing was said")
         return [
             _told_by_model(self._told([source])[0], known=self._learned_before(source))
             if source.exchange.messages
@@ -361,22 +365,22 @@ class Learner:
             for source in sources
         ]
 
-    def _learned_before(self, source: _Source) -> list[Found]:
+    def _learned_before(self, source: _Source) -> list[ExtractedFact]:
         """Return the facts that the turns of a reviewed session led to, including those undone or removed since."""
         if source.exchange.context != REVIEW or source.item is None:
             return []
         items = self._store.inbox.items(limit=_REVIEWED_BACK, after=source.item.id)
         turns = [item for item in items if session_of(item.exchange) == session_of(source.exchange)]
-        return [Found(text=action["text"]) for item in turns for action in item.result.get("actions", ())]
+        return [ExtractedFact(text=action["text"]) for item in turns for action in item.result.get("actions", ())]
 
     # ── deciding and doing ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _done(self, batch: _Batch, learned: Learned, work: _Work) -> Learned:
+    def _done(self, batch: _ExchangeFacts, learned: LearningResult, work: _Work) -> LearningResult:
         """Write the decisions with the resulting domain knowledge; decide again if another process was faster."""
         settled = list(batch.settled)
         for left in reversed(range(_TRIES)):
             batch.settled = list(settled)
-            rows = Rows(batch)
+            rows = KnowledgeWriter(batch)
             rows.decide()
             if learned.dry_run:
                 actions = tuple(each for one in batch.settled for each in _actions(one, []))
@@ -388,7 +392,7 @@ class Learner:
                     raise
         raise AssertionError("unreachable")
 
-    def _without_echoes(self, batch: _Batch) -> list[int]:
+    def _without_echoes(self, batch: _ExchangeFacts) -> list[int]:
         """Return the places of the facts that are no echoes of shown context; settle the others as echoes."""
         news = []
         left_out = corrected(batch.heard)
@@ -402,24 +406,24 @@ class Learner:
                 why = decide.echoes(fact, batch.vector(place), against, batch.exchange.injected, self._comparer)
                 why = why or echo(row, shown, batch.store)
             if why := why or left_out.get(place, ""):
-                batch.settled[place] = Settled(fact=fact, reason=why)
+                batch.settled[place] = FactOutcome(fact=fact, reason=why)
             else:
                 news.append(place)
         return news
 
-    def _by_rules(self, batch: _Batch, places: Sequence[int]) -> None:
+    def _by_rules(self, batch: _ExchangeFacts, places: Sequence[int]) -> None:
         if places:
             facts = [batch.facts[place] for place in places]
             batch.take(places, self._settled_locally(facts, batch.matrix(places), batch.store))
 
-    def _settled_locally(self, facts: Sequence[Fact], vectors: Matrix, store: Store) -> list[Settled]:
+    def _settled_locally(self, facts: Sequence[Fact], vectors: Matrix, store: Store) -> list[FactOutcome]:
         return decide.settle(facts, vectors, store, self._comparer)
 
-    def _by_model(self, llm: LLM, asked: Sequence[tuple[_Batch, Sequence[int]]]) -> tuple[Usage, str]:
+    def _by_model(self, llm: LLM, asked: Sequence[tuple[_ExchangeFacts, Sequence[int]]]) -> tuple[TokenUsage, str]:
         """Let the model decide about the facts at these places; all batches are of one session."""
         store = asked[0][0].store
 
-        def novel(fact: Fact, vector: Vector) -> Settled:
+        def novel(fact: Fact, vector: Vector) -> FactOutcome:
             return self._settled_locally([fact], vector.reshape(1, -1), store)[0]
 
         facts = [batch.facts[place] for batch, places in asked for place in places]
@@ -438,7 +442,7 @@ class Learner:
         newest = self._store.changesets(1)
         return (newest[0].id, newest[0].at) if newest else (0, "")
 
-    def _settle_again_what_has_moved(self, batch: _Batch, places: Sequence[int], since: str) -> None:
+    def _settle_again_what_has_moved(self, batch: _ExchangeFacts, places: Sequence[int], since: str) -> None:
         """Re-decide facts if memories changed while the model was running.
 
         This covers decisions about memories that are gone, and additions that are known by now. A deletion of a memory
@@ -452,12 +456,12 @@ class Learner:
             each = batch.settled[place]
             again = self._settled_locally([each.fact], batch.matrix([place]), batch.store)[0]
             if isinstance(again.decision, Update) and again.decision.id in taken | targets:
-                again = Settled(fact=each.fact, decision=Add(each.fact, "new", unless_known=True))
+                again = FactOutcome(fact=each.fact, decision=Add(each.fact, "new", unless_known=True))
             unseen = isinstance(again.decision, Update) and self._is_unseen(again.decision.id, since, batch.store)
             went = isinstance(each.decision, Update | Delete | Noop) and each.decision.id not in still
             if went and isinstance(each.decision, Delete):
                 gone = f"error: memory {each.decision.id} is gone, pinned or changed by now"
-                batch.settled[place] = Settled(fact=each.fact, reason=gone)
+                batch.settled[place] = FactOutcome(fact=each.fact, reason=gone)
             elif went or (isinstance(each.decision, Add) and (unseen or isinstance(again.decision, Noop))):
                 batch.take([place], [again])
             decision = batch.settled[place].decision
@@ -467,7 +471,9 @@ class Learner:
         """Return whether a memory was written after the model was asked, e.g. by an earlier exchange of the batch."""
         return any(each.updated_at > since for each in store.get([memory_id]))
 
-    def _applied(self, batch: _Batch, rows: Rows, learned: Learned, work: _Work) -> Learned:
+    def _applied(
+        self, batch: _ExchangeFacts, rows: KnowledgeWriter, learned: LearningResult, work: _Work
+    ) -> LearningResult:
         """Apply everything in one transaction, including the settlement of the inbox item."""
         batch.retire_each_once()
         plan = [
@@ -484,7 +490,7 @@ class Learner:
                 self._store.inbox.settle(work.settlement(left))
             return left
 
-        def outcome(done: Changeset) -> Learned:
+        def outcome(done: Changeset) -> LearningResult:
             changes = decide.changes_by_decision([each for _, each in plan], done.changes)
             mine = [(place, change) for (place, _), change in zip(plan, changes, strict=True)]
             actions = tuple(
@@ -524,25 +530,25 @@ class Learner:
         return fact if exchange.by_key else self._anchored(fact)
 
 
-class _Batch:
+class _ExchangeFacts:
     """Facts of one exchange with their vectors, the store scoped to their author, and the decisions so far."""
 
     def __init__(
         self,
         exchange: Exchange,
-        found: Sequence[Found],
+        found: Sequence[ExtractedFact],
         facts: Sequence[Fact],
         vectors: Matrix | None,
         store: Store,
-        heard: Mapping[int, Heard] = MappingProxyType({}),
+        heard: Mapping[int, SentenceReading] = MappingProxyType({}),
     ) -> None:
         self.exchange, self.found, self.facts, self.store = exchange, found, facts, store
         self.heard = heard  # domain-knowledge rows in the facts, by place
         self._vectors = vectors
         self._reworded: dict[str, Vector] = {}
-        self.settled: list[Settled] = [Settled(fact=fact) for fact in facts]
+        self.settled: list[FactOutcome] = [FactOutcome(fact=fact) for fact in facts]
 
-    def take(self, places: Sequence[int], settled: Sequence[Settled]) -> None:
+    def take(self, places: Sequence[int], settled: Sequence[FactOutcome]) -> None:
         """Set the decisions of these places.
 
         An agent's statement changes no memory, except in analyses and observations.
@@ -608,14 +614,14 @@ class _Source:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Job:
+class _LearningJob:
     """Work on one exchange: its reading, and the decisions so far."""
 
-    reading: _Reading
-    earlier: Learned  # learned from it earlier
-    learned: Learned
+    reading: _Extracted
+    earlier: LearningResult  # learned from it earlier
+    learned: LearningResult
     work: _Work
-    batch: _Batch | None = None  # None: nothing is to be written
+    batch: _ExchangeFacts | None = None  # None: nothing is to be written
     news: Sequence[int] = ()  # places of the facts to decide about
     is_reconciled: bool = False  # a language model has decided
 
@@ -629,20 +635,20 @@ class _Work:
     item: Item | None
     unfinished: bool  # the model has not read it yet: the item stays pending
 
-    def settlement(self, learned: Learned) -> Settlement:
+    def settlement(self, learned: LearningResult) -> ItemResolution:
         assert self.item is not None
         state: State = "pending" if self.unfinished else learned.state
         result = learned.as_dict()
-        return Settlement(item=self.item.id, state=state, reason=learned.reason, result=result, read=self.item)
+        return ItemResolution(item=self.item.id, state=state, reason=learned.reason, result=result, read=self.item)
 
 
-def _reading(found: tuple[Found, ...], *, otherwise: str, **about: Any) -> _Reading:
+def _reading(found: tuple[ExtractedFact, ...], *, otherwise: str, **about: Any) -> _Extracted:
     """Return a reading of the pattern facts, limited to `MOST_FACTS`."""
     reason = "" if found else otherwise
     if len(found) > MOST_FACTS:
         reason = f"Kept the first {MOST_FACTS} of {len(found)} facts"
     method = "pattern" if found else "none"
-    return _Reading(found=found[:MOST_FACTS], method=method, reason=reason, **about)
+    return _Extracted(found=found[:MOST_FACTS], method=method, reason=reason, **about)
 
 
 def session_of(exchange: Exchange | None) -> tuple[object, ...]:
@@ -655,11 +661,11 @@ def session_of(exchange: Exchange | None) -> tuple[object, ...]:
 
 
 def _told_by_model(
-    told: by_model.Extraction,
-    read: Sequence[Found] = (),
-    known: Sequence[Found] = (),
-    kept: Sequence[Found] = (),
-) -> _Reading:
+    told: by_model.LLMExtraction,
+    read: Sequence[ExtractedFact] = (),
+    known: Sequence[ExtractedFact] = (),
+    kept: Sequence[ExtractedFact] = (),
+) -> _Extracted:
     """Return the model's facts that are not known yet, and the kept facts that it left out.
 
     `read` holds the facts that were found without it: if the model rewords one, its original sentence is kept.
@@ -668,7 +674,7 @@ def _told_by_model(
     found = tuple(_with_sentence(each, read) for each in from_model if not _is_covered(each, known))
     found += tuple(each for each in kept if not _is_covered(each, from_model))
     unread = Unreadable(f"{told.problem[:1].upper()}{told.problem[1:]}.", _UNREAD) if told.problem else None
-    return _Reading(
+    return _Extracted(
         found=found[:MOST_FACTS],
         method="llm",
         reason=told.problem or ("" if found else NOTHING_FOUND),
@@ -677,7 +683,7 @@ def _told_by_model(
     )
 
 
-def _fact(found: Found, exchange: Exchange) -> Fact:
+def _fact(found: ExtractedFact, exchange: Exchange) -> Fact:
     """Return the fact with its owner and origin; the original sentence becomes its context and helps recall.
 
     A fact about the person belongs to no project; the project is recorded as `said_in`. A retraction is never stored.
@@ -706,46 +712,46 @@ def _fact(found: Found, exchange: Exchange) -> Fact:
     )
 
 
-def _with_sentence(found: Found, read: Sequence[Found]) -> Found:
+def _with_sentence(found: ExtractedFact, read: Sequence[ExtractedFact]) -> ExtractedFact:
     """Return the model's fact with the sentence of the report that it rephrases."""
     reported = (each.said for each in read if each.kind in _REPORTED and each.said and _is_covered(each, [found]))
     return replace(found, said=found.said or next(reported, ""))
 
 
-def _if_worth_keeping(settled: Settled, found: Found) -> Settled:
+def _if_worth_keeping(settled: FactOutcome, found: ExtractedFact) -> FactOutcome:
     """Return the decision; drop a tentative fact unless it changes a memory or probably does.
 
     A short message that only ends a memory is not stored itself.
     """
     changes = isinstance(settled.decision, Update | Delete)
     if found.tentative and not changes and (found.is_message or settled.chance < decide.PROBABLE):
-        return Settled(fact=settled.fact, reason=NOT_WORTH_KEEPING)
+        return FactOutcome(fact=settled.fact, reason=NOT_WORTH_KEEPING)
     if found.is_message and settled.ends and isinstance(settled.decision, Update) and _is_brief(found.text):
         ended = Delete(settled.decision.id, settled.decision.reason)
-        return Settled(fact=settled.fact, decision=ended, also=settled.also)
+        return FactOutcome(fact=settled.fact, decision=ended, also=settled.also)
     return settled
 
 
-def _as_agents_word(settled: Settled) -> Settled:
+def _as_agents_word(settled: FactOutcome) -> FactOutcome:
     """Return the decision about an agent's statement: it changes no memory."""
     if isinstance(settled.decision, Add | Noop):
         return replace(settled, also=())
     if isinstance(settled.decision, Update):
         kept = Add(settled.fact, f"new; it may replace memory {settled.decision.id}", unless_known=True)
-        return Settled(fact=settled.fact, decision=kept)
-    return Settled(fact=settled.fact, reason=settled.reason or "an agent's statement ends no memory")
+        return FactOutcome(fact=settled.fact, decision=kept)
+    return FactOutcome(fact=settled.fact, reason=settled.reason or "an agent's statement ends no memory")
 
 
 def _is_brief(text: str) -> bool:
     return len(text.split()) <= _BRIEF
 
 
-def _is_covered(found: Found, told: Sequence[Found]) -> bool:
+def _is_covered(found: ExtractedFact, told: Sequence[ExtractedFact]) -> bool:
     wanted = set(telling(found.text)) - {"user", "team", "policy"}
     return any(len(wanted & set(telling(each.text))) >= _COVERED * len(wanted) for each in told)
 
 
-def _is_worth_a_look(exchange: Exchange, verdict: Verdict) -> bool:
+def _is_worth_a_look(exchange: Exchange, verdict: GateVerdict) -> bool:
     """Return whether to ask the model although no sentence calls for it.
 
     This holds before compaction, when the transcript is lost afterwards, and for an observation without pattern matches
@@ -756,11 +762,11 @@ def _is_worth_a_look(exchange: Exchange, verdict: Verdict) -> bool:
     return exchange.context == _THOROUGH and bool(exchange.messages)
 
 
-def _why_not(verdict: Verdict) -> str:
+def _why_not(verdict: GateVerdict) -> str:
     return "Looks like a fact, but only a model can read it" if verdict.reason == gate.UNREAD else verdict.reason
 
 
-def _actions(settled: Settled, changes: Sequence[Change]) -> Iterator[dict[str, Any]]:
+def _actions(settled: FactOutcome, changes: Sequence[Change]) -> Iterator[dict[str, Any]]:
     """Yield the actions done for a fact, or planned in a dry run, in the API format."""
     if settled.reason == NOT_WORTH_KEEPING:
         return
@@ -770,7 +776,7 @@ def _actions(settled: Settled, changes: Sequence[Change]) -> Iterator[dict[str, 
         yield {"action": "delete", **told, "reason": gone.reason, "old_id": gone.id}
 
 
-def _action(settled: Settled, change: Change | None) -> dict[str, Any]:
+def _action(settled: FactOutcome, change: Change | None) -> dict[str, Any]:
     """Return the action done, or planned in a dry run, in the API format."""
     decision, text = settled.decision, settled.fact.text
     told: dict[str, Any] = {"text": text, "kind": settled.fact.kind, "category": settled.fact.category}

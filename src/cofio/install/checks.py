@@ -29,10 +29,10 @@ from cofio.install import (
     shims,
     toml_edit,
 )
-from cofio.install.jsonc import Malformed
-from cofio.install.manifest import Record
+from cofio.install.jsonc import MalformedJson
+from cofio.install.manifest import Manifest
 from cofio.judgement.model_card import read_card
-from cofio.models.diagnostics import Asked, Check
+from cofio.models.diagnostics import Check, ServiceProbe
 from cofio.models.exchange import Item
 from cofio.models.exchange import State as CaptureState
 from cofio.settings import Settings
@@ -136,7 +136,7 @@ def serving(url: str) -> Check:
     return Check("service", "ok", f"{url}, cofio {__version__}")
 
 
-def store(settings: Settings, client: Asked) -> Check:
+def store(settings: Settings, client: ServiceProbe) -> Check:
     """Check that the store can be read, and that every memory has a vector."""
     try:
         told = client.stats()
@@ -150,7 +150,7 @@ def store(settings: Settings, client: Asked) -> Check:
     return Check("store", "ok", f"{settings.shown('store')}, {many}, {told['bytes'] / 1e6:,.1f} MB")
 
 
-def embedder(client: Asked) -> Check:
+def embedder(client: ServiceProbe) -> Check:
     """Check that the embedder works."""
     began = time.monotonic()
     try:
@@ -171,7 +171,7 @@ def judge(settings: Settings) -> Check:
     return Check("judge", "ok", f"{card['name']}, {card['sha256'][:12]}")
 
 
-def model(settings: Settings, client: Asked | None) -> Check:
+def model(settings: Settings, client: ServiceProbe | None) -> Check:
     """Check the language model that reads conversations, as the service reports it, or directly without a service."""
     if client is None:
         return _model_from_here(settings)
@@ -213,7 +213,7 @@ def _model_from_here(settings: Settings) -> Check:
     return Check("model", "ok", f"{name}, {provider.known(settings, name).uses}")
 
 
-def waiting(settings: Settings, client: Asked | None) -> Iterator[Check]:
+def waiting(settings: Settings, client: ServiceProbe | None) -> Iterator[Check]:
     """Check for undelivered hook events, failed hook runs, parked or failing captures, and an open circuit breaker."""
     told = runs.summary(settings.home)
     if told.get("resting_until"):
@@ -242,14 +242,14 @@ def _reasons(told: Mapping[str, Any]) -> str:
     return f" ({', '.join(reasons)})" if reasons else ""
 
 
-def _drained(settings: Settings, client: Asked | None) -> str:
+def _drained(settings: Settings, client: ServiceProbe | None) -> str:
     """Return how the spool is delivered."""
     if settings.url:
         return "Hooks deliver them once the service answers."
     return "The service collects them by itself; if not, see service.log." if client else "`cofio up` collects them."
 
 
-def _items(client: Asked, state: CaptureState) -> Sequence[Item]:
+def _items(client: ServiceProbe, state: CaptureState) -> Sequence[Item]:
     try:
         return client.items(state, limit=100)
     except CofioError:
@@ -259,7 +259,7 @@ def _items(client: Asked, state: CaptureState) -> Sequence[Item]:
 # ── the clients ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def of_client(client: str, settings: Settings, record: Record) -> Iterator[Check]:
+def of_client(client: str, settings: Settings, record: Manifest) -> Iterator[Check]:
     """Yield the checks of a client's hooks."""
     try:
         yield from _CLIENTS[client](settings, record)
@@ -290,7 +290,7 @@ def _reading(path: Path) -> Iterator[None]:
     """Add the path of the file to parse errors."""
     try:
         yield
-    except Malformed as error:
+    except MalformedJson as error:
         raise InvalidInput(f"{path} cannot be parsed: {error.message}.", "Repair it, or move it away.") from error
 
 
@@ -309,7 +309,7 @@ def _wanted(client: str, settings: Settings) -> dict[str, str]:
     return {event: str(hook["command"]) for event, hook in made.items()}
 
 
-def _hooks(client: str, settings: Settings, record: Record, plugin: str = "") -> Iterator[Check]:
+def _hooks(client: str, settings: Settings, record: Manifest, plugin: str = "") -> Iterator[Check]:
     """Check that each hook of a client is installed once, and that its script exists."""
     path, wanted = _hooks_path(client, settings), _wanted(client, settings)
     found = _installed(client, settings)
@@ -345,7 +345,7 @@ def _astray(client: str, commands: Collection[str]) -> Iterator[Check]:
         yield Check(client, "wrong", says, f"`cofio install {client}` repairs that.")
 
 
-def _claude_code(settings: Settings, record: Record) -> Iterator[Check]:
+def _claude_code(settings: Settings, record: Manifest) -> Iterator[Check]:
     told = claude_code.read(settings)
     plugin = claude_code.plugged(told)
     yield from _hooks("claude-code", settings, record, plugin)
@@ -354,7 +354,7 @@ def _claude_code(settings: Settings, record: Record) -> Iterator[Check]:
         yield Check("claude-code", "wrong", says, "Remove it, unless it is intended.")
 
 
-def _codex(settings: Settings, record: Record) -> Iterator[Check]:
+def _codex(settings: Settings, record: Manifest) -> Iterator[Check]:
     path = codex.config_path(settings)
     with _reading(path):
         told = toml_edit.loads(files.text_of(path, files.read(path) or b""))
@@ -369,11 +369,11 @@ def _codex(settings: Settings, record: Record) -> Iterator[Check]:
         yield Check("codex", "wrong", says + aside, remedy)
 
 
-def _cursor(settings: Settings, record: Record) -> Iterator[Check]:
+def _cursor(settings: Settings, record: Manifest) -> Iterator[Check]:
     yield from _hooks("cursor", settings, record)
 
 
-def _openclaw(settings: Settings, record: Record) -> Iterator[Check]:
+def _openclaw(settings: Settings, record: Manifest) -> Iterator[Check]:
     path = paths.openclaw_config(settings)
     with _reading(path):
         root = jsonc.parse(merge.begun(files.text_of(path, files.read(path) or b"")))

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from cofio.install import files, jsonc, merge, paths, shims
-from cofio.install.jsonc import Malformed
-from cofio.install.plan import Edit, Plan
+from cofio.install.jsonc import MalformedJson
+from cofio.install.plan import FileEdit, InstallPlan
 from cofio.settings import Settings
 
 #: Shim and timeout in seconds per event. None has a matcher: every session start counts.
@@ -31,12 +31,12 @@ _PATIENCE = 5.0  # seconds to wait for `claude --version`
 SERVER = ("mcpServers", "cofio")
 
 
-def plan(settings: Settings, *, mcp: bool = True) -> Plan:
+def plan(settings: Settings, *, mcp: bool = True) -> InstallPlan:
     """Return the plan for Claude Code. If our plugin is enabled, it does everything, and the plan is empty."""
     told = read(settings)
     if plugin := plugged(told):
         note = f"Claude Code has our plugin enabled ({plugin}): hooks in the settings would run everything twice."
-        return Plan(client="claude-code", notes=(note,))
+        return InstallPlan(client="claude-code", notes=(note,))
     folder = shims.folder_in(paths.home_of("claude-code", settings))
     wanted = hooks_in(folder, installed_version())
     ours = tuple(str(each["command"]) for each in wanted.values())
@@ -47,9 +47,9 @@ def plan(settings: Settings, *, mcp: bool = True) -> Plan:
     def serve(text: str, _known: Collection[str]) -> str:
         return merge.put_member(text, SERVER, {"type": "stdio", **paths.server(settings)})
 
-    hooks = Edit(path=settings_path(settings), kind="hooks", put=put, ours=ours)
-    server = Edit(path=paths.claude_state(settings), kind="claude-mcp", put=serve)
-    return Plan(
+    hooks = FileEdit(path=settings_path(settings), kind="hooks", put=put, ours=ours)
+    server = FileEdit(path=paths.claude_state(settings), kind="claude-mcp", put=serve)
+    return InstallPlan(
         client="claude-code",
         copies=shims.copies(folder, settings.home),
         edits=(hooks, server) if mcp else (hooks,),
@@ -96,7 +96,7 @@ def read(settings: Settings) -> dict[str, Any]:
     content = files.read(settings_path(settings))
     try:
         told = jsonc.loads(merge.begun(files.text_of(settings_path(settings), content or b"")))
-    except Malformed:
+    except MalformedJson:
         return {}
     return told if isinstance(told, dict) else {}
 

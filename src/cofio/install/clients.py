@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from cofio.errors import CofioError, InvalidInput
 from cofio.install import claude_code, codex, cursor, files, merge, openclaw, plan, shell_profile, shims
-from cofio.install.manifest import Record
-from cofio.install.plan import Done, Edit, Plan, Take
+from cofio.install.manifest import Manifest
+from cofio.install.plan import FileEdit, FileResult, InstallPlan, Take
 from cofio.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class InstallOptions:
     """Options of an installation."""
 
     mcp: bool = True
@@ -22,7 +22,7 @@ class Wishes:
     trust: bool = False  # approve our hooks in Codex's configuration
 
 
-def planned(client: str, settings: Settings, wishes: Wishes) -> Plan:
+def planned(client: str, settings: Settings, wishes: InstallOptions) -> InstallPlan:
     """Return the plan for this client."""
     if client == "claude-code":
         return claude_code.plan(settings, mcp=wishes.mcp)
@@ -33,7 +33,7 @@ def planned(client: str, settings: Settings, wishes: Wishes) -> Plan:
     return openclaw.plan(settings)
 
 
-def uninstall(client: str, settings: Settings, record: Record) -> tuple[list[Done], list[CofioError]]:
+def uninstall(client: str, settings: Settings, record: Manifest) -> tuple[list[FileResult], list[CofioError]]:
     """Remove everything of ours from this client, recorded or not; return the changes and the problems."""
     known = _planned(client, settings)
     done, problems = plan.undo(client, record, TAKES, shims.is_ours)
@@ -42,14 +42,14 @@ def uninstall(client: str, settings: Settings, record: Record) -> tuple[list[Don
     return [*done, *_still_named(known.edits)], problems
 
 
-def _planned(client: str, settings: Settings) -> Plan:
+def _planned(client: str, settings: Settings) -> InstallPlan:
     try:
-        return planned(client, settings, Wishes(notify=True, trust=True))
+        return planned(client, settings, InstallOptions(notify=True, trust=True))
     except CofioError:  # an unreadable file, or a missing plugin: rely on the record
-        return Plan(client=client)
+        return InstallPlan(client=client)
 
 
-def _still_named(edits: Collection[Edit]) -> Iterator[Done]:
+def _still_named(edits: Collection[FileEdit]) -> Iterator[FileResult]:
     """Yield the files in which a user's own command still starts one of our scripts."""
     for edit in edits:
         content = files.read(edit.path) if edit.kind in ("hooks", "cursor-hooks") else None
@@ -57,7 +57,7 @@ def _still_named(edits: Collection[Edit]) -> Iterator[Done]:
             text = merge.begun(files.text_of(edit.path, content or b""))
             left = merge.installed(text, edit.ours, grouped=edit.kind == "hooks")
             if told := sorted({each for commands in left.values() for each in commands}):
-                yield Done(edit.path, "kept", f"one of your own hooks starts a removed script: {'; '.join(told)}")
+                yield FileResult(edit.path, "kept", f"one of your own hooks starts a removed script: {'; '.join(told)}")
 
 
 def plugged(client: str, settings: Settings) -> str:

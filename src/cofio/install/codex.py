@@ -16,8 +16,8 @@ from typing import Any
 
 from cofio.errors import InvalidInput
 from cofio.install import files, jsonc, merge, paths, shims, toml_edit
-from cofio.install.jsonc import Malformed
-from cofio.install.plan import Copy, Edit, Plan
+from cofio.install.jsonc import MalformedJson
+from cofio.install.plan import FileCopy, FileEdit, InstallPlan
 from cofio.settings import Settings
 
 #: Shim and timeout in seconds per event.
@@ -41,12 +41,12 @@ STATE = ("hooks", "state")
 _THEN = "# then: "
 
 
-def plan(settings: Settings, *, mcp: bool = True, notify: bool = False, trust: bool = False) -> Plan:
+def plan(settings: Settings, *, mcp: bool = True, notify: bool = False, trust: bool = False) -> InstallPlan:
     """Return the plan for Codex. If our plugin is enabled, it provides the hooks and the server."""
     told = read(settings)
     if plugin := plugged(told):
         note = f"Codex has our plugin enabled ({plugin}): hooks in its settings would run everything twice."
-        return Plan(client="codex", notes=(note,))
+        return InstallPlan(client="codex", notes=(note,))
     folder = shims.folder_in(paths.home_of("codex", settings))
     wanted = hooks_in(folder)
     commands = tuple(str(each["command"]) for each in wanted.values())
@@ -54,10 +54,10 @@ def plan(settings: Settings, *, mcp: bool = True, notify: bool = False, trust: b
     def put(text: str, known: Collection[str]) -> str:
         return merge.put_hooks(text, wanted, {*commands, *known}, grouped=True)
 
-    hooks = Edit(path=hooks_path(settings), kind="hooks", put=put, ours=commands)
+    hooks = FileEdit(path=hooks_path(settings), kind="hooks", put=put, ours=commands)
     config = _Config(settings, wanted, mcp, notify, trust)
     edits = (hooks, config.edit()) if mcp or notify or trust else (hooks,)
-    return Plan(
+    return InstallPlan(
         client="codex",
         copies=(*shims.copies(folder, settings.home), *([config.wrapper(told)] if notify else [])),
         edits=edits,
@@ -91,7 +91,7 @@ def read(settings: Settings) -> dict[str, Any]:
     content = files.read(config_path(settings))
     try:
         return toml_edit.loads(files.text_of(config_path(settings), content or b""))
-    except Malformed:
+    except MalformedJson:
         return {}
 
 
@@ -192,24 +192,24 @@ class _Config:
         self._settings, self._wanted = settings, wanted
         self._mcp, self._notify, self._trust = mcp, notify, trust
 
-    def edit(self) -> Edit:
+    def edit(self) -> FileEdit:
         hashes = {trusted_hash(event, hook) for event, hook in self._wanted.items()} | set(self._hashes().values())
         ours = (str(wrapper_path(self._settings)), *sorted(hashes))
-        return Edit(path=config_path(self._settings), kind="codex-config", put=self._put, ours=ours)
+        return FileEdit(path=config_path(self._settings), kind="codex-config", put=self._put, ours=ours)
 
     def is_approved(self, told: Mapping[str, Any]) -> bool:
         """Return whether the hooks, as they will be written, are already approved."""
         known = _state(told)
         return all(known.get(key, {}).get("trusted_hash") == each for key, each in self._hashes().items())
 
-    def wrapper(self, told: Mapping[str, Any]) -> Copy:
+    def wrapper(self, told: Mapping[str, Any]) -> FileCopy:
         """Return the program for `notify`: it notifies cofio of the turn, then runs the previous `notify` command."""
         old = told.get("notify")
         path = wrapper_path(self._settings)
         if old == [str(path)]:
             old = chained(path)
         then = [str(each) for each in old] if isinstance(old, list) else []
-        return Copy(path=path, content=_wrapper(paths.launcher(self._settings), then), mode=0o755, kind="own")
+        return FileCopy(path=path, content=_wrapper(paths.launcher(self._settings), then), mode=0o755, kind="own")
 
     def _put(self, text: str, _known: Collection[str]) -> str:
         if self._notify:

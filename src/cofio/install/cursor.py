@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cofio.install import jsonc, merge, paths, shims
-from cofio.install.plan import Edit, Plan
+from cofio.install.plan import FileEdit, InstallPlan
 from cofio.settings import Settings
 
 #: Shim and timeout in seconds per event.
@@ -22,7 +22,7 @@ EVENTS: Mapping[str, tuple[str, int]] = {
 SERVER = ("mcpServers", "cofio")
 
 
-def plan(settings: Settings, *, mcp: bool = True) -> Plan:
+def plan(settings: Settings, *, mcp: bool = True) -> InstallPlan:
     """Return the plan for Cursor."""
     home = paths.home_of("cursor", settings)
     folder = shims.folder_in(home)
@@ -38,9 +38,9 @@ def plan(settings: Settings, *, mcp: bool = True) -> Plan:
     def serve(text: str, _known: Collection[str]) -> str:
         return merge.put_member(text, SERVER, paths.server(settings))
 
-    hooks = Edit(path=home / "hooks.json", kind="cursor-hooks", put=put, ours=ours)
-    server = Edit(path=home / "mcp.json", kind="cursor-mcp", put=serve)
-    return Plan(
+    hooks = FileEdit(path=home / "hooks.json", kind="cursor-hooks", put=put, ours=ours)
+    server = FileEdit(path=home / "mcp.json", kind="cursor-mcp", put=serve)
+    return InstallPlan(
         client="cursor",
         copies=shims.copies(folder, settings.home),
         edits=(hooks, server) if mcp else (hooks,),

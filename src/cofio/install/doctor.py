@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from cofio.client import Client
 from cofio.errors import CofioError
 from cofio.install import checks, paths, smoke_test
-from cofio.install.manifest import Record
-from cofio.models.diagnostics import Asked, Check
+from cofio.install.manifest import Manifest
+from cofio.models.diagnostics import Check, ServiceProbe
 from cofio.server import daemon
 from cofio.settings import Settings
 
@@ -40,7 +40,7 @@ def examine(settings: Settings, hooks: str = "") -> Iterator[Check]:
             service.close()
 
 
-def look(settings: Settings, service: Asked, *, clients: bool = False) -> Iterator[Check]:
+def look(settings: Settings, service: ServiceProbe, *, clients: bool = False) -> Iterator[Check]:
     """Yield the checks from within the service, called without HTTP; `clients`: only the checks of clients.
 
     No hook is run, and nothing is changed.
@@ -60,7 +60,7 @@ def look(settings: Settings, service: Asked, *, clients: bool = False) -> Iterat
 
 def _clients(settings: Settings, service: Client | None, *, proving: bool) -> Iterator[Check]:
     """Yield the checks of each client; run its hooks too if `proving`."""
-    record = Record.load(settings.home)
+    record = Manifest.load(settings.home)
     found = [each for each in paths.CLIENTS if each in {*paths.found(settings), *record.clients()}]
     if not found:
         yield Check("clients", "warning", "No client was found on this machine.", "`cofio install CLIENT` names one.")

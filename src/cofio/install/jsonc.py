@@ -26,7 +26,7 @@ _PIECE = re.compile(r"//[^\r\n]*|/\*.*?\*/|.", re.DOTALL)
 _DEEPEST = 200
 
 
-class Malformed(InvalidInput):
+class MalformedJson(InvalidInput):
     """The text is not JSON, JSON with comments or JSON5; the message names the line."""
 
 
@@ -69,7 +69,7 @@ class Node:
 
 def parse(text: str) -> Node:
     """Parse the text. Raise Malformed if it does not contain exactly one value."""
-    reader = _Reader(text)
+    reader = _JsoncParser(text)
     node = reader.value(reader.skipped(0), 0)
     end = reader.skipped(node.end)
     if end != len(text):
@@ -82,15 +82,15 @@ def loads(text: str) -> Any:
     return parse(text).plain()
 
 
-class _Reader:
+class _JsoncParser:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def wrong(self, position: int) -> Malformed:
+    def wrong(self, position: int) -> MalformedJson:
         line = self._text.count("\n", 0, position) + 1
         if position >= len(self._text):
-            return Malformed(f"it ends in line {line} in the middle of a value")
-        return Malformed(f"line {line} has {self._text[position]!r} where it is not allowed")
+            return MalformedJson(f"it ends in line {line} in the middle of a value")
+        return MalformedJson(f"line {line} has {self._text[position]!r} where it is not allowed")
 
     def skipped(self, position: int) -> int:
         """Return the position after white space and comments."""
@@ -99,7 +99,7 @@ class _Reader:
 
     def value(self, position: int, depth: int) -> Node:
         if depth > _DEEPEST:
-            raise Malformed("it is nested too deeply")
+            raise MalformedJson("it is nested too deeply")
         first = self._text[position : position + 1]
         if first == "{":
             return self._object(position, depth)
@@ -263,7 +263,7 @@ def _added(text: str, root: Node, holder_path: Path, key: str | None, value: Any
     wanted = "array" if key is None else "object"
     if holder is None or holder.kind != wanted:
         where = ".".join(str(step) for step in holder_path) or "the file"
-        raise Malformed(f"{where} is not an {wanted}")
+        raise MalformedJson(f"{where} is not an {wanted}")
     style = _Style(text, root)
     inside = text[holder.start + 1 : holder.end - 1]
     if "\n" not in inside and (holder.children or inside.strip() or style.is_one_line):

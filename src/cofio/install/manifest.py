@@ -16,7 +16,7 @@ BACKUPS = "backups"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ManifestEntry:
     """A file: its client, the kind of entry to remove, and its state before and after installation."""
 
     path: str
@@ -30,15 +30,15 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Record:
+class Manifest:
     """All entries by path, and the folders we created. Every change is on disk when a method returns."""
 
     home: Path
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, ManifestEntry] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
 
     @classmethod
-    def load(cls, home: Path) -> Record:
+    def load(cls, home: Path) -> Manifest:
         """Load the record of this home; an empty one if nothing was installed."""
         content = files.read(home / NAME)
         if content is None:
@@ -55,11 +55,11 @@ class Record:
         """Return the sorted clients with entries."""
         return sorted({each.client for each in self.entries.values() if each.client})
 
-    def of(self, client: str) -> list[Entry]:
+    def of(self, client: str) -> list[ManifestEntry]:
         """Return the entries of a client, in order."""
         return [each for each in self.entries.values() if each.client == client]
 
-    def original(self, entry: Entry) -> bytes | None:
+    def original(self, entry: ManifestEntry) -> bytes | None:
         """Return the original content; None if there was no file or its backup is missing."""
         return files.read(self.home / BACKUPS / entry.backup) if entry.backup else None
 
@@ -69,7 +69,7 @@ class Record:
         files.write(self.home / BACKUPS / name, content, mode=0o600)
         return name
 
-    def add(self, entry: Entry, folders: list[Path]) -> None:
+    def add(self, entry: ManifestEntry, folders: list[Path]) -> None:
         """Record an entry before the file itself is written."""
         replaced = self.entries.get(entry.path)
         self.entries[entry.path] = entry
@@ -78,13 +78,13 @@ class Record:
         if replaced:
             self._leave_copy(replaced)
 
-    def drop(self, entry: Entry) -> None:
+    def drop(self, entry: ManifestEntry) -> None:
         """Remove an entry and its backup."""
         del self.entries[entry.path]
         self._leave_copy(entry)
         self._save()
 
-    def _leave_copy(self, entry: Entry) -> None:
+    def _leave_copy(self, entry: ManifestEntry) -> None:
         """Delete an entry's backup, unless another entry shares it."""
         if entry.backup and entry.backup not in {each.backup for each in self.entries.values()}:
             (self.home / BACKUPS / entry.backup).unlink(missing_ok=True)
@@ -115,6 +115,6 @@ class Record:
         files.write(self.home / NAME, json.dumps(told, indent=2).encode(), mode=0o600)
 
 
-def _entry(told: dict[str, Any]) -> Entry:
-    known = {each.name: told[each.name] for each in fields(Entry) if each.name in told}
-    return Entry(**{**known, "ours": tuple(known.get("ours", ()))})
+def _entry(told: dict[str, Any]) -> ManifestEntry:
+    known = {each.name: told[each.name] for each in fields(ManifestEntry) if each.name in told}
+    return ManifestEntry(**{**known, "ours": tuple(known.get("ours", ()))})

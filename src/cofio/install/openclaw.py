@@ -10,7 +10,7 @@ from typing import Any
 
 from cofio.errors import NotFound
 from cofio.install import jsonc, merge, paths
-from cofio.install.plan import Copy, Edit, Plan
+from cofio.install.plan import FileCopy, FileEdit, InstallPlan
 from cofio.server import daemon
 from cofio.settings import Settings
 
@@ -22,7 +22,7 @@ _SHIPPED = (_MANIFEST, "package.json", "README.md", "js/*.js", "src/*.ts")
 _SKILLS = "skills"
 
 
-def plan(settings: Settings) -> Plan:
+def plan(settings: Settings) -> InstallPlan:
     """Return the plan for OpenClaw."""
     source = plugin_source()
     plugin = Plugin(source)
@@ -34,8 +34,12 @@ def plan(settings: Settings) -> Plan:
     def put(text: str, _known: Collection[str]) -> str:
         return plugin.put(text, str(target(settings)), _config(settings))
 
-    edit = Edit(path=paths.openclaw_config(settings), kind="openclaw", put=put, ours=(plugin.id, str(target(settings))))
-    return Plan(client="openclaw", copies=tuple(copies), edits=(edit,), notes=_notes(settings), folder=target(settings))
+    edit = FileEdit(
+        path=paths.openclaw_config(settings), kind="openclaw", put=put, ours=(plugin.id, str(target(settings)))
+    )
+    return InstallPlan(
+        client="openclaw", copies=tuple(copies), edits=(edit,), notes=_notes(settings), folder=target(settings)
+    )
 
 
 def plugin_source() -> Path:
@@ -72,13 +76,13 @@ def _notes(settings: Settings) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _copied(source: Path, patterns: Iterable[str], folder: Path) -> Iterator[Copy]:
+def _copied(source: Path, patterns: Iterable[str], folder: Path) -> Iterator[FileCopy]:
     """Yield the files below the source, with their targets below the folder."""
     for pattern in patterns:
         for path in sorted(source.glob(pattern)):
             if path.is_file():
                 mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
-                yield Copy(path=folder / path.relative_to(source), content=path.read_bytes(), mode=mode)
+                yield FileCopy(path=folder / path.relative_to(source), content=path.read_bytes(), mode=mode)
 
 
 class Plugin:

@@ -14,8 +14,8 @@ from typing import Literal, TypeAlias
 
 from cofio.errors import CofioError, InvalidInput
 from cofio.install import files
-from cofio.install.jsonc import Malformed
-from cofio.install.manifest import Entry, Record
+from cofio.install.jsonc import MalformedJson
+from cofio.install.manifest import Manifest, ManifestEntry
 
 #: Tells if a file at this path with this content is ours, of any home and version.
 IsOurs: TypeAlias = Callable[[Path, bytes], bool]
@@ -27,7 +27,7 @@ _ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
+class FileEdit:
     """A change of a client's file. `put` gets its text ("" for a missing file) and our older commands in it."""
 
     path: Path
@@ -37,7 +37,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copy:
+class FileCopy:
     """A file that is entirely ours."""
 
     path: Path
@@ -48,18 +48,18 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class InstallPlan:
     """All files to write for a client, and notes for the user. Our own files come first."""
 
     client: str
-    copies: tuple[Copy, ...] = ()
-    edits: tuple[Edit, ...] = ()
+    copies: tuple[FileCopy, ...] = ()
+    edits: tuple[FileEdit, ...] = ()
     notes: tuple[str, ...] = ()
     folder: Path | None = None  # folder of our hooks, for display
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class FileResult:
     """Result for one file."""
 
     path: Path
@@ -70,82 +70,84 @@ class Done:
 # ── installing ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def prepared(plan: Plan, record: Record) -> list[tuple[Path, bytes | None, bytes]]:
+def prepared(plan: InstallPlan, record: Manifest) -> list[tuple[Path, bytes | None, bytes]]:
     """Return path, current content and planned content of every file. Writes nothing."""
     return [(each.path, now, _wanted(each, now, record)) for each in _all(plan) for now in [files.read(each.path)]]
 
 
-def changed(plan: Plan, record: Record) -> list[Path]:
+def changed(plan: InstallPlan, record: Manifest) -> list[Path]:
     """Return the files that the plan would write. Writes nothing."""
     modes = {each.path: each for each in plan.copies}
     return [path for path, now, wanted in prepared(plan, record)
             if now != wanted or (path in modes and not _is_as_open(modes[path]))]  # fmt: skip
 
 
-def carry_out(plan: Plan, record: Record, takes: Mapping[str, Take]) -> list[Done]:
+def carry_out(plan: InstallPlan, record: Manifest, takes: Mapping[str, Take]) -> list[FileResult]:
     """Write the files that differ. The record is written before each file."""
     prepared(plan, record)
     return [_carried_out(each, plan.client, record, takes) for each in _all(plan)]
 
 
-def _all(plan: Plan) -> Sequence[Copy | Edit]:
+def _all(plan: InstallPlan) -> Sequence[FileCopy | FileEdit]:
     return (*plan.copies, *plan.edits)
 
 
-def _wanted(step: Copy | Edit, now: bytes | None, record: Record) -> bytes:
-    if isinstance(step, Copy):
+def _wanted(step: FileCopy | FileEdit, now: bytes | None, record: Manifest) -> bytes:
+    if isinstance(step, FileCopy):
         return step.content
     entry = record.entries.get(str(step.path))
     text = files.text_of(step.path, now or b"")
     try:
         return step.put(text, entry.ours if entry else ()).encode()
-    except Malformed as error:
+    except MalformedJson as error:
         raise unreadable(step.path, error) from error
 
 
-def _carried_out(step: Copy | Edit, client: str, record: Record, takes: Mapping[str, Take]) -> Done:
+def _carried_out(step: FileCopy | FileEdit, client: str, record: Manifest, takes: Mapping[str, Take]) -> FileResult:
     for _ in range(_ATTEMPTS):
         now = files.read(step.path)
         wanted = _wanted(step, now, record)
-        if now == wanted and (str(step.path) in record.entries or isinstance(step, Edit)) and _is_as_open(step):
-            return Done(step.path, "unchanged")
+        if now == wanted and (str(step.path) in record.entries or isinstance(step, FileEdit)) and _is_as_open(step):
+            return FileResult(step.path, "unchanged")
         original, existed = _before_us(step, record, now, takes)
         entry = _entry(step, client, record, original if existed else None, wanted)
         record.add(entry, files.missing_folders(step.path))
         if files.read(step.path) == now:  # a running client may have written its own file meanwhile
-            files.write(step.path, wanted, mode=step.mode if isinstance(step, Copy) else None)
-            return Done(step.path, "written")
+            files.write(step.path, wanted, mode=step.mode if isinstance(step, FileCopy) else None)
+            return FileResult(step.path, "written")
     raise InvalidInput(f"{step.path} keeps changing.", "Close the client that writes it and retry.")
 
 
-def _is_as_open(step: Copy | Edit) -> bool:
+def _is_as_open(step: FileCopy | FileEdit) -> bool:
     """Return whether a program of ours is executable."""
-    return isinstance(step, Edit) or not step.mode & 0o100 or os.access(step.path, os.X_OK)
+    return isinstance(step, FileEdit) or not step.mode & 0o100 or os.access(step.path, os.X_OK)
 
 
 def _before_us(
-    step: Copy | Edit, record: Record, now: bytes | None, takes: Mapping[str, Take]
+    step: FileCopy | FileEdit, record: Manifest, now: bytes | None, takes: Mapping[str, Take]
 ) -> tuple[bytes | None, bool]:
     """Return the content before the first install, without later changes by others, and whether there was a file."""
     known = record.entries.get(str(step.path))
-    if isinstance(step, Copy) and now is not None and _is_of_ours(step, now):
+    if isinstance(step, FileCopy) and now is not None and _is_of_ours(step, now):
         return (record.original(known), known.existed) if known else (None, False)
     if known is None or now is None:
         return now, now is not None
     if files.digest(now) == known.after:
         return record.original(known), known.existed
-    if isinstance(step, Copy):
+    if isinstance(step, FileCopy):
         return now, True
     rest = without(step.path, now, known, record, takes)
     return (rest, True) if known.existed or not _is_empty(rest.decode()) else (None, False)
 
 
-def _is_of_ours(step: Copy, content: bytes) -> bool:
+def _is_of_ours(step: FileCopy, content: bytes) -> bool:
     return content == step.content or bool(step.is_ours and step.is_ours(step.path, content))
 
 
-def _entry(step: Copy | Edit, client: str, record: Record, original: bytes | None, wanted: bytes) -> Entry:
-    return Entry(
+def _entry(
+    step: FileCopy | FileEdit, client: str, record: Manifest, original: bytes | None, wanted: bytes
+) -> ManifestEntry:
+    return ManifestEntry(
         path=str(step.path),
         client=client,
         kind=step.kind,
@@ -153,11 +155,11 @@ def _entry(step: Copy | Edit, client: str, record: Record, original: bytes | Non
         before=files.digest(original) if original is not None else "",
         after=files.digest(wanted),
         backup=record.keep(step.path, original) if original is not None else "",
-        ours=step.ours if isinstance(step, Edit) else (),
+        ours=step.ours if isinstance(step, FileEdit) else (),
     )
 
 
-def unreadable(path: Path, error: Malformed) -> InvalidInput:
+def unreadable(path: Path, error: MalformedJson) -> InvalidInput:
     hint = "Repair it or move it away, then retry; nothing was changed."
     return InvalidInput(f"{path} cannot be parsed: {error.message}.", hint)
 
@@ -165,24 +167,24 @@ def unreadable(path: Path, error: Malformed) -> InvalidInput:
 # ── uninstalling ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def without(path: Path, now: bytes, entry: Entry, record: Record, takes: Mapping[str, Take]) -> bytes:
+def without(path: Path, now: bytes, entry: ManifestEntry, record: Manifest, takes: Mapping[str, Take]) -> bytes:
     """Return the file's bytes without our entries."""
     before = record.original(entry) or b""
     take = takes[entry.kind]
     try:
         return take(files.text_of(path, now), files.text_of(path, before), entry.ours).encode()
-    except Malformed as error:
+    except MalformedJson as error:
         raise unreadable(path, error) from error
 
 
 def undo(
-    client: str, record: Record, takes: Mapping[str, Take], is_ours: IsOurs = lambda _path, _content: False
-) -> tuple[list[Done], list[CofioError]]:
+    client: str, record: Manifest, takes: Mapping[str, Take], is_ours: IsOurs = lambda _path, _content: False
+) -> tuple[list[FileResult], list[CofioError]]:
     """Remove everything recorded for a client; return the result of each file, and the problems.
 
     `is_ours` recognises files of our own that another home has written since.
     """
-    done: list[Done] = []
+    done: list[FileResult] = []
     problems: list[CofioError] = []
     for entry in reversed(record.of(client)):
         try:
@@ -195,41 +197,41 @@ def undo(
     return done, problems
 
 
-def _undone(entry: Entry, record: Record, takes: Mapping[str, Take], is_ours: IsOurs) -> Done:
+def _undone(entry: ManifestEntry, record: Manifest, takes: Mapping[str, Take], is_ours: IsOurs) -> FileResult:
     path = Path(entry.path)
     now = files.read(path)
     if now is None:
-        return Done(path, "gone")
+        return FileResult(path, "gone")
     if files.digest(now) == entry.after and (restored := _restored(path, entry, record)):
         return restored
     if entry.kind == OWN and is_ours(path, now):
         files.remove(path)
-        return Done(path, "removed")
+        return FileResult(path, "removed")
     if entry.kind == OWN:
-        return Done(path, "kept", "it was changed since")
+        return FileResult(path, "kept", "it was changed since")
     rest = without(path, now, entry, record, takes)
     if not entry.existed and _is_empty(rest.decode()):
         files.remove(path)
-        return Done(path, "removed")
+        return FileResult(path, "removed")
     if rest == now:
-        return Done(path, "kept", "it contains nothing of ours")
+        return FileResult(path, "kept", "it contains nothing of ours")
     files.write(path, rest)
-    return Done(path, "taken out")
+    return FileResult(path, "taken out")
 
 
-def _restored(path: Path, entry: Entry, record: Record) -> Done | None:
+def _restored(path: Path, entry: ManifestEntry, record: Manifest) -> FileResult | None:
     """Restore the file as it was before us; return None if its backup is missing."""
     if not entry.existed:
         files.remove(path)
-        return Done(path, "removed")
+        return FileResult(path, "removed")
     original = record.original(entry)
     if original is None or files.digest(original) != entry.before:
         return None
     files.write(path, original)
-    return Done(path, "restored")
+    return FileResult(path, "restored")
 
 
-def taken_out(edits: Sequence[Edit], record: Record, takes: Mapping[str, Take]) -> list[Done]:
+def taken_out(edits: Sequence[FileEdit], record: Manifest, takes: Mapping[str, Take]) -> list[FileResult]:
     """Remove our entries from files that have no record, for example after the home was lost."""
     done = []
     for edit in edits:
@@ -239,25 +241,25 @@ def taken_out(edits: Sequence[Edit], record: Record, takes: Mapping[str, Take]) 
         text = files.text_of(edit.path, now)
         try:
             rest = takes[edit.kind](text, "", edit.ours)
-        except Malformed:
+        except MalformedJson:
             continue  # not our format: nothing to remove
         if rest != text and _is_empty(rest):  # it contained only our entries
             files.remove(edit.path)
-            done.append(Done(edit.path, "removed"))
+            done.append(FileResult(edit.path, "removed"))
         elif rest != text:
             files.write(edit.path, rest.encode())
-            done.append(Done(edit.path, "taken out"))
+            done.append(FileResult(edit.path, "taken out"))
     return done
 
 
-def removed(copies: Sequence[Copy], record: Record) -> list[Done]:
+def removed(copies: Sequence[FileCopy], record: Manifest) -> list[FileResult]:
     """Remove our own files that have no record, and their folder if it becomes empty."""
     done = []
     for copy in copies:
         now = files.read(copy.path)
         if now is not None and str(copy.path) not in record.entries and _is_of_ours(copy, now):
             files.remove(copy.path)
-            done.append(Done(copy.path, "removed"))
+            done.append(FileResult(copy.path, "removed"))
     for folder in sorted({each.path.parent for each in done}, key=lambda each: len(str(each)), reverse=True):
         with suppress(OSError):  # the folder is not empty
             folder.rmdir()

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from cofio.install.plan import Edit, Plan
+from cofio.install.plan import FileEdit, InstallPlan
 
 _BEGIN, _END = "# >>> cofio >>>", "# <<< cofio <<<"
 _BLOCK = re.compile(rf"(?:(?<=\n)\r?\n)?^{_BEGIN}\n.*?^{_END}\n?", re.MULTILINE | re.DOTALL)
@@ -22,10 +22,10 @@ def startup_file() -> Path:
     return Path.home() / _FILES.get(name, ".profile")
 
 
-def plan(variables: Mapping[str, str]) -> Plan:
+def plan(variables: Mapping[str, str]) -> InstallPlan:
     """Return the plan for a block with these variables in the startup file; empty without variables."""
     if not variables:
-        return Plan(client="shell", notes=("There are no variables for your shell's startup file.",))
+        return InstallPlan(client="shell", notes=("There are no variables for your shell's startup file.",))
     path = startup_file()
     fish = path.name.endswith(".fish")
     lines = [f"set -gx {name} {shlex.quote(value)}" if fish else f"export {name}={shlex.quote(value)}"
@@ -37,7 +37,7 @@ def plan(variables: Mapping[str, str]) -> Plan:
             return _BLOCK.sub(lambda found: ("\n" if found.group().startswith("\n") else "") + block, text, count=1)
         return text + ("" if not text or text.endswith("\n") else "\n") + ("\n" if text else "") + block
 
-    return Plan(client="shell", edits=(Edit(path=path, kind="shell", put=put),))
+    return InstallPlan(client="shell", edits=(FileEdit(path=path, kind="shell", put=put),))
 
 
 def take(text: str, _before: str, _ours: Collection[str]) -> str:

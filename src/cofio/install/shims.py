@@ -7,7 +7,7 @@ from pathlib import Path
 from shlex import quote
 
 from cofio.hooks import launcher
-from cofio.install.plan import Copy
+from cofio.install.plan import FileCopy
 
 _ASKS = b"home=${COFIO_HOME:-${HOME:-}/.cofio}\n"  # replaced in installed shims, kept in those of plugins
 
@@ -17,10 +17,10 @@ def folder_in(home: Path) -> Path:
     return home / "hooks" / "memory"
 
 
-def copies(folder: Path, home: Path) -> tuple[Copy, ...]:
+def copies(folder: Path, home: Path) -> tuple[FileCopy, ...]:
     """Return the shims with the path of our home written into them."""
     return tuple(
-        Copy(path=folder / name, content=baked(name, home), mode=0o755, is_ours=is_ours) for name in launcher.NAMES
+        FileCopy(path=folder / name, content=baked(name, home), mode=0o755, is_ours=is_ours) for name in launcher.NAMES
     )
 
 

@@ -54,7 +54,7 @@ _WHY = {
 }
 
 
-class Trial:
+class TrialSession:
     """A simulated session of a client."""
 
     def __init__(self, client: str, commands: Mapping[str, str], settings: Settings, folder: Path) -> None:
@@ -141,7 +141,7 @@ class Trial:
 def of_client(client: str, commands: Mapping[str, str], settings: Settings, service: Client | None) -> Iterator[Check]:
     """Yield the results of running a client's hooks. Without a service: only a session start."""
     with tempfile.TemporaryDirectory(prefix="cofio-doctor-") as folder:
-        trial = Trial(client, commands, settings, Path(folder))
+        trial = TrialSession(client, commands, settings, Path(folder))
         try:
             yield from _tried(client, trial, service)
         except subprocess.TimeoutExpired:
@@ -150,7 +150,7 @@ def of_client(client: str, commands: Mapping[str, str], settings: Settings, serv
             yield Check(f"{client}, proof", "wrong", str(error), "`cofio status` may say more.")
 
 
-def _tried(client: str, trial: Trial, service: Client | None) -> Iterator[Check]:
+def _tried(client: str, trial: TrialSession, service: Client | None) -> Iterator[Check]:
     if service is None:
         _, ms = trial.begin()
         if not ms:
@@ -172,7 +172,7 @@ def _tried(client: str, trial: Trial, service: Client | None) -> Iterator[Check]
         erase(service, lambda item: _session_of(item) == trial.session, {trial.project})
 
 
-def _injected(client: str, trial: Trial, printed: str, ms: float) -> Check:
+def _injected(client: str, trial: TrialSession, printed: str, ms: float) -> Check:
     name, how = f"{client}, recall", f"{trial.rung()}, {ms:.0f} ms"
     if trial.database in printed:
         return Check(name, "ok", f"a memory reached the prompt ({how})")
@@ -182,7 +182,7 @@ def _injected(client: str, trial: Trial, printed: str, ms: float) -> Check:
     return Check(name, "wrong", f"The hook's output lacks the memory ({how}).", "See service.log in the home.")
 
 
-def _captured(client: str, trial: Trial, service: Client) -> Check:
+def _captured(client: str, trial: TrialSession, service: Client) -> Check:
     name = f"{client}, capture"
     item = _settled(trial, service)
     if item is None:
@@ -202,7 +202,7 @@ def _captured(client: str, trial: Trial, service: Client) -> Check:
     return Check(name, "wrong", f"The turn was captured, but nothing was stored: {item.reason}.", "See service.log.")
 
 
-def _settled(trial: Trial, service: Client) -> Item | None:
+def _settled(trial: TrialSession, service: Client) -> Item | None:
     """Return the trial's item of the inbox once it is processed; None if none arrives."""
     found: Item | None = None
     began = time.monotonic()

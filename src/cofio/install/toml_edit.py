@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cofio.install.jsonc import Malformed
+from cofio.install.jsonc import MalformedJson
 
 _BLANK = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\r?\n|[ \t]*#[^\n]*$|[ \t]+)*")
 _KEY = re.compile(r"[ \t]*(?:\"((?:[^\"\\\n]|\\.)*)\"|'([^'\n]*)'|([A-Za-z0-9_-]+))[ \t]*")
@@ -37,7 +37,7 @@ def loads(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
-        raise Malformed(str(error)) from error
+        raise MalformedJson(str(error)) from error
 
 
 def put(text: str, key: str, value: Any) -> str:
@@ -141,7 +141,7 @@ def _put_within(text: str, path: tuple[str, ...], name: str, value: Any) -> str:
     found = statements(text)
     place = next((n for n, each in enumerate(found) if each.kind == "table" and each.key == path), None)
     if place is None:
-        raise Malformed(f"{dotted(path)} is not written as a table of its own")
+        raise MalformedJson(f"{dotted(path)} is not written as a table of its own")
     last = found[place]
     for each in found[place + 1 :]:
         if each.kind != "pair":
@@ -195,7 +195,7 @@ def _key(text: str, position: int) -> tuple[tuple[str, ...], int]:
         if text[position : position + 1] != ".":
             return tuple(parts), position
         position += 1
-    raise Malformed(f"line {text.count(chr(10), 0, position) + 1} has a key that cannot be read")
+    raise MalformedJson(f"line {text.count(chr(10), 0, position) + 1} has a key that cannot be read")
 
 
 def _value_end(text: str, start: int) -> int:
@@ -233,7 +233,7 @@ def _at(values: Any, path: tuple[str, ...]) -> Mapping[str, Any] | None:
     for step in path:
         values = values.get(step) if isinstance(values, dict) else None
     if values is not None and not isinstance(values, dict):
-        raise Malformed(f"{dotted(path)} is not a table")
+        raise MalformedJson(f"{dotted(path)} is not a table")
     return values
 
 

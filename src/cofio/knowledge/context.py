@@ -13,25 +13,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cofio.knowledge.mentions import Named
+from cofio.knowledge.mentions import MentionedClaim
 from cofio.knowledge.recurrence import active
 from cofio.models.knowledge import (
-    Active,
+    ActivePattern,
     Claim,
     Correlation,
-    Firing,
+    CorrelationStep,
+    FiringThreshold,
     Knowledge,
     Pattern,
     Seasonal,
-    Step,
     Table,
     Threshold,
     fold,
     plain_number,
 )
 from cofio.models.memory import Hit, Viewer, whole
-from cofio.ports import Clock, Domain
-from cofio.text.briefing import Line, Room, exact_id, item
+from cofio.ports import Clock, KnowledgeTables
+from cofio.text.briefing import BriefingLine, RemainingSpace, exact_id, item
 from cofio.text.tokens import passage
 
 TAG = "relevant-context"
@@ -77,9 +77,9 @@ class RecallSources:
 
     search: Callable[[str], Sequence[Scored]]
     get_patterns: Callable[[], Sequence[Pattern]]
-    get_thresholds: Callable[[], Sequence[Threshold | Firing]]  # a Firing includes the value
-    get_related: Callable[[], Sequence[Step]] = _none
-    get_seasons: Callable[[], Sequence[Active]] = _none
+    get_thresholds: Callable[[], Sequence[Threshold | FiringThreshold]]  # a Firing includes the value
+    get_related: Callable[[], Sequence[CorrelationStep]] = _none
+    get_seasons: Callable[[], Sequence[ActivePattern]] = _none
 
 
 _USUAL = AutoRecallConfig()
@@ -96,7 +96,7 @@ def build_recall_context(query: str, sources: RecallSources, config: AutoRecallC
     thresholds = sources.get_thresholds()[: config.max_thresholds]
     related = sources.get_related()[: config.max_related]
     seasons = sources.get_seasons()[: config.max_seasons]
-    room = Room(f"<{TAG}>\n", f"</{TAG}>")
+    room = RemainingSpace(f"<{TAG}>\n", f"</{TAG}>")
     filled = {
         heading: _section(heading, lines, room)
         for heading, lines in (
@@ -111,7 +111,7 @@ def build_recall_context(query: str, sources: RecallSources, config: AutoRecallC
     return f"<{TAG}>\n{chr(10).join(sections) or NOTHING + chr(10)}</{TAG}>"
 
 
-def _section(heading: str, items: Iterable[str], room: Room) -> str:
+def _section(heading: str, items: Iterable[str], room: RemainingSpace) -> str:
     """Return the heading and the distinct lines that fit, or ""."""
     lines: list[str] = []
     for each in dict.fromkeys(each for each in items if each):
@@ -132,9 +132,9 @@ def memory_item(found: Scored) -> str:
     return item(found.text, score=found.score)
 
 
-def threshold_item(known: Threshold | Firing) -> str:
+def threshold_item(known: Threshold | FiringThreshold) -> str:
     """Return a line such as `- AAPL/volume: above 5000000 (fires: 6200000)`."""
-    if isinstance(known, Firing):
+    if isinstance(known, FiringThreshold):
         return item(known.threshold.says, [fires(known.value)])
     return item(known.says)
 
@@ -144,7 +144,7 @@ def fires(value: float) -> str:
     return f"fires: {plain_number(value)}"
 
 
-def season_text(active: Active) -> str:
+def season_text(active: ActivePattern) -> str:
     """Return pattern and source of an active season, and its end."""
     return f"{of_source(active.seasonal.pattern, active.seasonal.source)} (until {_moment(active.until)})"
 
@@ -166,18 +166,18 @@ def of_source(text: str, source: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ShownRows:
     """Rows shown for a query, each section within its limit."""
 
     patterns: Sequence[Pattern]
-    thresholds: Sequence[Threshold | Firing]
-    related: Sequence[Step]
-    seasons: Sequence[Active]
+    thresholds: Sequence[Threshold | FiringThreshold]
+    related: Sequence[CorrelationStep]
+    seasons: Sequence[ActivePattern]
 
     @property
     def memories(self) -> frozenset[int]:
         """Return the memories that state these rows in words."""
-        thresholds = [each.threshold if isinstance(each, Firing) else each for each in self.thresholds]
+        thresholds = [each.threshold if isinstance(each, FiringThreshold) else each for each in self.thresholds]
         steps, on = [each.correlation for each in self.related], [each.seasonal for each in self.seasons]
         rows: list[Claim] = [*self.patterns, *thresholds, *steps, *on]
         return frozenset(each.memory for each in rows if each.memory is not None)
@@ -194,8 +194,12 @@ class Shown:
 
 
 def shown(
-    found: Sequence[Named], domain: Domain, at: str, config: AutoRecallConfig, viewer: Viewer | None = None
-) -> Shown:
+    found: Sequence[MentionedClaim],
+    domain: KnowledgeTables,
+    at: str,
+    config: AutoRecallConfig,
+    viewer: Viewer | None = None,
+) -> ShownRows:
     """Select the rows to show for a query that names `found`.
 
     Patterns and thresholds: named ones first, then by confidence. Correlations: named ones. Seasons: active ones that
@@ -216,7 +220,7 @@ def shown(
     seasonal += [each for each in anywhere if isinstance(each, Seasonal)]
     patterns += [each for each in more("patterns", config.max_patterns) if isinstance(each, Pattern)]
     thresholds += [each for each in more("thresholds", config.max_thresholds) if isinstance(each, Threshold)]
-    return Shown(
+    return ShownRows(
         patterns=patterns[: config.max_patterns],
         thresholds=thresholds[: config.max_thresholds],
         related=related[: config.max_related],
@@ -224,25 +228,25 @@ def shown(
     )
 
 
-def _step(known: Correlation, sides: Sequence[str]) -> Step:
+def _step(known: Correlation, sides: Sequence[str]) -> CorrelationStep:
     """Return the step from the named side to the other."""
     forward = known.source_a in sides
     here, there = (known.source_a, known.source_b) if forward else (known.source_b, known.source_a)
-    return Step(here, there, known, forward, 1, known.confidence, known.inverse)
+    return CorrelationStep(here, there, known, forward, 1, known.confidence, known.inverse)
 
 
-def lines(found: Sequence[Named], at: Clock) -> list[tuple[Line, int | None]]:
+def lines(found: Sequence[MentionedClaim], at: Clock) -> list[tuple[BriefingLine, int | None]]:
     """Return the rows named by a prompt as block lines, each with its memory; inactive seasons come last."""
     seasonal = [each.known for each in found if isinstance(each.known, Seasonal)]
     on = {each.seasonal.id: each for each in active(seasonal, at())} if seasonal else {}
 
-    def is_off(each: Named) -> bool:
+    def is_off(each: MentionedClaim) -> bool:
         return isinstance(each.known, Seasonal) and each.known.id not in on
 
     return [(_line(each, on), each.known.memory) for each in sorted(found, key=is_off)]
 
 
-def _line(each: Named, on: Mapping[str, Active]) -> Line:
+def _line(each: MentionedClaim, on: Mapping[str, ActivePattern]) -> BriefingLine:
     known = each.known
     text, note, score = known.says, "", f"{known.confidence:.2f}"
     match known:
@@ -255,7 +259,7 @@ def _line(each: Named, on: Mapping[str, Active]) -> Line:
         case Seasonal():
             text = of_source(known.says, known.source)
             note = f"on until {_moment(on[known.id].until)}" if known.id in on else ""
-    return Line(exact_id(f"{known.ref} {text}", noted=bool(note)), text, score, note=note)
+    return BriefingLine(exact_id(f"{known.ref} {text}", noted=bool(note)), text, score, note=note)
 
 
 def _moment(at: str) -> str:

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from cofio.models.knowledge import Active, Correlation, Firing, Step, Threshold, fold, number
+from cofio.models.knowledge import ActivePattern, Correlation, CorrelationStep, FiringThreshold, Threshold, fold, number
 
-__all__ = ["MOST_STEPS", "Active", "Firing", "Step", "firing", "matches", "walk"]
+__all__ = ["MOST_STEPS", "ActivePattern", "CorrelationStep", "FiringThreshold", "firing", "matches", "walk"]
 
 MOST_STEPS = 500  # maximum number of sources per walk
 
@@ -16,11 +16,11 @@ MOST_STEPS = 500  # maximum number of sources per walk
 # ── thresholds ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def firing(thresholds: Iterable[Threshold], value: float, unit: str = "") -> list[Firing]:
+def firing(thresholds: Iterable[Threshold], value: float, unit: str = "") -> list[FiringThreshold]:
     """Return the thresholds that the value crosses, by confidence. If both have a unit, the units must be equal."""
     value = number(value, "value")
     comparable = [each for each in thresholds if not unit or not each.unit or fold(each.unit) == fold(unit)]
-    fired = [Firing(each, value, _distance(value, each.value)) for each in comparable if _crosses(value, each)]
+    fired = [FiringThreshold(each, value, _distance(value, each.value)) for each in comparable if _crosses(value, each)]
     return sorted(fired, key=lambda each: (-each.threshold.confidence, -each.by, each.threshold.id))
 
 
@@ -43,13 +43,13 @@ def matches(name: str, side: str) -> bool:
     return bool(asked) and there[: len(asked)] == asked
 
 
-def walk(correlations_of: Callable[[str], Sequence[Correlation]], source: str, depth: int) -> list[Step]:
+def walk(correlations_of: Callable[[str], Sequence[Correlation]], source: str, depth: int) -> list[CorrelationStep]:
     """Return the sources related to a source within `depth` steps, each once: by distance, then by confidence.
 
     Each source is reached by the fewest steps; among paths of equal length the one with the highest confidence is used.
     At most MOST_STEPS are returned.
     """
-    seen, found, ends = {fold(source)}, list[Step](), [_End(source, 1.0, False)]
+    seen, found, ends = {fold(source)}, list[CorrelationStep](), [_End(source, 1.0, False)]
     for far in range(1, depth + 1):
         onward = [step for end in ends for step in _onward(end, correlations_of(end.name), far)]
         new = [step for step in sorted(onward, key=_order) if fold(step.there) not in seen]
@@ -69,15 +69,15 @@ class _End(NamedTuple):
     inverse: bool
 
 
-def _onward(end: _End, correlations: Iterable[Correlation], depth: int) -> Iterator[Step]:
+def _onward(end: _End, correlations: Iterable[Correlation], depth: int) -> Iterator[CorrelationStep]:
     """Yield every step that continues the path."""
     for each in correlations:
         confidence, inverse = end.confidence * each.confidence, end.inverse != each.inverse
         if matches(end.name, each.source_a):
-            yield Step(each.source_a, each.source_b, each, True, depth, confidence, inverse)
+            yield CorrelationStep(each.source_a, each.source_b, each, True, depth, confidence, inverse)
         if matches(end.name, each.source_b):
-            yield Step(each.source_b, each.source_a, each, False, depth, confidence, inverse)
+            yield CorrelationStep(each.source_b, each.source_a, each, False, depth, confidence, inverse)
 
 
-def _order(step: Step) -> tuple[float, str, str]:
+def _order(step: CorrelationStep) -> tuple[float, str, str]:
     return (-step.confidence, fold(step.there), step.correlation.id)

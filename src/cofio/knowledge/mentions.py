@@ -21,14 +21,14 @@ from itertools import pairwise
 from typing import NamedTuple, Protocol, TypeAlias
 
 from cofio.knowledge.lookup import firing
-from cofio.models.knowledge import ANY, TABLES, Claim, Correlation, Firing, Threshold, opening
+from cofio.models.knowledge import ANY, TABLES, Claim, Correlation, FiringThreshold, Threshold, opening
 from cofio.models.memory import Viewer
-from cofio.ports import Domain
+from cofio.ports import KnowledgeTables
 from cofio.text import lazy_re
 from cofio.text.tokens import STOP_WORDS
 
 
-class Quantity(Protocol):
+class PromptQuantity(Protocol):
     """Number in a text, with its unit and position."""
 
     @property
@@ -45,7 +45,7 @@ class Quantity(Protocol):
 
 
 #: Function that returns the quantities of a text in order.
-Reading: TypeAlias = Callable[[str], Sequence[Quantity]]
+Reading: TypeAlias = Callable[[str], Sequence[PromptQuantity]]
 Span: TypeAlias = tuple[int, int]
 
 _READ = 4_000  # characters read from each end of a prompt
@@ -54,28 +54,30 @@ _APART = 80  # characters between a source, a metric and a value
 _OCCURRENCES = 8  # occurrences of a name that are checked for values
 
 
-class Named(NamedTuple):
+class MentionedClaim(NamedTuple):
     """Claim named in a prompt."""
 
     known: Claim
     whole: bool  # the whole name occurs, not only its leading words
     metric: bool = False  # threshold: its metric occurs too
-    fires: Firing | None = None  # threshold: the prompt reports a value that crosses it
+    fires: FiringThreshold | None = None  # threshold: the prompt reports a value that crosses it
     sides: tuple[str, ...] = ()  # correlation: the sides named
 
 
-def nothing(_text: str) -> Sequence[Quantity]:
+def nothing(_text: str) -> Sequence[PromptQuantity]:
     """Return no quantities."""
     return ()
 
 
-def named(prompt: str, domain: Domain, viewer: Viewer | None = None, quantities: Reading = nothing) -> list[Named]:
+def named(
+    prompt: str, domain: KnowledgeTables, viewer: Viewer | None = None, quantities: Reading = nothing
+) -> list[MentionedClaim]:
     """Return claims that the prompt names and the viewer may see, in order of relevance.
 
     First those that fire, then those whose metric occurs; ties by confidence. At most one lookup; none for a prompt
     without a word that could be a name.
     """
-    said = _Prompt(prompt, quantities)
+    said = _PromptWords(prompt, quantities)
     sought = said.openings()
     if not sought:
         return []
@@ -83,32 +85,32 @@ def named(prompt: str, domain: Domain, viewer: Viewer | None = None, quantities:
     return sorted((each for each in found if each), key=_rank)
 
 
-def _rank(each: Named) -> tuple[bool, bool, bool, float, int, str]:
+def _rank(each: MentionedClaim) -> tuple[bool, bool, bool, float, int, str]:
     known = each.known
     return each.fires is None, not each.metric, not each.whole, -known.confidence, TABLES.index(known.TABLE), known.id
 
 
-def _standing(known: Claim, said: _Prompt) -> Named | None:
+def _standing(known: Claim, said: _PromptWords) -> MentionedClaim | None:
     if isinstance(known, Threshold):
         return _threshold(known, said)
     found = {name: how for name in known.names if (how := said.names(name)).spans and how.telling}
     if not found:
         return None
     sides = tuple(found) if isinstance(known, Correlation) else ()
-    return Named(known, whole=any(how.whole for how in found.values()), sides=sides)
+    return MentionedClaim(known, whole=any(how.whole for how in found.values()), sides=sides)
 
 
-def _threshold(known: Threshold, said: _Prompt) -> Named | None:
+def _threshold(known: Threshold, said: _PromptWords) -> MentionedClaim | None:
     metric = said.runs(known.metric)
     if known.source == ANY:
-        source = _Standing(metric, whole=True, telling=_is_telling(_words(known.metric)))
+        source = _NameMatch(metric, whole=True, telling=_is_telling(_words(known.metric)))
     else:
         source = said.names(known.source)
     if not source.spans or not (metric or source.telling):
         return None
     told = said.value(None if known.source == ANY else source.spans, metric, known.unit)
     fires = firing([known], told.value, told.unit) if told else []
-    return Named(known, source.whole, bool(metric), fires[0] if fires else None)
+    return MentionedClaim(known, source.whole, bool(metric), fires[0] if fires else None)
 
 
 # ── names in a prompt ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -121,7 +123,7 @@ class _Word(NamedTuple):
     end: int
 
 
-class _Standing(NamedTuple):
+class _NameMatch(NamedTuple):
     """Occurrences of a name, whether they are complete, and whether its words are specific."""
 
     spans: Sequence[Span]
@@ -129,7 +131,7 @@ class _Standing(NamedTuple):
     telling: bool
 
 
-class _Prompt:
+class _PromptWords:
     """Words of a prompt with their positions, computed lazily: most prompts name nothing."""
 
     def __init__(self, prompt: str, quantities: Reading) -> None:
@@ -165,10 +167,10 @@ class _Prompt:
         return places
 
     @cached_property
-    def _quantities(self) -> list[Quantity]:
+    def _quantities(self) -> list[PromptQuantity]:
         return [each for each in self._reading(self.text) if self._is_number(each)]
 
-    def names(self, name: str) -> _Standing:
+    def names(self, name: str) -> _NameMatch:
         """Return the occurrences of the name, else of as many of its leading words as occur."""
         words = _words(name)
         for length in range(len(words), 0, -1):
@@ -177,8 +179,8 @@ class _Prompt:
             if (rest and not (telling and _says_as_much(lead, rest))) or not (telling or _is_code(lead)):
                 continue
             if spans := self._runs(lead, as_written=not telling):
-                return _Standing(spans, not rest, telling)
-        return _Standing((), whole=False, telling=False)
+                return _NameMatch(spans, not rest, telling)
+        return _NameMatch((), whole=False, telling=False)
 
     def runs(self, name: str) -> list[Span]:
         """Return the positions where the words of a name occur consecutively."""
@@ -200,9 +202,9 @@ class _Prompt:
 
     # ── values ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def value(self, sources: Sequence[Span] | None, metrics: Sequence[Span], unit: str) -> Quantity | None:
+    def value(self, sources: Sequence[Span] | None, metrics: Sequence[Span], unit: str) -> PromptQuantity | None:
         """Return the quantity reported for the metric of the sources, or of any source if `sources` is None."""
-        ways: list[tuple[bool, int, int, Quantity]] = []
+        ways: list[tuple[bool, int, int, PromptQuantity]] = []
         for source in [None] if sources is None else sources[:_OCCURRENCES]:
             for metric in metrics[:_OCCURRENCES]:
                 for told in self._near(metric, unit):
@@ -213,14 +215,14 @@ class _Prompt:
                         ways.append((number < metric, width, told.start, told))
         return min(ways, key=lambda way: way[:3])[-1] if ways else None
 
-    def _near(self, metric: Span, unit: str) -> Iterator[Quantity]:
+    def _near(self, metric: Span, unit: str) -> Iterator[PromptQuantity]:
         for each in self._quantities:
             if each.unit == "%" and unit != "%":
                 continue  # "volume fell 5%" is a change, not a value
             if metric[0] - _APART <= each.end and each.start <= metric[1] + 2 * _APART:
                 yield each
 
-    def _is_number(self, told: Quantity) -> bool:
+    def _is_number(self, told: PromptQuantity) -> bool:
         """Return whether it has digits or is large; the "one" in "price is one of the things" is not a price."""
         return told.value >= 100 or any(sign.isdigit() for sign in self.text[told.start : told.end])
 

@@ -16,12 +16,12 @@ from cofio.errors import InvalidInput
 from cofio.knowledge import confidence, recurrence
 from cofio.knowledge.lookup import matches
 from cofio.models.knowledge import ANY, Claim, Correlation, Seasonal, Table, Threshold, fold, made, whose, words_of
-from cofio.ports import Domain
+from cofio.ports import KnowledgeTables
 
 _Claim = TypeVar("_Claim", bound=Claim)
 
 
-class Heard(NamedTuple):
+class SentenceReading(NamedTuple):
     """Content of one sentence: the row it states or, for a denial, the fields that identify the denied rows."""
 
     table: Table
@@ -30,26 +30,26 @@ class Heard(NamedTuple):
     denies: Mapping[str, Any] = MappingProxyType({})
 
 
-def heard(table: Table, told: Mapping[str, Any], *, denied: bool, about: Mapping[str, Any]) -> Heard | None:
+def heard(table: Table, told: Mapping[str, Any], *, denied: bool, about: Mapping[str, Any]) -> SentenceReading | None:
     """Build the row to store, or None if it is invalid. `about` holds owner, visibility and confidence."""
     try:
         if denied:
-            return Heard(table, whose(_example(about)), denies=told)
+            return SentenceReading(table, whose(_example(about)), denies=told)
         row = made(table, {**told, **about})
         if isinstance(row, Seasonal):
             recurrence.check(row)
     except InvalidInput:
         return None
-    return Heard(table, whose(row), row) if isinstance(row, Claim) else None
+    return SentenceReading(table, whose(row), row) if isinstance(row, Claim) else None
 
 
-def known(heard: Heard, domain: Domain) -> list[Claim]:
+def known(heard: SentenceReading, domain: KnowledgeTables) -> list[Claim]:
     """Return the existing rows that it concerns."""
     found = _named_as(heard.row, domain) if heard.row else _denied(heard, domain)
     return [each for each in found if whose(each) == heard.eyes]
 
 
-def denies(heard: Heard, row: Claim) -> bool:
+def denies(heard: SentenceReading, row: Claim) -> bool:
     """Return whether it says that the row no longer holds."""
     if heard.row is not None or heard.table != row.TABLE or whose(row) != heard.eyes:
         return False
@@ -71,7 +71,7 @@ def changed(old: _Claim, new: _Claim) -> _Claim:
 # ── parts ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _named_as(row: Claim, domain: Domain) -> Iterator[Claim]:
+def _named_as(row: Claim, domain: KnowledgeTables) -> Iterator[Claim]:
     """Yield the row with this id; for a symmetric correlation, also with its sides swapped."""
     ids = [row.id]
     if isinstance(row, Correlation) and row.relation == "with":
@@ -79,7 +79,7 @@ def _named_as(row: Claim, domain: Domain) -> Iterator[Claim]:
     yield from (each for each in domain.get(row.TABLE, ids) if isinstance(each, Claim))
 
 
-def _denied(heard: Heard, domain: Domain) -> Iterator[Claim]:
+def _denied(heard: SentenceReading, domain: KnowledgeTables) -> Iterator[Claim]:
     source = str(heard.denies.get("source_a") or heard.denies.get("source") or "")
     name = str(heard.denies.get("metric", "")) if source == ANY else source
     for each in domain.naming(words_of(name)) if name else ():

@@ -25,7 +25,7 @@ from typing import NamedTuple, NoReturn, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from cofio.errors import InvalidInput
-from cofio.models.knowledge import Active, Seasonal
+from cofio.models.knowledge import ActivePattern, Seasonal
 from cofio.models.memory import moment
 
 __all__ = ["active", "check", "window"]
@@ -43,7 +43,7 @@ def check(seasonal: Seasonal) -> None:
     _rule(seasonal.period, seasonal.during, seasonal.lasts)
 
 
-def active(seasonals: Iterable[Seasonal], at: str) -> list[Active]:
+def active(seasonals: Iterable[Seasonal], at: str) -> list[ActivePattern]:
     """Return the patterns active at a time, by confidence. Patterns with invalid times are skipped."""
     found = []
     for each in seasonals:
@@ -53,7 +53,7 @@ def active(seasonals: Iterable[Seasonal], at: str) -> list[Active]:
             _log.warning("%s skipped: %s", each.ref, error.message)
             continue
         if on:
-            found.append(Active(each, *on))
+            found.append(ActivePattern(each, *on))
     return sorted(found, key=lambda each: (-each.seasonal.confidence, each.seasonal.id))
 
 

@@ -23,21 +23,21 @@ from cofio.knowledge import confidence, lookup, recurrence
 from cofio.knowledge.extract.extraction import extract_knowledge
 from cofio.models.knowledge import (
     ANY,
-    Active,
+    ActivePattern,
     Claim,
     Correlation,
+    CorrelationStep,
     Drop,
     Erase,
     Feedback,
-    Firing,
+    FiringThreshold,
     Knowledge,
     KnowledgeChange,
     KnowledgeDecision,
+    KnowledgeReading,
     Pattern,
     Put,
-    Reading,
     Seasonal,
-    Step,
     Table,
     Threshold,
     checked_table,
@@ -48,7 +48,7 @@ from cofio.models.knowledge import (
     same,
 )
 from cofio.models.memory import MAX_LABEL, MAX_TEXT, Changeset, Viewer, checked_text, moment, truth, whole
-from cofio.ports import Clock, Domain
+from cofio.ports import Clock, KnowledgeTables
 
 MAX_PAGE = 1_000
 MAX_DEPTH = 10  # steps of a walk
@@ -59,7 +59,7 @@ _SIDES = ("source_a", "source_b")
 _Decide: TypeAlias = Callable[[], Sequence[KnowledgeDecision]]
 
 
-class Apply(Protocol):
+class ApplyDecisions(Protocol):
     """`Keeper.apply`."""
 
     def __call__(
@@ -67,21 +67,21 @@ class Apply(Protocol):
     ) -> Changeset: ...
 
 
-class Lent(NamedTuple):
+class KnowledgeCallbacks(NamedTuple):
     """Dependencies that a keeper passes to its knowledge."""
 
-    domain: Domain
-    apply: Apply
+    domain: KnowledgeTables
+    apply: ApplyDecisions
     own: Callable[[Knowledge], Knowledge]  # row with the owner and visibility the caller may set
     clock: Clock
     deciding: AbstractContextManager[Any]
     viewer: Viewer | None  # None for the owner, who sees everything
 
 
-class Knowing:
+class KnowledgeBase:
     """Domain knowledge tables of a keeper, limited to what it may see."""
 
-    def __init__(self, lent: Lent) -> None:
+    def __init__(self, lent: KnowledgeCallbacks) -> None:
         self._domain, self._apply, self._own, self._clock, self._deciding, self._viewer = lent
 
     # ── the tables ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -173,7 +173,7 @@ class Knowing:
 
     # ── the exact lane ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def evaluate(self, source: str, metric: str, value: float, *, unit: str = "") -> builtins.list[Firing]:
+    def evaluate(self, source: str, metric: str, value: float, *, unit: str = "") -> builtins.list[FiringThreshold]:
         """Return the thresholds of the source, or of any source, that this value crosses, by confidence."""
         for name, given in (("source", source), ("metric", metric), ("unit", unit)):
             checked_text(given, name, MAX_LABEL)
@@ -184,7 +184,7 @@ class Knowing:
         ]
         return lookup.firing(cast(Iterable[Threshold], found), value, unit)
 
-    def active(self, at: str = "", *, source: str = "") -> builtins.list[Active]:
+    def active(self, at: str = "", *, source: str = "") -> builtins.list[ActivePattern]:
         """Return the seasonal patterns active at a time (default: now), by confidence.
 
         With a source, only patterns of that source and those without one.
@@ -195,17 +195,17 @@ class Knowing:
         found = [row for where in asked for row in self._domain.rows("seasonal", where=where)]
         return recurrence.active(cast(Iterable[Seasonal], found), when)
 
-    def related(self, source: str, *, depth: int = 1) -> builtins.list[Step]:
+    def related(self, source: str, *, depth: int = 1) -> builtins.list[CorrelationStep]:
         """Return the sources correlated with a source, in either direction, up to `depth` steps away; nearest first."""
         if not checked_text(source, "source", MAX_LABEL).strip():
             raise InvalidInput("source is empty.", "Give the source.")
         return lookup.walk(_Sides(self._domain), source, whole(depth, "depth", least=1, most=MAX_DEPTH))
 
-    def read(self, text: str) -> builtins.list[Reading]:
+    def read(self, text: str) -> builtins.list[KnowledgeReading]:
         """Return the rows that capture would store or drop for a text. Changes nothing."""
         found = extract_knowledge(checked_text(text, "text", MAX_TEXT))
         return [
-            Reading(each.content, checked_table(each.table), each.fields, each.denied, each.confidence)
+            KnowledgeReading(each.content, checked_table(each.table), each.fields, each.denied, each.confidence)
             for each in found
             if each.table
         ]
@@ -242,7 +242,7 @@ class Knowing:
             new = _replacing(old, new.verdict, said)
         again = old is not None and old.processed and (old.verdict, old.about) == (new.verdict, new.about)
         new = replace(new, processed=process or again)
-        claims = _Claims(self._there)
+        claims = _PendingClaims(self._there)
         if old and not again:
             self._take_back(old, claims)
         for ref in new.about:
@@ -258,7 +258,7 @@ class Knowing:
         """
 
         def decide() -> builtins.list[KnowledgeDecision]:
-            claims = _Claims(self._there)
+            claims = _PendingClaims(self._there)
             pending = [each for each in self.pending_feedback() if not self._hidden(each)]
             for each in pending:
                 for claim in filter(None, map(claims.get, each.about)):
@@ -274,12 +274,12 @@ class Knowing:
 
     def _moved_back(self, row: Knowledge) -> Iterator[KnowledgeDecision]:
         """Return decisions that revert the effect of a verdict; none for other rows."""
-        claims = _Claims(self._there)
+        claims = _PendingClaims(self._there)
         if isinstance(row, Feedback):
             self._take_back(row, claims)
         return claims.decisions()
 
-    def _take_back(self, verdict: Feedback, claims: _Claims) -> None:
+    def _take_back(self, verdict: Feedback, claims: _PendingClaims) -> None:
         """Revert the effect of a verdict on existing claims in which it still counts."""
         if not verdict.processed:
             return
@@ -370,7 +370,7 @@ class _Sides:
     Matches sides that equal a name or begin with it. Names with the same lookup word share one query.
     """
 
-    def __init__(self, domain: Domain) -> None:
+    def __init__(self, domain: KnowledgeTables) -> None:
         self._domain = domain
         self._found: dict[str, list[tuple[Correlation, list[list[str]]]]] = {}
 
@@ -385,7 +385,7 @@ class _Sides:
         return [row for row, sides in self._found[word] if any(side[: len(asked)] == asked for side in sides)]
 
 
-class _Claims:
+class _PendingClaims:
     """Claims moved by verdicts; each is stored once, however many verdicts apply."""
 
     def __init__(self, there: Callable[[Table, str], Knowledge | None]) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.maintenance import echo_detection, pair_finder
-from cofio.maintenance.pair_finder import Copies, Pair, Redact
+from cofio.maintenance.pair_finder import DuplicateIndex, MemoryPair, Redact
 from cofio.models.maintenance import Audit, Finding
 from cofio.models.memory import CATEGORIES, Memory, Scope, days_before, moment
 from cofio.ports import Store
@@ -33,32 +33,32 @@ _SHOWN = 240  # characters of a text
 _AROUND = 60  # characters before and after a secret
 
 
-class _Found(NamedTuple):
+class _FindingCase(NamedTuple):
     """Case of a finding."""
 
     ids: tuple[int, ...]
     reason: str
 
 
-class _Cases:
+class _FindingCases:
     """Cases of a finding, the most important first; `count` may exceed the number of cases kept."""
 
-    def __init__(self, found: Sequence[_Found], count: int | None = None) -> None:
+    def __init__(self, found: Sequence[_FindingCase], count: int | None = None) -> None:
         self.found = found
         self.count = len(found) if count is None else count
 
 
 @dataclass(slots=True)
-class _Noted:
+class _AuditIndex:
     """Notes on all memories, kept instead of the memories themselves: ids by the keys of comparison."""
 
     live: int = 0
-    copies: Copies = field(default_factory=Copies)
-    heard: dict[int, list[echo_detection.Heard]] = field(default_factory=dict)
-    marked: list[_Found] = field(default_factory=list)
-    secrets: list[_Found] = field(default_factory=list)
-    stale: list[_Found] = field(default_factory=list)
-    oversized: list[_Found] = field(default_factory=list)
+    copies: DuplicateIndex = field(default_factory=DuplicateIndex)
+    heard: dict[int, list[echo_detection.EchoCandidate]] = field(default_factory=dict)
+    marked: list[_FindingCase] = field(default_factory=list)
+    secrets: list[_FindingCase] = field(default_factory=list)
+    stale: list[_FindingCase] = field(default_factory=list)
+    oversized: list[_FindingCase] = field(default_factory=list)
 
 
 def profile(
@@ -78,23 +78,23 @@ def profile(
     names. `now` defaults to the current time. `progress` is called with percentages.
     """
     at = now or moment(datetime.now(UTC))
-    third = _Thirds(progress)
+    third = _ThreePartProgress(progress)
     noted = _read(store, redact, stale, third)
     same, against, cut = pair_finder.compared(store, noted.copies, redact, comparer, third.moved)
     missing, more = _unembedded(store)
     found = {
-        "secrets": _Cases(noted.secrets),
+        "secrets": _FindingCases(noted.secrets),
         "exact_duplicates": _exact(noted),
         "near_duplicates": _near(same),
         "contradictions": _contradictions(against),
-        "echoes": _Cases(noted.marked + _restated(noted, boot) + _repeats(noted)),
-        "stale_anchors": _Cases(noted.stale),
+        "echoes": _FindingCases(noted.marked + _restated(noted, boot) + _repeats(noted)),
+        "stale_anchors": _FindingCases(noted.stale),
         "never_recalled": _never_recalled(store, at, examples),
-        "unembedded": _Cases(missing),
-        "oversized": _Cases(noted.oversized),
+        "unembedded": _FindingCases(missing),
+        "oversized": _FindingCases(noted.oversized),
     }
     says = {**SAYS, "never_recalled": _says_never_recalled(store, at)}
-    shown = _Shown(store, redact)
+    shown = _Examples(store, redact)
     findings = [
         Finding(name=name, says=says[name], count=cases.count, examples=shown.of(cases.found[:examples]))
         for name, cases in found.items()
@@ -102,7 +102,7 @@ def profile(
     return Audit(memories=noted.live, findings=tuple(findings), note=" ".join(filter(None, (cut, more))))
 
 
-class _Thirds:
+class _ThreePartProgress:
     """Progress over three equal parts, reported in percent."""
 
     def __init__(self, told: Progress | None) -> None:
@@ -116,31 +116,31 @@ class _Thirds:
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(store: Store, redact: Redact, stale: Stale, third: _Thirds) -> _Noted:
+def _read(store: Store, redact: Redact, stale: Stale, third: _ThreePartProgress) -> _AuditIndex:
     """Return the notes on all memories, newest first; archived ones are only searched for secrets."""
-    noted, done, after = _Noted(), 0, None
+    noted, done, after = _AuditIndex(), 0, None
     while True:
         memories, total = store.page(Scope(include_archived=True), limit=_PAGE, after=after)
         if not memories:
             return noted
         after = memories[-1].id
         live = [each for each in memories if not each.archived]
-        noted.secrets += [_Found((each.id,), why) for each in memories if (why := _secret(each, redact))]
+        noted.secrets += [_FindingCase((each.id,), why) for each in memories if (why := _secret(each, redact))]
         for memory in live:
             _note(noted, memory)
         notes = stale([each for each in live if each.anchors])
-        noted.stale += [_Found((each.id,), "; ".join(notes[each.id])) for each in live if notes.get(each.id)]
+        noted.stale += [_FindingCase((each.id,), "; ".join(notes[each.id])) for each in live if notes.get(each.id)]
         done += len(memories)
         third.moved(0, done, total)
 
 
-def _note(noted: _Noted, memory: Memory) -> None:
+def _note(noted: _AuditIndex, memory: Memory) -> None:
     place = noted.copies.note(memory)
     noted.live += 1
     if len(memory.text) > LONG:
-        noted.oversized.append(_Found((memory.id,), f"{len(memory.text):,} characters"))
+        noted.oversized.append(_FindingCase((memory.id,), f"{len(memory.text):,} characters"))
     if mark := echo_detection.marked(memory.text):
-        noted.marked.append(_Found((memory.id,), mark))
+        noted.marked.append(_FindingCase((memory.id,), mark))
     elif words := echo_detection.words_of(memory.text):
         noted.heard.setdefault(words, []).append(echo_detection.heard(memory, place))
 
@@ -171,14 +171,14 @@ def _texts(memory: Memory) -> Iterator[tuple[str, str]]:
 # ── findings over several memories ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _exact(noted: _Noted) -> _Cases:
+def _exact(noted: _AuditIndex) -> _FindingCases:
     """Return the groups of exact copies, the largest first, with the number of redundant memories."""
     groups = sorted((ids for ids in noted.copies.ids.values() if len(ids) > 1), key=lambda ids: (-len(ids), -ids[0]))
-    found = [_Found(tuple(sorted(ids)[:2]), f"{len(ids)} memories say exactly this") for ids in groups]
-    return _Cases(found, sum(len(ids) - 1 for ids in groups))
+    found = [_FindingCase(tuple(sorted(ids)[:2]), f"{len(ids)} memories say exactly this") for ids in groups]
+    return _FindingCases(found, sum(len(ids) - 1 for ids in groups))
 
 
-def _restated(noted: _Noted, boot: Boot | None) -> list[_Found]:
+def _restated(noted: _AuditIndex, boot: Boot | None) -> list[_FindingCase]:
     """Return learned memories that repeat a boot file of their project, and remove them from the echo candidates."""
     if boot is None:
         return []
@@ -190,26 +190,29 @@ def _restated(noted: _Noted, boot: Boot | None) -> list[_Found]:
                 lines = ((echo_detection.words_of(line), name) for line, name in boot(each.project))
                 files[each.project] = {said: name for said, name in lines if said is not None}
             if name := files[each.project].get(words):
-                found.append(_Found((each.id,), f"{name} says so"))
+                found.append(_FindingCase((each.id,), f"{name} says so"))
                 same_words.remove(each)
     return sorted(found, reverse=True)
 
 
-def _repeats(noted: _Noted) -> list[_Found]:
+def _repeats(noted: _AuditIndex) -> list[_FindingCase]:
     several = (each for each in noted.heard.values() if len(each) > 1)
     found = [pair for same_words in several for pair in echo_detection.repeated(same_words)]
     found.sort(key=lambda pair: -pair[0].id)
-    return [_Found((echo.id, first.id), f"learned after memory {first.id}, and says the same") for echo, first in found]
+    return [
+        _FindingCase((echo.id, first.id), f"learned after memory {first.id}, and says the same")
+        for echo, first in found
+    ]
 
 
-def _never_recalled(store: Store, at: str, examples: int) -> _Cases:
+def _never_recalled(store: Store, at: str, examples: int) -> _FindingCases:
     """Return the oldest memories that were never retrieved, and their number."""
     before, found, count = days_before(at, OLD), [], 0
     for category in CATEGORIES:
         unused = store.uses.unused(category, before, limit=1 << 31)
         count += len(unused)
         found += [(each.created_at, each.id) for each in unused[:examples]]
-    return _Cases([_Found((memory_id,), f"since {when[:10]}") for when, memory_id in sorted(found)], count)
+    return _FindingCases([_FindingCase((memory_id,), f"since {when[:10]}") for when, memory_id in sorted(found)], count)
 
 
 def _says_never_recalled(store: Store, at: str) -> str:
@@ -222,44 +225,44 @@ def _says_never_recalled(store: Store, at: str) -> str:
     return f"{said}; recorded since {since[:10]}, {max(days, 0)} days{short}"
 
 
-def _unembedded(store: Store) -> tuple[list[_Found], str]:
+def _unembedded(store: Store) -> tuple[list[_FindingCase], str]:
     memories = store.unembedded(_MOST_UNEMBEDDED)
-    found = [_Found((each.id,), "it has no vector") for each in memories if not each.archived]
+    found = [_FindingCase((each.id,), "it has no vector") for each in memories if not each.archived]
     whole = len(memories) < _MOST_UNEMBEDDED
     return found, "" if whole else f"Only the first {_MOST_UNEMBEDDED:,} memories without a vector were counted."
 
 
-def _near(same: Iterable[Pair]) -> _Cases:
+def _near(same: Iterable[MemoryPair]) -> _FindingCases:
     """Return each memory that repeats another of its place, with the nearest of those, the nearest first."""
-    best: dict[int, Pair] = {}
+    best: dict[int, MemoryPair] = {}
     for each in same:
         if each.newer not in best or each.cosine > best[each.newer].cosine:
             best[each.newer] = each
     ordered = sorted(best.values(), key=lambda each: (-each.cosine, each.newer))
-    return _Cases([_Found((each.newer, each.older), _why(each)) for each in ordered])
+    return _FindingCases([_FindingCase((each.newer, each.older), _why(each)) for each in ordered])
 
 
-def _contradictions(against: Iterable[Pair]) -> _Cases:
-    return _Cases([_Found((each.newer, each.older), _why(each)) for each in against])
+def _contradictions(against: Iterable[MemoryPair]) -> _FindingCases:
+    return _FindingCases([_FindingCase((each.newer, each.older), _why(each)) for each in against])
 
 
-def _why(pair: Pair) -> str:
+def _why(pair: MemoryPair) -> str:
     return f"{pair.reason} (cosine {pair.cosine:.2f})".strip()
 
 
 # ── showing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Shown:
+class _Examples:
     """Examples in the format of the report."""
 
     def __init__(self, store: Store, redact: Redact) -> None:
         self._store, self._redact = store, redact
 
-    def of(self, found: Sequence[_Found]) -> tuple[dict[str, Any], ...]:
+    def of(self, found: Sequence[_FindingCase]) -> tuple[dict[str, Any], ...]:
         return tuple(self._one(each) for each in found)
 
-    def _one(self, found: _Found) -> dict[str, Any]:
+    def _one(self, found: _FindingCase) -> dict[str, Any]:
         memories = self._store.get(found.ids)
         return {
             "ids": [each.id for each in memories],

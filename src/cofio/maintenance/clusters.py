@@ -32,7 +32,7 @@ Place: TypeAlias = tuple[str, str, str, tuple[str, ...]]
 Near: TypeAlias = dict[int, list[Candidate]]
 
 
-class Entry(NamedTuple):
+class ClusterEntry(NamedTuple):
     """Light entry of a memory, kept while all memories are compared."""
 
     id: int
@@ -46,7 +46,7 @@ class Entry(NamedTuple):
     at: str
 
 
-class Pace:
+class Throttle:
     """Throttle: called between small pieces of work, it pauses for half as long as they took."""
 
     def __init__(self) -> None:
@@ -68,17 +68,17 @@ def place(memory: Memory) -> Place:
     return memory.project, source, memory.speaker, audience(memory)
 
 
-def places(store: Store, scope: Scope, halted: Callable[[], bool]) -> dict[Place, list[Entry]]:
+def places(store: Store, scope: Scope, halted: Callable[[], bool]) -> dict[Place, list[ClusterEntry]]:
     """Return all live memories of the scope, by place."""
-    found: dict[Place, list[Entry]] = {}
-    pace = Pace()
+    found: dict[Place, list[ClusterEntry]] = {}
+    pace = Throttle()
     for memory in _all(store, scope, halted):
         found.setdefault(place(memory), []).append(_entry(memory))
         pace()
     return found
 
 
-def near(store: Store, entries: Sequence[Entry], similarity: float, halted: Callable[[], bool]) -> Near:
+def near(store: Store, entries: Sequence[ClusterEntry], similarity: float, halted: Callable[[], bool]) -> Near:
     """Return the neighbours of each of these entries."""
     found: Near = {}
     for each, candidates in store.neighbours(
@@ -94,7 +94,7 @@ def stars(near: Mapping[int, Sequence[Candidate]], least: int) -> list[list[int]
     """Return disjoint groups of at least `least` ids: first the centre, then its neighbours, best first."""
     taken: set[int] = set()
     found = []
-    pace = Pace()
+    pace = Throttle()
     for centre in sorted(near, key=lambda each: (-len(near[each]), -sum(one.score for one in near[each]), each)):
         if centre in taken:
             continue
@@ -124,9 +124,9 @@ def _all(store: Store, scope: Scope, halted: Callable[[], bool]) -> Iterator[Mem
         after = page[-1].id
 
 
-def _entry(memory: Memory) -> Entry:
+def _entry(memory: Memory) -> ClusterEntry:
     said = gist(memory.text)
-    return Entry(
+    return ClusterEntry(
         id=memory.id,
         text=memory.text if len(memory.text) <= LONG else "",
         said=hash((said, coded(memory.text))),

@@ -17,10 +17,10 @@ from typing import TypeAlias
 from cofio.errors import CofioError, Unavailable
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.maintenance import clusters, merge_check
-from cofio.maintenance.clusters import Entry, Near, Pace
-from cofio.maintenance.llm_merge import LONGEST, Merged, Merger, Proposal
-from cofio.maintenance.merge_check import Finds, WhatIf
-from cofio.models.maintenance import Plan, Refusal
+from cofio.maintenance.clusters import ClusterEntry, Near, Throttle
+from cofio.maintenance.llm_merge import LONGEST, MergedText, Merger, Proposal
+from cofio.maintenance.merge_check import Finds, SimulatedStore
+from cofio.models.maintenance import MaintenancePlan, Refusal
 from cofio.models.memory import CATEGORIES, Anchor, Decision, Delete, Fact, Memory, Merge, Scope
 from cofio.ports import Matrix, Store
 from cofio.text.code_tokens import unlike
@@ -34,7 +34,7 @@ _FACT_FIELDS = tuple(each.name for each in fields(Fact))
 
 
 @dataclass(slots=True)
-class _Found:
+class _ConsolidationResult:
     """Decisions so far."""
 
     decisions: list[Decision] = field(default_factory=list)
@@ -59,23 +59,24 @@ def decide(
     settled: Collection[str] = (),
     progress: Callable[[int, int], None] | None = None,
     halted: Callable[[], bool] = lambda: False,
-) -> Plan:
+) -> MaintenancePlan:
     """Return the merges and archivals, and the refusals with their reasons.
 
     Without a merger only true duplicates are merged. With one, up to `most` clusters of at least `least` members are
-    submitted to it, except those in `settled` (`Plan.settled` of earlier plans). `progress` is called with the number
+    submitted to it, except those in `settled` (`MaintenancePlan.settled` of earlier plans). `progress` is called
+    with the number
     of compared memories and their total, then with the number of processed clusters and theirs.
     """
-    found = _Found()
+    found = _ConsolidationResult()
     near = _compared(store, scope, found, similarity, comparer, progress, halted)
     if merger:
         stars = _in_turn(clusters.stars(near, max(least, 2)), store)
-        _Merging(store, merger, finds, embed, comparer, similarity, least).all(
+        _MergeProposer(store, merger, finds, embed, comparer, similarity, least).all(
             stars, most, settled, found, progress, halted
         )
     if halted():
         found.notes.append("It was stopped before the end.")
-    return Plan(
+    return MaintenancePlan(
         chore="consolidate",
         decisions=tuple(found.decisions),
         refused=tuple(found.refused),
@@ -88,7 +89,7 @@ def decide(
 def _compared(
     store: Store,
     scope: Scope,
-    found: _Found,
+    found: _ConsolidationResult,
     similarity: float,
     comparer: Comparer,
     progress: Callable[[int, int], None] | None,
@@ -124,7 +125,7 @@ def _in_turn(stars: Sequence[list[int]], store: Store) -> list[list[int]]:
 # ── true duplicates ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _duplicates(entries: Sequence[Entry], near: Near, comparer: Comparer) -> Iterator[Delete]:
+def _duplicates(entries: Sequence[ClusterEntry], near: Near, comparer: Comparer) -> Iterator[Delete]:
     """Merge each memory into the best one that it repeats. Only direct pairs count: A≈B and B≈C do not make A≈C."""
     known = {entry.id: entry for entry in entries}
     same: dict[int, dict[int, str]] = {}
@@ -142,8 +143,8 @@ def _duplicates(entries: Sequence[Entry], near: Near, comparer: Comparer) -> Ite
                 yield Delete(other, f"says the same as memory {best}: {reason}", into=best)
 
 
-def _in_the_same_words(entries: Sequence[Entry]) -> Iterator[tuple[int, int, str]]:
-    groups: dict[tuple[int, str], list[Entry]] = {}
+def _in_the_same_words(entries: Sequence[ClusterEntry]) -> Iterator[tuple[int, int, str]]:
+    groups: dict[tuple[int, str], list[ClusterEntry]] = {}
     for entry in entries:
         groups.setdefault((entry.said, entry.source), []).append(entry)
     for group in groups.values():
@@ -153,8 +154,10 @@ def _in_the_same_words(entries: Sequence[Entry]) -> Iterator[tuple[int, int, str
                 yield best.id, entry.id, "it is said in the same words"
 
 
-def _in_other_words(known: Mapping[int, Entry], near: Near, comparer: Comparer) -> Iterator[tuple[int, int, str]]:
-    pace = Pace()
+def _in_other_words(
+    known: Mapping[int, ClusterEntry], near: Near, comparer: Comparer
+) -> Iterator[tuple[int, int, str]]:
+    pace = Throttle()
     for each, candidates in near.items():
         for other, cosine in candidates:
             if other not in known or known[each].values != known[other].values:
@@ -169,7 +172,7 @@ def _in_other_words(known: Mapping[int, Entry], near: Near, comparer: Comparer) 
             pace()
 
 
-def _may_repeat(one: Entry, other: Entry) -> bool:
+def _may_repeat(one: ClusterEntry, other: ClusterEntry) -> bool:
     """Return whether two entries share their source and half of their words, as every rule for merging requires."""
     common = len(one.words & other.words)
     return one.source == other.source and 2 * common >= min(len(one.words), len(other.words))
@@ -180,7 +183,7 @@ def _end_alike(one: str, other: str) -> bool:
     return words(one)[-1:] == words(other)[-1:]
 
 
-def _repeats(old: Entry, new: Entry, cosine: float, comparer: Comparer) -> str:
+def _repeats(old: ClusterEntry, new: ClusterEntry, cosine: float, comparer: Comparer) -> str:
     """Return why two texts with the same numbers are one; "" if they are not. Long ones must be equal word for word."""
     if not old.text or not new.text or old.said == new.said:
         return ""
@@ -194,7 +197,7 @@ def _repeats(old: Entry, new: Entry, cosine: float, comparer: Comparer) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Merging:
+class _MergeProposer:
     """Processing of clusters: submits them to a merger, and checks its proposals."""
 
     store: Store
@@ -210,7 +213,7 @@ class _Merging:
         stars: Sequence[Sequence[int]],
         most: int,
         settled: Collection[str],
-        found: _Found,
+        found: _ConsolidationResult,
         progress: Callable[[int, int], None] | None,
         halted: Callable[[], bool],
     ) -> None:
@@ -237,7 +240,7 @@ class _Merging:
         if passed:
             found.notes.append(f"Skipped, since unchanged after a refusal: {passed} clusters.")
 
-    def _one(self, members: Sequence[Memory], found: _Found) -> bool:
+    def _one(self, members: Sequence[Memory], found: _ConsolidationResult) -> bool:
         """Decide about one cluster. Return True if the model did not answer."""
         members = self._agreeing(members, found)
         if len(members) < self.least:
@@ -250,7 +253,7 @@ class _Merging:
             merges = _merges(proposal, members)
             reason = self._unproven(merges, members)
         except (CofioError, OSError, ValueError) as error:
-            found.judged = isinstance(error, _Unfit)
+            found.judged = isinstance(error, _UnusableProposal)
             message = error.message if isinstance(error, CofioError) else str(error)
             found.refused.append(Refusal(ids=mine, reason=message, proposed=texts))
             return isinstance(error, Unavailable | OSError)
@@ -261,7 +264,7 @@ class _Merging:
             found.decisions += merges
         return False
 
-    def _agreeing(self, members: Sequence[Memory], found: _Found) -> list[Memory]:
+    def _agreeing(self, members: Sequence[Memory], found: _ConsolidationResult) -> list[Memory]:
         """Return the members without those that a newer one contradicts: merging could bring back outdated facts."""
         left: list[Memory] = []
         for newer in sorted(members, key=lambda memory: (memory.created_at, memory.id), reverse=True):
@@ -294,7 +297,7 @@ class _Merging:
         stands_for = {-number: merge.ids for number, merge in enumerate(merges, 1)}
         gone = [each for merge in merges for each in merge.ids]
         seen = Scope(seen_from=members[0].project) if members[0].project else Scope()
-        return merge_check.unfound(self.store, self.finds, stands_for, WhatIf(self.store, gone, new), seen)
+        return merge_check.unfound(self.store, self.finds, stands_for, SimulatedStore(self.store, gone, new), seen)
 
 
 def _named(members: Sequence[Memory]) -> str:
@@ -305,35 +308,37 @@ def _named(members: Sequence[Memory]) -> str:
 
 def _texts(proposal: Proposal) -> tuple[str, ...]:
     """Return the proposed texts for display."""
-    if not isinstance(proposal, Proposal) or not all(isinstance(each, Merged) for each in proposal.facts):
+    if not isinstance(proposal, Proposal) or not all(isinstance(each, MergedText) for each in proposal.facts):
         raise ValueError("the merger did not return a proposal")
     return tuple(str(each.text)[:LONGEST] for each in proposal.facts[: 2 * MOST_FACTS])
 
 
-class _Unfit(ValueError):
+class _UnusableProposal(ValueError):
     """Proposal that was read but is not valid."""
 
 
 def _merges(proposal: Proposal, members: Sequence[Memory]) -> list[Merge]:
     """Return the proposed merges. Raise _Unfit with the reason if they are not valid."""
     if not proposal.facts:
-        raise _Unfit("the model leaves them as they are")
+        raise _UnusableProposal("the model leaves them as they are")
     if len(proposal.facts) > MOST_FACTS:
-        raise _Unfit(f"{len(proposal.facts)} facts in the place of {len(members)} memories: at most {MOST_FACTS}")
+        raise _UnusableProposal(
+            f"{len(proposal.facts)} facts in the place of {len(members)} memories: at most {MOST_FACTS}"
+        )
     named = [each for fact in proposal.facts for each in fact.ids]
     if len(set(named)) < len(named):
-        raise _Unfit("a memory is named twice")
+        raise _UnusableProposal("a memory is named twice")
     if not set(named) <= {memory.id for memory in members}:
-        raise _Unfit("a memory outside the cluster is named")
+        raise _UnusableProposal("a memory outside the cluster is named")
     several = [fact for fact in proposal.facts if len(fact.ids) > 1]  # single memories stay as they are
     if not several:
-        raise _Unfit("no fact covers two memories or more")
+        raise _UnusableProposal("no fact covers two memories or more")
     return [_merge(fact, [memory for memory in members if memory.id in fact.ids]) for fact in several]
 
 
-def _merge(merged: Merged, members: Sequence[Memory]) -> Merge:
+def _merge(merged: MergedText, members: Sequence[Memory]) -> Merge:
     if not merged.text.strip() or len(merged.text) > LONGEST:
-        raise _Unfit(f"a text of {len(merged.text):,} characters: 1 to {LONGEST:,} are allowed")
+        raise _UnusableProposal(f"a text of {len(merged.text):,} characters: 1 to {LONGEST:,} are allowed")
     reason = f"one fact in the place of {len(members)} memories, by the model's wording"
     return Merge(tuple(memory.id for memory in members), fact(merged.text, members, merged.category), reason)
 

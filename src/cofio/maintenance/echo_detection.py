@@ -25,7 +25,7 @@ _ASSISTANT = lazy_re.compile(
 )
 
 
-class Heard(NamedTuple):
+class EchoCandidate(NamedTuple):
     """Notes on a memory for detecting echoes."""
 
     id: int
@@ -46,11 +46,11 @@ def marked(text: str) -> str:
     return ""
 
 
-def heard(memory: Memory, place: int) -> Heard:
+def heard(memory: Memory, place: int) -> EchoCandidate:
     """Return the notes on a memory. A named person's statement is never an echo."""
     learned = bool(_ASSISTANT.match(memory.speaker)) if memory.speaker else memory.method in _LEARNED
     shared = not memory.project or memory.visibility == "global"
-    return Heard(memory.id, place, memory.project, shared, learned, memory.created_at)
+    return EchoCandidate(memory.id, place, memory.project, shared, learned, memory.created_at)
 
 
 def words_of(text: str) -> int | None:
@@ -80,9 +80,9 @@ def _read(path: Path) -> str:
         return ""
 
 
-def repeated(same_words: Iterable[Heard]) -> Iterator[tuple[Heard, Heard]]:
+def repeated(same_words: Iterable[EchoCandidate]) -> Iterator[tuple[EchoCandidate, EchoCandidate]]:
     """Yield each echo with an older memory that it repeats, among memories with the same words; one per place."""
-    first: dict[str, Heard] = {}  # by project in which it is visible
+    first: dict[str, EchoCandidate] = {}  # by project in which it is visible
     settled: set[int] = set()
     for each in sorted(same_words, key=lambda one: (one.at, one.id)):
         if each.place in settled:

@@ -43,7 +43,7 @@ SCHEMA = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
+class MergedText:
     """Text that replaces several memories."""
 
     text: str
@@ -55,7 +55,7 @@ class Merged:
 class Proposal:
     """Replacement for some memories; memories that no fact covers stay as they are."""
 
-    facts: tuple[Merged, ...] = ()
+    facts: tuple[MergedText, ...] = ()
 
 
 class Merger(Protocol):
@@ -97,14 +97,14 @@ def _question(memories: Sequence[Memory]) -> str:
     return prompts.block("memories", rows)
 
 
-def _merged(entry: Any, memories: Sequence[Memory]) -> Merged:
+def _merged(entry: Any, memories: Sequence[Memory]) -> MergedText:
     """Return the entry as a merged text. Raise Unreadable for an unknown memory name."""
     text = entry.get("text") if isinstance(entry, dict) else None
     named = entry.get("memories") if isinstance(entry, dict) else None
     if not isinstance(text, str) or not text.strip() or not isinstance(named, list):
         raise Unreadable("The model's answer is not a list of facts.", _AGAIN)
     category = entry.get("category")
-    return Merged(
+    return MergedText(
         text=" ".join(text.split()),
         ids=tuple(_id(name, memories) for name in named),
         category=category if category in CATEGORIES else "",

@@ -41,7 +41,7 @@ SCHEMA = {
 }
 
 
-class ModelJudge:
+class PruneJudge:
     """Language-model judge that returns the ids of memories that are still valuable."""
 
     def __init__(self, llm: LLM) -> None:

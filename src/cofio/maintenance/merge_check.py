@@ -11,15 +11,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from cofio.maintenance.simulated_store import WhatIf
-from cofio.maintenance.text_claims import Claims, Piece, Value, holds, implied, marks, named, read
+from cofio.maintenance.simulated_store import SimulatedStore
+from cofio.maintenance.text_claims import Piece, TextClaims, Value, holds, implied, marks, named, read
 from cofio.models.memory import Memory, Scope
 from cofio.ports import Matrix, Store, Vector
 from cofio.text.code_tokens import forms, literals
 from cofio.text.duplicates import opposite
 from cofio.text.stemmer import stem
 
-__all__ = ["Finds", "WhatIf", "lost", "unfound", "unnear"]
+__all__ = ["Finds", "SimulatedStore", "lost", "unfound", "unnear"]
 
 #: Function that returns the ids a search finds in a store within a scope, best first.
 Finds: TypeAlias = Callable[[str, Store, Scope], list[int]]
@@ -50,7 +50,7 @@ def lost(members: Sequence[Memory], text: str) -> str:
     return next(_problems(members, each, told), "")
 
 
-def _problems(members: Sequence[Memory], each: Sequence[Claims], told: Claims) -> Iterator[str]:
+def _problems(members: Sequence[Memory], each: Sequence[TextClaims], told: TextClaims) -> Iterator[str]:
     for place, (member, claims) in enumerate(zip(members, each, strict=True)):
         elsewhere = frozenset(word for other in (*each[:place], *each[place + 1 :]) for word in other.words)
         yield from (f"{what} is lost (memory {member.id})" for what in _missing(claims, elsewhere, told))
@@ -72,7 +72,7 @@ def unnear(members: Sequence[Memory], vectors: Matrix, merged: Vector) -> str:
 
 
 def unfound(
-    store: Store, finds: Finds, stands_for: Mapping[int, Sequence[int]], after: WhatIf, scope: Scope = _ALL
+    store: Store, finds: Finds, stands_for: Mapping[int, Sequence[int]], after: SimulatedStore, scope: Scope = _ALL
 ) -> str:
     """Return the logged query that would no longer find its memory, or "".
 
@@ -90,7 +90,7 @@ def unfound(
 # ── losses ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _missing(member: Claims, elsewhere: frozenset[str], told: Claims) -> Iterator[str]:
+def _missing(member: TextClaims, elsewhere: frozenset[str], told: TextClaims) -> Iterator[str]:
     numbers = {value.name for value in told.numbers}
     if "only" in member.spoken and told.spoken.isdisjoint(_ONLY):
         yield "“only”"
@@ -120,23 +120,23 @@ def _unmarked(members: Sequence[str], text: str) -> Iterator[str]:
     yield from (f"“{each}” is made up" for each in sorted(told - said - meant))
 
 
-def _share(words: Sequence[str], told: Claims) -> float:
+def _share(words: Sequence[str], told: TextClaims) -> float:
     return sum(word in told.words or word in told.spoken for word in words) / len(words) if words else 1.0
 
 
-def _quotes(told: Claims, span: str) -> bool:
+def _quotes(told: TextClaims, span: str) -> bool:
     """Return whether the text contains this code literally, and not as the beginning of another word."""
     return re.search(rf"(?<![\w-]){re.escape(span)}(?![\w-])", told.text) is not None
 
 
-def _counted(number: str, numbers: set[str], told: Claims) -> bool:
+def _counted(number: str, numbers: set[str], told: TextClaims) -> bool:
     return number in numbers or number.lstrip("+") in numbers or number in told.spoken
 
 
 # ── moved numbers and names ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _moved(each: Sequence[Claims], told: Claims) -> Iterator[str]:
+def _moved(each: Sequence[TextClaims], told: TextClaims) -> Iterator[str]:
     counted = [value for member in each for value in member.numbers]
     yield from _undecided(each)
     own = _own(counted)
@@ -167,7 +167,7 @@ def _same_subject(value: Value, found: Value, own: Mapping[str, frozenset[str]])
     return bool(mine & found.beside) and len(own[value.name] & found.beside) >= others
 
 
-def _undecided(each: Sequence[Claims]) -> Iterator[str]:
+def _undecided(each: Sequence[TextClaims]) -> Iterator[str]:
     """Yield pairs of different numbers that two memories state for the same thing: either may be valid."""
     given = [(place, value) for place, member in enumerate(each) for value in member.numbers if value.beside]
     for place, value in given:
@@ -177,7 +177,7 @@ def _undecided(each: Sequence[Claims]) -> Iterator[str]:
                 yield f"two memories differ: {value.name} and {against.name} are both said of {_listed(value.beside)}"
 
 
-def _swapped(each: Sequence[Claims], told: Claims) -> Iterator[str]:
+def _swapped(each: Sequence[TextClaims], told: TextClaims) -> Iterator[str]:
     """Yield names that replace another one: next to its own words, or between the same two words."""
     names = frozenset(stem(name) for member in each for name in member.names)
     known = [value for member in each for value in named(member, names)]
@@ -197,7 +197,7 @@ def _swapped(each: Sequence[Claims], told: Claims) -> Iterator[str]:
 # ── statements and negations ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _turned(each: Sequence[Claims], told: Claims) -> Iterator[str]:
+def _turned(each: Sequence[TextClaims], told: TextClaims) -> Iterator[str]:
     pieces = [piece for member in each for piece in member.pieces]
     stated = frozenset(word for piece in pieces if not piece.negated for word in piece.words)
     denied = frozenset(word for piece in pieces if piece.negated for word in piece.words)
@@ -220,7 +220,7 @@ def _turned(each: Sequence[Claims], told: Claims) -> Iterator[str]:
     yield from _redirected(each, told)
 
 
-def _redirected(each: Sequence[Claims], told: Claims) -> Iterator[str]:
+def _redirected(each: Sequence[TextClaims], told: TextClaims) -> Iterator[str]:
     """Yield reversed directions: "from A to B" is not "from B to A"."""
     known = frozenset(turn for member in each for turn in member.turns)
     said = frozenset(word for member in each for word in member.words)
@@ -242,7 +242,7 @@ def _denies_the_same(piece: Piece, other: Piece, stated: frozenset[str]) -> bool
 # ── inventions ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _made_up(each: Sequence[Claims], told: Claims) -> Iterator[str]:
+def _made_up(each: Sequence[TextClaims], told: TextClaims) -> Iterator[str]:
     numbers = {value.name for member in each for value in member.numbers}
     spoken = frozenset(word for member in each for word in member.spoken)
     for value in told.numbers:

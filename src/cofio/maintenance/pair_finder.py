@@ -29,7 +29,7 @@ _PAGE = 1_000
 _AT_ONCE = 500  # pairs
 
 
-class Pair(NamedTuple):
+class MemoryPair(NamedTuple):
     """Pair of memories of one place that are duplicates or contradict each other."""
 
     newer: int
@@ -42,13 +42,13 @@ class Pair(NamedTuple):
 class Pairs(NamedTuple):
     """Pairs found, and a note on pairs left out."""
 
-    same: list[Pair]
-    against: list[Pair]  # by the time of the newer, newest first
+    same: list[MemoryPair]
+    against: list[MemoryPair]  # by the time of the newer, newest first
     note: str
 
 
 @dataclass(slots=True)
-class Copies:
+class DuplicateIndex:
     """Ids of memories by the keys of comparison, kept instead of the memories."""
 
     places: dict[tuple[Any, ...], int] = field(default_factory=dict)
@@ -68,7 +68,7 @@ def _place(memory: Memory) -> tuple[Any, ...]:
 
 def found(store: Store, redact: Redact, comparer: Comparer) -> Pairs:
     """Return the pairs among all live memories."""
-    copies, after = Copies(), None
+    copies, after = DuplicateIndex(), None
     while memories := store.page(Scope(), limit=_PAGE, after=after)[0]:
         after = memories[-1].id
         for memory in memories:
@@ -76,12 +76,14 @@ def found(store: Store, redact: Redact, comparer: Comparer) -> Pairs:
     return compared(store, copies, redact, comparer)
 
 
-def compared(store: Store, copies: Copies, redact: Redact, comparer: Comparer, moved: Moved = lambda *_: None) -> Pairs:
+def compared(
+    store: Store, copies: DuplicateIndex, redact: Redact, comparer: Comparer, moved: Moved = lambda *_: None
+) -> Pairs:
     """Return the pairs among these memories. Their reasons quote no secrets."""
     near = nlargest(MOST_PAIRS + 1, _near(store, copies, moved), key=lambda pair: (pair[2], -pair[0], -pair[1]))
     cut = len(near) > MOST_PAIRS
     chosen = sorted(near[:MOST_PAIRS])
-    kinds: dict[str, list[Pair]] = {"same": [], "update": []}
+    kinds: dict[str, list[MemoryPair]] = {"same": [], "update": []}
     for start in range(0, len(chosen), _AT_ONCE):
         moved(2, start, len(chosen))
         for kind, pair in _judged(store, chosen[start : start + _AT_ONCE], redact, comparer):
@@ -92,7 +94,7 @@ def compared(store: Store, copies: Copies, redact: Redact, comparer: Comparer, m
     return Pairs(kinds["same"], kinds["update"], note)
 
 
-def _near(store: Store, copies: Copies, moved: Moved) -> Iterator[tuple[int, int, float]]:
+def _near(store: Store, copies: DuplicateIndex, moved: Moved) -> Iterator[tuple[int, int, float]]:
     """Yield near pairs of one place; of exact copies only the newest takes part."""
     places: dict[int, list[int]] = {}
     for (place, _), ids in copies.ids.items():
@@ -112,7 +114,7 @@ def _near(store: Store, copies: Copies, moved: Moved) -> Iterator[tuple[int, int
 
 def _judged(
     store: Store, pairs: Sequence[tuple[int, int, float]], redact: Redact, comparer: Comparer
-) -> Iterator[tuple[str, Pair]]:
+) -> Iterator[tuple[str, MemoryPair]]:
     """Yield the relation of the newer to the older memory of each pair, if there is one."""
     wanted = sorted({each for low, high, _ in pairs for each in (low, high)})
     memories = {each.id: each for each in store.get(wanted) if not each.archived}
@@ -127,7 +129,7 @@ def _judged(
         if kind == "same" or (verdict.kind != "add" and not agree(memories[low], memories[high])):
             # The reason quotes from the texts, and a secret is not recognisable out of its context.
             quotable = redact(one) == one and redact(other) == other
-            yield kind, Pair(newer, older, cosine, said[newer], verdict.reason if quotable else "")
+            yield kind, MemoryPair(newer, older, cosine, said[newer], verdict.reason if quotable else "")
 
 
 def _last_said(store: Store, memory: Memory) -> str:

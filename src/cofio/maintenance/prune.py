@@ -14,12 +14,12 @@ from datetime import datetime
 from typing import TypeAlias
 
 from cofio.errors import CofioError
-from cofio.maintenance.llm_prune_judge import ModelJudge
-from cofio.models.maintenance import Plan, Refusal, Tracking
+from cofio.maintenance.llm_prune_judge import PruneJudge
+from cofio.models.maintenance import MaintenancePlan, Refusal, UsageTracking
 from cofio.models.memory import Delete, Memory, Scope, days_before, moment
 from cofio.ports import Store
 
-__all__ = ["DAYS", "Keeps", "ModelJudge", "decide"]
+__all__ = ["DAYS", "Keeps", "PruneJudge", "decide"]
 
 #: Function that returns the ids of memories that are still valuable. It raises CofioError if it cannot decide.
 Keeps: TypeAlias = Callable[[Sequence[Memory]], Collection[int]]
@@ -42,7 +42,7 @@ def decide(
     keeps: Keeps | None,
     most: int,
     halted: Callable[[], bool] = lambda: False,
-) -> Plan:
+) -> MaintenancePlan:
     """Archive memories that were not retrieved for the days of their category, oldest first, unless the model keeps
     them.
 
@@ -51,7 +51,7 @@ def decide(
     unused, unwatched = _unused(store, now, days)
     live = store.page(Scope(), limit=1)[1]
     allowed = min(most, live // _SHARE)
-    sifted = _Sifted()
+    sifted = _PruneResult()
     if keeps is None:
         sifted.gone, sifted.examined = unused[:allowed], min(allowed, len(unused))
     else:
@@ -60,7 +60,7 @@ def decide(
     left = _left(len(unused) - sifted.examined, allowed, live) if len(sifted.gone) >= allowed else ""
     if keeps and not left and not sifted.ended and sifted.examined < len(unused):
         left = f"The model judges at most {_JUDGED} at once; the others are left for the next run."
-    return Plan(
+    return MaintenancePlan(
         chore="prune",
         decisions=tuple(Delete(each.id, _reason(each, store, now, since)) for each in sifted.gone),
         refused=tuple(sifted.refused),
@@ -86,7 +86,7 @@ def _unused(store: Store, now: str, days: Mapping[str, int]) -> tuple[list[Memor
     return unused, [f"Not pruned: {_and(of)} ({problem})." for problem, of in untold.items()]
 
 
-def _problem(tracking: Tracking, before: str, span: int) -> str:
+def _problem(tracking: UsageTracking, before: str, span: int) -> str:
     """Return why missing retrievals in that time are not meaningful; "" if they are."""
     if tracking.since is None:
         return "no retrieval was ever recorded"
@@ -106,7 +106,7 @@ def _in_turn(unused: Sequence[Memory], store: Store) -> list[Memory]:
 
 
 @dataclass(slots=True)
-class _Sifted:
+class _PruneResult:
     """Result of judging the unused memories so far."""
 
     gone: list[Memory] = field(default_factory=list)

@@ -20,7 +20,7 @@ from cofio.ingest.sanitize import redact
 from cofio.maintenance import audit, clusters, consolidate, pair_finder, prune
 from cofio.maintenance.echo_detection import boot_lines
 from cofio.maintenance.llm_merge import ModelMerger
-from cofio.maintenance.prune import ModelJudge
+from cofio.maintenance.prune import PruneJudge
 from cofio.models.knowledge import KnowledgeDecision
 from cofio.models.llm_calls import occasion
 from cofio.models.maintenance import (
@@ -30,15 +30,15 @@ from cofio.models.maintenance import (
     Chore,
     Contradiction,
     Contradictions,
-    Plan,
+    MaintenancePlan,
+    MaintenanceRun,
     Proposed,
     Refusal,
-    Run,
 )
 from cofio.models.memory import Changeset, Decision, Delete, Edit, Memory, Merge, Query, Scope, same_place, whole
 from cofio.ports import LLM, Clock, Matrix, Store, Vector
 from cofio.retrieval.hybrid import hits
-from cofio.staleness import Freshness
+from cofio.staleness import StalenessChecker
 
 _FIRST = 10  # hits among which a search must still find a merged memory
 _BEAT = 60.0  # seconds between two heartbeats of a run
@@ -50,7 +50,7 @@ _ALL = Scope()
 _log = logging.getLogger(__name__)
 
 
-class Doing(Protocol):
+class MaintenanceWriter(Protocol):
     """Functions that the keeper provides: writing, and embedding of texts and questions."""
 
     def apply(
@@ -65,7 +65,7 @@ class Doing(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Care:
+class MaintenanceOptions:
     """Settings of the chores."""
 
     similarity: float = 0.75  # cosine from which memories may belong together
@@ -74,20 +74,20 @@ class Care:
     backup: Callable[[], Mapping[str, Any]] | None = None  # returns a description of the backup
 
 
-class Housekeeper:
+class MaintenanceService:
     """Runner of the maintenance chores of one store."""
 
     def __init__(
         self,
         store: Store,
-        doing: Doing,
+        doing: MaintenanceWriter,
         clock: Clock,
         deciding: threading.RLock,
         *,
         llm: LLM | None,
         comparer: Comparer,
-        freshness: Freshness,
-        care: Care,
+        freshness: StalenessChecker,
+        care: MaintenanceOptions,
     ) -> None:
         self._store, self._doing, self._clock, self._deciding = store, doing, clock, deciding
         self._any_llm = llm
@@ -104,7 +104,7 @@ class Housekeeper:
 
     def consolidate(
         self, scope: Scope, halted: Callable[[], bool] = lambda: False, settled: Collection[str] = ()
-    ) -> Plan:
+    ) -> MaintenancePlan:
         """Return the merges and refusals with their reasons.
 
         Changes nothing; clusters in `settled` are not asked about.
@@ -125,7 +125,7 @@ class Housekeeper:
             )
         return replace(plan, as_of=as_of)
 
-    def prune(self, halted: Callable[[], bool] = lambda: False) -> Plan:
+    def prune(self, halted: Callable[[], bool] = lambda: False) -> MaintenancePlan:
         """Return the unused memories that would be archived, with reasons. Changes nothing."""
         self._doing.flush()
         as_of = self._newest()
@@ -134,7 +134,7 @@ class Housekeeper:
                 self._store,
                 self._clock(),
                 days=self._care.prune_days,
-                keeps=ModelJudge(self._llm) if self._llm else None,
+                keeps=PruneJudge(self._llm) if self._llm else None,
                 most=_MOST_PRUNED,
                 halted=halted,
             )
@@ -229,7 +229,7 @@ class Housekeeper:
 
     # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def do(self, chore: str, *, by: str, why: str = "", scope: Scope = _ALL) -> Plan:
+    def do(self, chore: str, *, by: str, why: str = "", scope: Scope = _ALL) -> MaintenancePlan:
         """Run a chore on request, as a run of its own. Raise Conflict while the same chore is running."""
         run = self._store.runs.claim(_known(chore), "", by)
         if run is None:
@@ -237,7 +237,7 @@ class Housekeeper:
             raise Conflict(f"{chore} is already running.", hint)
         return self._run(run, by, why, scope, lambda: False)
 
-    def scheduled(self, chore: str, slot: str, *, by: str, halted: Callable[[], bool]) -> Run | None:
+    def scheduled(self, chore: str, slot: str, *, by: str, halted: Callable[[], bool]) -> MaintenanceRun | None:
         """Run a chore that is due at this cron slot. Return the run, or None if another process claimed it.
 
         A failure is recorded in the run and not raised.
@@ -250,7 +250,7 @@ class Housekeeper:
         newest = self._store.runs.newest(50, chore)
         return next((each for each in newest if each.id == run.id), run)
 
-    def _run(self, run: Run, by: str, why: str, scope: Scope, halted: Callable[[], bool]) -> Plan:
+    def _run(self, run: MaintenanceRun, by: str, why: str, scope: Scope, halted: Callable[[], bool]) -> MaintenancePlan:
         """Run the chore, and record the end of the run even if it fails."""
         try:
             with self._beating(run):
@@ -264,13 +264,15 @@ class Housekeeper:
         self._end(run, "done", _told(plan), plan.changeset.id if plan.changeset else None)
         return plan
 
-    def _end(self, run: Run, outcome: str, told: Mapping[str, Any], changeset: int | None = None) -> None:
+    def _end(self, run: MaintenanceRun, outcome: str, told: Mapping[str, Any], changeset: int | None = None) -> None:
         try:
             self._store.runs.finish(run.id, outcome, told, changeset)
         except CofioError as error:  # such as a run considered dead: its work is done all the same
             _log.warning("could not record the end of %s: %s", run.chore, error)
 
-    def _done(self, run: Run, by: str, why: str, scope: Scope, halted: Callable[[], bool]) -> Plan:
+    def _done(
+        self, run: MaintenanceRun, by: str, why: str, scope: Scope, halted: Callable[[], bool]
+    ) -> MaintenancePlan:
         if run.chore == "backup":
             return self._backed_up()
         settled = self._settled() if run.slot else ()  # a manual request gets the complete answer
@@ -297,12 +299,12 @@ class Housekeeper:
         late = self._store.runs.newest(_LATE, "consolidate")
         return {name for run in late for name in run.told.get("settled", ())}
 
-    def _backed_up(self) -> Plan:
+    def _backed_up(self) -> MaintenancePlan:
         if self._care.backup is None:
             raise NotConfigured("This store has no backup of its own.", "Back up the database with its own tools.")
-        return Plan(chore="backup", dry_run=False, note=str(self._care.backup().get("path", "")))
+        return MaintenancePlan(chore="backup", dry_run=False, note=str(self._care.backup().get("path", "")))
 
-    def _still_so(self, plan: Plan) -> Plan:
+    def _still_so(self, plan: MaintenancePlan) -> MaintenancePlan:
         """Return the plan without memories that were changed or retrieved while it was made."""
         concerned = sorted({each for decision in plan.decisions for each in _ids(decision)})
         touched = self._store.uses.touched(concerned, plan.as_of)
@@ -318,7 +320,7 @@ class Housekeeper:
         return replace(plan, decisions=tuple(kept), refused=(*plan.refused, *moved))
 
     @contextmanager
-    def _beating(self, run: Run) -> Iterator[None]:
+    def _beating(self, run: MaintenanceRun) -> Iterator[None]:
         """Send a heartbeat for the run every `_BEAT` seconds."""
         over = threading.Event()
 
@@ -413,7 +415,7 @@ def _dated(decision: Decision, as_of: int) -> Decision:
     return replace(decision, as_of=as_of) if isinstance(decision, Merge | Delete) else decision
 
 
-def _told(plan: Plan) -> dict[str, Any]:
+def _told(plan: MaintenancePlan) -> dict[str, Any]:
     # Counts only: a reason may quote a memory, and the run history is never purged.
     counts = {"decisions": len(plan.decisions), "refused": len(plan.refused), "examined": plan.examined}
     return {**counts, "note": plan.note, **({"settled": list(plan.settled)} if plan.settled else {})}

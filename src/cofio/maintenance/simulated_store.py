@@ -11,7 +11,7 @@ from cofio.text.stemmer import stem
 from cofio.text.tokens import words as words_of
 
 
-class WhatIf:
+class SimulatedStore:
     """Store without some memories and with new ones, which have negative ids. It supports searching only.
 
     Cosines are exact. The word score of a new text is estimated from the share of query words in it.

@@ -38,7 +38,7 @@ class Value(NamedTuple):
     between: tuple[str, str]  # the words directly before and after it, of any kind
 
 
-class Claims(NamedTuple):
+class TextClaims(NamedTuple):
     """Text prepared for comparison."""
 
     words: frozenset[str]
@@ -54,14 +54,14 @@ class Claims(NamedTuple):
 
 
 @lru_cache(maxsize=512)
-def read(text: str) -> Claims:
+def read(text: str) -> TextClaims:
     """Return the claims of the text."""
     clean = _plain(text)
     parts = list(_pieces(clean))
     pieces = tuple(piece for piece, _ in parts)
     called = frozenset(_called(clean))
     tokens = [tokens for _, tokens in parts]
-    return Claims(
+    return TextClaims(
         words=frozenset(word for piece in pieces for word in piece.words),
         pieces=pieces,
         numbers=tuple(_values(tokens, _number)),
@@ -75,7 +75,7 @@ def read(text: str) -> Claims:
     )
 
 
-def named(claims: Claims, names: frozenset[str]) -> list[Value]:
+def named(claims: TextClaims, names: frozenset[str]) -> list[Value]:
     """Return the occurrences of these names (stems) in the text."""
     return list(_values(claims.tokens, lambda token: stem(token) if stem(token) in names else ""))
 
@@ -93,7 +93,7 @@ def implied(text: str) -> frozenset[str]:
     return frozenset(name for name, pattern in _IMPLIED if pattern.search(plain)) | {"if"}
 
 
-def holds(claims: Claims, name: str) -> bool:
+def holds(claims: TextClaims, name: str) -> bool:
     """Return whether the text contains the name in any case and number; "end to end" matches "end-to-end"."""
     forms = {name, stem(name), name.removesuffix("'s")}
     if forms & claims.spoken:

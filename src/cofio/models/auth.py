@@ -117,7 +117,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class AuditEntry:
     """Audit log entry: who did or tried what, and the outcome."""
 
     at: str

@@ -27,7 +27,7 @@ class Injection(NamedTuple):
     tokens: int
 
 
-class Arrived(NamedTuple):
+class DailyCount(NamedTuple):
     """Number of live memories of a category created on a day; day "" counts all before the first day."""
 
     day: str
@@ -35,7 +35,7 @@ class Arrived(NamedTuple):
     count: int  # type: ignore[assignment]  # shadows tuple.count
 
 
-class Injected(NamedTuple):
+class InjectionCount(NamedTuple):
     """Context injections of a day."""
 
     day: str
@@ -56,7 +56,7 @@ class Agent(NamedTuple):
     recalled_at: str | None
 
 
-class Kept(NamedTuple):
+class StoreState(NamedTuple):
     """Store backend, its size and its vectors."""
 
     name: str  # sqlite, postgresql
@@ -66,20 +66,20 @@ class Kept(NamedTuple):
     waiting: int  # memories without a vector
 
 
-class Pulse(NamedTuple):
+class ChangeCounters(NamedTuple):
     """Counters that increase with every change: equal values mean nothing has changed."""
 
     changeset: int
     retrieval: int
     inbox: tuple[int, ...]  # captures by state
 
-    def moved(self, since: Pulse) -> list[str]:
+    def moved(self, since: ChangeCounters) -> list[str]:
         """Return the kinds of changes since `since`, in the order of MOVES."""
         pairs = zip(MOVES, self, since, strict=True)
         return [name for name, now, before in pairs if now != before]
 
 
-class Dots(NamedTuple):
+class MapSource(NamedTuple):
     """Live memories with vectors, newest first, as columns; texts are truncated."""
 
     ids: Sequence[int]
@@ -104,7 +104,7 @@ class Cluster(NamedTuple):
 class Map:
     """Memories as points on a square of SIDE by SIDE; similar memories are close."""
 
-    dots: Dots
+    dots: MapSource
     x: Sequence[int] = ()
     y: Sequence[int] = ()
     cluster: Sequence[int] = ()  # per point, the index in `clusters`; -1 for none
@@ -145,10 +145,10 @@ class Overview:
     live: int
     archived: int
     days: Sequence[str]  # days covered, oldest first; the last is today
-    arrived: Sequence[Arrived] = ()
+    arrived: Sequence[DailyCount] = ()
     done_today: Mapping[str, int] | None = None  # changes by action
-    injected: Sequence[Injected] | None = None
-    store: Kept | None = None
+    injected: Sequence[InjectionCount] | None = None
+    store: StoreState | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {

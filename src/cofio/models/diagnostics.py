@@ -24,7 +24,7 @@ class Check:
     remedy: str = ""
 
 
-class Asked(Protocol):
+class ServiceProbe(Protocol):
     """Service interface used by the doctor, over HTTP or in-process."""
 
     def is_novel(self, fact: str, /) -> object:
@@ -41,4 +41,4 @@ class Asked(Protocol):
 
 
 #: Checks this machine and the service from within; with True, only the hooks of the clients.
-Doctor = Callable[[Asked, bool], Iterable[Check]]
+Doctor = Callable[[ServiceProbe, bool], Iterable[Check]]

@@ -114,7 +114,7 @@ class EpisodeCounts(NamedTuple):
     unindexed: int  # captures not yet indexed
 
 
-class CarriedEpisode(NamedTuple):
+class ExportedEpisode(NamedTuple):
     """Episode for export: without its capture, with the passages and their vectors."""
 
     episode: Episode

@@ -106,7 +106,7 @@ def dialogue(validated_intent: str, response: str) -> list[dict[str, str]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ExtractedFact:
     """Fact extracted from an exchange, before it is assigned an owner and a source."""
 
     text: str
@@ -130,17 +130,17 @@ class Sentence:
     role: str
     way: Way
     reason: str
-    found: tuple[Found, ...] = ()
+    found: tuple[ExtractedFact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GateVerdict:
     """Gate result of an exchange: its sentences, and the route that follows from them."""
 
     sentences: tuple[Sentence, ...]
 
     @property
-    def found(self) -> tuple[Found, ...]:
+    def found(self) -> tuple[ExtractedFact, ...]:
         """Return all facts found by patterns, in the order of the text."""
         return tuple(each for sentence in self.sentences for each in sentence.found)
 
@@ -160,7 +160,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class FactOutcome:
     """Outcome of one fact: the decision or, without one, the reason why it is dropped."""
 
     fact: Fact
@@ -183,7 +183,7 @@ class Settled:
 # ── results ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Usage(NamedTuple):
+class TokenUsage(NamedTuple):
     """Token usage of the model. Input tokens include prompt cache reads and writes."""
 
     calls: int = 0
@@ -192,19 +192,19 @@ class Usage(NamedTuple):
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
 
-    def __add__(self, other: object) -> Usage:
-        if not isinstance(other, Usage):
+    def __add__(self, other: object) -> TokenUsage:
+        if not isinstance(other, TokenUsage):
             return NotImplemented
-        return Usage(*(one + two for one, two in zip(self, other, strict=True)))
+        return TokenUsage(*(one + two for one, two in zip(self, other, strict=True)))
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Usage:
+    def from_dict(cls, told: Mapping[str, Any]) -> TokenUsage:
         """Read a usage written by `_asdict`, ignoring unknown keys."""
         return cls(**{name: told[name] for name in cls._fields if name in told})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learned:
+class LearningResult:
     """Result of one exchange: an action per fact, and the reason if nothing was learned."""
 
     actions: tuple[Mapping[str, Any], ...] = ()
@@ -213,7 +213,7 @@ class Learned:
     reason: str = ""  # why nothing was learned, or an error
     missed: int = 0  # sentences that looked like facts but matched no pattern
     sentences: tuple[Sentence, ...] = ()  # gate results
-    usage: Usage = Usage()
+    usage: TokenUsage = TokenUsage()
     seconds: float = 0.0
     changeset: int | None = None
     dry_run: bool = False
@@ -251,14 +251,14 @@ class Learned:
         }
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Learned:
+    def from_dict(cls, told: Mapping[str, Any]) -> LearningResult:
         """Read a result written by `as_dict`, except for its duration; unknown keys are ignored."""
         known = {name: told[name] for name in ("method", "reason", "missed", "changeset", "dry_run") if name in told}
         sentences = tuple(
             Sentence(text=each["text"], role=each["role"], way=each["way"], reason=each["reason"])
             for each in told.get("sentences", ())
         )
-        usage = Usage.from_dict(told.get("usage", {}))
+        usage = TokenUsage.from_dict(told.get("usage", {}))
         actions, knowledge = (tuple(told.get(name, ())) for name in ("actions", "knowledge"))
         return cls(actions=actions, knowledge=knowledge, sentences=sentences, usage=usage, **known)
 
@@ -311,7 +311,7 @@ class Receipt(NamedTuple):
     new: bool
 
 
-class Captured(NamedTuple):
+class CaptureStatus(NamedTuple):
     """State of a delivery: pending, or settled with a result."""
 
     id: int
@@ -322,7 +322,7 @@ class Captured(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
+class ItemResolution:
     """Final or intermediate state of an item, written in the same transaction as its changes.
 
     While the state is pending, the result holds what has been learned so far.

@@ -443,7 +443,7 @@ def _untimed(known: Knowledge) -> Knowledge:
 # ── results of the exact lane ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Firing(NamedTuple):
+class FiringThreshold(NamedTuple):
     """Threshold crossed by a value, and the distance to it."""
 
     threshold: Threshold
@@ -455,7 +455,7 @@ class Firing(NamedTuple):
         return {"threshold": self.threshold.shown(), "value": self.value, "by": self.by}
 
 
-class Active(NamedTuple):
+class ActivePattern(NamedTuple):
     """Seasonal pattern that is active, with start and end."""
 
     seasonal: Seasonal
@@ -467,7 +467,7 @@ class Active(NamedTuple):
         return {"seasonal": self.seasonal.shown(), "since": self.since, "until": self.until}
 
 
-class Step(NamedTuple):
+class CorrelationStep(NamedTuple):
     """Step of a walk over correlations, from one side to the other."""
 
     here: str
@@ -483,7 +483,7 @@ class Step(NamedTuple):
         return {**self._asdict(), "correlation": self.correlation.shown()}
 
 
-class Reading(NamedTuple):
+class KnowledgeReading(NamedTuple):
     """Table row read from a sentence: the fields of the row.
 
     If the sentence denies a row, the fields identify the denied row.

@@ -32,7 +32,7 @@ class Limits(NamedTuple):
     tokens: int = 0
 
 
-class Spent(NamedTuple):
+class LLMSpending(NamedTuple):
     """Calls and tokens of a day. Failed calls are not counted."""
 
     calls: int = 0
@@ -44,7 +44,7 @@ class Spent(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Occasion:
+class CallOrigin:
     """Purpose and context that a model call is attributed to."""
 
     purpose: str = ""  # learn, extract, consolidate or prune
@@ -54,13 +54,13 @@ class Occasion:
     capture: int | None = None  # inbox item
 
 
-_OCCASION: ContextVar[Occasion] = ContextVar("occasion", default=Occasion())  # noqa: B039 (it is frozen)
+_OCCASION: ContextVar[CallOrigin] = ContextVar("occasion", default=CallOrigin())  # noqa: B039 (it is frozen)
 
 
 @contextmanager
 def occasion(purpose: str, **about: Any) -> Iterator[None]:
     """Attribute calls within this context to a purpose."""
-    token = _OCCASION.set(Occasion(purpose=purpose, **about))
+    token = _OCCASION.set(CallOrigin(purpose=purpose, **about))
     try:
         yield
     finally:
@@ -73,7 +73,7 @@ def exchange_occasion(purpose: str, exchange: Exchange, capture: int | None = No
     return occasion(purpose, client=exchange.client, session=exchange.session, project=project, capture=capture)
 
 
-def current_occasion() -> Occasion:
+def current_occasion() -> CallOrigin:
     """Return the occasion that calls are currently attributed to."""
     return _OCCASION.get()
 
@@ -137,7 +137,7 @@ class LLMUsage:
     """Usage of language models and today's budget."""
 
     limits: Limits
-    today: Spent
+    today: LLMSpending
     resets_at: str
     periods: tuple[LLMPeriod, ...]
     calls: tuple[LLMCall, ...]  # newest calls, without texts
@@ -172,7 +172,7 @@ class LLMUsage:
         )
         return cls(
             limits=Limits(told["limits"]["calls"], told["limits"]["tokens"]),
-            today=Spent(told["today"]["calls"], told["today"]["tokens"]),
+            today=LLMSpending(told["today"]["calls"], told["today"]["tokens"]),
             resets_at=told["resets_at"],
             periods=tuple(periods),
             calls=tuple(LLMCall.from_dict(each) for each in told["calls"]),
@@ -214,7 +214,7 @@ def reset_after(at: str) -> str:
     return moment(datetime.fromisoformat(day_of(at)) + timedelta(days=1))
 
 
-def refuse_if_spent(spent: Spent, limits: Limits, at: str) -> None:
+def refuse_if_spent(spent: LLMSpending, limits: Limits, at: str) -> None:
     """Raise BudgetSpent if a daily limit is reached."""
     if spent.reaches(limits):
         until = reset_after(at)

@@ -32,7 +32,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class MaintenancePlan:
     """Decisions and refusals of a job and, once applied, the changeset."""
 
     chore: Chore
@@ -61,7 +61,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class MaintenanceRun:
     """Run of a job: for a cron slot, or with slot "" on request."""
 
     id: int
@@ -80,7 +80,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Tracking:
+class UsageTracking:
     """Start of retrieval logging, and the number of days with retrievals since a given time."""
 
     since: str | None  # None if none was ever logged
@@ -141,7 +141,7 @@ class Contradictions:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class ExportedMemory:
     """Exported memory: with its further sightings and, on request, its vector."""
 
     memory: Memory

@@ -183,7 +183,7 @@ class Anchor:
     hash: str  # of the file, the definition or the recipe
 
 
-class Freshly(NamedTuple):
+class FreshnessResult(NamedTuple):
     """Freshness of the code that a memory refers to."""
 
     state: str = ""  # fresh, changed, vanished; "" without references, or if unknown
@@ -333,7 +333,7 @@ class Occurrence:
     at: str = ""
 
 
-class Repeated(NamedTuple):
+class RepeatedFact(NamedTuple):
     """Memory that one agent has stated more than once."""
 
     agent: str
@@ -345,7 +345,7 @@ class Repeated(NamedTuple):
         return {"agent": self.agent, "occurrences": self.occurrences, "memory": self.memory.as_dict()}
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Repeated:
+    def from_dict(cls, plain: Mapping[str, Any]) -> RepeatedFact:
         """Read a value written by `as_dict`."""
         return cls(plain["agent"], Memory.from_dict(plain["memory"]), plain["occurrences"])
 
@@ -513,7 +513,7 @@ def same_place(one: Fact | Memory, other: Fact | Memory) -> bool:
     )
 
 
-class Owned(Protocol):
+class HasOwner(Protocol):
     """Value with an owner and a visibility: a fact, a memory, an episode."""
 
     @property
@@ -528,7 +528,7 @@ class Owned(Protocol):
     def visibility(self) -> str: ...
 
 
-def audience(known: Owned) -> tuple[str, ...]:
+def audience(known: HasOwner) -> tuple[str, ...]:
     """Return a key for who may see it; values with equal keys are visible to the same viewers.
 
     Private values belong to their user, whichever agent recorded them, or to their agent if no user is set.
@@ -627,7 +627,7 @@ class Viewer:
         if not all(self.prefixes):
             raise InvalidInput("A source prefix is empty.", "Omit it to allow every source.")
 
-    def sees(self, known: Owned) -> bool:
+    def sees(self, known: HasOwner) -> bool:
         """Return whether the viewer may see it. The store queries apply the same rule (`stores.scopes`)."""
         return self.reaches(known.source) and self.is_among(audience(known))
 
@@ -649,7 +649,7 @@ class Viewer:
             return last != "" and last == (self.user if those[1] == "user" else self.agent)
         return whose == "global" or last == self.team
 
-    def owns(self, known: Owned) -> bool:
+    def owns(self, known: HasOwner) -> bool:
         """Return whether the viewer is the owner, who may change the visibility."""
         return known.user == self.user if known.user else known.agent == self.agent != ""
 

@@ -28,7 +28,7 @@ class Stamp(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Folder:
+class NotesFolder:
     """Folder of notes and its state."""
 
     folder: str
@@ -39,7 +39,7 @@ class Folder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filed:
+class FileState:
     """File as it was last read."""
 
     path: str  # relative to its folder, with forward slashes
@@ -51,7 +51,7 @@ class Filed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Indexed:
+class IndexResult:
     """Result of reading a folder: counts of files and of changed memories."""
 
     folder: str
@@ -71,14 +71,14 @@ class Indexed:
         return {**asdict(self), "skipped": [{"path": path, "why": why} for path, why in self.skipped]}
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Indexed:
+    def from_dict(cls, plain: Mapping[str, Any]) -> IndexResult:
         """Read a result written by `as_dict`."""
         skipped = tuple((each["path"], each["why"]) for each in plain.get("skipped", ()))
         return cls(**{**plain, "skipped": skipped})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
+class VaultExportResult:
     """Result of writing a vault: counts of notes."""
 
     folder: str
@@ -92,7 +92,7 @@ class Exported:
         return {**asdict(self), "skipped": [{"path": path, "why": why} for path, why in self.skipped]}
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Exported:
+    def from_dict(cls, plain: Mapping[str, Any]) -> VaultExportResult:
         """Read a result written by `as_dict`."""
         skipped = tuple((each["path"], each["why"]) for each in plain.get("skipped", ()))
         return cls(**{**plain, "skipped": skipped})

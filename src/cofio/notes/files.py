@@ -31,7 +31,7 @@ _LINKLESS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.E
 
 
 @dataclass(slots=True)
-class Looked:
+class FolderListing:
     """Markdown files of a folder by path, and skipped files. `unseen` lists unreadable folders."""
 
     stamps: dict[str, Stamp] = field(default_factory=dict)
@@ -62,9 +62,9 @@ def whole(folder: Path | str) -> Path:
     return path
 
 
-def look(folder: Path) -> Looked:
+def look(folder: Path) -> FolderListing:
     """Return the Markdown files below a folder, sorted by path. Raise InvalidInput if it cannot be read."""
-    looked = Looked()
+    looked = FolderListing()
     waiting = [""]
     while waiting:
         below = waiting.pop()
@@ -83,7 +83,7 @@ def look(folder: Path) -> Looked:
     return looked
 
 
-def _noted(entry: os.DirEntry[str], path: str, looked: Looked) -> str:
+def _noted(entry: os.DirEntry[str], path: str, looked: FolderListing) -> str:
     """Record a Markdown file; return the path of a folder to descend into, else ""."""
     if entry.name.startswith(".") or entry.name in _LEFT_OUT:
         return ""

@@ -31,7 +31,7 @@ _TAGS = lazy_re.compile(r"[#\s,]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
+class ParsedFrontMatter:
     """Fields of a page, each with its original lines."""
 
     fields: FrontMatter = field(default_factory=dict)
@@ -41,29 +41,29 @@ class Front:
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def parted(text: str) -> tuple[Front, str]:
+def parted(text: str) -> tuple[ParsedFrontMatter, str]:
     """Split a text into front matter and unchanged body. Front matter without an end line is part of the body."""
     plain = text.removeprefix("\ufeff")
     lines: list[str] = []
     at = plain.find("\n") + 1
     if not at or plain[:at].rstrip() != "---":
-        return Front(), plain
+        return ParsedFrontMatter(), plain
     while at < len(plain) and len(lines) < _MOST_LINES:
         end = plain.find("\n", at)
         line, at = (plain[at:end], end + 1) if end >= 0 else (plain[at:], len(plain))
         if line.rstrip() in ("---", "..."):
             return _read(lines), plain[at:]
         lines.append(line.removesuffix("\r"))
-    return Front(), plain
+    return ParsedFrontMatter(), plain
 
 
-def _read(lines: Sequence[str]) -> Front:
+def _read(lines: Sequence[str]) -> ParsedFrontMatter:
     fields: FrontMatter = {}
     kept: dict[str, tuple[str, ...]] = {}
     for name, value, below in _blocks(lines):
         fields.update(_fields(name, value, below[1:]))
         kept[name] = tuple(below)
-    return Front({name: value for name, value in fields.items() if value}, kept)
+    return ParsedFrontMatter({name: value for name, value in fields.items() if value}, kept)
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[tuple[str, str, list[str]]]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from cofio.models.memory import Memory
 from cofio.notes import frontmatter
-from cofio.notes.frontmatter import Front
+from cofio.notes.frontmatter import ParsedFrontMatter
 from cofio.notes.sections import digest
 
 _OURS = (
@@ -101,13 +101,13 @@ def own_fields(text: str) -> Mapping[str, tuple[str, ...]]:
     return _parted(text)[0].lines
 
 
-def _tags(fields: Front) -> tuple[str, ...]:
+def _tags(fields: ParsedFrontMatter) -> tuple[str, ...]:
     """Return the tags: verbatim from a list, else parsed as on any page."""
     given = fields.fields.get("tags")
     return tuple(dict.fromkeys(given if isinstance(given, list) else frontmatter.tags_of(fields.fields)))
 
 
-def _parted(text: str) -> tuple[Front, str]:
+def _parted(text: str) -> tuple[ParsedFrontMatter, str]:
     """Split front matter and body, normalizing CRLF line ends added by other tools."""
     plain = text.removeprefix("\ufeff")
     return frontmatter.parted(plain.replace("\r\n", "\n") if plain.startswith("---\r\n") else plain)

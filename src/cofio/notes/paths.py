@@ -22,7 +22,7 @@ _UNFIT = re.compile(r'[\\/:*?"<>|#^\[\]\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff`]+')
 _LABEL = re.compile(r"[^/=,\x00-\x1f\x7f]+")
 
 
-class Place(NamedTuple):
+class FolderPath(NamedTuple):
     """Folder and its label in sources; "" for the folder of flushed notes."""
 
     label: str
@@ -38,7 +38,7 @@ class Place(NamedTuple):
         return f"{_SOURCE}{self.label}/{path}" if self.label else f"{_SOURCE}{path}"
 
     @classmethod
-    def of(cls, key: str) -> Place:
+    def of(cls, key: str) -> FolderPath:
         label, named, path = key.partition("=")
         return cls(label, Path(path)) if named and "/" not in label else cls("", Path(key))
 

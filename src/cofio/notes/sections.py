@@ -50,7 +50,7 @@ _FLUSHED = lazy_re.compile(r"# Memory: (\d{4}-\d\d-\d\d-\d\d)\n\nTags:[ \t]*([^\
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Section:
     """Part of a page: text, heading path and fields."""
 
     text: str
@@ -91,7 +91,7 @@ def digest(text: str) -> str:
     return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=12).hexdigest()
 
 
-def parts(text: str, path: str) -> list[Part]:
+def parts(text: str, path: str) -> list[Section]:
     """Return the parts of a page in order. The path provides the title if the page has none."""
     whole = text.removeprefix("\ufeff")
     plain = whole.replace("\r\n", "\n").replace("\r", "\n")
@@ -109,7 +109,7 @@ def flushed(summary: str, tags: Sequence[str], hour: str) -> str:
     return f"# Memory: {hour}\n\n{('Tags: ' + ', '.join(tags)).rstrip()}\n\n{summary}\n"
 
 
-def _flushed(head: re.Match[str], summary: str) -> list[Part]:
+def _flushed(head: re.Match[str], summary: str) -> list[Section]:
     tags = tuple(each.strip() for each in head.group(2).split(",") if each.strip())
     if not summary.strip() or len(summary.strip()) > MAX_TEXT:
         return []
@@ -117,7 +117,7 @@ def _flushed(head: re.Match[str], summary: str) -> list[Part]:
         at = moment(datetime.strptime(head.group(1), "%Y-%m-%d-%H").replace(tzinfo=UTC))
     except ValueError:
         at = ""
-    return [Part(text=summary.strip(), tags=tags[:MAX_LABELS], created_at=at, brings=("tags",))]
+    return [Section(text=summary.strip(), tags=tags[:MAX_LABELS], created_at=at, brings=("tags",))]
 
 
 # ── fields of the page ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -174,7 +174,7 @@ def _labels(found: Sequence[str]) -> list[str]:
 # ── one part ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _part(page: Mapping[str, Any], headings: tuple[str, ...], blocks: Sequence[tuple[str, bool]]) -> Part | None:
+def _part(page: Mapping[str, Any], headings: tuple[str, ...], blocks: Sequence[tuple[str, bool]]) -> Section | None:
     """Return the part made of these blocks, each with whether it is code; None if it has no words."""
     tags: list[str] = list(page["tags"])
     links: list[str] = list(page["entities"])
@@ -187,7 +187,7 @@ def _part(page: Mapping[str, Any], headings: tuple[str, ...], blocks: Sequence[t
     if named and len(words) < _FEW:
         text = f"{named[-1].rstrip(':')}:{chr(10) if chr(10) in text else ' '}{text}"
     about = {name: page[name] for name in ("kind", "category", "created_at", "fields")}
-    return Part(
+    return Section(
         text=text,
         heading=" > ".join(named)[:MAX_LABEL],
         tags=tuple(_labels(tags)[:MAX_LABELS]),

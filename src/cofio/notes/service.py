@@ -37,12 +37,12 @@ from cofio.models.memory import (
     as_scope,
     truth,
 )
-from cofio.models.notes import Exported, Filed, FiledPart, Folder, Indexed, Stamp
+from cofio.models.notes import FiledPart, FileState, IndexResult, NotesFolder, Stamp, VaultExportResult
 from cofio.notes import files, obsidian, paths, sections, sync
 from cofio.notes.obsidian import Note
-from cofio.notes.paths import Place
-from cofio.notes.sections import Part
-from cofio.notes.sync import Page, Pair, Verdict
+from cofio.notes.paths import FolderPath
+from cofio.notes.sections import Section
+from cofio.notes.sync import FilePage, SectionPair, SyncVerdict
 from cofio.ports import Store
 from cofio.text.tokens import fingerprint
 
@@ -56,14 +56,14 @@ _LONGEST = 20  # length of a chain of corrections
 
 
 @dataclass(frozen=True, slots=True)
-class Notebook:
+class NotesOptions:
     """Configuration of notes: the folder of flushed notes, and the labels of watched folders."""
 
     folder: Path | None = None
     labels: Mapping[Path, str] = field(default_factory=dict)
 
 
-class Keeping(Protocol):
+class NotesCallbacks(Protocol):
     """Keeper methods that notes need."""
 
     def refuse_viewer(self, what: str) -> None:
@@ -78,10 +78,10 @@ class Keeping(Protocol):
     def undo(self, changeset_id: int, *, by: str, why: str) -> Changeset: ...
 
 
-class Noting:
+class NotesService:
     """Markdown notes of a keeper."""
 
-    def __init__(self, keeping: Keeping, store: Store, clock: Callable[[], str], notebook: Notebook) -> None:
+    def __init__(self, keeping: NotesCallbacks, store: Store, clock: Callable[[], str], notebook: NotesOptions) -> None:
         self._keeping = keeping
         self._store = store  # unscoped: files belong to the store owner
         self._clock = clock
@@ -112,10 +112,10 @@ class Noting:
             self._note(place, name, page.encode(), done.changes[0].memory_id)
         return done.changes[0]
 
-    def _note(self, place: Place, name: str, content: bytes, memory: int) -> None:
+    def _note(self, place: FolderPath, name: str, content: bytes, memory: int) -> None:
         said = sections.parts(files.text_of(content), name)
-        page = Page(name, _stamp(place.path / name), files.hash_of(content), tuple(said))
-        self._store.notes.put(place.key, [sync.filed(page, [Pair(each) for each in said], [memory] * len(said))])
+        page = FilePage(name, _stamp(place.path / name), files.hash_of(content), tuple(said))
+        self._store.notes.put(place.key, [sync.filed(page, [SectionPair(each) for each in said], [memory] * len(said))])
 
     # ── index ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -129,7 +129,7 @@ class Noting:
         but: Collection[str] = (),
         progress: Callable[[int, int], None] | None = None,
         halted: Callable[[], bool] | None = None,
-    ) -> Indexed:
+    ) -> IndexResult:
         """Synchronize memories with the new, edited, moved and deleted files of a folder (default: the notes folder).
 
         Uses one changeset, or a series for many changes; once undone, it is not repeated until a file changes. Files in
@@ -139,10 +139,10 @@ class Noting:
         self._keeping.refuse_viewer("Reading folders")
         truth(dry_run, "dry_run")
         if folder is None and self._is_unused(self._folder()):
-            return Indexed(folder=str(self._folder()), dry_run=dry_run)
+            return IndexResult(folder=str(self._folder()), dry_run=dry_run)
         place = self._place(files.whole(folder or self._folder()), label)
         with files.alone(place.path):
-            reading = _Reading(self._store, self._keeping, place, self._clock, by=by, dry_run=dry_run)
+            reading = _FolderSync(self._store, self._keeping, place, self._clock, by=by, dry_run=dry_run)
             for tried in range(1, _TRIES + 1):
                 try:
                     return reading.done(frozenset(but), progress or _to_nobody, halted or _never)
@@ -152,20 +152,20 @@ class Noting:
         raise AssertionError
 
     def _is_unused(self, folder: Path) -> bool:
-        return not folder.exists() and not any(Place.of(key).path == folder for key in self._store.notes.folders())
+        return not folder.exists() and not any(FolderPath.of(key).path == folder for key in self._store.notes.folders())
 
     def look(self, folder: Path | str | None = None) -> dict[str, Stamp]:
         """Return size and modification time of the Markdown files of a folder, by relative path."""
         self._keeping.refuse_viewer("Reading folders")
         return files.look(files.whole(folder or self._folder())).stamps
 
-    def folders(self) -> builtins.list[Folder]:
+    def folders(self) -> builtins.list[NotesFolder]:
         """List the folders that were read or are watched."""
         self._keeping.refuse_viewer("Reading folders")
         followed = {_real(each) for each in self._notebook.labels}
-        known = {Place.of(key).path: self._store.notes.files(key).values() for key in self._store.notes.folders()}
+        known = {FolderPath.of(key).path: self._store.notes.files(key).values() for key in self._store.notes.folders()}
         return [
-            Folder(
+            NotesFolder(
                 folder=str(path),
                 followed=path in followed,
                 there=path.is_dir(),
@@ -180,10 +180,10 @@ class Noting:
             raise NotConfigured("No notes folder is configured.", "Give a Keeper a Notebook, or set COFIO_NOTES.")
         return self._notebook.folder
 
-    def _place(self, path: Path, label: str) -> Place:
+    def _place(self, path: Path, label: str) -> FolderPath:
         """Return the folder with its label: the stored one, the requested one, or one derived from its name."""
         wanted = paths.label_of(label)
-        known = [Place.of(key) for key in self._store.notes.folders()]
+        known = [FolderPath.of(key) for key in self._store.notes.folders()]
         for each in known:
             if each.path == path and wanted not in ("", each.label):
                 raise Conflict(f"{path} already has the label {each.label!r}.", "Omit the label.")
@@ -197,12 +197,12 @@ class Noting:
                 raise Conflict(f"{each.path} already has the label {each.label!r}.", "Give this folder another label.")
         usual = path == _real(self._notebook.folder) if self._notebook.folder else False
         if wanted or usual or path in named:
-            return Place(wanted or named.get(path, ""), path)
-        return Place(paths.free_label(path, {*(each.label for each in known), *named.values()}), path)
+            return FolderPath(wanted or named.get(path, ""), path)
+        return FolderPath(paths.free_label(path, {*(each.label for each in known), *named.values()}), path)
 
     # ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def export(self, folder: Path | str, **within: Any) -> Exported:
+    def export(self, folder: Path | str, **within: Any) -> VaultExportResult:
         """Write the memories of a scope to a vault, one note each. `index` reads edits back.
 
         Only changed notes are rewritten. Files that are not from this store, or were edited since they were written or
@@ -213,7 +213,7 @@ class Noting:
         scope = as_scope(within)
         place = self._place(files.make(Path(folder).expanduser()), "")
         with files.alone(place.path):
-            return _Writing(self._store, place).done(scope)
+            return _VaultWriter(self._store, place).done(scope)
 
 
 def _summed_up(summary: str, tags: Sequence[str], about: Mapping[str, Any], source: str, name: str) -> Fact:
@@ -247,19 +247,26 @@ def _real(path: Path) -> Path:
 
 
 @dataclass(slots=True)
-class _Told:
+class _SectionResult:
     """Decisions for a part, and its memory once they are applied."""
 
-    pair: Pair
-    verdict: Verdict
+    pair: SectionPair
+    verdict: SyncVerdict
     memory: int = 0
 
 
-class _Reading:
+class _FolderSync:
     """One synchronization of a folder, decided and applied in batches. Can be restarted."""
 
     def __init__(
-        self, store: Store, keeping: Keeping, place: Place, clock: Callable[[], str], *, by: str, dry_run: bool
+        self,
+        store: Store,
+        keeping: NotesCallbacks,
+        place: FolderPath,
+        clock: Callable[[], str],
+        *,
+        by: str,
+        dry_run: bool,
     ) -> None:
         self._store = store
         self._keeping = keeping
@@ -267,9 +274,11 @@ class _Reading:
         self._clock = clock
         self._by, self._dry_run = by, dry_run
         self._identity = store.carrying.identity()
-        self._indexed = Indexed(folder=str(place.path), dry_run=dry_run)
+        self._indexed = IndexResult(folder=str(place.path), dry_run=dry_run)
 
-    def done(self, but: frozenset[str], progress: Callable[[int, int], None], halted: Callable[[], bool]) -> Indexed:
+    def done(
+        self, but: frozenset[str], progress: Callable[[int, int], None], halted: Callable[[], bool]
+    ) -> IndexResult:
         """Synchronize the memories and return the result."""
         looked, filed = files.look(self._place.path), self._store.notes.files(self._place.key)
         skipped = dict(looked.skipped)
@@ -309,13 +318,13 @@ class _Reading:
     def _read(
         self,
         stamps: Mapping[str, Stamp],
-        filed: Mapping[str, Filed],
+        filed: Mapping[str, FileState],
         skipped: dict[str, str],
         halted: Callable[[], bool],
-    ) -> tuple[list[Page], list[Filed]]:
+    ) -> tuple[list[FilePage], list[FileState]]:
         """Return files that are new or changed, and files whose stamp alone changed. Incomplete if halted."""
-        pages: list[Page] = []
-        touched: list[Filed] = []
+        pages: list[FilePage] = []
+        touched: list[FileState] = []
         now = self._clock()
         for path, stamp in stamps.items():
             if halted():
@@ -335,26 +344,26 @@ class _Reading:
                     touched.append(sync.touched(old, stamp))
         return pages, touched
 
-    def _page(self, path: str, stamp: Stamp, old: Filed | None) -> Page | None:
+    def _page(self, path: str, stamp: Stamp, old: FileState | None) -> FilePage | None:
         """Return the page of a file, or None if its content is unchanged."""
         content = files.content_of(self._place.path / path)
         digest = files.hash_of(content)
         if old and old.hash == digest:
             return None
         text = files.text_of(content)
-        return Page(path, stamp, digest, tuple(sections.parts(text, path)), obsidian.read(text, self._identity))
+        return FilePage(path, stamp, digest, tuple(sections.parts(text, path)), obsidian.read(text, self._identity))
 
     # ── deciding ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _batches(
         self,
-        pages: Sequence[Page],
-        pairs: Mapping[str, Sequence[Pair]],
+        pages: Sequence[FilePage],
+        pairs: Mapping[str, Sequence[SectionPair]],
         owners: dict[int, int],
         skipped: dict[str, str],
-    ) -> Iterator[builtins.list[tuple[Page, builtins.list[_Told]]]]:
+    ) -> Iterator[builtins.list[tuple[FilePage, builtins.list[_SectionResult]]]]:
         """Yield pages with their decisions, in batches of one changeset each."""
-        batch: list[tuple[Page, list[_Told]]] = []
+        batch: list[tuple[FilePage, list[_SectionResult]]] = []
         size = 0
         for page in pages:
             try:
@@ -371,46 +380,48 @@ class _Reading:
         if batch:
             yield batch
 
-    def _decided(self, page: Page, pairs: Sequence[Pair], owners: dict[int, int]) -> list[_Told]:
+    def _decided(self, page: FilePage, pairs: Sequence[SectionPair], owners: dict[int, int]) -> list[_SectionResult]:
         memories = self._memories(pairs)
         spare = self._spare(page, pairs, owners)
-        told: list[_Told] = []
+        told: list[_SectionResult] = []
         for pair in pairs:
             if isinstance(pair.said, Note):
                 memory = memories.get(pair.said.memory)
-                verdict = Verdict(sync.for_note(pair, memory), pair.said.memory)
+                verdict = SyncVerdict(sync.for_note(pair, memory), pair.said.memory)
             else:
                 verdict = self._for_part(pair, self._fact(pair.said, page.path), memories, spare, owners)
-            told.append(_Told(pair, verdict, verdict.memory or 0))
+            told.append(_SectionResult(pair, verdict, verdict.memory or 0))
         return told
 
     def _for_part(
         self,
-        pair: Pair,
+        pair: SectionPair,
         fact: Fact,
         memories: Mapping[int, Memory],
         spare: dict[int, list[Memory]],
         owners: dict[int, int],
-    ) -> Verdict:
+    ) -> SyncVerdict:
         old = pair.old
         if old and owners[old.memory] > 1 and pair.said.says != old.says:  # another part still has this text
             owners[old.memory] -= 1
             old = None
         if old is None:
             there = spare.get(fingerprint(fact.text))
-            assert isinstance(pair.said, Part)
+            assert isinstance(pair.said, Section)
             return sync.found_again(pair.said, fact, there.pop()) if there else sync.new(fact)
         memory = memories.get(old.memory)
         heir = self._heir(memory) if memory and memory.archived else None
         return sync.for_part(pair, fact, memory, heir)
 
-    def _memories(self, pairs: Sequence[Pair]) -> dict[int, Memory]:
+    def _memories(self, pairs: Sequence[SectionPair]) -> dict[int, Memory]:
         ids = [
             each.said.memory if isinstance(each.said, Note) else each.old.memory if each.old else 0 for each in pairs
         ]
         return {memory.id: memory for memory in self._store.get([each for each in ids if each])}
 
-    def _spare(self, page: Page, pairs: Sequence[Pair], owners: Mapping[int, int]) -> dict[int, list[Memory]]:
+    def _spare(
+        self, page: FilePage, pairs: Sequence[SectionPair], owners: Mapping[int, int]
+    ) -> dict[int, list[Memory]]:
         """Return memories with this file as source that belong to no part, by text fingerprint; live ones come first.
 
         They remain if a read died before it was recorded, or if the file was missing for a while.
@@ -435,7 +446,7 @@ class _Reading:
                 return memory
         return None
 
-    def _fact(self, part: Part, path: str) -> Fact:
+    def _fact(self, part: Section, path: str) -> Fact:
         return Fact(
             text=sanitize.redact(part.text),
             source=self._place.source(path),
@@ -450,7 +461,7 @@ class _Reading:
 
     # ── doing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _keep(self, batch: Sequence[tuple[Page, Sequence[_Told]]]) -> None:
+    def _keep(self, batch: Sequence[tuple[FilePage, Sequence[_SectionResult]]]) -> None:
         """Apply the decisions for these pages and record the pages as read."""
         told = [each for _, page in batch for each in page]
         writing = [each for each in told if each.verdict.memory is None]
@@ -470,7 +481,7 @@ class _Reading:
             live = [memory.id for memory in self._store.get(some) if not memory.archived]
             self._apply([Delete(each, "its note is gone") for each in live])
 
-    def _note(self, touched: Sequence[Filed], gone: Sequence[str]) -> None:
+    def _note(self, touched: Sequence[FileState], gone: Sequence[str]) -> None:
         """Record new stamps of unchanged files and remove deleted files."""
         if touched and not self._dry_run:
             self._store.notes.put(self._place.key, touched)
@@ -500,7 +511,7 @@ class _Reading:
         return done.changes if done else ()
 
 
-def _is_tied(pairs: Sequence[Pair]) -> bool:
+def _is_tied(pairs: Sequence[SectionPair]) -> bool:
     """Return whether a page holds a part moved from another file; both must be recorded together to keep its memory."""
     return any(pair.moved for pair in pairs)
 
@@ -525,11 +536,11 @@ def _one_each(first: Sequence[Decision], changes: Sequence[Change]) -> Iterator[
         place += 2 if isinstance(decision, Update) else 1
 
 
-def _listed(told: Sequence[_Told]) -> tuple[list[Pair], list[int]]:
+def _listed(told: Sequence[_SectionResult]) -> tuple[list[SectionPair], list[int]]:
     return [each.pair for each in told], [each.memory for each in told]
 
 
-def _is_settled(old: Filed, stamp: Stamp, at: str) -> bool:
+def _is_settled(old: FileState, stamp: Stamp, at: str) -> bool:
     """Return whether a file with an unchanged stamp is known to be unchanged since it was read at `at`."""
     if (old.size, old.modified) != stamp:
         return False
@@ -556,24 +567,24 @@ def _some(ids: Sequence[int]) -> Iterator[Sequence[int]]:
 # ── writing a vault ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Left(Exception):
+class _SkippedFile(Exception):
     """File that is left unchanged; the message is the reason."""
 
 
-class _Writing:
+class _VaultWriter:
     """One export to a vault."""
 
-    def __init__(self, store: Store, place: Place) -> None:
+    def __init__(self, store: Store, place: FolderPath) -> None:
         self._store = store
         self._place = place
         self._identity = store.carrying.identity()
         self._filed = store.notes.files(place.key)
         self._paths = {part.memory: path for path, each in self._filed.items() for part in each.parts if part.exported}
-        self._noted: list[Filed] = []
+        self._noted: list[FileState] = []
         self._skipped: dict[str, str] = {}
         self._notes = self._written = 0
 
-    def done(self, scope: Scope) -> Exported:
+    def done(self, scope: Scope) -> VaultExportResult:
         there = self._read_here()
         after = None
         while memories := self._store.page(scope, limit=_AT_ONCE, after=after)[0]:
@@ -585,7 +596,7 @@ class _Writing:
             after = memories[-1].id
         removed = 0 if scope.include_archived else self._remove()
         self._flush()
-        return Exported(
+        return VaultExportResult(
             folder=str(self._place.path),
             notes=self._notes,
             written=self._written,
@@ -595,7 +606,9 @@ class _Writing:
 
     def _read_here(self) -> set[int]:
         """Return the memories that were read from notes in this folder or a parent; they need no note."""
-        around = [key for key in self._store.notes.folders() if self._place.path.is_relative_to(Place.of(key).path)]
+        around = [
+            key for key in self._store.notes.folders() if self._place.path.is_relative_to(FolderPath.of(key).path)
+        ]
         filed = (each for key in around for each in self._store.notes.files(key).values())
         return {part.memory for each in filed for part in each.parts if not part.exported}
 
@@ -606,7 +619,7 @@ class _Writing:
         path = self._paths.get(memory.id) or paths.note_name(memory)
         try:
             self._put(path, memory, supersedes)
-        except _Left as left:
+        except _SkippedFile as left:
             self._skipped[path] = str(left)
         else:
             self._notes += 1
@@ -617,11 +630,11 @@ class _Writing:
             content = files.content_of(target)
         except FileNotFoundError:
             if old:
-                raise _Left("It was deleted. Index the folder to archive its memory.") from None
+                raise _SkippedFile("It was deleted. Index the folder to archive its memory.") from None
             self._place_new(path, memory, obsidian.written(memory, self._identity, supersedes=supersedes))
             return
         except OSError as error:
-            raise _Left(f"It cannot be read: {error.strerror}.") from error
+            raise _SkippedFile(f"It cannot be read: {error.strerror}.") from error
         page = content.decode(errors="replace")
         wanted = obsidian.written(memory, self._identity, supersedes=supersedes, kept=obsidian.own_fields(page))
         if obsidian.is_level(page, wanted):
@@ -629,12 +642,12 @@ class _Writing:
                 self._note(path, content, memory)
             return
         if old is None or self._paths.get(memory.id) != path:  # having been read does not make it an exported note
-            raise _Left("A file of that name exists and is not an exported note.")
+            raise _SkippedFile("A file of that name exists and is not an exported note.")
         if old.hash != files.hash_of(content):
-            raise _Left("It was edited since. Index the folder first.")
+            raise _SkippedFile("It was edited since. Index the folder first.")
         with files.draft(self._place.path, wanted) as written:
             if files.content_of(target) != content:  # edited while it was compared
-                raise _Left("It was edited since. Index the folder first.")
+                raise _SkippedFile("It was edited since. Index the folder first.")
             files.put_over(written, target)
         self._note(path, wanted.encode(), memory)
         self._written += 1
@@ -644,7 +657,7 @@ class _Writing:
             try:
                 files.put_new(written, self._place.path / path)
             except FileExistsError as error:
-                raise _Left("A file of that name exists and is not an exported note.") from error
+                raise _SkippedFile("A file of that name exists and is not an exported note.") from error
         self._note(path, page.encode(), memory)
         self._written += 1
 
@@ -653,7 +666,7 @@ class _Writing:
         part = FiledPart(memory.id, "", note.says, note.about, exported=True)
         stamp = _stamp(self._place.path / path)
         self._noted.append(
-            Filed(path=path, hash=files.hash_of(content), size=stamp.size, modified=stamp.modified, parts=(part,))
+            FileState(path=path, hash=files.hash_of(content), size=stamp.size, modified=stamp.modified, parts=(part,))
         )
 
     def _flush(self) -> None:

@@ -16,34 +16,34 @@ from typing import Any, NamedTuple
 
 from cofio.errors import InvalidInput
 from cofio.models.memory import Add, Decision, Edit, Fact, Memory, Restore, Update, edited
-from cofio.models.notes import Filed, FiledPart, Stamp
+from cofio.models.notes import FiledPart, FileState, Stamp
 from cofio.notes import obsidian
 from cofio.notes.obsidian import Note
-from cofio.notes.sections import Part
+from cofio.notes.sections import Section
 
 _SECOND = 19  # characters of a timestamp, up to the second
 
 
-class Page(NamedTuple):
+class FilePage(NamedTuple):
     """Content of a file as read now."""
 
     path: str
     stamp: Stamp
     hash: str
-    parts: tuple[Part, ...]
+    parts: tuple[Section, ...]
     note: Note | None = None  # the exported memory, if the page is one
 
 
 @dataclass(slots=True)
-class Pair:
+class SectionPair:
     """Part of a page, and its version as last read."""
 
-    said: Part | Note
+    said: Section | Note
     old: FiledPart | None = None
     moved: bool = False  # it was in another file
 
 
-class Left(NamedTuple):
+class RemovedSection(NamedTuple):
     """Part that no longer exists."""
 
     path: str
@@ -51,11 +51,11 @@ class Left(NamedTuple):
 
 
 @dataclass(slots=True)
-class Matched:
+class MatchedSections:
     """Parts of each page with their previous versions, and previous parts without a match."""
 
-    pairs: dict[str, list[Pair]] = field(default_factory=dict)
-    left: list[Left] = field(default_factory=list)
+    pairs: dict[str, list[SectionPair]] = field(default_factory=dict)
+    left: list[RemovedSection] = field(default_factory=list)
 
 
 #: Key that identifies a part in its new and its previous version.
@@ -68,27 +68,29 @@ _BY: tuple[_Key, ...] = (
 )
 
 
-def matched(pages: Sequence[Page], filed: Mapping[str, Filed], gone: Collection[str]) -> Matched:
+def matched(pages: Sequence[FilePage], filed: Mapping[str, FileState], gone: Collection[str]) -> MatchedSections:
     """Match parts of these pages with parts as last read, including those of deleted files."""
     touched = {*gone, *(page.path for page in pages)}
-    free = [Left(path, old) for path in sorted(touched) if path in filed for old in filed[path].parts]
+    free = [RemovedSection(path, old) for path in sorted(touched) if path in filed for old in filed[path].parts]
     held = {old.memory for path in filed.keys() - touched for old in filed[path].parts if old.exported}
-    found = Matched({page.path: [Pair(part) for part in page.parts] for page in pages})
+    found = MatchedSections({page.path: [SectionPair(part) for part in page.parts] for page in pages})
     free = _claimed(pages, found, free, held)
-    loose = [(path, pair) for path, pairs in found.pairs.items() for pair in pairs if isinstance(pair.said, Part)]
+    loose = [(path, pair) for path, pairs in found.pairs.items() for pair in pairs if isinstance(pair.said, Section)]
     heirs: dict[str, Counter[str]] = defaultdict(Counter)
     for by in _BY:
         loose, free = _paired(loose, free, by, heirs)
     # A file that was renamed and edited: unmatched parts are assumed to be where most of its parts went.
     to = {path: counts.most_common(1)[0][0] for path, counts in heirs.items() if path in set(gone)}
-    renamed = [Left(to.get(each.path, each.path), each.old) for each in free]
+    renamed = [RemovedSection(to.get(each.path, each.path), each.old) for each in free]
     _, found.left = _paired(loose, renamed, _BY[3], heirs)
     for _, pair in loose:
         pair.moved = pair.old is not None
     return found
 
 
-def _claimed(pages: Sequence[Page], found: Matched, free: list[Left], held: set[int]) -> list[Left]:
+def _claimed(
+    pages: Sequence[FilePage], found: MatchedSections, free: list[RemovedSection], held: set[int]
+) -> list[RemovedSection]:
     """Assign notes of a vault to their memories: the file that had it wins, else the first.
 
     Copies are ordinary pages.
@@ -102,22 +104,22 @@ def _claimed(pages: Sequence[Page], found: Matched, free: list[Left], held: set[
             continue
         taken.add(page.note.memory)
         was = home.get((page.path, page.note.memory)) or away.get(page.note.memory)
-        found.pairs[page.path] = [Pair(page.note, was.old if was else None)]
+        found.pairs[page.path] = [SectionPair(page.note, was.old if was else None)]
         used |= {id(was)} if was else set()
     return [each for each in free if id(each) not in used]
 
 
 def _paired(
-    loose: list[tuple[str, Pair]], free: list[Left], by: _Key, heirs: dict[str, Counter[str]]
-) -> tuple[list[tuple[str, Pair]], list[Left]]:
+    loose: list[tuple[str, SectionPair]], free: list[RemovedSection], by: _Key, heirs: dict[str, Counter[str]]
+) -> tuple[list[tuple[str, SectionPair]], list[RemovedSection]]:
     """Pair parts with equal keys, in order; return the parts and previous parts that remain unmatched."""
-    there: dict[Any, list[Left]] = defaultdict(list)
+    there: dict[Any, list[RemovedSection]] = defaultdict(list)
     for each in reversed(free):
         there[by(each.path, each.old.heading, each.old.says)].append(each)
-    still: list[tuple[str, Pair]] = []
+    still: list[tuple[str, SectionPair]] = []
     used: set[int] = set()
     for path, pair in loose:
-        assert isinstance(pair.said, Part)
+        assert isinstance(pair.said, Section)
         same = there.get(by(path, pair.said.under, pair.said.says))
         if not same:
             still.append((path, pair))
@@ -132,44 +134,44 @@ def _paired(
 # ── deciding ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Verdict(NamedTuple):
+class SyncVerdict(NamedTuple):
     """Decisions for a part, and the id of its memory; None if the first decision creates it."""
 
     decisions: list[Decision]
     memory: int | None
 
 
-def for_part(pair: Pair, fact: Fact, memory: Memory | None, heir: Memory | None) -> Verdict:
+def for_part(pair: SectionPair, fact: Fact, memory: Memory | None, heir: Memory | None) -> SyncVerdict:
     """Decide the changes for a part that was read before.
 
     `memory` is its memory, None if that was undone or erased; `heir` is the live memory that replaced it by a
     correction.
     """
     part, old = pair.said, pair.old
-    assert isinstance(part, Part)
+    assert isinstance(part, Section)
     assert old is not None
     words, about = part.says != old.says, part.about != old.about or pair.moved
     if memory is None:
-        return new(fact) if words else Verdict([], old.memory)
+        return new(fact) if words else SyncVerdict([], old.memory)
     if not memory.archived:
-        return Verdict(level(memory, fact, part.brings, words=words, about=about), memory.id)
+        return SyncVerdict(level(memory, fact, part.brings, words=words, about=about), memory.id)
     if not words:
-        return Verdict([], memory.id)
+        return SyncVerdict([], memory.id)
     if heir is not None:
-        return Verdict([Update(heir.id, fact, "its note was edited")], None)
+        return SyncVerdict([Update(heir.id, fact, "its note was edited")], None)
     now = level(memory, fact, part.brings, words=True, about=True)
-    return Verdict([Restore(memory.id, "its note was edited"), *now], memory.id)
+    return SyncVerdict([Restore(memory.id, "its note was edited"), *now], memory.id)
 
 
-def new(fact: Fact) -> Verdict:
+def new(fact: Fact) -> SyncVerdict:
     """Return the decision for a new part. If it was stored but not recorded, the add becomes a noop."""
-    return Verdict([Add(fact, "read in a note", unless_known=True)], None)
+    return SyncVerdict([Add(fact, "read in a note", unless_known=True)], None)
 
 
-def found_again(part: Part, fact: Fact, memory: Memory) -> Verdict:
+def found_again(part: Section, fact: Fact, memory: Memory) -> SyncVerdict:
     """Return decisions for a part that matches an existing memory of its file for which no read is recorded."""
     back: list[Decision] = [Restore(memory.id, "its note is back")] if memory.archived else []
-    return Verdict([*back, *level(memory, fact, part.brings, words=True, about=True)], memory.id)
+    return SyncVerdict([*back, *level(memory, fact, part.brings, words=True, about=True)], memory.id)
 
 
 def level(memory: Memory, fact: Fact, brings: Sequence[str], *, words: bool, about: bool) -> list[Decision]:
@@ -195,7 +197,7 @@ def _metadata(memory: Memory, fact: Fact) -> dict[str, Any]:
     return {**{name: value for name, value in memory.metadata.items() if name not in past}, **fact.metadata}
 
 
-def for_note(pair: Pair, memory: Memory | None) -> list[Decision]:
+def for_note(pair: SectionPair, memory: Memory | None) -> list[Decision]:
     """Return the changes that an exported note makes to its memory.
 
     Raise InvalidInput if the memory has changed since the export, or the edit is invalid.
@@ -225,30 +227,32 @@ def _is_older(note: Note, memory: Memory) -> bool:
     return bool(note.updated) and note.updated[:_SECOND] != memory.updated_at[:_SECOND]
 
 
-def filed(page: Page, pairs: Sequence[Pair], memories: Sequence[int]) -> Filed:
+def filed(page: FilePage, pairs: Sequence[SectionPair], memories: Sequence[int]) -> FileState:
     """Return the record of a page as read, with the memories of its parts."""
     parts = tuple(_filed(pair.said, memory) for pair, memory in zip(pairs, memories, strict=True))
-    return Filed(path=page.path, hash=page.hash, size=page.stamp.size, modified=page.stamp.modified, parts=parts)
+    return FileState(path=page.path, hash=page.hash, size=page.stamp.size, modified=page.stamp.modified, parts=parts)
 
 
-def _filed(said: Part | Note, memory: int) -> FiledPart:
+def _filed(said: Section | Note, memory: int) -> FiledPart:
     if isinstance(said, Note):
         return FiledPart(memory, "", said.says, said.about, exported=True)
     return FiledPart(memory, said.under, said.says, said.about)
 
 
-def touched(old: Filed, stamp: Stamp) -> Filed:
+def touched(old: FileState, stamp: Stamp) -> FileState:
     """Return the record with a new stamp and the same content."""
     return replace(old, size=stamp.size, modified=stamp.modified, at="")
 
 
-def owned(filed: Mapping[str, Filed], pairs: Mapping[str, Sequence[Pair]], gone: Collection[str]) -> Counter[int]:
+def owned(
+    filed: Mapping[str, FileState], pairs: Mapping[str, Sequence[SectionPair]], gone: Collection[str]
+) -> Counter[int]:
     """Count the parts of each memory after these pages are read and the others are gone."""
     rest = (old.memory for path, each in filed.items() if path not in pairs and path not in gone for old in each.parts)
     return Counter([*rest, *_memories(pairs)])
 
 
-def _memories(pairs: Mapping[str, Sequence[Pair]]) -> Iterator[int]:
+def _memories(pairs: Mapping[str, Sequence[SectionPair]]) -> Iterator[int]:
     for each in (pair for page in pairs.values() for pair in page):
         if isinstance(each.said, Note):
             yield each.said.memory

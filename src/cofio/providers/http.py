@@ -33,7 +33,7 @@ UNPAID = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class RetryPolicy:
     """Timeout, number of attempts, and first pause between attempts, which doubles."""
 
     timeout: float = 30.0  # in seconds
@@ -42,7 +42,7 @@ class Patience:
     sleep: Callable[[float], None] = time.sleep
 
 
-USUAL = Patience()
+USUAL = RetryPolicy()
 
 
 class Rejection(Exception):
@@ -75,7 +75,7 @@ class Provider:
         name: str,
         url: str,
         key: str,
-        patience: Patience,
+        patience: RetryPolicy,
         hint: str,
         hints: Mapping[int, str],
         *,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from cofio.models.memory import Freshly, Hit, Memory, Scope
+from cofio.models.memory import FreshnessResult, Hit, Memory, Scope
 from cofio.text.briefing import digest, item
 from cofio.text.tokens import passage
 
@@ -43,12 +43,12 @@ def chosen(hits: Iterable[Hit], most: int, told: Iterable[Memory] = ()) -> list[
     return list(best.values())[:most]
 
 
-def text(own: Sequence[Memory], of_team: Sequence[Memory], fresh: Callable[[Memory], Freshly]) -> str:
+def text(own: Sequence[Memory], of_team: Sequence[Memory], fresh: Callable[[Memory], FreshnessResult]) -> str:
     """Return both sections, to append to a system message; "" if both are empty."""
     return _section(PERSONAL, own, fresh) + _section(TEAM, of_team, fresh)
 
 
-def _section(heading: str, memories: Sequence[Memory], fresh: Callable[[Memory], Freshly]) -> str:
+def _section(heading: str, memories: Sequence[Memory], fresh: Callable[[Memory], FreshnessResult]) -> str:
     """Return a heading and one line per memory; memories whose subject has vanished come last, marked as such."""
     looked_at = sorted(((memory, fresh(memory)) for memory in memories), key=lambda row: row[1].state == _GONE)
     items = [

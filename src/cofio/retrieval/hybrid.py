@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from cofio.models.episodes import EpisodeHit, Passage
 from cofio.models.memory import Candidate, Explanation, Hit, Matching, MatchType, Memory, Query, same_place
-from cofio.ports import EpisodeIndex, Reader, Store, Vector
+from cofio.ports import EpisodeIndex, LateInteractionModel, Store, Vector
 from cofio.text.tokens import telling, words
 
 DEPTH = 40  # candidates per ranking; more cost time without improving results
@@ -32,7 +32,7 @@ NAMED_SPEAKER = 0.05  # bonus if the query names the speaker
 NAMED_DATE = 0.10  # bonus if the query names the day; half for the month alone
 
 
-class _Judged(NamedTuple):
+class _ScoredCandidate(NamedTuple):
     """Candidate with both scores and their weighted sum on a scale from 0 to 1.
 
     For a re-ranked candidate the sum is combined with the re-ranking score.
@@ -45,14 +45,14 @@ class _Judged(NamedTuple):
     read: float | None = None
 
 
-class Read(NamedTuple):
+class TokenQuery(NamedTuple):
     """Re-ranker and the question encoded for it."""
 
-    reader: Reader
+    reader: LateInteractionModel
     question: bytes
 
 
-def hits(query: Query, vector: Vector, store: Store, floor: float, read: Read | None = None) -> list[Hit]:
+def hits(query: Query, vector: Vector, store: Store, floor: float, read: TokenQuery | None = None) -> list[Hit]:
     """Return at most k memories that match the query and pass its thresholds, best first.
 
     The depth of the rankings depends on k but not on `skip`, so pages of the same k share one order and end
@@ -63,7 +63,7 @@ def hits(query: Query, vector: Vector, store: Store, floor: float, read: Read | 
     judged = judge(near, matching, floor, VECTOR_WEIGHT if query.hybrid else 1.0)
     if read and query.hybrid and query.closely:
         judged = look_closer(judged, read, max(READ, 4 * query.k), store)
-    ranked = _newer_first(_ranked(judged, _Named.by(query.text), query, store), query.k, store)
+    ranked = _newer_first(_ranked(judged, _QueryFilters.by(query.text), query, store), query.k, store)
     ranked = ranked[query.skip : query.skip + query.k]
     found = store.get([each.id for each, _ in ranked])
     memories = {memory.id: memory for memory in found if query.scope.include_archived or not memory.archived}
@@ -83,7 +83,7 @@ def episode_hits(query: Query, vector: Vector, index: EpisodeIndex, floor: float
     passing = [each for each in judged if each.similarity >= query.threshold and each.fused >= query.min_score]
     ordered = sorted(passing, key=_best_first)
     passages = {each.id: each for each in index.passages([each.id for each in ordered])}
-    best: dict[int, _Judged] = {}
+    best: dict[int, _ScoredCandidate] = {}
     for each in ordered:
         if each.id in passages:
             best.setdefault(passages[each.id].episode, each)
@@ -93,7 +93,7 @@ def episode_hits(query: Query, vector: Vector, index: EpisodeIndex, floor: float
     ]
 
 
-def _episode_hit(judged: _Judged, passage: Passage, ideal: float, floor: float) -> EpisodeHit:
+def _episode_hit(judged: _ScoredCandidate, passage: Passage, ideal: float, floor: float) -> EpisodeHit:
     keyword = _keyword(judged, ideal)
     match_type = _match_type(_share(judged.similarity, floor), keyword)
     return EpisodeHit(passage, judged.fused, judged.similarity, keyword, match_type)
@@ -108,7 +108,7 @@ def _candidates(
     return index.nearest(vector, depth, query.scope, also=(each.id for each in matching.candidates)), matching
 
 
-def judge(near: Sequence[Candidate], matching: Matching, floor: float, weight: float) -> list[_Judged]:
+def judge(near: Sequence[Candidate], matching: Matching, floor: float, weight: float) -> list[_ScoredCandidate]:
     """Return the candidates of both rankings with a weighted sum on one scale."""
     cosines: dict[int, float] = dict(near)
     scores: dict[int, float] = dict(matching.candidates)
@@ -119,11 +119,13 @@ def judge(near: Sequence[Candidate], matching: Matching, floor: float, weight: f
         fused = by_vector * (cosine - floor) if cosine > floor else 0.0
         if bm25 > 0.0:
             fused += by_words * bm25 / (bm25 + matching.ideal)
-        judged.append(_Judged(each, cosine, bm25, fused if fused < 1.0 else 1.0))
+        judged.append(_ScoredCandidate(each, cosine, bm25, fused if fused < 1.0 else 1.0))
     return judged
 
 
-def look_closer(judged: Sequence[_Judged], read: Read, depth: int, store: Store) -> list[_Judged]:
+def look_closer(
+    judged: Sequence[_ScoredCandidate], read: TokenQuery, depth: int, store: Store
+) -> list[_ScoredCandidate]:
     """Re-rank the best candidates by late interaction.
 
     Candidates without token embeddings, because they are too new or too long, keep their score. The re-ranking score is
@@ -167,7 +169,9 @@ def merge_hybrid_results(
     return sorted(merged, key=lambda row: (-row[1], row[0]))[:max_results]
 
 
-def _ranked(judged: Sequence[_Judged], named: _Named, query: Query, store: Store) -> list[tuple[_Judged, float]]:
+def _ranked(
+    judged: Sequence[_ScoredCandidate], named: _QueryFilters, query: Query, store: Store
+) -> list[tuple[_ScoredCandidate, float]]:
     """Return candidates that pass the thresholds, best first, with their bonus for a named speaker or date."""
     passing = sorted((each for each in judged if each.similarity >= query.threshold), key=_best_first)
     if not named.months and not store.has_speakers():
@@ -179,7 +183,9 @@ def _ranked(judged: Sequence[_Judged], named: _Named, query: Query, store: Store
     return sorted(high, key=lambda row: (-row[0].fused - row[1], -row[0].id))
 
 
-def _newer_first(ranked: Sequence[tuple[_Judged, float]], k: int, store: Store) -> list[tuple[_Judged, float]]:
+def _newer_first(
+    ranked: Sequence[tuple[_ScoredCandidate, float]], k: int, store: Store
+) -> list[tuple[_ScoredCandidate, float]]:
     """Apply `newer_first` to the ranking, down to the depth shared by pages of k."""
     rows = {row[0].id: row for row in ranked}
     ids, reach = list(rows), 3 * k + REACH
@@ -228,11 +234,11 @@ def _newer(ids: Sequence[int], store: Store) -> dict[int, dict[int, tuple[str, i
     return newer
 
 
-def _best_first(judged: _Judged) -> tuple[float, int]:
+def _best_first(judged: _ScoredCandidate) -> tuple[float, int]:
     return -judged.fused, -judged.id  # newer first on ties
 
 
-def _hit(judged: _Judged, memory: Memory, bonus: float, ideal: float, floor: float) -> Hit:
+def _hit(judged: _ScoredCandidate, memory: Memory, bonus: float, ideal: float, floor: float) -> Hit:
     keyword = _keyword(judged, ideal)
     return Hit(
         memory=memory,
@@ -243,7 +249,7 @@ def _hit(judged: _Judged, memory: Memory, bonus: float, ideal: float, floor: flo
     )
 
 
-def _keyword(judged: _Judged, ideal: float) -> float:
+def _keyword(judged: _ScoredCandidate, ideal: float) -> float:
     return judged.bm25 / (judged.bm25 + ideal) if judged.bm25 > 0 else 0.0
 
 
@@ -272,7 +278,7 @@ _MAY_DATE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class _QueryFilters:
     """Names and dates mentioned in a query."""
 
     words: frozenset[str]
@@ -281,7 +287,7 @@ class _Named:
     years: frozenset[int]
 
     @classmethod
-    def by(cls, text: str) -> _Named:
+    def by(cls, text: str) -> _QueryFilters:
         plain = text.lower()
         found = [word.removesuffix("'s") for word in words(text)]
         months = {_MONTHS[word] for word in found if word in _MONTHS}
@@ -332,7 +338,7 @@ def _explained(
     held = store.holding(looked_for, [hit.id for hit in kept])
     by_vector = {each.id: place for place, each in enumerate(near, start=1)}
     by_words = {each.id: (place, each.score) for place, each in enumerate(matching.candidates, start=1)}
-    named = _Named.by(query.text)
+    named = _QueryFilters.by(query.text)
     weight = VECTOR_WEIGHT if query.hybrid else 1.0
     explained = []
     for hit in kept:

@@ -24,12 +24,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 from cofio.models import episodes
 from cofio.models.episodes import EpisodeHit
-from cofio.models.memory import MAX_HITS, Briefing, Freshly, Hit, Memory, Query, Scope
+from cofio.models.memory import MAX_HITS, Briefing, FreshnessResult, Hit, Memory, Query, Scope
 from cofio.ports import Judge, Store
 from cofio.text.briefing import (
     DUE_DAYS,
-    Entry,
-    Line,
+    BriefingEntry,
+    BriefingLine,
     StartRule,
     block,
     digest,
@@ -57,9 +57,9 @@ SPARE = 3  # extra hits, used instead of memories whose subject has vanished
 LOOKED_THROUGH = 100  # newest memories of each group that are considered at the start of a session
 
 #: Function that returns the freshness of a memory.
-Fresh = Callable[[Memory], Freshly]
+Fresh = Callable[[Memory], FreshnessResult]
 #: A memory and its freshness.
-Looked: TypeAlias = tuple[Memory, Freshly]
+Looked: TypeAlias = tuple[Memory, FreshnessResult]
 _GONE = "vanished"
 
 _WHOLE = 150  # tokens of a prompt that is embedded as a whole (20 ms)
@@ -67,9 +67,9 @@ _PART = 75  # tokens taken from each end of a longer prompt
 _NEAR = 4_000  # characters read from each end
 
 
-def nobody_can_tell(_memory: Memory) -> Freshly:
+def nobody_can_tell(_memory: Memory) -> FreshnessResult:
     """Return unknown freshness."""
-    return Freshly()
+    return FreshnessResult()
 
 
 def questions(prompt: str) -> list[str]:
@@ -195,7 +195,7 @@ def at_start(store: Store, project: str, rule: StartRule, fresh: Fresh = nobody_
 
     looked: dict[int, Looked] = {}
 
-    def finish(entry: Entry) -> Line | None:
+    def finish(entry: BriefingEntry) -> BriefingLine | None:
         memory, freshly = looked[entry.line.id] = (memories[entry.line.id], fresh(memories[entry.line.id]))
         return None if freshly.state == _GONE else _line(memory, freshly)
 
@@ -203,18 +203,20 @@ def at_start(store: Store, project: str, rule: StartRule, fresh: Fresh = nobody_
     return [looked[line.id] for line in lines]
 
 
-def _entry(memory: Memory) -> Entry:
-    line = _line(memory, Freshly())
-    return Entry(line, memory.category, memory.project, memory.visibility, memory.occurrences)
+def _entry(memory: Memory) -> BriefingEntry:
+    line = _line(memory, FreshnessResult())
+    return BriefingEntry(line, memory.category, memory.project, memory.visibility, memory.occurrences)
 
 
-def exact(lines: Sequence[tuple[Line, int | None]], given: Mapping[int, str]) -> tuple[list[Line], set[int]]:
+def exact(
+    lines: Sequence[tuple[BriefingLine, int | None]], given: Mapping[int, str]
+) -> tuple[list[BriefingLine], set[int]]:
     """Select domain knowledge lines that are new to the session, and the memories that these or earlier lines cover.
 
     Each line comes with the memory that states it in words. If that memory was given, the line is new only for its
     note.
     """
-    chosen: list[Line] = []
+    chosen: list[BriefingLine] = []
     told: set[int] = set()
     for line, memory in lines:
         new = is_new(line, given) and (bool(line.note) or memory not in given)
@@ -227,7 +229,7 @@ def exact(lines: Sequence[tuple[Line, int | None]], given: Mapping[int, str]) ->
     return chosen, told
 
 
-def brief(chosen: Sequence[Looked], heading: str, *, exactly: Sequence[Line] = ()) -> Briefing:
+def brief(chosen: Sequence[Looked], heading: str, *, exactly: Sequence[BriefingLine] = ()) -> Briefing:
     """Render the block: domain knowledge, then these memories in order, with their freshness."""
     text, ids = block([_line(memory, freshly) for memory, freshly in chosen], heading, exactly)
     shown = {memory.id: digest(memory.text) for memory, _ in chosen}
@@ -240,7 +242,9 @@ def brief_said(hits: Sequence[EpisodeHit], given: Mapping[int, str]) -> Briefing
     """Render passages of earlier sessions, each with date and session."""
     best = {hit.episode: hit for hit in sorted(hits, key=lambda hit: hit.score)}
     lines = [
-        Line(exact_id(f"episode {hit.episode}", noted=False), episodes.line(hit), hit.passage.source, hit.passage.at)
+        BriefingLine(
+            exact_id(f"episode {hit.episode}", noted=False), episodes.line(hit), hit.passage.source, hit.passage.at
+        )
         for hit in sorted(best.values(), key=lambda hit: -hit.score)
     ]
     text, ids = block([each for each in lines if each.id not in given][:SAID], SAID_EARLIER)
@@ -263,10 +267,10 @@ def first(memories: Sequence[Memory], most: int, fresh: Fresh = nobody_can_tell)
     return (firm + gone)[:most]
 
 
-def _line(memory: Memory, told: Freshly) -> Line:
+def _line(memory: Memory, told: FreshnessResult) -> BriefingLine:
     text, note = passage(memory.text, memory.speaker), "; ".join(told.notes)
     about = (memory.source, memory.created_at, memory.kind, memory.pinned)
-    return Line(memory.id, text, *about, note=note, doubtful=told.state == _GONE)
+    return BriefingLine(memory.id, text, *about, note=note, doubtful=told.state == _GONE)
 
 
 # ── long prompts ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -22,9 +22,9 @@ from typing import Any, Protocol
 
 from cofio.errors import InvalidInput, TooBusy, TooLarge
 from cofio.hooks import project, transcripts
-from cofio.hooks.transcripts import Turn
+from cofio.hooks.transcripts import TranscriptTurn
 from cofio.ingest.sanitize import redact
-from cofio.models.exchange import MAX_SAID, Captured, Item, Ledger
+from cofio.models.exchange import MAX_SAID, CaptureStatus, Item, Ledger
 from cofio.models.llm_calls import LETTERS
 from cofio.models.memory import MAX_LABEL, Fact, moment
 from cofio.notes import files as notes_files
@@ -32,7 +32,7 @@ from cofio.notes import sections
 from cofio.providers import prompts
 from cofio.server.session_handler import known_as, named_by, source_of
 from cofio.transfer.importers import READERS
-from cofio.transfer.importers.base import Skipped, made
+from cofio.transfer.importers.base import SkippedEntry, made
 
 CLIENTS = ("claude-code", "codex")
 BATCH = 25  # captures delivered at a time; at most twice as many wait in the inbox
@@ -55,17 +55,17 @@ _GLOBAL = {"claude-code": ("CLAUDE.md",), "codex": ("AGENTS.md", "memories/*.md"
 _RAW = "raw_memories.md"  # what Codex has not condensed yet
 
 
-class Memories(Protocol):
+class BackfillTarget(Protocol):
     """Interface shared by the keeper of a store and the client of a service."""
 
     def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]: ...
-    def capture(self, messages: Any, *, wait: bool = False, by: str = "library", **about: Any) -> Captured: ...
+    def capture(self, messages: Any, *, wait: bool = False, by: str = "library", **about: Any) -> CaptureStatus: ...
     def ledger(self) -> Ledger: ...
     def items(self, state: Any = None, *, limit: int = 50, after: int | None = None) -> list[Item]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DiskTurn:
     """A turn on disk, without its text."""
 
     path: Path
@@ -84,11 +84,11 @@ class Entry:
 class Survey:
     """All turns on disk, oldest first, and the files that could not be read."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[DiskTurn, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
 
     @property
-    def new(self) -> list[Entry]:
+    def new(self) -> list[DiskTurn]:
         return [entry for entry in self.entries if entry.is_new]
 
     def within(self, *, client: str = "", project_: str = "", since: str = "", limit: int | None = None) -> Survey:
@@ -142,7 +142,7 @@ def survey(
     """
     known = cache(known_turns)
     places: dict[tuple[str, ...], int] = {}  # of a turn's first copy in `entries`
-    entries: list[Entry] = []
+    entries: list[DiskTurn] = []
     skipped: list[tuple[str, str]] = []
     for path in paths:
         try:
@@ -162,7 +162,7 @@ def survey(
     return Survey(tuple(sorted(entries, key=lambda entry: entry.at)), tuple(skipped))
 
 
-def _entries(path: Path, known: Callable[[str, str], set[str]]) -> Iterator[Entry]:
+def _entries(path: Path, known: Callable[[str, str], set[str]]) -> Iterator[DiskTurn]:
     written = path.stat().st_mtime  # before it is read
     turns = list(_turns(path))
     if abs(time.time() - written) < _SETTLED:
@@ -171,7 +171,7 @@ def _entries(path: Path, known: Callable[[str, str], set[str]]) -> Iterator[Entr
     for number, (turn, at) in enumerate(zip(turns, dates, strict=True)):
         turns_known = known(turn.client, turn.session)
         prompt = _prompt(turn)
-        yield Entry(
+        yield DiskTurn(
             path=path,
             number=number,
             client=turn.client,
@@ -185,7 +185,7 @@ def _entries(path: Path, known: Callable[[str, str], set[str]]) -> Iterator[Entr
         )
 
 
-def _turns(path: Path) -> Iterator[Turn]:
+def _turns(path: Path) -> Iterator[TranscriptTurn]:
     """Yield the turns of a transcript, each with the session and the name that it is captured under."""
     for turn in transcripts.read(path):
         if turn.client in CLIENTS:
@@ -193,11 +193,11 @@ def _turns(path: Path) -> Iterator[Turn]:
             yield turn._replace(session=session, turn=turn.turn or named_by(_prompt(turn)))
 
 
-def _prompt(turn: Turn) -> str:
+def _prompt(turn: TranscriptTurn) -> str:
     return next((str(each["content"]) for each in turn.messages if each["role"] == "user"), "")
 
 
-def _characters(turn: Turn) -> int:
+def _characters(turn: TranscriptTurn) -> int:
     sizes = (
         min(len(str(each["content"])), _ASSISTANT if each["role"] == "assistant" else MAX_SAID)
         for each in turn.messages
@@ -227,7 +227,7 @@ def _project(cwd: str) -> str:
 # ── notes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def note_facts(homes: Mapping[str, Path], projects: Iterable[str]) -> Iterator[Fact | Skipped]:
+def note_facts(homes: Mapping[str, Path], projects: Iterable[str]) -> Iterator[Fact | SkippedEntry]:
     """Yield the clients' own memories and the instruction files of clients and projects, one fact per section."""
     for client, home in homes.items():
         for pattern in _GLOBAL[client]:
@@ -243,23 +243,23 @@ def note_facts(homes: Mapping[str, Path], projects: Iterable[str]) -> Iterator[F
                 yield from _sections(Path(path) / name, Path(path), path)
 
 
-def _from_file(fact: Fact | Skipped) -> Fact | Skipped:
+def _from_file(fact: Fact | SkippedEntry) -> Fact | SkippedEntry:
     """Return the fact of a Claude Code memory with the project name that hooks use, and its file as the source."""
-    if isinstance(fact, Skipped):
+    if isinstance(fact, SkippedEntry):
         return fact
     where = _project(fact.project) if fact.project.startswith("/") else fact.project
     source = f"file:{project.name(where) or 'claude-code'}/memory/{fact.metadata.get('file', '')}"
     return replace(fact, source=source[:MAX_LABEL], project=where)
 
 
-def _sections(page: Path, below: Path, of_project: str) -> Iterator[Fact | Skipped]:
+def _sections(page: Path, below: Path, of_project: str) -> Iterator[Fact | SkippedEntry]:
     try:
         if not _own_files([page], below) or page.stat().st_size > notes_files.BIGGEST:
             return
         text = notes_files.text_of(notes_files.content_of(page))
         at = moment(datetime.fromtimestamp(page.stat().st_mtime, UTC))
     except (OSError, ValueError) as error:
-        yield Skipped(str(error), str(page))
+        yield SkippedEntry(str(error), str(page))
         return
     name = page.relative_to(below).as_posix()
     for part in sections.parts(text, name):
@@ -293,7 +293,7 @@ class Estimate:
     days: int = 0  # needed because of the daily limits; 0 without limits
 
 
-def estimate(entries: Sequence[Entry], extraction: Mapping[str, Any], limits: tuple[int, int] = (0, 0)) -> Estimate:
+def estimate(entries: Sequence[DiskTurn], extraction: Mapping[str, Any], limits: tuple[int, int] = (0, 0)) -> Estimate:
     """Estimate the work, with the real prompts of the language model if one is configured."""
     if not extraction.get("enabled"):
         return Estimate(seconds=ceil(len(entries) * _LOCAL_SECONDS))
@@ -310,7 +310,7 @@ def estimate(entries: Sequence[Entry], extraction: Mapping[str, Any], limits: tu
     return Estimate(provider=str(extraction["provider"]), calls=calls, tokens=tokens, seconds=seconds, days=days)
 
 
-def counts(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+def counts(entries: Iterable[DiskTurn]) -> list[dict[str, Any]]:
     """Count files and turns by client and project, most turns first."""
     files: dict[tuple[str, str], set[Path]] = {}
     turns: Counter[tuple[str, str]] = Counter()
@@ -337,10 +337,10 @@ def counts(entries: Iterable[Entry]) -> list[dict[str, Any]]:
 
 
 @dataclass(slots=True)
-class Delivery:
+class TurnSender:
     """Delivery of turns in batches, waiting until they are processed."""
 
-    memories: Memories
+    memories: BackfillTarget
     series: int
     work: Callable[[], object]  # processes pending captures, or pauses while a service does so
     learned: Callable[[int], None] = lambda _: None  # called with the number of newly processed turns
@@ -353,10 +353,10 @@ class Delivery:
     _done: int = 0
     _reason: str | None = None  # reported last
 
-    def deliver(self, entries: Sequence[Entry]) -> None:
+    def deliver(self, entries: Sequence[DiskTurn]) -> None:
         self._others = self._pending()
         last_use = {entry.path: place for place, entry in enumerate(entries)}
-        loaded: dict[Path, list[Turn]] = {}
+        loaded: dict[Path, list[TranscriptTurn]] = {}
         handed = 0
         for place, entry in enumerate(entries):
             if entry.path not in loaded:
@@ -373,7 +373,7 @@ class Delivery:
                 self._wait(handed)
         self._finish(handed)
 
-    def _hand_over(self, entry: Entry, turn: Turn) -> bool:
+    def _hand_over(self, entry: DiskTurn, turn: TranscriptTurn) -> bool:
         about: dict[str, Any] = {
             "client": entry.client,
             "session": entry.session,
@@ -434,11 +434,11 @@ class Delivery:
         self._tell(handed, self._others + self.waiting)
 
 
-def _named(entry: Entry) -> str:
+def _named(entry: DiskTurn) -> str:
     return f"{entry.path}: turn {entry.number + 1}"
 
 
-def waiting(memories: Memories) -> list[Item]:
+def waiting(memories: BackfillTarget) -> list[Item]:
     """Return the pending captures that belong to backfills."""
     pending = memories.items("pending", limit=_LISTED)
     return [item for item in pending if item.exchange and item.exchange.series]
@@ -449,7 +449,7 @@ def rest() -> None:
     time.sleep(_LOOK)
 
 
-def _turns_of(path: Path) -> list[Turn]:
+def _turns_of(path: Path) -> list[TranscriptTurn]:
     try:
         return list(_turns(path))
     except (InvalidInput, OSError):  # removed since the survey

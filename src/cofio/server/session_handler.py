@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Sitting:
+class _SessionState:
     """State of a session: injected memories with a digest of their texts, and the unanswered turn."""
 
     keeper: Keeper  # as the session's caller may use it
@@ -56,7 +56,7 @@ class _Sitting:
     telling: threading.Lock = field(default_factory=threading.Lock)
 
 
-class Attendant:
+class SessionHandler:
     """Thread-safe handler of the session events of all clients."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Attendant:
         self._codex_home = codex_home
         self._subagents: set[tuple[Viewer | None, str]] = set()
         self._own_sessions: set[tuple[Viewer | None, str, str]] = set()
-        self._sittings: OrderedDict[tuple[Viewer | None, str, str], _Sitting] = OrderedDict()
+        self._sittings: OrderedDict[tuple[Viewer | None, str, str], _SessionState] = OrderedDict()
         self._lock = threading.Lock()
         self._fetching = threading.Lock()
         self._aside = ThreadPoolExecutor(4, "cofio-attend")
@@ -211,7 +211,7 @@ class Attendant:
             self._note_given(happened, briefing, began, sitting)
         return briefing.text
 
-    def _started(self, happened: Event, where: str, sitting: _Sitting) -> Briefing:
+    def _started(self, happened: Event, where: str, sitting: _SessionState) -> Briefing:
         if happened.began in ANEW:
             sitting.keeper.forget_given(happened.client, happened.session)
             sitting.given.clear()
@@ -222,12 +222,12 @@ class Attendant:
             briefing_cache.put(self._home, where, briefing.text)
         return briefing
 
-    def _recalled(self, happened: Event, where: str, sitting: _Sitting) -> Briefing:
+    def _recalled(self, happened: Event, where: str, sitting: _SessionState) -> Briefing:
         if not transcripts.is_prompt(happened.prompt):
             return Briefing()  # sent by the client in the user's place, such as when a subagent finishes
         return _recalled(happened.prompt, happened, where, sitting)
 
-    def _note_given(self, happened: Event, briefing: Briefing, began: float, sitting: _Sitting) -> None:
+    def _note_given(self, happened: Event, briefing: Briefing, began: float, sitting: _SessionState) -> None:
         """Record the briefing as injected, unless the hook has timed out. The reply does not wait for the write."""
         if briefing and happened.session and time.monotonic() - began < self._patience:
             sitting.given.update(briefing.given)
@@ -240,7 +240,7 @@ class Attendant:
         except CofioError as error:  # at worst a memory is injected twice after a restart
             _log.warning("injected memories not recorded: %s", error.message)
 
-    def _sitting(self, happened: Event, keeper: Keeper) -> _Sitting:
+    def _sitting(self, happened: Event, keeper: Keeper) -> _SessionState:
         key = (keeper.viewer, happened.client, happened.session)
         with self._lock:
             if found := self._sittings.get(key):
@@ -248,14 +248,14 @@ class Attendant:
                 return found
         given = keeper.given(happened.client, happened.session) if happened.session else {}
         with self._lock:
-            sitting = self._sittings.setdefault(key, _Sitting(keeper, given))
+            sitting = self._sittings.setdefault(key, _SessionState(keeper, given))
             while len(self._sittings) > _SITTINGS:
                 self._sittings.popitem(last=False)
         return sitting
 
     # ── capture ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _amend(self, happened: Event, where: str, at: str, sitting: _Sitting) -> None:
+    def _amend(self, happened: Event, where: str, at: str, sitting: _SessionState) -> None:
         asks = happened.kind == "prompt"
         turn = _turn(happened, sitting)
         messages = list(_messages(happened))
@@ -270,7 +270,7 @@ class Attendant:
             sitting.keeper.amend(messages, hold=HOLD if asks else 0.0, by=happened.client, at=at, **about)
             sitting.open_turn = turn if asks else ""
 
-    def _close_turn(self, happened: Event, sitting: _Sitting) -> None:
+    def _close_turn(self, happened: Event, sitting: _SessionState) -> None:
         sitting.keeper.release(happened.client, happened.session)
         sitting.open_turn = ""
 
@@ -307,7 +307,7 @@ class Attendant:
                 keeper.submit(messages, **{**about, **at, "context": REVIEW})
 
 
-def _turns_of(happened: Event) -> list[transcripts.Turn]:
+def _turns_of(happened: Event) -> list[transcripts.TranscriptTurn]:
     """Return the turns of the client's transcript; none if it cannot be read."""
     path = Path(happened.transcript)
     try:
@@ -317,10 +317,10 @@ def _turns_of(happened: Event) -> list[transcripts.Turn]:
         return []
 
 
-def _parts(turns: Sequence[transcripts.Turn], known: Set[str]) -> Iterator[list[transcripts.Turn]]:
+def _parts(turns: Sequence[transcripts.TranscriptTurn], known: Set[str]) -> Iterator[list[transcripts.TranscriptTurn]]:
     """Yield unreviewed turns in batches of one day each, small enough for the language model."""
     reviewed = [place for place, turn in enumerate(turns, 1) if f"{_REVIEWED}{turn.turn}" in known]
-    part: list[transcripts.Turn] = []
+    part: list[transcripts.TranscriptTurn] = []
     for turn in turns[max(reviewed, default=0) :]:
         if part and (_length([*part, turn]) > _REVIEW or turn.at[:10] != part[0].at[:10]):
             yield part
@@ -330,11 +330,11 @@ def _parts(turns: Sequence[transcripts.Turn], known: Set[str]) -> Iterator[list[
         yield part
 
 
-def _length(turns: Sequence[transcripts.Turn]) -> int:
+def _length(turns: Sequence[transcripts.TranscriptTurn]) -> int:
     return sum(len(str(message["content"])) for turn in turns for message in turn.messages)
 
 
-def _recalled(prompt: str, happened: Event, where: str, sitting: _Sitting) -> Briefing:
+def _recalled(prompt: str, happened: Event, where: str, sitting: _SessionState) -> Briefing:
     """Return the briefing for the session, without what it has already received or what was learned from it."""
     return sitting.keeper.recall(
         prompt,
@@ -374,7 +374,7 @@ def source_of(client: str, where: str) -> str:
 _CONTEXTS = {"compact": "pre_compact", "summary": COMPACT_SUMMARY, "end": "session_end"}
 
 
-def _turn(happened: Event, sitting: _Sitting) -> str:
+def _turn(happened: Event, sitting: _SessionState) -> str:
     """Return the turn's name. If the client sends none: that of the prompt it answers, else a hash of the words."""
     if happened.turn:
         return happened.turn
@@ -383,14 +383,14 @@ def _turn(happened: Event, sitting: _Sitting) -> str:
     return sitting.open_turn or named_by(happened.reply)
 
 
-def known_as(turn: transcripts.Turn, known: set[str]) -> str:
+def known_as(turn: transcripts.TranscriptTurn, known: set[str]) -> str:
     """Return the name under which a hook reported the turn, if one did; else its own."""
     prompt = next((each["content"] for each in turn.messages if each["role"] == "user"), "")
     by_words = named_by(prompt) if isinstance(prompt, str) else ""
     return by_words if by_words in known else turn.turn
 
 
-def _as_hooks_tell(turn: transcripts.Turn) -> list[dict[str, Any]]:
+def _as_hooks_tell(turn: transcripts.TranscriptTurn) -> list[dict[str, Any]]:
     """Return what hooks would have reported of a turn: everything but the agent's intermediate messages."""
     answers = [place for place, each in enumerate(turn.messages) if each["role"] == "assistant"]
     return [each for place, each in enumerate(turn.messages) if each["role"] != "assistant" or place == answers[-1]]

@@ -17,12 +17,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
-from cofio.models.memory import Anchor, Fact, Freshly, Memory
+from cofio.models.memory import Anchor, Fact, FreshnessResult, Memory
 from cofio.staleness import commands, symbols
-from cofio.staleness.references import Named, named
-from cofio.staleness.worktree import MOST_BYTES, Tree
+from cofio.staleness.references import Reference, named
+from cofio.staleness.worktree import MOST_BYTES, WorkTree
 
-__all__ = ["MOST", "Freshly", "Freshness"]
+__all__ = ["MOST", "FreshnessResult", "StalenessChecker"]
 
 MOST = 4  # anchors of one memory
 _PATIENCE = 0.5  # seconds to search a tree for the names of a text
@@ -35,7 +35,7 @@ _SECRET = re.compile(
 )
 
 
-class Freshness:
+class StalenessChecker:
     """Creates and checks anchors.
 
     Thread-safe. With `reads=False` it reads no files and reports everything as unknown.
@@ -43,7 +43,7 @@ class Freshness:
 
     def __init__(self, *, reads: bool = True) -> None:
         self.reads = reads
-        self._trees: dict[str, Tree] = {}
+        self._trees: dict[str, WorkTree] = {}
 
     def anchored(self, fact: Fact) -> Fact:
         """Return the fact with anchors for its text as of now, replacing existing ones."""
@@ -69,16 +69,16 @@ class Freshness:
         inside = {each.path for each in found.values() if each.kind != "file"}
         return tuple(each for each in found.values() if each.kind != "file" or each.path not in inside)[:MOST]
 
-    def check(self, memory: Memory) -> Freshly:
+    def check(self, memory: Memory) -> FreshnessResult:
         """Return the current freshness of a memory: the worst state of its anchors, with a note for each stale one."""
         tree = self._tree(memory.project) if memory.anchors else None
         if tree is None:
-            return Freshly()
+            return FreshnessResult()
         told = [_state(tree, anchor) for anchor in memory.anchors]
         worst = min((state for state, _ in told), key=_WORST.index)
-        return Freshly(worst, tuple(dict.fromkeys(note for _, note in told if note)))
+        return FreshnessResult(worst, tuple(dict.fromkeys(note for _, note in told if note)))
 
-    def _tree(self, project: str) -> Tree | None:
+    def _tree(self, project: str) -> WorkTree | None:
         """Return the tree of the project; None if there is none on this machine or reading is disabled."""
         if not self.reads or not project.startswith("/") or "\x00" in project:
             return None
@@ -86,14 +86,14 @@ class Freshness:
         if tree is None:
             if len(self._trees) >= _TREES:
                 self._trees.clear()
-            tree = self._trees[project] = Tree(os.path.normpath(project))
+            tree = self._trees[project] = WorkTree(os.path.normpath(project))
         return tree if tree.is_here else None
 
 
 # ── creating anchors ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _anchor(tree: Tree, each: Named, files: dict[str, str], until: float) -> Anchor | None:
+def _anchor(tree: WorkTree, each: Reference, files: dict[str, str], until: float) -> Anchor | None:
     """Return the anchor of a name; None if it does not exist or is ambiguous."""
     paths: Iterable[str]
     if each.kind == "file":
@@ -111,7 +111,7 @@ def _anchor(tree: Tree, each: Named, files: dict[str, str], until: float) -> Anc
     return None
 
 
-def _file(tree: Tree, name: str, until: float) -> str:
+def _file(tree: WorkTree, name: str, until: float) -> str:
     """Return the path of the named file: as written from the root, else the only file with this ending; else "".
 
     Files that hold secrets are skipped: even the hash of a short secret can reveal it.
@@ -126,7 +126,7 @@ def _file(tree: Tree, name: str, until: float) -> str:
     return ending[0] if len(ending) == 1 and listing.complete else ""
 
 
-def _defining(tree: Tree, name: str, files: set[str], until: float) -> list[str]:
+def _defining(tree: WorkTree, name: str, files: set[str], until: float) -> list[str]:
     """Return the only file that defines the name: of files named in the text, else outside tests, else of all files."""
     if at_hand := list(_holding(tree, name, sorted(files))):
         return at_hand if len(at_hand) == 1 else []
@@ -140,7 +140,7 @@ def _defining(tree: Tree, name: str, files: set[str], until: float) -> list[str]
     return among if len(among) == 1 else []
 
 
-def _holding(tree: Tree, name: str, paths: Iterable[str]) -> Iterator[str]:
+def _holding(tree: WorkTree, name: str, paths: Iterable[str]) -> Iterator[str]:
     for path in paths:
         try:
             if _digest(tree, "symbol", name, path):
@@ -153,7 +153,7 @@ def _is_test(path: str) -> bool:
     return any(part.startswith(("test", "spec", "__tests__")) for part in path.lower().split("/"))
 
 
-def _digest(tree: Tree, kind: str, name: str, path: str) -> str | None:
+def _digest(tree: WorkTree, kind: str, name: str, path: str) -> str | None:
     """Return the hash of a file, a definition or a command recipe; None if the file does not contain it."""
     if kind == "file":
         return tree.made(path, "file", _hash)
@@ -174,7 +174,7 @@ def _hashed(text: str | None) -> str | None:
 # ── checking anchors ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _state(tree: Tree, anchor: Anchor) -> tuple[str, str]:
+def _state(tree: WorkTree, anchor: Anchor) -> tuple[str, str]:
     """Return the state of the anchor and a note for people."""
     if anchor.kind not in ("file", "symbol", "command"):
         return "", ""  # kind of a newer version
@@ -195,7 +195,7 @@ def _state(tree: Tree, anchor: Anchor) -> tuple[str, str]:
     return ("changed", f"{called} is in {moved} now") if moved else ("vanished", f"{called} is gone from {anchor.path}")
 
 
-def _moved(tree: Tree, anchor: Anchor) -> str:
+def _moved(tree: WorkTree, anchor: Anchor) -> str:
     """Return the new path of a definition: an identical one, else the only one; "" if a quick search finds none."""
     paths = tree.glance(symbols.last_part(anchor.name), symbols.names)
     found = {path: _digest(tree, "symbol", anchor.name, path) for path in _holding(tree, anchor.name, paths)}

@@ -12,7 +12,7 @@ _READ = 8_000  # characters of a text that are read
 _MOST = 60  # maximum number of names
 
 
-class Named(NamedTuple):
+class Reference(NamedTuple):
     """Name of a file, symbol or command, and its offset in the text."""
 
     place: int
@@ -20,30 +20,30 @@ class Named(NamedTuple):
     name: str
 
 
-def named(text: str, root: str) -> list[Named]:
+def named(text: str, root: str) -> list[Reference]:
     """List the names in the text in order, without duplicates. Absolute paths of files below the root count as well."""
     said = text[:_READ].replace(f"{root}/", "")
     said = _ELSEWHERE.sub(lambda found: " " * len(found[0]), said)
     found = [*_commands(said), *_files(said), *_symbols(said)]
-    first: dict[tuple[str, str], Named] = {}
+    first: dict[tuple[str, str], Reference] = {}
     for each in sorted(found, key=lambda each: each.place):
         first.setdefault((each.kind, each.name), each)
     return list(first.values())[:_MOST]
 
 
-def _files(text: str) -> Iterator[Named]:
+def _files(text: str) -> Iterator[Reference]:
     for found in _SPAN.finditer(text):
         name = found[1].strip().removeprefix("./")
         if name and ("/" in found[1] or "." in found[1]):
-            yield Named(found.start(1), "file", name)
+            yield Reference(found.start(1), "file", name)
     for found in _PATH.finditer(text):
         name = found[0].rstrip(".-").removeprefix("./")
         leaf = name.rpartition("/")[2]
         if _LETTER.search(leaf) and ("/" in name or "." in leaf or leaf in _KNOWN):
-            yield Named(found.start(), "file", name)
+            yield Reference(found.start(), "file", name)
 
 
-def _commands(text: str) -> Iterator[Named]:
+def _commands(text: str) -> Iterator[Reference]:
     for found in _COMMAND.finditer(text):
         before = text[max(0, found.start() - 24) : found.start()]
         tool, *words = found[0].split()
@@ -52,21 +52,21 @@ def _commands(text: str) -> Iterator[Named]:
         else:
             runs = len(words) == 2 or (words[0] in _NPM_ITSELF if tool == "npm" else words[0] not in _BUILT_IN)
         if runs:
-            yield Named(found.start(), "command", " ".join((tool, *words)))
+            yield Reference(found.start(), "command", " ".join((tool, *words)))
     for found in _SPAN.finditer(text):
         if program := _PROGRAM.match(found[1]):
-            yield Named(found.start(1), "command", program[0])
+            yield Reference(found.start(1), "command", program[0])
 
 
-def _symbols(text: str) -> Iterator[Named]:
+def _symbols(text: str) -> Iterator[Reference]:
     for found in _SPAN.finditer(text):
         symbol = _SYMBOL.fullmatch(found[1].strip())
         if symbol and (symbol[2] or _TELLING.search(symbol[1])):
-            yield Named(found.start(1), "symbol", symbol[1])
+            yield Reference(found.start(1), "symbol", symbol[1])
     for found in _CALLED.finditer(text):
-        yield Named(found.start(), "symbol", found[1])
+        yield Reference(found.start(), "symbol", found[1])
     for found in _SNAKE.finditer(text):
-        yield Named(found.start(), "symbol", found[0])
+        yield Reference(found.start(), "symbol", found[0])
 
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────

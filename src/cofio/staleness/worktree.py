@@ -47,7 +47,7 @@ Names = Callable[[str], Callable[[bytes], frozenset[str]] | None]
 
 
 @dataclass(slots=True)
-class Listing:
+class FileListing:
     """Files of a tree, by name and in search order."""
 
     at: float
@@ -61,14 +61,14 @@ class Listing:
     defining: dict[str, list[str]] = field(default_factory=dict)  # paths by defined name
 
 
-class Tree:
+class WorkTree:
     """Working tree on this machine. Thread-safe."""
 
     def __init__(self, root: str) -> None:
         self.root = root
         self._real = os.path.realpath(root)
         self._made: dict[tuple[str, str], tuple[Stamp, Any]] = {}
-        self._listing: Listing | None = None
+        self._listing: FileListing | None = None
         self._lock = threading.Lock()
 
     @property
@@ -144,7 +144,7 @@ class Tree:
 
     # ── all of them ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def listing(self, until: float) -> Listing:
+    def listing(self, until: float) -> FileListing:
         """Return the files, up to some seconds old; of a large tree only the first, by depth."""
         with self._lock:
             return self._listed(until)
@@ -189,7 +189,7 @@ class Tree:
         except OSError:
             return frozenset()
 
-    def _listed(self, until: float) -> Listing:
+    def _listed(self, until: float) -> FileListing:
         now, known = time.monotonic(), self._listing
         if known is None or now - known.at > _RECENT or (known.hurried and until - now > _GLANCE):
             known = self._listing = _listed(self.root, now, until)
@@ -200,9 +200,9 @@ class _Link(OSError):
     """A symbolic link was found instead of a file or folder."""
 
 
-def _listed(root: str, now: float, until: float) -> Listing:
+def _listed(root: str, now: float, until: float) -> FileListing:
     """List the files of the tree breadth-first."""
-    listing = Listing(now)
+    listing = FileListing(now)
     waiting, folders = deque([""]), 0
     while waiting:
         if len(listing.paths) >= MOST_FILES or folders >= _MOST_FOLDERS or time.monotonic() > until:

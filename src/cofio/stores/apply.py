@@ -1,6 +1,7 @@
 """Application of decisions: the only place that defines what each decision does to the rows.
 
-A store provides `Rows`, the few operations on its tables inside one transaction. Everything that must be the same in
+A store provides `RowStorage`, the few operations on its tables inside one transaction. Everything that must be the
+same in
 every store (journalling, undo, purge) is implemented here.
 """
 
@@ -38,7 +39,7 @@ _FACT_FIELDS = tuple(f.name for f in fields(Fact))
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Counters:
     """Data of a memory beside its content: retrieval counts, and sightings after the first."""
 
     retrieval_count: int = 0
@@ -47,7 +48,7 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class JournalEntry:
     """Journal entry: a memory before a change."""
 
     id: int = 0
@@ -59,10 +60,10 @@ class Entry:
     vector: bytes | None = None  # the vector that the change replaced or removed
     occurrence: Occurrence | None = None
     erased: bool = False
-    beside: Beside | None = None  # stored with a memory that the change removed
+    beside: Counters | None = None  # stored with a memory that the change removed
 
 
-class Rows(Protocol):
+class RowStorage(Protocol):
     """Operations on the tables inside a transaction."""
 
     def load(self, memory_id: int) -> Memory | None: ...
@@ -79,13 +80,13 @@ class Rows(Protocol):
     def remove(self, memory_id: int) -> None: ...
     def vector(self, memory_id: int) -> bytes | None: ...
     def set_vector(self, memory_id: int, vector: bytes | None) -> None: ...
-    def beside(self, memory_id: int) -> Beside: ...
+    def beside(self, memory_id: int) -> Counters: ...
     def twin(self, fact: Fact) -> int | None:
         """Return the live memory with the same text in the same place."""
 
-    def record(self, entry: Entry) -> int: ...
-    def recorded(self, change_id: int) -> Entry | None: ...
-    def next_recorded(self, entry: Entry) -> Entry | None:
+    def record(self, entry: JournalEntry) -> int: ...
+    def recorded(self, change_id: int) -> JournalEntry | None: ...
+    def next_recorded(self, entry: JournalEntry) -> JournalEntry | None:
         """Return the following change of the same memory."""
 
     def see(self, memory_id: int, change_id: int, occurrence: Occurrence) -> None: ...
@@ -99,10 +100,10 @@ class Rows(Protocol):
         """
 
 
-class Applying:
+class UnitOfWork:
     """Application of one transaction's decisions, in order (`do`)."""
 
-    def __init__(self, rows: Rows, *, changeset: int, at: str, by: str, why: str) -> None:
+    def __init__(self, rows: RowStorage, *, changeset: int, at: str, by: str, why: str) -> None:
         self._rows = rows
         self._changeset = changeset
         self._at, self._by, self._why = at, by, why
@@ -274,13 +275,13 @@ class Applying:
             self._rows.see(entry.memory_id, change.id, entry.occurrence)
         return [change]
 
-    def _bring_back(self, memory: Memory, beside: Beside, change_id: int) -> None:
+    def _bring_back(self, memory: Memory, beside: Counters, change_id: int) -> None:
         counts = {"retrieval_count": beside.retrieval_count, "last_retrieved_at": beside.last_retrieved_at}
         self._rows.count(replace(memory, **counts))  # type: ignore[arg-type]
         for each in beside.sightings:
             self._rows.see(memory.id, change_id, each)
 
-    def _put_back(self, entry: Entry, current: Memory | None) -> bytes | None:
+    def _put_back(self, entry: JournalEntry, current: Memory | None) -> bytes | None:
         """Restore the old version; return the vector that it replaced."""
         if entry.before is None:
             removed = self._rows.vector(entry.memory_id)
@@ -297,7 +298,7 @@ class Applying:
         self._rows.set_vector(entry.memory_id, entry.vector)
         return replaced
 
-    def _refuse_if_changed_since(self, entry: Entry, current: Memory | None) -> None:
+    def _refuse_if_changed_since(self, entry: JournalEntry, current: Memory | None) -> None:
         later = self._rows.next_recorded(entry)
         if later is None:
             return
@@ -329,9 +330,9 @@ class Applying:
         *,
         vector: bytes | None = None,
         occurrence: Occurrence | None = None,
-        beside: Beside | None = None,
+        beside: Counters | None = None,
     ) -> Change:
-        entry = Entry(
+        entry = JournalEntry(
             changeset=self._changeset,
             memory_id=memory_id,
             action=action,
@@ -361,7 +362,7 @@ class Applying:
         return memory
 
 
-def as_change(entry: Entry, after: Memory | None, at: str, by: str, why: str) -> Change:
+def as_change(entry: JournalEntry, after: Memory | None, at: str, by: str, why: str) -> Change:
     """Return the journal entry as a Change."""
     return Change(
         id=entry.id,

@@ -6,7 +6,7 @@ import logging
 import threading
 
 from cofio.errors import CofioError
-from cofio.models.auth import Deed
+from cofio.models.auth import AuditEntry
 from cofio.ports import Store
 
 _log = logging.getLogger(__name__)
@@ -15,12 +15,12 @@ _MOST_WAITING = 10_000  # beyond that, entries go to the service's own log: the 
 _MINUTE = len("2026-01-01T00:00")  # of a time: the last use of a key is recorded once a minute
 
 
-class DeedLog:
+class AuditLog:
     """Buffer of audit log entries that a background thread writes to the store; reading the log flushes it first."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._waiting: list[Deed] = []
+        self._waiting: list[AuditEntry] = []
         self._used: dict[int, str] = {}  # pending writes by key id
         self._noted: dict[int, str] = {}  # minute of the last recorded use, by key id
         self._lock = threading.Lock()
@@ -28,7 +28,7 @@ class DeedLog:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def note(self, deed: Deed) -> None:
+    def note(self, deed: AuditEntry) -> None:
         """Queue an entry. Costs the caller an append."""
         with self._lock:
             if len(self._waiting) < _MOST_WAITING:

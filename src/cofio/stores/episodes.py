@@ -18,9 +18,9 @@ import numpy as np
 
 from cofio.errors import Conflict
 from cofio.models.episodes import (
-    CarriedEpisode,
     Episode,
     EpisodeCounts,
+    ExportedEpisode,
     Passage,
     base_turn,
     episode_of,
@@ -44,7 +44,7 @@ from cofio.models.sessions import (
 from cofio.ports import Vector
 from cofio.stores import inbox_rules, llm_calls
 from cofio.stores.filters import seen_by
-from cofio.stores.knowledge import Asking, SqliteAsking
+from cofio.stores.knowledge import NamedQueries, SqliteNamedQueries
 from cofio.stores.row_mapping import check_vectors, fits
 from cofio.stores.sqlite.bm25 import PASSAGES
 from cofio.stores.sqlite.connection import BRIEFLY, StoreFile
@@ -57,7 +57,7 @@ _FLOAT = 4  # bytes of a number in a vector
 _WAITING = 2_000  # newest captures not indexed yet that are searched for sessions
 _LAST = "\U0010ffff"  # sorts after every other character
 _AT_ONCE = 200  # episodes removed in one transaction
-Ask = Callable[[], AbstractContextManager[Asking]]
+Ask = Callable[[], AbstractContextManager[NamedQueries]]
 
 
 class SqlEpisodes:
@@ -77,7 +77,7 @@ class SqlEpisodes:
         with self._writing() as asking:
             return self._indexed(asking, capture)
 
-    def _indexed(self, asking: Asking, capture: int) -> int | None:
+    def _indexed(self, asking: NamedQueries, capture: int) -> int | None:
         asked = {"capture": capture}
         found = asking.all("capture_to_index", asked)
         exchange = inbox_rules.from_payload(found[0][0]) if found else None
@@ -96,7 +96,7 @@ class SqlEpisodes:
             asking.run("drop_empty_episode", {"episode": old})
         return number
 
-    def _row(self, asking: Asking, episode: Episode, old: int | None) -> int:
+    def _row(self, asking: NamedQueries, episode: Episode, old: int | None) -> int:
         """Return the row that the episode goes into: its own, that of its turn, or a new one."""
         row = _to_row(episode)
         if old is not None and not asking.all("count_passages", {"episode": old})[0][0]:
@@ -106,7 +106,7 @@ class SqlEpisodes:
         return known if known is not None else _inserted(asking, row)
 
     def _insert(
-        self, asking: Asking, episode: int, capture: int | None, texts: Sequence[str], after: int = 0
+        self, asking: NamedQueries, episode: int, capture: int | None, texts: Sequence[str], after: int = 0
     ) -> list[int]:
         numbers = []
         for place, said in enumerate(texts, after):
@@ -194,7 +194,7 @@ class SqlEpisodes:
         told = sorted(own, key=lambda each: (each.at, each.id or 1 << 62))[-limit:]
         return [replace(each, client=shown_client(each.client)) for each in told]
 
-    def _waiting(self, asking: Asking, viewer: Viewer | None, session: str = "") -> list[Episode]:
+    def _waiting(self, asking: NamedQueries, viewer: Viewer | None, session: str = "") -> list[Episode]:
         """Return the episodes that unindexed captures will become; only those of one session, if given."""
         rows = asking.all("waiting_captures", {"limit": _WAITING, "session": session})
         read = ((capture, inbox_rules.from_payload(payload)) for capture, payload in rows)
@@ -211,7 +211,7 @@ class SqlEpisodes:
         with self._reading() as asking:
             return [number for (number,) in asking.all("session_given", self._named(asking, session, shared=False))]
 
-    def _named(self, asking: Asking, session: AgentSession, *, shared: bool = True) -> dict[str, Any]:
+    def _named(self, asking: NamedQueries, session: AgentSession, *, shared: bool = True) -> dict[str, Any]:
         """Return the values that identify a session, with its client's name under each key that delivered it.
 
         Without `shared`, names under which another owner has a session of the same id are left out.
@@ -245,15 +245,15 @@ class SqlEpisodes:
                 asking.run("remove_episodes", {"ids": asking.listed(old[start : start + _AT_ONCE])})
         return len(old)
 
-    def _vector_size(self, asking: Asking) -> int:
+    def _vector_size(self, asking: NamedQueries) -> int:
         """Return the size of a passage's vector in bytes."""
         raise NotImplementedError
 
-    def _wipe(self, asking: Asking) -> None:
+    def _wipe(self, asking: NamedQueries) -> None:
         """Erase remaining traces of the removed words."""
 
 
-def erase(asking: Asking, memory_id: int, said: Sequence[str], viewer: Viewer | None) -> int:
+def erase(asking: NamedQueries, memory_id: int, said: Sequence[str], viewer: Viewer | None) -> int:
     """Remove the episodes that a purged memory was learned from, or that contain its words; return how many.
 
     With a viewer, only the viewer's own.
@@ -266,14 +266,14 @@ def erase(asking: Asking, memory_id: int, said: Sequence[str], viewer: Viewer | 
     return len(found)
 
 
-def carried(asking: Asking, after: int, limit: int) -> list[CarriedEpisode]:
+def carried(asking: NamedQueries, after: int, limit: int) -> list[ExportedEpisode]:
     """Return the episodes above an id, for adoption by another store."""
     rows = asking.all("carried_episodes", {"after": after, "limit": limit}, columns=_LISTED)
     listed = asking.listed([row[0] for row in rows])
     said = groupby(asking.all("carried_passages", {"ids": listed}), key=lambda row: row[0])
     parts = {number: tuple((text, _as_blob(vector)) for _, text, vector in some) for number, some in said}
     return [
-        CarriedEpisode(_to_episode(row, [text for text, _ in parts.get(row[0], ())]), parts.get(row[0], ()))
+        ExportedEpisode(_to_episode(row, [text for text, _ in parts.get(row[0], ())]), parts.get(row[0], ()))
         for row in rows
     ]
 
@@ -284,7 +284,7 @@ def _as_blob(vector: Any) -> bytes | None:
     return np.ascontiguousarray(vector.to_numpy(), dtype="<f4").tobytes()
 
 
-def adopt_rows(index: SqlEpisodes, asking: Asking, episodes: Sequence[CarriedEpisode]) -> dict[int, bytes]:
+def adopt_rows(index: SqlEpisodes, asking: NamedQueries, episodes: Sequence[ExportedEpisode]) -> dict[int, bytes]:
     """Store episodes of another store under their own ids, replacing existing ones; return vectors by passage."""
     asking.run("remove_episodes", {"ids": asking.listed([each.episode.id for each in episodes])})
     vectors: dict[int, bytes] = {}
@@ -295,7 +295,7 @@ def adopt_rows(index: SqlEpisodes, asking: Asking, episodes: Sequence[CarriedEpi
     return vectors
 
 
-def _episodes(asking: Asking, ids: Sequence[int]) -> list[Episode]:
+def _episodes(asking: NamedQueries, ids: Sequence[int]) -> list[Episode]:
     asked = {"ids": _listed(asking, ids)}
     said = groupby(asking.all("passages_of", asked), key=lambda row: row[0])
     texts = {number: [text for _, _, text in rows] for number, rows in said}
@@ -303,7 +303,7 @@ def _episodes(asking: Asking, ids: Sequence[int]) -> list[Episode]:
     return [_to_episode(row, texts.get(row[0], [])) for row in rows]
 
 
-def _inserted(asking: Asking, row: Mapping[str, Any], names: Sequence[str] = _COLUMNS) -> int:
+def _inserted(asking: NamedQueries, row: Mapping[str, Any], names: Sequence[str] = _COLUMNS) -> int:
     columns = ", ".join(f'"{name}"' for name in names)
     places = ", ".join(asking.dialect.value.format(name) for name in names)
     return int(asking.all("insert_episode", row, columns=columns, places=places)[0][0])
@@ -346,7 +346,7 @@ def _first(rows: Sequence[Sequence[Any]]) -> int | None:
     return int(rows[0][0]) if rows else None
 
 
-def _listed(asking: Asking, ids: Iterable[int]) -> Any:
+def _listed(asking: NamedQueries, ids: Iterable[int]) -> Any:
     return asking.listed([each for each in ids if fits(each)])
 
 
@@ -362,14 +362,14 @@ class SqliteEpisodes(SqlEpisodes):
         self, file: StoreFile, refuse_another_embedder: Callable[[str], None], wiped: Callable[[], None]
     ) -> None:
         @contextmanager
-        def reading() -> Iterator[Asking]:
+        def reading() -> Iterator[NamedQueries]:
             with file.reading() as connection:
-                yield SqliteAsking(connection)
+                yield SqliteNamedQueries(connection)
 
         @contextmanager
-        def writing() -> Iterator[Asking]:
+        def writing() -> Iterator[NamedQueries]:
             with file.writing() as connection:
-                yield SqliteAsking(connection)
+                yield SqliteNamedQueries(connection)
 
         super().__init__(reading, writing)
         self._file = file
@@ -386,12 +386,12 @@ class SqliteEpisodes(SqlEpisodes):
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
         blobs = {each: np.ascontiguousarray(vector, dtype="<f4").tobytes() for each, vector in vectors.items()}
         with self._file.writing(BRIEFLY) as connection:  # deferrable: writers of facts go first
-            asking = SqliteAsking(connection)
+            asking = SqliteNamedQueries(connection)
             self._refuse_another_embedder(str(asking.all("state", {})[0][3]))
             check_vectors(vectors, (self._vector_size(asking) // _FLOAT) or None)
             self._fill(asking, blobs)
 
-    def _fill(self, asking: Asking, blobs: Mapping[int, bytes]) -> None:
+    def _fill(self, asking: NamedQueries, blobs: Mapping[int, bytes]) -> None:
         for each, blob in blobs.items():
             asking.run("passage_fill_vector", {"id": each, "vector": blob})
 
@@ -400,12 +400,12 @@ class SqliteEpisodes(SqlEpisodes):
         self._wiped()
         return there
 
-    def adopt(self, episodes: Sequence[CarriedEpisode]) -> None:
+    def adopt(self, episodes: Sequence[ExportedEpisode]) -> None:
         with self._writing() as asking:
             self._fill(asking, adopt_rows(self, asking, episodes))
 
-    def _vector_size(self, asking: Asking) -> int:
+    def _vector_size(self, asking: NamedQueries) -> int:
         return int(asking.all("passage_size_of_vectors", {})[0][1] or 0)
 
-    def _wipe(self, asking: Asking) -> None:
+    def _wipe(self, asking: NamedQueries) -> None:
         asking.run("tidy_passage_words", {})

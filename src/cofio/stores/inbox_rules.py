@@ -14,10 +14,10 @@ from typing import Any, NoReturn
 
 from cofio.errors import Conflict, InvalidInput, NotFound, TooBusy
 from cofio.models.episodes import Episode
-from cofio.models.exchange import OPEN, SETTLED, Batching, Exchange, Item, Ledger, Message, Settlement, State, Task
+from cofio.models.exchange import OPEN, SETTLED, Batching, Exchange, Item, ItemResolution, Ledger, Message, State, Task
 from cofio.models.memory import Memory, Viewer, moment
 from cofio.stores.row_mapping import as_json
-from cofio.stores.turn_merge import Part
+from cofio.stores.turn_merge import StoredMessage
 
 #: States from which an item can be retried, as long as its words exist.
 RETRIED: tuple[State, ...] = ("parked", "rejected")
@@ -87,9 +87,9 @@ def turn_of(item: Item) -> tuple[int, int]:
     return (item.exchange.series if item.exchange else 0), item.id
 
 
-def to_part(row: Sequence[Any]) -> Part:
+def to_part(row: Sequence[Any]) -> StoredMessage:
     """Return the part of a turn of a row selected with ITEMS."""
-    return Part(to_item(row), cut_from(row[_PAYLOAD]))
+    return StoredMessage(to_item(row), cut_from(row[_PAYLOAD]))
 
 
 def dated(exchange: Exchange, at: str) -> Exchange:
@@ -118,7 +118,7 @@ def held(at: str, waiting: int, batching: Batching, *, broken_off: bool) -> dict
 # ── settling ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def settled(settlement: Settlement, changeset: int | None) -> tuple[str, dict[str, Any]]:
+def settled(settlement: ItemResolution, changeset: int | None) -> tuple[str, dict[str, Any]]:
     """Return the reason and the result as stored: with the changeset id, if there is one."""
     if settlement.state not in (*SETTLED, "pending"):
         raise InvalidInput(f"An item cannot end as {settlement.state!r}.", f"It ends as one of: {', '.join(SETTLED)}.")
@@ -129,7 +129,7 @@ def settled(settlement: Settlement, changeset: int | None) -> tuple[str, dict[st
     return storable(settlement.reason), read
 
 
-def refuse_if_moved(settlement: Settlement, exchange: Exchange | None, result: Mapping[str, Any]) -> None:
+def refuse_if_moved(settlement: ItemResolution, exchange: Exchange | None, result: Mapping[str, Any]) -> None:
     """Raise Conflict if the item has changed since it was read: words were purged, or another process worked on it."""
     read = settlement.read
     if read is not None and (exchange != read.exchange or dict(result) != dict(read.result)):

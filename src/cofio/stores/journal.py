@@ -8,16 +8,16 @@ from typing import Any
 
 from cofio.models.knowledge import KnowledgeChange
 from cofio.models.memory import Change, Changeset, Occurrence
-from cofio.stores.apply import Beside, Entry
+from cofio.stores.apply import Counters, JournalEntry
 from cofio.stores.row_mapping import as_json, from_json, occurrence_from
 
 _HEAD = ("id", "at", "by", "why", "undoes", "undone_by", "part_of")
 
 
-def to_entry(row: Sequence[Any]) -> Entry:
+def to_entry(row: Sequence[Any]) -> JournalEntry:
     """Return the journal entry of a row of changes."""
     number, changeset, memory_id, action, reason, before, vector, occurrence, erased, beside = row
-    return Entry(
+    return JournalEntry(
         id=number,
         changeset=changeset,
         memory_id=memory_id,
@@ -38,11 +38,11 @@ def to_changeset(
     return Changeset(**dict(zip(_HEAD, row, strict=True)), changes=tuple(changes), knowledge=knowledge)
 
 
-def beside_json(beside: Beside) -> str:
+def beside_json(beside: Counters) -> str:
     seen = [[each.agent, each.session, each.at] for each in beside.sightings]
     return as_json([beside.retrieval_count, beside.last_retrieved_at, seen])
 
 
-def beside_from(written: str) -> Beside:
+def beside_from(written: str) -> Counters:
     count, last, seen = json.loads(written)
-    return Beside(count, last, tuple(Occurrence(*each) for each in seen))
+    return Counters(count, last, tuple(Occurrence(*each) for each in seen))

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any, NoReturn
 
 from cofio.errors import Conflict, NotFound
-from cofio.models.auth import Deed, Grant, Key
+from cofio.models.auth import AuditEntry, Grant, Key
 from cofio.models.memory import moment
 from cofio.ports import Clock
 from cofio.stores.row_mapping import as_json, fits
@@ -72,11 +72,11 @@ class SqliteKeys:
             if not connection.execute(_SQL["follow_key"], values).rowcount:
                 refuse_name(key.grant.name)
 
-    def log(self, deeds: Sequence[Deed]) -> None:
+    def log(self, deeds: Sequence[AuditEntry]) -> None:
         with self._file.writing() as connection:
             connection.executemany(_SQL["log_deed"], [asdict(each) for each in deeds])
 
-    def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[Deed]:
+    def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
         if not fits(key or 0):
             return []
         values = {"limit": limit, "after": min(1 << 62, 1 << 62 if after is None else after), "key": key}
@@ -101,7 +101,7 @@ class FakeKeys:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._keys: dict[str, Key] = {}  # by digest
-        self._deeds: list[Deed] = []
+        self._deeds: list[AuditEntry] = []
         self._last = 0  # last id in the audit log; ids are not reused
 
     def create(self, grant: Grant, digest: str, hint: str, by: str) -> Key:
@@ -146,11 +146,11 @@ class FakeKeys:
         number = here.id if here else len(self._keys) + 1
         self._keys[digest] = replace(key, id=number, revoked_at=since, last_used_at=used)
 
-    def log(self, deeds: Sequence[Deed]) -> None:
+    def log(self, deeds: Sequence[AuditEntry]) -> None:
         self._deeds += [replace(each, id=self._last + place) for place, each in enumerate(deeds, start=1)]
         self._last += len(deeds)
 
-    def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[Deed]:
+    def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
         newest = [each for each in reversed(self._deeds) if key in (None, each.key)]
         return [each for each in newest if after is None or each.id < after][:limit]
 
@@ -178,10 +178,10 @@ def to_key(row: Sequence[Any]) -> Key:
     return Key(grant=Grant(**{**grant, "prefixes": tuple(json.loads(grant["prefixes"]))}), **told)
 
 
-def to_deed(row: Sequence[Any]) -> Deed:
+def to_deed(row: Sequence[Any]) -> AuditEntry:
     """Return the audit log entry of a row selected with DEEDS."""
     told = dict(zip(DEED_COLUMNS, row, strict=True))
-    return Deed(key=told.pop("key_id"), **told)
+    return AuditEntry(key=told.pop("key_id"), **told)
 
 
 def refuse_name(name: str) -> NoReturn:

@@ -4,7 +4,7 @@
     table, where, viewer ─ one SELECT ─▶ Knowledge
 
 A store provides `KnownRows`. Journalling, undo and erasing are implemented here for all stores. The SQL stores differ
-in how they run a named query: each provides an `Asking`, the rest is shared.
+in how they run a named query: each provides an `NamedQueries`, the rest is shared.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _SQL = queries("sqlite")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class RowJournalEntry:
     """Journal entry: a row before a change."""
 
     id: int = 0
@@ -80,11 +80,11 @@ class KnownRows(Protocol):
         """Insert the row, or replace the one with its id."""
 
     def remove(self, table: Table, key: str) -> None: ...
-    def record(self, line: Line, whose: Knowledge | None) -> int:
+    def record(self, line: RowJournalEntry, whose: Knowledge | None) -> int:
         """Insert the journal entry with the ownership of its row; return its id."""
 
-    def recorded(self, change_id: int) -> Line | None: ...
-    def next_recorded(self, line: Line) -> Line | None:
+    def recorded(self, change_id: int) -> RowJournalEntry | None: ...
+    def next_recorded(self, line: RowJournalEntry) -> RowJournalEntry | None:
         """Return the following change of the same row."""
 
     def was_known(self, table: Table, key: str) -> bool:
@@ -94,7 +94,7 @@ class KnownRows(Protocol):
         """Remove its words and its id from the journal, and its id from the verdicts that judged it."""
 
 
-class ApplyingKnowledge:
+class KnowledgeUnitOfWork:
     """Application of one transaction's decisions to the tables, in order (`all`)."""
 
     def __init__(self, rows: KnownRows, *, changeset: int, at: str, by: str, why: str) -> None:
@@ -126,7 +126,9 @@ class ApplyingKnowledge:
         if before is None:
             times = {"created_at": known.created_at or self._at, "updated_at": known.updated_at or self._at}
         elif same(before, known):
-            line = Line(changeset=self._changeset, table=known.TABLE, key=known.id, action="noop", reason=reason)
+            line = RowJournalEntry(
+                changeset=self._changeset, table=known.TABLE, key=known.id, action="noop", reason=reason
+            )
             return as_change(replace(line, before=before), before, self._at, self._by, self._why)
         else:
             times = {"created_at": before.created_at, "updated_at": self._at}
@@ -156,7 +158,7 @@ class ApplyingKnowledge:
             self._rows.remove(table, key)
         elif not self._rows.was_known(table, key):
             refuse_unknown(table, key)
-        line = Line(changeset=self._changeset, table=table, key=key, action="purge", reason=decision.reason)
+        line = RowJournalEntry(changeset=self._changeset, table=table, key=key, action="purge", reason=decision.reason)
         line = replace(line, id=self._rows.record(line, None))
         # Its own entry included: what remains shows that a row existed, not its content.
         self._rows.erase(table, key)
@@ -180,7 +182,7 @@ class ApplyingKnowledge:
         back = replace(back, id=self._rows.record(back, line.before or current))
         return [as_change(back, line.before, self._at, self._by, self._why)]
 
-    def _refuse_if_changed_since(self, line: Line, current: Knowledge | None) -> None:
+    def _refuse_if_changed_since(self, line: RowJournalEntry, current: Knowledge | None) -> None:
         later = self._rows.next_recorded(line)
         if later is not None and later.before != current:
             hint = f"Undo changeset {later.changeset} first."
@@ -190,7 +192,7 @@ class ApplyingKnowledge:
         self, action: KnowledgeAction, before: Knowledge | None, after: Knowledge | None, reason: str
     ) -> KnowledgeChange:
         known = cast(Knowledge, after or before)
-        line = Line(
+        line = RowJournalEntry(
             changeset=self._changeset, table=known.TABLE, key=known.id, action=action, reason=reason, before=before
         )
         line = replace(line, id=self._rows.record(line, known))
@@ -211,7 +213,7 @@ def _linked(decision: Put, told: Sequence[Sequence[Change]]) -> Knowledge:
     return replace(known, memory=changes[0].memory_id) if changes else known
 
 
-def as_change(line: Line, after: Knowledge | None, at: str, by: str, why: str) -> KnowledgeChange:
+def as_change(line: RowJournalEntry, after: Knowledge | None, at: str, by: str, why: str) -> KnowledgeChange:
     """Return the journal entry as a KnowledgeChange."""
     return KnowledgeChange(
         id=line.id,
@@ -304,10 +306,10 @@ def is_storable(text: str) -> bool:
     return isinstance(text, str) and text.isprintable() and len(text) <= MAX_SAID
 
 
-def to_line(row: Sequence[Any]) -> Line:
+def to_line(row: Sequence[Any]) -> RowJournalEntry:
     """Return the journal entry of a row."""
     change_id, changeset, table, key, action, reason, before, erased = row
-    return Line(
+    return RowJournalEntry(
         id=change_id,
         changeset=changeset,
         table=table,
@@ -322,7 +324,7 @@ def to_line(row: Sequence[Any]) -> Line:
 # ── filters ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Wanted(NamedTuple):
+class ColumnCondition(NamedTuple):
     """Condition on a column: it is the value, its folded text is, or it contains the value."""
 
     name: str
@@ -330,7 +332,7 @@ class Wanted(NamedTuple):
     value: Any
 
 
-def wanted(table: str, where: Mapping[str, Any]) -> list[Wanted]:
+def wanted(table: str, where: Mapping[str, Any]) -> list[ColumnCondition]:
     """Return the conditions of a filter. Raise InvalidInput for an unknown column or an impossible value."""
     types = TYPES[checked_table(table)]
     if unknown := sorted(str(name) for name in where if name not in types):
@@ -338,16 +340,16 @@ def wanted(table: str, where: Mapping[str, Any]) -> list[Wanted]:
     return [each for name, value in where.items() for each in _wanted(table, name, types[name], value)]
 
 
-def _wanted(table: str, name: str, kind: str, value: Any) -> Iterator[Wanted]:
+def _wanted(table: str, name: str, kind: str, value: Any) -> Iterator[ColumnCondition]:
     if kind.startswith("tuple"):
         for each in value if isinstance(value, list | tuple) else [value]:
-            yield Wanted(name, "holds", checked_text(each, name, MAX_SAID))
+            yield ColumnCondition(name, "holds", checked_text(each, name, MAX_SAID))
     elif kind == "str" and name in FOLDED[table]:
-        yield Wanted(name, "folded", folded(checked_text(value, name, MAX_SAID)))
+        yield ColumnCondition(name, "folded", folded(checked_text(value, name, MAX_SAID)))
     elif kind == "str":
-        yield Wanted(name, "is", _text(name, checked_text(value, name, MAX_SAID)))
+        yield ColumnCondition(name, "is", _text(name, checked_text(value, name, MAX_SAID)))
     else:
-        yield Wanted(name, "is", _plain(name, kind, value))
+        yield ColumnCondition(name, "is", _plain(name, kind, value))
 
 
 def _text(name: str, value: str) -> str:
@@ -371,12 +373,12 @@ def _plain(name: str, kind: str, value: Any) -> Any:
     return number(value, name) if kind.startswith("float") else whole(value, name)
 
 
-def is_what_is_wanted(known: Knowledge, asked: Iterable[Wanted]) -> bool:
+def is_what_is_wanted(known: Knowledge, asked: Iterable[ColumnCondition]) -> bool:
     """Return whether the row meets all conditions."""
     return all(_has(getattr(known, each.name), each) for each in asked)
 
 
-def _has(value: Any, each: Wanted) -> bool:
+def _has(value: Any, each: ColumnCondition) -> bool:
     if each.how == "holds":
         return each.value in value
     return bool((folded(value) if each.how == "folded" else value) == each.value)
@@ -403,7 +405,7 @@ def surest_first(known: Iterable[Knowledge]) -> list[Knowledge]:
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class Asking(Protocol):
+class NamedQueries(Protocol):
     """Connection that runs the named queries of its dialect; `parts` are filled into their braces."""
 
     dialect: Dialect
@@ -419,10 +421,10 @@ class Asking(Protocol):
         """Return many values as one parameter."""
 
 
-class SqlDomain:
+class SqlKnowledgeTables:
     """Domain of an SQL store; `reading` provides a connection."""
 
-    def __init__(self, reading: Callable[[], AbstractContextManager[Asking]]) -> None:
+    def __init__(self, reading: Callable[[], AbstractContextManager[NamedQueries]]) -> None:
         self._reading = reading
 
     def get(self, table: Table, keys: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
@@ -454,7 +456,9 @@ class SqlDomain:
             read_ = asking.all("known_rows", values, table=table, columns=LISTED[table], where=where_, order=order)
         return [to_known(table, row) for row in read_]
 
-    def _following(self, asking: Asking, table: Table, after: str, viewer: Viewer | None) -> tuple[str, dict[str, Any]]:
+    def _following(
+        self, asking: NamedQueries, table: Table, after: str, viewer: Viewer | None
+    ) -> tuple[str, dict[str, Any]]:
         """Return a condition for the rows after the one with this id."""
         last = _by_id(asking, table, [after], viewer)
         if not last:
@@ -495,7 +499,7 @@ class SqlDomain:
             return {each: asking.all("count_known", values, table=each, where=seen)[0][0] for each in TABLES}
 
 
-def _by_id(asking: Asking, table: Table, keys: Sequence[str], viewer: Viewer | None) -> list[Knowledge]:
+def _by_id(asking: NamedQueries, table: Table, keys: Sequence[str], viewer: Viewer | None) -> list[Knowledge]:
     """Return the rows with these ids, in any order."""
     columns = LISTED[checked_table(table)]
     seen, values = seen_by(viewer, asking.dialect, "place")
@@ -503,7 +507,7 @@ def _by_id(asking: Asking, table: Table, keys: Sequence[str], viewer: Viewer | N
     return [to_known(table, row) for row in asking.all("known_by_id", values, table=table, columns=columns, where=seen)]
 
 
-def in_order_of_ids(asking: Asking, table: Table, after: str, limit: int) -> list[Knowledge]:
+def in_order_of_ids(asking: NamedQueries, table: Table, after: str, limit: int) -> list[Knowledge]:
     """Return the rows with an id above this one, for copying to another store."""
     columns, value = LISTED[checked_table(table)], asking.dialect.value.format
     values = {"after": after, "limit": limit}
@@ -511,7 +515,7 @@ def in_order_of_ids(asking: Asking, table: Table, after: str, limit: int) -> lis
     return [to_known(table, row) for row in found]
 
 
-def _having(asking: Asking, asked: Sequence[Wanted]) -> tuple[str, dict[str, Any]]:
+def _having(asking: NamedQueries, asked: Sequence[ColumnCondition]) -> tuple[str, dict[str, Any]]:
     """Return the filter as an SQL condition, and its named values."""
     values = {f"wanted{place}": each.value for place, each in enumerate(asked)}
     parts = []
@@ -524,7 +528,7 @@ def _having(asking: Asking, asked: Sequence[Wanted]) -> tuple[str, dict[str, Any
     return " AND ".join(parts) or "true", values
 
 
-def history(asking: Asking, table: Table, key: str) -> list[KnowledgeChange]:
+def history(asking: NamedQueries, table: Table, key: str) -> list[KnowledgeChange]:
     """Return every change of a row, oldest first; those from before it was erased too, without their content."""
     value = asking.dialect.value.format
     which = f"c.row_table = {value('table')} AND c.row_id IN ({value('id')}, {value('mark')})"
@@ -532,13 +536,13 @@ def history(asking: Asking, table: Table, key: str) -> list[KnowledgeChange]:
     return [replace(change, key=key) for change in changes]
 
 
-def of_changeset(asking: Asking, changeset_id: int) -> tuple[KnowledgeChange, ...]:
+def of_changeset(asking: NamedQueries, changeset_id: int) -> tuple[KnowledgeChange, ...]:
     """Return the changes of a changeset to the tables."""
     which = f"c.changeset_id = {asking.dialect.value.format('changeset')}"
     return tuple(_changes(asking, which, {"changeset": changeset_id}))
 
 
-def _changes(asking: Asking, which: str, values: Mapping[str, Any]) -> list[KnowledgeChange]:
+def _changes(asking: NamedQueries, which: str, values: Mapping[str, Any]) -> list[KnowledgeChange]:
     """Return the changes that the condition selects, each with the row after it: before the next change, or now."""
     found = [(to_line(row[:8]), *row[8:]) for row in asking.all("known_changes", values, which=which)]
     last: dict[Table, list[str]] = {}
@@ -557,10 +561,10 @@ def _read(table: Table, written: str | None) -> Knowledge | None:
     return read(table, json.loads(written)) if written else None
 
 
-class SqlKnown:
+class SqlKnownRows:
     """KnownRows inside one transaction of an SQL store."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: NamedQueries) -> None:
         self._asking = asking
 
     def load(self, table: Table, key: str) -> Knowledge | None:
@@ -586,7 +590,7 @@ class SqlKnown:
         self._asking.run("remove_known", {"id": key}, table=table)
         self._asking.run("unname_known", {"table": table, "id": key})
 
-    def record(self, line: Line, whose: Knowledge | None) -> int:
+    def record(self, line: RowJournalEntry, whose: Knowledge | None) -> int:
         told = {name: getattr(whose, name) if whose else "" for name in ("place", "agent", "user", "team")}
         before = as_json(line.before.as_dict()) if line.before else None
         about = {"changeset": line.changeset, "table": line.table, "id": line.key, "action": line.action}
@@ -594,11 +598,11 @@ class SqlKnown:
         values = {**told, **about, "reason": line.reason, "before": before, "visibility": seen}
         return int(self._asking.all("record_known", values)[0][0])
 
-    def recorded(self, change_id: int) -> Line | None:
+    def recorded(self, change_id: int) -> RowJournalEntry | None:
         rows = self._asking.all("recorded_known", {"id": change_id}) if fits(change_id) else []
         return to_line(rows[0]) if rows else None
 
-    def next_recorded(self, line: Line) -> Line | None:
+    def next_recorded(self, line: RowJournalEntry) -> RowJournalEntry | None:
         rows = self._asking.all("next_recorded_known", {"table": line.table, "key": line.key, "id": line.id})
         return to_line(rows[0]) if rows else None
 
@@ -625,7 +629,7 @@ def changed_within(scope: Scope, dialect: Dialect) -> str:
 # ── the embedded store ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class SqliteAsking:
+class SqliteNamedQueries:
     """Connection to an SQLite file that runs the named queries."""
 
     dialect = SQLITE
@@ -645,13 +649,13 @@ class SqliteAsking:
         return as_json(list(values))
 
 
-class SqliteDomain(SqlDomain):
+class SqliteKnowledgeTables(SqlKnowledgeTables):
     """Domain of an SQLite file."""
 
     def __init__(self, file: StoreFile) -> None:
         @contextmanager
-        def reading() -> Iterator[Asking]:
+        def reading() -> Iterator[NamedQueries]:
             with file.reading() as connection:
-                yield SqliteAsking(connection)
+                yield SqliteNamedQueries(connection)
 
         super().__init__(reading)

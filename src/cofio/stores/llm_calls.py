@@ -6,11 +6,21 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 
 from cofio.errors import NotFound, StoreError
-from cofio.models.llm_calls import LETTERS, DaySum, Limits, LLMCall, Occasion, Outcome, Spent, day_of, refuse_if_spent
+from cofio.models.llm_calls import (
+    LETTERS,
+    CallOrigin,
+    DaySum,
+    Limits,
+    LLMCall,
+    LLMSpending,
+    Outcome,
+    day_of,
+    refuse_if_spent,
+)
 from cofio.models.memory import moment
 from cofio.ports import Clock
 from cofio.stores.inbox_rules import storable
-from cofio.stores.knowledge import Asking, SqliteAsking
+from cofio.stores.knowledge import NamedQueries, SqliteNamedQueries
 from cofio.stores.row_mapping import fits
 from cofio.stores.sqlite.connection import StoreFile
 
@@ -27,14 +37,14 @@ class SqlLLMCalls:
 
     def __init__(
         self,
-        reading: Callable[[], AbstractContextManager[Asking]],
-        writing: Callable[[], AbstractContextManager[Asking]],
+        reading: Callable[[], AbstractContextManager[NamedQueries]],
+        writing: Callable[[], AbstractContextManager[NamedQueries]],
         clock: Clock,
     ) -> None:
         self._reading, self._writing, self._clock = reading, writing, clock
 
     def start(
-        self, provider: str, model: str, occasion: Occasion, request: str, *, characters: int, limits: Limits
+        self, provider: str, model: str, occasion: CallOrigin, request: str, *, characters: int, limits: Limits
     ) -> int:
         about = {name: storable(getattr(occasion, name)) for name in ("purpose", "client", "session", "project")}
         values = {
@@ -60,7 +70,7 @@ class SqlLLMCalls:
         with self._writing() as asking:
             return len(asking.all("interrupt_llm_calls", {"before": moment(before)}))
 
-    def spent(self) -> Spent:
+    def spent(self) -> LLMSpending:
         with self._reading() as asking:
             return _spent(asking, self._clock())
 
@@ -93,14 +103,14 @@ class SqliteLLMCalls(SqlLLMCalls):
 
     def __init__(self, file: StoreFile, clock: Clock) -> None:
         @contextmanager
-        def reading() -> Iterator[Asking]:
+        def reading() -> Iterator[NamedQueries]:
             with file.reading() as connection:
-                yield SqliteAsking(connection)
+                yield SqliteNamedQueries(connection)
 
         @contextmanager
-        def writing() -> Iterator[Asking]:
+        def writing() -> Iterator[NamedQueries]:
             with file.writing() as connection:
-                yield SqliteAsking(connection)
+                yield SqliteNamedQueries(connection)
 
         super().__init__(reading, writing, clock)
         self._file = file
@@ -118,11 +128,11 @@ def unknown(call_id: int) -> NotFound:
     return NotFound(f"There is no language model call {call_id}.", "`cofio usage llm` lists the newest.")
 
 
-def erase(asking: Asking) -> None:
+def erase(asking: NamedQueries) -> None:
     """Erase the texts of all calls: any of them may hold purged words, shortened or paraphrased by the model."""
     asking.run("erase_all_llm_texts", {})
 
 
-def _spent(asking: Asking, at: str) -> Spent:
+def _spent(asking: NamedQueries, at: str) -> LLMSpending:
     calls, tokens = asking.all("llm_spent", {"since": day_of(at)})[0]
-    return Spent(int(calls), int(tokens))
+    return LLMSpending(int(calls), int(tokens))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from cofio.models.notes import Filed, FiledPart
+from cofio.models.notes import FiledPart, FileState
 from cofio.ports import Clock
 from cofio.stores.row_mapping import as_json
 from cofio.stores.sql_loader import queries
@@ -27,12 +27,12 @@ class SqliteNotes:
         with self._file.reading() as connection:
             return [folder for (folder,) in connection.execute(_SQL["note_folders"])]
 
-    def files(self, folder: str) -> dict[str, Filed]:
+    def files(self, folder: str) -> dict[str, FileState]:
         with self._file.reading() as connection:
             rows = connection.execute(_SQL["noted_files"], {"folder": folder}).fetchall()
         return {row[0]: to_filed(row) for row in rows}
 
-    def put(self, folder: str, files: Sequence[Filed]) -> None:
+    def put(self, folder: str, files: Sequence[FileState]) -> None:
         rows = to_rows(folder, files, self._clock())
         with self._file.writing() as connection:
             connection.executemany(_SQL["put_file"], rows)
@@ -47,15 +47,15 @@ class FakeNotes:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._files: dict[str, dict[str, Filed]] = {}
+        self._files: dict[str, dict[str, FileState]] = {}
 
     def folders(self) -> list[str]:
         return sorted(folder for folder, files in self._files.items() if files)
 
-    def files(self, folder: str) -> dict[str, Filed]:
+    def files(self, folder: str) -> dict[str, FileState]:
         return dict(sorted(self._files.get(folder, {}).items()))
 
-    def put(self, folder: str, files: Sequence[Filed]) -> None:
+    def put(self, folder: str, files: Sequence[FileState]) -> None:
         at = self._clock()
         self._files.setdefault(folder, {}).update({each.path: replace(each, at=each.at or at) for each in files})
 
@@ -64,7 +64,7 @@ class FakeNotes:
             self._files.get(folder, {}).pop(path, None)
 
 
-def to_rows(folder: str, files: Sequence[Filed], at: str) -> list[dict[str, Any]]:
+def to_rows(folder: str, files: Sequence[FileState], at: str) -> list[dict[str, Any]]:
     """Return these files as values of columns."""
     return [
         {
@@ -80,8 +80,8 @@ def to_rows(folder: str, files: Sequence[Filed], at: str) -> list[dict[str, Any]
     ]
 
 
-def to_filed(row: Sequence[Any]) -> Filed:
+def to_filed(row: Sequence[Any]) -> FileState:
     """Return the file of a row."""
     path, digest, size, modified, at, parts = row
     read = tuple(map(FiledPart._make, json.loads(parts)))
-    return Filed(path=path, hash=digest, size=size, modified=modified, at=at, parts=read)
+    return FileState(path=path, hash=digest, size=size, modified=modified, at=at, parts=read)

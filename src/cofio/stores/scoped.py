@@ -19,9 +19,9 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from cofio.errors import Forbidden, NotFound
-from cofio.models.dashboard import Agent, Arrived, Dots, Injected, Injection, Pulse
-from cofio.models.episodes import CarriedEpisode, Episode, EpisodeCounts, Passage, shown_client
-from cofio.models.exchange import Batching, Exchange, Item, Ledger, Receipt, Settlement, State, Task
+from cofio.models.dashboard import Agent, ChangeCounters, DailyCount, Injection, InjectionCount, MapSource
+from cofio.models.episodes import Episode, EpisodeCounts, ExportedEpisode, Passage, shown_client
+from cofio.models.exchange import Batching, Exchange, Item, ItemResolution, Ledger, Receipt, State, Task
 from cofio.models.knowledge import (
     MAX_ID,
     Drop,
@@ -36,7 +36,7 @@ from cofio.models.knowledge import (
     sees,
     whose,
 )
-from cofio.models.maintenance import Carried, Tracking, View
+from cofio.models.maintenance import ExportedMemory, UsageTracking, View
 from cofio.models.memory import (
     CATEGORIES,
     KINDS,
@@ -68,19 +68,19 @@ from cofio.models.memory import (
 )
 from cofio.models.sessions import AgentSession, is_own
 from cofio.ports import (
-    Carrying,
-    Domain,
+    DashboardQueries,
     EpisodeIndex,
     Inbox,
     Keys,
+    KnowledgeTables,
     LLMCalls,
     Notes,
-    Pictures,
-    Readings,
     Runs,
     Settles,
+    Snapshots,
     Store,
-    Uses,
+    TokenEmbeddings,
+    UsageQueries,
     Vector,
 )
 
@@ -93,7 +93,7 @@ def of_teller(store: Store, exchange: Exchange) -> Store:
     if not exchange.user and not exchange.agent:
         return store
     viewer = Viewer(agent=exchange.agent, user=exchange.user, team=exchange.team, prefixes=exchange.reach)
-    return Seen(store, viewer)
+    return ScopedStore(store, viewer)
 
 
 def refuse(what: str, verb: str = "is") -> NoReturn:
@@ -101,17 +101,17 @@ def refuse(what: str, verb: str = "is") -> NoReturn:
     raise Forbidden(f"{what} {verb} not allowed with this key.", _ADMIN)
 
 
-class Seen:
+class ScopedStore:
     """Store limited to what a viewer may see and do."""
 
     def __init__(self, store: Store, viewer: Viewer) -> None:
         self._store = store
-        self._sight = _Sight(store, viewer)
-        self._hand = _Hand(self._sight)
+        self._sight = _ReadPolicy(store, viewer)
+        self._hand = _WritePolicy(self._sight)
         self.viewer = viewer
-        self.inbox: Inbox = _SeenInbox(store.inbox, self._hand)
-        self.uses: Uses = _SeenUses(store.uses, self._sight)
-        self.carrying: Carrying = _SeenCarrying(store.carrying, self._sight)
+        self.inbox: Inbox = _ScopedInbox(store.inbox, self._hand)
+        self.uses: UsageQueries = _ScopedUsageQueries(store.uses, self._sight)
+        self.carrying: Snapshots = _ScopedSnapshots(store.carrying, self._sight)
 
     @property
     def runs(self) -> Runs:
@@ -130,20 +130,20 @@ class Seen:
         refuse("Notes", "are")
 
     @property
-    def domain(self) -> Domain:
-        return _SeenDomain(self._store.domain, self._sight)
+    def domain(self) -> KnowledgeTables:
+        return _ScopedKnowledgeTables(self._store.domain, self._sight)
 
     @property
-    def pictures(self) -> Pictures:
-        return _SeenPictures(self._store.pictures, self._sight)
+    def pictures(self) -> DashboardQueries:
+        return _ScopedDashboardQueries(self._store.pictures, self._sight)
 
     @property
-    def readings(self) -> Readings:
-        return _SeenReadings(self._store.readings)
+    def readings(self) -> TokenEmbeddings:
+        return _ScopedTokenEmbeddings(self._store.readings)
 
     @property
     def episodes(self) -> EpisodeIndex:
-        return _SeenEpisodes(self._store.episodes, self._sight)
+        return _ScopedEpisodeIndex(self._store.episodes, self._sight)
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -333,7 +333,7 @@ def _counted(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(((name, n) for name, n in counts.items() if n), key=lambda each: (-each[1], each[0])))
 
 
-class _Sight:
+class _ReadPolicy:
     """Read permissions of a viewer in a store."""
 
     def __init__(self, store: Store, viewer: Viewer) -> None:
@@ -464,10 +464,10 @@ class _Sight:
         return replace(change, reason=reason, why=change.why if whole else "")
 
 
-class _Hand:
+class _WritePolicy:
     """Write permissions of a viewer, and the ownership marks of what they write."""
 
-    def __init__(self, sight: _Sight) -> None:
+    def __init__(self, sight: _ReadPolicy) -> None:
         self._sight = sight
         self._viewer = sight.viewer
         told = "\x1f".join((self._viewer.user, self._viewer.agent, self._viewer.team, *self._viewer.prefixes))
@@ -749,10 +749,10 @@ _TAKES = "use an admin key"
 _WHOSE = ("user", "agent", "team")  # the owner fields
 
 
-class _SeenInbox:
+class _ScopedInbox:
     """Inbox limited to the viewer's own captures."""
 
-    def __init__(self, inbox: Inbox, hand: _Hand) -> None:
+    def __init__(self, inbox: Inbox, hand: _WritePolicy) -> None:
         self._inbox = inbox
         self._hand = hand
 
@@ -805,7 +805,7 @@ class _SeenInbox:
     def give_back(self, items: Sequence[Item]) -> None:  # noqa: ARG002
         refuse("Working on the inbox")
 
-    def settle(self, settlement: Settlement) -> None:  # noqa: ARG002
+    def settle(self, settlement: ItemResolution) -> None:  # noqa: ARG002
         refuse("Working on the inbox")
 
     def postpone(
@@ -833,10 +833,10 @@ class _SeenInbox:
         refuse("Deleting captures")
 
 
-class _SeenDomain:
+class _ScopedKnowledgeTables:
     """Domain knowledge limited to what the viewer may see, even if another viewer is given."""
 
-    def __init__(self, domain: Domain, sight: _Sight) -> None:
+    def __init__(self, domain: KnowledgeTables, sight: _ReadPolicy) -> None:
         self._domain = domain
         self._sight = sight
         self._viewer = sight.viewer
@@ -872,17 +872,17 @@ class _SeenDomain:
         return self._domain.counts(viewer=self._viewer)
 
 
-class _SeenUses:
+class _ScopedUsageQueries:
     """Recall counts of visible memories. Queries, and who made them, are hidden."""
 
-    def __init__(self, uses: Uses, sight: _Sight) -> None:
+    def __init__(self, uses: UsageQueries, sight: _ReadPolicy) -> None:
         self._uses = uses
         self._sight = sight
 
     def view(self, view: View, scope: Scope, limit: int, before: str) -> list[Memory]:
         return self._sight.memories(self._uses.view(view, self._sight.scope(scope), limit, before))
 
-    def tracking(self, since: str) -> Tracking:
+    def tracking(self, since: str) -> UsageTracking:
         return self._uses.tracking(since)
 
     def unused(self, category: str, before: str, limit: int) -> list[Memory]:  # noqa: ARG002
@@ -898,19 +898,19 @@ class _SeenUses:
         refuse("Deleting logged queries")
 
 
-class _SeenPictures:
+class _ScopedDashboardQueries:
     """Dashboard data of visible memories. Activity of others is for the owner only."""
 
-    def __init__(self, pictures: Pictures, sight: _Sight) -> None:
+    def __init__(self, pictures: DashboardQueries, sight: _ReadPolicy) -> None:
         self._pictures, self._sight = pictures, sight
 
-    def arrived(self, since: str, scope: Scope) -> list[Arrived]:
+    def arrived(self, since: str, scope: Scope) -> list[DailyCount]:
         return self._pictures.arrived(since, self._sight.scope(scope))
 
-    def dots(self, scope: Scope, most: int, characters: int) -> Dots:
+    def dots(self, scope: Scope, most: int, characters: int) -> MapSource:
         return self._pictures.dots(self._sight.scope(scope), most, characters)
 
-    def pulse(self) -> Pulse:
+    def pulse(self) -> ChangeCounters:
         return self._pictures.pulse()  # reveals only that something has changed
 
     def inject(self, injections: Sequence[Injection]) -> None:
@@ -919,7 +919,7 @@ class _SeenPictures:
     def done(self, since: str) -> dict[str, int]:  # noqa: ARG002
         refuse("Reading the activity of others")
 
-    def injected(self, since: str) -> list[Injected]:  # noqa: ARG002
+    def injected(self, since: str) -> list[InjectionCount]:  # noqa: ARG002
         refuse("Reading the activity of others")
 
     def forget_injected(self, before: str) -> int:  # noqa: ARG002
@@ -929,10 +929,10 @@ class _SeenPictures:
         refuse("Listing agents")
 
 
-class _SeenReadings:
+class _ScopedTokenEmbeddings:
     """Token embeddings of search candidates, which are already visible; nothing else."""
 
-    def __init__(self, readings: Readings) -> None:
+    def __init__(self, readings: TokenEmbeddings) -> None:
         self._readings = readings
 
     def get(self, ids: Sequence[int], by: str) -> dict[int, bytes]:
@@ -951,10 +951,10 @@ class _SeenReadings:
         refuse("Computing token embeddings")
 
 
-class _SeenEpisodes:
+class _ScopedEpisodeIndex:
     """Episodes visible to the viewer. Indexing and bulk removal are for the owner only."""
 
-    def __init__(self, index: EpisodeIndex, sight: _Sight) -> None:
+    def __init__(self, index: EpisodeIndex, sight: _ReadPolicy) -> None:
         self._index = index
         self._sight = sight
 
@@ -1035,24 +1035,24 @@ class _SeenEpisodes:
     def forget(self, before: str, most_bytes: int) -> int:  # noqa: ARG002
         refuse("Removing episodes")
 
-    def adopt(self, episodes: Sequence[CarriedEpisode]) -> None:  # noqa: ARG002
+    def adopt(self, episodes: Sequence[ExportedEpisode]) -> None:  # noqa: ARG002
         refuse("Importing an export")
 
     def counts(self) -> EpisodeCounts:
         refuse("Counting episodes")
 
 
-class _SeenCarrying:
+class _ScopedSnapshots:
     """Export access limited to visible memories. Names and ids of the store cannot be set."""
 
-    def __init__(self, carrying: Carrying, sight: _Sight) -> None:
+    def __init__(self, carrying: Snapshots, sight: _ReadPolicy) -> None:
         self._carrying = carrying
         self._sight = sight
 
     @contextmanager
-    def still(self) -> Iterator[Carrying]:
+    def still(self) -> Iterator[Snapshots]:
         with self._carrying.still() as frozen:
-            yield _SeenCarrying(frozen, self._sight)
+            yield _ScopedSnapshots(frozen, self._sight)
 
     def identity(self) -> str:
         return self._carrying.identity()
@@ -1075,15 +1075,15 @@ class _SeenCarrying:
         there = set(self._sight.ids(list(found.values())))
         return {origin: each for origin, each in found.items() if each in there}
 
-    def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[Carried]:
-        told: list[Carried] = []
+    def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[ExportedMemory]:
+        told: list[ExportedMemory] = []
         for each in self._all(after, vectors=vectors):
             told.append(each)
             if len(told) == limit:
                 break
         return told
 
-    def _all(self, after: int, *, vectors: bool) -> Iterator[Carried]:
+    def _all(self, after: int, *, vectors: bool) -> Iterator[ExportedMemory]:
         """Yield the visible ones, page by page."""
         while found := self._carrying.rows(after, _PAGE, vectors=vectors):
             shown = {memory.id: memory for memory in self._sight.memories(each.memory for each in found)}
@@ -1103,7 +1103,7 @@ class _SeenCarrying:
             after = found[-1].id
         return told[:limit]
 
-    def episodes(self, after: int, limit: int) -> list[CarriedEpisode]:  # noqa: ARG002
+    def episodes(self, after: int, limit: int) -> list[ExportedEpisode]:  # noqa: ARG002
         refuse("Copying episodes")
 
     def parts(self, changeset_id: int) -> list[int]:

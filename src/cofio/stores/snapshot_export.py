@@ -14,26 +14,26 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from cofio.errors import InvalidInput
-from cofio.models.episodes import CarriedEpisode
+from cofio.models.episodes import ExportedEpisode
 from cofio.models.knowledge import Knowledge, Table, checked_table
-from cofio.models.maintenance import Carried
+from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import Changeset, Memory, Occurrence
-from cofio.ports import Carrying, Vector
+from cofio.ports import Snapshots, Vector
 from cofio.stores.episodes import carried as carried_episodes
-from cofio.stores.knowledge import SqliteAsking, in_order_of_ids
+from cofio.stores.knowledge import SqliteNamedQueries, in_order_of_ids
 from cofio.stores.row_mapping import LISTED, as_json, fits, to_memory
 from cofio.stores.sql_loader import queries
 from cofio.stores.sqlite.connection import StoreFile
 
 if TYPE_CHECKING:
-    from cofio.stores.in_memory.episodes import Said
-    from cofio.stores.in_memory.knowledge import Known
+    from cofio.stores.in_memory.episodes import EpisodeText
+    from cofio.stores.in_memory.knowledge import FakeKnownRows
 
 _SQL = queries("sqlite")
 _ROWS = _SQL["carried_memories"].format(columns=LISTED)
 
 
-class SqliteCarrying:
+class SqliteSnapshots:
     """Carrying of an SQLite file."""
 
     def __init__(self, file: StoreFile) -> None:
@@ -41,10 +41,10 @@ class SqliteCarrying:
         self._held: sqlite3.Connection | None = None  # set inside `still`: the connection of the snapshot
 
     @contextmanager
-    def still(self) -> Iterator[Carrying]:
+    def still(self) -> Iterator[Snapshots]:
         """Yield a snapshot: it stays the same however long it is read, and whatever is written meanwhile."""
         with self._file.reading() as connection:
-            frozen = SqliteCarrying(self._file)
+            frozen = SqliteSnapshots(self._file)
             frozen._held = connection
             connection.execute("BEGIN")
             try:
@@ -95,7 +95,7 @@ class SqliteCarrying:
     def origins(self, origins: Sequence[str]) -> dict[str, int]:
         return dict(self._read(_SQL["origins"], (as_json([each for each in origins if each]),)))
 
-    def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[Carried]:
+    def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[ExportedMemory]:
         with self._reading() as connection:
             memories = [to_memory(row) for row in connection.execute(_ROWS, (after, limit))]
             ids = (as_json([memory.id for memory in memories]),)
@@ -103,7 +103,7 @@ class SqliteCarrying:
             for memory_id, *about in connection.execute(_SQL["carried_sightings"], ids):
                 seen[memory_id].append(Occurrence(*about))
             blobs = dict(connection.execute(_SQL["carried_vectors"], ids).fetchall()) if vectors else {}
-        return [Carried(each, tuple(seen.get(each.id, ())), blobs.get(each.id)) for each in memories]
+        return [ExportedMemory(each, tuple(seen.get(each.id, ())), blobs.get(each.id)) for each in memories]
 
     def counts(self) -> tuple[int, int]:
         number, last = self._read(_SQL["carried_counts"], ())[0]
@@ -111,11 +111,11 @@ class SqliteCarrying:
 
     def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
         with self._reading() as connection:
-            return in_order_of_ids(SqliteAsking(connection), table, after, limit)
+            return in_order_of_ids(SqliteNamedQueries(connection), table, after, limit)
 
-    def episodes(self, after: int, limit: int) -> list[CarriedEpisode]:
+    def episodes(self, after: int, limit: int) -> list[ExportedEpisode]:
         with self._reading() as connection:
-            return carried_episodes(SqliteAsking(connection), after, limit)
+            return carried_episodes(SqliteNamedQueries(connection), after, limit)
 
     def parts(self, changeset_id: int) -> list[int]:
         found = self._read(_SQL["parts"], {"id": changeset_id}) if fits(changeset_id) else []
@@ -134,36 +134,36 @@ class SqliteCarrying:
             yield connection
 
 
-class _Held(Protocol):
+class _FakeTables(Protocol):
     """Tables of the fake store."""
 
     memories: dict[int, Memory]
     sightings: list[tuple[int, int, Occurrence]]
     vectors: dict[int, bytes]
     changesets: list[Changeset]
-    known: Known
-    said: Said
+    known: FakeKnownRows
+    said: EpisodeText
     last_id: int
     identity: str
     rooms: dict[str, list[tuple[int, int]]]
 
 
-class FakeCarrying:
+class FakeSnapshots:
     """Carrying of the fake store; `changing` locks its tables for one caller at a time."""
 
-    def __init__(self, changing: Callable[[], AbstractContextManager[_Held]]) -> None:
+    def __init__(self, changing: Callable[[], AbstractContextManager[_FakeTables]]) -> None:
         self._changing = changing
 
     @contextmanager
-    def still(self) -> Iterator[Carrying]:
+    def still(self) -> Iterator[Snapshots]:
         with self._changing() as held:
             tables = copy.deepcopy(held)
 
         @contextmanager
-        def frozen() -> Iterator[_Held]:
+        def frozen() -> Iterator[_FakeTables]:
             yield tables
 
-        yield FakeCarrying(frozen)
+        yield FakeSnapshots(frozen)
 
     def identity(self) -> str:
         with self._changing() as held:
@@ -196,11 +196,11 @@ class FakeCarrying:
         with self._changing() as held:
             return {memory.origin: memory.id for memory in held.memories.values() if memory.origin in wanted}
 
-    def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[Carried]:
+    def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[ExportedMemory]:
         with self._changing() as held:
             memories = [held.memories[each] for each in sorted(held.memories) if each > after][:limit]
             return [
-                Carried(
+                ExportedMemory(
                     memory,
                     tuple(sorted((seen for _, each, seen in held.sightings if each == memory.id), key=_by_time)),
                     held.vectors.get(memory.id) if vectors else None,
@@ -217,7 +217,7 @@ class FakeCarrying:
             rows = held.known.rows[checked_table(table)]
             return [rows[key] for key in sorted(rows) if key > after][:limit]
 
-    def episodes(self, after: int, limit: int) -> list[CarriedEpisode]:
+    def episodes(self, after: int, limit: int) -> list[ExportedEpisode]:
         with self._changing() as held:
             return held.said.carried(after, limit)
 

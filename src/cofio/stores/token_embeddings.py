@@ -13,7 +13,7 @@ from cofio.stores.sqlite.connection import BRIEFLY, StoreFile
 _SQL = queries("sqlite")
 
 
-class SqliteReadings:
+class SqliteTokenEmbeddings:
     """Readings of an SQLite file."""
 
     def __init__(self, file: StoreFile) -> None:
@@ -53,7 +53,7 @@ class SqliteReadings:
         return read, unread
 
 
-class FakeReadings:
+class FakeTokenEmbeddings:
     """Readings of the fake store."""
 
     def __init__(self, memories: Callable[[], Mapping[int, Memory]]) -> None:

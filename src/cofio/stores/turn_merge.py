@@ -20,21 +20,21 @@ _MOST_INJECTED = 400  # lines
 _THOROUGH = "pre_compact"
 
 
-class Part(NamedTuple):
+class StoredMessage(NamedTuple):
     """Item of a turn, and the parts from which words were purged: roles, or "injected"."""
 
     item: Item
     cut: tuple[str, ...] = ()
 
 
-class Amendment(NamedTuple):
+class TurnMerge(NamedTuple):
     """Result of a further delivery: the item that it joins (None for a new one), and that item's exchange."""
 
-    part: Part | None
+    part: StoredMessage | None
     exchange: Exchange
 
 
-def amended(parts: Sequence[Part], exchange: Exchange) -> Amendment | None:
+def amended(parts: Sequence[StoredMessage], exchange: Exchange) -> TurnMerge | None:
     """Return what to store of a further delivery; None if nothing is new, or if the known words are forgotten.
 
     Purged words are not restored: roles from which words were cut are no longer extended.
@@ -49,9 +49,9 @@ def amended(parts: Sequence[Part], exchange: Exchange) -> Amendment | None:
         if grown == known[-1]:
             return None
         if sum(len(each.text) for each in grown.messages) <= MAX_SAID:
-            return Amendment(last, grown)
+            return TurnMerge(last, grown)
     rest = _unsaid(told, known)
-    return Amendment(None, replace(rest, turn=f"{exchange.turn}+{len(parts)}")) if rest.messages else None
+    return TurnMerge(None, replace(rest, turn=f"{exchange.turn}+{len(parts)}")) if rest.messages else None
 
 
 def _without_cut(exchange: Exchange, cut: set[str]) -> Exchange:
@@ -90,7 +90,7 @@ def _ordered(said: list[Message], old: Sequence[Message], new: Sequence[Message]
     return tuple(said)
 
 
-def _take_in(said: list[_Saying], new: _Saying) -> None:
+def _take_in(said: list[_NormalizedMessage], new: _NormalizedMessage) -> None:
     """Add the message, unless it is known; it replaces known ones that are parts of it."""
     if any(_stands_in(new, each) for each in said):
         return
@@ -113,7 +113,7 @@ def _unsaid(exchange: Exchange, known: Sequence[Exchange]) -> Exchange:
     return replace(exchange, messages=tuple(each.message for each in left if each.plain))
 
 
-def _rest(new: _Saying, said: Sequence[_Saying]) -> _Saying:
+def _rest(new: _NormalizedMessage, said: Sequence[_NormalizedMessage]) -> _NormalizedMessage:
     """Return the message without what was said before."""
     role = new.message.role
     while new.plain:
@@ -128,15 +128,15 @@ def _rest(new: _Saying, said: Sequence[_Saying]) -> _Saying:
     return new
 
 
-class _Saying(NamedTuple):
+class _NormalizedMessage(NamedTuple):
     """Message, and its text by lines with single spaces only: white space is not significant."""
 
     message: Message
     plain: str
 
 
-def _saying(message: Message) -> _Saying:
-    return _Saying(message, "\n".join(_line(line) for line in _lines(message.text)))
+def _saying(message: Message) -> _NormalizedMessage:
+    return _NormalizedMessage(message, "\n".join(_line(line) for line in _lines(message.text)))
 
 
 def _lines(text: str) -> list[str]:
@@ -147,7 +147,7 @@ def _line(line: str) -> str:
     return " ".join(line.split())
 
 
-def _stands_in(one: _Saying, other: _Saying) -> bool:
+def _stands_in(one: _NormalizedMessage, other: _NormalizedMessage) -> bool:
     """Return whether one is contained in the other: as whole lines, or anywhere if it is long.
 
     A short one must not match anywhere: "use tabs" is not what "do not use tabs" says. Of a message that was truncated,
@@ -158,7 +158,7 @@ def _stands_in(one: _Saying, other: _Saying) -> bool:
     return all(_is_part(part, other.plain) for part in _parts(one))
 
 
-def _parts(said: _Saying) -> list[str]:
+def _parts(said: _NormalizedMessage) -> list[str]:
     return said.plain.split(f"\n{LEFT_OUT}\n")
 
 

@@ -39,7 +39,7 @@ _NOTE, _NOTE_TOKENS = 160, 60  # characters and tokens of a note
 _CUT = " […]"
 
 
-class Line(NamedTuple):
+class BriefingLine(NamedTuple):
     """Memory or domain knowledge row as rendered in a block."""
 
     id: int
@@ -52,7 +52,7 @@ class Line(NamedTuple):
     doubtful: bool = False  # no longer a fact: the text is quoted and the note gives the reason
 
 
-class Room:
+class RemainingSpace:
     """Remaining characters and tokens of a block, after subtracting its frame."""
 
     def __init__(self, *frame: str, most: int = MAX_TOKENS) -> None:
@@ -69,7 +69,9 @@ class Room:
         return True
 
 
-def block(lines: Sequence[Line], heading: str, exact: Sequence[Line] = ()) -> tuple[str, tuple[int, ...]]:
+def block(
+    lines: Sequence[BriefingLine], heading: str, exact: Sequence[BriefingLine] = ()
+) -> tuple[str, tuple[int, ...]]:
     """Render a block from lines in order; return it with the ids it includes, or "" and () if it is empty.
 
     The result is deterministic. Of texts that differ only in case and white space the first is used; long texts are
@@ -77,7 +79,7 @@ def block(lines: Sequence[Line], heading: str, exact: Sequence[Line] = ()) -> tu
     its own heading.
     """
     opening, ending = _OPENING, _ENDING
-    room = Room(opening, ending)
+    room = RemainingSpace(opening, ending)
     ids: list[int] = []
     written: list[str] = []
     known: set[str] = set()
@@ -91,7 +93,9 @@ def block(lines: Sequence[Line], heading: str, exact: Sequence[Line] = ()) -> tu
     return (f"{opening}{''.join(written)}{ending}", tuple(ids)) if ids else ("", ())
 
 
-def _rows(lines: Sequence[Line], head: str, room: Room, known: set[str]) -> tuple[list[tuple[int, str]], bool]:
+def _rows(
+    lines: Sequence[BriefingLine], head: str, room: RemainingSpace, known: set[str]
+) -> tuple[list[tuple[int, str]], bool]:
     """Return ids and rendered rows of new lines that fit, and whether all of them fitted."""
     rows: list[tuple[int, str]] = []
     for line in lines:
@@ -106,13 +110,13 @@ def _rows(lines: Sequence[Line], head: str, room: Room, known: set[str]) -> tupl
     return rows, True
 
 
-def _row(line: Line, text: str) -> str:
+def _row(line: BriefingLine, text: str) -> str:
     return f"{_fitted(f'- {_label(line)}', *_labelled(line, text))}\n"
 
 
 def noted(text: str, notes: Sequence[str], *, doubtful: bool) -> str:
     """Render a text and its notes on one line; a doubtful text is quoted."""
-    line = Line(0, text, note="; ".join(notes), doubtful=doubtful)
+    line = BriefingLine(0, text, note="; ".join(notes), doubtful=doubtful)
     before, said, after = _labelled(line, neutral(text))
     return before + said + after
 
@@ -123,7 +127,9 @@ def item(text: str, notes: Sequence[str] = (), *, doubtful: bool = False, score:
     A score is shown in front, as `[0.80]`.
     """
     said, head = neutral(text), "- " if score is None else f"- [{score:.2f}] "
-    return _fitted(head, *_labelled(Line(0, text, note="; ".join(notes), doubtful=doubtful), said)) if said else ""
+    return (
+        _fitted(head, *_labelled(BriefingLine(0, text, note="; ".join(notes), doubtful=doubtful), said)) if said else ""
+    )
 
 
 def digest(text: str) -> str:
@@ -141,14 +147,14 @@ def exact_id(words: str, *, noted: bool) -> int:
     return -2 * (int(digest(words), 16) >> 13) - (2 if noted else 1)
 
 
-def is_new(line: Line, given: Mapping[int, str]) -> bool:
+def is_new(line: BriefingLine, given: Mapping[int, str]) -> bool:
     """Return whether a domain knowledge line, or its note, has not been given yet."""
     if line.note:
         return given.get(line.id) != exact_digest(line)
     return line.id not in given and line.id - 1 not in given
 
 
-def exact_digest(line: Line) -> str:
+def exact_digest(line: BriefingLine) -> str:
     """Return the digest recorded when such a line is given."""
     return digest(f"{line.text} {line.note}")
 
@@ -210,7 +216,7 @@ def _without_tags(text: str) -> str:
     return "".join(signs)
 
 
-def _label(line: Line) -> str:
+def _label(line: BriefingLine) -> str:
     """Return source and date in brackets with a trailing space; "" if both are unknown."""
     source = neutral(line.source[: 4 * _LABEL]).translate(_ROUND)[:_LABEL].strip()
     while tokens(source) > _LABEL_TOKENS:
@@ -220,7 +226,7 @@ def _label(line: Line) -> str:
     return f"[{known}] " if known else ""
 
 
-def _labelled(line: Line, text: str) -> tuple[str, str, str]:
+def _labelled(line: BriefingLine, text: str) -> tuple[str, str, str]:
     """Return prefix, text and suffix of a line."""
     note = neutral(line.note[: 8 * _NOTE])
     while len(note) > _NOTE or tokens(note) > _NOTE_TOKENS:
@@ -278,10 +284,10 @@ def standing(*, pinned: bool, category: str, own: bool, occurrences: int, at: st
 # ── the start of a session ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Entry(NamedTuple):
+class BriefingEntry(NamedTuple):
     """Candidate for the start of a session, with the fields that determine its rank."""
 
-    line: Line
+    line: BriefingLine
     category: str
     project: str
     visibility: str
@@ -315,8 +321,11 @@ class StartRule(NamedTuple):
 
 
 def select_start(
-    entries: Sequence[Entry], project: str, rule: StartRule, finish: Callable[[Entry], Line | None]
-) -> list[Line]:
+    entries: Sequence[BriefingEntry],
+    project: str,
+    rule: StartRule,
+    finish: Callable[[BriefingEntry], BriefingLine | None],
+) -> list[BriefingLine]:
     """Select the lines of a block at the start of a session, in order, each text once.
 
     Pinned memories come first, then rules of every project (at most a quarter of the tokens), memories that fall due
@@ -337,15 +346,15 @@ def select_start(
 class _Selection:
     """Selected lines and the remaining room."""
 
-    def __init__(self, rule: StartRule, finish: Callable[[Entry], Line | None]) -> None:
-        self.lines: list[Line] = []
+    def __init__(self, rule: StartRule, finish: Callable[[BriefingEntry], BriefingLine | None]) -> None:
+        self.lines: list[BriefingLine] = []
         self._finish = finish
         self._most = MAX_TOKENS if rule.most is None else rule.most
-        self._room = Room(_OPENING, _ENDING, f"{START}\n", most=rule.tokens)
+        self._room = RemainingSpace(_OPENING, _ENDING, f"{START}\n", most=rule.tokens)
         self._known: set[str] = set()
         self._tried: set[int] = set()
 
-    def fill(self, section: Iterable[Entry], share: int = MAX_TOKENS) -> None:
+    def fill(self, section: Iterable[BriefingEntry], share: int = MAX_TOKENS) -> None:
         """Select entries of a section while they fit into its share of the tokens."""
         misfits = 0
         for entry in section:
@@ -366,7 +375,7 @@ class _Selection:
             self._known.add(text.casefold())
 
 
-def _place(entry: Entry, project: str) -> tuple[bool, int, bool, float, int]:
+def _place(entry: BriefingEntry, project: str) -> tuple[bool, int, bool, float, int]:
     key = standing(
         pinned=entry.line.pinned,
         category=entry.category,

@@ -32,7 +32,7 @@ _THOUGHTS = lazy_re.compile(r"\s*<(think|thinking|thought|reasoning)>", re.IGNOR
 _THOUGHT = lazy_re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 
 
-class Reply(NamedTuple):
+class ParsedReply(NamedTuple):
     """Parsed reply: the entries, None if no array was found, and whether they are complete."""
 
     entries: list[Any] | None
@@ -44,20 +44,20 @@ def array(text: str) -> list[Any] | None:
     return read(text).entries
 
 
-def read(text: str) -> Reply:
+def read(text: str) -> ParsedReply:
     """Parse the array in the reply.
 
     Of several arrays, the one with the most strings and objects is used; of equals the last. Standalone objects, one
     per line or within prose, count as an array too.
     """
     pieces = _pieces(_after_thinking(text))
-    best = max(reversed(pieces), key=_worth, default=Reply(None))
+    best = max(reversed(pieces), key=_worth, default=ParsedReply(None))
     if best.entries and _worth(best):
         return best
-    return Reply([]) if any(piece.entries == [] for piece in pieces) else Reply(None)
+    return ParsedReply([]) if any(piece.entries == [] for piece in pieces) else ParsedReply(None)
 
 
-def _worth(piece: Reply) -> int:
+def _worth(piece: ParsedReply) -> int:
     return sum(isinstance(each, dict | str) for each in piece.entries or ())
 
 
@@ -71,10 +71,10 @@ def _after_thinking(text: str) -> str:
     return _THOUGHT.split(text)[-1]  # some models only emit the closing tag
 
 
-def _pieces(text: str) -> list[Reply]:
+def _pieces(text: str) -> list[ParsedReply]:
     """Return every array in the text; standalone objects and entries of broken arrays are collected into one."""
-    reader = _Reader(text)
-    pieces: list[Reply] = []
+    reader = _LenientParser(text)
+    pieces: list[ParsedReply] = []
     loose: list[Any] = []
     all_of_it = True
     while (opening := _OPENING.search(text, reader.at)) and not reader.ended:
@@ -85,8 +85,8 @@ def _pieces(text: str) -> list[Reply]:
             loose += entries or []
             all_of_it &= not reader.broken or (opening.group() == "[" and not entries)  # a bracket in prose
         elif entries is not None:
-            pieces.append(Reply(entries))
-    return [*pieces, Reply(loose, all_of_it)] if loose else pieces
+            pieces.append(ParsedReply(entries))
+    return [*pieces, ParsedReply(loose, all_of_it)] if loose else pieces
 
 
 def _entries(value: Any) -> list[Any] | None:
@@ -115,7 +115,7 @@ class _CutOffError(Exception):
     """The JSON ends or becomes invalid here."""
 
 
-class _Reader:
+class _LenientParser:
     """Tolerant JSON reader that stops where it cannot continue."""
 
     def __init__(self, text: str) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
-_all: list[_Late] = []
+_all: list[_LazyPattern] = []
 
 
 def compile(pattern: str, flags: int = 0) -> re.Pattern[str]:  # noqa: A001 - same interface as re.compile
     """Return a lazy `re.Pattern`, compiled on first use. A syntax error is raised then."""
-    late = _Late(pattern, flags)
+    late = _LazyPattern(pattern, flags)
     _all.append(late)
     return cast("re.Pattern[str]", late)
 
@@ -24,7 +24,7 @@ def compile_all() -> None:
         late.search  # noqa: B018 - the access compiles it
 
 
-class _Late:
+class _LazyPattern:
     """Lazy proxy for `re.Pattern`. Methods are cached on the proxy after first access."""
 
     def __init__(self, pattern: str, flags: int) -> None:

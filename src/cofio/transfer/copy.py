@@ -20,11 +20,11 @@ from typing import Any
 
 from cofio.errors import Conflict
 from cofio.models.auth import Key
-from cofio.models.episodes import CarriedEpisode
+from cofio.models.episodes import ExportedEpisode
 from cofio.models.knowledge import TABLES, Drop, Erase, Knowledge, KnowledgeDecision, Put, Table
-from cofio.models.maintenance import Carried
+from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import Adopt, Decision, Memory, Occurrence, Purge, Revert
-from cofio.ports import Carrying, Store, Vector
+from cofio.ports import Snapshots, Store, Vector
 from cofio.stores.snapshot_export import as_vector
 from cofio.transfer import knowledge
 
@@ -40,7 +40,7 @@ _FIELDS = tuple(each.name for each in fields(Memory))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copied:
+class CopyResult:
     """Result of a copy. The digest is that of both stores, over every memory and row with all their data."""
 
     store: str  # the name of both stores
@@ -65,7 +65,7 @@ class Copied:
 
 
 @dataclass(kw_only=True)
-class Copying:
+class CopyRun:
     """Options and progress of a copy."""
 
     source: Store
@@ -75,7 +75,7 @@ class Copying:
     first: int | None = None  # the first changeset of the series
     counted: dict[str, int] = field(default_factory=lambda: {"added": 0, "changed": 0, "removed": 0})
 
-    def run(self) -> Copied:
+    def run(self) -> CopyResult:
         """Make the target a copy of the present source. It can be run again after any interruption, and resumes.
 
         Raise Conflict if the target is not suitable, or if the result differs.
@@ -97,7 +97,7 @@ class Copying:
         for key, digest in keys:
             self.target.keys.adopt(key, digest)
         self._check(told)
-        return Copied(
+        return CopyResult(
             store=name,
             memories=told.count,
             knowledge=told.rows,
@@ -146,9 +146,9 @@ class Copying:
         elif embedder:
             self.target.sign(embedder)
 
-    def _rows(self, still: Carrying, why: str) -> _Told:
+    def _rows(self, still: Snapshots, why: str) -> _RowDigest:
         """Copy every row; return their count and digest."""
-        told, after = _Told(), 0
+        told, after = _RowDigest(), 0
         highest = self.target.carrying.counts()[1]
         while rows := still.rows(after, BATCH, vectors=True):
             last = rows[-1].memory.id
@@ -160,7 +160,7 @@ class Copying:
         self._bring((), _between(self.target.carrying, after, highest) if after < highest else {}, why)
         return told
 
-    def _bring(self, rows: Sequence[Carried], there: Mapping[int, Carried], why: str) -> None:
+    def _bring(self, rows: Sequence[ExportedMemory], there: Mapping[int, ExportedMemory], why: str) -> None:
         """Make the target hold these rows, and no others in their range."""
         here = {each.memory.id for each in rows}
         gone = [each for each in there if each not in here]
@@ -178,7 +178,7 @@ class Copying:
         for name, some in (("added", new), ("changed", changed), ("removed", gone)):
             self.counted[name] += len(some)
 
-    def _knowledge(self, still: Carrying, told: _Told, why: str) -> None:
+    def _knowledge(self, still: Snapshots, told: _RowDigest, why: str) -> None:
         """Copy every row of domain knowledge, as `_rows` does for memories."""
         for table in TABLES:
             after = ""
@@ -202,7 +202,7 @@ class Copying:
         if decisions:
             self._apply((), {}, why, decisions)
 
-    def _episodes(self, still: Carrying, told: _Told) -> None:
+    def _episodes(self, still: Snapshots, told: _RowDigest) -> None:
         """Copy every episode, without its capture, which stays in the source's inbox."""
         after = 0
         while episodes := still.episodes(after, EPISODES):
@@ -238,9 +238,9 @@ class Copying:
         """Return the change by which an earlier copy added the memory."""
         return max(each.id for each in self.target.history(memory_id) if each.memory_id == memory_id)
 
-    def _check(self, wanted: _Told) -> None:
+    def _check(self, wanted: _RowDigest) -> None:
         """Read everything back and compare the digests. Raise Conflict if they differ."""
-        found, after = _Told(), 0
+        found, after = _RowDigest(), 0
         with self.target.carrying.still() as still:
             while rows := still.rows(after, BATCH, vectors=True):
                 found.add(rows)
@@ -256,7 +256,7 @@ class Copying:
             raise Conflict(message, hint)
 
 
-class _Told:
+class _RowDigest:
     """Number of rows, and a digest of all their data."""
 
     def __init__(self) -> None:
@@ -265,7 +265,7 @@ class _Told:
         self.episodes = 0
         self._hash = sha256()
 
-    def add(self, rows: Sequence[Carried]) -> None:
+    def add(self, rows: Sequence[ExportedMemory]) -> None:
         for each in rows:
             self._hash.update(_written(each))
             self._hash.update(each.vector or b"")
@@ -276,7 +276,7 @@ class _Told:
             self._hash.update(_as_bytes(knowledge.plain(each)))
             self.rows += 1
 
-    def say(self, episodes: Iterable[CarriedEpisode]) -> None:
+    def say(self, episodes: Iterable[ExportedEpisode]) -> None:
         for episode, passages in episodes:
             texts = [text for text, _ in passages]
             self._hash.update(_as_bytes({**episode.as_dict(), "passages": texts}))
@@ -293,7 +293,7 @@ class _Told:
         return self._hash.hexdigest()
 
 
-def _written(row: Carried) -> bytes:
+def _written(row: ExportedMemory) -> bytes:
     """Return a memory with all its data, but without the vector, as the same bytes for every kind of store."""
     plain = {name: getattr(row.memory, name) for name in _FIELDS}
     plain["anchors"] = [asdict(each) for each in row.memory.anchors]
@@ -306,26 +306,26 @@ def _as_bytes(plain: Mapping[str, Any]) -> bytes:
     return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _seen(row: Carried) -> list[Occurrence]:
+def _seen(row: ExportedMemory) -> list[Occurrence]:
     return sorted(row.sightings, key=lambda each: (each.at, each.agent, each.session))
 
 
-def _same(one: Carried, other: Carried) -> bool:
+def _same(one: ExportedMemory, other: ExportedMemory) -> bool:
     return one.vector == other.vector and _written(one) == _written(other)
 
 
-def _between(carrying: Carrying, after: int, last: int) -> dict[int, Carried]:
+def _between(carrying: Snapshots, after: int, last: int) -> dict[int, ExportedMemory]:
     """Return the rows above an id up to another, by id."""
     return {each.memory.id: each for each in _rows_up_to(carrying, after, last)}
 
 
-def _rows_up_to(carrying: Carrying, after: int, last: int) -> Iterator[Carried]:
+def _rows_up_to(carrying: Snapshots, after: int, last: int) -> Iterator[ExportedMemory]:
     while after < last and (rows := carrying.rows(after, BATCH, vectors=True)):
         yield from (each for each in rows if each.memory.id <= last)
         after = rows[-1].memory.id
 
 
-def _known_up_to(carrying: Carrying, table: Table, after: str, last: str | None) -> dict[str, Knowledge]:
+def _known_up_to(carrying: Snapshots, table: Table, after: str, last: str | None) -> dict[str, Knowledge]:
     """Return the rows of a table above an id up to another, or all of them, by id."""
     found: dict[str, Knowledge] = {}
     while (last is None or after < last) and (rows := carrying.knowledge(table, after, BATCH)):
@@ -334,13 +334,15 @@ def _known_up_to(carrying: Carrying, table: Table, after: str, last: str | None)
     return found
 
 
-def _episodes_up_to(carrying: Carrying, after: int, last: int | None) -> Iterator[CarriedEpisode]:
+def _episodes_up_to(carrying: Snapshots, after: int, last: int | None) -> Iterator[ExportedEpisode]:
     """Yield the episodes above an id up to another, or all of them."""
     while (last is None or after < last) and (episodes := carrying.episodes(after, EPISODES)):
         yield from (each for each in episodes if last is None or each.episode.id <= last)
         after = episodes[-1].episode.id
 
 
-def copy(source: Store, target: Store, *, by: str = "library", progress: Callable[[int], None] | None = None) -> Copied:
+def copy(
+    source: Store, target: Store, *, by: str = "library", progress: Callable[[int], None] | None = None
+) -> CopyResult:
     """Make the target a copy of the source."""
-    return Copying(source=source, target=target, by=by, progress=progress or (lambda _: None)).run()
+    return CopyRun(source=source, target=target, by=by, progress=progress or (lambda _: None)).run()

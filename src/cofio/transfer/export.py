@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cofio.errors import Conflict, InvalidInput
-from cofio.models.maintenance import Carried
+from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import Memory
 from cofio.ports import Store
 from cofio.transfer import knowledge
@@ -84,7 +84,7 @@ def _refuse_if_there(path: Path, force: bool) -> None:
         raise InvalidInput(f"{path} exists already.", "Name another file, or give --force to replace it.")
 
 
-def _plain(carried: Carried) -> dict[str, Any]:
+def _plain(carried: ExportedMemory) -> dict[str, Any]:
     memory = carried.memory
     plain = {name: getattr(memory, name) for name in _FIELDS}
     plain["anchors"] = [asdict(each) for each in memory.anchors]

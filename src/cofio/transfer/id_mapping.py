@@ -16,10 +16,10 @@ from dataclasses import replace
 from cofio.errors import Conflict
 from cofio.models.memory import MAY_REPLACE, Memory
 from cofio.ports import Store
-from cofio.transfer.jsonl_format import Outline
+from cofio.transfer.jsonl_format import MemoryOutline
 
 
-class Places:
+class IdMapping:
     """Ids of one import. Call `note` for every memory, then `settle`; after that `placed` returns each in place.
 
     Only ids are held, eight bytes each, so that an export of millions fits in memory.
@@ -36,7 +36,7 @@ class Places:
         self._room_of = "" if same else identity
         self._room = store.carrying.room(identity, 0) if not same else []
 
-    def note(self, memories: Sequence[Memory | Outline]) -> None:
+    def note(self, memories: Sequence[Memory | MemoryOutline]) -> None:
         """Register these memories."""
         known, taken = self._look(memories)
         for memory, here in zip(memories, known, strict=True):
@@ -96,7 +96,7 @@ class Places:
     def _link(self, theirs: int | None) -> int | None:
         return None if theirs is None else self._of(theirs)
 
-    def _look(self, memories: Sequence[Memory | Outline]) -> tuple[list[int | None], set[int]]:
+    def _look(self, memories: Sequence[Memory | MemoryOutline]) -> tuple[list[int | None], set[int]]:
         """Return the known id of each memory, and which of these ids exist in the store.
 
         An id alone is not enough, because two copies of one store assign the same one to different memories. Memories
@@ -111,14 +111,14 @@ class Places:
             known.append(home if is_home else origins.get(self._name(memory)))
         return known, set(said)
 
-    def _home(self, memory: Memory | Outline) -> int:
+    def _home(self, memory: Memory | MemoryOutline) -> int:
         """Return the id of a memory that was created here; 0 if it was created elsewhere."""
         if self._same:
             return memory.id
         store, _, number = memory.origin.rpartition("/")
         return int(number) if store == self._own and number.isdecimal() and len(number) < 10 else 0
 
-    def _name(self, memory: Memory | Outline) -> str:
+    def _name(self, memory: Memory | MemoryOutline) -> str:
         if memory.origin:
             return memory.origin
         name = f"{self._identity}/{memory.id}"

@@ -16,18 +16,18 @@ from typing import Any, TypeAlias, TypeVar
 
 from cofio.errors import CofioError, Conflict, InvalidInput
 from cofio.models.knowledge import Knowledge, KnowledgeDecision, Put
-from cofio.models.maintenance import Carried
+from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import MAY_REPLACE, Add, Adopt, Changeset, Decision, Fact, Memory, place_of
 from cofio.ports import Matrix, Store, Vector
 from cofio.stores.snapshot_export import as_vector
 from cofio.text.tokens import fingerprint, passage
-from cofio.transfer.id_mapping import Places
-from cofio.transfer.importers.base import Skipped
+from cofio.transfer.id_mapping import IdMapping
+from cofio.transfer.importers.base import SkippedEntry
 from cofio.transfer.jsonl_format import (
-    BadLine,
-    Header,
-    Numbered,
-    Outline,
+    BadRecord,
+    ExportHeader,
+    MemoryOutline,
+    NumberedRecord,
     carried,
     header_of,
     is_row,
@@ -36,7 +36,7 @@ from cofio.transfer.jsonl_format import (
     outline,
     plain_fact,
 )
-from cofio.transfer.knowledge_ids import Rows
+from cofio.transfer.knowledge_ids import KnowledgeIdMapping
 
 BATCH = 500  # memories in one changeset
 _SHOWN = 20  # bad lines listed in the result
@@ -48,7 +48,7 @@ _NOTHING = Changeset(id=0, at="", by="", why="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class ImportResult:
     """Result of an import: numbers of entries read, and their outcome."""
 
     read: int = 0
@@ -69,7 +69,7 @@ class Imported:
 
 
 @dataclass(kw_only=True)
-class Import:
+class ImportRun:
     """Options and progress of an import."""
 
     store: Store
@@ -84,15 +84,15 @@ class Import:
     dry_run: bool = False
     skip_bad: bool = False
     progress: Callable[[int], None] = lambda _: None  # called with the number of entries read
-    done: Imported = field(default_factory=Imported)
+    done: ImportResult = field(default_factory=ImportResult)
     has_rows: bool = False  # whether rows of domain knowledge were seen
 
-    def lines(self, lines: Iterable[str | bytes]) -> Imported:
+    def lines(self, lines: Iterable[str | bytes]) -> ImportResult:
         """Import an export, or lines of plain facts. Lines are read twice, so an iterator is not enough."""
         if iter(lines) is lines:
             raise InvalidInput("The lines can be read only once.", "Give a list, or Lines of a file.")
         first = next(objects(lines), None)
-        if isinstance(first, BadLine):
+        if isinstance(first, BadRecord):
             raise first  # the format of the other lines is unknown then
         header = header_of(first) if first else None
         if header and self.about:
@@ -106,7 +106,7 @@ class Import:
             raise self._stopped(error) from error
         return replace(self.done, dry_run=self.dry_run)
 
-    def facts(self, facts: Iterable[Fact | Skipped]) -> Imported:
+    def facts(self, facts: Iterable[Fact | SkippedEntry]) -> ImportResult:
         """Store the new facts: those with an unknown origin, and unknown words at the same place."""
         try:
             self._keep(self._taken(facts))
@@ -116,18 +116,18 @@ class Import:
 
     # ── an export ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _export(self, header: Header, lines: Iterable[str | bytes]) -> None:
+    def _export(self, header: ExportHeader, lines: Iterable[str | bytes]) -> None:
         carrying = self.store.carrying
         if not header.store:  # the export of an empty store
             if next(islice(objects(lines), 1, None), None) is not None:
-                raise BadLine(1, "It has no store name.")
+                raise BadRecord(1, "It has no store name.")
             return
         same = header.store == carrying.identity()
         if not same and not carrying.reserve(0) and not any(self.store.domain.counts().values()):
             # The store never held a memory: it becomes a copy.
             same = self.dry_run or carrying.adopt_identity(header.store)
-        places = Places(self.store, header.store, same=same)
-        look: Callable[[Numbered], Memory | Outline] = _memory if self.skip_bad else outline
+        places = IdMapping(self.store, header.store, same=same)
+        look: Callable[[NumberedRecord], Memory | MemoryOutline] = _memory if self.skip_bad else outline
         for some in _batches(self._read(lines, look, headed=True, quietly=True)):
             places.note(some)  # with bad lines left out, links must not lead to them
         keeps = bool(header.embedder) and header.embedder == self.signature
@@ -138,13 +138,13 @@ class Import:
         for batch in _batches(self._read(lines, carried, headed=True)):
             self._adopt(batch, places, keeps)
         if self.has_rows:
-            rows = Rows(self.store, header.store, None if self.dry_run else places)
+            rows = KnowledgeIdMapping(self.store, header.store, None if self.dry_run else places)
             for those in _batches(self._read(lines, known, headed=True, rows=True)):
                 self._put(those, rows)
         missing = max(0, header.memories - self.done.read) + max(0, header.knowledge - self.done.rows_read)
         self._count(missing=missing)
 
-    def _adopt(self, batch: Sequence[Carried], places: Places, keeps: bool) -> None:
+    def _adopt(self, batch: Sequence[ExportedMemory], places: IdMapping, keeps: bool) -> None:
         unknown = _unknown(batch, places)
         if unknown and not self.dry_run:
             try:
@@ -154,12 +154,12 @@ class Import:
                 self._keep_as_they_were(unknown, places, keeps)
         self._count(read=len(batch), added=len(unknown), known=len(batch) - len(unknown))
 
-    def _keep_as_they_were(self, new: Sequence[Carried], places: Places, keeps: bool) -> None:
+    def _keep_as_they_were(self, new: Sequence[ExportedMemory], places: IdMapping, keeps: bool) -> None:
         if new:
             decisions = [Adopt(places.placed(each.memory), each.sightings) for each in new]
             self._apply(decisions, self._vectors(new, keeps))
 
-    def _put(self, batch: Sequence[Knowledge], rows: Rows) -> None:
+    def _put(self, batch: Sequence[Knowledge], rows: KnowledgeIdMapping) -> None:
         new = rows.new(batch)
         if new and not self.dry_run:
             try:
@@ -170,7 +170,7 @@ class Import:
                     self._apply([], {}, [Put(each, as_of="") for each in new])
         self._count(rows_read=len(batch), rows_added=len(new), rows_known=len(batch) - len(new))
 
-    def _vectors(self, batch: Sequence[Carried], keeps: bool) -> dict[int, Vector]:
+    def _vectors(self, batch: Sequence[ExportedMemory], keeps: bool) -> dict[int, Vector]:
         kept = {place: as_vector(each.vector) for place, each in enumerate(batch) if keeps and each.vector is not None}
         missing = [place for place in range(len(batch)) if place not in kept]
         texts = [passage(batch[place].memory.text, batch[place].memory.speaker) for place in missing]
@@ -178,10 +178,10 @@ class Import:
 
     # ── facts ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _fact(self, line: Numbered) -> Fact:
+    def _fact(self, line: NumberedRecord) -> Fact:
         return plain_fact(line, self.name)
 
-    def _taken(self, found: Iterable[Fact | Skipped]) -> Iterator[Fact]:
+    def _taken(self, found: Iterable[Fact | SkippedEntry]) -> Iterator[Fact]:
         for each in found:
             if isinstance(each, Fact):
                 yield each
@@ -233,7 +233,7 @@ class Import:
     def _read(
         self,
         lines: Iterable[str | bytes],
-        read: Callable[[Numbered], _Each],
+        read: Callable[[NumberedRecord], _Each],
         *,
         headed: bool = False,
         quietly: bool = False,
@@ -248,10 +248,10 @@ class Import:
                 self.has_rows = True  # also set while rows are read, without effect
                 continue
             try:
-                if isinstance(line, BadLine):
+                if isinstance(line, BadRecord):
                     raise line
                 found = read(line)
-            except BadLine as bad:
+            except BadRecord as bad:
                 if quietly:
                     continue
                 if not self.skip_bad:
@@ -284,28 +284,28 @@ class Import:
             return error
         kept = f"Entries before it were imported ({self.done.added + self.done.rows_added:,})"
         so_far = f"{kept}; `cofio undo {self.done.first}` reverts that."
-        if isinstance(error, BadLine):
-            return BadLine(error.number, error.problem, so_far)
+        if isinstance(error, BadRecord):
+            return BadRecord(error.number, error.problem, so_far)
         return type(error)(error.message, f"{so_far} Run it again to resume.")
 
 
-def take(store: Store, embed: Embed | None, lines: Iterable[str | bytes], *, name: str, **how: Any) -> Imported:
+def take(store: Store, embed: Embed | None, lines: Iterable[str | bytes], *, name: str, **how: Any) -> ImportResult:
     """Import lines; `how` takes the fields of Import."""
-    return Import(store=store, embed=embed, name=name, **how).lines(lines)
+    return ImportRun(store=store, embed=embed, name=name, **how).lines(lines)
 
 
 def take_facts(
-    store: Store, embed: Embed | None, facts: Iterable[Fact | Skipped], *, name: str, **how: Any
-) -> Imported:
+    store: Store, embed: Embed | None, facts: Iterable[Fact | SkippedEntry], *, name: str, **how: Any
+) -> ImportResult:
     """Import facts, each with its origin; `how` takes the fields of Import."""
-    return Import(store=store, embed=embed, name=name, **how).facts(facts)
+    return ImportRun(store=store, embed=embed, name=name, **how).facts(facts)
 
 
-def _memory(line: Numbered) -> Memory:
+def _memory(line: NumberedRecord) -> Memory:
     return carried(line).memory
 
 
-def _unknown(batch: Sequence[Carried], places: Places) -> list[Carried]:
+def _unknown(batch: Sequence[ExportedMemory], places: IdMapping) -> list[ExportedMemory]:
     """Return the memories that are not in the store yet, each once."""
     known = places.known([each.memory for each in batch])
     new = {each.memory.id: each for each, here in zip(batch, known, strict=True) if here is None}

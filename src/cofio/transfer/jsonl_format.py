@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from cofio.errors import InvalidInput, NotFound
 from cofio.models.knowledge import Knowledge
-from cofio.models.maintenance import Carried
+from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import MAX_LABEL, MAX_TEXT, Anchor, Fact, Memory, Occurrence, checked_text, moment, whole
 from cofio.stores.snapshot_export import as_vector
 from cofio.transfer import knowledge
@@ -26,7 +26,7 @@ _OCCURRENCE = tuple(field.name for field in fields(Occurrence))
 _MEND = "Fix the line and import again: existing entries are skipped. --skip-bad leaves such lines out."
 
 
-class Lines:
+class JsonlFile:
     """Lines of a file, as bytes, read one at a time; can be iterated repeatedly."""
 
     def __init__(self, path: Path) -> None:
@@ -56,21 +56,21 @@ def is_ours(path: Path, *, nearly: bool = False) -> bool:
 
     With `nearly`, also if there is a text beside fields that facts do not have.
     """
-    first = next(objects(Lines(path)), None) if path.is_file() else None
-    if not isinstance(first, Numbered):
+    first = next(objects(JsonlFile(path)), None) if path.is_file() else None
+    if not isinstance(first, NumberedRecord):
         return False
     is_fact = "text" in first.plain and (nearly or first.plain.keys() <= {*_FACT, "id"})
     return "cofio" in first.plain or is_fact
 
 
-class Numbered(NamedTuple):
+class NumberedRecord(NamedTuple):
     """Parsed line: its number in the file, and its JSON object."""
 
     number: int
     plain: Mapping[str, Any]
 
 
-class Outline(NamedTuple):
+class MemoryOutline(NamedTuple):
     """Fields of a memory that determine its place."""
 
     id: int
@@ -81,7 +81,7 @@ class Outline(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class ExportHeader:
     """Header of an export."""
 
     store: str
@@ -90,7 +90,7 @@ class Header:
     knowledge: int = 0  # number of rows
 
 
-class BadLine(InvalidInput):
+class BadRecord(InvalidInput):
     """Error for an invalid line."""
 
     def __init__(self, number: int, problem: str, so_far: str = "") -> None:
@@ -98,7 +98,7 @@ class BadLine(InvalidInput):
         self.number, self.problem = number, problem
 
 
-def objects(lines: Iterable[str | bytes]) -> Iterator[Numbered | BadLine]:
+def objects(lines: Iterable[str | bytes]) -> Iterator[NumberedRecord | BadRecord]:
     """Yield the object on every non-empty line, or the error."""
     for number, line in enumerate(lines, 1):
         try:
@@ -106,11 +106,11 @@ def objects(lines: Iterable[str | bytes]) -> Iterator[Numbered | BadLine]:
             if len(line) > MAX_LINE:
                 raise InvalidInput(f"It is longer than {MAX_LINE:,} bytes.")
             if text.strip():
-                yield Numbered(number, _object(text))
+                yield NumberedRecord(number, _object(text))
         except UnicodeDecodeError:
-            yield BadLine(number, "It is not UTF-8.")
+            yield BadRecord(number, "It is not UTF-8.")
         except InvalidInput as error:
-            yield BadLine(number, error.message)
+            yield BadRecord(number, error.message)
 
 
 def _object(text: str) -> Mapping[str, Any]:
@@ -129,7 +129,7 @@ def _no_constant(name: str) -> float:
     raise ValueError(name)  # NaN and Infinity are not valid JSON
 
 
-def header_of(first: Numbered) -> Header | None:
+def header_of(first: NumberedRecord) -> ExportHeader | None:
     """Return the header, if the first line is one. Raise BadLine if it is invalid."""
     plain = first.plain
     if "cofio" not in plain:
@@ -145,45 +145,45 @@ def header_of(first: Numbered) -> Header | None:
         memories, rows = (whole(plain.get(name, 0), name, least=0) for name in ("memories", "knowledge"))
         if (memories or rows) and not store:
             raise InvalidInput("It has no store name.")
-        return Header(store, memories, checked_text(plain.get("embedder") or "", "embedder", MAX_LABEL), rows)
+        return ExportHeader(store, memories, checked_text(plain.get("embedder") or "", "embedder", MAX_LABEL), rows)
     except InvalidInput as error:
-        raise BadLine(first.number, error.message) from error
+        raise BadRecord(first.number, error.message) from error
 
 
-def outline(line: Numbered) -> Outline:
+def outline(line: NumberedRecord) -> MemoryOutline:
     """Return the outline of the memory on a line of an export. Raise BadLine if that is invalid."""
     plain = line.plain
     try:
         links = _link(plain, "supersedes"), _link(plain, "superseded_by")
         origin = checked_text(plain.get("origin", ""), "origin", MAX_LABEL).strip()
-        return Outline(_number(plain.get("id"), "id"), origin, moment(plain.get("created_at", "")), *links)
+        return MemoryOutline(_number(plain.get("id"), "id"), origin, moment(plain.get("created_at", "")), *links)
     except InvalidInput as error:
-        raise BadLine(line.number, error.message) from error
+        raise BadRecord(line.number, error.message) from error
 
 
-def carried(line: Numbered) -> Carried:
+def carried(line: NumberedRecord) -> ExportedMemory:
     """Return the memory on a line of an export, with all exported data. Raise BadLine if it is invalid."""
     try:
         if "cofio" in line.plain:
             raise InvalidInput("A second export begins here: import the files one by one.")
         plain = line.plain
         sightings = [_sighting(each) for each in _list(plain, "sightings")]
-        return Carried(_memory(plain), tuple(sightings), _vector(plain.get("vector")))
+        return ExportedMemory(_memory(plain), tuple(sightings), _vector(plain.get("vector")))
     except InvalidInput as error:
-        raise BadLine(line.number, error.message) from error
+        raise BadRecord(line.number, error.message) from error
 
 
-def is_row(line: Numbered | BadLine) -> bool:
+def is_row(line: NumberedRecord | BadRecord) -> bool:
     """Return whether the line holds a row of domain knowledge."""
-    return isinstance(line, Numbered) and knowledge.KIND in line.plain
+    return isinstance(line, NumberedRecord) and knowledge.KIND in line.plain
 
 
-def known(line: Numbered) -> Knowledge:
+def known(line: NumberedRecord) -> Knowledge:
     """Return the row of domain knowledge on a line of an export. Raise BadLine if it is invalid."""
     try:
         return knowledge.row(line.plain)
     except InvalidInput as error:
-        raise BadLine(line.number, error.message) from error
+        raise BadRecord(line.number, error.message) from error
 
 
 def _vector(written: Any) -> bytes | None:
@@ -221,7 +221,7 @@ def _memory(plain: Mapping[str, Any]) -> Memory:
     )
 
 
-def plain_fact(line: Numbered, file: str) -> Fact:
+def plain_fact(line: NumberedRecord, file: str) -> Fact:
     """Return the fact on a line of a file that is not an export. Raise BadLine if it is invalid.
 
     Its origin is the file's name with the line's own id, if it has one, and a digest of its content and place. So a
@@ -241,7 +241,7 @@ def plain_fact(line: Numbered, file: str) -> Fact:
         name = _digest(fact) if own is None else f"{own}:{_digest(fact)}"
         return replace(fact, origin=fact.origin or f"lines/{file}:{name}")
     except InvalidInput as error:
-        raise BadLine(line.number, error.message) from error
+        raise BadRecord(line.number, error.message) from error
 
 
 def _digest(fact: Fact) -> str:

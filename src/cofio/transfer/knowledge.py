@@ -7,13 +7,13 @@ from typing import Any
 
 from cofio.errors import InvalidInput
 from cofio.models.knowledge import TABLES, Knowledge, read
-from cofio.ports import Carrying
+from cofio.ports import Snapshots
 
 KIND = "knowledge"  # key of row lines only; its value is the table
 _PAGE = 1_000  # rows read at a time
 
 
-def every(carrying: Carrying) -> Iterator[Knowledge]:
+def every(carrying: Snapshots) -> Iterator[Knowledge]:
     """Yield every row, by table and id."""
     for table in TABLES:
         after = ""

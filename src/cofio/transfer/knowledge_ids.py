@@ -14,13 +14,13 @@ from hashlib import blake2b
 
 from cofio.models.knowledge import MAX_ID, TABLES, Claim, Feedback, Knowledge
 from cofio.ports import Store
-from cofio.transfer.id_mapping import Places
+from cofio.transfer.id_mapping import IdMapping
 
 
-class Rows:
+class KnowledgeIdMapping:
     """Rows of one import."""
 
-    def __init__(self, store: Store, identity: str, places: Places | None) -> None:
+    def __init__(self, store: Store, identity: str, places: IdMapping | None) -> None:
         self._store = store
         self._places = places  # of the memories; None for a dry run, which stores nothing
         self._end = "~" + blake2b(identity.encode(), digest_size=3).hexdigest()

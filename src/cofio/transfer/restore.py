@@ -37,7 +37,7 @@ _PATIENCE = 15.0  # seconds to wait for other writers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class RestoreResult:
     """Result of a restore: the restored file, and the backup of the store that it replaced."""
 
     path: Path
@@ -48,7 +48,7 @@ class Restored:
         return {"from": str(self.path), "memories": self.memories, "kept": str(self.kept) if self.kept else None}
 
 
-class _Given(NamedTuple):
+class _ReservedIds(NamedTuple):
     """Values that a store has assigned, and must not assign again."""
 
     numbers: dict[str, int]  # the highest id of each table
@@ -59,7 +59,7 @@ class _Given(NamedTuple):
 
 def restore(
     file: Path, store: Path, folder: Path, clock: Clock, *, by: str = "library", progress: Progress | None = None
-) -> Restored:
+) -> RestoreResult:
     """Replace the store by a backup; the old store is kept in the folder first.
 
     Ids assigned since the backup are not reused, and processes that have the store open reload it.
@@ -75,7 +75,7 @@ def restore(
             kept = _over(half, store, folder, clock(), (by, f"restore {file.name}"), progress)
             with connected(store, "rw") as connection:
                 memories = connection.execute(_SQL["carried_counts"]).fetchone()[0]
-    return Restored(path=file, memories=memories, kept=kept)
+    return RestoreResult(path=file, memories=memories, kept=kept)
 
 
 def check(file: Path, store: Path) -> None:
@@ -105,7 +105,7 @@ def _over(
     try:
         return _written(half, store, folder, at, who, progress)
     except StoreCorrupt:  # the old store is unreadable: replace the file itself
-        _renew(half, _Given({}, 0, 4096), at, who)
+        _renew(half, _ReservedIds({}, 0, 4096), at, who)
         return _swapped(half, store, folder, at)
 
 
@@ -124,15 +124,15 @@ def _written(
     return kept
 
 
-def _given(connection: sqlite3.Connection) -> _Given:
+def _given(connection: sqlite3.Connection) -> _ReservedIds:
     numbers = dict(connection.execute(_SQL["sequences"]).fetchall())
     generation = int(connection.execute(_SQL["state"]).fetchone()[2])
     page_size = connection.execute("PRAGMA page_size").fetchone()[0]
     name = connection.execute(_SQL["get_meta"], ("identity",)).fetchone()
-    return _Given(numbers, generation, page_size, name[0] if name else "")
+    return _ReservedIds(numbers, generation, page_size, name[0] if name else "")
 
 
-def _renew(half: Path, given: _Given, at: str, who: tuple[str, str]) -> None:
+def _renew(half: Path, given: _ReservedIds, at: str, who: tuple[str, str]) -> None:
     """Migrate the copy, and raise its sequences above those of the store."""
     file = StoreFile(half)  # migrates an older one
     try:

@@ -9,7 +9,7 @@ import sqlite3
 from pathlib import Path
 
 from cofio.models.memory import Fact
-from cofio.transfer.importers import READERS, Skipped
+from cofio.transfer.importers import READERS, SkippedEntry
 
 SAMPLES = Path(__file__).parent / "samples"
 
@@ -49,12 +49,12 @@ def qdrant(folder: Path, rows: list[tuple[str, bytes]], collection: str = "mem0"
 def facts(name: str, path: Path) -> list[Fact]:
     """All that the reader finds, when nothing is skipped."""
     found = list(READERS[name].read(path))
-    assert [each for each in found if isinstance(each, Skipped)] == []
+    assert [each for each in found if isinstance(each, SkippedEntry)] == []
     return [each for each in found if isinstance(each, Fact)]
 
 
-def skipped(name: str, path: Path) -> list[Skipped]:
-    return [each for each in READERS[name].read(path) if isinstance(each, Skipped)]
+def skipped(name: str, path: Path) -> list[SkippedEntry]:
+    return [each for each in READERS[name].read(path) if isinstance(each, SkippedEntry)]
 
 
 def traces(folder: Path) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cofio.errors import InvalidInput
-from cofio.transfer.importers import READERS, Skipped, sniff
+from cofio.transfer.importers import READERS, SkippedEntry, sniff
 from tests.transfer.foreign.stores import SAMPLES, facts, points, qdrant, skipped, traces, writers
 
 
@@ -193,7 +193,7 @@ def test_a_malicious_pickle_runs_nothing_and_is_skipped(tmp_path: Path) -> None:
     found = list(READERS["mem0-qdrant"].read(folder))
     assert not marker.exists()
     assert len(found) == len(bad) + 1
-    assert all(isinstance(each, Skipped) for each in found[:-1])
+    assert all(isinstance(each, SkippedEntry) for each in found[:-1])
     assert "posix.system" in found[0].reason  # type: ignore[union-attr]
 
 

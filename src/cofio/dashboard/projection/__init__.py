@@ -17,33 +17,33 @@ from cofio.dashboard.projection.cluster_labels import named
 from cofio.dashboard.projection.clusters import grouped
 from cofio.dashboard.projection.force_layout import laid_out
 from cofio.dashboard.projection.grid import apart, fitted
-from cofio.dashboard.projection.map_cache import Atlas
+from cofio.dashboard.projection.map_cache import MapCache
 from cofio.dashboard.projection.pca import heads
-from cofio.dashboard.projection.previous_positions import Ground
-from cofio.models.dashboard import Cluster, Dots, Map
+from cofio.dashboard.projection.previous_positions import PreviousPositions
+from cofio.models.dashboard import Cluster, Map, MapSource
 
 if TYPE_CHECKING:
     from cofio.dashboard.projection.grid import Places
 
-__all__ = ["Atlas", "Ground", "drawn", "redrawn"]
+__all__ = ["MapCache", "PreviousPositions", "drawn", "redrawn"]
 
 
-def drawn(dots: Dots) -> Map:
+def drawn(dots: MapSource) -> Map:
     """Return the map of these memories."""
     return redrawn(dots, None)[0]
 
 
-def redrawn(dots: Dots, before: Ground | None) -> tuple[Map, Ground]:
+def redrawn(dots: MapSource, before: PreviousPositions | None) -> tuple[Map, PreviousPositions]:
     """Return the map of these memories, keeping the positions of known ones, and the ground for the next call.
 
     The map omits the vectors, which are large.
     """
-    ground = (before.kept(dots) if before else None) or Ground.of(dots, placed(dots))
+    ground = (before.kept(dots) if before else None) or PreviousPositions.of(dots, placed(dots))
     light = dots._replace(vectors=np.empty((0, 0), np.float32))
     return charted(light, ground.places_of(dots)), ground
 
 
-def placed(dots: Dots) -> Places:
+def placed(dots: MapSource) -> Places:
     """Return the positions of the memories, computed without a previous map."""
     if not len(dots.ids):
         return np.empty((0, 2), np.int64)
@@ -51,7 +51,7 @@ def placed(dots: Dots) -> Places:
     return apart(fitted(laid_out(heads(dots.vectors, rng), rng)))
 
 
-def charted(dots: Dots, places: Places) -> Map:
+def charted(dots: MapSource, places: Places) -> Map:
     """Return the map with these positions and their clusters."""
     group = grouped(places)
     clusters = [_cluster(words, places[group == each]) for each, words in enumerate(named(dots.texts, group))]

@@ -54,7 +54,7 @@ def named(texts: Sequence[str], group: Labels) -> list[tuple[str, ...]]:
     return [tuple(words.written[each] for each in chosen) for chosen in _chosen(_telling(words, group), words.written)]
 
 
-class _Words(NamedTuple):
+class _TermCounts(NamedTuple):
     """Words of the texts: their most frequent spelling, and pairs of text index and word index."""
 
     written: list[str]
@@ -62,7 +62,7 @@ class _Words(NamedTuple):
     word: NDArray[np.int64]
 
 
-def _read(texts: Sequence[str]) -> _Words:
+def _read(texts: Sequence[str]) -> _TermCounts:
     found = [_WORD.findall(text) for text in texts]
     inside = Counter(chain.from_iterable(each[1:] for each in found))  # not the first word, which is capitalized
     forms = sorted(filter(_can_name, set(chain.from_iterable(found))), key=lambda form: (-inside[form], form))
@@ -72,7 +72,7 @@ def _read(texts: Sequence[str]) -> _Words:
     each = [list({word_of[form] for form in some if form in word_of}) for some in found]
     rows = np.repeat(np.arange(len(texts)), [len(some) for some in each])
     columns = np.fromiter(chain.from_iterable(each), np.int64, len(rows))
-    return _Words([written[number] for number in range(len(place))], rows, columns)
+    return _TermCounts([written[number] for number in range(len(place))], rows, columns)
 
 
 def _can_name(form: str) -> bool:
@@ -87,7 +87,7 @@ def _root(form: str) -> str:
     return word[:-1] if len(word) > _SHORTEST and word.endswith("s") and not word.endswith("ss") else word
 
 
-def _telling(words: _Words, group: Labels) -> Scores:
+def _telling(words: _TermCounts, group: Labels) -> Scores:
     """Score how well each word distinguishes each group: its share among members times its log gain over all texts."""
     groups, count = int(group.max()) + 1, len(words.written)
     within = group[words.text] >= 0

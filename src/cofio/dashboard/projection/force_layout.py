@@ -19,7 +19,7 @@ from cofio.dashboard.projection.neighbours import neighbours
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from cofio.dashboard.projection.neighbours import Near, Rows
+    from cofio.dashboard.projection.neighbours import Neighbours, Rows
     from cofio.dashboard.projection.pca import Matrix
 
     Spots: TypeAlias = NDArray[np.complex64]
@@ -55,7 +55,7 @@ def _begun(heads: Matrix) -> Spots:
     return begun.view(np.complex64)[:, 0]
 
 
-def _lots(near: Near) -> Rows:
+def _lots(near: Neighbours) -> Rows:
     """Return the neighbours by sampling slot, one column per point."""
     shares = np.cumsum(near.weights, axis=1)
     column = np.stack([(shares < (lot + 0.5) / LOTS).sum(axis=1) for lot in range(LOTS)], axis=1)

@@ -28,14 +28,14 @@ SAMPLED, ROUNDS = 16, 5
 BLOCK = 512
 
 
-class Near(NamedTuple):
+class Neighbours(NamedTuple):
     """Neighbours of each point, nearest first, and their weights, which add up to 1."""
 
     rows: Rows
     weights: Matrix
 
 
-def neighbours(points: Matrix, k: int) -> Near:
+def neighbours(points: Matrix, k: int) -> Neighbours:
     """Return the k nearest other points of each point."""
     k = min(k, len(points) - 1)
     if len(points) <= FEW:
@@ -47,7 +47,7 @@ def neighbours(points: Matrix, k: int) -> Near:
     return _weighed(rows, squares)
 
 
-def among(points: Matrix, known: Matrix, k: int) -> Near:
+def among(points: Matrix, known: Matrix, k: int) -> Neighbours:
     """Return the k nearest of the known points for each point."""
     return _weighed(*_nearest(points, known, min(k, len(known))))
 
@@ -75,13 +75,13 @@ def _without(own: Rows, rows: Rows, squares: Matrix) -> tuple[Rows, Matrix]:
     return rows[~oneself].reshape(shape), squares[~oneself].reshape(shape)
 
 
-def _weighed(rows: Rows, squares: Matrix) -> Near:
+def _weighed(rows: Rows, squares: Matrix) -> Neighbours:
     """Weight neighbours by distance, relative to the point's mean neighbour distance."""
     distances = np.sqrt(squares)
     beyond = distances - distances[:, :1]
     usual = beyond.mean(axis=1, keepdims=True)
     weights = np.exp(-beyond / np.maximum(usual, 1e-6))
-    return Near(rows, weights / weights.sum(axis=1, keepdims=True))
+    return Neighbours(rows, weights / weights.sum(axis=1, keepdims=True))
 
 
 def _cells(points: Matrix, at_least: int) -> Iterator[tuple[Rows, Rows]]:

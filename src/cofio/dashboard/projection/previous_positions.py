@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from cofio.dashboard.projection.grid import Places
     from cofio.dashboard.projection.pca import Matrix
-    from cofio.models.dashboard import Dots
+    from cofio.models.dashboard import MapSource
 
 #: Share of added and removed memories above which the whole map is laid out again.
 CHANGED = 0.2
@@ -27,7 +27,7 @@ LIKE, BESIDE = 5, 400
 MARKED = 8
 
 
-class Ground(NamedTuple):
+class PreviousPositions(NamedTuple):
     """Position of each memory by ascending id, and the number of changes since the full layout."""
 
     ids: NDArray[np.int64]
@@ -36,12 +36,12 @@ class Ground(NamedTuple):
     changed: int
 
     @classmethod
-    def of(cls, dots: Dots, places: Places, changed: int = 0) -> Ground:
+    def of(cls, dots: MapSource, places: Places, changed: int = 0) -> PreviousPositions:
         ids = np.asarray(dots.ids, np.int64)
         order = np.argsort(ids)
         return cls(ids[order], dots.vectors[order, :MARKED], places[order], changed)
 
-    def kept(self, dots: Dots) -> Ground | None:
+    def kept(self, dots: MapSource) -> PreviousPositions | None:
         """Return the ground of these memories, keeping known positions; None if too many have changed."""
         at, known = self._found(dots)
         changed = self.changed + np.count_nonzero(~known) + len(self.ids) - np.count_nonzero(known)
@@ -52,13 +52,13 @@ class Ground(NamedTuple):
         places[come] = _beside(dots.vectors[come], dots.vectors[stay], places[stay])
         order = np.concatenate([stay, come[::-1]])  # on a collision the older memory keeps its position
         places[order] = apart(places[order])
-        return Ground.of(dots, places, int(changed))
+        return PreviousPositions.of(dots, places, int(changed))
 
-    def places_of(self, dots: Dots) -> Places:
+    def places_of(self, dots: MapSource) -> Places:
         """Return the positions of these memories, which must all be known, in their order."""
         return self.places[np.searchsorted(self.ids, np.asarray(dots.ids, np.int64))]
 
-    def _found(self, dots: Dots) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def _found(self, dots: MapSource) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the index of each memory here, and whether it is known with the same vector."""
         ids = np.asarray(dots.ids, np.int64)
         at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)

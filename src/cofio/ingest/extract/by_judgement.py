@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from cofio.ingest.extract import patterns
 from cofio.ingest.extract.dates import resolve
 from cofio.judgement.encoding import sentences_of
-from cofio.models.exchange import OBSERVATION, Exchange, Found, Sentence, Way
+from cofio.models.exchange import OBSERVATION, Exchange, ExtractedFact, Sentence, Way
 from cofio.ports import Judge, Span
 from cofio.text import lazy_re, sentences
 from cofio.text.stemmer import stem
@@ -92,7 +92,7 @@ _VERB_OR_VALUE = lazy_re.compile(r"[\w]{2,}\s+\S+\s+\S+")
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class _TurnText:
     """Message with the other side's message before it."""
 
     text: str
@@ -108,7 +108,7 @@ class _Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _TextPart:
     """Sentence of a turn, or a paragraph or list of a report.
 
     `sure` are the spans that are kept, `rows` the facts of patterns, `likely` the spans that may be facts. `hint` is
@@ -117,7 +117,7 @@ class _Part:
 
     place: tuple[int, int]
     sure: Sequence[Span]
-    rows: Sequence[Found]
+    rows: Sequence[ExtractedFact]
     likely: Sequence[Span]
     hint: bool = False
 
@@ -133,7 +133,7 @@ def read(exchange: Exchange, judge: Judge, before: str = "") -> list[Sentence]:
     found: list[Sentence] = []
     for message in exchange.messages:
         believed = "user" if exchange.context == OBSERVATION else message.role
-        turn = _Turn(prose(message.text), before, believed, exchange.at)
+        turn = _TurnText(prose(message.text), before, believed, exchange.at)
         found += _read_turn(turn, judge, message.role)
         before = message.text
     return found
@@ -141,7 +141,7 @@ def read(exchange: Exchange, judge: Judge, before: str = "") -> list[Sentence]:
 
 def kept_spans(said: str, judge: Judge, before: str = "", role: str = "user") -> list[Span]:
     """Return the spans of a message that are kept as facts, as places in the result of `prose`."""
-    turn = _Turn(prose(said), before, role, "")
+    turn = _TurnText(prose(said), before, role, "")
     return [span for part in _read_parts(turn, judge) for span in part.sure][:_MOST]
 
 
@@ -154,7 +154,7 @@ def kind_of(text: str, judge: Judge) -> tuple[str, bool]:
     return ("other" if surest.kind == RETRACTION else surest.kind), surest.about == "person"
 
 
-def _read_turn(turn: _Turn, judge: Judge, role: str) -> list[Sentence]:
+def _read_turn(turn: _TurnText, judge: Judge, role: str) -> list[Sentence]:
     parts = list(_read_parts(turn, judge))
     turn = replace(turn, spans=[span for part in parts for span in part.sure])
     found: list[Sentence] = []
@@ -180,7 +180,7 @@ def _read_turn(turn: _Turn, judge: Judge, role: str) -> list[Sentence]:
     return found
 
 
-def _continued(before: Sequence[Found], fact: Found) -> Found | None:
+def _continued(before: Sequence[ExtractedFact], fact: ExtractedFact) -> ExtractedFact | None:
     """Return the last fact of a sentence joined with the first of the next, if that one only continues it."""
     if not before or before[-1].tentative or fact.tentative or not _goes_on(fact.text):
         return None
@@ -200,7 +200,7 @@ def _refers(text: str) -> bool:
     return not _names_its_subject(text) or _REFERS.match(text) is not None or _POINTS_BACK.match(text) is not None
 
 
-def _add_news(turn: _Turn, found: list[Sentence]) -> None:
+def _add_news(turn: _TurnText, found: list[Sentence]) -> None:
     """Add a short message without facts as one tentative fact, since it may still change a memory.
 
     Messages in which the model sees no hint of a fact are skipped: 70 % of the noise, and none of the changes.
@@ -210,7 +210,7 @@ def _add_news(turn: _Turn, found: list[Sentence]) -> None:
     if not _FEWEST_WORDS <= len(text.split()) <= _MOST_WORDS:
         return
     at = next(place for place, each in enumerate(found) if each.text == stated[0])
-    news = Found(
+    news = ExtractedFact(
         text=resolve(sentences.capitalised(text), turn.at),
         kind="observation",
         confidence=0.5,
@@ -220,7 +220,7 @@ def _add_news(turn: _Turn, found: list[Sentence]) -> None:
     found[at] = replace(found[at], found=(news,))
 
 
-def _read_parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
+def _read_parts(turn: _TurnText, judge: Judge) -> Iterator[_TextPart]:
     """Yield the parts of a turn: its sentences, or the paragraphs and lists of a report that hold facts.
 
     The sentences of a report explain each other, and an agent's statement never replaces a memory.
@@ -229,8 +229,8 @@ def _read_parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
     return _joined_parts(turn.text, parts) if _is_report(turn) else parts
 
 
-def _joined_parts(text: str, parts: Iterable[_Part]) -> Iterator[_Part]:
-    joined: _Part | None = None
+def _joined_parts(text: str, parts: Iterable[_TextPart]) -> Iterator[_TextPart]:
+    joined: _TextPart | None = None
     for part in parts:
         if joined and _belong_together(text, joined, part):
             joined = _join(joined, part)
@@ -242,7 +242,7 @@ def _joined_parts(text: str, parts: Iterable[_Part]) -> Iterator[_Part]:
         yield joined
 
 
-def _belong_together(text: str, one: _Part, other: _Part) -> bool:
+def _belong_together(text: str, one: _TextPart, other: _TextPart) -> bool:
     """Return whether neighbouring parts may state facts in one paragraph, or are items of one list."""
     together = text[one.place[0] : other.place[1]]
     heading = _heading(text, one.place)
@@ -251,16 +251,16 @@ def _belong_together(text: str, one: _Part, other: _Part) -> bool:
     return bool(heading or (one.likely and other.likely))
 
 
-def _join(one: _Part, other: _Part) -> _Part:
+def _join(one: _TextPart, other: _TextPart) -> _TextPart:
     place = one.place[0], other.place[1]
 
     def surest(spans: Sequence[Span]) -> list[Span]:
         return [max(spans, key=lambda span: span.probability)._replace(start=place[0], end=place[1])] if spans else []
 
-    return _Part(place, surest([*one.sure, *other.sure]), (), surest([*one.likely, *other.likely]))
+    return _TextPart(place, surest([*one.sure, *other.sure]), (), surest([*one.likely, *other.likely]))
 
 
-def _parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
+def _parts(turn: _TurnText, judge: Judge) -> Iterator[_TextPart]:
     """Yield the sentences of a turn with the spans that are kept."""
     is_remark = turn.role == "assistant" and not _is_report(turn)  # it says what was just done: not worth reading
     found = [] if is_remark else judge.spans(turn.text, turn.before, turn.role, windows=WINDOWS.get(turn.role, 2))
@@ -279,7 +279,7 @@ def _parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
         inside = inside or [_sentence_span(row, start, end) for row in rows[:1] if row.kind != "other"]
         sure = [span for span in inside if span.probability >= (doubted if rows else kept)]
         likely = [span for span in inside if span.probability >= doubted]
-        yield _Part((start, end), sure, rows, likely, hint=bool(inside))
+        yield _TextPart((start, end), sure, rows, likely, hint=bool(inside))
 
 
 def _whole_clauses(spans: Sequence[Span], text: str) -> list[Span]:
@@ -300,11 +300,11 @@ def _breaks_off(text: str, span: Span, following: Span) -> bool:
     return is_next and _DANGLING.search(text[span.start : span.end].rstrip()) is not None
 
 
-def _is_report(turn: _Turn) -> bool:
+def _is_report(turn: _TurnText) -> bool:
     return turn.role == "assistant" and len(turn.text.split()) >= _REPORT
 
 
-def _sentence_span(row: Found, start: int, end: int) -> Span:
+def _sentence_span(row: ExtractedFact, start: int, end: int) -> Span:
     """Return a span for a sentence in which a pattern finds a fact, but the model does not."""
     return Span(start, end, row.confidence, row.kind, "person" if row.text.startswith("User") else "project")
 
@@ -327,8 +327,8 @@ def _is_fact(text: str, judge: Judge) -> bool:
 
 
 def _facts(
-    turn: _Turn, sentence: tuple[int, int], spans: Sequence[Span], role: str, rows: Sequence[Found]
-) -> Iterator[Found]:
+    turn: _TurnText, sentence: tuple[int, int], spans: Sequence[Span], role: str, rows: Sequence[ExtractedFact]
+) -> Iterator[ExtractedFact]:
     texts: set[str] = set()  # two spans of a sentence may match the same pattern fact
     if len(spans) > 1:  # a pattern fact that repeats the whole sentence fits none of its spans
         said = turn.text[slice(*sentence)].lower()
@@ -343,7 +343,7 @@ def _facts(
         if row:
             yield replace(row, text=text, about=span.about, role=role)
         else:
-            yield Found(
+            yield ExtractedFact(
                 text=text,
                 kind=span.kind,
                 entities=patterns.named(text),
@@ -354,7 +354,7 @@ def _facts(
             )
 
 
-def _worded(said: str, rows: Sequence[Found]) -> Found | None:
+def _worded(said: str, rows: Sequence[ExtractedFact]) -> ExtractedFact | None:
     """Return the pattern fact that covers a span, or None if its wording would lose words."""
     wanted = {stem(word) for word in telling(said)}
     for row in rows:
@@ -363,7 +363,7 @@ def _worded(said: str, rows: Sequence[Found]) -> Found | None:
     return None
 
 
-def _statement(turn: _Turn, sentence: tuple[int, int], span: Span, following: int, *, alone: bool) -> str:
+def _statement(turn: _TurnText, sentence: tuple[int, int], span: Span, following: int, *, alone: bool) -> str:
     """Return the fact in a span, readable by itself; "" if nothing is left of it."""
     text = _snapped(turn, sentence, span, following)
     rest = turn.text[sentence[0] : following].partition(text)[2]
@@ -388,7 +388,7 @@ def _statement(turn: _Turn, sentence: tuple[int, int], span: Span, following: in
     return resolve(sentences.capitalised(text), turn.at)
 
 
-def _snapped(turn: _Turn, sentence: tuple[int, int], span: Span, following: int) -> str:
+def _snapped(turn: _TurnText, sentence: tuple[int, int], span: Span, following: int) -> str:
     """Return the words of a span, with the few before and after them in the same clause."""
     before, after = turn.text[sentence[0] : span.start], turn.text[span.end : following]
     before = before[max((match.end() for match in _CLAUSE_END.finditer(before)), default=0) :]
@@ -419,7 +419,7 @@ def _trimmed(text: str) -> str:
     return plain if telling(plain) else ""
 
 
-def _asked_before(turn: _Turn, start: int) -> str:
+def _asked_before(turn: _TurnText, start: int) -> str:
     """Return the text that a fragment refers to: the sentence before it, or the question that it answers."""
     for text in (turn.text[:start], turn.before):
         places = sentences_of(text)
@@ -459,7 +459,7 @@ def _sentences_within(text: str, place: tuple[int, int]) -> list[tuple[int, int]
     return [(start, end) for start, end in sentences_of(text) if start >= place[0] and end <= place[1]]
 
 
-def _context(turn: _Turn, sentence: tuple[int, int]) -> str:
+def _context(turn: _TurnText, sentence: tuple[int, int]) -> str:
     """Return the context of a fact: the message without questions, or the neighbouring sentences if it is long."""
     within = _sentences_within(turn.text, sentence)
     places = [place for place in sentences_of(turn.text) if turn.text[place[1] - 1] != "?" or place in within]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from cofio.errors import TooLarge
 from cofio.judgement.labels import RETRACTION
-from cofio.models.exchange import ANALYSIS, OBSERVATION, REVIEW, ROLES, Exchange, Found, Message, Usage
+from cofio.models.exchange import ANALYSIS, OBSERVATION, REVIEW, ROLES, Exchange, ExtractedFact, Message, TokenUsage
 from cofio.models.memory import CATEGORIES, KINDS, category_of
 from cofio.ports import LLM, Completion
 from cofio.providers import prompts
@@ -72,11 +72,11 @@ SCHEMA = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extraction:
+class LLMExtraction:
     """Facts in each exchange, with the usage and the problem of the call."""
 
-    found: tuple[tuple[Found, ...], ...] = ()
-    usage: Usage = Usage()
+    found: tuple[tuple[ExtractedFact, ...], ...] = ()
+    usage: TokenUsage = TokenUsage()
     problem: str = ""
     complete: bool = True  # the reply could be read to its end
 
@@ -92,7 +92,7 @@ class Background:
 _NO_BACKGROUND = Background()
 
 
-def facts(llm: LLM, exchanges: Sequence[Exchange], background: Background = _NO_BACKGROUND) -> Extraction:
+def facts(llm: LLM, exchanges: Sequence[Exchange], background: Background = _NO_BACKGROUND) -> LLMExtraction:
     """Return the facts in exchanges of one session, oldest first, from one call.
 
     Raise TooLarge if several exchanges do not fit into one call. Raise Unavailable or Misconfigured if the model does
@@ -100,7 +100,7 @@ def facts(llm: LLM, exchanges: Sequence[Exchange], background: Background = _NO_
     """
     said = [exchange for exchange in exchanges if any(message.text.strip() for message in exchange.messages)]
     if not said:
-        return Extraction(found=((),) * len(exchanges))
+        return LLMExtraction(found=((),) * len(exchanges))
     if len(said) > 1 and not _fits(llm, said, background):
         raise TooLarge(f"{len(said)} turns are too long for one call.", "They are read in halves.")
     reply = _understood(_asked(llm, said, background), said)
@@ -126,7 +126,7 @@ def _asked(llm: LLM, exchanges: Sequence[Exchange], background: Background) -> C
         return llm.complete(system, _user(exchanges, background, _room(llm, system, exchanges)), schema=schema)
 
 
-def _attributed(found: Found, exchange: Exchange) -> Found:
+def _attributed(found: ExtractedFact, exchange: Exchange) -> ExtractedFact:
     """Return the fact with its speaker: the assistant if it copies the assistant's words, else as the model says.
 
     The model understands "yes, do that", and numbers that are spelled out.
@@ -237,7 +237,7 @@ def _harmless(text: str) -> str:
 # ── the reply ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Unusable(NamedTuple):
+class _UnusableEntry(NamedTuple):
     """Entry that is not a fact, with the reason."""
 
     why: str
@@ -246,8 +246,8 @@ class _Unusable(NamedTuple):
 _UNREADABLE = "the model's reply could not be read"
 
 
-def _understood(reply: Completion, exchanges: Sequence[Exchange]) -> Extraction:
-    nothing = Extraction(found=((),) * len(exchanges), usage=reply.usage)
+def _understood(reply: Completion, exchanges: Sequence[Exchange]) -> LLMExtraction:
+    nothing = LLMExtraction(found=((),) * len(exchanges), usage=reply.usage)
     read = json_repair.read(reply.text)
     if read.entries is None:
         problem = "the model's reply was cut off before the first fact" if reply.truncated else _UNREADABLE
@@ -255,7 +255,7 @@ def _understood(reply: Completion, exchanges: Sequence[Exchange]) -> Extraction:
     found, unusable = _distinct(read.entries)
     cut = reply.truncated or not read.whole
     problem = _problem(found, unusable, cut=cut)
-    by_place: list[list[Found]] = [[] for _ in exchanges]
+    by_place: list[list[ExtractedFact]] = [[] for _ in exchanges]
     for each, entry in found:
         place = _place(entry, each, exchanges)
         by_place[place].append(_attributed(each, exchanges[place]))
@@ -264,14 +264,14 @@ def _understood(reply: Completion, exchanges: Sequence[Exchange]) -> Extraction:
     )
 
 
-def _distinct(entries: Iterable[Any]) -> tuple[list[tuple[Found, Any]], Counter[str]]:
+def _distinct(entries: Iterable[Any]) -> tuple[list[tuple[ExtractedFact, Any]], Counter[str]]:
     """Return the distinct facts with their entries, up to the limit, and the number of unusable entries by reason."""
-    found: dict[int, tuple[Found, Any]] = {}
+    found: dict[int, tuple[ExtractedFact, Any]] = {}
     examples = _examples()
     unusable: Counter[str] = Counter()
     for entry in entries:
         each = _fact(entry)
-        if isinstance(each, _Unusable):
+        if isinstance(each, _UnusableEntry):
             unusable[each.why] += 1
         elif each and (mark := fingerprint(each.text)) not in found and mark not in examples:
             if len(found) < MOST_FACTS:
@@ -281,7 +281,7 @@ def _distinct(entries: Iterable[Any]) -> tuple[list[tuple[Found, Any]], Counter[
     return list(found.values()), unusable
 
 
-def _place(entry: Any, found: Found, exchanges: Sequence[Exchange]) -> int:
+def _place(entry: Any, found: ExtractedFact, exchanges: Sequence[Exchange]) -> int:
     """Return the index of a fact's exchange: as named by the model, else the last one with the most of its words."""
     number = prompts.number(entry.get("exchange"), "t") if isinstance(entry, dict) else None
     if number is not None and 1 <= number <= len(exchanges):
@@ -309,19 +309,19 @@ def _problem(found: Sequence[Any], unusable: Counter[str], *, cut: bool) -> str:
     return "; ".join(told)
 
 
-def _fact(entry: Any) -> Found | _Unusable | None:
+def _fact(entry: Any) -> ExtractedFact | _UnusableEntry | None:
     """Return the fact in an entry; None if its text is empty."""
     told = {"text": entry, "category": "detail"} if isinstance(entry, str) else entry
     said = [told[key] for key in _TEXTS if isinstance(told.get(key), str)] if isinstance(told, dict) else []
     if not said:
-        return _Unusable("unreadable")
+        return _UnusableEntry("unreadable")
     text = _STAMP.sub("", " ".join(said[0].split()))
     if len(text) > LONGEST_FACT:
-        return _Unusable("too long")
+        return _UnusableEntry("too long")
     if not any(letter.isalnum() for letter in text):
         return None
     kind, category = _sort(_word(told.get("kind")), _word(told.get("category")))
-    return Found(
+    return ExtractedFact(
         text=text,
         kind=kind,
         category=category,

@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from cofio.models.exchange import Found
+from cofio.models.exchange import ExtractedFact
 from cofio.text import lazy_re, sentences
 
 MOST = 8  # facts or names per sentence
 
 
-class Row(NamedTuple):
+class FactPattern(NamedTuple):
     """Wording of a fact: kind, confidence, pattern, text template, and the parts that are entities.
 
     Without a template the sentence is kept verbatim.
@@ -43,12 +43,12 @@ _END = (
 
 def _row(
     kind: str, confidence: float, expression: str, template: str, entities: str, *, by_assistant: bool = False
-) -> Row:
+) -> FactPattern:
     """Make a row. <what> is a placeholder for up to eight words, <rest...> for the rest of the sentence."""
     pattern = expression.replace("<adv>", _ADVERB).replace("<end>", _END)
     pattern = re.sub(r"<(\w+)\.\.\.>", lambda mark: f"(?P<{mark[1]}>(?!(?:it|this|that)\\b).{{3,300}})$", pattern)
     pattern = re.sub(r"(?<!\?P)<(\w+)>", lambda mark: f"(?P<{mark[1]}>{_NO_THING}{_THING})", pattern)
-    return Row(kind, confidence, lazy_re.compile(pattern, re.IGNORECASE), template, entities, by_assistant)
+    return FactPattern(kind, confidence, lazy_re.compile(pattern, re.IGNORECASE), template, entities, by_assistant)
 
 
 ROWS = (
@@ -102,12 +102,12 @@ _NAME = lazy_re.compile(r"\w[._/\\@#-]\w|\w#|\d|\w[A-Z]")
 _NO_NAMES = frozenset(("I", "I'm", "I've", "I'd", "I'll", ""))
 
 
-def find(sentence: str, kind: str | None = None, role: str = "user") -> list[Found]:
+def find(sentence: str, kind: str | None = None, role: str = "user") -> list[ExtractedFact]:
     """Return all facts that the rows find in one sentence, in order and without overlap."""
     if len(sentence) > sentences.LONGEST or sentences.asks(sentence) or sentences.is_code(sentence):
         return []
     plain = sentence.replace("’", "'").strip().rstrip(" .!;,:")
-    found: list[Found] = []
+    found: list[ExtractedFact] = []
     end = 0
     for match, row in _matches(plain, kind, role):
         if match.start() < end or sentences.supposes(plain[: match.start()]):
@@ -116,7 +116,7 @@ def find(sentence: str, kind: str | None = None, role: str = "user") -> list[Fou
         end = len(plain) if as_said else match.end()
         parts = {name: part.strip("`").rstrip(" .,") for name, part in match.groupdict("").items()}
         found.append(
-            Found(
+            ExtractedFact(
                 text=sentences.capitalised(plain[match.start() :] if as_said else _filled(row.template, parts)),
                 kind=row.kind,
                 confidence=row.confidence,
@@ -128,7 +128,7 @@ def find(sentence: str, kind: str | None = None, role: str = "user") -> list[Fou
     return found[:MOST]
 
 
-def facts(text: str, kind: str | None = None, role: str = "user") -> list[Found]:
+def facts(text: str, kind: str | None = None, role: str = "user") -> list[ExtractedFact]:
     """Return all facts that the rows find in a text."""
     return [found for sentence in sentences.split(text) for found in find(sentence, kind, role)]
 
@@ -143,7 +143,7 @@ def named(plain: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))[:MOST]
 
 
-def _matches(plain: str, kind: str | None, role: str) -> Iterator[tuple[re.Match[str], Row]]:
+def _matches(plain: str, kind: str | None, role: str) -> Iterator[tuple[re.Match[str], FactPattern]]:
     """Yield the matches from left to right; for equal starts in the order of the rows."""
     rows = [row for row in ROWS if kind in (None, row.kind) and (role == "user" or row.by_assistant)]
     matches = [(match, row) for row in rows for match in row.pattern.finditer(plain)]

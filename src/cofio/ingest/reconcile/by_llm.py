@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from cofio.errors import CofioError
 from cofio.ingest.reconcile.decide import NOTHING_ENDED, is_retraction, said_since
 from cofio.judgement.labels import RETRACTION
-from cofio.models.exchange import Settled, Usage
+from cofio.models.exchange import FactOutcome, TokenUsage
 from cofio.models.memory import Add, Delete, Fact, Memory, Noop, Occurrence, Update, place_of, same_place
 from cofio.ports import LLM, Completion, Matrix, Store, Vector
 from cofio.providers import prompts
@@ -51,7 +51,7 @@ SCHEMA = {
 }
 
 
-class _Case(NamedTuple):
+class _FactWithCandidates(NamedTuple):
     """Fact that the model is asked about: its place, and similar memories with their cosines, best first."""
 
     place: int
@@ -63,7 +63,7 @@ class _Case(NamedTuple):
         return f"f{self.place + 1}"
 
 
-class _Answer(NamedTuple):
+class _LLMDecision(NamedTuple):
     """Validated answer of the model about a fact."""
 
     action: str
@@ -77,18 +77,18 @@ def settle(
     vectors: Sequence[Vector] | Matrix,
     store: Store,
     *,
-    novel: Callable[[Fact, Vector], Settled],
+    novel: Callable[[Fact, Vector], FactOutcome],
     floor: float = 0.0,
-) -> tuple[list[Settled], Usage, str]:
+) -> tuple[list[FactOutcome], TokenUsage, str]:
     """Return the decision about each fact in order, the model usage, and the problem with the model, or "".
 
     `novel` settles a fact without a model; it is used for every fact without a valid model decision. Memories with a
     cosine up to `floor` are not similar.
     """
     if not llm.supports_audn:
-        return _in_order(facts, vectors, {}, novel), Usage(), ""
-    early: dict[int, Settled] = {}
-    cases: list[_Case] = []
+        return _in_order(facts, vectors, {}, novel), TokenUsage(), ""
+    early: dict[int, FactOutcome] = {}
+    cases: list[_FactWithCandidates] = []
     shown: dict[int, Memory] = {}
     for place, (fact, vector) in enumerate(zip(facts, vectors, strict=True)):
         similar = _similar(fact, vector, store, floor)
@@ -96,9 +96,9 @@ def settle(
         if settled:
             early[place] = settled
         else:
-            cases.append(_Case(place, fact, {memory.id: cosine for memory, cosine in similar}))
+            cases.append(_FactWithCandidates(place, fact, {memory.id: cosine for memory, cosine in similar}))
             shown.update((memory.id, memory) for memory, _ in similar)
-    answers, usage, problem = _asked(llm, cases, shown) if cases else ({}, Usage(), "")
+    answers, usage, problem = _asked(llm, cases, shown) if cases else ({}, TokenUsage(), "")
     decided = {case.place: done for case in cases if (done := _decided(case, answers.get(case.place, []), store))}
     return _in_order(facts, vectors, early | decided, novel), usage, problem
 
@@ -122,8 +122,8 @@ def _without_asking(
     vector: Vector,
     similar: Sequence[tuple[Memory, float]],
     store: Store,
-    novel: Callable[[Fact, Vector], Settled],
-) -> Settled | None:
+    novel: Callable[[Fact, Vector], FactOutcome],
+) -> FactOutcome | None:
     """Return the decision about a fact that needs no call: known word for word or elsewhere, or unlike any memory."""
     if not is_retraction(fact) and (known := _known_in_these_words(fact, similar, store)):
         return known
@@ -136,7 +136,7 @@ def _without_asking(
     return None if similar else _added(fact, "nothing like it is known")
 
 
-def _known_in_these_words(fact: Fact, similar: Sequence[tuple[Memory, float]], store: Store) -> Settled | None:
+def _known_in_these_words(fact: Fact, similar: Sequence[tuple[Memory, float]], store: Store) -> FactOutcome | None:
     exact = store.get(store.known(fact.text, place_of(fact)))
     same_words = (memory for memory, _ in similar if gist(memory.text) == gist(fact.text))
     for memory in (*exact, *same_words):
@@ -145,21 +145,21 @@ def _known_in_these_words(fact: Fact, similar: Sequence[tuple[Memory, float]], s
     return None
 
 
-def _added(fact: Fact, reason: str) -> Settled:
-    return Settled(fact=fact, decision=Add(fact, reason, unless_known=True))
+def _added(fact: Fact, reason: str) -> FactOutcome:
+    return FactOutcome(fact=fact, decision=Add(fact, reason, unless_known=True))
 
 
-def _noted(fact: Fact, memory: Memory, reason: str) -> Settled:
+def _noted(fact: Fact, memory: Memory, reason: str) -> FactOutcome:
     seen = Occurrence(fact.agent, fact.session, fact.created_at)
-    return Settled(fact=fact, decision=Noop(memory.id, seen, reason))
+    return FactOutcome(fact=fact, decision=Noop(memory.id, seen, reason))
 
 
 def _in_order(
     facts: Sequence[Fact],
     vectors: Sequence[Vector] | Matrix,
-    decided: Mapping[int, Settled],
-    novel: Callable[[Fact, Vector], Settled],
-) -> list[Settled]:
+    decided: Mapping[int, FactOutcome],
+    novel: Callable[[Fact, Vector], FactOutcome],
+) -> list[FactOutcome]:
     """Return one decision per fact. A memory that one fact replaced or removed is unavailable to later facts."""
     gone: set[int] = set()
     settled = []
@@ -169,14 +169,14 @@ def _in_order(
             now = novel(fact, vectors[place])
         if _target(now) in gone:
             reason = f"new: another fact has just replaced memory {_target(now)}"
-            now = Settled(fact=fact, reason=reason) if is_retraction(fact) else _added(fact, reason)
+            now = FactOutcome(fact=fact, reason=reason) if is_retraction(fact) else _added(fact, reason)
         if isinstance(now.decision, Update | Delete):
             gone.add(now.decision.id)
         settled.append(now)
     return settled
 
 
-def _target(settled: Settled) -> int | None:
+def _target(settled: FactOutcome) -> int | None:
     return settled.decision.id if isinstance(settled.decision, Update | Delete | Noop) else None
 
 
@@ -184,27 +184,27 @@ def _target(settled: Settled) -> int | None:
 
 
 def _asked(
-    llm: LLM, cases: Sequence[_Case], shown: Mapping[int, Memory]
-) -> tuple[dict[int, list[_Answer]], Usage, str]:
+    llm: LLM, cases: Sequence[_FactWithCandidates], shown: Mapping[int, Memory]
+) -> tuple[dict[int, list[_LLMDecision]], TokenUsage, str]:
     """Return the valid answers by place, the usage, and the problem."""
     system = prompts.read("reconcile")
     room = llm.profile.context - len(system) // _LETTERS - min(_ROOM, llm.profile.context // 4)
     asked = _fitting(cases, shown, room * _LETTERS)
     if not asked:
-        return {}, Usage(), "no memory fits into the model's context"
+        return {}, TokenUsage(), "no memory fits into the model's context"
     named = [shown[each] for each in dict.fromkeys(each for case in asked for each in case.similar)]
     schema = SCHEMA if llm.profile.json_schema else None
     try:
         reply = llm.complete(system, _question(asked, named), schema=schema)
     except CofioError as error:  # the facts must not be lost over a provider failure
-        return {}, Usage(), f"the model call for reconciliation failed: {error.message}"
+        return {}, TokenUsage(), f"the model call for reconciliation failed: {error.message}"
     answers, problem = _understood(reply, asked, named)
     missing = len(cases) - len(answers)
     told = [problem, f"facts without a valid model decision: {missing} of {len(cases)}" if missing else ""]
     return answers, reply.usage, "; ".join(each for each in told if each)
 
 
-def _fitting(cases: Sequence[_Case], shown: Mapping[int, Memory], room: int) -> list[_Case]:
+def _fitting(cases: Sequence[_FactWithCandidates], shown: Mapping[int, Memory], room: int) -> list[_FactWithCandidates]:
     """Return as many of the cases as fit into `room` characters."""
     fitting, counted = [], set[int]()
     for case in cases:
@@ -217,7 +217,7 @@ def _fitting(cases: Sequence[_Case], shown: Mapping[int, Memory], room: int) -> 
     return fitting
 
 
-def _question(cases: Sequence[_Case], named: Sequence[Memory]) -> str:
+def _question(cases: Sequence[_FactWithCandidates], named: Sequence[Memory]) -> str:
     called = {memory.id: f"m{number}" for number, memory in enumerate(named, 1)}
     memories = [{"memory": called[each.id], **_about(each)} for each in named]
     facts = [
@@ -243,11 +243,11 @@ def _about(told: Fact | Memory) -> dict[str, str]:
 
 
 def _understood(
-    reply: Completion, cases: Sequence[_Case], named: Sequence[Memory]
-) -> tuple[dict[int, list[_Answer]], str]:
+    reply: Completion, cases: Sequence[_FactWithCandidates], named: Sequence[Memory]
+) -> tuple[dict[int, list[_LLMDecision]], str]:
     read = json_repair.read(reply.text)
     by_place = {case.place: case for case in cases}
-    answers: dict[int, list[_Answer]] = {}
+    answers: dict[int, list[_LLMDecision]] = {}
     for entry in read.entries or ():
         case = by_place.get(_place(entry)) if isinstance(entry, dict) else None
         answer = _answer(entry, case, named) if case else None
@@ -258,12 +258,12 @@ def _understood(
     return answers, "the model's decisions could not be read" if read.entries is None else ""
 
 
-def _answer(entry: Mapping[str, Any], case: _Case, named: Sequence[Memory]) -> _Answer | None:
+def _answer(entry: Mapping[str, Any], case: _FactWithCandidates, named: Sequence[Memory]) -> _LLMDecision | None:
     """Return the answer of an entry if it is valid, else None."""
     action = entry.get("action")
     action = action.strip().upper() if isinstance(action, str) else ""
     if action == "ADD":
-        return _Answer(action)
+        return _LLMDecision(action)
     number = prompts.number(_first(entry, "memory", "old_id", "existing_id", "memory_id"), "m")
     memory = named[number - 1] if number is not None and 1 <= number <= len(named) else None
     if action not in _ACTIONS or memory is None or memory.id not in case.similar:
@@ -271,7 +271,7 @@ def _answer(entry: Mapping[str, Any], case: _Case, named: Sequence[Memory]) -> _
     text = _first(entry, "text", "new_text") if action == "UPDATE" else None
     if text is not None and (not isinstance(text, str) or not text.strip()):
         return None
-    return _Answer(action, memory, " ".join(text.split()) if text else None)
+    return _LLMDecision(action, memory, " ".join(text.split()) if text else None)
 
 
 def _place(entry: Mapping[str, Any]) -> int:
@@ -294,14 +294,14 @@ def _first(entry: Mapping[str, Any], *keys: str) -> Any:
 # ── from an answer to a decision ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _decided(case: _Case, answers: Sequence[_Answer], store: Store) -> Settled | None:
+def _decided(case: _FactWithCandidates, answers: Sequence[_LLMDecision], store: Store) -> FactOutcome | None:
     """Return the decision about the fact; None if the model gave no permitted answer."""
     if not answers:
         return None
     answer = _one_of(answers)
     fact, memory = case.fact, answer.memory
     if memory is None:
-        nothing = Settled(fact=fact, reason=NOTHING_ENDED)
+        nothing = FactOutcome(fact=fact, reason=NOTHING_ENDED)
         return nothing if is_retraction(fact) else _added(fact, "new, by the model's judgement")
     near = f"memory {memory.id} (similarity {case.similar[memory.id]:.3f})"
     if answer.action == "NOOP":
@@ -310,27 +310,27 @@ def _decided(case: _Case, answers: Sequence[_Answer], store: Store) -> Settled |
     if memory.pinned:
         return None
     if said_since(fact, memory, store):
-        return Settled(fact=fact, reason=f"memory {memory.id} is newer")
+        return FactOutcome(fact=fact, reason=f"memory {memory.id} is newer")
     if is_retraction(fact) and (left := _left_of(memory, fact, answer.text)):
-        return Settled(fact=fact, decision=Update(memory.id, left, f"the rest of {near}"))
+        return FactOutcome(fact=fact, decision=Update(memory.id, left, f"the rest of {near}"))
     if answer.action == "DELETE" or is_retraction(fact):
-        return Settled(fact=fact, decision=Delete(memory.id, f"{near} no longer holds: {fact.text[:300]}"))
+        return FactOutcome(fact=fact, decision=Delete(memory.id, f"{near} no longer holds: {fact.text[:300]}"))
     return _updated(fact, memory, answer.text, near)
 
 
-def _updated(fact: Fact, memory: Memory, text: str | None, near: str) -> Settled:
+def _updated(fact: Fact, memory: Memory, text: str | None, near: str) -> FactOutcome:
     new = replace(fact, text=_replacing(memory, fact, text))
     if fingerprint(new.text) == fingerprint(memory.text):
         return _noted(fact, memory, f"known from {near}")
-    return Settled(fact=fact, decision=Update(memory.id, new, f"takes the place of {near}"))
+    return FactOutcome(fact=fact, decision=Update(memory.id, new, f"takes the place of {near}"))
 
 
-def _one_of(answers: Sequence[_Answer]) -> _Answer:
+def _one_of(answers: Sequence[_LLMDecision]) -> _LLMDecision:
     """Return the first answer. A DELETE of a memory together with an ADD of the fact is an UPDATE of that memory."""
     first = answers[0]
     removed = next((each for each in answers if each.action == "DELETE"), None)
     if removed and first.action in ("ADD", "DELETE") and any(each.action == "ADD" for each in answers):
-        return _Answer("UPDATE", removed.memory)
+        return _LLMDecision("UPDATE", removed.memory)
     return first
 
 

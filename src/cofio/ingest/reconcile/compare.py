@@ -28,7 +28,7 @@ _NUMBERED = lazy_re.compile(r"(.{2,80}?)\s(\d+)\s+(?:is|are|has|have|uses|runs|c
 _ENVIRONMENTS = {"production": "production", "prod": "production", "staging": "staging"}
 
 
-class Verdict(NamedTuple):
+class Comparison(NamedTuple):
     """Relation of a statement to a memory, with its probability and reason."""
 
     kind: Kind
@@ -45,7 +45,7 @@ class Verdict(NamedTuple):
 class Comparer(Protocol):
     """Interface for comparing a statement with a memory."""
 
-    def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Verdict:
+    def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Comparison:
         """Return the verdict. `retracts`: the statement only ends something."""
 
 
@@ -55,28 +55,28 @@ class JudgedComparer:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
 
-    def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Verdict:  # noqa: ARG002
+    def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Comparison:  # noqa: ARG002
         """Return the verdict of the model, after the guards. The cosine is not used."""
         if plain := _word_for_word(statement, memory):
             return plain
         if veto := _other_row(statement, memory):
-            return Verdict("add", 1.0, veto)
+            return Comparison("add", 1.0, veto)
         limits, chances = self._judge.thresholds, self._judge.relation(statement, memory)
         if chances.same >= limits["same"] and not retracts:
             return _guarded(statement, memory, chances.same)
         if veto := _other_environment(statement, memory):
-            return Verdict("add", chances.add, veto)
+            return Comparison("add", chances.add, veto)
         shared = _shared_words(statement, memory)
         if chances.change < limits["doubtful change"]:
-            return Verdict("add", chances.add, "both may hold", chances.change if shared else 0.0)
+            return Comparison("add", chances.add, "both may hold", chances.change if shared else 0.0)
         if chances.change < self._least(shared, retracts=retracts):
             kind: Kind = "doubtful" if shared else "add"
-            return Verdict(kind, chances.change, "it may have changed", chances.change)
+            return Comparison(kind, chances.change, "it may have changed", chances.change)
         if retracts or chances.delete > chances.update:
-            return Verdict("delete", chances.change, "it has ended")
+            return Comparison("delete", chances.change, "it has ended")
         if _brings_nothing(statement, memory):
-            return Verdict("doubtful", chances.change, "it says a part of it")
-        return Verdict("update", chances.change, "it has changed")
+            return Comparison("doubtful", chances.change, "it says a part of it")
+        return Comparison("update", chances.change, "it has changed")
 
     def _least(self, shared: int, *, retracts: bool) -> float:
         """Return the probability from which a memory is replaced; higher if they share no word.
@@ -95,14 +95,14 @@ class WordComparer:
     def __init__(self, threshold: float) -> None:
         self._threshold = threshold
 
-    def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Verdict:
+    def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Comparison:
         """Return "same" for nearly the same words, else "add"."""
         if plain := _word_for_word(statement, memory):
             return plain
         if retracts or cosine < self._threshold:
-            return Verdict("add", 1.0, "both may hold")
+            return Comparison("add", 1.0, "both may hold")
         against = apart(statement, memory, cosine, sure=(1 + self._threshold) / 2)
-        return Verdict("add", 1.0, against) if against else Verdict("same", cosine, "it says the same")
+        return Comparison("add", 1.0, against) if against else Comparison("same", cosine, "it says the same")
 
 
 def _shared_words(statement: str, memory: str) -> int:
@@ -115,36 +115,36 @@ def _brings_nothing(statement: str, memory: str) -> bool:
     return said < held and negated(statement) == negated(memory)
 
 
-def _word_for_word(statement: str, memory: str) -> Verdict | None:
+def _word_for_word(statement: str, memory: str) -> Comparison | None:
     """Return the verdict if words alone decide: equal words, or texts too long to compare otherwise."""
     if gist(statement) == gist(memory):
         differs = unlike(statement, memory)
-        return Verdict("add", 1.0, differs) if differs else Verdict("same", 1.0, "it is said in the same words")
+        return Comparison("add", 1.0, differs) if differs else Comparison("same", 1.0, "it is said in the same words")
     if max(len(statement), len(memory)) > LONG:
-        return Verdict("add", 1.0, "texts of this length are compared word for word")
+        return Comparison("add", 1.0, "texts of this length are compared word for word")
     return None
 
 
-def _guarded(statement: str, memory: str, probability: float) -> Verdict:
+def _guarded(statement: str, memory: str, probability: float) -> Comparison:
     """Return "same" unless the texts are of one form and differ in a number, a negation, an identifier or a word.
 
     Texts of different form often say the same with a negation ("no floats", "integers only") or with an unrelated
     number ("page 2 again"). There the model alone decides.
     """
     if not of_one_form(statement, memory):
-        return Verdict("same", probability, "it says the same")
+        return Comparison("same", probability, "it says the same")
     stated, known = _figures(statement), _figures(memory)
     if negations(statement) != negations(memory):
-        return Verdict("doubtful", probability, "one of them negates")
+        return Comparison("doubtful", probability, "one of them negates")
     if stated - known:
         reason = f"it names another number: {min(stated - known)}"
-        return Verdict("update" if known - stated else "add", probability, reason)
+        return Comparison("update" if known - stated else "add", probability, reason)
     held = {*gist(memory), *names(memory)}
     if new := [name for name in names(statement) if name not in held and not name.isalpha()]:
-        return Verdict("add", probability, f"it names something else: {new[0]}")
+        return Comparison("add", probability, f"it names something else: {new[0]}")
     if against := _other_word(statement, memory):
-        return Verdict("doubtful", probability, against)
-    return Verdict("same", probability, "it says the same")
+        return Comparison("doubtful", probability, against)
+    return Comparison("same", probability, "it says the same")
 
 
 def of_one_form(one: str, other: str) -> bool:

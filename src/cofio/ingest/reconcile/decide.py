@@ -13,8 +13,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
-from cofio.ingest.reconcile.compare import Comparer, Verdict, of_one_form, share_words
-from cofio.models.exchange import Settled
+from cofio.ingest.reconcile.compare import Comparer, Comparison, of_one_form, share_words
+from cofio.models.exchange import FactOutcome
 from cofio.models.memory import (
     MAX_LABELS,
     MAY_REPLACE,
@@ -58,22 +58,22 @@ _ECHO, _COVERED = 0.80, 0.70  # minimum cosine of an echo, and minimum share of 
 # ── a batch of facts ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def settle(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Comparer) -> list[Settled]:
+def settle(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Comparer) -> list[FactOutcome]:
     """Return the decision about each fact, in order. At most one fact of a batch replaces a given memory.
 
     If two facts of the batch contradict each other, the later one wins and takes over the replacements of the earlier.
     """
     taken: set[int] = set()
-    settled: list[Settled] = []
+    settled: list[FactOutcome] = []
     nearest = _nearest_facts(facts, vectors, store)
     for place, fact in enumerate(facts):
         repeats, corrected = _said_earlier(facts, vectors, settled, place, comparer)
         if repeats:
-            settled.append(Settled(fact=fact, reason="said before in the same exchange"))
+            settled.append(FactOutcome(fact=fact, reason="said before in the same exchange"))
             continue
         withdrawn = [decision for at in corrected for decision in settled[at].decisions]
         for at in corrected:
-            settled[at] = Settled(fact=facts[at], reason="corrected in the same exchange")
+            settled[at] = FactOutcome(fact=facts[at], reason="corrected in the same exchange")
         taken -= _replaced(withdrawn)
         others = {memory for memory, at in nearest.items() if at != place}
         near = related(fact, vectors[place], store, comparer, retracts=is_retraction(fact), others=others)
@@ -97,7 +97,7 @@ def _replaced(decisions: Sequence[Decision]) -> set[int]:
     return {each.id for each in decisions if isinstance(each, Update | Delete)}
 
 
-def _taking_over(settled: Settled, withdrawn: Sequence[Decision]) -> Settled:
+def _taking_over(settled: FactOutcome, withdrawn: Sequence[Decision]) -> FactOutcome:
     """Return the decision about a correction, plus the replacements and archivals of the corrected fact."""
     decision, known = settled.decision, _replaced(settled.decisions)
     if decision is None or isinstance(decision, Delete):  # nothing replaces the withdrawn fact
@@ -111,7 +111,7 @@ def _taking_over(settled: Settled, withdrawn: Sequence[Decision]) -> Settled:
     return replace(settled, decision=decision, also=(*settled.also, *gone))
 
 
-class Typed(NamedTuple):
+class TypedFacts(NamedTuple):
     """Decisions about typed facts: the decisions, the fact of each decision, and the decision of each fact."""
 
     decisions: list[Decision]
@@ -145,10 +145,10 @@ class Typed(NamedTuple):
         return answers
 
 
-def settle_typed(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Comparer) -> Typed:
+def settle_typed(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Comparer) -> TypedFacts:
     """Reconcile typed facts. Repetitions within the batch become further sightings of one memory."""
     first = _first_mentions(facts, vectors, comparer)
-    typed = Typed([], [], [0] * len(facts), {})
+    typed = TypedFacts([], [], [0] * len(facts), {})
     taken: set[int] = set()
     for place, fact in enumerate(facts):
         if first[place] != place:
@@ -195,7 +195,7 @@ def changes_by_decision(decisions: Sequence[Decision], changes: Sequence[Change]
 
 
 def _said_earlier(
-    facts: Sequence[Fact], vectors: Matrix, settled: Sequence[Settled], place: int, comparer: Comparer
+    facts: Sequence[Fact], vectors: Matrix, settled: Sequence[FactOutcome], place: int, comparer: Comparer
 ) -> tuple[bool, list[int]]:
     """Return whether the batch says a fact before, and the places of the facts that it corrects.
 
@@ -223,16 +223,16 @@ def is_retraction(fact: Fact) -> bool:
 
 def _decided(
     fact: Fact,
-    near: Sequence[tuple[Memory, Verdict]],
+    near: Sequence[tuple[Memory, Comparison]],
     store: Store,
     taken: set[int],
     *,
     retracts: bool = False,
-) -> Settled:
+) -> FactOutcome:
     verdicts = [(memory, verdict) for memory, verdict in near if memory.id not in taken]
     against = [each for each in verdicts if each[1].changes and replaces(fact, each[0])]
     if newer := next((memory for memory, _ in against if said_since(fact, memory, store)), None):
-        return Settled(fact=fact, reason=f"memory {newer.id} is newer and says otherwise")
+        return FactOutcome(fact=fact, reason=f"memory {newer.id} is newer and says otherwise")
     changed = [each for each in against if not each[0].pinned]
     nearness = {memory.id: 1 - 0.01 * place for place, (memory, _) in enumerate(near)}  # nearest first
     changed.sort(key=lambda each: -each[1].probability * nearness[each[0].id])
@@ -246,29 +246,29 @@ def _decided(
         update = Update(memory.id, _in_place_of(memory, fact), f"{verdict.reason} ({verdict.probability:.2f})")
         also = _retired([each for each in changed if each[0].id != memory.id])
         ends = verdict.kind == "delete"
-        return Settled(fact=fact, decision=update, also=also, ends=ends)
+        return FactOutcome(fact=fact, decision=update, also=also, ends=ends)
     chance = max((verdict.change for memory, verdict in verdicts if replaces(fact, memory)), default=0.0)
     add = Add(_beside(fact, verdicts), _why_new(verdicts), unless_known=True)
-    return Settled(fact=fact, decision=add, chance=chance)
+    return FactOutcome(fact=fact, decision=add, chance=chance)
 
 
-def _beside(fact: Fact, verdicts: Sequence[tuple[Memory, Verdict]]) -> Fact:
+def _beside(fact: Fact, verdicts: Sequence[tuple[Memory, Comparison]]) -> Fact:
     """Return the fact with the ids of memories that it may replace, so that search ranks it before them."""
     older = [memory.id for memory, verdict in verdicts if _may_change(verdict) and replaces(fact, memory)]
     return replace(fact, metadata={**fact.metadata, MAY_REPLACE: older}) if older else fact
 
 
-def _may_change(verdict: Verdict) -> bool:
+def _may_change(verdict: Comparison) -> bool:
     """Return whether a kept memory may no longer hold, by the model or because a value differs."""
     return verdict.change >= _MAY_CHANGE or (verdict.kind == "doubtful" and verdict.probability >= _LIKELY)
 
 
-def _retracted(fact: Fact, changed: Sequence[tuple[Memory, Verdict]]) -> Settled:
+def _retracted(fact: Fact, changed: Sequence[tuple[Memory, Comparison]]) -> FactOutcome:
     """Archive the memory with the highest change probability; the retraction itself is not stored."""
     if not changed:
-        return Settled(fact=fact, reason=NOTHING_ENDED)
+        return FactOutcome(fact=fact, reason=NOTHING_ENDED)
     memory, verdict = changed[0]
-    return Settled(fact=fact, decision=Delete(memory.id, f"taken back ({verdict.probability:.2f})"))
+    return FactOutcome(fact=fact, decision=Delete(memory.id, f"taken back ({verdict.probability:.2f})"))
 
 
 def related(
@@ -279,13 +279,13 @@ def related(
     *,
     retracts: bool = False,
     others: Collection[int] = (),
-) -> list[tuple[Memory, Verdict]]:
+) -> list[tuple[Memory, Comparison]]:
     """Return the memories that a fact may be about, nearest first, with the verdict on each.
 
     `others`: memories to which another fact of the same message is nearer.
     """
     exact = [memory for memory in store.get(store.known(fact.text, seen_with(fact))) if is_peer(fact, memory)]
-    known = [(memory, Verdict("same", 1.0, "it is said in the same words")) for memory in exact[:1]]
+    known = [(memory, Comparison("same", 1.0, "it is said in the same words")) for memory in exact[:1]]
     if known and same_place(fact, exact[0]):
         return known  # otherwise compare in the fact's own place, which may disagree with the wider memory
     return known + [
@@ -297,7 +297,7 @@ def related(
 
 def _compared(
     fact: Fact, memory: Memory, cosine: float, comparer: Comparer, *, retracts: bool, own: bool = True
-) -> Verdict:
+) -> Comparison:
     """Compare a memory with the message of a fact, and with the fact itself where that may matter.
 
     A change is often told over several sentences, and all facts of a message share the cost of that comparison. It
@@ -305,7 +305,7 @@ def _compared(
     fact that shares a word with the memory is always compared.
     """
     if _tells_another_row(fact, memory):
-        return Verdict("add", 1.0, "they tell different rows")
+        return Comparison("add", 1.0, "they tell different rows")
     around = comparer.compare(fact.context, memory.text, cosine, retracts=retracts) if fact.context else None
     near = cosine >= _ALIKE or share_words(fact.text, memory.text)
     if around and around.kind == "add" and around.probability >= _SURELY_NOT and not near:
@@ -394,15 +394,15 @@ def said_since(fact: Fact, memory: Memory, store: Store) -> bool:
     return memory.occurrences > 1 and store.sightings(memory.id)[-1].at > fact.created_at
 
 
-def _retired(changed: Sequence[tuple[Memory, Verdict]]) -> tuple[Delete, ...]:
+def _retired(changed: Sequence[tuple[Memory, Comparison]]) -> tuple[Delete, ...]:
     """Return the archivals of further memories that a fact surely makes untrue."""
     sure = [(memory, verdict) for memory, verdict in changed if verdict.probability >= _RETIRES]
     return tuple(Delete(memory.id, f"out of date: {verdict.reason}") for memory, verdict in sure)
 
 
-def _noted(fact: Fact, memory: Memory, reason: str, changed: Sequence[tuple[Memory, Verdict]]) -> Settled:
+def _noted(fact: Fact, memory: Memory, reason: str, changed: Sequence[tuple[Memory, Comparison]]) -> FactOutcome:
     noop = Noop(memory.id, _sighting(fact), reason)
-    return Settled(fact=fact, decision=noop, also=_retired([each for each in changed if each[0].id != memory.id]))
+    return FactOutcome(fact=fact, decision=noop, also=_retired([each for each in changed if each[0].id != memory.id]))
 
 
 def _sighting(fact: Fact) -> Occurrence:
@@ -415,7 +415,7 @@ def _in_place_of(old: Memory, fact: Fact) -> Fact:
     return replace(fact, tags=tags, context=fact.context or old.text)
 
 
-def _why_new(verdicts: Sequence[tuple[Memory, Verdict]]) -> str:
+def _why_new(verdicts: Sequence[tuple[Memory, Comparison]]) -> str:
     doubtful = next((memory for memory, verdict in verdicts if verdict.kind == "doubtful"), None)
     if doubtful:
         return f"new; it may replace memory {doubtful.id}: both are kept"

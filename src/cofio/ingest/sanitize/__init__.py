@@ -18,7 +18,7 @@ from typing import Any
 
 from cofio.errors import InvalidInput
 from cofio.ingest.sanitize.injected_blocks import boot_lines, lift, lines, unclosed
-from cofio.ingest.sanitize.messages import Said, said, storable
+from cofio.ingest.sanitize.messages import RawMessage, said, storable
 from cofio.ingest.sanitize.pasted_content import without_code, without_synthetic
 from cofio.ingest.sanitize.secrets import redact
 from cofio.models.exchange import ANALYSIS, MAX_SAID, ROLES, Exchange, Message
@@ -80,7 +80,7 @@ def _as_texts(injected: Any) -> Iterator[str]:
     return (each for each in injected if isinstance(each, str)) if isinstance(injected, Iterable) else iter(())
 
 
-def _cleaned(message: Said) -> tuple[str, list[str]]:
+def _cleaned(message: RawMessage) -> tuple[str, list[str]]:
     """Return the message in the speaker's own words, and the injected lines in it."""
     parts: list[str] = []
     injected: list[str] = []

@@ -18,7 +18,7 @@ LONGEST_LINE = 1_000  # characters kept of an injected line
 _DEEPEST = 4  # nesting depth to which blocks are searched for injected lines
 
 
-class Lifted(NamedTuple):
+class StrippedText(NamedTuple):
     """Text without blocks, and the injected lines of the blocks, in order."""
 
     text: str
@@ -32,31 +32,31 @@ class _Block(NamedTuple):
     inner: str
 
 
-def lift(text: str) -> Lifted:
+def lift(text: str) -> StrippedText:
     """Return the text without tagged blocks and recalled sections. A block without an end stays: see `unclosed`."""
     injected: list[str] = []
     if "<" in text:
         text = _without_blocks(text, injected)
     if "#" in text and _HEADING_HINT.search(text):
         text = _SECTION.sub(lambda found: _kept(found[0], injected), text)
-    return Lifted(text, tuple(injected))
+    return StrippedText(text, tuple(injected))
 
 
-def unclosed(text: str) -> Lifted:
+def unclosed(text: str) -> StrippedText:
     """Return the text up to an unclosed block that begins at a line start.
 
     Call this after code is removed: a tag in a code fence begins no block. A tag within a line is part of the sentence
     and stays. For short wrappers, such as a command's name, only the line is removed.
     """
     if "<" not in text:
-        return Lifted(text, ())
+        return StrippedText(text, ())
     injected: list[str] = []
     text = _SHORT_UNCLOSED.sub("", text)
     cut = _LONG_UNCLOSED.search(text)
     if cut:
         injected += _injected(_Block(cut[1].lower(), cut.start(), len(text), text[cut.end() :]))
         text = text[: cut.start()]
-    return Lifted(text, tuple(injected))
+    return StrippedText(text, tuple(injected))
 
 
 def lines(text: str) -> list[str]:

@@ -16,14 +16,14 @@ from cofio.models.exchange import Message
 from cofio.text import lazy_re
 
 
-class Said(NamedTuple):
+class RawMessage(NamedTuple):
     """Message with its role, and its texts as the client divided them."""
 
     role: str
     texts: tuple[str, ...]
 
 
-def said(messages: str | Sequence[Mapping[str, Any]], *, speaker: str = "user") -> list[Said]:
+def said(messages: str | Sequence[Mapping[str, Any]], *, speaker: str = "user") -> list[RawMessage]:
     """Return the messages of any role with their texts; other content is left out.
 
     `speaker` is the role of a text without role names. Raise InvalidInput if `messages` is neither a text nor a list,
@@ -39,7 +39,7 @@ def said(messages: str | Sequence[Mapping[str, Any]], *, speaker: str = "user") 
     return found
 
 
-def _parts(item: Any) -> Iterator[Said]:
+def _parts(item: Any) -> Iterator[RawMessage]:
     """Yield the message in an item; several if a user's text is a whole conversation."""
     role, content = _opened(item)
     texts = tuple(_texts(content))
@@ -47,7 +47,7 @@ def _parts(item: Any) -> Iterator[Said]:
     if {each.role for each in told} == {"user", "assistant"}:
         yield from told
     elif role and texts:
-        yield Said(role, texts)
+        yield RawMessage(role, texts)
 
 
 def _is_message(item: Any) -> bool:
@@ -102,15 +102,15 @@ def _texts(content: Any) -> Iterator[str]:
         yield from _texts([content])
 
 
-def _conversation(text: str, speaker: str = "user") -> list[Said]:
+def _conversation(text: str, speaker: str = "user") -> list[RawMessage]:
     """Return a text as messages, split at role names at line starts; without any it is the speaker's."""
     text = storable(text)
     marks = list(_MARK.finditer(text)) if ":" in text else []
     if not marks:
-        return [Said(speaker, (text,))]
+        return [RawMessage(speaker, (text,))]
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     parts = [(_ROLES[mark[1].lower()], text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
-    return [Said(role, (part,)) for role, part in [("user", text[: marks[0].start()]), *parts] if part.strip()]
+    return [RawMessage(role, (part,)) for role, part in [("user", text[: marks[0].start()]), *parts] if part.strip()]
 
 
 def storable(text: str) -> str:

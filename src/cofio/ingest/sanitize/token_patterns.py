@@ -17,7 +17,7 @@ _EDGE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
 _WHOLE = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))"
 
 
-class Shape(NamedTuple):
+class TokenPattern(NamedTuple):
     """Kind of secret: its hints, and the pattern of its extent (the last group, or the whole match)."""
 
     kind: str
@@ -26,8 +26,8 @@ class Shape(NamedTuple):
     mixed: bool = False  # require letters and digits: the prefix alone proves little
 
 
-def _shape(kind: str, hints: str, pattern: str, *, mixed: bool = False) -> Shape:
-    return Shape(kind, tuple(hints.split()), lazy_re.compile(pattern), mixed)
+def _shape(kind: str, hints: str, pattern: str, *, mixed: bool = False) -> TokenPattern:
+    return TokenPattern(kind, tuple(hints.split()), lazy_re.compile(pattern), mixed)
 
 
 def tokens(text: str) -> Iterator[tuple[str, int, int]]:

@@ -17,7 +17,7 @@ from cofio.text import lazy_re
 Fields: TypeAlias = dict[str, Any]
 
 
-class _Related(NamedTuple):
+class _RelatedSides(NamedTuple):
     """Both sides as worded, and their relation."""
 
     one: str
@@ -44,7 +44,7 @@ def fields(said: str, *, labelled: bool = False) -> tuple[Fields, bool] | None:
     return (sides, True) if related.denied else ({**sides, "rule": said, "inverse": related.inverse}, False)
 
 
-def _led(said: str) -> _Related | None:
+def _led(said: str) -> _RelatedSides | None:
     """Match "X leads Y", "Y follows X" or "X correlates with Y"."""
     match = _VERBS.fullmatch(said)
     if match is None or _INDEFINITE.match(match["other"]) or _MOVED_BY.search(match["other"]):
@@ -53,27 +53,27 @@ def _led(said: str) -> _Related | None:
     denied = match["not"] is not None
     inverse = _INVERSE.search(verb) is not None
     if _FOLLOWS.match(verb):
-        return _Related(_cut(match["other"]), match["one"], "leads", inverse, denied)
-    return _Related(match["one"], match["other"], "leads" if _LEADS.match(verb) else "with", inverse, denied)
+        return _RelatedSides(_cut(match["other"]), match["one"], "leads", inverse, denied)
+    return _RelatedSides(match["one"], match["other"], "leads" if _LEADS.match(verb) else "with", inverse, denied)
 
 
-def _paired(said: str) -> _Related | None:
+def _paired(said: str) -> _RelatedSides | None:
     """Match "X and Y move together" or "in opposite directions"."""
     match = _PAIR.fullmatch(said)
     if match is None:
         return None
     inverse = _INVERSE.search(match["how"]) is not None
-    return _Related(match["one"], match["other"], "with", inverse, match["not"] is not None)
+    return _RelatedSides(match["one"], match["other"], "with", inverse, match["not"] is not None)
 
 
-def _moved(said: str) -> _Related | None:
+def _moved(said: str) -> _RelatedSides | None:
     """Match "when X rises, Y falls" or "X rises when Y falls"."""
     match = _WHEN_FIRST.fullmatch(said) or _WHEN_LAST.fullmatch(said)
     if match is None:
         return None
     inverse = bool(_RISES.fullmatch(match["how_one"])) != bool(_RISES.fullmatch(match["how_other"]))
     later = _LATER.search(match["tail"] or "") is not None
-    return _Related(match["one"], match["other"], "leads" if later else "with", inverse)
+    return _RelatedSides(match["one"], match["other"], "leads" if later else "with", inverse)
 
 
 def _cut(side: str) -> str:

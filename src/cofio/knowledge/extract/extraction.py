@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from cofio.knowledge.extract import correlations, metric_names, thresholds, time_expressions
-from cofio.models.exchange import Found
+from cofio.models.exchange import ExtractedFact
 from cofio.models.knowledge import Table, fold
 from cofio.models.memory import share, whole
 from cofio.text import lazy_re
@@ -77,12 +77,12 @@ def extract_knowledge(response: str, config: AutoCaptureConfig = _USUAL) -> list
     return [_extracted(each) for each in _kept(response, config.max_updates_per_turn, config.dedup_threshold)]
 
 
-def facts(response: str, *, most: int = MOST) -> list[Found]:
+def facts(response: str, *, most: int = MOST) -> list[ExtractedFact]:
     """Return the domain knowledge in the response as facts to remember."""
     return _kept(response, most, _USUAL.dedup_threshold)
 
 
-def read(said: Found | str) -> ReadKnowledge | None:
+def read(said: ExtractedFact | str) -> ReadKnowledge | None:
     """Return the row that a sentence states or denies; None if that is ambiguous."""
     if isinstance(said, str):
         return _read(said)
@@ -95,7 +95,7 @@ def read(said: Found | str) -> ReadKnowledge | None:
 # ── sentences ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Row(NamedTuple):
+class _SentencePattern(NamedTuple):
     kind: KnowledgeType
     confidence: float
     label: re.Pattern[str]
@@ -104,7 +104,7 @@ class _Row(NamedTuple):
 
 _ABOUT = r"(?P<about>[\w ./&$-]{0,60})"
 _TABLE = (
-    _Row(
+    _SentencePattern(
         "threshold",
         0.7,
         lazy_re.compile(rf"(?i)^\W*threshold\b{_ABOUT}:\s*(?=\S)"),
@@ -113,13 +113,13 @@ _TABLE = (
             r"|\b(?:if|when|whenever|once)\b.{3,120}?,(?: then)? (?:flag|alert|warn|notify)\b"
         ),
     ),
-    _Row(
+    _SentencePattern(
         "correlation",
         0.5,
         lazy_re.compile(rf"(?i)^\W*correlat(?:es?|ion)\b{_ABOUT}:\s*(?=\S)"),
         lazy_re.compile(r"(?i)\bcorrelates? with\b|\b\w+ (?:leads|follows|predicts) \w"),
     ),
-    _Row(
+    _SentencePattern(
         "pattern",
         0.6,
         lazy_re.compile(rf"(?i)^\W*(?:(?:seasonal )?pattern|observation|seasonality)s?\b{_ABOUT}:\s*(?=\S)"),
@@ -134,8 +134,8 @@ _OF_TABLE = {"thresholds": _TABLE[0], "correlations": _TABLE[1], "patterns": _TA
 _KINDS = frozenset(("threshold", "correlation", "pattern", "observation"))
 
 
-def _kept(response: str, most: int, alike: float) -> list[Found]:
-    kept: list[Found] = []
+def _kept(response: str, most: int, alike: float) -> list[ExtractedFact]:
+    kept: list[ExtractedFact] = []
     for each in sorted(_found(response), key=lambda one: -one.confidence):
         if len(kept) >= most:
             break
@@ -144,17 +144,17 @@ def _kept(response: str, most: int, alike: float) -> list[Found]:
     return kept
 
 
-def _found(response: str) -> Iterator[Found]:
+def _found(response: str) -> Iterator[ExtractedFact]:
     for sentence in split(response):
         row, label = _row_of(sentence)
         if row is None or asks(sentence):
             continue
         text = _without_label(sentence, label)
         if len(text) > _LEAST and not (label and _NOTHING.match(text)):
-            yield Found(text=text, kind=row.kind, confidence=row.confidence, said=sentence, role="assistant")
+            yield ExtractedFact(text=text, kind=row.kind, confidence=row.confidence, said=sentence, role="assistant")
 
 
-def _row_of(sentence: str) -> tuple[_Row | None, re.Match[str] | None]:
+def _row_of(sentence: str) -> tuple[_SentencePattern | None, re.Match[str] | None]:
     """Return the kind of knowledge in the sentence, and its label."""
     for row in _TABLE:
         if label := row.label.match(sentence):
@@ -185,7 +185,7 @@ def _repeats(one: str, other: str, alike: float) -> bool:
     return SequenceMatcher(None, first, second, autojunk=False).ratio() >= alike
 
 
-def _extracted(found: Found) -> ExtractedKnowledge:
+def _extracted(found: ExtractedFact) -> ExtractedKnowledge:
     told = read(found)
     kind = next(row.kind for row in _TABLE if row.kind == found.kind)
     if told is None:

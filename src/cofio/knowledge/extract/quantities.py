@@ -14,7 +14,7 @@ from typing import NamedTuple
 from cofio.text import lazy_re
 
 
-class Quantity(NamedTuple):
+class TextQuantity(NamedTuple):
     """Number with its unit as written, and its position in the text."""
 
     value: float
@@ -23,12 +23,12 @@ class Quantity(NamedTuple):
     end: int
 
 
-def quantities(text: str) -> list[Quantity]:
+def quantities(text: str) -> list[TextQuantity]:
     """Return all quantities in the text, in order."""
     return list(_found(text))
 
 
-def _found(text: str) -> Iterator[Quantity]:
+def _found(text: str) -> Iterator[TextQuantity]:
     reached = 0
     for match in _NUMBER.finditer(text):
         read = _read(match, text) if match.start() >= reached else None
@@ -37,7 +37,7 @@ def _found(text: str) -> Iterator[Quantity]:
             yield read
 
 
-def _read(match: re.Match[str], text: str) -> Quantity | None:
+def _read(match: re.Match[str], text: str) -> TextQuantity | None:
     """Return the quantity that begins with this number; None if it is ambiguous."""
     currency = match["currency"] or ""
     scale, end = _scale(text, match.end(), bool(currency))
@@ -53,7 +53,7 @@ def _read(match: re.Match[str], text: str) -> Quantity | None:
     said = currency or unit
     if per:
         said, end = f"{said}{' ' if said and not per[0].startswith('/') else ''}{per[0].strip()}", per.end()
-    return Quantity(value, said, match.start(), end)
+    return TextQuantity(value, said, match.start(), end)
 
 
 def _value(match: re.Match[str], scale: int) -> float | None:

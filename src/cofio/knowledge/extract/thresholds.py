@@ -15,27 +15,27 @@ from typing import Any, NamedTuple, TypeAlias
 
 from cofio.knowledge.extract import metric_names
 from cofio.knowledge.extract.metric_names import Subject
-from cofio.knowledge.extract.quantities import Quantity, quantities
+from cofio.knowledge.extract.quantities import TextQuantity, quantities
 from cofio.models.knowledge import ANY
 from cofio.text import lazy_re
 
 Fields: TypeAlias = dict[str, Any]
 
 
-class _Compared(NamedTuple):
+class _Condition(NamedTuple):
     """Parts of a condition: what is compared, how, with what value, and the text after it."""
 
     what: str
     above: bool
     inclusive: bool
-    quantity: Quantity
+    quantity: TextQuantity
     tail: str
     verbless: bool = False  # "latency over 300 ms": the words before it may end in a verb
     limit: bool = False  # it states a limit to keep, not a value to flag
     moved: int = 0  # a change (+1 up, -1 down) rather than a level
     lasting: bool = False  # a duration is compared
 
-    def opposite(self) -> _Compared:
+    def opposite(self) -> _Condition:
         return self._replace(above=not self.above, inclusive=not self.inclusive)
 
 
@@ -123,7 +123,7 @@ def _labelled(said: str, about: str) -> Fields | None:
 # ── comparisons ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _compared(condition: str) -> _Compared | None:
+def _compared(condition: str) -> _Condition | None:
     """Return the only comparison in the condition; None if there is none, or several."""
     if _BETWEEN.search(condition):
         return None
@@ -131,7 +131,7 @@ def _compared(condition: str) -> _Compared | None:
     return found[0] if len(found) == 1 else None
 
 
-def _comparisons(condition: str) -> Iterator[_Compared]:
+def _comparisons(condition: str) -> Iterator[_Condition]:
     told = quantities(condition)
     for quantity in told if len(told) <= _MOST else ():
         before, tail = condition[: quantity.start].rstrip(), condition[quantity.end :]
@@ -145,10 +145,10 @@ def _comparisons(condition: str) -> Iterator[_Compared]:
         elif (match := _OR_MORE.match(tail)) is not None:
             what = _REACHES.sub("", before)
             above = match["more"] is not None or match[0].strip() == "+"
-            yield _Compared(what, above, True, quantity, tail[match.end() :], what == before)
+            yield _Condition(what, above, True, quantity, tail[match.end() :], what == before)
 
 
-def _completed(match: re.Match[str], before: str, quantity: Quantity, tail: str) -> _Compared:
+def _completed(match: re.Match[str], before: str, quantity: TextQuantity, tail: str) -> _Condition:
     """Return the comparison, inverted if the words before it deny it or make it a requirement."""
     what = before[: match.start()].rstrip()
     found = _by_how(match, what, quantity, tail)
@@ -166,17 +166,17 @@ def _completed(match: re.Match[str], before: str, quantity: Quantity, tail: str)
     return found._replace(what=what, limit=limit)
 
 
-def _by_how(match: re.Match[str], what: str, quantity: Quantity, tail: str) -> _Compared:
+def _by_how(match: re.Match[str], what: str, quantity: TextQuantity, tail: str) -> _Condition:
     if match["moved"]:
         up = _RISING.match(match["moved"]) is not None
         inclusive = not _STRICTLY.search(match[0])
-        return _Compared(what, up, inclusive, quantity, tail, moved=1 if up else -1)
+        return _Condition(what, up, inclusive, quantity, tail, moved=1 if up else -1)
     how = next(match[name] for name in ("how", "level", "up", "down", "than", "beyond") if match[name]).lower()
     how = " ".join(how.split())
     above = bool(match["up"]) or _ABOVE.fullmatch(how) is not None
     inclusive = _INCLUSIVE.fullmatch(how) is not None or how == "to"
     verbless = bool(match["how"]) and not match["is"]
-    return _Compared(what, above, inclusive, quantity, tail, verbless, lasting=bool(match["than"]))
+    return _Condition(what, above, inclusive, quantity, tail, verbless, lasting=bool(match["than"]))
 
 
 def _is_limit(match: re.Match[str]) -> bool:
@@ -187,7 +187,7 @@ def _is_limit(match: re.Match[str]) -> bool:
 # ── source and metric ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of(flagged: str, compared: _Compared, about: str) -> Fields | None:
+def _of(flagged: str, compared: _Condition, about: str) -> Fields | None:
     """Return the fields if source and metric are unambiguous."""
     behind = _tail(compared.tail)
     if behind is None or (about and behind):
@@ -201,7 +201,7 @@ def _of(flagged: str, compared: _Compared, about: str) -> Fields | None:
     return _said(next(iter(sources.values()), ANY), told.metric, compared)
 
 
-def _said(source: str, metric: str, compared: _Compared) -> Fields | None:
+def _said(source: str, metric: str, compared: _Condition) -> Fields | None:
     value, unit = compared.quantity.value, compared.quantity.unit
     if compared.moved:
         if unit != "%" or value < 0:
@@ -218,7 +218,7 @@ def _said(source: str, metric: str, compared: _Compared) -> Fields | None:
     }
 
 
-def _subject(flagged: str, compared: _Compared) -> Subject | None:
+def _subject(flagged: str, compared: _Condition) -> Subject | None:
     """Return source and metric if the flagged object and the compared one agree."""
     what = compared.what.strip(" ,")
     if compared.lasting:
@@ -241,12 +241,12 @@ def _subject(flagged: str, compared: _Compared) -> Subject | None:
     return Subject(named, told.metric)
 
 
-def _is_metric(metric: str, compared: _Compared) -> bool:
+def _is_metric(metric: str, compared: _Condition) -> bool:
     last = metric.split()[-1]
     return metric_names.is_metric(last) or not (compared.verbless or metric_names.is_time(last))
 
 
-def _counted(compared: _Compared) -> Subject | None:
+def _counted(compared: _Condition) -> Subject | None:
     """Return the subject of "there are more than 100 errors", where the unit is counted."""
     match = _COUNTS.match(compared.quantity.unit)
     return Subject(None, match[0]) if match else None
@@ -268,7 +268,7 @@ def _shown(match: re.Match[str]) -> Fields | None:
     found = quantities(match["value"])
     if len(found) != 1 or found[0].end != len(match["value"]):
         return None
-    compared = _Compared("", match["how"].lower() == "above", bool(match["least"]), found[0], "")
+    compared = _Condition("", match["how"].lower() == "above", bool(match["least"]), found[0], "")
     return _said(match["source"], match["metric"], compared)
 
 

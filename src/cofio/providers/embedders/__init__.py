@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cofio.errors import Misconfigured
 
 if TYPE_CHECKING:
-    from cofio.ports import Embedder, Reader
+    from cofio.ports import Embedder, LateInteractionModel
 
 CHOICES = "Choose `local`, `openai:MODEL` or `ollama:MODEL`."
 
@@ -32,16 +32,16 @@ def make(
     return _ADAPTERS[provider](model, settings)
 
 
-def make_reader(home: Path) -> Reader | None:
+def make_reader(home: Path) -> LateInteractionModel | None:
     """Return the re-ranking model, or None if its files are not on this machine."""
     from cofio.providers.embedders import model_files
 
     place = model_files.present(home, model_files.READER)
     if place is None:
         return None
-    from cofio.providers.embedders.colbert import LocalReader
+    from cofio.providers.embedders.colbert import ColbertModel
 
-    return LocalReader(place)
+    return ColbertModel(place)
 
 
 def _local(model: str, settings: Mapping[str, Any]) -> Embedder:

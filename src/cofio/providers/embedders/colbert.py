@@ -34,7 +34,7 @@ _MARK = "[unused1]"  # marks documents for the model
 _PROJECTION = Path(__file__).with_name("projection.npy")
 
 
-class LocalReader:
+class ColbertModel:
     """Re-ranking model answerai-colbert-small-v1, int8, on the local CPU. It is loaded at the first use."""
 
     floor = FLOOR
@@ -45,7 +45,7 @@ class LocalReader:
         self._threads = threads
         self._workers = workers
         self._loading = Lock()
-        self._network: _Network | None = None
+        self._network: _ColbertNetwork | None = None
 
     @property
     def signature(self) -> str:
@@ -70,16 +70,18 @@ class LocalReader:
         near = np.maximum.reduceat(np.concatenate(words) @ _unpacked(question).T, starts, axis=0)
         return [float(each) for each in near.mean(axis=1)]
 
-    def _loaded(self) -> _Network:
+    def _loaded(self) -> _ColbertNetwork:
         if self._network is None:
             with self._loading:
                 if self._network is None:
                     words = WordPiece.read(self._place / "vocab.txt")
-                    self._network = _Network(words, session(self._place / "model.onnx", self._threads), _projection())
+                    self._network = _ColbertNetwork(
+                        words, session(self._place / "model.onnx", self._threads), _projection()
+                    )
         return self._network
 
 
-class _Network(NamedTuple):
+class _ColbertNetwork(NamedTuple):
     """Loaded model."""
 
     words: WordPiece

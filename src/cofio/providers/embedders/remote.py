@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from cofio.errors import Misconfigured, Unavailable
-from cofio.providers.embedders.query_cache import Recent
-from cofio.providers.http import USUAL, Patience, Provider, checked_url
+from cofio.providers.embedders.query_cache import QueryCache
+from cofio.providers.http import USUAL, Provider, RetryPolicy, checked_url
 
 if TYPE_CHECKING:
     from cofio.ports import Matrix
@@ -45,7 +45,7 @@ class Options(TypedDict, total=False):
     recent: int
 
 
-class _Remote(ABC):
+class _RemoteEmbedder(ABC):
     """Base class of remote embedders: batches, prefixes, recent queries, and checks of the replies."""
 
     name: str
@@ -56,7 +56,7 @@ class _Remote(ABC):
         self._dimension = dimension
         self._floor = options.get("floor")
         self._prefixes = {"query": options.get("query_prefix", ""), "document": options.get("document_prefix", "")}
-        self._recent = Recent(options.get("recent", 512))
+        self._recent = QueryCache(options.get("recent", 512))
 
     @property
     def signature(self) -> str:
@@ -127,7 +127,7 @@ class _Remote(ABC):
         return Unavailable(f"{self._provider.name} answered with {what}.", hint)
 
 
-class OpenAIEmbedder(_Remote):
+class OpenAIEmbedder(_RemoteEmbedder):
     """Embedder at `POST {url}/embeddings`: OpenAI and compatible servers. `dimension` is sent if given."""
 
     name = "openai"
@@ -139,7 +139,7 @@ class OpenAIEmbedder(_Remote):
         url: str = OPENAI,
         key: str = "",
         dimension: int | None = None,
-        patience: Patience = USUAL,
+        patience: RetryPolicy = USUAL,
         **options: Unpack[Options],
     ) -> None:
         url = checked_url(url, "OpenAI").rstrip("/")
@@ -165,7 +165,7 @@ class OpenAIEmbedder(_Remote):
         return [placed[str(place)] for place in range(len(batch))]
 
 
-class OllamaEmbedder(_Remote):
+class OllamaEmbedder(_RemoteEmbedder):
     """Embedder at `POST {url}/api/embed`: a model served by Ollama."""
 
     name = "ollama"
@@ -176,7 +176,7 @@ class OllamaEmbedder(_Remote):
         *,
         url: str = OLLAMA,
         dimension: int | None = None,
-        patience: Patience = USUAL,
+        patience: RetryPolicy = USUAL,
         **options: Unpack[Options],
     ) -> None:
         hint = f"Check that Ollama runs at {url}: `ollama serve` starts it."

@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cofio.errors import Misconfigured
-from cofio.providers.llms.circuit_breaker import Resting
-from cofio.providers.llms.metered import Metered
-from cofio.providers.llms.schema_probe import Probing
+from cofio.providers.llms.circuit_breaker import CircuitBreaker
+from cofio.providers.llms.metered import MeteredLLM
+from cofio.providers.llms.schema_probe import SchemaProbe
 
 if TYPE_CHECKING:
     from cofio.ports import LLM
-    from cofio.providers.http import Patience
+    from cofio.providers.http import RetryPolicy
 
-__all__ = ["AGENTS", "MODELS", "Metered", "Probing", "Resting", "make"]
+__all__ = ["AGENTS", "MODELS", "CircuitBreaker", "MeteredLLM", "SchemaProbe", "make"]
 
 #: Default model of each provider: small, fast and cheap. docs/how-to/learn.md lists the costs.
 MODELS: Mapping[str, str] = {
@@ -41,7 +41,7 @@ def make(
     url: str = "",
     ollama_url: str = "",
     timeout: float = 60.0,
-    patience: Patience | None = None,
+    patience: RetryPolicy | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> LLM | None:
     """Return the requested model, or None if no provider is set. Nothing is sent yet.
@@ -60,12 +60,12 @@ def make(
     return _ADAPTERS[name](model.strip() or MODELS[name], addresses, options)
 
 
-def _patient(timeout: float) -> Patience:
-    from cofio.providers.http import Patience
+def _patient(timeout: float) -> RetryPolicy:
+    from cofio.providers.http import RetryPolicy
 
     if not 0.0 < timeout <= LONGEST:
         raise Misconfigured(f"extract_timeout is {timeout:g}.", f"Give seconds, more than 0 and at most {LONGEST:g}.")
-    return Patience(timeout=timeout)
+    return RetryPolicy(timeout=timeout)
 
 
 def _anthropic(model: str, addresses: Mapping[str, str], options: Mapping[str, Any]) -> LLM:

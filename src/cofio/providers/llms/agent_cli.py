@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from cofio.errors import CofioError, Misconfigured, NoReply, Refused, TooLarge, Unavailable
+from cofio.errors import CofioError, Misconfigured, NoReply, RefusedError, TooLarge, Unavailable
 from cofio.models.exchange import OWN_REQUEST
 from cofio.ports import Completion, Health, Profile
 from cofio.providers.llms.base import at, counted
@@ -49,7 +49,7 @@ def _kill(groups: Iterable[int]) -> None:
             os.killpg(group, signal.SIGKILL)
 
 
-class Ran(NamedTuple):
+class ChildResult(NamedTuple):
     """Finished child process with its output."""
 
     code: int
@@ -135,7 +135,7 @@ class AgentCLI(ABC):
         """Return the arguments of a call, and write its files to the folder. The prompt is its input."""
 
     @abstractmethod
-    def _completion(self, ran: Ran) -> Completion:
+    def _completion(self, ran: ChildResult) -> Completion:
         """Return the reply of the child."""
 
     @abstractmethod
@@ -143,11 +143,11 @@ class AgentCLI(ABC):
         """Return the arguments that show the login."""
 
     @abstractmethod
-    def _is_logged_in(self, ran: Ran) -> bool: ...
+    def _is_logged_in(self, ran: ChildResult) -> bool: ...
 
     # ── the child ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _run(self, arguments: Iterable[str], folder: Path, text: str, timeout: float) -> Ran:
+    def _run(self, arguments: Iterable[str], folder: Path, text: str, timeout: float) -> ChildResult:
         """Run the program to its end, or kill it with its process group."""
         path = shutil.which(self.program, path=self._environ.get("PATH", ""))
         if path is None:
@@ -164,7 +164,7 @@ class AgentCLI(ABC):
                 _kill([child.pid])
         if self._stopping and child.returncode < 0:
             raise NoReply(f"{self.product} was stopped with the service.", _LATER)
-        return Ran(child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+        return ChildResult(child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
     def _start(self, command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
         with self._starting:
@@ -183,7 +183,7 @@ class AgentCLI(ABC):
 
     # ── failures ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _failure(self, ran: Ran, message: str, status: int = 0) -> CofioError:
+    def _failure(self, ran: ChildResult, message: str, status: int = 0) -> CofioError:
         """Return the error for a child without a reply; `message` is the child's own message, if any."""
         said = " ".join((message or ran.err.strip() or f"it exited with {ran.code} and no reply").split())[-_QUOTED:]
         says = f"{self.product}: {said}"
@@ -226,11 +226,13 @@ class ClaudeCLI(AgentCLI):
             "--output-format", "json", "--model", self.model,
         ]  # fmt: skip
 
-    def _completion(self, ran: Ran) -> Completion:
+    def _completion(self, ran: ChildResult) -> Completion:
         reply = next((each for each in ran.events() if each.get("type") == "result"), {})
         text, stopped, status = reply.get("result"), reply.get("stop_reason"), reply.get("api_error_status")
         if stopped == "refusal":
-            raise Refused(f"{self.model} refused to answer.", "Asking again does not help; another model may answer.")
+            raise RefusedError(
+                f"{self.model} refused to answer.", "Asking again does not help; another model may answer."
+            )
         if reply.get("is_error") or not isinstance(text, str):
             raise self._failure(ran, str(text or ""), status if isinstance(status, int) else 0)
         fresh, cache_written, cache_read = (counted(at(reply, "usage", name)).input_tokens for name in _READ)
@@ -241,7 +243,7 @@ class ClaudeCLI(AgentCLI):
     def _status_arguments(self) -> list[str]:
         return ["auth", "status", "--json"]
 
-    def _is_logged_in(self, ran: Ran) -> bool:
+    def _is_logged_in(self, ran: ChildResult) -> bool:
         try:
             return at(json.loads(ran.out), "loggedIn") is True
         except ValueError:
@@ -306,7 +308,7 @@ class CodexCLI(AgentCLI):
             "context_window": self.context,
         }  # fmt: skip
 
-    def _completion(self, ran: Ran) -> Completion:
+    def _completion(self, ran: ChildResult) -> Completion:
         text, usage, problem = "", None, ""
         for event in ran.events():
             kind = event.get("type")
@@ -325,7 +327,7 @@ class CodexCLI(AgentCLI):
     def _status_arguments(self) -> list[str]:
         return ["login", "status"]
 
-    def _is_logged_in(self, ran: Ran) -> bool:
+    def _is_logged_in(self, ran: ChildResult) -> bool:
         return ran.code == 0
 
 

@@ -8,16 +8,16 @@ from typing import Any
 from urllib.parse import quote
 
 from cofio.errors import Misconfigured
-from cofio.models.exchange import Usage
+from cofio.models.exchange import TokenUsage
 from cofio.ports import Completion
-from cofio.providers.http import USUAL, Patience, Provider, Rejection
-from cofio.providers.llms.base import GLANCE, ROOM, Remedies, Remote, Wish, at, counted
+from cofio.providers.http import USUAL, Provider, Rejection, RetryPolicy
+from cofio.providers.llms.base import GLANCE, ROOM, ErrorHints, OptionalParam, RemoteLLM, at, counted
 
 ANTHROPIC = "https://api.anthropic.com"
 VERSION = "2023-06-01"
 
 
-class AnthropicLLM(Remote):
+class AnthropicLLM(RemoteLLM):
     """Anthropic model.
 
     Versions before 4.5 (Opus: 4.1) do not support a schema; from 5 on they think unless disabled.
@@ -33,13 +33,13 @@ class AnthropicLLM(Remote):
         *,
         key: str,
         url: str = ANTHROPIC,
-        patience: Patience = USUAL,
+        patience: RetryPolicy = USUAL,
         reconciles: bool = True,
     ) -> None:
         if not key:
             hint = "Set ANTHROPIC_API_KEY (or COFIO_EXTRACT_KEY), or another EXTRACT_PROVIDER: ollama needs no key."
             raise Misconfigured("Anthropic needs a key, and ANTHROPIC_API_KEY is not set.", hint)
-        remedies = Remedies(
+        remedies = ErrorHints(
             key="Set ANTHROPIC_API_KEY (or COFIO_EXTRACT_KEY) to a key that may use this model.",
             model="Set EXTRACT_MODEL to a model that Anthropic has today.",
             address=f"Check EXTRACT_URL, {url}.",
@@ -57,12 +57,12 @@ class AnthropicLLM(Remote):
         cached = [{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}]
         return {"model": self.model, "max_tokens": ROOM, "system": cached, "messages": messages}
 
-    def _wishes(self, schema: Mapping[str, Any] | None) -> Sequence[Wish]:
-        thinking = Wish("thinking", {"thinking": {"type": "disabled"}}, r"thinking")
+    def _wishes(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
+        thinking = OptionalParam("thinking", {"thinking": {"type": "disabled"}}, r"thinking")
         if schema is None:
             return [thinking]
         shape = {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
-        return [thinking, Wish(self.schema_wish, shape, r"output_config|output format|schema|structured")]
+        return [thinking, OptionalParam(self.schema_wish, shape, r"output_config|output format|schema|structured")]
 
     def _completion(self, reply: Any) -> Completion:
         blocks, stopped = at(reply, "content"), at(reply, "stop_reason")
@@ -83,13 +83,13 @@ class AnthropicLLM(Remote):
         return ""
 
 
-def _usage(reply: Any) -> Usage:
+def _usage(reply: Any) -> TokenUsage:
     """Return the tokens of a reply. Anthropic counts cache reads and writes separately from the other input."""
     fresh, written, read, output = (
         counted(at(reply, "usage", name)).input_tokens
         for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
     )
-    return Usage(1, fresh + written + read, output, cache_read_tokens=read, cache_write_tokens=written)
+    return TokenUsage(1, fresh + written + read, output, cache_read_tokens=read, cache_write_tokens=written)
 
 
 def _unknown_to(model: str) -> list[str]:

@@ -14,8 +14,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from cofio.errors import CofioError, Misconfigured, NoReply, Refused, TooLarge, Unavailable
-from cofio.models.exchange import Usage
+from cofio.errors import CofioError, Misconfigured, NoReply, RefusedError, TooLarge, Unavailable
+from cofio.models.exchange import TokenUsage
 from cofio.ports import Completion, Health, Profile
 from cofio.providers.http import UNPAID, Provider, Rejection
 
@@ -34,7 +34,7 @@ _MAY_PASS = (408, 409, 425)
 _log = logging.getLogger(__name__)
 
 
-class Wish(NamedTuple):
+class OptionalParam(NamedTuple):
     """Optional part of a request, with the error by which a server rejects it.
 
     Of two for one field, the first is sent.
@@ -45,7 +45,7 @@ class Wish(NamedTuple):
     complaint: str  # a regular expression
 
 
-class Remedies(NamedTuple):
+class ErrorHints(NamedTuple):
     """Hints for a rejected key, a missing model, a wrong URL, and other failures."""
 
     key: str
@@ -54,7 +54,7 @@ class Remedies(NamedTuple):
     later: str
 
 
-class Remote(ABC):
+class RemoteLLM(ABC):
     """Model behind HTTP. `reconciles` is whether it may decide; `without` are the wishes that are never sent."""
 
     provider_name: ClassVar[str]
@@ -64,7 +64,7 @@ class Remote(ABC):
     schema_wish: ClassVar[str] = "json_schema"
 
     def __init__(
-        self, model: str, provider: Provider, remedies: Remedies, *, reconciles: bool, without: Iterable[str] = ()
+        self, model: str, provider: Provider, remedies: ErrorHints, *, reconciles: bool, without: Iterable[str] = ()
     ) -> None:
         if not model or not model.isprintable():
             raise Misconfigured(f"{model!r} is not the name of a model.", "Set EXTRACT_MODEL.")
@@ -132,7 +132,7 @@ class Remote(ABC):
         """Return the body of a request, without wishes."""
 
     @abstractmethod
-    def _wishes(self, schema: Mapping[str, Any] | None) -> Sequence[Wish]:
+    def _wishes(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
         """Return the wishes for a request; of alternatives, the better one comes first."""
 
     @abstractmethod
@@ -185,9 +185,11 @@ class Remote(ABC):
     def _no_model(self, detail: str) -> Misconfigured:
         return Misconfigured(f"{self._provider.name} has no model {self.model}: {detail}", self._remedies.model)
 
-    def _refused(self, said: str = "") -> Refused:
+    def _refused(self, said: str = "") -> RefusedError:
         hint = "Asking again does not help; another model may answer (EXTRACT_MODEL)."
-        return Refused(f"{self.model} refused to answer" + (f": {self._provider.quoted(said)}" if said else "."), hint)
+        return RefusedError(
+            f"{self.model} refused to answer" + (f": {self._provider.quoted(said)}" if said else "."), hint
+        )
 
     def _malformed(self, reply: Any) -> Unavailable:
         told = at(reply, "error", "message") or at(reply, "error")
@@ -221,10 +223,10 @@ def at(value: Any, *path: str | int) -> Any:
     return value
 
 
-def counted(read: Any, written: Any = 0, cache_read: Any = 0, cache_written: Any = 0) -> Usage:
+def counted(read: Any, written: Any = 0, cache_read: Any = 0, cache_written: Any = 0) -> TokenUsage:
     """Return the usage of one billed call; invalid counts become 0."""
     counts = (read, written, cache_read, cache_written)
-    return Usage(1, *(each if isinstance(each, int) and each > 0 else 0 for each in counts))
+    return TokenUsage(1, *(each if isinstance(each, int) and each > 0 else 0 for each in counts))
 
 
 def without_thinking(text: str) -> str:
@@ -239,8 +241,8 @@ def without_thinking(text: str) -> str:
 
 
 def _with_wishes(
-    asked: Mapping[str, Any], wishes: Sequence[Wish], without: frozenset[str]
-) -> tuple[dict[str, Any], list[Wish]]:
+    asked: Mapping[str, Any], wishes: Sequence[OptionalParam], without: frozenset[str]
+) -> tuple[dict[str, Any], list[OptionalParam]]:
     body, sent = dict(asked), []
     for wish in wishes:
         if wish.name not in without and not wish.part.keys() & body.keys():
@@ -249,7 +251,7 @@ def _with_wishes(
     return body, sent
 
 
-def _is_about(rejection: Rejection, wish: Wish) -> bool:
+def _is_about(rejection: Rejection, wish: OptionalParam) -> bool:
     return rejection.status in (400, 422) and rejection.says(re.compile(wish.complaint, re.IGNORECASE))
 
 

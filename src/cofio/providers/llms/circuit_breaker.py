@@ -15,7 +15,7 @@ _FIRST, _LONGEST = 5.0, 300.0  # seconds
 _UNTIL_MENDED = 60.0  # seconds of rest after an error that only the owner can fix
 
 
-class Resting(Wrapper):
+class CircuitBreaker(Wrapper):
     """Circuit breaker around an LLM: while it is open, every call fails at once with the last error.
 
     When the pause is over, the next call is sent; if that fails too, the next pause is twice as long. Until a call

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cofio.errors import NoReply, Refused, StoreError
+from cofio.errors import NoReply, RefusedError, StoreError
 from cofio.models.llm_calls import LETTERS, Limits, Outcome, current_occasion
 from cofio.ports import LLM, Completion, LLMCalls, Stoppable
 from cofio.providers.llms.wrapper import Wrapper
@@ -17,7 +17,7 @@ _RECORDED = 3.0  # seconds that `stop` waits for running calls to be recorded
 _log = logging.getLogger(__name__)
 
 
-class Metered(Wrapper):
+class MeteredLLM(Wrapper):
     """LLM that records each call of another before it is sent, and refuses calls beyond a daily limit.
 
     `redact` removes secrets from the recorded texts; with None no text is recorded.
@@ -61,7 +61,7 @@ class Metered(Wrapper):
         reply = Completion("")
         try:
             reply = self._llm.complete(system, user, schema=schema)
-        except Refused:
+        except RefusedError:
             outcome = "refused"  # it was processed, and is billed
             raise
         except NoReply:

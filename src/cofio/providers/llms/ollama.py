@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cofio.ports import Completion
-from cofio.providers.http import USUAL, Patience, Provider, Rejection
-from cofio.providers.llms.base import GLANCE, ROOM, Remedies, Remote, Wish, at, counted, without_thinking
+from cofio.providers.http import USUAL, Provider, Rejection, RetryPolicy
+from cofio.providers.llms.base import GLANCE, ROOM, ErrorHints, OptionalParam, RemoteLLM, at, counted, without_thinking
 
 OLLAMA = "http://127.0.0.1:11434"
 
 
-class OllamaLLM(Remote):
-    """Model served by Ollama. Most are small: they find facts, and `Probing` finds out which may decide too.
+class OllamaLLM(RemoteLLM):
+    """Model served by Ollama. Most are small: they find facts, and `SchemaProbe` finds out which may decide too.
 
     Without `num_ctx`, Ollama silently drops the beginning of texts longer than 4,096 tokens.
     """
@@ -28,10 +28,10 @@ class OllamaLLM(Remote):
         *,
         key: str = "",
         url: str = OLLAMA,
-        patience: Patience = USUAL,
+        patience: RetryPolicy = USUAL,
         reconciles: bool = False,
     ) -> None:
-        remedies = Remedies(
+        remedies = ErrorHints(
             key=f"Ollama itself needs no key: check OLLAMA_URL, {url}, or set COFIO_EXTRACT_KEY to the server's key.",
             model=f"Run `ollama pull {model}`, or set EXTRACT_MODEL to a model that `ollama list` shows.",
             address=f"Check OLLAMA_URL, {url}.",
@@ -54,11 +54,11 @@ class OllamaLLM(Remote):
         options = {"num_ctx": self.context, "temperature": 0, "num_predict": ROOM}
         return {"model": self.model, "stream": False, "options": options, "messages": messages}
 
-    def _wishes(self, schema: Mapping[str, Any] | None) -> Sequence[Wish]:
-        wishes = [Wish("think", {"think": False}, r"\bthink")]
+    def _wishes(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
+        wishes = [OptionalParam("think", {"think": False}, r"\bthink")]
         if schema is not None:
-            wishes.append(Wish(self.schema_wish, {"format": schema}, r"format|schema|grammar"))
-            wishes.append(Wish("json", {"format": "json"}, r"format|json"))
+            wishes.append(OptionalParam(self.schema_wish, {"format": schema}, r"format|schema|grammar"))
+            wishes.append(OptionalParam("json", {"format": "json"}, r"format|json"))
         return wishes
 
     def _completion(self, reply: Any) -> Completion:

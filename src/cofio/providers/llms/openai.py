@@ -9,15 +9,15 @@ from urllib.parse import quote, urlsplit
 
 from cofio.errors import Misconfigured
 from cofio.ports import Completion
-from cofio.providers.http import USUAL, Patience, Provider, Rejection, checked_url
-from cofio.providers.llms.base import GLANCE, ROOM, Remedies, Remote, Wish, at, counted, without_thinking
+from cofio.providers.http import USUAL, Provider, Rejection, RetryPolicy, checked_url
+from cofio.providers.llms.base import GLANCE, ROOM, ErrorHints, OptionalParam, RemoteLLM, at, counted, without_thinking
 
 OPENAI = "https://api.openai.com/v1"
 
 _REASONING = re.compile(r"(?:o\d|gpt-(?:[5-9]|\d\d))(?!.*-chat)")
 
 
-class OpenAILLM(Remote):
+class OpenAILLM(RemoteLLM):
     """Model of OpenAI or of a compatible server (llama.cpp, vLLM, LM Studio, a gateway), which needs no key.
 
     The URL decides which of the two it is, unless `compatible` is given.
@@ -33,7 +33,7 @@ class OpenAILLM(Remote):
         *,
         key: str = "",
         url: str = OPENAI,
-        patience: Patience = USUAL,
+        patience: RetryPolicy = USUAL,
         reconciles: bool = True,
         compatible: bool | None = None,
     ) -> None:
@@ -50,20 +50,26 @@ class OpenAILLM(Remote):
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         return {"model": self.model, "messages": messages}
 
-    def _wishes(self, schema: Mapping[str, Any] | None) -> Sequence[Wish]:
+    def _wishes(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
         wishes = []
         if self._compatible:
-            wishes.append(Wish("max_tokens", {"max_tokens": ROOM}, r"max_tokens"))
-            wishes.append(Wish("temperature", {"temperature": 0}, r"temperature"))  # the default of llama.cpp is 0.8
+            wishes.append(OptionalParam("max_tokens", {"max_tokens": ROOM}, r"max_tokens"))
+            wishes.append(
+                OptionalParam("temperature", {"temperature": 0}, r"temperature")
+            )  # the default of llama.cpp is 0.8
         else:
-            wishes.append(Wish("max_completion_tokens", {"max_completion_tokens": ROOM}, r"max_completion_tokens"))
+            wishes.append(
+                OptionalParam("max_completion_tokens", {"max_completion_tokens": ROOM}, r"max_completion_tokens")
+            )
             if _REASONING.match(self.model):  # reasoning would use up the tokens of the reply
-                wishes.append(Wish("reasoning_effort", {"reasoning_effort": "low"}, r"reasoning"))
+                wishes.append(OptionalParam("reasoning_effort", {"reasoning_effort": "low"}, r"reasoning"))
         if schema is not None:
             shape = {"name": "reply", "strict": True, "schema": schema}
             held = {"response_format": {"type": "json_schema", "json_schema": shape}}
-            wishes.append(Wish(self.schema_wish, held, r"response_format|schema|grammar"))
-            wishes.append(Wish("json_object", {"response_format": {"type": "json_object"}}, r"response_format|json"))
+            wishes.append(OptionalParam(self.schema_wish, held, r"response_format|schema|grammar"))
+            wishes.append(
+                OptionalParam("json_object", {"response_format": {"type": "json_object"}}, r"response_format|json")
+            )
         return wishes
 
     def _completion(self, reply: Any) -> Completion:
@@ -104,7 +110,7 @@ def is_openai(url: str) -> bool:
     return parts.scheme == "https" and f".{parts.hostname}".endswith(".api.openai.com")
 
 
-_FOR_OPENAI = Remedies(
+_FOR_OPENAI = ErrorHints(
     key="Set OPENAI_API_KEY (or COFIO_EXTRACT_KEY) to a key that may use this model.",
     model="Set EXTRACT_MODEL to a model that OpenAI has today and that this key may use.",
     address="Check EXTRACT_URL: leave it empty for OpenAI.",
@@ -112,8 +118,8 @@ _FOR_OPENAI = Remedies(
 )
 
 
-def _for_compatible(host: str, url: str) -> Remedies:
-    return Remedies(
+def _for_compatible(host: str, url: str) -> ErrorHints:
+    return ErrorHints(
         key=f"Set COFIO_EXTRACT_KEY to a key that {host} accepts.",
         model=f"Set EXTRACT_MODEL to a model that {host} serves.",
         address=f"Check EXTRACT_URL, {url} (usually it ends in /v1).",

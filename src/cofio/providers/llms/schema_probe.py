@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cofio.errors import CofioError, Refused
+from cofio.errors import CofioError, RefusedError
 from cofio.models.llm_calls import occasion
 from cofio.ports import LLM, Completion, Profile
 from cofio.providers import prompts
@@ -38,7 +38,7 @@ _KEYS = {"fact", "action", "memory", "text"}
 _log = logging.getLogger(__name__)
 
 
-class Probing(Wrapper):
+class SchemaProbe(Wrapper):
     """LLM whose `supports_audn` is the result of a probe of the wrapped model.
 
     `digest` identifies the weights behind the model's name, `schema` is that of the reconcile question. Results are
@@ -97,7 +97,7 @@ class Probing(Wrapper):
         with occasion("probe"):
             try:
                 reply = self._llm.complete(prompts.read("reconcile"), _question(), schema=self._schema)
-            except Refused:
+            except RefusedError:
                 return False
         return not reply.truncated and is_right(reply.text)
 

@@ -25,7 +25,7 @@ _TIDY = 3600.0  # seconds between two retention runs
 _log = logging.getLogger(__name__)
 
 
-class Worker:
+class InboxWorker:
     """Background thread that learns from captures."""
 
     def __init__(

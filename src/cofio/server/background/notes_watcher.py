@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cofio.core import Keeper
 from cofio.errors import CofioError
-from cofio.models.notes import Indexed, Stamp
+from cofio.models.notes import IndexResult, Stamp
 
 EVERY = 5.0  # seconds between two polls of the folders
 _FILL = 60.0  # seconds between two checks for memories without a vector
@@ -28,7 +28,7 @@ _EMBEDDER_AGAIN = 600.0  # the same for the embedder, whose calls may cost money
 _log = logging.getLogger(__name__)
 
 
-class Librarian:
+class NotesWatcher:
     """Background sync of folders. `told` receives every sync that changed something; `every` = 0 disables polling.
 
     Even without folders, it embeds every memory without a vector once the embedder works again.
@@ -40,7 +40,7 @@ class Librarian:
         folders: Iterable[Path] = (),
         *,
         every: float = EVERY,
-        told: Callable[[Indexed], None] = lambda _: None,
+        told: Callable[[IndexResult], None] = lambda _: None,
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         self._keeper = keeper
@@ -48,7 +48,9 @@ class Librarian:
         self._looking = _Pause(every, every, ticks)
         self._filling = _Pause(_FILL, _EMBEDDER_AGAIN, ticks)
         self._filling.begin()  # wait first: the start of the service has priority
-        self._shelves = [_Shelf(each, _Pause(every, _FOLDER_AGAIN, ticks)) for each in dict.fromkeys(folders) if every]
+        self._shelves = [
+            _WatchedFolder(each, _Pause(every, _FOLDER_AGAIN, ticks)) for each in dict.fromkeys(folders) if every
+        ]
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="cofio-librarian", daemon=True)
 
@@ -75,7 +77,7 @@ class Librarian:
 
     # ── folders ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def tick(self) -> list[Indexed]:
+    def tick(self) -> list[IndexResult]:
         """Poll every folder once; return the syncs that changed something. A failing folder does not stop others."""
         done = []
         for shelf in self._shelves:
@@ -95,7 +97,7 @@ class Librarian:
                 done += [read] if read else []
         return done
 
-    def _followed(self, shelf: _Shelf) -> Indexed | None:
+    def _followed(self, shelf: _WatchedFolder) -> IndexResult | None:
         """Sync memories with files that are stable; return None if nothing changes."""
         found = self._keeper.notes.look(shelf.folder)
         moving = shelf.moving(found)
@@ -132,7 +134,7 @@ class Librarian:
         return made
 
 
-class _Shelf:
+class _WatchedFolder:
     """Followed folder: its state at the last look, and when last read."""
 
     def __init__(self, folder: Path, pause: _Pause) -> None:

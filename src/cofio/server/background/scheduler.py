@@ -14,14 +14,14 @@ from collections.abc import Mapping
 from cofio.core import Keeper
 from cofio.errors import CofioError
 from cofio.models import cron as models_cron
-from cofio.models.maintenance import Run
+from cofio.models.maintenance import MaintenanceRun
 from cofio.ports import Clock
 
 _EVERY = 30.0  # seconds between two checks of the clock
 _log = logging.getLogger(__name__)
 
 
-class Caretaker:
+class Scheduler:
     """Scheduler of chores. `schedules` holds the cron expression of each chore; an empty one disables it."""
 
     def __init__(self, keeper: Keeper, schedules: Mapping[str, str], clock: Clock, *, every: float = _EVERY) -> None:
@@ -45,7 +45,7 @@ class Caretaker:
         if self._thread.is_alive():
             self._thread.join(patience)
 
-    def tick(self, now: str) -> list[Run]:
+    def tick(self, now: str) -> list[MaintenanceRun]:
         """Run the chores that are due; return their runs. A failing chore does not stop the others."""
         done = []
         for chore, cron in self._schedules.items():
@@ -61,7 +61,7 @@ class Caretaker:
                 done += [run] if run else []
         return done
 
-    def _looked_after(self, chore: str, cron: str, now: str) -> Run | None:
+    def _looked_after(self, chore: str, cron: str, now: str) -> MaintenanceRun | None:
         last = self._keeper.last_run(chore)
         if last is None:  # slots from before the schedule existed are not caught up
             if slot := models_cron.newest(cron, now):

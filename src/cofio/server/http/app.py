@@ -29,22 +29,22 @@ from cofio.hooks import endpoint_file
 from cofio.models.auth import digest
 from cofio.models.diagnostics import Doctor
 from cofio.ports import Clock, Health, Stoppable
-from cofio.server.background.inbox_worker import Worker
-from cofio.server.background.notes_watcher import Librarian
-from cofio.server.background.scheduler import Caretaker
+from cofio.server.background.inbox_worker import InboxWorker
+from cofio.server.background.notes_watcher import NotesWatcher
+from cofio.server.background.scheduler import Scheduler
 from cofio.server.http import auth, decoding, docs, openapi
-from cofio.server.http.audit import Noted
-from cofio.server.http.context import Call, Desk, Lately
+from cofio.server.http.audit import AuditRecorder
+from cofio.server.http.context import AppState, CachedProbe, RequestContext
 from cofio.server.http.error_responses import refusal
-from cofio.server.http.events import News
-from cofio.server.http.key_cache import Keyring, Ticks, Tries
+from cofio.server.http.events import EventBroadcaster
+from cofio.server.http.key_cache import FailedAuthLimiter, KeyCache, Ticks
 from cofio.server.http.metrics import Metrics
-from cofio.server.http.middleware import STRANGER, Watch
-from cofio.server.http.responses import Reply, written
+from cofio.server.http.middleware import STRANGER, RequestMiddleware
+from cofio.server.http.responses import HandlerReply, written
 from cofio.server.http.routes import ROUTES, Route
-from cofio.server.http.streaming import EXPORTS, RELAYS, WATCHERS, Lane, Relayed
+from cofio.server.http.streaming import EXPORTS, RELAYS, WATCHERS, StreamLimit, StreamResponse
 from cofio.server.openai_proxy.upstream import Upstream
-from cofio.server.session_handler import Attendant
+from cofio.server.session_handler import SessionHandler
 from cofio.settings import Settings
 
 WORKERS = 32
@@ -63,17 +63,19 @@ def make(
 ) -> Starlette:
     """Return the service as an ASGI app. The caller closes the keeper. Keys expire by `clock`, guesses by `ticks`."""
     desk = replace(_desk(keeper, settings), settings=settings, doctor=doctor)
-    caretaker = Caretaker(keeper, settings.schedules, clock)
-    librarian = Librarian(keeper, settings.notes_followed, every=settings.notes_every)
+    caretaker = Scheduler(keeper, settings.schedules, clock)
+    librarian = NotesWatcher(keeper, settings.notes_followed, every=settings.notes_every)
     processors = max(2, os.cpu_count() or 2)
     hungry, drawing = CapacityLimiter(processors), CapacityLimiter(processors // 2)
-    passing_on = Lane(RELAYS, "chats"), Lane(EXPORTS, "exports"), Lane(WATCHERS, "event streams")
+    passing_on = StreamLimit(RELAYS, "chats"), StreamLimit(EXPORTS, "exports"), StreamLimit(WATCHERS, "event streams")
     workers, quick, apart = (CapacityLimiter(each) for each in (WORKERS, _QUICK, _APART))
-    lanes = _Lanes(workers, quick, hungry, drawing, apart, *passing_on)
+    lanes = _ConcurrencyLimits(workers, quick, hungry, drawing, apart, *passing_on)
     # If COFIO_API_KEY is set to a key of the store, it keeps that key's role and does not act as the owner's key.
     lent = bool(settings.api_key) and keeper.key_of(digest(settings.api_key)) is not None
-    at_door = auth.Guard(settings, Keyring(keeper, ticks), Tries(ticks), clock, keeper.note_deed, lent)
-    ways = _Ways(desk, at_door, settings.max_body, lanes, clock)
+    at_door = auth.Authenticator(
+        settings, KeyCache(keeper, ticks), FailedAuthLimiter(ticks), clock, keeper.note_deed, lent
+    )
+    ways = _EndpointDeps(desk, at_door, settings.max_body, lanes, clock)
     decoding.prepare(route.takes for route in ROUTES if route.takes)
 
     @asynccontextmanager
@@ -90,19 +92,19 @@ def make(
         await to_thread.run_sync(desk.close)
 
     places = [routing.Route(place.path, place) for place in _places(ROUTES, ways)]
-    app = Starlette(routes=places, middleware=[Middleware(Watch, desk.metrics)], lifespan=lifespan)
+    app = Starlette(routes=places, middleware=[Middleware(RequestMiddleware, desk.metrics)], lifespan=lifespan)
     app.state.ending = desk.news.end
     app.router.redirect_slashes = False
-    app.router.default = Nowhere("", {}, ways)
+    app.router.default = NotFoundEndpoint("", {}, ways)
     return app
 
 
-def _desk(keeper: Keeper, settings: Settings) -> Desk:
+def _desk(keeper: Keeper, settings: Settings) -> AppState:
     metrics = Metrics()
     keeper.listen(metrics.learned)
     keeper.listen_to_recall(metrics.injected)
     codex = Path(settings.codex_home or "~/.codex").expanduser()
-    attendant = Attendant(
+    attendant = SessionHandler(
         keeper,
         settings.home,
         codex_home=codex,
@@ -110,9 +112,9 @@ def _desk(keeper: Keeper, settings: Settings) -> Desk:
         is_mine=lambda: not endpoint_file.is_others(settings.home, settings.store_name),
     )
     upstream, problem = _upstream(settings)
-    return Desk(
+    return AppState(
         keeper,
-        Worker(
+        InboxWorker(
             keeper,
             days_kept=settings.inbox_days,
             retrieval_days=settings.retrieval_days,
@@ -123,11 +125,11 @@ def _desk(keeper: Keeper, settings: Settings) -> Desk:
             fetch=attendant.fetch,
         ),
         attendant,
-        Lately(keeper.count),
-        Lately(keeper.ledger),
-        Lately(keeper.llm.health_check if keeper.llm else lambda: Health(healthy=False), patience=6.0, fresh=60.0),
+        CachedProbe(keeper.count),
+        CachedProbe(keeper.ledger),
+        CachedProbe(keeper.llm.health_check if keeper.llm else lambda: Health(healthy=False), patience=6.0, fresh=60.0),
         metrics,
-        News(keeper.outlook.pulse),
+        EventBroadcaster(keeper.outlook.pulse),
         _document,
         _page,
         upstream=upstream,
@@ -143,12 +145,12 @@ def _described() -> dict[str, Any]:
 
 
 @cache
-def _document() -> Reply:
-    return Reply(json.encode(_described()))
+def _document() -> HandlerReply:
+    return HandlerReply(json.encode(_described()))
 
 
 @cache
-def _page() -> Reply:
+def _page() -> HandlerReply:
     return docs.page(ROUTES, _described())
 
 
@@ -164,7 +166,7 @@ def _upstream(settings: Settings) -> tuple[Upstream | None, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lanes:
+class _ConcurrencyLimits:
     """Concurrency limits of handlers, by their cost. Searches would otherwise starve writers."""
 
     workers: CapacityLimiter
@@ -172,35 +174,39 @@ class _Lanes:
     hungry: CapacityLimiter
     drawing: CapacityLimiter
     apart: CapacityLimiter
-    relays: Lane  # requests that wait for an upstream, each in its own thread
-    exports: Lane  # exports, which hold a snapshot of the store until the client has read it
-    watchers: Lane  # event streams
+    relays: StreamLimit  # requests that wait for an upstream, each in its own thread
+    exports: StreamLimit  # exports, which hold a snapshot of the store until the client has read it
+    watchers: StreamLimit  # event streams
 
     def of(self, route: Route) -> CapacityLimiter:
         if route.apart or route.drawing:
             return self.apart if route.apart else self.drawing
         return self.quick if route.quick else self.hungry if route.hungry else self.workers
 
-    def passing_on(self, route: Route) -> Lane:
+    def passing_on(self, route: Route) -> StreamLimit:
         return self.exports if route.whole else self.watchers if route.lasting else self.relays
 
 
 @dataclass(frozen=True, slots=True)
-class _Ways:
+class _EndpointDeps:
     """Dependencies shared by all places."""
 
-    desk: Desk
-    guard: guard.Guard
+    desk: AppState
+    guard: auth.Authenticator
     max_body: int
-    lanes: _Lanes
+    lanes: _ConcurrencyLimits
     clock: Clock
 
 
-class Place:
+class Endpoint:
     """Endpoint: one path with its methods. Admits the request and runs the handler in a thread."""
 
     def __init__(
-        self, path: str, methods: Mapping[str, Route], ways: _Ways, named: Mapping[str, str] = MappingProxyType({})
+        self,
+        path: str,
+        methods: Mapping[str, Route],
+        ways: _EndpointDeps,
+        named: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.path = path
         self._methods = methods
@@ -225,7 +231,7 @@ class Place:
         lane = self._ways.lanes.of(route)
         return await to_thread.run_sync(self._answered, route, request, body, call, limiter=lane)
 
-    async def _shown(self, request: Request, route: Route | None) -> auth.Pass:
+    async def _shown(self, request: Request, route: Route | None) -> auth.AuthResult:
         """Return what the caller's key permits. Raise if that is not enough for the route."""
         address = _address(request)
         act = f"{request.method[:10]} {self.path or 'nowhere'}"
@@ -238,15 +244,15 @@ class Place:
             self._ways.desk.keeper.note_used(shown.key, self._ways.clock())
         return shown
 
-    def _answered(self, route: Route, request: Request, body: bytes, call: Call) -> ASGIApp:
+    def _answered(self, route: Route, request: Request, body: bytes, call: RequestContext) -> ASGIApp:
         """Read, handle and write, all off the event loop."""
         given = _given(route, request, body)
-        noted = Noted(route, call, self._ways.clock, self._ways.desk.keeper.note_deed)
+        noted = AuditRecorder(route, call, self._ways.clock, self._ways.desk.keeper.note_deed)
         with noted.refusals():
             reply = route.answer(self._ways.desk.seen_by(call.viewer), given, call)
         noted.done(reply)
-        if isinstance(reply, Reply) and not isinstance(reply.content, dict | bytes):
-            return Relayed(reply.content, self._ways.lanes.passing_on(route))
+        if isinstance(reply, HandlerReply) and not isinstance(reply.content, dict | bytes):
+            return StreamResponse(reply.content, self._ways.lanes.passing_on(route))
         return written(reply)
 
     def _no_such_method(self, method: str) -> Response:
@@ -255,14 +261,14 @@ class Place:
         return refusal(error, 405, {"Allow": allowed})
 
 
-class Nowhere(Place):
+class NotFoundEndpoint(Endpoint):
     """Endpoint of all unknown paths."""
 
     def _no_such_method(self, method: str) -> Response:  # noqa: ARG002
         return refusal(NotFound("There is no such path.", "GET /docs shows every route."))
 
 
-def _places(routes: Sequence[Route], ways: _Ways) -> list[Place]:
+def _places(routes: Sequence[Route], ways: _EndpointDeps) -> list[Endpoint]:
     """Return the endpoints, fixed paths before those with an id, so that none hides another."""
     methods: dict[str, dict[str, Route]] = {}
     for route in sorted(routes, key=lambda each: "{" in each.path):
@@ -270,12 +276,12 @@ def _places(routes: Sequence[Route], ways: _Ways) -> list[Place]:
     return [_place(path, methods, ways) for path in methods]
 
 
-def _place(path: str, methods: Mapping[str, Mapping[str, Route]], ways: _Ways) -> Place:
+def _place(path: str, methods: Mapping[str, Mapping[str, Route]], ways: _EndpointDeps) -> Endpoint:
     """Return the endpoint of a path. A fixed word may also be a row's name, and then accepts a row's methods."""
     for other in methods if "{" not in path else ():
         if "{row}" in other and (found := re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", other), path)):
-            return Place(path, {**methods[other], **methods[path]}, ways, found.groupdict())
-    return Place(path, methods[path], ways)
+            return Endpoint(path, {**methods[other], **methods[path]}, ways, found.groupdict())
+    return Endpoint(path, methods[path], ways)
 
 
 def _has_body(request: Request) -> bool:
@@ -295,9 +301,9 @@ def _given(route: Route, request: Request, body: bytes) -> object:
     return decoding.of_body(body, request.headers.get("content-type", ""), route.takes)
 
 
-def _call(request: Request, shown: auth.Pass, path: str, named: Mapping[str, str]) -> Call:
+def _call(request: Request, shown: auth.AuthResult, path: str, named: Mapping[str, str]) -> RequestContext:
     headers, address = request.headers, _address(request)
-    return Call(
+    return RequestContext(
         by=auth.caller(headers, shown.key),
         auth=shown.auth,
         id=_id(request, path),

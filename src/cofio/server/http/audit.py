@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cofio.errors import Forbidden
-from cofio.models.auth import Deed
+from cofio.models.auth import AuditEntry
 from cofio.ports import Clock
-from cofio.server.http.context import Call
-from cofio.server.http.responses import Reply
+from cofio.server.http.context import RequestContext
+from cofio.server.http.responses import HandlerReply
 
 if TYPE_CHECKING:
     from cofio.server.http.routes import Route
@@ -19,10 +19,10 @@ _NAMED = ("id", "old_id", "new_id", "job", "changeset")  # fields of a reply tha
 _MOST = 20  # ids of a reply that are logged
 
 
-class Noted:
+class AuditRecorder:
     """Audit of one request. Without keys, callers cannot be identified and nothing is recorded."""
 
-    def __init__(self, route: Route, call: Call, clock: Clock, note: Callable[[Deed], None]) -> None:
+    def __init__(self, route: Route, call: RequestContext, clock: Clock, note: Callable[[AuditEntry], None]) -> None:
         self._route, self._call, self._clock, self._note = route, call, clock, note
 
     @contextmanager
@@ -35,14 +35,14 @@ class Noted:
                 self._note(self._deed("refused", error.message))
             raise
 
-    def done(self, reply: Reply | dict[str, Any]) -> None:
+    def done(self, reply: HandlerReply | dict[str, Any]) -> None:
         """Record a change, if there was one."""
-        content = reply.content if isinstance(reply, Reply) else reply
+        content = reply.content if isinstance(reply, HandlerReply) else reply
         told: Mapping[str, Any] = content if isinstance(content, dict) else {}
         if self._call.auth == "ok" and self._route.changes and not told.get("dry_run"):
             self._note(self._deed("done", what(told)))
 
-    def _deed(self, outcome: str, said: str) -> Deed:
+    def _deed(self, outcome: str, said: str) -> AuditEntry:
         path = self._route.path.replace("{id}", str(self._call.id)).replace("{table}", self._call.table)
         return self._call.deed(f"{self._route.method} {path}", outcome, said, self._clock())
 

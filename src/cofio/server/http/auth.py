@@ -21,10 +21,10 @@ from starlette.requests import Request
 
 from cofio.errors import CofioError, Forbidden, InvalidInput, MissingKey, TooLarge, TooManyTries, WrongKey
 from cofio.models import memory
-from cofio.models.auth import Deed, Key, Role, allows, digest
+from cofio.models.auth import AuditEntry, Key, Role, allows, digest
 from cofio.models.memory import MAX_LABEL, Viewer
 from cofio.ports import Clock
-from cofio.server.http.key_cache import MOST_TRIES, Keyring, Tries
+from cofio.server.http.key_cache import MOST_TRIES, FailedAuthLimiter, KeyCache
 from cofio.settings import Settings
 
 Auth = Literal["open", "ok", "missing"]
@@ -42,7 +42,7 @@ _ASK = "Get a new one where the service runs (`cofio keys create`), and set COFI
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class AuthResult:
     """Result of checking a request's key: what its holder may see and do."""
 
     auth: Auth
@@ -52,14 +52,20 @@ class Pass:
     holder: str = ""  # of the key, for the audit log
 
 
-_OPEN, _MISSING, _OWNER = Pass("open"), Pass("missing"), Pass("ok", holder=_CONFIGURED)
+_OPEN, _MISSING, _OWNER = AuthResult("open"), AuthResult("missing"), AuthResult("ok", holder=_CONFIGURED)
 
 
-class Guard:
+class Authenticator:
     """Admission control of requests. Refused keys are recorded in the audit log."""
 
     def __init__(
-        self, settings: Settings, ring: Keyring, tries: Tries, clock: Clock, note: Callable[[Deed], None], lent: bool
+        self,
+        settings: Settings,
+        ring: KeyCache,
+        tries: FailedAuthLimiter,
+        clock: Clock,
+        note: Callable[[AuditEntry], None],
+        lent: bool,
     ) -> None:
         """Initialise; `lent`: the key of the settings is a key of the store, and keeps its holder and role."""
         further = (_bare(each) for each in settings.allowed_hosts.split(","))
@@ -80,7 +86,7 @@ class Guard:
         if strange or not _same_origin(headers.getlist("origin"), host):
             raise Forbidden("The request comes from a page of another site.", "Call the service from its own pages.")
 
-    async def identify(self, headers: Headers, address: str, act: str) -> Pass:
+    async def identify(self, headers: Headers, address: str, act: str) -> AuthResult:
         """Return the result of checking the caller's keys. Raise for an invalid key, or too many of them."""
         sent = {digest(each.decode("latin-1")): each for each in _keys_in(headers)[:_MOST_SENT]}
         if not sent:
@@ -91,7 +97,7 @@ class Guard:
                 raise self._hold_off(seconds, address, act)
         return await self._looked_at(sent, address, act)
 
-    async def _looked_at(self, sent: Mapping[str, bytes], address: str, act: str) -> Pass:
+    async def _looked_at(self, sent: Mapping[str, bytes], address: str, act: str) -> AuthResult:
         """Return the permissions of these keys, given by digest."""
         owners = self._owners(sent)
         known = {} if owners else await self._ring.find(list(sent))
@@ -106,7 +112,7 @@ class Guard:
         key = next(iter(known.values()), None)
         raise self._refused(_no_longer(key) if key else _wrong(), address, act, key)
 
-    def check_role(self, wanted: Role, shown: Pass, address: str, act: str) -> None:
+    def check_role(self, wanted: Role, shown: AuthResult, address: str, act: str) -> None:
         """Raise if the key's role is not sufficient."""
         if not allows(shown.role, wanted):
             raise self._refused(too_little(wanted, shown.role), address, act, shown.key)
@@ -137,7 +143,7 @@ class Guard:
         """Return the error, after recording it."""
         number, name = (key.id, key.grant.name) if key else (None, "")
         at, what = self._clock(), error.message
-        self._note(Deed(at=at, act=act, outcome="refused", key=number, name=name, what=what, address=address))
+        self._note(AuditEntry(at=at, act=act, outcome="refused", key=number, name=name, what=what, address=address))
         return error
 
     def _is_ours(self, name: str) -> bool:
@@ -267,9 +273,9 @@ def _encoded(key: str) -> tuple[bytes, ...]:
         return (key.encode(),)
 
 
-def _pass(key: Key | None) -> Pass:
+def _pass(key: Key | None) -> AuthResult:
     """Return the permissions of a key of the store; everything for the key of the settings."""
-    return Pass("ok", key.grant.role, key.grant.viewer, key, key.grant.name) if key else _OWNER
+    return AuthResult("ok", key.grant.role, key.grant.viewer, key, key.grant.name) if key else _OWNER
 
 
 def _wrong() -> WrongKey:

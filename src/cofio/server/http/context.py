@@ -11,18 +11,18 @@ from typing import Generic, TypeVar
 
 from cofio.core import Keeper
 from cofio.errors import StoreBusy
-from cofio.models.auth import Deed, Key, Role
+from cofio.models.auth import AuditEntry, Key, Role
 from cofio.models.diagnostics import Doctor
 from cofio.models.exchange import Ledger
 from cofio.models.memory import Viewer
 from cofio.ports import Health
-from cofio.server.background.inbox_worker import Worker
+from cofio.server.background.inbox_worker import InboxWorker
 from cofio.server.http.auth import Auth
-from cofio.server.http.events import News
+from cofio.server.http.events import EventBroadcaster
 from cofio.server.http.metrics import Metrics
-from cofio.server.http.responses import Reply
+from cofio.server.http.responses import HandlerReply
 from cofio.server.openai_proxy.upstream import Upstream
-from cofio.server.session_handler import Attendant
+from cofio.server.session_handler import SessionHandler
 from cofio.settings import Settings
 
 _READERS = 4  # exchanges that the model reads at once for waiting callers
@@ -30,7 +30,7 @@ _Told = TypeVar("_Told")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RequestContext:
     """One request besides its body: caller, key, ids in the path, and current project."""
 
     by: str
@@ -49,14 +49,14 @@ class Call:
     holder: str = ""  # holder of the key, for the audit log
     headers: Mapping[str, str] = field(default_factory=dict)  # as received; may contain keys
 
-    def deed(self, act: str = "", outcome: str = "done", what: str = "", at: str = "") -> Deed:
+    def deed(self, act: str = "", outcome: str = "done", what: str = "", at: str = "") -> AuditEntry:
         """Return an audit log entry for this request."""
         key = self.key.id if self.key else None
         name = self.holder or self.by
-        return Deed(at=at, act=act, outcome=outcome, key=key, name=name, what=what, address=self.address)
+        return AuditEntry(at=at, act=act, outcome=outcome, key=key, name=name, what=what, address=self.address)
 
 
-class Lately(Generic[_Told]):
+class CachedProbe(Generic[_Told]):
     """Cached call of a slow function: waits for a limited time, then returns the last known value.
 
     Within `fresh` seconds the function is not called again.
@@ -94,19 +94,19 @@ class Lately(Generic[_Told]):
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class AppState:
     """Dependencies of the handlers."""
 
     keeper: Keeper
-    worker: Worker
-    attendant: Attendant
-    census: Lately[int]
-    ledger: Lately[Ledger]
-    checkup: Lately[Health]
+    worker: InboxWorker
+    attendant: SessionHandler
+    census: CachedProbe[int]
+    ledger: CachedProbe[Ledger]
+    checkup: CachedProbe[Health]
     metrics: Metrics
-    news: News
-    document: Callable[[], Reply]
-    page: Callable[[], Reply]
+    news: EventBroadcaster
+    document: Callable[[], HandlerReply]
+    page: Callable[[], HandlerReply]
     reading: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(_READERS))
     began: float = field(default_factory=time.monotonic)
     upstream: Upstream | None = None  # where chats are sent on to
@@ -115,7 +115,7 @@ class Desk:
     settings: Settings = field(default_factory=Settings)  # in force
     doctor: Doctor | None = None
 
-    def seen_by(self, viewer: Viewer | None) -> Desk:
+    def seen_by(self, viewer: Viewer | None) -> AppState:
         """Return the same state, limited to what the viewer may see."""
         return replace(self, keeper=self.keeper.seen_by(viewer)) if viewer else self
 

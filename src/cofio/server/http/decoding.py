@@ -10,9 +10,9 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from cofio.errors import InvalidInput
-from cofio.server.http.requests import Given
+from cofio.server.http.requests import RequestModel
 
-_Schema = TypeVar("_Schema", bound=Given)
+_Schema = TypeVar("_Schema", bound=RequestModel)
 _LISTS = ("tags", "visibility")  # may be repeated in a query string, or contain commas
 _TIMES = ("since", "until", "at")
 _BLANK_TELLS = ("project", "seen_from", "user", "team")  # of these, a blank value means none
@@ -21,7 +21,7 @@ _PLACE = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?$", re.DOT
 _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-def prepare(schemas: Iterable[type[Given]]) -> None:
+def prepare(schemas: Iterable[type[RequestModel]]) -> None:
     """Resolve every schema before the first request.
 
     msgspec resolves a type on first use, and for a moment other threads see it incomplete: two threads that read the
@@ -99,7 +99,7 @@ def _malformed(error: msgspec.DecodeError, body: bytes) -> InvalidInput:
     return InvalidInput(f"The body is not JSON: {said[:1].lower()}{said[1:]}.", "Send a JSON object.")
 
 
-def _misfit(error: msgspec.ValidationError, takes: type[Given]) -> InvalidInput:
+def _misfit(error: msgspec.ValidationError, takes: type[RequestModel]) -> InvalidInput:
     found = _PLACE.match(str(error))
     what, place = (found["what"], found["place"] or "") if found else (str(error), "")
     where = f"{place}: the" if place else "The"
@@ -117,6 +117,6 @@ def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _fields(takes: type[Given]) -> str:
+def _fields(takes: type[RequestModel]) -> str:
     fields = sorted(msgspec.structs.fields(takes), key=lambda each: not each.required)
     return ", ".join(each.encode_name for each in fields)

@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from cofio.server.http.openapi import parameters
-from cofio.server.http.responses import Reply
+from cofio.server.http.responses import HandlerReply
 from cofio.server.http.routes import Route
 from cofio.version import __version__
 
@@ -41,7 +41,7 @@ openapi.json</a>.</p>
 """
 
 
-def page(routes: Sequence[Route], document: Mapping[str, Any]) -> Reply:
+def page(routes: Sequence[Route], document: Mapping[str, Any]) -> HandlerReply:
     """Return the page, with a policy that allows only its own style."""
     schemas = document["components"]["schemas"]
     html = _PAGE.format(
@@ -50,7 +50,7 @@ def page(routes: Sequence[Route], document: Mapping[str, Any]) -> Reply:
         routes="\n".join(_route(route, schemas) for route in routes),
         shapes="\n".join(_shape(name, schemas[name]) for name in sorted(schemas)),
     )
-    return Reply(html.encode(), media="text/html; charset=utf-8", headers={"Content-Security-Policy": _POLICY})
+    return HandlerReply(html.encode(), media="text/html; charset=utf-8", headers={"Content-Security-Policy": _POLICY})
 
 
 def _route(route: Route, schemas: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from cofio.errors import (
     InvalidInput,
     NotConfigured,
     NotFound,
-    Refused,
+    RefusedError,
     StoreBusy,
     StoreError,
     TooBusy,
@@ -24,7 +24,7 @@ from cofio.errors import (
     Unavailable,
     Unreadable,
 )
-from cofio.server.http.responses import Reply, written
+from cofio.server.http.responses import HandlerReply, written
 
 #: By the nearest class; 500 for all others.
 _STATUS: Mapping[type[CofioError], int] = {
@@ -37,7 +37,7 @@ _STATUS: Mapping[type[CofioError], int] = {
     EmbedderMismatch: 409,
     NotConfigured: 501,
     TooBusy: 429,
-    Refused: 502,
+    RefusedError: 502,
     Unreadable: 502,
     StoreError: 503,
     Unavailable: 503,
@@ -66,7 +66,7 @@ def refusal(
     told = {"code": error.code, "message": _clipped(error.message), "hint": _clipped(error.hint)}
     if path.startswith("/v1/"):
         told, more = {**told, **openai_error(_clipped(str(error)), code)}, {**more, **_UNTRIED.get(code, {})}
-    return written(Reply({"error": told}, code, headers=more))
+    return written(HandlerReply({"error": told}, code, headers=more))
 
 
 def openai_error(message: str, status: int) -> dict[str, str]:

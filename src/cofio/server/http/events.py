@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable
 
 from cofio.errors import CofioError, Unavailable
-from cofio.models.dashboard import Pulse
-from cofio.server.http.responses import Reply
+from cofio.models.dashboard import ChangeCounters
+from cofio.server.http.responses import HandlerReply
 
 MEDIA = "text/event-stream"
 STILL = 15.0  # seconds without news, after which a keep-alive is sent
@@ -27,13 +27,13 @@ _STILL_HERE = b": still here\n\n"
 _log = logging.getLogger(__name__)
 
 
-class News:
+class EventBroadcaster:
     """State of the store as of the last poll. Thread-safe."""
 
-    def __init__(self, pulse: Callable[[], Pulse], *, every: float = _EVERY) -> None:
+    def __init__(self, pulse: Callable[[], ChangeCounters], *, every: float = _EVERY) -> None:
         self._pulse, self._every = pulse, every
         self._told = threading.Condition()
-        self._latest: Pulse | None = None
+        self._latest: ChangeCounters | None = None
         self._watchers = 0
         self._ended = False
         self._looking: threading.Thread | None = None
@@ -48,7 +48,7 @@ class News:
         """Return whether the polling thread runs."""
         return self._looking is not None
 
-    def enter(self) -> Pulse:
+    def enter(self) -> ChangeCounters:
         """Register a reader and return the current state. Every `enter` needs a `leave`."""
         now = self._pulse()
         with self._told:
@@ -67,7 +67,7 @@ class News:
             self._watchers -= 1
             self._told.notify_all()
 
-    def since(self, seen: Pulse, seconds: float, is_over: Callable[[], bool]) -> Pulse | None:
+    def since(self, seen: ChangeCounters, seconds: float, is_over: Callable[[], bool]) -> ChangeCounters | None:
         """Return the state once it differs from `seen`, or after `seconds`; None if the stream is over."""
         with self._told:
             self._told.wait_for(lambda: self._ended or is_over() or self._latest != seen, seconds)
@@ -112,18 +112,18 @@ class News:
             return True
 
 
-class Watching:
+class EventStream:
     """Event stream for one reader."""
 
-    def __init__(self, news: News, *, still: float = STILL, longest: float = _LONGEST) -> None:
+    def __init__(self, news: EventBroadcaster, *, still: float = STILL, longest: float = _LONGEST) -> None:
         self._news, self._still = news, still
         self._until = time.monotonic() + longest
-        self._seen: Pulse | None = None
+        self._seen: ChangeCounters | None = None
         self._greeted = self._stopped = False
 
-    def head(self) -> Reply:
+    def head(self) -> HandlerReply:
         self._seen = self._news.enter()
-        return Reply(b"", media=MEDIA, headers={"X-Accel-Buffering": "no"})
+        return HandlerReply(b"", media=MEDIA, headers={"X-Accel-Buffering": "no"})
 
     def part(self) -> bytes:
         if not self._greeted:

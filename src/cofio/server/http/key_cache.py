@@ -28,7 +28,7 @@ _KNOWN = 10_000  # keys and addresses cached
 _NETWORK = 64  # bits of an IPv6 prefix that identify one household
 
 
-class Keyring:
+class KeyCache:
     """Cached keys of the store, looked up in a thread. Unknown keys are not cached."""
 
     def __init__(self, keeper: Keeper, ticks: Ticks = time.monotonic) -> None:
@@ -78,7 +78,7 @@ class Keyring:
 
 
 @dataclass(slots=True)
-class _Place:
+class _Address:
     """History of one address."""
 
     failed: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_TRIES))  # times
@@ -86,7 +86,7 @@ class _Place:
     told: float = -MINUTE  # time of the last audit entry on blocking this address
 
 
-class Tries:
+class FailedAuthLimiter:
     """Wrong keys by address: after too many in a minute, only keys that were accepted before are checked.
 
     This stops guessing, without locking out anyone who already has access, from there or elsewhere.
@@ -94,7 +94,7 @@ class Tries:
 
     def __init__(self, ticks: Ticks = time.monotonic) -> None:
         self._ticks = ticks
-        self._places: OrderedDict[str, _Place] = OrderedDict()
+        self._places: OrderedDict[str, _Address] = OrderedDict()
 
     def wait(self, address: str) -> int:
         """Return the seconds for which keys from this address are refused unchecked."""
@@ -125,9 +125,9 @@ class Tries:
         place.told = self._ticks() if news else place.told
         return news
 
-    def _place(self, address: str) -> _Place:
+    def _place(self, address: str) -> _Address:
         network = _network(address)
-        place = self._places.setdefault(network, _Place())
+        place = self._places.setdefault(network, _Address())
         self._places.move_to_end(network)
         while len(self._places) > _KNOWN:
             self._places.popitem(last=False)

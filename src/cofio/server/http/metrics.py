@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 
 from cofio.models.dashboard import Injection
-from cofio.models.exchange import Learned, Ledger
+from cofio.models.exchange import LearningResult, Ledger
 from cofio.version import __version__
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
@@ -70,7 +70,7 @@ class Metrics:
         self._requests.labels(route, method if method in _METHODS else "other", str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def learned(self, learned: Learned) -> None:
+    def learned(self, learned: LearningResult) -> None:
         """Count an exchange that was learned from; for a dry run, only the cost. The histogram counts exchanges."""
         if not learned.dry_run:
             self._learning.labels(learned.method).observe(learned.seconds)

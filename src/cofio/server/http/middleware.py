@@ -20,7 +20,7 @@ _ENDING = Unavailable("The service is stopping.", "Captures it accepted are stor
 _GONE = 499  # the client has disconnected; status used in the log only
 
 
-class Watch:
+class RequestMiddleware:
     """Outermost layer of the service, the only place that catches everything."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:

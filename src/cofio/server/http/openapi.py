@@ -29,7 +29,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
     """Return the document: every route, with its request and reply schemas."""
     bodies = [route.takes for route in routes if route.has_body and route.takes]
     shapes = [shape for route in routes for each in route.statuses if not isinstance(shape := route.shape(each), str)]
-    _, schemas = msgspec.json.schema_components([*bodies, *shapes, responses.Error], ref_template=_REF)
+    _, schemas = msgspec.json.schema_components([*bodies, *shapes, responses.ErrorResponse], ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -92,7 +92,10 @@ def _given(route: Route, status: int) -> dict[str, Any]:
 
 
 def _refused() -> dict[str, Any]:
-    return {"description": "The error, with a hint.", "content": {responses.JSON: {"schema": _ref(responses.Error)}}}
+    return {
+        "description": "The error, with a hint.",
+        "content": {responses.JSON: {"schema": _ref(responses.ErrorResponse)}},
+    }
 
 
 def _ref(shape: type) -> dict[str, str]:

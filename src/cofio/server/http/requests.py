@@ -59,7 +59,7 @@ Deduplicated = Annotated[bool, _text("Log a known fact as seen again instead of 
 DryRun = Annotated[bool, _text("Only preview what would be done.")]
 
 
-class Given(Struct, kw_only=True, forbid_unknown_fields=True):
+class RequestModel(Struct, kw_only=True, forbid_unknown_fields=True):
     """Base of all request schemas."""
 
     def given(self, names: Iterable[str]) -> dict[str, Any]:
@@ -72,11 +72,11 @@ class Given(Struct, kw_only=True, forbid_unknown_fields=True):
         return checked_text(getattr(self, "why", ""), "why", MAX_LABEL)
 
 
-class Reason(Given):
+class ReasonRequest(RequestModel):
     why: Why = ""
 
 
-class Within(Given):
+class ScopeFields(RequestModel):
     """Filter fields; omitted fields do not filter."""
 
     source: Annotated[str, _text("Exactly this source.")] | UnsetType = UNSET
@@ -102,7 +102,7 @@ class Within(Given):
         return _timed(self.given(_SCOPE), "since", "until")
 
 
-class Search(Within, kw_only=True):
+class SearchRequest(ScopeFields, kw_only=True):
     query: Annotated[str, _text("Search text.")]
     k: Annotated[int, Meta(ge=1, le=MAX_HITS, description="Maximum number of hits.")] = 5
     skip: Annotated[int, Meta(ge=0, le=MAX_HITS, description="Number of best hits to skip.")] = 0
@@ -117,7 +117,7 @@ class Search(Within, kw_only=True):
         return Query(text=self.query, scope=Scope(**self.within()), **how)
 
 
-class SearchEpisodes(Given, kw_only=True):
+class SearchEpisodesRequest(RequestModel, kw_only=True):
     query: Annotated[str, _text("Search text.")]
     k: Annotated[int, Meta(ge=1, le=MAX_HITS, description="Maximum number of episodes.")] = 5
     skip: Annotated[int, Meta(ge=0, le=MAX_HITS, description="Number of episodes to skip, for the next page.")] = 0
@@ -137,7 +137,7 @@ class SearchEpisodes(Given, kw_only=True):
         return _timed(self.given(names), "since", "until")
 
 
-class Recall(Given):
+class RecallRequest(RequestModel):
     prompt: Annotated[str, _text("The user's prompt; empty at the start of a session.")] = ""
     project: Annotated[str, _text("Current project: the path of its working tree, or a name.")] = ""
     k: Annotated[int, Meta(ge=1, le=50, description="Maximum number; default 5, at a start as many as fit.")] | None = (
@@ -147,7 +147,7 @@ class Recall(Given):
     session: Annotated[str, _text("The calling session: memories learned in it are left out.")] = ""
 
 
-class RecallContext(Given, kw_only=True):
+class RecallContextRequest(RequestModel, kw_only=True):
     query: Annotated[str, _text("Observation or question; values in it are compared with thresholds.")]
     max_memories: Annotated[int, Meta(ge=0, le=50, description="Maximum number of memories.")] = 3
     max_patterns: Annotated[int, Meta(ge=0, le=50, description="Maximum number of patterns.")] = 5
@@ -155,9 +155,9 @@ class RecallContext(Given, kw_only=True):
     at: Annotated[str, Meta(description="Time for seasonal patterns; default now.")] = ""
 
 
-class SearchAll(Given, kw_only=True):
-    each: ClassVar[type[Given]] = Search
-    queries: Annotated[list[Search | str], Meta(min_length=1, max_length=MAX_QUERIES)]
+class SearchAllRequest(RequestModel, kw_only=True):
+    each: ClassVar[type[RequestModel]] = SearchRequest
+    queries: Annotated[list[SearchRequest | str], Meta(min_length=1, max_length=MAX_QUERIES)]
 
     def as_queries(self) -> list[Query]:
         queries = []
@@ -167,7 +167,7 @@ class SearchAll(Given, kw_only=True):
         return queries
 
 
-class About(Given):
+class FactFields(RequestModel):
     """Fields of a fact besides its text."""
 
     source: Source | UnsetType = UNSET
@@ -200,21 +200,21 @@ class About(Given):
         return sent
 
 
-class Item(About, kw_only=True):
+class AddItemRequest(FactFields, kw_only=True):
     text: Annotated[str, _text("The fact, as a sentence.")]
 
     def as_fact(self) -> Fact:
         return Fact(text=self.text, **self.about())
 
 
-class Add(Item):
+class AddRequest(AddItemRequest):
     deduplicate: Deduplicated = True
     why: Why = ""
 
 
-class AddAll(Given, kw_only=True):
-    each: ClassVar[type[Given]] = Item
-    memories: Annotated[list[Item], Meta(min_length=1, max_length=MAX_MEMORIES)]
+class AddAllRequest(RequestModel, kw_only=True):
+    each: ClassVar[type[RequestModel]] = AddItemRequest
+    memories: Annotated[list[AddItemRequest], Meta(min_length=1, max_length=MAX_MEMORIES)]
     deduplicate: Deduplicated = True
     why: Why = ""
 
@@ -226,7 +226,7 @@ class AddAll(Given, kw_only=True):
         return facts
 
 
-class Fields(Given):
+class EditFields(RequestModel):
     """Fields that can be changed in place."""
 
     text: str | UnsetType = UNSET
@@ -254,14 +254,14 @@ class Fields(Given):
         return sent
 
 
-class Edit(Fields):
+class EditRequest(EditFields):
     why: Why = ""
 
 
-class Bulk(Given, kw_only=True):
+class BulkRequest(RequestModel, kw_only=True):
     ids: Annotated[list[Id], Meta(min_length=1, max_length=bulk.MOST)]
     action: Annotated[str, _text("Action for all of them.", bulk.ACTIONS)]
-    changes: Annotated[Fields, Meta(description="Fields for the action edit, except the text.")] | UnsetType = UNSET
+    changes: Annotated[EditFields, Meta(description="Fields for the action edit, except the text.")] | UnsetType = UNSET
     tags: Annotated[list[str], _text("Tags that tag adds and untag removes.")] = []
     why: Why = ""
 
@@ -270,56 +270,56 @@ class Bulk(Given, kw_only=True):
         return {} if self.changes is UNSET else self.changes.changes()
 
 
-class Flush(About, kw_only=True):
+class FlushRequest(FactFields, kw_only=True):
     summary: Annotated[str, _text("Summary to store, as Markdown.")]
 
 
-class IndexNotes(Given):
+class IndexNotesRequest(RequestModel):
     folder: Annotated[str, _text("Absolute path of a folder on the service's machine; default: the notes folder.")] = ""
     label: Annotated[str, _text("Name of the folder in the sources of its memories; default: the folder's name.")] = ""
     dry_run: DryRun = False
 
 
-class ExportNotes(Within, kw_only=True):
+class ExportNotesRequest(ScopeFields, kw_only=True):
     folder: Annotated[str, _text("Absolute path of a folder on the service's machine.")]
 
 
-class Delete(Given):
+class DeleteRequest(RequestModel):
     purge: Annotated[bool, _text("Erase it permanently, from the journal too.")] = False
     why: Why = ""
 
 
-class Supersede(About, kw_only=True):
+class SupersedeRequest(FactFields, kw_only=True):
     old_id: Id
     new_text: Annotated[str, _text("New fact, as a sentence.")]
     why: Why = ""
 
 
-class IsNovel(Within, kw_only=True):
+class IsNovelRequest(ScopeFields, kw_only=True):
     text: str
     speaker: str = ""
     threshold: Annotated[Share, _text("Cosine similarity from which it may be known already.")] | UnsetType = UNSET
 
 
-class Deduplicate(Given):
+class DeduplicateRequest(RequestModel):
     threshold: Annotated[Share, _text("Cosine similarity from which two may be duplicates.")] | UnsetType = UNSET
     source_prefix: str = ""
     dry_run: DryRun = True
     why: Why = ""
 
 
-class Consolidate(Given):
+class ConsolidateRequest(RequestModel):
     source_prefix: Annotated[str, _text("Only this source and those below it.")] = ""
     dry_run: DryRun = True
     why: Why = ""
 
 
-class Prune(Given):
+class PruneRequest(RequestModel):
     dry_run: DryRun = True
     why: Why = ""
 
 
-class Approved(Given, kw_only=True, rename={"why": "reason"}):
+class ApprovedDecision(RequestModel, kw_only=True, rename={"why": "reason"}):
     """Decision of a dry run, as returned by it."""
 
     action: Literal["merge", "delete"]
@@ -340,11 +340,11 @@ class Approved(Given, kw_only=True, rename={"why": "reason"}):
         return models_memory.Delete(sent["id"], why, sent.get("into"))
 
 
-class Approve(Given, kw_only=True):
-    each: ClassVar[type[Given]] = Approved
+class ApproveRequest(RequestModel, kw_only=True):
+    each: ClassVar[type[RequestModel]] = ApprovedDecision
     chore: Annotated[str, _text("Chore that made the decisions.", PROPOSED)]
     as_of: Annotated[int, Meta(ge=0, description="The `as_of` of the dry run that returned them.")]
-    decisions: Annotated[list[Approved], Meta(min_length=1, max_length=MAX_MEMORIES)]
+    decisions: Annotated[list[ApprovedDecision], Meta(min_length=1, max_length=MAX_MEMORIES)]
     why: Why = ""
 
     def as_decisions(self) -> list[models_memory.Decision]:
@@ -355,80 +355,80 @@ class Approve(Given, kw_only=True):
         return decisions
 
 
-class Agree(Given, kw_only=True):
+class DismissContradictionRequest(RequestModel, kw_only=True):
     ids: Annotated[list[Id], _text("The two compatible memories.")]
     why: Why = ""
 
 
-class Contradictions(Given):
+class ContradictionsRequest(RequestModel):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE, description="Maximum number of pairs.")] = 50
 
 
-class Runs(Given):
+class RunsRequest(RequestModel):
     chore: Annotated[Literal["", "consolidate", "prune", "backup"], _text("Only this chore.")] = ""
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 20
 
 
-class Usage(Within):
+class UsageRequest(ScopeFields):
     view: Annotated[Literal["never", "most", "stale"], _text("Recalled never, most, or not for long.")] = "most"
     days: Annotated[int, Meta(ge=0, le=36_500, description="Days without a recall, for stale.")] = 90
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 50
 
 
-class LLMUsage(Given):
+class LLMUsageRequest(RequestModel):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE, description="Maximum number of newest calls.")] = 20
 
 
-class TeamFacts(Given):
+class TeamFactsRequest(RequestModel):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 50
     category: Annotated[str, _text("Only this category or kind.", (*CATEGORIES, *KINDS))] = ""
     team: Annotated[str, _text("Only this team, if several are visible.")] | UnsetType = UNSET
 
 
-class TeamPatterns(TeamFacts):
+class TeamPatternsRequest(TeamFactsRequest):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 20
     min_occurrences: Annotated[int, Meta(ge=1, le=1_000_000, description="Minimum number of times.")] = 2
 
 
-class Enrich(Given, kw_only=True):
+class EnrichRequest(RequestModel, kw_only=True):
     query: Annotated[str, _text("The user's message or question.")]
     session: Annotated[str, _text("Limit personal memories to what was said in this session.")] = ""
     include_team: Annotated[bool, _text("Include what the team knows.")] = False
     max_facts: Annotated[int, Meta(ge=1, le=50, description="Maximum number of facts per section.")] = 5
 
 
-class Audit(Given):
+class AuditRequest(RequestModel):
     examples: Annotated[int, Meta(ge=0, le=100, description="Maximum number of examples per finding.")] = 5
 
 
-class Export(Given):
+class ExportRequest(RequestModel):
     vectors: Annotated[bool, _text("Whether to include the vectors.")] = False
 
 
-class Listing(Within):
+class ListingRequest(ScopeFields):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 50
     after: Annotated[Id, _text("The `next` of the previous page.")] | UnsetType = UNSET
     skip: Annotated[int, Meta(ge=0, le=2**62, description="Number of memories to skip.")] = 0
 
 
-class Overview(Given):
+class OverviewRequest(RequestModel):
     days: Annotated[int, Meta(ge=1, le=MOST_DAYS, description="Number of days to include, counting today.")] = 30
 
 
-class Mapped(Within):
+class MapRequest(ScopeFields):
     most: Annotated[int, Meta(ge=1, le=MOST_DOTS, description="Maximum number of memories, newest first.")] = MOST_DOTS
 
 
-class Agents(Given):
+class AgentsRequest(RequestModel):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 100
 
 
-class Projects(Given):
+class ProjectsRequest(RequestModel):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 100
     after: Annotated[str, _text("The last name of the previous page.")] = ""
 
 
-class Sessions(Given):
+class SessionsRequest(RequestModel):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 20
     client: Annotated[str, _text("Only this client, such as claude-code.")] = ""
     project: (
@@ -441,7 +441,7 @@ class Sessions(Given):
         return _timed(self.given(("limit", "client", "project", "since")), "since")
 
 
-class OneSession(Given, kw_only=True):
+class SessionRequest(RequestModel, kw_only=True):
     session: Annotated[str, Meta(min_length=1, description="The id, or a unique prefix of it.")]
     client: Annotated[str, _text("Client of the session, if the id is ambiguous.")] = ""
     owner: Annotated[str, _text("User or agent who owns it, if ambiguous; empty: without an owner.")] | UnsetType = (
@@ -449,7 +449,7 @@ class OneSession(Given, kw_only=True):
     )
 
 
-class Resume(Given):
+class ResumeRequest(RequestModel):
     project: (
         Annotated[str, _text("Path or folder name; empty: without a project; omitted: all projects.")] | UnsetType
     ) = UNSET
@@ -457,7 +457,7 @@ class Resume(Given):
     max_tokens: Annotated[int, Meta(ge=100, le=20_000, description="Maximum size in tokens.")] = RESUME_TOKENS
 
 
-class DeleteAll(Given, kw_only=True):
+class DeleteAllRequest(RequestModel, kw_only=True):
     source: Annotated[str, _text("This source and those below it.")]
     dry_run: DryRun = True
     why: Why = ""
@@ -469,7 +469,7 @@ class DeleteAll(Given, kw_only=True):
         return self.source
 
 
-class Heard(Given, kw_only=True):
+class ExchangeFields(RequestModel, kw_only=True):
     """Fields of an exchange besides its messages."""
 
     source: Source = ""
@@ -491,7 +491,7 @@ class Heard(Given, kw_only=True):
         return {**sent, "injected": tuple(self.injected)}
 
 
-class Said(Heard, kw_only=True):
+class MessagesBody(ExchangeFields, kw_only=True):
     """Messages with their context."""
 
     messages: Annotated[str | list[dict[str, Any]], _text("A text, or messages with role and content, oldest first.")]
@@ -504,22 +504,22 @@ class Said(Heard, kw_only=True):
     ] = "stop"
 
 
-class Capture(Said, kw_only=True):
+class CaptureRequest(MessagesBody, kw_only=True):
     wait: Annotated[bool, _text("Learn from it now, and return the result.")] = False
     series: Annotated[int, Meta(ge=0), _text("The series of its backfill; 0 for none.")] = 0
 
 
-class Nothing(Given):
+class EmptyRequest(RequestModel):
     """Empty body."""
 
 
-class Turns(Given):
+class PendingTurnsRequest(RequestModel):
     client: Annotated[str, _text("Client that captured it.")]
     session: str
     any_key: Annotated[bool, _text("With an admin key: include turns of other keys' sessions.")] = False
 
 
-class Observe(Heard, kw_only=True):
+class ObserveRequest(ExchangeFields, kw_only=True):
     validated_intent: Annotated[str, _text("The user's intent, as validated.")] = ""
     response: Annotated[str, _text("The response: it counts like the user's own words.")]
     session: Annotated[str, _text("The observed activity.")] = ""
@@ -530,24 +530,24 @@ class Observe(Heard, kw_only=True):
     def about(self) -> dict[str, Any]:
         if self.dialogue and self.turn:
             raise InvalidInput("dialogue and turn are the same field.", "Send one of them.")
-        return {**Heard.about(self), "turn": self.dialogue or self.turn}
+        return {**ExchangeFields.about(self), "turn": self.dialogue or self.turn}
 
 
-class Extract(Said, kw_only=True, rename={"later": "async"}):
+class ExtractRequest(MessagesBody, kw_only=True, rename={"later": "async"}):
     later: Annotated[bool, _text("Return a job at once; fetch the result later.")] = False
 
 
-class Inbox(Given):
+class InboxRequest(RequestModel):
     state: Annotated[str, _text("Only captures in this state.", STATES)] | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 50
     after: Annotated[Id, _text("The `next` of the previous page.")] | UnsetType = UNSET
 
 
-class Changes(Given):
+class ChangesRequest(RequestModel):
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 20
 
 
-class Owned(Given):
+class OwnerFields(RequestModel):
     """Owner and place of a domain knowledge row."""
 
     place: Annotated[str, _text("Source of the memories it was stated in: client/project.")] | UnsetType = UNSET
@@ -557,7 +557,7 @@ class Owned(Given):
     visibility: Visibility | UnsetType = UNSET
 
 
-class NewKnowledge(Owned):
+class NewKnowledgeRequest(OwnerFields):
     """Fields of a domain knowledge row; which are allowed and required depends on the table."""
 
     id: Annotated[str, _text("Id within the table; default: derived from the content.")] | UnsetType = UNSET
@@ -587,7 +587,7 @@ class NewKnowledge(Owned):
         return _timed(self.given(name for name in self.__struct_fields__ if name != "why"), "created_at")
 
 
-class NewVerdict(Owned, kw_only=True):
+class NewVerdictRequest(OwnerFields, kw_only=True):
     anomaly: Annotated[str, _text("Name of the judged anomaly; a later verdict on it replaces this one.")]
     verdict: Annotated[str, _text("The verdict.", VERDICTS)]
     note: Annotated[str, _text("Result of the investigation.")] = ""
@@ -598,11 +598,11 @@ class NewVerdict(Owned, kw_only=True):
 
     def known(self) -> dict[str, Any]:
         """Return the sent fields besides the anomaly and the verdict."""
-        whose = self.given(("id", *Owned.__struct_fields__))
+        whose = self.given(("id", *OwnerFields.__struct_fields__))
         return {"note": self.note, "about": tuple(self.about), "process": self.process, **whose}
 
 
-class RowListing(Owned):
+class RowListingRequest(OwnerFields):
     """Filter fields of a table; omitted fields do not filter."""
 
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 50
@@ -613,7 +613,7 @@ class RowListing(Owned):
         return self.given(name for name in self.__struct_fields__ if name not in ("limit", "after", "min_confidence"))
 
 
-class KnowledgeListing(RowListing):
+class KnowledgeListingRequest(RowListingRequest):
     min_confidence: Annotated[Share, _text("Minimum confidence of a row.")] = 0.0
     source: Annotated[str, _text("Only this source.")] | UnsetType = UNSET
     source_a: str | UnsetType = UNSET
@@ -626,20 +626,20 @@ class KnowledgeListing(RowListing):
     memory: Annotated[Id, _text("Only rows stated by this memory.")] | UnsetType = UNSET
 
 
-class FeedbackListing(RowListing):
+class FeedbackListingRequest(RowListingRequest):
     anomaly: str | UnsetType = UNSET
     verdict: Annotated[str, _text("Only these verdicts.", VERDICTS)] | UnsetType = UNSET
     processed: Annotated[bool, _text("Whether the verdict has been applied to its claims.")] | UnsetType = UNSET
 
 
-class Evaluate(Given, kw_only=True):
+class EvaluateRequest(RequestModel, kw_only=True):
     source: Annotated[str, _text("What was measured: a market, a host, a sensor.")]
     metric: Annotated[str, _text("Measured metric: volume, latency.")]
     value: float
     unit: Annotated[str, _text("Unit of the value; thresholds in another unit are skipped.")] = ""
 
 
-class ActiveAt(Given):
+class ActiveAtRequest(RequestModel):
     at: Annotated[Time, _text("The time; default now.")] | UnsetType = UNSET
     source: Annotated[str, _text("Only this source.")] = ""
 
@@ -648,16 +648,16 @@ class ActiveAt(Given):
         return str(_timed(self.given(("at",)), "at").get("at", ""))
 
 
-class RelatedTo(Given, kw_only=True):
+class RelatedToRequest(RequestModel, kw_only=True):
     source: Annotated[str, _text("Source to start from.")]
     depth: Annotated[int, Meta(ge=1, description="Maximum number of steps.")] = 1
 
 
-class ReadText(Given, kw_only=True):
+class ReadTextRequest(RequestModel, kw_only=True):
     text: Annotated[str, _text("An agent's answer.")]
 
 
-class NewKey(Given, kw_only=True):
+class NewKeyRequest(RequestModel, kw_only=True):
     name: Annotated[str, _text("Holder or purpose.")]
     role: Annotated[str, _text("What it allows.", ROLES)] = "write"
     agent: Annotated[str, _text("Agent it is bound to.")] = ""
@@ -672,13 +672,13 @@ class NewKey(Given, kw_only=True):
         return Grant(**about, prefixes=tuple(self.prefixes), expires_at=expires)
 
 
-class Deeds(Given):
+class AuditLogRequest(RequestModel):
     key: Annotated[Id, _text("Only this key.")] | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 50
     after: Annotated[Id, _text("The `next` of the previous page.")] | UnsetType = UNSET
 
 
-class Examine(Given):
+class DoctorRequest(RequestModel):
     about: Annotated[Literal["everything", "clients"], _text("What to check; clients: only their hooks.")] = (
         "everything"
     )

@@ -9,11 +9,11 @@ from msgspec import UNSET, Struct, UnsetType
 from cofio.models.knowledge import Direction, KnowledgeAction, Period, Relation, Table, Verdict
 
 
-class Shape(Struct, kw_only=True, forbid_unknown_fields=True):
+class ResponseModel(Struct, kw_only=True, forbid_unknown_fields=True):
     """Base of reply schemas: no fields beyond those declared."""
 
 
-class Known(Shape):
+class KnowledgeRowResponse(ResponseModel):
     """Domain knowledge row: its fields depend on the table."""
 
     id: str
@@ -54,7 +54,7 @@ class Known(Shape):
     processed: bool | UnsetType = UNSET
 
 
-class KnowledgeChange(Shape):
+class KnowledgeChangeResponse(ResponseModel):
     id: int
     changeset: int
     action: KnowledgeAction
@@ -63,12 +63,12 @@ class KnowledgeChange(Shape):
     at: str
     by: str
     why: str
-    before: Known | None
-    after: Known | None
+    before: KnowledgeRowResponse | None
+    after: KnowledgeRowResponse | None
     reason: str
 
 
-class Counted(Shape):
+class CountResponse(ResponseModel):
     """Number of rows in each table."""
 
     patterns: int
@@ -78,52 +78,52 @@ class Counted(Shape):
     feedback: int
 
 
-class Rows(Shape):
-    rows: list[Known]
+class RowsResponse(ResponseModel):
+    rows: list[KnowledgeRowResponse]
     next: str | None
 
 
-class RowHistory(Shape):
+class RowHistoryResponse(ResponseModel):
     table: Table
     key: str
-    changes: list[KnowledgeChange]
+    changes: list[KnowledgeChangeResponse]
 
 
-class Fires(Shape):
-    threshold: Known
+class EvaluateResponse(ResponseModel):
+    threshold: KnowledgeRowResponse
     value: float
     by: float
 
 
-class Firing(Shape):
-    firing: list[Fires]
+class FiringResponse(ResponseModel):
+    firing: list[EvaluateResponse]
 
 
-class IsOn(Shape):
-    seasonal: Known
+class ActiveAtResponse(ResponseModel):
+    seasonal: KnowledgeRowResponse
     since: str
     until: str
 
 
-class Active(Shape):
-    active: list[IsOn]
+class ActiveResponse(ResponseModel):
+    active: list[ActiveAtResponse]
 
 
-class Step(Shape):
+class StepResponse(ResponseModel):
     here: str
     there: str
-    correlation: Known
+    correlation: KnowledgeRowResponse
     forward: bool
     depth: int
     confidence: float
     inverse: bool
 
 
-class Related(Shape):
-    related: list[Step]
+class RelatedResponse(ResponseModel):
+    related: list[StepResponse]
 
 
-class Reading(Shape):
+class ReadingResponse(ResponseModel):
     text: str
     table: Table
     fields: dict[str, Any]
@@ -131,5 +131,5 @@ class Reading(Shape):
     confidence: float
 
 
-class Readings(Shape):
-    readings: list[Reading]
+class ReadingsResponse(ResponseModel):
+    readings: list[ReadingResponse]

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from cofio.models.knowledge import KnowledgeAction
 from cofio.models.memory import Action as Done
 from cofio.models.memory import MatchType, Strength
-from cofio.server.http.response_types import KnowledgeChange, Shape
+from cofio.server.http.response_types import KnowledgeChangeResponse, ResponseModel
 
 JSON = "application/json"
 #: On every reply: no caching, no framing, no access for other sites.
@@ -28,10 +28,10 @@ HEADERS: Mapping[str, str] = {
 }
 
 
-class Relay(Protocol):
+class StreamBody(Protocol):
     """Reply streamed from another source. One thread at a time makes the calls; any thread may stop it."""
 
-    def head(self) -> Reply:
+    def head(self) -> HandlerReply:
         """Wait for the status and headers; the content is in it if complete, else `part` returns it."""
 
     def part(self) -> bytes:
@@ -44,30 +44,30 @@ class Relay(Protocol):
         """Wake the thread that waits for the rest."""
 
 
-class Reply(NamedTuple):
+class HandlerReply(NamedTuple):
     """Reply other than a dictionary with status 200."""
 
-    content: dict[str, Any] | bytes | Relay
+    content: dict[str, Any] | bytes | StreamBody
     status: int = 200
     media: str = JSON
     headers: Mapping[str, str] = {}
 
 
-def written(reply: Reply | dict[str, Any]) -> Response:
+def written(reply: HandlerReply | dict[str, Any]) -> Response:
     """Return the reply as bytes, with the common headers. Streams are handled by `relaying.Relayed`."""
-    content, status, media, headers = reply if isinstance(reply, Reply) else Reply(reply)
+    content, status, media, headers = reply if isinstance(reply, HandlerReply) else HandlerReply(reply)
     body = content if isinstance(content, bytes) else msgspec.json.encode(content)
     return Response(body, status, {**HEADERS, **headers}, media)
 
 
-class Anchor(Shape):
+class AnchorResponse(ResponseModel):
     kind: Literal["file", "symbol", "command"]
     name: str
     path: str
     hash: str
 
 
-class Memory(Shape):
+class MemoryResponse(ResponseModel):
     id: int
     text: str
     source: str
@@ -97,15 +97,15 @@ class Memory(Shape):
     occurrences: int
     retrieval_count: int
     last_retrieved_at: str | None
-    anchors: list[Anchor]
+    anchors: list[AnchorResponse]
     origin: str
 
 
-class MemoryShown(Memory, kw_only=True):
+class MemoryDetailResponse(MemoryResponse, kw_only=True):
     episode: int | UnsetType = UNSET  # the episode that it was learned from, if any
 
 
-class Explanation(Shape):
+class ExplanationResponse(ResponseModel):
     vector_rank: int | None
     vector_share: float
     keyword_rank: int | None
@@ -115,7 +115,7 @@ class Explanation(Shape):
     formula: str
 
 
-class Hit(Memory, kw_only=True):
+class HitResponse(MemoryResponse, kw_only=True):
     score: float
     strength: Strength
     similarity: float
@@ -123,10 +123,10 @@ class Hit(Memory, kw_only=True):
     match_type: MatchType
     freshness: Literal["", "fresh", "changed", "vanished"]
     stale: list[str]
-    why: Explanation | UnsetType = UNSET
+    why: ExplanationResponse | UnsetType = UNSET
 
 
-class Change(Shape):
+class ChangeResponse(ResponseModel):
     id: int
     changeset: int
     action: Done
@@ -135,11 +135,11 @@ class Change(Shape):
     by: str
     why: str
     reason: str
-    before: Memory | None
-    after: Memory | None
+    before: MemoryResponse | None
+    after: MemoryResponse | None
 
 
-class Changeset(Shape):
+class ChangesetResponse(ResponseModel):
     id: int
     at: str
     by: str
@@ -147,11 +147,11 @@ class Changeset(Shape):
     undoes: int | None
     undone_by: int | None
     part_of: int | None
-    changes: list[Change]
-    knowledge: list[KnowledgeChange]
+    changes: list[ChangeResponse]
+    knowledge: list[KnowledgeChangeResponse]
 
 
-class Health(Shape):
+class HealthResponse(ResponseModel):
     status: Literal["healthy"]
     version: str
     auth: Literal["open", "ok", "missing"]
@@ -159,7 +159,7 @@ class Health(Shape):
     memories: int | UnsetType = UNSET
 
 
-class Stats(Struct):
+class StatsResponse(Struct):
     memories: int
     archived: int
     vectors: int
@@ -172,18 +172,18 @@ class Stats(Struct):
     llm_spent_until: str | UnsetType = UNSET  # set if the daily limit of the language model is reached
 
 
-class Found(Shape):
+class SearchResponse(ResponseModel):
     query: str
     count: int
     fits_badly: bool
-    results: list[Hit]
+    results: list[HitResponse]
 
 
-class FoundAll(Shape):
-    results: list[Found]
+class SearchAllResponse(ResponseModel):
+    results: list[SearchResponse]
 
 
-class EpisodeHit(Shape):
+class EpisodeHitResponse(ResponseModel):
     episode: int
     passage: int
     text: str
@@ -198,13 +198,13 @@ class EpisodeHit(Shape):
     match_type: MatchType
 
 
-class EpisodesFound(Shape):
+class EpisodeSearchResponse(ResponseModel):
     query: str
     count: int
-    episodes: list[EpisodeHit]
+    episodes: list[EpisodeHitResponse]
 
 
-class Episode(Shape):
+class EpisodeResponse(ResponseModel):
     id: int
     at: str
     text: str
@@ -221,7 +221,7 @@ class Episode(Shape):
     capture: int | None
 
 
-class AgentSession(Shape):
+class AgentSessionResponse(ResponseModel):
     client: str
     session: str
     user: str
@@ -233,11 +233,11 @@ class AgentSession(Shape):
     summaries: int
 
 
-class AgentSessions(Shape):
-    sessions: list[AgentSession]
+class AgentSessionsResponse(ResponseModel):
+    sessions: list[AgentSessionResponse]
 
 
-class SessionTurn(Shape):
+class SessionTurnResponse(ResponseModel):
     at: str
     turn: str
     episode: int | None
@@ -245,13 +245,13 @@ class SessionTurn(Shape):
     answer: str
 
 
-class CompactionSummary(Shape):
+class CompactionSummaryResponse(ResponseModel):
     at: str
     episode: int | None
     text: str
 
 
-class SessionMemory(Shape):
+class SessionMemoryResponse(ResponseModel):
     id: int
     text: str
     action: str
@@ -260,55 +260,55 @@ class SessionMemory(Shape):
     undone: bool
 
 
-class SessionDetail(AgentSession, kw_only=True):
-    turn_list: list[SessionTurn]
-    summary_list: list[CompactionSummary]
-    recalled: list[SessionMemory]
-    learned: list[SessionMemory]
-    changed: list[SessionMemory]
+class SessionDetailResponse(AgentSessionResponse, kw_only=True):
+    turn_list: list[SessionTurnResponse]
+    summary_list: list[CompactionSummaryResponse]
+    recalled: list[SessionMemoryResponse]
+    learned: list[SessionMemoryResponse]
+    changed: list[SessionMemoryResponse]
 
 
-class ResumeReport(Shape):
+class ResumeReportResponse(ResponseModel):
     project: str | None
-    sessions: list[SessionDetail]
+    sessions: list[SessionDetailResponse]
     open: list[str]
     text: str
     tokens: int
 
 
-class EpisodeGone(Shape):
+class EpisodeDeletedResponse(ResponseModel):
     id: int
     action: Literal["purge"]
 
 
-class Recalled(Shape):
+class RecallResponse(ResponseModel):
     text: str
     ids: list[int]
     tokens: int
 
 
-class NearMemory(Shape):
+class NearMemoryResponse(ResponseModel):
     id: int
     text: str
     replace: str  # command that archives it in favour of the new memory
 
 
-class Added(Shape):
+class AddResponse(ResponseModel):
     id: int
     action: Literal["add", "update", "noop"]
     changeset: int
     reason: str
     replaced: int | None
-    near: list[NearMemory]
-    memory: Memory
+    near: list[NearMemoryResponse]
+    memory: MemoryResponse
 
 
-class LeftOut(Shape):
+class SkippedEntryResponse(ResponseModel):
     path: str
     why: str
 
 
-class IndexedNotes(Shape):
+class IndexNotesResponse(ResponseModel):
     folder: str
     files: int
     read: int
@@ -316,13 +316,13 @@ class IndexedNotes(Shape):
     added: int
     updated: int
     archived: int
-    skipped: list[LeftOut]
+    skipped: list[SkippedEntryResponse]
     unembedded: int
     changeset: int | None
     dry_run: bool
 
 
-class NotesFolder(Shape):
+class NotesFolderResponse(ResponseModel):
     folder: str
     followed: bool
     there: bool
@@ -330,108 +330,108 @@ class NotesFolder(Shape):
     read_at: str | None
 
 
-class NotesFolders(Shape):
-    folders: list[NotesFolder]
+class NotesFoldersResponse(ResponseModel):
+    folders: list[NotesFolderResponse]
 
 
-class ExportedNotes(Shape):
+class ExportNotesResponse(ResponseModel):
     folder: str
     notes: int
     written: int
     removed: int
-    skipped: list[LeftOut]
+    skipped: list[SkippedEntryResponse]
 
 
-class Settled(Shape):
+class FactOutcomeResponse(ResponseModel):
     id: int
     action: Literal["add", "update", "noop"]
     reason: str
     replaced: int | None
-    near: list[NearMemory]
+    near: list[NearMemoryResponse]
 
 
-class AddedAll(Shape):
+class AddAllResponse(ResponseModel):
     added: int
     updated: int
     duplicates: int
     changeset: int
-    results: list[Settled]
+    results: list[FactOutcomeResponse]
 
 
-class Changed(Shape):
+class ChangedResponse(ResponseModel):
     id: int
     action: Literal["edit", "restore"]
     changeset: int
-    memory: Memory
+    memory: MemoryResponse
 
 
-class Freshness(Shape):
+class FreshnessResponse(ResponseModel):
     id: int
     freshness: Literal["", "fresh", "changed", "vanished"]
     stale: list[str]
 
 
-class Gone(Shape):
+class DeletedResponse(ResponseModel):
     id: int
     action: Literal["delete", "purge"]
     changeset: int
 
 
-class Superseded(Shape):
+class SupersedeResponse(ResponseModel):
     old_id: int
     new_id: int
     previous_text: str
     changeset: int
-    memory: Memory
+    memory: MemoryResponse
 
 
-class History(Shape):
+class HistoryResponse(ResponseModel):
     id: int
-    changes: list[Change]
+    changes: list[ChangeResponse]
 
 
-class Sighting(Shape):
+class OccurrenceResponse(ResponseModel):
     agent: str
     session: str
     at: str
 
 
-class Sightings(Shape):
+class OccurrencesResponse(ResponseModel):
     id: int
-    sightings: list[Sighting]
+    sightings: list[OccurrenceResponse]
 
 
-class Processed(Shape):
-    changeset: Changeset | None
+class ProcessedResponse(ResponseModel):
+    changeset: ChangesetResponse | None
 
 
-class Changesets(Shape):
-    changesets: list[Changeset]
+class ChangesetsResponse(ResponseModel):
+    changesets: list[ChangesetResponse]
 
 
-class Novelty(Shape):
+class NoveltyResponse(ResponseModel):
     novel: bool
     is_novel: bool
     similarity: float
-    match: Memory | None
+    match: MemoryResponse | None
     reason: str
 
 
-class Planned(Shape):
+class PlannedDecisionResponse(ResponseModel):
     action: str
     id: int
     reason: str = ""
     into: int | UnsetType = UNSET
 
 
-class Plan(Shape):
+class PlanResponse(ResponseModel):
     dry_run: bool
     count: int
-    decisions: list[Planned]
+    decisions: list[PlannedDecisionResponse]
     changeset: int | None
 
 
-class Decided(Shape):
+class DecisionResponse(ResponseModel):
     action: Literal["delete", "merge"]
     id: int | UnsetType = UNSET
     ids: list[int] | UnsetType = UNSET
@@ -440,25 +440,25 @@ class Decided(Shape):
     reason: str = ""
 
 
-class Refused(Shape):
+class RefusalResponse(ResponseModel):
     ids: list[int]
     reason: str
     proposed: list[str]
 
 
-class Chore(Shape):
+class MaintenanceJobResponse(ResponseModel):
     chore: Literal["consolidate", "prune"]
     dry_run: bool
     count: int
     examined: int
     note: str
-    decisions: list[Decided]
-    refused: list[Refused]
+    decisions: list[DecisionResponse]
+    refused: list[RefusalResponse]
     changeset: int | None
     as_of: int
 
 
-class Run(Shape):
+class RunResponse(ResponseModel):
     id: int
     chore: str
     slot: str
@@ -470,22 +470,22 @@ class Run(Shape):
     told: dict[str, Any]
 
 
-class Runs(Shape):
-    runs: list[Run]
+class RunsResponse(ResponseModel):
+    runs: list[RunResponse]
     schedules: dict[str, str]
 
 
-class Used(Shape):
+class UsedMemoryResponse(ResponseModel):
     view: Literal["never", "most", "stale"]
-    memories: list[Memory]
+    memories: list[MemoryResponse]
 
 
-class LLMLimits(Shape):
+class LLMLimitsResponse(ResponseModel):
     calls: int
     tokens: int
 
 
-class LLMTotal(Shape):
+class LLMTotalResponse(ResponseModel):
     provider: str
     model: str
     client: str
@@ -498,13 +498,13 @@ class LLMTotal(Shape):
     output_tokens: int
 
 
-class LLMPeriod(Shape):
+class LLMPeriodResponse(ResponseModel):
     days: int
-    models: list[LLMTotal]
-    sessions: list[LLMTotal]
+    models: list[LLMTotalResponse]
+    sessions: list[LLMTotalResponse]
 
 
-class LLMCall(Shape):
+class LLMCallResponse(ResponseModel):
     id: int
     at: str
     provider: str
@@ -523,76 +523,76 @@ class LLMCall(Shape):
     reply: str
 
 
-class LLMUsage(Shape):
-    limits: LLMLimits
-    today: LLMLimits
+class LLMUsageResponse(ResponseModel):
+    limits: LLMLimitsResponse
+    today: LLMLimitsResponse
     spent: bool
     resets_at: str
-    periods: list[LLMPeriod]
-    calls: list[LLMCall]
+    periods: list[LLMPeriodResponse]
+    calls: list[LLMCallResponse]
 
 
-class TeamFacts(Shape):
-    memories: list[Memory]
+class TeamFactsResponse(ResponseModel):
+    memories: list[MemoryResponse]
 
 
-class Repeated(Shape):
+class RepeatedFactResponse(ResponseModel):
     agent: str
     occurrences: int
-    memory: Memory
+    memory: MemoryResponse
 
 
-class Patterns(Shape):
-    patterns: list[Repeated]
+class TeamPatternsResponse(ResponseModel):
+    patterns: list[RepeatedFactResponse]
 
 
-class Enriched(Shape):
+class EnrichResponse(ResponseModel):
     context: str
 
 
-class Finding(Shape):
+class FindingResponse(ResponseModel):
     name: str
     says: str
     count: int
     examples: list[dict[str, Any]]
 
 
-class Audit(Shape):
+class AuditResponse(ResponseModel):
     memories: int
     note: str
-    findings: list[Finding]
+    findings: list[FindingResponse]
 
 
-class Contradiction(Shape):
-    newer: Memory
-    older: Memory
+class ContradictionResponse(ResponseModel):
+    newer: MemoryResponse
+    older: MemoryResponse
     reason: str
     cosine: float
 
 
-class Contradictions(Shape):
-    pairs: list[Contradiction]
+class ContradictionsResponse(ResponseModel):
+    pairs: list[ContradictionResponse]
     count: int
     note: str
     as_of: int
 
 
-class Project(Shape):
+class ProjectResponse(ResponseModel):
     name: str
     memories: int
 
 
-class Projects(Shape):
-    projects: list[Project]
+class ProjectsResponse(ResponseModel):
+    projects: list[ProjectResponse]
 
 
-class Page(Shape):
-    memories: list[Memory]
+class PageResponse(ResponseModel):
+    memories: list[MemoryResponse]
     next: int | None
     total: int
 
 
-class Action(Struct):
+class ActionResponse(Struct):
     action: Literal["add", "update", "delete", "noop", "rejected", "error"]
     text: str
     kind: str
@@ -605,7 +605,7 @@ class Action(Struct):
     error: str | UnsetType = UNSET
 
 
-class Usage(Shape):
+class UsageResponse(ResponseModel):
     calls: int
     input_tokens: int
     output_tokens: int
@@ -613,22 +613,22 @@ class Usage(Shape):
     cache_write_tokens: int
 
 
-class Judged(Shape):
+class JudgedSentenceResponse(ResponseModel):
     text: str
     role: str
     way: Literal["skip", "pattern", "model"]
     reason: str
 
 
-class Tabled(Shape):
+class KnowledgeChangeSummaryResponse(ResponseModel):
     action: KnowledgeAction
     ref: str
     says: str
 
 
-class Learned(Shape):
-    actions: list[Action]
-    knowledge: list[Tabled]
+class LearningResultResponse(ResponseModel):
+    actions: list[ActionResponse]
+    knowledge: list[KnowledgeChangeSummaryResponse]
     extracted_count: int
     stored_count: int
     updated_count: int
@@ -637,28 +637,28 @@ class Learned(Shape):
     method: Literal["pattern", "llm", "none"]
     reason: str
     missed: int
-    usage: Usage
+    usage: UsageResponse
     changeset: int | None
     dry_run: bool
-    sentences: list[Judged] | UnsetType = UNSET
+    sentences: list[JudgedSentenceResponse] | UnsetType = UNSET
 
 
-class Captured(Struct, kw_only=True):
+class CaptureResponse(Struct, kw_only=True):
     id: int | None
     new: bool
     state: Literal["pending", "parked", "stored", "merged", "rejected"]
     reason: str = ""
 
 
-class Backfill(Shape):
+class BackfillResponse(ResponseModel):
     series: int
 
 
-class Turns(Shape):
+class TurnsResponse(ResponseModel):
     turns: list[str]
 
 
-class Job(Shape):
+class JobResponse(ResponseModel):
     job: int
     state: Literal["pending", "parked", "stored", "merged", "rejected"]
     done: bool
@@ -666,16 +666,16 @@ class Job(Shape):
     reason: str
     received_at: str
     finished_at: str | None
-    result: Learned | None
+    result: LearningResultResponse | None
 
 
-class Submitted(Shape):
+class SubmittedResponse(ResponseModel):
     job: int
     new: bool
     state: Literal["pending", "parked", "stored", "merged", "rejected"]
 
 
-class Extraction(Struct):
+class ExtractionResponse(Struct):
     enabled: bool
     provider: str | UnsetType = UNSET
     model: str | UnsetType = UNSET
@@ -686,7 +686,7 @@ class Extraction(Struct):
     problem: str | UnsetType = UNSET
 
 
-class Ledger(Shape):
+class LedgerResponse(ResponseModel):
     captured: int
     stored: int
     merged: int
@@ -698,13 +698,13 @@ class Ledger(Shape):
     balanced: bool
 
 
-class Arrived(Shape):
+class DailyCountResponse(ResponseModel):
     day: str  # "" for all before the first day
     category: str
     count: int
 
 
-class Injected(Shape):
+class InjectionCountResponse(ResponseModel):
     day: str
     prompts: int
     answered: int
@@ -713,7 +713,7 @@ class Injected(Shape):
     tokens: int
 
 
-class Kept(Shape):
+class StoreStateResponse(ResponseModel):
     name: Literal["sqlite", "postgresql", "memory"]
     bytes: int
     embedder: str | None
@@ -721,29 +721,29 @@ class Kept(Shape):
     waiting: int
 
 
-class Overview(Shape):
+class OverviewResponse(ResponseModel):
     at: str
     live: int
     archived: int
     days: list[str]
-    arrived: list[Arrived]
+    arrived: list[DailyCountResponse]
     done_today: dict[str, int] | None
-    injected: list[Injected] | None
-    store: Kept | None
-    ledger: Ledger | None
-    extraction: Extraction
+    injected: list[InjectionCountResponse] | None
+    store: StoreStateResponse | None
+    ledger: LedgerResponse | None
+    extraction: ExtractionResponse
     version: str
     uptime_seconds: float
 
 
-class MapCluster(Shape):
+class MapClusterResponse(ResponseModel):
     words: list[str]
     x: int
     y: int
     count: int
 
 
-class MapPoints(Shape):
+class MapPointsResponse(ResponseModel):
     """Columns: the same index in each is the same memory.
 
     Clusters, categories and projects are indexes into their lists.
@@ -759,16 +759,16 @@ class MapPoints(Shape):
     text: list[str]
 
 
-class Map(Shape):
+class MapResponse(ResponseModel):
     total: int
     side: int
     categories: list[str]
     projects: list[str]
-    clusters: list[MapCluster]
-    points: MapPoints
+    clusters: list[MapClusterResponse]
+    points: MapPointsResponse
 
 
-class Agent(Shape):
+class AgentResponse(ResponseModel):
     name: str
     memories: int
     kept_at: str | None
@@ -776,11 +776,11 @@ class Agent(Shape):
     recalled_at: str | None
 
 
-class Agents(Shape):
-    agents: list[Agent]
+class AgentsResponse(ResponseModel):
+    agents: list[AgentResponse]
 
 
-class InboxItem(Shape):
+class InboxItemResponse(ResponseModel):
     id: int
     task: Literal["learn", "extract"]
     state: Literal["pending", "parked", "stored", "merged", "rejected"]
@@ -795,17 +795,17 @@ class InboxItem(Shape):
     result: dict[str, Any]
 
 
-class Items(Shape):
-    items: list[InboxItem]
+class ItemsResponse(ResponseModel):
+    items: list[InboxItemResponse]
     next: int | None
 
 
-class LearnedFrom(Shape):
+class BackfillStateResponse(ResponseModel):
     id: int
-    item: InboxItem | None
+    item: InboxItemResponse | None
 
 
-class Key(Shape):
+class KeyResponse(ResponseModel):
     id: int
     name: str
     role: Literal["read", "write", "admin"]
@@ -821,15 +821,15 @@ class Key(Shape):
     last_used_at: str | None
 
 
-class KeyMade(Key, kw_only=True):
+class NewKeyResponse(KeyResponse, kw_only=True):
     secret: str
 
 
-class Keys(Shape):
-    keys: list[Key]
+class KeysResponse(ResponseModel):
+    keys: list[KeyResponse]
 
 
-class Deed(Shape):
+class AuditEntryResponse(ResponseModel):
     id: int
     at: str
     act: str
@@ -840,12 +840,12 @@ class Deed(Shape):
     address: str
 
 
-class DeedPage(Shape):
-    deeds: list[Deed]
+class AuditLogResponse(ResponseModel):
+    deeds: list[AuditEntryResponse]
     next: int | None
 
 
-class Setting(Shape):
+class SettingResponse(ResponseModel):
     name: str
     group: str
     variables: list[str]
@@ -858,30 +858,30 @@ class Setting(Shape):
     waits: bool  # whether a different value takes effect at the next start
 
 
-class SettingsInForce(Shape):
+class SettingsResponse(ResponseModel):
     file: str
     there: bool
     problem: str
-    settings: list[Setting]
+    settings: list[SettingResponse]
 
 
-class Checked(Shape):
+class CheckResponse(ResponseModel):
     name: str
     state: Literal["ok", "warning", "wrong"]
     says: str
     hint: str
 
 
-class Checks(Shape):
-    checks: list[Checked]
+class ChecksResponse(ResponseModel):
+    checks: list[CheckResponse]
 
 
-class Fault(Shape):
+class FaultResponse(ResponseModel):
     code: str
     message: str
     hint: str
     type: str | UnsetType = UNSET  # only below /v1: the error type of OpenAI's API
 
 
-class Error(Shape):
-    error: Fault
+class ErrorResponse(ResponseModel):
+    error: FaultResponse

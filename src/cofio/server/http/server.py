@@ -37,12 +37,12 @@ def run(
     """
     try:
         log_to_stderr(settings)
-        Serving(keeper, settings, doctor=doctor).run(ready)
+        HttpServer(keeper, settings, doctor=doctor).run(ready)
     finally:
         keeper.close()
 
 
-class Serving:
+class HttpServer:
     """Service with its socket, which is bound on creation: port 0 has become a real one."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Serving:
             timeout_graceful_shutdown=_FINISH,
             backlog=_BACKLOG,
         )
-        self._server = _Server(config)
+        self._server = _Uvicorn(config)
         self._server.ending = app.state.ending
 
     def run(self, ready: Callable[[str], None] | None = None) -> None:
@@ -103,7 +103,7 @@ class Serving:
                 signal.signal(each, old)
 
 
-class _Server(uvicorn.Server):
+class _Uvicorn(uvicorn.Server):
     """uvicorn server with callbacks on start and on shutdown."""
 
     ready: Callable[[], None] | None = None

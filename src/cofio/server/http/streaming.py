@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from cofio.errors import CofioError, TooBusy
 from cofio.server.http.error_responses import refusal
-from cofio.server.http.responses import Relay, Reply, written
+from cofio.server.http.responses import HandlerReply, StreamBody, written
 
 RELAYS = 64  # at once; further ones are refused with a hint to retry
 EXPORTS = 4  # at once: each holds a connection to the store until its reader is done
@@ -25,7 +25,7 @@ PATIENCE = 60.0  # seconds that a client may read nothing of what is sent
 _Told = TypeVar("_Told")
 
 
-class Lane:
+class StreamLimit:
     """Limit on concurrent streams of a kind."""
 
     def __init__(self, most: int, what: str) -> None:
@@ -45,10 +45,10 @@ class Lane:
             self._limiter.release_on_behalf_of(whom)
 
 
-class Relayed:
+class StreamResponse:
     """Stream as an ASGI reply."""
 
-    def __init__(self, relay: Relay, lane: Lane) -> None:
+    def __init__(self, relay: StreamBody, lane: StreamLimit) -> None:
         self._relay = relay
         self._lane = lane
         self._thread = CapacityLimiter(1)  # not shared with other replies
@@ -92,7 +92,7 @@ class Relayed:
         else:
             await self._pass_on_parts(head, send, only_head=scope["method"] == "HEAD")
 
-    async def _pass_on_parts(self, head: Reply, send: Send, *, only_head: bool) -> None:
+    async def _pass_on_parts(self, head: HandlerReply, send: Send, *, only_head: bool) -> None:
         raw = written(head).raw_headers
         headers = [(name, value) for name, value in raw if name != b"content-length"]
         await send({"type": "http.response.start", "status": head.status, "headers": headers})

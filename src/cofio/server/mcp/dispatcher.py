@@ -6,24 +6,24 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cofio.server.mcp import prompts, resources, tools
-from cofio.server.mcp.prompts import Names, Question
+from cofio.server.mcp.prompts import NameSuggestions, PromptArgument
 from cofio.server.mcp.tool_handlers import Caller
-from cofio.server.mcp.tool_results import Answer
-from cofio.server.mcp.tools import Reach
+from cofio.server.mcp.tool_results import ToolResult
+from cofio.server.mcp.tools import OpenMemories
 
 
-class Counter:
+class Dispatcher:
     """Dispatcher of requests. Every error raised is a CofioError."""
 
-    def __init__(self, reach: Reach, caller: Callable[[str], Caller]) -> None:
+    def __init__(self, reach: OpenMemories, caller: Callable[[str], Caller]) -> None:
         """Initialise; `reach` opens the memories; `caller` maps the client's own name to a caller."""
         self._reach, self._caller = reach, caller
 
-    def call(self, name: str, arguments: Mapping[str, Any], client: str) -> Answer:
+    def call(self, name: str, arguments: Mapping[str, Any], client: str) -> ToolResult:
         """Run a tool."""
         return tools.answer(name, arguments, self._caller(client), self._reach)
 
-    def read(self, uri: str, client: str) -> Answer:
+    def read(self, uri: str, client: str) -> ToolResult:
         """Return the resource at an address."""
         with self._reach(new=False) as memories:
             return resources.read(uri, self._caller(client), memories)
@@ -33,12 +33,12 @@ class Counter:
         with self._reach(new=False) as memories:
             return resources.listed(cursor, memories)
 
-    def asked(self, name: str, arguments: Mapping[str, Any], client: str) -> Question:
+    def asked(self, name: str, arguments: Mapping[str, Any], client: str) -> PromptArgument:
         """Return a prompt, with the memories that match it."""
         with self._reach(new=False) as memories:
             return prompts.asked(name, arguments, self._caller(client), memories)
 
-    def completed(self, name: str, argument: str, begun: str) -> Names:
+    def completed(self, name: str, argument: str, begun: str) -> NameSuggestions:
         """Return completions for what was typed so far."""
         with self._reach(new=False) as memories:
             return prompts.completed(name, argument, begun, memories)

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, Protocol, TextIO
 
 from cofio.errors import CofioError
-from cofio.server.mcp.dispatcher import Counter
+from cofio.server.mcp.dispatcher import Dispatcher
 from cofio.server.mcp.prompts import PROMPTS
 from cofio.server.mcp.resources import TEMPLATES
 from cofio.server.mcp.tools import TOOLS, Tool, instructions
@@ -42,38 +42,38 @@ _SERVER = {"name": NAME, "title": TITLE, "version": __version__}
 Message = dict[str, Any]
 
 
-class Lines(Protocol):
+class LineSource(Protocol):
     """Source of lines."""
 
     def readline(self) -> str: ...
 
 
-class Serve(Protocol):
+class ServeLines(Protocol):
     """Function that serves the client on these lines until they end."""
 
-    def __call__(self, reading: Lines, writing: Any) -> None: ...
+    def __call__(self, reading: LineSource, writing: Any) -> None: ...
 
 
-def over_stdio(load: Callable[[], Serve], counter: Counter) -> None:
+def over_stdio(load: Callable[[], ServeLines], counter: Dispatcher) -> None:
     """Serve the client on standard input and output until it disconnects. `load` imports the SDK."""
     reading, writing = _wire()
-    wanted, front = threading.Event(), Front(counter)
+    wanted, front = threading.Event(), EarlyHandshake(counter)
     loading = threading.Thread(target=_loaded, args=(load, wanted))
     loading.start()
     unknown = _answered(front, reading, writing)
     if unknown:
         wanted.set()
         loading.join()
-        load()(Rest([*front.greeting, unknown], reading), Unheard(writing, bool(front.greeting)))
+        load()(ReplayedLines([*front.greeting, unknown], reading), DropDuplicateReply(writing, bool(front.greeting)))
 
 
-def _loaded(load: Callable[[], Serve], wanted: threading.Event) -> None:
+def _loaded(load: Callable[[], ServeLines], wanted: threading.Event) -> None:
     wanted.wait(_LEAD)
     with suppress(ImportError):  # raised again where it is needed
         load()
 
 
-def _answered(front: Front, reading: Lines, writing: TextIO) -> str:
+def _answered(front: EarlyHandshake, reading: LineSource, writing: TextIO) -> str:
     """Answer until a line needs the SDK; return that line, or "" if the client disconnected."""
     for line in iter(reading.readline, ""):
         answer = front.answer(line)
@@ -87,10 +87,10 @@ def _answered(front: Front, reading: Lines, writing: TextIO) -> str:
     return ""
 
 
-class Front:
+class EarlyHandshake:
     """Replies without the SDK, and the greeting to replay when the SDK is loaded."""
 
-    def __init__(self, counter: Counter) -> None:
+    def __init__(self, counter: Dispatcher) -> None:
         self.greeting: list[str] = []
         self._counter = counter
 
@@ -254,17 +254,17 @@ def _is_plain(can: Any, deep: int = 6) -> bool:
 # ── the wire ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Rest:
+class ReplayedLines:
     """Buffered lines, followed by those still to come."""
 
-    def __init__(self, lines: list[str], coming: Lines) -> None:
+    def __init__(self, lines: list[str], coming: LineSource) -> None:
         self._lines, self._coming = lines, coming
 
     def readline(self) -> str:
         return self._lines.pop(0) if self._lines else self._coming.readline()
 
 
-class Unheard:
+class DropDuplicateReply:
     """Writer that drops the reply to a greeting already answered."""
 
     def __init__(self, writing: TextIO, due: bool) -> None:

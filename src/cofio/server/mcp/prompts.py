@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from cofio.errors import InvalidInput, NotFound
 from cofio.models.memory import MAX_LABEL, checked_text
-from cofio.server.mcp.tool_handlers import Caller, Memories
+from cofio.server.mcp.tool_handlers import Caller, MemoriesLike
 from cofio.server.mcp.tool_results import about_memories, as_hit, found, short
 
 NAME = "what_do_we_know"
@@ -35,21 +35,21 @@ PROMPTS: tuple[Mapping[str, Any], ...] = (
 COMPLETED = {(NAME, "project"), ("cofio://project/{name}/briefing", "name")}
 
 
-class Question(NamedTuple):
+class PromptArgument(NamedTuple):
     """Prompt: title for lists, and full text for the model."""
 
     title: str
     text: str
 
 
-class Names(NamedTuple):
+class NameSuggestions(NamedTuple):
     """Matching names, and their total number."""
 
     values: Sequence[str]
     total: int
 
 
-def asked(name: str, arguments: Mapping[str, Any], caller: Caller, memories: Memories) -> Question:
+def asked(name: str, arguments: Mapping[str, Any], caller: Caller, memories: MemoriesLike) -> PromptArgument:
     """Return the prompt, with the matching memories marked as data."""
     if name != NAME:
         raise NotFound(f"There is no prompt {short(name, _LABEL)!r}.", f"There is {NAME}.")
@@ -65,17 +65,19 @@ def asked(name: str, arguments: Mapping[str, Any], caller: Caller, memories: Mem
         "Answer from the notes below, and name those you rely on by their numbers. Leave out what is about something "
         "else, and say so where they do not answer. memory_search finds more."
     )
-    return Question(title, f"{title}\n\n{task}\n\n{about_memories(found(hits), [as_hit(hit) for hit in hits]).text}")
+    return PromptArgument(
+        title, f"{title}\n\n{task}\n\n{about_memories(found(hits), [as_hit(hit) for hit in hits]).text}"
+    )
 
 
-def completed(name: str, argument: str, begun: str, memories: Memories) -> Names:
+def completed(name: str, argument: str, begun: str, memories: MemoriesLike) -> NameSuggestions:
     """Return projects matching what was typed: names that begin with it, then names that contain it."""
     if (name, argument) not in COMPLETED:
-        return Names((), 0)
+        return NameSuggestions((), 0)
     wanted = begun.strip().casefold()
     known = [each.name for each in memories.projects(limit=_LOOKED_THROUGH)]
     found = sorted((each for each in known if wanted in each.casefold()), key=lambda each: _place(each, wanted))
-    return Names(found[:MOST_NAMES], len(found))
+    return NameSuggestions(found[:MOST_NAMES], len(found))
 
 
 def _place(name: str, wanted: str) -> tuple[bool, str]:

@@ -16,8 +16,8 @@ from urllib.parse import quote, unquote
 from cofio.errors import InvalidInput, NotFound
 from cofio.hooks.project import name as name_of
 from cofio.models.memory import MAX_LABEL, Memory, Project, checked_text
-from cofio.server.mcp.tool_handlers import Caller, Memories
-from cofio.server.mcp.tool_results import Answer, about_briefing, about_one, count, short
+from cofio.server.mcp.tool_handlers import Caller, MemoriesLike
+from cofio.server.mcp.tool_results import ToolResult, about_briefing, about_one, count, short
 
 PAGE = 50  # resources per page
 NEWEST = 200  # memories listed; all others can be read by id
@@ -45,7 +45,7 @@ TEMPLATES: tuple[Mapping[str, str], ...] = (
 )
 
 
-class Part(NamedTuple):
+class ListCursor(NamedTuple):
     """Position in the listing: after a project, or after a memory with the number listed so far."""
 
     project: str | None
@@ -53,7 +53,7 @@ class Part(NamedTuple):
     listed: int = 0
 
 
-def read(uri: str, caller: Caller, memories: Memories) -> Answer:
+def read(uri: str, caller: Caller, memories: MemoriesLike) -> ToolResult:
     """Return the resource at this address. NotFound if there is none."""
     if found := _MEMORY.fullmatch(uri):
         number = int(found[1])
@@ -65,7 +65,7 @@ def read(uri: str, caller: Caller, memories: Memories) -> Answer:
     raise NotFound(f"There is no resource {short(uri, _LABEL)!r}.", hint)
 
 
-def listed(cursor: str, memories: Memories) -> dict[str, Any]:
+def listed(cursor: str, memories: MemoriesLike) -> dict[str, Any]:
     """Return a page of resources: the briefings of projects by name, then the newest memories."""
     part = _part(cursor)
     found: list[dict[str, str]] = []
@@ -77,7 +77,7 @@ def listed(cursor: str, memories: Memories) -> dict[str, Any]:
     return _with_memories(found, part, memories)
 
 
-def _with_memories(found: list[dict[str, str]], part: Part, memories: Memories) -> dict[str, Any]:
+def _with_memories(found: list[dict[str, str]], part: ListCursor, memories: MemoriesLike) -> dict[str, Any]:
     room = min(PAGE - len(found), NEWEST - part.listed)
     if room <= 0:
         return {"resources": found, **({"nextCursor": "memory::0"} if found else {})}
@@ -89,15 +89,15 @@ def _with_memories(found: list[dict[str, str]], part: Part, memories: Memories) 
     return {**told, "nextCursor": f"memory:{page.next}:{total}"}
 
 
-def _part(cursor: str) -> Part:
+def _part(cursor: str) -> ListCursor:
     if not cursor:
-        return Part("")
+        return ListCursor("")
     found = _CURSOR.fullmatch(cursor) if len(cursor) <= 4 * MAX_LABEL else None
     if found is None:
         raise InvalidInput("The cursor is not valid.", "Give the `nextCursor` of the page before, or none.")
     if found["name"]:
-        return Part(checked_text(unquote(found["name"]), "cursor", MAX_LABEL))
-    return Part(None, int(found["after"]) if found["after"] else None, int(found["listed"]))
+        return ListCursor(checked_text(unquote(found["name"]), "cursor", MAX_LABEL))
+    return ListCursor(None, int(found["after"]) if found["after"] else None, int(found["listed"]))
 
 
 def _briefing(project: Project) -> dict[str, str]:

@@ -38,8 +38,8 @@ from mcp.types import (
 )
 
 from cofio.errors import CofioError, Conflict, InvalidInput, NotFound
-from cofio.server.mcp.dispatcher import Counter
-from cofio.server.mcp.early_handshake import NAME, TITLE, Lines, input_schema, prompts, templates, tools
+from cofio.server.mcp.dispatcher import Dispatcher
+from cofio.server.mcp.early_handshake import NAME, TITLE, LineSource, input_schema, prompts, templates, tools
 from cofio.server.mcp.tool_handlers import KNOWN_AS
 from cofio.server.mcp.tool_results import short
 from cofio.server.mcp.tools import instructions
@@ -53,15 +53,15 @@ _Told = TypeVar("_Told")
 _log = logging.getLogger(__name__)
 
 
-class Run(Protocol):
+class RunInThread(Protocol):
     """Function that runs blocking work and awaits it."""
 
     def __call__(self, work: Callable[..., _Told], *given: Any) -> Awaitable[_Told]: ...
 
 
-def server(counter: Counter, run: Run | None = None) -> Server[Any]:
+def server(counter: Dispatcher, run: RunInThread | None = None) -> Server[Any]:
     """Return an SDK server for any transport; by default, work runs in threads."""
-    told = _Answering(counter, run or _in_threads())
+    told = _SdkHandlers(counter, run or _in_threads())
     return Server(
         NAME,
         version=__version__,
@@ -79,10 +79,10 @@ def server(counter: Counter, run: Run | None = None) -> Server[Any]:
     )
 
 
-class _Answering:
+class _SdkHandlers:
     """Handlers of the SDK, which call the dispatcher."""
 
-    def __init__(self, counter: Counter, run: Run) -> None:
+    def __init__(self, counter: Dispatcher, run: RunInThread) -> None:
         self._counter, self._run = counter, run
 
     async def list_tools(self, _context: _Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
@@ -129,7 +129,7 @@ class _Answering:
         return await self._run(_in_protocol, ask, *given)
 
 
-def _called(counter: Counter, name: str, arguments: Mapping[str, Any], client: str) -> CallToolResult:
+def _called(counter: Dispatcher, name: str, arguments: Mapping[str, Any], client: str) -> CallToolResult:
     """Return the result of a tool; errors are results too, as the model sees only results."""
     try:
         answer = counter.call(name, arguments, client)
@@ -166,7 +166,7 @@ def _client(context: _Context) -> str:
 # ── standard input and output ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def over(counter: Counter, reading: Lines, writing: Any) -> None:
+def over(counter: Dispatcher, reading: LineSource, writing: Any) -> None:
     """Serve the client on these lines until it disconnects."""
 
     async def serve() -> None:
@@ -181,7 +181,7 @@ def over(counter: Counter, reading: Lines, writing: Any) -> None:
         _log.info("the client disconnected: %s", gone.exceptions[0])
 
 
-def _in_threads() -> Run:
+def _in_threads() -> RunInThread:
     at_once = anyio.CapacityLimiter(_AT_ONCE)
 
     async def run(work: Callable[..., _Told], *given: Any) -> _Told:
@@ -194,7 +194,7 @@ def _in_threads() -> Run:
 # ── HTTP ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Exchange(NamedTuple):
+class HttpReply(NamedTuple):
     """Reply to an HTTP request."""
 
     status: int
@@ -202,7 +202,7 @@ class Exchange(NamedTuple):
     body: bytes
 
 
-def exchanged(counter: Counter, headers: Mapping[str, str], body: bytes) -> Exchange:
+def exchanged(counter: Dispatcher, headers: Mapping[str, str], body: bytes) -> HttpReply:
     """Answer one POST, which is self-contained: no state is left for the next.
 
     Blocking, to be run in its own thread: the body is read and the reply written here, outside the service's event
@@ -211,20 +211,20 @@ def exchanged(counter: Counter, headers: Mapping[str, str], body: bytes) -> Exch
     return anyio.run(_exchanged, counter, headers, body)
 
 
-async def _exchanged(counter: Counter, headers: Mapping[str, str], body: bytes) -> Exchange:
+async def _exchanged(counter: Dispatcher, headers: Mapping[str, str], body: bytes) -> HttpReply:
     size = max(1, len(body))  # already checked on receipt
     manager = StreamableHTTPSessionManager(
         server(counter, _here), json_response=True, stateless=True, max_request_body_size=size
     )
-    told = _Reading(body)
+    told = _BufferedRequest(body)
     named = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": named}
     async with manager.run():
         await manager.handle_request(scope, told.receive, told.send)
-    return Exchange(told.status, told.media, bytes(told.said))
+    return HttpReply(told.status, told.media, bytes(told.said))
 
 
-class _Reading:
+class _BufferedRequest:
     """Both ends of an HTTP request for an in-process ASGI app: the body sent, and the reply received."""
 
     def __init__(self, body: bytes) -> None:

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 from cofio.errors import InvalidInput
 from cofio.hooks import project as projects
 from cofio.models.episodes import EpisodeHit
-from cofio.models.exchange import Captured
+from cofio.models.exchange import CaptureStatus
 from cofio.models.memory import (
     MAX_HITS,
     MAX_LABEL,
     Briefing,
     Change,
-    Freshly,
+    FreshnessResult,
     Hit,
     Memory,
     Page,
@@ -28,7 +28,7 @@ from cofio.models.memory import (
 )
 from cofio.models.sessions import ResumeReport
 from cofio.server.mcp.tool_results import (
-    Answer,
+    ToolResult,
     about_changes,
     about_learning,
     about_memories,
@@ -49,7 +49,7 @@ CHANGES = 20  # changes of a memory per page
 KNOWN_AS = {"codex-mcp-client": "codex"}
 
 
-class Memories(Protocol):
+class MemoriesLike(Protocol):
     """Keeper or Client of the service, as far as the tools need it."""
 
     def search(self, query: str, *, by: str = ..., **how: Any) -> Sequence[Hit]: ...
@@ -60,9 +60,9 @@ class Memories(Protocol):
     def supersede(self, old_id: int, new: str, *, by: str = ...) -> tuple[Change, Change]: ...
     def delete(self, memory_id: int, *, by: str = ..., why: str = ...) -> Change: ...
     def history(self, memory_id: int) -> Sequence[Change]: ...
-    def capture(self, messages: str, *, wait: bool = ..., by: str = ..., **about: Any) -> Captured: ...
+    def capture(self, messages: str, *, wait: bool = ..., by: str = ..., **about: Any) -> CaptureStatus: ...
     def get(self, memory_id: int) -> Memory: ...
-    def freshness(self, memory_id: int) -> Freshly: ...
+    def freshness(self, memory_id: int) -> FreshnessResult: ...
     def list(self, *, limit: int = ..., after: int | None = ..., **within: Any) -> Page: ...
     def projects(self, *, limit: int = ..., after: str = ...) -> Sequence[Project]: ...
     def recall(self, prompt: str = ..., *, project: str = ..., by: str = ...) -> Briefing: ...
@@ -114,7 +114,7 @@ def folder_or_name(name: str) -> str:
 
 
 def search(
-    memories: Memories,
+    memories: MemoriesLike,
     caller: Caller,
     *,
     query: Any,
@@ -123,7 +123,7 @@ def search(
     cursor: Any = 0,
     episodes: Any = False,
     resume: Any = False,
-) -> Answer:
+) -> ToolResult:
     """Return matching memories of the project and those without a project, best first. A full page has a cursor.
 
     `episodes` adds matches from earlier conversations, `resume` where the last sessions stopped.
@@ -142,7 +142,7 @@ def search(
     return with_report(answer, memories.resume(where.get("seen_from"))) if resume else answer
 
 
-def add(memories: Memories, caller: Caller, *, text: Any, kind: Any = "other", project: Any = None) -> Answer:
+def add(memories: MemoriesLike, caller: Caller, *, text: Any, kind: Any = "other", project: Any = None) -> ToolResult:
     """Store a fact, unless it is known."""
     where = caller.kept_in(project)
     change = memories.add(text, by=caller.by, kind=kind, project=where, source=caller.source(where))
@@ -161,7 +161,7 @@ def add(memories: Memories, caller: Caller, *, text: Any, kind: Any = "other", p
     return about_memories(says, [as_memory(change.memory)], new=False, **number)
 
 
-def update(memories: Memories, caller: Caller, *, id: Any, text: Any) -> Answer:  # noqa: A002
+def update(memories: MemoriesLike, caller: Caller, *, id: Any, text: Any) -> ToolResult:  # noqa: A002
     """Replace a memory by a new text; the old one is archived."""
     old = _number(id, "id")
     written, _archived = memories.supersede(old, text, by=caller.by)
@@ -170,7 +170,7 @@ def update(memories: Memories, caller: Caller, *, id: Any, text: Any) -> Answer:
     return done(says, id=written.memory_id, replaced=old, changeset=written.changeset)
 
 
-def forget(memories: Memories, caller: Caller, *, id: Any, reason: Any = "") -> Answer:  # noqa: A002
+def forget(memories: MemoriesLike, caller: Caller, *, id: Any, reason: Any = "") -> ToolResult:  # noqa: A002
     """Archive a memory."""
     why = checked_text(reason, "reason", MAX_LABEL).strip()
     change = memories.delete(_number(id, "id"), by=caller.by, why=why)
@@ -179,13 +179,13 @@ def forget(memories: Memories, caller: Caller, *, id: Any, reason: Any = "") -> 
     return about_memories(says, [as_memory(change.memory)], restore=restore, changeset=change.changeset)
 
 
-def history(memories: Memories, _caller: Caller, *, id: Any, cursor: Any = 0) -> Answer:  # noqa: A002
+def history(memories: MemoriesLike, _caller: Caller, *, id: Any, cursor: Any = 0) -> ToolResult:  # noqa: A002
     """Return a page of a memory's changes, oldest first."""
     number, skip = _number(id, "id"), _number(cursor, "cursor", least=0)
     return about_changes(number, memories.history(number), skip, CHANGES)
 
 
-def extract(memories: Memories, caller: Caller, *, text: Any, project: Any = None) -> Answer:
+def extract(memories: MemoriesLike, caller: Caller, *, text: Any, project: Any = None) -> ToolResult:
     """Learn from a longer text. It is stored first: nothing is lost if learning is delayed."""
     where = caller.kept_in(project)
     if not isinstance(text, str) or not text.strip():

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cofio.models.episodes import EpisodeHit
-from cofio.models.exchange import OPEN, Captured
-from cofio.models.memory import Briefing, Change, Freshly, Hit, Memory, fits_badly
+from cofio.models.exchange import OPEN, CaptureStatus
+from cofio.models.memory import Briefing, Change, FreshnessResult, Hit, Memory, fits_badly
 from cofio.models.sessions import ResumeReport
 from cofio.text.briefing import NOTICE, TAG, neutral, noted
 
@@ -23,7 +23,7 @@ _TAGS = 20  # per memory
 _Told = Mapping[str, Any]
 
 
-class Answer(NamedTuple):
+class ToolResult(NamedTuple):
     """Reply to an agent."""
 
     text: str
@@ -47,17 +47,17 @@ def found(hits: Sequence[Hit], none: str = "No memory matches.") -> str:
     return f"{count(len(hits), 'note')} from earlier work, best first." if hits else none
 
 
-def done(says: str, **more: Any) -> Answer:
+def done(says: str, **more: Any) -> ToolResult:
     """Return a reply of one sentence."""
-    return Answer(says, {"says": says, **more})
+    return ToolResult(says, {"says": says, **more})
 
 
-def about_memories(says: str, told: Sequence[_Told], more: int | None = None, **beside: Any) -> Answer:
+def about_memories(says: str, told: Sequence[_Told], more: int | None = None, **beside: Any) -> ToolResult:
     """Return a sentence with its memories; `more` is the cursor of the next page."""
     return _page(says, "memories", told, _memory_line, more, beside)
 
 
-def about_one(memory: Memory, fresh: Freshly) -> Answer:
+def about_one(memory: Memory, fresh: FreshnessResult) -> ToolResult:
     """Return a single memory with all its details."""
     told = _doubted({**as_memory(memory, _WHOLE), **_labels(memory)}, memory.text, _WHOLE, fresh)
     says = f"Memory {memory.id}{', archived: it is no longer recalled' if memory.archived else ''}."
@@ -80,7 +80,7 @@ def as_memory(memory: Memory, most: int = LONGEST) -> dict[str, Any]:
 def as_hit(hit: Hit) -> dict[str, Any]:
     """Return a matching memory with score and strength. Its text says if the code it references has changed."""
     told = {**as_memory(hit.memory), "score": round(hit.score, 3), "strength": hit.strength}
-    return _doubted(told, hit.text, LONGEST, Freshly(hit.freshness, tuple(hit.stale)))
+    return _doubted(told, hit.text, LONGEST, FreshnessResult(hit.freshness, tuple(hit.stale)))
 
 
 def as_episode(hit: EpisodeHit) -> dict[str, Any]:
@@ -97,18 +97,18 @@ def as_episode(hit: EpisodeHit) -> dict[str, Any]:
     }
 
 
-def with_episodes(answer: Answer, told: Sequence[_Told]) -> Answer:
+def with_episodes(answer: ToolResult, told: Sequence[_Told]) -> ToolResult:
     """Return the reply with passages of earlier conversations."""
     says = f"{count(len(told), 'episode')} of earlier conversations." if told else "No episode matches."
     page = _page(says, "episodes", told, _episode_line, None, {})
     notice = {"notice": NOTICE} if told else {}
-    return Answer(f"{answer.text}\n{page.text}", {**answer.data, **notice, "episodes": list(told)})
+    return ToolResult(f"{answer.text}\n{page.text}", {**answer.data, **notice, "episodes": list(told)})
 
 
-def with_report(answer: Answer, report: ResumeReport) -> Answer:
+def with_report(answer: ToolResult, report: ResumeReport) -> ToolResult:
     """Return the reply with a report of where the last sessions stopped."""
     notice = {"notice": NOTICE} if report.sessions else {}
-    return Answer(f"{answer.text}\n{report.text}", {**answer.data, **notice, "resume": report.text})
+    return ToolResult(f"{answer.text}\n{report.text}", {**answer.data, **notice, "resume": report.text})
 
 
 def _episode_line(told: _Told) -> str:
@@ -116,7 +116,7 @@ def _episode_line(told: _Told) -> str:
     return f"[episode {told['id']}, {told['date']}{where}] {told['text']}"
 
 
-def _doubted(told: dict[str, Any], text: str, most: int, fresh: Freshly) -> dict[str, Any]:
+def _doubted(told: dict[str, Any], text: str, most: int, fresh: FreshnessResult) -> dict[str, Any]:
     """Return the memory with a note in its text if the code it references has changed."""
     if not fresh.notes:
         return told
@@ -135,7 +135,7 @@ def _labels(memory: Memory) -> dict[str, Any]:
     }
 
 
-def about_changes(memory_id: int, changes: Sequence[Change], skip: int, most: int) -> Answer:
+def about_changes(memory_id: int, changes: Sequence[Change], skip: int, most: int) -> ToolResult:
     """Return a page of a memory's changes, oldest first."""
     shown = changes[skip : skip + most]
     which = f" These are {skip + 1} to {skip + len(shown)}." if shown and len(shown) < len(changes) else ""
@@ -144,17 +144,17 @@ def about_changes(memory_id: int, changes: Sequence[Change], skip: int, most: in
     return _page(says, "changes", [_as_change(each) for each in shown], _change_line, more, {})
 
 
-def about_briefing(project: str, briefing: Briefing) -> Answer:
+def about_briefing(project: str, briefing: Briefing) -> ToolResult:
     """Return the briefing of a session start."""
     where = f"in {short(project, _LABEL)}" if project else "outside of any project"
     about = {"project": short(project, _LABEL), "ids": list(briefing.ids), "tokens": briefing.tokens}
     if not briefing:
         return done(f"A session {where} gets no context at its start.", **about, briefing="")
     says = f"The context that a session {where} gets at its start."
-    return Answer(f"{says}\n{briefing.text}", {"says": says, "notice": NOTICE, **about, "briefing": briefing.text})
+    return ToolResult(f"{says}\n{briefing.text}", {"says": says, "notice": NOTICE, **about, "briefing": briefing.text})
 
 
-def about_learning(captured: Captured) -> Answer:
+def about_learning(captured: CaptureStatus) -> ToolResult:
     """Return the facts learned from a text, or why learning is delayed."""
     learned = [_as_learned(each) for each in captured.result.get("actions", ())]
     more = {"state": captured.state, "new": captured.new}
@@ -163,15 +163,15 @@ def about_learning(captured: Captured) -> Answer:
 
 def _page(
     says: str, name: str, told: Sequence[_Told] | _Told, line: Callable[[_Told], str], more: int | None, beside: _Told
-) -> Answer:
+) -> ToolResult:
     """Return a sentence with its objects, marked as data; if there is a next page, both forms say how to get it."""
     following = {} if more is None else {"next": more}
     says += f" More: cursor {more}." if following else ""
     data = {"says": says, **({"notice": NOTICE} if told else {}), **beside, **following, name: told}
     rows = [told] if isinstance(told, Mapping) else told
     if not rows:
-        return Answer(says, data)
-    return Answer("\n".join([says, f"<{TAG}>", NOTICE, *(f"- {line(each)}" for each in rows), f"</{TAG}>"]), data)
+        return ToolResult(says, data)
+    return ToolResult("\n".join([says, f"<{TAG}>", NOTICE, *(f"- {line(each)}" for each in rows), f"</{TAG}>"]), data)
 
 
 def _memory_line(told: _Told) -> str:
@@ -208,7 +208,7 @@ def _learned_line(told: _Told) -> str:
     return f"{told['action']}{number} {told['text']}"
 
 
-def _outcome(captured: Captured, facts: int) -> str:
+def _outcome(captured: CaptureStatus, facts: int) -> str:
     reason = short(captured.reason, _LABEL)
     if captured.state in OPEN:
         return f"It is stored and will be learned from later: {reason or 'it is queued'}"

@@ -11,14 +11,14 @@ from cofio.errors import InvalidInput, NotFound
 from cofio.models.memory import KINDS
 from cofio.providers import prompts
 from cofio.server.mcp import tool_handlers
-from cofio.server.mcp.tool_handlers import Caller, Memories
-from cofio.server.mcp.tool_results import Answer, short
+from cofio.server.mcp.tool_handlers import Caller, MemoriesLike
+from cofio.server.mcp.tool_results import ToolResult, short
 
 
-class Reach(Protocol):
+class OpenMemories(Protocol):
     """Function that opens the memories for one call; with `new`, the store is created if missing."""
 
-    def __call__(self, *, new: bool) -> AbstractContextManager[Memories]: ...
+    def __call__(self, *, new: bool) -> AbstractContextManager[MemoriesLike]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Tool:
     gives: Mapping[str, Mapping[str, Any]]  # besides the sentence and the notice
     may_give: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # only on request
     pages: bool = False  # returns a page, with the cursor of the next one
-    does: Callable[..., Answer]
+    does: Callable[..., ToolResult]
     reads: bool = False  # read-only
     replaces: bool = False  # may archive or replace a memory
     repeats: bool = False  # idempotent
@@ -53,7 +53,7 @@ def tool_called(name: str) -> Tool:
     return tool
 
 
-def answer(name: str, arguments: Mapping[str, Any], caller: Caller, reach: Reach) -> Answer:
+def answer(name: str, arguments: Mapping[str, Any], caller: Caller, reach: OpenMemories) -> ToolResult:
     """Run a tool. Every error raised is a CofioError."""
     tool = tool_called(name)
     given = _given(tool, arguments)

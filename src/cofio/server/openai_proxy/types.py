@@ -27,7 +27,7 @@ _SENTENCE_END = re.compile(r"[.!?…](?=[\s\"')\]*_]|$)[\"')\]*_]*|\n")
 _TROUBLES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Request:
+class ChatRequest:
     """Chat completion request of a client."""
 
     def __init__(self, body: bytes) -> None:
@@ -93,7 +93,7 @@ class Request:
         return next(places, None)
 
 
-class Answer:
+class ChatReply:
     """Model answer assembled from passing chunks. Of several choices, the first one."""
 
     def __init__(self) -> None:

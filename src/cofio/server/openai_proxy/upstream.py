@@ -27,7 +27,7 @@ _CONNECT = 15.0  # seconds to connect; the time to think is a setting
 _HINT = "Is it up? CHAT_UPSTREAM_URL is its address, CHAT_UPSTREAM_TIMEOUT the longest silence in seconds."
 
 
-class Answered(NamedTuple):
+class ReplyHead(NamedTuple):
     """Status and headers of an answer."""
 
     status: int
@@ -44,24 +44,24 @@ class Upstream:
             raise Misconfigured("The key for the chat upstream contains spaces or non-ASCII characters.", hint)
         self.key = key.strip()
         self._timeout = timeout
-        self._opener = opener(self.url, _Plain(), _Secure(), _NoRedirect())
+        self._opener = opener(self.url, _Plain(), _Secure(), _NoUpstreamRedirect())
 
-    def line(self, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Line:
+    def line(self, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> UpstreamCall:
         """Prepare a request without sending it. It carries the key and the given headers only."""
         sent = {"Accept-Encoding": "identity", "User-Agent": "cofio", **(headers or {})}
         if body is not None:
             sent["Content-Type"] = "application/json"
         if self.key:
             sent["Authorization"] = f"Bearer {self.key}"
-        line = Line(self._opener, self._timeout)
-        line.request = _Asking(self.url + path, body, sent, line)
+        line = UpstreamCall(self._opener, self._timeout)
+        line.request = _CancellableRequest(self.url + path, body, sent, line)
         return line
 
 
-class Line:
+class UpstreamCall:
     """Request in progress with its answer. Used by one thread; any thread may hang it up."""
 
-    request: _Asking
+    request: _CancellableRequest
 
     def __init__(self, opened_by: urllib.request.OpenerDirector, timeout: float) -> None:
         self._opener = opened_by
@@ -72,7 +72,7 @@ class Line:
         self._hung_up = False
         self._lock = threading.Lock()
 
-    def open(self) -> Answered:
+    def open(self) -> ReplyHead:
         """Send the request and wait for the status and headers. Unavailable if none arrive."""
         try:
             self._reply = self._opener.open(self.request, timeout=self._timeout)
@@ -85,7 +85,7 @@ class Line:
         told = {
             name.lower(): " ".join(value.split()) for name, value in self._reply.headers.items()
         }  # some headers are folded
-        return Answered(self._reply.status, told)
+        return ReplyHead(self._reply.status, told)
 
     def read(self) -> bytes:
         """Return the bytes received, at least one; b"" at the end. Unavailable if the connection breaks."""
@@ -142,21 +142,21 @@ class Line:
         return Unavailable(f"The upstream could not be reached at {where}: {reason}.", _HINT)
 
 
-class _Asking(urllib.request.Request):
+class _CancellableRequest(urllib.request.Request):
     """urllib request with a reference to its line."""
 
-    def __init__(self, url: str, body: bytes | None, headers: Mapping[str, str], line: Line) -> None:
+    def __init__(self, url: str, body: bytes | None, headers: Mapping[str, str], line: UpstreamCall) -> None:
         super().__init__(url, body, dict(headers))
         self.line = line
 
 
-class _Held:
+class _CancellableConnection:
     """Connection that registers its socket with its line as soon as it exists."""
 
     sock: Any
     timeout: Any
 
-    def __init__(self, *args: Any, line: Line, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, line: UpstreamCall, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._line = line
 
@@ -167,17 +167,17 @@ class _Held:
         self._line.hold(self.sock)
 
 
-class _PlainConnection(_Held, http.client.HTTPConnection):
+class _PlainConnection(_CancellableConnection, http.client.HTTPConnection):
     pass
 
 
-class _SecureConnection(_Held, http.client.HTTPSConnection):
+class _SecureConnection(_CancellableConnection, http.client.HTTPSConnection):
     pass
 
 
 class _Plain(urllib.request.HTTPHandler):
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        assert isinstance(req, _Asking)
+        assert isinstance(req, _CancellableRequest)
         return self.do_open(partial(_PlainConnection, line=req.line), req)
 
 
@@ -187,11 +187,11 @@ class _Secure(urllib.request.HTTPSHandler):
         super().__init__(context=self._trusted)
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        assert isinstance(req, _Asking)
+        assert isinstance(req, _CancellableRequest)
         return self.do_open(partial(_SecureConnection, line=req.line), req, context=self._trusted)
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
+class _NoUpstreamRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
         return None
 

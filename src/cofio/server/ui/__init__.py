@@ -1,8 +1,10 @@
 """Web UI: static files without a build step that call the HTTP API like any other client.
 
-A page is an HTML fragment, `memories.html`, inserted into the common `frame.html`; its script and stylesheet have its
-name. Shared files: `api.js` calls the service, `dom.js` creates elements from text only, `frame.js` has the frame of
-every page, `live.js` listens for changes, `style.css` has the common styles.
+A page is an HTML fragment, `memories.html`, inserted into the common `app-shell.html`; its script and stylesheet
+have its
+name. Shared files: `api.js` calls the service, `dom.js` creates elements from text only, `app-shell.js` has the
+frame of
+every page, `events.js` listens for changes, `style.css` has the common styles.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ _MEDIA = {
 _STYLE = '\n<link rel="stylesheet" href="{name}.css">'
 
 
-class File(NamedTuple):
+class StaticFile(NamedTuple):
     """File of the web UI, as sent to a browser."""
 
     content: bytes
@@ -49,26 +51,26 @@ class File(NamedTuple):
 
 
 @cache
-def shipped() -> dict[str, File]:
+def shipped() -> dict[str, StaticFile]:
     """Return every file by its name. Files are read once: request data never becomes a path."""
     found = {}
     for each in files(__name__).iterdir():
         ending = each.name[each.name.rfind(".") :]
         if ending in _MEDIA:
-            found[each.name] = File(each.read_bytes(), _MEDIA[ending])
+            found[each.name] = StaticFile(each.read_bytes(), _MEDIA[ending])
     return found
 
 
 @cache
-def pages() -> dict[str, File]:
+def pages() -> dict[str, StaticFile]:
     """Return every complete page by its name."""
-    return {name: File(_framed(name).encode(), _HTML) for name in PAGES}
+    return {name: StaticFile(_framed(name).encode(), _HTML) for name in PAGES}
 
 
 def _framed(name: str) -> str:
     """Return the page inside the common frame."""
     folder = files(__name__)
-    frame = Template((folder / "frame.html").read_text("utf-8"))
+    frame = Template((folder / "app-shell.html").read_text("utf-8"))
     return frame.substitute(
         title=escape(PAGES[name]),
         name=name,

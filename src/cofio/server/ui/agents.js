@@ -6,10 +6,10 @@
 
 import { get } from "./api.js";
 import { ways } from "./connect.js";
-import { deeds } from "./deeds.js";
-import { checkList } from "./checks.js";
+import { deeds } from "./audit-log.js";
+import { checkList } from "./doctor.js";
 import { counted, fill, find, make, menu, plainNumber, said, time } from "./dom.js";
-import { caller, enter, trouble } from "./frame.js";
+import { caller, enter, trouble } from "./app-shell.js";
 import { keyList, making } from "./keys.js";
 
 const PARTS = {

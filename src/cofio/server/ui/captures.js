@@ -2,7 +2,7 @@
 
 import { get, path, post } from "./api.js";
 import { beginning, button, fill, make, newId, plainNumber, said, terms, time, unseen } from "./dom.js";
-import { doing, tell, undoing } from "./frame.js";
+import { doing, tell, undoing } from "./app-shell.js";
 
 const EXCERPT = 240; // characters of the text in the list
 const LONG = 1_000; // characters from which on a text is folded

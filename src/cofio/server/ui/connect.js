@@ -1,6 +1,6 @@
 /** Instructions for connecting an agent to this service, to copy. */
 
-import { copyable } from "./copying.js";
+import { copyable } from "./clipboard.js";
 import { make, newId } from "./dom.js";
 
 const ROOT = new URL("../", import.meta.url).href;

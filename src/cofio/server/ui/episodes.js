@@ -2,7 +2,7 @@
 
 import { get, path, post } from "./api.js";
 import { beginning, counted, fill, make, newId, said, time } from "./dom.js";
-import { trouble } from "./frame.js";
+import { trouble } from "./app-shell.js";
 
 const HITS = 10; // requested
 const LEAST = 0.05; // minimum score shown

@@ -2,8 +2,8 @@
 
 import { Refusal, get, path, post } from "./api.js";
 import { button, fill, make, newId, said } from "./dom.js";
-import { doing, regain, trouble } from "./frame.js";
-import { CLAIMS, TABLES, VERDICTS, mentions, quantity, says } from "./words.js";
+import { doing, regain, trouble } from "./app-shell.js";
+import { CLAIMS, TABLES, VERDICTS, mentions, quantity, says } from "./knowledge-labels.js";
 
 const OFFERED = 200; // claims of each table to select from
 

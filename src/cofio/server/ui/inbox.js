@@ -7,9 +7,9 @@
 import { get, path, post } from "./api.js";
 import { STATES, capture } from "./captures.js";
 import { button, fill, find, make, menu, plainNumber, settled } from "./dom.js";
-import { caller, complain, doing, enter, tell, trouble } from "./frame.js";
-import { listen } from "./live.js";
-import { trying } from "./trying.js";
+import { caller, complain, doing, enter, tell, trouble } from "./app-shell.js";
+import { listen } from "./events.js";
+import { trying } from "./ingest-preview.js";
 
 const PAGE = 50; // captures per request
 const MOST = 1_000; // maximum number per request

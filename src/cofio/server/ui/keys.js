@@ -1,10 +1,10 @@
 /** Keys: the list, creation with the secret shown once, and revocation. */
 
 import { Refusal, key as own, path, post, remove } from "./api.js";
-import { copyable, copying } from "./copying.js";
+import { copyable, copying } from "./clipboard.js";
 import { button, counted, fill, make, newId, said, time, unseen } from "./dom.js";
 import { dialog, field } from "./forms.js";
-import { doing, tell } from "./frame.js";
+import { doing, tell } from "./app-shell.js";
 
 const ROLES = {
   read: "read only: search, recall, lists, history",

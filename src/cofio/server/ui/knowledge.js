@@ -5,12 +5,12 @@
  */
 
 import { decoded, get, path, post } from "./api.js";
-import { fires, onNow, reads, seasonsOn } from "./asking.js";
+import { fires, onNow, reads, seasonsOn } from "./knowledge-queries.js";
 import { button, fill, find, make, menu, newId, plainNumber, settled } from "./dom.js";
 import { judge, keep } from "./forms.js";
-import { caller, complain, doing, enter, tell, trouble, undoing } from "./frame.js";
+import { caller, complain, doing, enter, tell, trouble, undoing } from "./app-shell.js";
 import { item } from "./rows.js";
-import { CLAIMS, TABLES, fold, mentions, says, shortened, sources } from "./words.js";
+import { CLAIMS, TABLES, fold, mentions, says, shortened, sources } from "./knowledge-labels.js";
 
 const PAGE = 200; // rows per request
 const MANY = 1_000; // used when most rows are filtered out

@@ -7,15 +7,15 @@
 
 import { get, post } from "./api.js";
 import { button, counted, fill, find, make, plainNumber, said, settled } from "./dom.js";
-import { complain, doing, enter, tell, trouble, undoing } from "./frame.js";
-import { listen } from "./live.js";
-import { Canvas } from "./mapcanvas.js";
-import { WAYS, coloured, projectName } from "./mapcolours.js";
-import { Dots } from "./mapdots.js";
-import { hands } from "./maphands.js";
-import { many, showChosen, showFound, showGroups, showMemory } from "./mappanel.js";
-import { NONE, drawControls, drawLegend, drawTools, swatch } from "./maptools.js";
-import { View } from "./mapview.js";
+import { complain, doing, enter, tell, trouble, undoing } from "./app-shell.js";
+import { listen } from "./events.js";
+import { Canvas } from "./map-canvas.js";
+import { WAYS, coloured, projectName } from "./map-colours.js";
+import { Dots } from "./map-points.js";
+import { hands } from "./map-input.js";
+import { many, showChosen, showFound, showGroups, showMemory } from "./map-panel.js";
+import { NONE, drawControls, drawLegend, drawTools, swatch } from "./map-tools.js";
+import { View } from "./map-view.js";
 
 const ANSWERS = 50; // hits highlighted by a search
 const REACH = 9; // pixels within which a point is hit

@@ -6,15 +6,15 @@
 
 import { post } from "./api.js";
 import { beginning, button, counted, fill, find, make, settled } from "./dom.js";
-import { caller, complain, doing, enter, tell, trouble, undoing } from "./frame.js";
-import { listing } from "./list.js";
-import { hits, newest } from "./listsource.js";
-import { listen } from "./live.js";
-import { pane } from "./memorydetail.js";
+import { caller, complain, doing, enter, tell, trouble, undoing } from "./app-shell.js";
+import { listing } from "./virtual-list.js";
+import { hits, newest } from "./list-source.js";
+import { listen } from "./events.js";
+import { pane } from "./memory-detail.js";
 import { drawEpisodes } from "./episodes.js";
-import { episodeScope, fromAddress, narrowing, scope } from "./memoryfilters.js";
-import { add, addTag, afterwards, dropDrafts, setCategory } from "./memoryforms.js";
-import { cells, says } from "./memoryrow.js";
+import { episodeScope, fromAddress, narrowing, scope } from "./memory-filters.js";
+import { add, addTag, afterwards, dropDrafts, setCategory } from "./memory-forms.js";
+import { cells, says } from "./memory-row.js";
 
 const HITS = 100; // hits requested
 const LEAST = 0.05; // minimum score shown

@@ -8,10 +8,10 @@
 import { get, path } from "./api.js";
 import { compact, counted, exact, number, overTime, sum } from "./charts.js";
 import { beginning, fill, find, make, newId, said, time, unseen } from "./dom.js";
-import { caller, enter, trouble } from "./frame.js";
-import { listen } from "./live.js";
-import { MANY as CATEGORIES } from "./memorywords.js";
-import { says } from "./words.js";
+import { caller, enter, trouble } from "./app-shell.js";
+import { listen } from "./events.js";
+import { MANY as CATEGORIES } from "./memory-labels.js";
+import { says } from "./knowledge-labels.js";
 
 const SPANS = [30, 90, 365];
 const WEEKLY = 365; // from this number of days on, a column is a week

@@ -6,7 +6,7 @@ import { get, path, post } from "./api.js";
 import { folded, memory } from "./captures.js";
 import { beyond, sides } from "./diff.js";
 import { button, fill, make, plainNumber, said, time, unseen } from "./dom.js";
-import { doing, tell } from "./frame.js";
+import { doing, tell } from "./app-shell.js";
 
 const SHOWN = 20; // cards drawn at a time
 const AT_ONCE = 900; // approximate number of decisions approved per changeset

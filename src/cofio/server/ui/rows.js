@@ -2,8 +2,8 @@
 
 import { get, path, remove } from "./api.js";
 import { button, fill, make, newId, plainNumber, said, terms, time, unseen } from "./dom.js";
-import { caller, doing, tell, trouble, undoing } from "./frame.js";
-import { VERDICTS, adds, says, shortened, source } from "./words.js";
+import { caller, doing, tell, trouble, undoing } from "./app-shell.js";
+import { VERDICTS, adds, says, shortened, source } from "./knowledge-labels.js";
 
 const HIDDEN = ["id", "created_at", "updated_at"]; // fields shown elsewhere in the row
 const UNSAID = ["put", "delete", "purge"]; // reasons set by default

@@ -6,8 +6,8 @@
 
 import { decoded, get } from "./api.js";
 import { beginning, button, counted, fill, find, make, newId, said, settled, terms, time, unseen } from "./dom.js";
-import { caller, doing, enter, trouble, undoing } from "./frame.js";
-import { listen } from "./live.js";
+import { caller, doing, enter, trouble, undoing } from "./app-shell.js";
+import { listen } from "./events.js";
 
 const PAGE = 50; // sessions per request
 const MOST = 1_000; // maximum number per request

@@ -5,10 +5,10 @@
  */
 
 import { get } from "./api.js";
-import { checkList } from "./checks.js";
-import { advice, copyable } from "./copying.js";
+import { checkList } from "./doctor.js";
+import { advice, copyable } from "./clipboard.js";
 import { button, counted, fill, find, make, menu, newId, plainNumber, said, settled, terms } from "./dom.js";
-import { caller, doing, enter, trouble } from "./frame.js";
+import { caller, doing, enter, trouble } from "./app-shell.js";
 
 const PARTS = {
   settings: { called: "Settings", what: "Configuration of the service, read when it starts." },

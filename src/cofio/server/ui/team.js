@@ -7,9 +7,9 @@
 import { decoded, get, path } from "./api.js";
 import { counted, exact, swatch } from "./charts.js";
 import { beginning, button, fill, find, make, newId, said, time, unseen } from "./dom.js";
-import { caller, enter, trouble } from "./frame.js";
-import { listen } from "./live.js";
-import { MANY } from "./memorywords.js";
+import { caller, enter, trouble } from "./app-shell.js";
+import { listen } from "./events.js";
+import { MANY } from "./memory-labels.js";
 
 const CATEGORIES = { all: "All", ...MANY };
 const STEP = 50; // facts shown at a time

@@ -6,12 +6,12 @@
  */
 
 import { fill, find, make, menu, settled } from "./dom.js";
-import { caller, enter } from "./frame.js";
-import { listen } from "./live.js";
-import { modelCalls } from "./llmcalls.js";
-import { contradictions } from "./settling.js";
+import { caller, enter } from "./app-shell.js";
+import { listen } from "./events.js";
+import { modelCalls } from "./llm-calls.js";
+import { contradictions } from "./contradictions.js";
 import { repeats, unused } from "./proposals.js";
-import { usage, whatRan } from "./tending.js";
+import { usage, whatRan } from "./maintenance-runs.js";
 
 const VIEWS = {
   repeats: ["Repeats", "Duplicates are merged into one memory. Each merge is previewed.", repeats],

@@ -9,22 +9,22 @@ from typing import Protocol
 
 import numpy as np
 
-from cofio.models.dashboard import Agent, Arrived, Dots, Injected, Injection, Pulse
+from cofio.models.dashboard import Agent, ChangeCounters, DailyCount, Injection, InjectionCount, MapSource
 from cofio.models.exchange import SETTLED
 from cofio.models.memory import Changeset, Memory, Retrieval, Scope, moment
-from cofio.stores.apply import Entry
-from cofio.stores.in_memory.store import Captures
+from cofio.stores.apply import JournalEntry
+from cofio.stores.in_memory.store import InboxState
 from cofio.stores.sqlite.dashboard import day, live, to_agents, to_dots, to_pulse
 
 
-class Held(Protocol):
+class DashboardTables(Protocol):
     """Tables of the fake store needed for statistics."""
 
     @property
     def vectors(self) -> Mapping[int, bytes]: ...
 
     @property
-    def entries(self) -> Sequence[Entry]: ...
+    def entries(self) -> Sequence[JournalEntry]: ...
 
     @property
     def changesets(self) -> Sequence[Changeset]: ...
@@ -33,24 +33,24 @@ class Held(Protocol):
     def retrievals(self) -> Sequence[Retrieval]: ...
 
     @property
-    def captures(self) -> Captures: ...
+    def captures(self) -> InboxState: ...
 
 
-class FakePictures:
+class FakeDashboardQueries:
     """Pictures of a MemoryStore."""
 
     def __init__(
-        self, holding: Callable[[], AbstractContextManager[Held]], inside: Callable[[Scope], list[Memory]]
+        self, holding: Callable[[], AbstractContextManager[DashboardTables]], inside: Callable[[Scope], list[Memory]]
     ) -> None:
         self._holding = holding
         self._inside = inside
         self._injections: list[Injection] = []
         self._noted = 0  # so far, deleted ones included
 
-    def arrived(self, since: str, scope: Scope) -> list[Arrived]:
+    def arrived(self, since: str, scope: Scope) -> list[DailyCount]:
         days = [(memory.created_at[:10], memory.category) for memory in self._inside(live(scope))]
         counts = Counter((said if said >= day(since) else "", category) for said, category in days)
-        return [Arrived(*each, count) for each, count in sorted(counts.items())]
+        return [DailyCount(*each, count) for each, count in sorted(counts.items())]
 
     def done(self, since: str) -> dict[str, int]:
         with self._holding() as held:
@@ -62,7 +62,7 @@ class FakePictures:
         self._injections += injections
         self._noted += len(injections)
 
-    def injected(self, since: str) -> list[Injected]:
+    def injected(self, since: str) -> list[InjectionCount]:
         days = sorted({each.at[:10] for each in self._injections if each.at[:10] >= day(since)})
         return [_summed(said, [each for each in self._injections if each.at[:10] == said]) for said in days]
 
@@ -83,7 +83,7 @@ class FakePictures:
         takers = [(name, recalls[name], last) for name, last in asked.items() if name]
         return to_agents(givers, takers, limit)
 
-    def pulse(self) -> Pulse:
+    def pulse(self) -> ChangeCounters:
         with self._holding() as held:
             items = held.captures.items.values()
             waiting = [sum(item.state == state for item in items) for state in ("pending", "parked")]
@@ -91,7 +91,7 @@ class FakePictures:
             noted = len(held.retrievals) + self._noted
             return to_pulse((len(held.changesets), noted, len(items), *waiting, ended))
 
-    def dots(self, scope: Scope, most: int, characters: int) -> Dots:
+    def dots(self, scope: Scope, most: int, characters: int) -> MapSource:
         with self._holding() as held:
             there = sorted((m for m in self._inside(live(scope)) if m.id in held.vectors), key=lambda m: -m.id)
             shown = there[:most]
@@ -100,8 +100,8 @@ class FakePictures:
         return to_dots(rows, np.array(vectors, np.float32), len(there))
 
 
-def _summed(said: str, those: Sequence[Injection]) -> Injected:
+def _summed(said: str, those: Sequence[Injection]) -> InjectionCount:
     prompts = [each for each in those if each.occasion == "prompt"]
     answered = sum(each.tokens > 0 for each in prompts)
     sums = sum(each.memories for each in those), sum(each.tokens for each in those)
-    return Injected(said, len(prompts), answered, len(those) - len(prompts), *sums)
+    return InjectionCount(said, len(prompts), answered, len(those) - len(prompts), *sums)

@@ -11,9 +11,9 @@ import numpy as np
 
 from cofio.errors import Conflict
 from cofio.models.episodes import (
-    CarriedEpisode,
     Episode,
     EpisodeCounts,
+    ExportedEpisode,
     Passage,
     base_turn,
     episode_of,
@@ -36,16 +36,16 @@ from cofio.models.sessions import (
 )
 from cofio.ports import Vector
 from cofio.stores import inbox_rules
-from cofio.stores.apply import Entry
+from cofio.stores.apply import JournalEntry
 from cofio.stores.in_memory.llm_calls import Calls
 from cofio.stores.in_memory.search import by_cosine, by_words, counted
-from cofio.stores.in_memory.store import Captures
+from cofio.stores.in_memory.store import InboxState
 from cofio.stores.row_mapping import check_vectors
 
 _PLACE = ("source", "project", "client", "session", "agent", "user", "team", "visibility")
 
 
-class Said:
+class EpisodeText:
     """Episodes without their text, and their passages (episode, capture, text) by id."""
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Said:
             self.drop([each for each, _, _ in self.of(number)])
             del self.episodes[number]
 
-    def adopt(self, carried: CarriedEpisode) -> None:
+    def adopt(self, carried: ExportedEpisode) -> None:
         number = carried.episode.id
         self.remove([number])
         self.last_episode = max(self.last_episode, number)
@@ -125,10 +125,10 @@ class Said:
             if vector is not None:
                 self.vectors[each] = vector
 
-    def carried(self, after: int, limit: int) -> list[CarriedEpisode]:
+    def carried(self, after: int, limit: int) -> list[ExportedEpisode]:
         found = [self.get(number) for number in sorted(self.episodes) if number > after][:limit]
         return [
-            CarriedEpisode(
+            ExportedEpisode(
                 replace(episode, capture=None),
                 tuple((text, self.vectors.get(each)) for each, _, text in self.of(episode.id)),
             )
@@ -138,7 +138,7 @@ class Said:
 
     def erase(
         self,
-        held: Captures,
+        held: InboxState,
         said: Sequence[str],
         changesets: Container[int | None],
         viewer: Viewer | None,
@@ -152,20 +152,20 @@ class Said:
                 self.remove([number] if inbox_rules.is_told_by(episode, viewer) else [])
 
 
-class _Held(Protocol):
+class _EpisodeTables(Protocol):
     """Tables of the fake store."""
 
-    captures: Captures
+    captures: InboxState
     calls: Calls
-    entries: list[Entry]
-    said: Said
+    entries: list[JournalEntry]
+    said: EpisodeText
     given: dict[tuple[str, str, int], tuple[str, str]]
 
 
 class FakeEpisodes:
     """EpisodeIndex of the fake store; `holding` locks its tables for one caller at a time."""
 
-    def __init__(self, holding: Callable[[], AbstractContextManager[_Held]]) -> None:
+    def __init__(self, holding: Callable[[], AbstractContextManager[_EpisodeTables]]) -> None:
         self._holding = holding
 
     def unindexed(self, limit: int) -> list[int]:
@@ -284,7 +284,7 @@ class FakeEpisodes:
             said.remove(old)
             return len(old)
 
-    def adopt(self, episodes: Sequence[CarriedEpisode]) -> None:
+    def adopt(self, episodes: Sequence[ExportedEpisode]) -> None:
         with self._holding() as held:
             for each in episodes:
                 held.said.adopt(each)
@@ -297,7 +297,7 @@ class FakeEpisodes:
             return EpisodeCounts(len(said.episodes), len(said.passages), len(said.vectors), size, waiting)
 
 
-def _all(held: _Held, viewer: Viewer | None) -> list[Episode]:
+def _all(held: _EpisodeTables, viewer: Viewer | None) -> list[Episode]:
     """Return the episodes, and those that unindexed captures will become."""
     told = [episode for number in held.said.episodes if (episode := held.said.get(number))]
     for capture in _changed(held):
@@ -307,26 +307,26 @@ def _all(held: _Held, viewer: Viewer | None) -> list[Episode]:
     return [each for each in told if viewer is None or viewer.sees(each)]
 
 
-def _clients(held: _Held, session: AgentSession, *, shared: bool = True) -> set[str]:
+def _clients(held: _EpisodeTables, session: AgentSession, *, shared: bool = True) -> set[str]:
     """Return the client names under which the session was delivered, one per key."""
     said = [each for each in _all(held, None) if each.session == session.session]
     return clients_of(session, {(each.client, each.user, each.agent) for each in said}, shared=shared)
 
 
-def _may_be_told_in(held: _Held, session: AgentSession, capture: int) -> bool:
+def _may_be_told_in(held: _EpisodeTables, session: AgentSession, capture: int) -> bool:
     """Return whether a capture belongs to the session's owner, by its episode or else by its words, if any are left."""
     number = held.said.episode_by_capture(capture)
     told = held.captures.items[capture].exchange if number is None else held.said.episodes[number]
     return told is None or (told.user, told.agent) == (session.user, session.agent)
 
 
-def _changed(held: _Held) -> list[int]:
+def _changed(held: _EpisodeTables) -> list[int]:
     """Return the captures whose present words are not indexed."""
     items = held.captures.items.values()
     return [each.id for each in items if each.exchange and held.said.indexed.get(each.id) != each.exchange]
 
 
-def _passage(said: Said, number: int) -> Passage:
+def _passage(said: EpisodeText, number: int) -> Passage:
     episode, capture, text = said.passages[number]
     about = said.episodes[episode]
     return Passage(number, episode, text, about.at, about.session, about.project, about.source, capture)
@@ -338,7 +338,7 @@ def _same_turn(one: Episode, other: Episode) -> bool:
     return named and same_place and one.turn in (other.turn, base_turn(other.turn))
 
 
-def _inside(said: Said, scope: Scope) -> list[int]:
+def _inside(said: EpisodeText, scope: Scope) -> list[int]:
     inside = {episode.id for episode in said.episodes.values() if _in_scope(episode, scope)}
     return [each for each, (episode, *_) in said.passages.items() if episode in inside]
 

@@ -21,7 +21,7 @@ from cofio.models.knowledge import (
 )
 from cofio.models.memory import Changeset, Scope, Viewer, share, whole
 from cofio.stores.knowledge import (
-    Line,
+    RowJournalEntry,
     as_change,
     erased_name,
     is_what_is_wanted,
@@ -37,12 +37,12 @@ from cofio.stores.knowledge import (
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class Known:
+class FakeKnownRows:
     """KnownRows in dictionaries."""
 
     def __init__(self) -> None:
         self.rows: dict[str, dict[str, Knowledge]] = {table: {} for table in TABLES}
-        self.lines: list[Line] = []
+        self.lines: list[RowJournalEntry] = []
         self.whose: dict[int, Knowledge | None] = {}  # the row that each journal entry is about
 
     def load(self, table: Table, key: str) -> Knowledge | None:
@@ -54,15 +54,15 @@ class Known:
     def remove(self, table: Table, key: str) -> None:
         del self.rows[table][key]
 
-    def record(self, line: Line, whose: Knowledge | None) -> int:
+    def record(self, line: RowJournalEntry, whose: Knowledge | None) -> int:
         self.lines.append(replace(line, id=len(self.lines) + 1))
         self.whose[len(self.lines)] = whose
         return len(self.lines)
 
-    def recorded(self, change_id: int) -> Line | None:
+    def recorded(self, change_id: int) -> RowJournalEntry | None:
         return self.lines[change_id - 1] if 1 <= change_id <= len(self.lines) else None
 
-    def next_recorded(self, line: Line) -> Line | None:
+    def next_recorded(self, line: RowJournalEntry) -> RowJournalEntry | None:
         later = (each for each in self.lines[line.id :] if (each.table, each.key) == (line.table, line.key))
         return next(later, None)
 
@@ -77,7 +77,7 @@ class Known:
                 return replace(known, about=tuple(each for each in known.about if each != ref))
             return known
 
-        def scrubbed(line: Line) -> Line:
+        def scrubbed(line: RowJournalEntry) -> RowJournalEntry:
             if (line.table, line.key) == (table, key):
                 self.whose[line.id] = None
                 return replace(line, key=mark, before=None, reason="", erased=True)
@@ -87,7 +87,7 @@ class Known:
         for each in list(self.rows["feedback"].values()):
             self.save(cleared(each) or each)
 
-    def changes(self, lines: Iterable[Line], changesets: Sequence[Changeset]) -> tuple[KnowledgeChange, ...]:
+    def changes(self, lines: Iterable[RowJournalEntry], changesets: Sequence[Changeset]) -> tuple[KnowledgeChange, ...]:
         """Return the changes of these journal entries, each with the row after it."""
         told = []
         for line in lines:
@@ -111,10 +111,12 @@ def _may_see(viewer: Viewer | None, whose: Knowledge | None) -> bool:
     return viewer is None or (whose is not None and sees(viewer, whose))
 
 
-class FakeDomain:
+class FakeKnowledgeTables:
     """Domain of a MemoryStore; `holding` locks its tables for one caller at a time."""
 
-    def __init__(self, holding: Callable[[], AbstractContextManager[tuple[Known, Sequence[Changeset]]]]) -> None:
+    def __init__(
+        self, holding: Callable[[], AbstractContextManager[tuple[FakeKnownRows, Sequence[Changeset]]]]
+    ) -> None:
         self._holding = holding
 
     def get(self, table: Table, keys: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:

@@ -6,7 +6,17 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from cofio.models.llm_calls import LETTERS, DaySum, Limits, LLMCall, Occasion, Outcome, Spent, day_of, refuse_if_spent
+from cofio.models.llm_calls import (
+    LETTERS,
+    CallOrigin,
+    DaySum,
+    Limits,
+    LLMCall,
+    LLMSpending,
+    Outcome,
+    day_of,
+    refuse_if_spent,
+)
 from cofio.models.memory import moment
 from cofio.ports import Clock
 from cofio.stores.inbox_rules import storable
@@ -32,7 +42,7 @@ class FakeLLMCalls:
         self._holding, self._clock = holding, clock
 
     def start(
-        self, provider: str, model: str, occasion: Occasion, request: str, *, characters: int, limits: Limits
+        self, provider: str, model: str, occasion: CallOrigin, request: str, *, characters: int, limits: Limits
     ) -> int:
         with self._holding() as held:
             at = moment(self._clock())
@@ -72,7 +82,7 @@ class FakeLLMCalls:
                 held.by_id[each.id] = replace(each, outcome="interrupted")
             return len(lost)
 
-    def spent(self) -> Spent:
+    def spent(self) -> LLMSpending:
         with self._holding() as held:
             return _spent(held, self._clock())
 
@@ -105,6 +115,6 @@ class FakeLLMCalls:
             return len(old)
 
 
-def _spent(held: Calls, at: str) -> Spent:
+def _spent(held: Calls, at: str) -> LLMSpending:
     counted = [each for each in held.by_id.values() if each.at >= day_of(at) and each.outcome != "failed"]
-    return Spent(len(counted), sum(each.input_tokens + each.output_tokens for each in counted))
+    return LLMSpending(len(counted), sum(each.input_tokens + each.output_tokens for each in counted))

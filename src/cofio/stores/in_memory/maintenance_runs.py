@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from cofio.models.maintenance import Run
+from cofio.models.maintenance import MaintenanceRun
 from cofio.models.memory import moment
 from cofio.ports import Clock
 from cofio.stores.inbox_rules import later
@@ -21,10 +21,10 @@ class FakeRuns:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._runs: list[Run] = []
+        self._runs: list[MaintenanceRun] = []
         self._alive: dict[int, str] = {}
 
-    def claim(self, chore: str, slot: str, by: str) -> Run | None:
+    def claim(self, chore: str, slot: str, by: str) -> MaintenanceRun | None:
         with self._lock:
             at, slot = self._clock(), moment(slot) if slot else ""
             seen = self._seen(at)
@@ -37,12 +37,12 @@ class FakeRuns:
             deaths = sum(run.slot == slot and run.outcome == "died" for run in mine)
             if any(run.outcome == "running" for run in mine) or (slot and (taken or deaths >= DEATHS)):
                 return None
-            run = Run(id=len(self._runs) + 1, chore=chore, slot=slot, by=by, started_at=at)
+            run = MaintenanceRun(id=len(self._runs) + 1, chore=chore, slot=slot, by=by, started_at=at)
             self._runs.append(run)
             self._alive[run.id] = at
             return run
 
-    def _seen(self, at: str) -> list[Run]:
+    def _seen(self, at: str) -> list[MaintenanceRun]:
         """Return all runs; those without a heartbeat for too long have died."""
         dead = later(at, -SILENCE)
         return [
@@ -57,7 +57,9 @@ class FakeRuns:
             self._alive[run_id] = self._clock()
             return True
 
-    def finish(self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None) -> Run:
+    def finish(
+        self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None
+    ) -> MaintenanceRun:
         check_outcome(outcome)
         with self._lock:
             if (run := self._found(run_id)) is None or run.outcome != "running":
@@ -67,13 +69,13 @@ class FakeRuns:
             self._runs[run_id - 1] = replace(run, **ended, finished_at=self._clock())
             return self._runs[run_id - 1]
 
-    def last(self, chore: str) -> Run | None:
+    def last(self, chore: str) -> MaintenanceRun | None:
         at = self._clock()
         of_slots = [run for run in self._seen(at) if run.chore == chore and run.slot and run.outcome != "died"]
         return max((run for run in of_slots if run.slot <= at), key=lambda run: run.slot, default=None)
 
-    def newest(self, limit: int, chore: str = "") -> list[Run]:
+    def newest(self, limit: int, chore: str = "") -> list[MaintenanceRun]:
         return [run for run in reversed(self._seen(self._clock())) if chore in ("", run.chore)][:limit]
 
-    def _found(self, run_id: int) -> Run | None:
+    def _found(self, run_id: int) -> MaintenanceRun | None:
         return self._runs[run_id - 1] if 1 <= run_id <= len(self._runs) else None

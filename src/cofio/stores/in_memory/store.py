@@ -8,13 +8,13 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from cofio.models.exchange import SETTLED, Batching, Exchange, Item, Ledger, Receipt, Settlement, State, Task
+from cofio.models.exchange import SETTLED, Batching, Exchange, Item, ItemResolution, Ledger, Receipt, State, Task
 from cofio.models.memory import Viewer, moment
 from cofio.ports import Clock
 from cofio.stores import inbox_rules, turn_merge
 
 
-class Captures:
+class InboxState:
     """Items by id, and the turns received."""
 
     def __init__(self) -> None:
@@ -38,12 +38,12 @@ class Captures:
     def knows(self, exchange: Exchange, task: Task) -> bool:
         return _turn(exchange, task) in self.turns
 
-    def parts(self, exchange: Exchange) -> list[turn_merge.Part]:
+    def parts(self, exchange: Exchange) -> list[turn_merge.StoredMessage]:
         """Return the items of the turn, in order."""
-        parts: list[turn_merge.Part] = []
+        parts: list[turn_merge.StoredMessage] = []
         while self.knows(named := replace(exchange, turn=exchange.turn + (f"+{len(parts)}" if parts else "")), "learn"):
             number = self.turns[_turn(named, "learn")]
-            parts.append(turn_merge.Part(self.items[number], self.cut.get(number, ())))
+            parts.append(turn_merge.StoredMessage(self.items[number], self.cut.get(number, ())))
         return parts
 
     def of(self, client: str, session: str) -> list[Item]:
@@ -64,7 +64,7 @@ class Captures:
         self.items[item.id] = item
         return item
 
-    def settle(self, settlement: Settlement, at: str, changeset: int | None = None) -> None:
+    def settle(self, settlement: ItemResolution, at: str, changeset: int | None = None) -> None:
         reason, result = inbox_rules.settled(settlement, changeset)
         item = self.pending(settlement.item)
         inbox_rules.refuse_if_moved(settlement, item.exchange, item.result)
@@ -90,9 +90,9 @@ class Captures:
 
 
 class FakeInbox:
-    """Inbox over `Captures`; `changing` locks them for one caller at a time."""
+    """Inbox over `InboxState`; `changing` locks them for one caller at a time."""
 
-    def __init__(self, changing: Callable[[], AbstractContextManager[Captures]], clock: Clock) -> None:
+    def __init__(self, changing: Callable[[], AbstractContextManager[InboxState]], clock: Clock) -> None:
         self._changing = changing
         self._clock = clock
 
@@ -116,7 +116,7 @@ class FakeInbox:
             dated = inbox_rules.dated(exchange, at)
             inbox_rules.to_payload(dated)
             parts = held.parts(dated)
-            new = turn_merge.amended(parts, dated) if parts else turn_merge.Amendment(None, dated)
+            new = turn_merge.amended(parts, dated) if parts else turn_merge.TurnMerge(None, dated)
             if new is None:
                 last = parts[-1].item
                 sooner = min(last.due_at, due_at) if last.state == "pending" else last.due_at
@@ -174,7 +174,7 @@ class FakeInbox:
     def give_back(self, items: Sequence[Item]) -> None:
         """Do nothing: `claim` takes no claims."""
 
-    def settle(self, settlement: Settlement) -> None:
+    def settle(self, settlement: ItemResolution) -> None:
         with self._changing() as held:
             held.settle(settlement, self._clock())
 

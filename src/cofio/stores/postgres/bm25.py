@@ -16,8 +16,8 @@ from unicodedata import combining, normalize
 
 from cofio.models.memory import Candidate, Matching, Memory, Scope
 from cofio.stores.filters import POSTGRES, condition
-from cofio.stores.postgres.connection import Rows
-from cofio.stores.postgres.store_state import Extent
+from cofio.stores.postgres.connection import TenantQueries
+from cofio.stores.postgres.store_state import TenantSize
 from cofio.stores.row_mapping import as_json
 from cofio.stores.sqlite.bm25 import CONTEXT, COUNTED, K1, POSTINGS, B, idf, rarest
 
@@ -47,7 +47,7 @@ def searchable(memory: Memory) -> dict[str, Any]:
     return {"said": " ".join(said), "around": " ".join(around), "length": max(1, len(said) + len(around))}
 
 
-class Words:
+class TenantBm25:
     """BM25 of a tenant's memories, with cached word frequencies.
 
     With a prefix, for the rows whose named queries begin with it.
@@ -56,9 +56,9 @@ class Words:
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
         self._counts: dict[str, int] = {}
-        self._counted: Extent | None = None
+        self._counted: TenantSize | None = None
 
-    def matching(self, rows: Rows, words: Sequence[str], k: int, scope: Scope, extent: Extent) -> Matching:
+    def matching(self, rows: TenantQueries, words: Sequence[str], k: int, scope: Scope, extent: TenantSize) -> Matching:
         counts = self._frequencies(rows, words, extent)
         ideal = sum(idf(count, extent.count) for count in counts.values())
         held = {word: count for word, count in counts.items() if count}
@@ -69,7 +69,13 @@ class Words:
         return Matching(tuple(found), ideal)
 
     def _best(
-        self, rows: Rows, words: Sequence[str], counts: Mapping[str, int], k: int, scope: Scope, extent: Extent
+        self,
+        rows: TenantQueries,
+        words: Sequence[str],
+        counts: Mapping[str, int],
+        k: int,
+        scope: Scope,
+        extent: TenantSize,
     ) -> list[Candidate]:
         if not words:
             return []
@@ -84,7 +90,7 @@ class Words:
         }
         return list(starmap(Candidate, rows.all(f"{self._prefix}matching", {**values, **asked}, where=where)))
 
-    def _frequencies(self, rows: Rows, words: Sequence[str], extent: Extent) -> dict[str, int]:
+    def _frequencies(self, rows: TenantQueries, words: Sequence[str], extent: TenantSize) -> dict[str, int]:
         """Return the number of memories that contain each word."""
         if self._counted is not extent or len(self._counts) > COUNTED:
             self._counts, self._counted = {}, extent
@@ -96,7 +102,7 @@ class Words:
         known.update({word: count for word, count in found.items() if count})  # not 0: the word may occur any time
         return {word: found[word] if word in found else known[word] for word in words}
 
-    def holding(self, rows: Rows, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
+    def holding(self, rows: TenantQueries, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
         """Return which of the words each of these memories contains, in the order of the words."""
         held: dict[int, list[str]] = {each: [] for each in ids}
         if words and ids:

@@ -51,7 +51,7 @@ Values = Mapping[str, Any]
 _NOTHING: Final[Values] = {}
 
 
-class Rows:
+class TenantQueries:
     """Connection that runs the named queries, each for the tenant."""
 
     def __init__(self, connection: psycopg.Connection[Any], tenant: str) -> None:
@@ -94,7 +94,7 @@ class Rows:
                 cursor.executemany(_text(name, parts), [{**row, "tenant": self.tenant} for row in rows])
 
 
-class Server:
+class PostgresServer:
     """Connection pool of one process, for one tenant of one database."""
 
     def __init__(self, url: str, *, connections: int = _CONNECTIONS) -> None:
@@ -127,13 +127,13 @@ class Server:
             yield connection
 
     @contextmanager
-    def reading(self) -> Iterator[Rows]:
+    def reading(self) -> Iterator[TenantQueries]:
         """Yield a connection to read with; each statement sees the latest commit of every process."""
         with self._connected() as connection:
-            yield Rows(connection, self.tenant)
+            yield TenantQueries(connection, self.tenant)
 
     @contextmanager
-    def writing(self, patience: float = _PATIENCE, *, alone: bool = False) -> Iterator[Rows]:
+    def writing(self, patience: float = _PATIENCE, *, alone: bool = False) -> Iterator[TenantQueries]:
         """Yield a transaction, committed at the end or rolled back on an error.
 
         Raise StoreBusy if a lock takes too long.
@@ -145,14 +145,14 @@ class Server:
             connection.execute(f"SET LOCAL lock_timeout = {int(1000 * patience)}")
             if alone:
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock(f"tenant/{self.tenant}"),))
-            yield Rows(connection, self.tenant)
+            yield TenantQueries(connection, self.tenant)
 
     @contextmanager
-    def still(self) -> Iterator[Rows]:
+    def still(self) -> Iterator[TenantQueries]:
         """Yield a snapshot: it stays the same however long it is read, and whatever is written meanwhile."""
         with self._connected() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            yield Rows(connection, self.tenant)
+            yield TenantQueries(connection, self.tenant)
 
     def close(self) -> None:
         self._pool.close()

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cofio.models.dashboard import Agent, Arrived, Dots, Injected, Injection, Pulse
+from cofio.models.dashboard import Agent, ChangeCounters, DailyCount, Injection, InjectionCount, MapSource
 from cofio.models.memory import Scope, moment
 from cofio.stores.filters import POSTGRES, condition
-from cofio.stores.postgres.connection import BRIEFLY, Server
+from cofio.stores.postgres.connection import BRIEFLY, PostgresServer
 from cofio.stores.postgres.vector_search import received
 from cofio.stores.sqlite.dashboard import NO_DOTS, day, live, to_agents, to_dots, to_pulse
 
 _FORGOTTEN = 10_000  # log rows deleted in one transaction
 
 
-class PostgresPictures:
+class PostgresDashboardQueries:
     """Pictures of one tenant of a PostgreSQL database."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: PostgresServer) -> None:
         self._server = server
 
-    def arrived(self, since: str, scope: Scope) -> list[Arrived]:
+    def arrived(self, since: str, scope: Scope) -> list[DailyCount]:
         where, values = condition(live(scope), POSTGRES)
         with self._server.reading() as rows:
-            return [Arrived(*row) for row in rows.all("arrived", {**values, "first": day(since)}, where=where)]
+            return [DailyCount(*row) for row in rows.all("arrived", {**values, "first": day(since)}, where=where)]
 
     def done(self, since: str) -> dict[str, int]:
         with self._server.reading() as rows:
@@ -34,9 +34,9 @@ class PostgresPictures:
             with self._server.writing(BRIEFLY) as rows:  # log writes do not block
                 rows.many("inject", [each._asdict() for each in injections])
 
-    def injected(self, since: str) -> list[Injected]:
+    def injected(self, since: str) -> list[InjectionCount]:
         with self._server.reading() as rows:
-            return [Injected(*row) for row in rows.all("injected", {"since": day(since)})]
+            return [InjectionCount(*row) for row in rows.all("injected", {"since": day(since)})]
 
     def forget_injected(self, before: str) -> int:
         values = {"before": moment(before), "limit": _FORGOTTEN}
@@ -52,11 +52,11 @@ class PostgresPictures:
         with self._server.reading() as rows:
             return to_agents(rows.all("keepers"), rows.all("askers"), limit)
 
-    def pulse(self) -> Pulse:
+    def pulse(self) -> ChangeCounters:
         with self._server.reading() as rows:
             return to_pulse(rows.all("pulse")[0])
 
-    def dots(self, scope: Scope, most: int, characters: int) -> Dots:
+    def dots(self, scope: Scope, most: int, characters: int) -> MapSource:
         where, values = condition(live(scope), POSTGRES)
         with self._server.reading() as rows:
             found = rows.in_bytes("dots", {**values, "characters": characters, "most": most}, where=where)

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from cofio.models.episodes import CarriedEpisode
+from cofio.models.episodes import ExportedEpisode
 from cofio.models.memory import Candidate, Matching, Scope
 from cofio.ports import Vector
 from cofio.stores.episodes import SqlEpisodes, adopt_rows, whole
-from cofio.stores.knowledge import Asking
-from cofio.stores.postgres.bm25 import Words, tokens
-from cofio.stores.postgres.connection import BRIEFLY, Rows, Server
-from cofio.stores.postgres.knowledge import PostgresAsking
+from cofio.stores.knowledge import NamedQueries
+from cofio.stores.postgres.bm25 import TenantBm25, tokens
+from cofio.stores.postgres.connection import BRIEFLY, PostgresServer, TenantQueries
+from cofio.stores.postgres.knowledge import PostgresNamedQueries
 from cofio.stores.postgres.row_writer import listed
-from cofio.stores.postgres.store_state import Extent, State
-from cofio.stores.postgres.vector_search import Nearest
+from cofio.stores.postgres.store_state import TenantSize, TenantState
+from cofio.stores.postgres.vector_search import VectorSearch
 
 _PASSAGES = "passage_"
 _FLOAT = 4  # bytes of a number in a vector
@@ -29,33 +29,33 @@ class PostgresEpisodes(SqlEpisodes):
 
     def __init__(
         self,
-        server: Server,
-        bound_to: Callable[[Rows, Mapping[int, Vector]], int],
+        server: PostgresServer,
+        bound_to: Callable[[TenantQueries, Mapping[int, Vector]], int],
         refuse_another_embedder: Callable[[str], None],
     ) -> None:
         @contextmanager
-        def reading() -> Iterator[Asking]:
+        def reading() -> Iterator[NamedQueries]:
             with server.reading() as rows:
-                yield PostgresAsking(rows)
+                yield PostgresNamedQueries(rows)
 
         @contextmanager
-        def writing() -> Iterator[Asking]:
+        def writing() -> Iterator[NamedQueries]:
             with server.writing() as rows:
-                yield PostgresAsking(rows)
+                yield PostgresNamedQueries(rows)
 
         super().__init__(reading, writing)
         self._server = server
         self._bound_to = bound_to
         self._refuse_another_embedder = refuse_another_embedder
-        self._words = Words(_PASSAGES)
-        self._nearest = Nearest(_PASSAGES)
-        self._extent: Extent | None = None
+        self._words = TenantBm25(_PASSAGES)
+        self._nearest = VectorSearch(_PASSAGES)
+        self._extent: TenantSize | None = None
 
     def index(self, capture: int) -> int | None:
         with self._server.writing() as rows:
             rows.one("capture_to_index", {"capture": capture})  # amending and purging lock the capture first, too
             rows.lock("episodes")  # parts of one turn become one episode, even if several processes index them
-            return self._indexed(PostgresAsking(rows), capture)
+            return self._indexed(PostgresNamedQueries(rows), capture)
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
         with self._server.reading() as rows:
@@ -77,9 +77,9 @@ class PostgresEpisodes(SqlEpisodes):
             _fill(rows, vectors)
         self._nearest.keep_index(self._server, dimension)
 
-    def adopt(self, episodes: Sequence[CarriedEpisode]) -> None:
+    def adopt(self, episodes: Sequence[ExportedEpisode]) -> None:
         with self._server.writing(alone=True) as rows:
-            blobs = adopt_rows(self, PostgresAsking(rows), episodes)
+            blobs = adopt_rows(self, PostgresNamedQueries(rows), episodes)
             vectors = {each: np.frombuffer(blob, "<f4") for each, blob in blobs.items()}
             self._bound_to(rows, vectors)
             _fill(rows, vectors)
@@ -87,31 +87,31 @@ class PostgresEpisodes(SqlEpisodes):
                 last = max(each.episode.id for each in episodes)
                 rows.run("raise_sequence", {"id": last}, table="episodes")
 
-    def drop_vectors(self, rows: Rows, dimension: int) -> None:
+    def drop_vectors(self, rows: TenantQueries, dimension: int) -> None:
         """Delete every vector, and their index."""
         for name in ("drop_passage_vectors", "unembed_passages"):
             rows.run(name)
         self._nearest.drop_index(rows, dimension)
 
-    def _state(self, rows: Rows) -> State:
-        state = State.read(rows, _PASSAGES)
+    def _state(self, rows: TenantQueries) -> TenantState:
+        state = TenantState.read(rows, _PASSAGES)
         self._refuse_another_embedder(state.signature)
         return state
 
-    def _extent_at(self, rows: Rows, state: State) -> Extent:
+    def _extent_at(self, rows: TenantQueries, state: TenantState) -> TenantSize:
         extent = self._extent
         if extent is None or not extent.is_good_at(state):
-            self._extent = extent = Extent.read(rows, state, _PASSAGES)
+            self._extent = extent = TenantSize.read(rows, state, _PASSAGES)
         return extent
 
     def _searchable(self, text: str) -> dict[str, Any]:
         words = tokens(text)
         return {"said": " ".join(words), "length": max(1, len(words))}
 
-    def _vector_size(self, asking: Asking) -> int:
+    def _vector_size(self, asking: NamedQueries) -> int:
         return _FLOAT * int(asking.all("passage_state")[0][3])
 
 
-def _fill(rows: Rows, vectors: Mapping[int, Vector]) -> None:
+def _fill(rows: TenantQueries, vectors: Mapping[int, Vector]) -> None:
     filled = {each: np.asarray(vectors[each], np.float32) for each in sorted(listed(list(vectors)))}
     rows.many("passage_fill_vector", [{"id": each, "vector": vector} for each, vector in filled.items()])

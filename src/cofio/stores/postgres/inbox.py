@@ -13,12 +13,12 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from cofio.errors import Conflict
-from cofio.models.exchange import Batching, Exchange, Item, Ledger, Receipt, Settlement, State, Task
+from cofio.models.exchange import Batching, Exchange, Item, ItemResolution, Ledger, Receipt, State, Task
 from cofio.models.memory import Memory, Viewer, moment
 from cofio.ports import Clock
 from cofio.stores import episodes, inbox_rules, llm_calls, turn_merge
-from cofio.stores.postgres.connection import Rows, Server
-from cofio.stores.postgres.knowledge import PostgresAsking
+from cofio.stores.postgres.connection import PostgresServer, TenantQueries
+from cofio.stores.postgres.knowledge import PostgresNamedQueries
 from cofio.stores.row_mapping import as_json, fits
 
 CLAIMED = 600.0  # seconds until a claim expires: a model reads four batches in less
@@ -29,7 +29,7 @@ _FORGOTTEN = 1_000  # items whose words are erased in one transaction
 class PostgresInbox:
     """Inbox of one tenant of a PostgreSQL database."""
 
-    def __init__(self, server: Server, clock: Clock) -> None:
+    def __init__(self, server: PostgresServer, clock: Clock) -> None:
         self._server = server
         self._clock = clock
 
@@ -123,7 +123,7 @@ class PostgresInbox:
 
     # ── settling ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def settle(self, settlement: Settlement) -> None:
+    def settle(self, settlement: ItemResolution) -> None:
         at = self._clock()
         with self._server.writing() as rows:
             settle(rows, settlement, at=at)
@@ -181,7 +181,7 @@ class PostgresInbox:
                 return gone
 
 
-def settle(rows: Rows, settlement: Settlement, *, at: str, changeset: int | None = None) -> None:
+def settle(rows: TenantQueries, settlement: ItemResolution, *, at: str, changeset: int | None = None) -> None:
     """Settle an item inside a transaction. Raise Conflict, which rolls back the transaction, unless it is pending."""
     reason, result = inbox_rules.settled(settlement, changeset)
     number = settlement.item
@@ -192,7 +192,7 @@ def settle(rows: Rows, settlement: Settlement, *, at: str, changeset: int | None
     _update(rows, "settle_item", number, values)
 
 
-def erase(rows: Rows, memory: Memory, viewer: Viewer | None) -> None:
+def erase(rows: TenantQueries, memory: Memory, viewer: Viewer | None) -> None:
     """Remove a purged memory's present and former words, while the journal still has them.
 
     Settled items that led to the memory, or contain its words, are erased. From open items, which would bring the words
@@ -209,8 +209,8 @@ def erase(rows: Rows, memory: Memory, viewer: Viewer | None) -> None:
     reasons = inbox_rules.told_by(rows.all("reasons_saying", {"said": said}), viewer)
     rows.run("erase_settled_items", {"ids": inbox_rules.told_by(saying, viewer)})
     rows.run("erase_reasons", {"ids": reasons})
-    llm_calls.erase(PostgresAsking(rows))
-    episodes.erase(PostgresAsking(rows), memory.id, said, viewer)
+    llm_calls.erase(PostgresNamedQueries(rows))
+    episodes.erase(PostgresNamedQueries(rows), memory.id, said, viewer)
     for number, payload in rows.all("open_payloads"):
         if viewer and not inbox_rules.is_told_by(inbox_rules.from_payload(payload), viewer):
             continue
@@ -221,7 +221,7 @@ def erase(rows: Rows, memory: Memory, viewer: Viewer | None) -> None:
         rows.run(name, {"said": said, **inbox_rules.whose(memory, viewer)})
 
 
-def _lock_sessions(rows: Rows, delivered: Sequence[Mapping[str, Any]]) -> None:
+def _lock_sessions(rows: TenantQueries, delivered: Sequence[Mapping[str, Any]]) -> None:
     """Lock the sessions, so that a turn is stored once and amended by one process at a time.
 
     Always in the same order, to avoid deadlocks.
@@ -230,29 +230,29 @@ def _lock_sessions(rows: Rows, delivered: Sequence[Mapping[str, Any]]) -> None:
         rows.lock(f"session/{name}")
 
 
-def _is_full(rows: Rows, most: int | None) -> bool:
+def _is_full(rows: TenantQueries, most: int | None) -> bool:
     return most is not None and bool(rows.value("is_full", {"most": most}))
 
 
-def _receipt(rows: Rows, row: Mapping[str, Any]) -> Receipt:
+def _receipt(rows: TenantQueries, row: Mapping[str, Any]) -> Receipt:
     known = _received(rows, row)
     return Receipt(known, False) if known else _kept(rows, row)
 
 
-def _kept(rows: Rows, row: Mapping[str, Any]) -> Receipt:
+def _kept(rows: TenantQueries, row: Mapping[str, Any]) -> Receipt:
     made = rows.value("receive", row)
     return Receipt(int(made), True) if made else Receipt(int(rows.value("received", row)), False)
 
 
-def _received(rows: Rows, row: Mapping[str, Any]) -> int | None:
+def _received(rows: TenantQueries, row: Mapping[str, Any]) -> int | None:
     """Return the id of the item of this turn for the same task, if there is one."""
     return rows.value("received", row) if row["turn"] else None
 
 
-def _amended(rows: Rows, row: Mapping[str, Any], exchange: Exchange, most: int | None) -> Receipt:
+def _amended(rows: TenantQueries, row: Mapping[str, Any], exchange: Exchange, most: int | None) -> Receipt:
     """Add what is new of a turn to its item and return its receipt; if nothing is new, that of the turn's last item."""
     parts = list(_parts(rows, row))
-    new = turn_merge.amended(parts, exchange) if parts else turn_merge.Amendment(None, exchange)
+    new = turn_merge.amended(parts, exchange) if parts else turn_merge.TurnMerge(None, exchange)
     if new is None:
         last = parts[-1].item.id
         rows.run("due_by", {"id": last, "due_at": row["due_at"]})
@@ -267,7 +267,7 @@ def _amended(rows: Rows, row: Mapping[str, Any], exchange: Exchange, most: int |
     return _kept(rows, inbox_rules.to_row(new.exchange, "learn", row["received_at"], row["due_at"]))
 
 
-def _parts(rows: Rows, row: Mapping[str, Any]) -> Iterator[turn_merge.Part]:
+def _parts(rows: TenantQueries, row: Mapping[str, Any]) -> Iterator[turn_merge.StoredMessage]:
     """Yield the items of the turn, in order; they cannot be settled or purged until the transaction ends."""
     turn, number = row["turn"], 0
     while found := rows.one("part_of_turn", {**row, "turn": turn}, items=inbox_rules.ITEMS):
@@ -277,7 +277,7 @@ def _parts(rows: Rows, row: Mapping[str, Any]) -> Iterator[turn_merge.Part]:
 
 
 def _update(
-    rows: Rows,
+    rows: TenantQueries,
     name: str,
     item_id: int,
     values: Mapping[str, Any],
@@ -290,6 +290,6 @@ def _update(
         refuse(item_id, rows.value("item_state", {"id": item_id}))
 
 
-def _got(rows: Rows, item_id: int) -> Item | None:
+def _got(rows: TenantQueries, item_id: int) -> Item | None:
     row = rows.one("get_item", {"id": item_id}, items=inbox_rules.ITEMS)
     return inbox_rules.to_item(row) if row else None

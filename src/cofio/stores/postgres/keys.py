@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from cofio.models.auth import Deed, Grant, Key
+from cofio.models.auth import AuditEntry, Grant, Key
 from cofio.models.memory import moment
 from cofio.ports import Clock
 from cofio.stores.keys import DEEDS, KEYS, adopted, granted, refuse_name, refuse_revoking, to_deed, to_key
-from cofio.stores.postgres.connection import BRIEFLY, Rows, Server
+from cofio.stores.postgres.connection import BRIEFLY, PostgresServer, TenantQueries
 from cofio.stores.row_mapping import fits
 
 
 class PostgresKeys:
     """Keys of one tenant of a PostgreSQL database."""
 
-    def __init__(self, server: Server, clock: Clock) -> None:
+    def __init__(self, server: PostgresServer, clock: Clock) -> None:
         self._server = server
         self._clock = clock
 
@@ -63,11 +63,11 @@ class PostgresKeys:
             if not rows.count("follow_key", values):
                 refuse_name(key.grant.name)
 
-    def log(self, deeds: Sequence[Deed]) -> None:
+    def log(self, deeds: Sequence[AuditEntry]) -> None:
         with self._server.writing() as rows:
             rows.many("log_deed", [asdict(each) for each in deeds])
 
-    def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[Deed]:
+    def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
         values = {"limit": limit, "after": after if after is not None else 1 << 62, "key": key}
         with self._server.reading() as rows:
             found = rows.all("newest_deeds" if key is None else "newest_deeds_of", values, columns=DEEDS)
@@ -78,6 +78,6 @@ class PostgresKeys:
             return rows.count("forget_deeds", {"before": moment(before)})
 
 
-def _found(rows: Rows, name: str, values: Mapping[str, Any]) -> Key | None:
+def _found(rows: TenantQueries, name: str, values: Mapping[str, Any]) -> Key | None:
     row = rows.one(name, values, columns=KEYS)
     return to_key(row) if row else None

@@ -8,20 +8,20 @@ from types import MappingProxyType
 from typing import Any
 
 from cofio.stores.filters import POSTGRES
-from cofio.stores.knowledge import Asking, SqlDomain
-from cofio.stores.postgres.connection import Rows, Server
+from cofio.stores.knowledge import NamedQueries, SqlKnowledgeTables
+from cofio.stores.postgres.connection import PostgresServer, TenantQueries
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class PostgresAsking:
+class PostgresNamedQueries:
     """Pooled connection that runs the named queries for its tenant."""
 
     dialect = POSTGRES
     holds = "about ? {}"
     unlimited = None
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: TenantQueries) -> None:
         self._rows = rows
 
     def all(self, name: str, values: Mapping[str, Any] = _NOTHING, **parts: str) -> list[tuple[Any, ...]]:
@@ -34,13 +34,13 @@ class PostgresAsking:
         return list(values)
 
 
-class PostgresDomain(SqlDomain):
+class PostgresKnowledgeTables(SqlKnowledgeTables):
     """Domain of one tenant."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: PostgresServer) -> None:
         @contextmanager
-        def reading() -> Iterator[Asking]:
+        def reading() -> Iterator[NamedQueries]:
             with server.reading() as rows:
-                yield PostgresAsking(rows)
+                yield PostgresNamedQueries(rows)
 
         super().__init__(reading)

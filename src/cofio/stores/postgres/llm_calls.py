@@ -6,25 +6,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cofio.ports import Clock
-from cofio.stores.knowledge import Asking
+from cofio.stores.knowledge import NamedQueries
 from cofio.stores.llm_calls import SqlLLMCalls
-from cofio.stores.postgres.connection import Server
-from cofio.stores.postgres.knowledge import PostgresAsking
+from cofio.stores.postgres.connection import PostgresServer
+from cofio.stores.postgres.knowledge import PostgresNamedQueries
 
 
 class PostgresLLMCalls(SqlLLMCalls):
     """LLMCalls of one tenant of a PostgreSQL database."""
 
-    def __init__(self, server: Server, clock: Clock) -> None:
+    def __init__(self, server: PostgresServer, clock: Clock) -> None:
         @contextmanager
-        def reading() -> Iterator[Asking]:
+        def reading() -> Iterator[NamedQueries]:
             with server.reading() as rows:
-                yield PostgresAsking(rows)
+                yield PostgresNamedQueries(rows)
 
         @contextmanager
-        def writing() -> Iterator[Asking]:
+        def writing() -> Iterator[NamedQueries]:
             with server.writing() as rows:
                 rows.lock("llm_calls")
-                yield PostgresAsking(rows)
+                yield PostgresNamedQueries(rows)
 
         super().__init__(reading, writing, clock)

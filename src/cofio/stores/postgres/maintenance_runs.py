@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from cofio.models.maintenance import Run
+from cofio.models.maintenance import MaintenanceRun
 from cofio.models.memory import moment
 from cofio.ports import Clock
 from cofio.stores.inbox_rules import later
-from cofio.stores.postgres.connection import Rows, Server
+from cofio.stores.postgres.connection import PostgresServer, TenantQueries
 from cofio.stores.row_mapping import as_json, fits
 from cofio.stores.sqlite.maintenance_runs import DEATHS, RUNS, SILENCE, check_outcome, refuse, to_run
 
@@ -21,11 +21,11 @@ from cofio.stores.sqlite.maintenance_runs import DEATHS, RUNS, SILENCE, check_ou
 class PostgresRuns:
     """Runs of one tenant of a PostgreSQL database."""
 
-    def __init__(self, server: Server, clock: Clock) -> None:
+    def __init__(self, server: PostgresServer, clock: Clock) -> None:
         self._server = server
         self._clock = clock
 
-    def claim(self, chore: str, slot: str, by: str) -> Run | None:
+    def claim(self, chore: str, slot: str, by: str) -> MaintenanceRun | None:
         with self._server.writing() as rows:
             rows.lock(f"chore/{chore}")
             at = self._clock()  # taken while the lock is held
@@ -38,7 +38,9 @@ class PostgresRuns:
         with self._server.writing() as rows:
             return bool(rows.count("run_is_alive", {"id": run_id, "at": self._clock()}))
 
-    def finish(self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None) -> Run:
+    def finish(
+        self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None
+    ) -> MaintenanceRun:
         check_outcome(outcome)
         if not fits(run_id):
             refuse(run_id, None)
@@ -48,19 +50,19 @@ class PostgresRuns:
             run = _got(rows, run_id)
             return run if run and ended else refuse(run_id, run)
 
-    def last(self, chore: str) -> Run | None:
+    def last(self, chore: str) -> MaintenanceRun | None:
         with self._server.reading() as rows:
             at = self._clock()
             row = rows.one("last_run", {"chore": chore, "at": at, "dead": later(at, -SILENCE)}, columns=RUNS)
         return to_run(row) if row else None
 
-    def newest(self, limit: int, chore: str = "") -> list[Run]:
+    def newest(self, limit: int, chore: str = "") -> list[MaintenanceRun]:
         with self._server.reading() as rows:
             values = {"chore": chore, "limit": limit, "dead": later(self._clock(), -SILENCE)}
             found = rows.all("newest_runs", values, columns=RUNS)
         return [replace(to_run(row), outcome="died") if silent else to_run(row) for *row, silent in found]
 
 
-def _got(rows: Rows, run_id: int) -> Run | None:
+def _got(rows: TenantQueries, run_id: int) -> MaintenanceRun | None:
     row = rows.one("get_run", {"id": run_id}, columns=RUNS)
     return to_run(row) if row else None

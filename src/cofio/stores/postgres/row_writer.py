@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from cofio.models.memory import Fact, Memory, Occurrence, Viewer
-from cofio.stores.apply import Beside, Entry
+from cofio.stores.apply import Counters, JournalEntry
 from cofio.stores.journal import beside_json, to_entry
 from cofio.stores.postgres.bm25 import searchable
-from cofio.stores.postgres.connection import Rows
+from cofio.stores.postgres.connection import TenantQueries
 from cofio.stores.postgres.inbox import erase
 from cofio.stores.postgres.vector_search import received
 from cofio.stores.row_mapping import COLUMNS, LISTED, PLACED, fits, occurrence_json, to_json, to_memory, to_row
@@ -21,10 +21,10 @@ _UNNAMED = tuple(name for name in COLUMNS if name != "id")  # for a memory that 
 _ERASED = ("erase_changes", "erase_retrievals", "erase_previous_text", "erase_previous_text_in_changes")
 
 
-class Tables:
-    """Rows for `Applying`."""
+class PostgresRowStorage:
+    """Rows for `UnitOfWork`."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: TenantQueries) -> None:
         self._rows = rows
 
     def load(self, memory_id: int) -> Memory | None:
@@ -56,10 +56,10 @@ class Tables:
         sent = self._rows.value("get_vector", {"id": memory_id})
         return received([sent])[0].astype("<f4").tobytes() if sent else None
 
-    def beside(self, memory_id: int) -> Beside:
+    def beside(self, memory_id: int) -> Counters:
         count, last = self._rows.one("counts_of", {"id": memory_id}) or (0, None)
         seen = self._rows.all("sightings_beside", {"id": memory_id})
-        return Beside(count, last, tuple(Occurrence(*row) for row in seen))
+        return Counters(count, last, tuple(Occurrence(*row) for row in seen))
 
     def set_vector(self, memory_id: int, vector: bytes | None) -> None:
         if vector is None:
@@ -72,7 +72,7 @@ class Tables:
         found: int | None = self._rows.value("twin", {**values, "fingerprint": fingerprint(fact.text)})
         return found
 
-    def record(self, entry: Entry) -> int:
+    def record(self, entry: JournalEntry) -> int:
         written = {
             "changeset": entry.changeset,
             "memory_id": entry.memory_id,
@@ -86,11 +86,11 @@ class Tables:
         }
         return int(self._rows.value("record", written))
 
-    def recorded(self, change_id: int) -> Entry | None:
+    def recorded(self, change_id: int) -> JournalEntry | None:
         row = self._rows.one("recorded", {"id": change_id}) if fits(change_id) else None
         return to_entry(row) if row else None
 
-    def next_recorded(self, entry: Entry) -> Entry | None:
+    def next_recorded(self, entry: JournalEntry) -> JournalEntry | None:
         row = self._rows.one("next_recorded", {"memory_id": entry.memory_id, "id": entry.id})
         return to_entry(row) if row else None
 

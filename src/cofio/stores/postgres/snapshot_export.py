@@ -10,32 +10,32 @@ from typing import Any
 
 import numpy as np
 
-from cofio.models.episodes import CarriedEpisode
+from cofio.models.episodes import ExportedEpisode
 from cofio.models.knowledge import Knowledge, Table
-from cofio.models.maintenance import Carried
+from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import Occurrence
-from cofio.ports import Carrying
+from cofio.ports import Snapshots
 from cofio.stores.episodes import carried as carried_episodes
 from cofio.stores.knowledge import in_order_of_ids
-from cofio.stores.postgres.connection import Rows, Server
-from cofio.stores.postgres.knowledge import PostgresAsking
+from cofio.stores.postgres.connection import PostgresServer, TenantQueries
+from cofio.stores.postgres.knowledge import PostgresNamedQueries
 from cofio.stores.row_mapping import LISTED, as_json, fits, to_memory
 from cofio.stores.snapshot_export import rooms
 
 
-class PostgresCarrying:
+class PostgresSnapshots:
     """Carrying of one tenant of a PostgreSQL database."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: PostgresServer) -> None:
         self._server = server
-        self._held: Rows | None = None  # set inside `still`: the connection of the snapshot
+        self._held: TenantQueries | None = None  # set inside `still`: the connection of the snapshot
 
     @contextmanager
-    def still(self) -> Iterator[Carrying]:
+    def still(self) -> Iterator[Snapshots]:
         """Yield a snapshot: it stays the same however long it is read, and whatever is written meanwhile."""
         with self._server.still() as rows:
             rows.one("carried_counts")  # the snapshot is taken at the first read
-            frozen = PostgresCarrying(self._server)
+            frozen = PostgresSnapshots(self._server)
             frozen._held = rows
             yield frozen
 
@@ -75,7 +75,7 @@ class PostgresCarrying:
     def origins(self, origins: Sequence[str]) -> dict[str, int]:
         return dict(self._read("origins", {"origins": [each for each in origins if each]}))
 
-    def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[Carried]:
+    def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[ExportedMemory]:
         with self._reading() as rows:
             found = rows.all("carried_memories", {"after": after, "limit": limit}, columns=LISTED)
             memories = [to_memory(row) for row in found]
@@ -85,7 +85,7 @@ class PostgresCarrying:
                 seen[memory_id].append(Occurrence(*about))
             kept = rows.all("carried_vectors", ids) if vectors else []
         blobs = {number: np.ascontiguousarray(vector.to_numpy(), dtype="<f4").tobytes() for number, vector in kept}
-        return [Carried(each, tuple(seen.get(each.id, ())), blobs.get(each.id)) for each in memories]
+        return [ExportedMemory(each, tuple(seen.get(each.id, ())), blobs.get(each.id)) for each in memories]
 
     def counts(self) -> tuple[int, int]:
         number, last = self._read("carried_counts", {})[0]
@@ -93,11 +93,11 @@ class PostgresCarrying:
 
     def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
         with self._reading() as rows:
-            return in_order_of_ids(PostgresAsking(rows), table, after, limit)
+            return in_order_of_ids(PostgresNamedQueries(rows), table, after, limit)
 
-    def episodes(self, after: int, limit: int) -> list[CarriedEpisode]:
+    def episodes(self, after: int, limit: int) -> list[ExportedEpisode]:
         with self._reading() as rows:
-            return carried_episodes(PostgresAsking(rows), after, limit)
+            return carried_episodes(PostgresNamedQueries(rows), after, limit)
 
     def parts(self, changeset_id: int) -> list[int]:
         found = self._read("parts", {"id": changeset_id}) if fits(changeset_id) else []
@@ -108,7 +108,7 @@ class PostgresCarrying:
             return rows.all(name, values)
 
     @contextmanager
-    def _reading(self) -> Iterator[Rows]:
+    def _reading(self) -> Iterator[TenantQueries]:
         if self._held is not None:
             yield self._held
             return
@@ -116,7 +116,7 @@ class PostgresCarrying:
             yield rows
 
 
-def _take(rows: Rows, count: int) -> int:
+def _take(rows: TenantQueries, count: int) -> int:
     """Take so many ids from the sequence that all tenants share; return the last id below them.
 
     Ids that another tenant takes in between do no harm, because ids belong to one tenant. No other process of this

@@ -26,26 +26,26 @@ from cofio.models.memory import (
     moment,
 )
 from cofio.ports import Clock, Settles, Vector
-from cofio.stores.apply import Applying, as_change
+from cofio.stores.apply import UnitOfWork, as_change
 from cofio.stores.filters import POSTGRES, condition
 from cofio.stores.journal import to_changeset, to_entry
-from cofio.stores.knowledge import ApplyingKnowledge, SqlKnown, changed_within, of_changeset
-from cofio.stores.postgres.bm25 import Words
-from cofio.stores.postgres.connection import BRIEFLY, Rows, Server
-from cofio.stores.postgres.dashboard import PostgresPictures
+from cofio.stores.knowledge import KnowledgeUnitOfWork, SqlKnownRows, changed_within, of_changeset
+from cofio.stores.postgres.bm25 import TenantBm25
+from cofio.stores.postgres.connection import BRIEFLY, PostgresServer, TenantQueries
+from cofio.stores.postgres.dashboard import PostgresDashboardQueries
 from cofio.stores.postgres.episodes import PostgresEpisodes
 from cofio.stores.postgres.inbox import PostgresInbox, settle
 from cofio.stores.postgres.keys import PostgresKeys
-from cofio.stores.postgres.knowledge import PostgresAsking, PostgresDomain
+from cofio.stores.postgres.knowledge import PostgresKnowledgeTables, PostgresNamedQueries
 from cofio.stores.postgres.llm_calls import PostgresLLMCalls
 from cofio.stores.postgres.maintenance_runs import PostgresRuns
 from cofio.stores.postgres.notes import PostgresNotes
-from cofio.stores.postgres.row_writer import Tables, listed
-from cofio.stores.postgres.snapshot_export import PostgresCarrying
-from cofio.stores.postgres.store_state import Extent, State
-from cofio.stores.postgres.token_embeddings import PostgresReadings
-from cofio.stores.postgres.usage import PostgresUses
-from cofio.stores.postgres.vector_search import Nearest, loaded, loaded_of, told
+from cofio.stores.postgres.row_writer import PostgresRowStorage, listed
+from cofio.stores.postgres.snapshot_export import PostgresSnapshots
+from cofio.stores.postgres.store_state import TenantSize, TenantState
+from cofio.stores.postgres.token_embeddings import PostgresTokenEmbeddings
+from cofio.stores.postgres.usage import PostgresUsageQueries
+from cofio.stores.postgres.vector_search import VectorSearch, loaded, loaded_of, told
 from cofio.stores.row_mapping import LISTED, check_vectors, fits, from_json, to_memory
 from cofio.text.tokens import fingerprint
 
@@ -58,22 +58,22 @@ class PostgresStore:
     """Store in a PostgreSQL database, which other tenants, processes and machines may share."""
 
     def __init__(self, url: str, clock: Clock) -> None:
-        self._server = Server(url)
+        self._server = PostgresServer(url)
         self._clock = clock
         self.inbox = PostgresInbox(self._server, clock)
         self.runs = PostgresRuns(self._server, clock)
         self.llm_calls = PostgresLLMCalls(self._server, clock)
-        self.uses = PostgresUses(self._server)
-        self.carrying = PostgresCarrying(self._server)
+        self.uses = PostgresUsageQueries(self._server)
+        self.carrying = PostgresSnapshots(self._server)
         self.keys = PostgresKeys(self._server, clock)
         self.notes = PostgresNotes(self._server, clock)
-        self.domain = PostgresDomain(self._server)
-        self.pictures = PostgresPictures(self._server)
-        self.readings = PostgresReadings(self._server)
+        self.domain = PostgresKnowledgeTables(self._server)
+        self.pictures = PostgresDashboardQueries(self._server)
+        self.readings = PostgresTokenEmbeddings(self._server)
         self.episodes = PostgresEpisodes(self._server, self._bound_to, self._refuse_another_embedder)
-        self._words = Words()
-        self._nearest = Nearest()
-        self._extent: Extent | None = None
+        self._words = TenantBm25()
+        self._nearest = VectorSearch()
+        self._extent: TenantSize | None = None
         self._signature = ""  # "" until an embedder is bound
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -97,9 +97,11 @@ class PostgresStore:
             number = _open_changeset(rows, about)
             head: dict[str, Any] = {"at": at, "by": by, "why": why}
             blobs = {place: np.ascontiguousarray(vector, dtype="<f4").tobytes() for place, vector in vectors.items()}
-            told = Applying(Tables(rows), changeset=number, **head).each(decisions, blobs)
+            told = UnitOfWork(PostgresRowStorage(rows), changeset=number, **head).each(decisions, blobs)
             changes = tuple(change for each in told for change in each)
-            known = ApplyingKnowledge(SqlKnown(PostgresAsking(rows)), changeset=number, **head).all(knowledge, told)
+            known = KnowledgeUnitOfWork(SqlKnownRows(PostgresNamedQueries(rows)), changeset=number, **head).all(
+                knowledge, told
+            )
             done = Changeset(id=number, **head, undoes=undoes, part_of=part_of, changes=changes, knowledge=known)
             if settles:
                 settle(rows, settles(done), at=at, changeset=number)
@@ -107,11 +109,11 @@ class PostgresStore:
             self._follow_up(dimension)
         return done
 
-    def _bound_to(self, rows: Rows, vectors: Mapping[int, Vector]) -> int:
+    def _bound_to(self, rows: TenantQueries, vectors: Mapping[int, Vector]) -> int:
         """Return the dimension of these vectors after checking that they fit the store's; 0 if there are none."""
         if not vectors:
             return 0
-        state = State.read(rows)
+        state = TenantState.read(rows)
         check_vectors(vectors, state.dimension or None)
         self._refuse_another_embedder(state.signature)
         dimension = len(next(iter(vectors.values())))
@@ -131,16 +133,16 @@ class PostgresStore:
             hint = "Set the embedder back, or run `cofio reembed` to embed every memory again."
             raise EmbedderMismatch(f"The store was embedded with {signature}, not with {self._signature}.", hint)
 
-    def _state(self, rows: Rows) -> State:
+    def _state(self, rows: TenantQueries) -> TenantState:
         """Return the state of the store. Raise EmbedderMismatch after a re-embedding by another process."""
-        state = State.read(rows)
+        state = TenantState.read(rows)
         self._refuse_another_embedder(state.signature)
         return state
 
-    def _extent_at(self, rows: Rows, state: State) -> Extent:
+    def _extent_at(self, rows: TenantQueries, state: TenantState) -> TenantSize:
         extent = self._extent
         if extent is None or not extent.is_good_at(state):
-            self._extent = extent = Extent.read(rows, state)
+            self._extent = extent = TenantSize.read(rows, state)
         return extent
 
     # ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -243,7 +245,7 @@ class PostgresStore:
             row = rows.one("get_changeset", {"id": changeset_id}) if fits(changeset_id) else None
             if row is None:
                 raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
-            known = of_changeset(PostgresAsking(rows), changeset_id)
+            known = of_changeset(PostgresNamedQueries(rows), changeset_id)
             return to_changeset(row, _changes(rows, "changes_of_changeset", changeset_id), known)
 
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
@@ -285,13 +287,13 @@ class PostgresStore:
 
     def sign(self, signature: str, *, anew: bool = False) -> None:
         with self._server.reading() as rows:
-            state = State.read(rows)
+            state = TenantState.read(rows)
         if state.signature == signature and not anew:
             self._signature = signature  # the usual case, without the write lock
             self._follow_up(state.dimension)
             return
         with self._server.writing(alone=True) as rows:
-            known = State.read(rows)
+            known = TenantState.read(rows)
             empty = not rows.value("any_vector")
             if known.signature and known.signature != signature and not (anew or empty):
                 self._signature = signature
@@ -301,7 +303,7 @@ class PostgresStore:
                 self._begin_anew(rows, known.dimension)
         self._signature = signature
 
-    def _begin_anew(self, rows: Rows, dimension: int) -> None:
+    def _begin_anew(self, rows: TenantQueries, dimension: int) -> None:
         """Delete every vector, and the dimension."""
         for name in ("drop_vectors", "forget_old_vectors"):
             rows.run(name)
@@ -331,7 +333,7 @@ class PostgresStore:
     def stats(self) -> dict[str, Any]:
         with self._server.reading() as rows:
             live, total, vectors, changesets, retrievals, pending = rows.all("stats")[0]
-            signature = State.read(rows).signature
+            signature = TenantState.read(rows).signature
             size = int(rows.value("bytes"))
             groups = {f"by_{column}": dict(rows.all("stats_by", column=column)) for column in _GROUPS}
         return {
@@ -351,20 +353,20 @@ class PostgresStore:
         self._server.close()
 
 
-def _open_changeset(rows: Rows, about: Mapping[str, Any]) -> int:
+def _open_changeset(rows: TenantQueries, about: Mapping[str, Any]) -> int:
     try:
         return int(rows.value("open_changeset", about))
     except UniqueViolation as error:
         raise Conflict(f"Changeset {about['undoes']} is undone already.", "Undo that undo to reapply it.") from error
 
 
-def _page(rows: Rows, scope: Scope, limit: int, after: int, skip: int = 0) -> list[Memory]:
+def _page(rows: TenantQueries, scope: Scope, limit: int, after: int, skip: int = 0) -> list[Memory]:
     where, values = condition(scope, POSTGRES)
     read = rows.all("page", {**values, "after": after, "limit": limit, "skip": skip}, columns=LISTED, where=where)
     return [to_memory(row) for row in read]
 
 
-def _changes(rows: Rows, name: str, key: int) -> list[Change]:
+def _changes(rows: TenantQueries, name: str, key: int) -> list[Change]:
     """Return the changes that a query selects, each with the memory after it; a changeset may have thousands."""
     found = rows.all(name, {"id": key}) if fits(key) else []
     entries = [to_entry(columns) for *columns, _, _, _ in found]

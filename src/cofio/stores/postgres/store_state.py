@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cofio.stores.postgres.connection import Rows
+from cofio.stores.postgres.connection import TenantQueries
 from cofio.stores.sqlite.bm25 import FEW
 
 
-class State(NamedTuple):
+class TenantState(NamedTuple):
     """State of the tenant's store at the newest commit of any process."""
 
     changeset: int
@@ -18,20 +18,20 @@ class State(NamedTuple):
     dimension: int  # of the vectors; 0 until there are any
 
     @classmethod
-    def read(cls, rows: Rows, prefix: str = "") -> State:
+    def read(cls, rows: TenantQueries, prefix: str = "") -> TenantState:
         return cls(*rows.one(f"{prefix}state") or (0, 0, "", 0))
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class TenantSize:
     """Number of memories, archived ones included, and their mean number of words."""
 
     count: int
     mean: float
-    at: State  # when it was counted
+    at: TenantState  # when it was counted
 
     @classmethod
-    def read(cls, rows: Rows, state: State, prefix: str = "") -> Extent:
+    def read(cls, rows: TenantQueries, state: TenantState, prefix: str = "") -> TenantSize:
         count, length = rows.one(f"{prefix}lengths") or (0, 0)
         return cls(count, length / count if count else 1.0, state)
 
@@ -40,7 +40,7 @@ class Extent:
         """Return whether the store is small enough to count exactly, every time."""
         return self.count <= FEW
 
-    def is_good_at(self, state: State) -> bool:
+    def is_good_at(self, state: TenantState) -> bool:
         """Return whether the count is still valid: until a change, or in a large store until it has grown by 2 %."""
         if self.is_small:
             return self.at.changeset == state.changeset

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cofio.models.memory import Memory
-from cofio.stores.postgres.connection import BRIEFLY, Server
+from cofio.stores.postgres.connection import BRIEFLY, PostgresServer
 from cofio.stores.postgres.row_writer import listed
 from cofio.stores.row_mapping import LISTED, to_memory
 from cofio.stores.token_embeddings import of
 
 
-class PostgresReadings:
+class PostgresTokenEmbeddings:
     """Readings of one tenant of a PostgreSQL database."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: PostgresServer) -> None:
         self._server = server
 
     def sign(self, signature: str) -> None:

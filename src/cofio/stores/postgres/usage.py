@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cofio.models.maintenance import Tracking, View
+from cofio.models.maintenance import UsageTracking, View
 from cofio.models.memory import Memory, Scope, moment
 from cofio.stores.filters import POSTGRES, condition
-from cofio.stores.postgres.connection import Server
+from cofio.stores.postgres.connection import PostgresServer
 from cofio.stores.row_mapping import LISTED, to_memory
 from cofio.stores.sqlite.usage import VIEWS
 
 _FORGOTTEN = 10_000  # log rows deleted in one transaction
 
 
-class PostgresUses:
+class PostgresUsageQueries:
     """Uses of one tenant of a PostgreSQL database."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: PostgresServer) -> None:
         self._server = server
 
     def view(self, view: View, scope: Scope, limit: int, before: str) -> list[Memory]:
@@ -28,10 +28,10 @@ class PostgresUses:
         with self._server.reading() as rows:
             return [to_memory(row) for row in rows.all("view_of_use", values, columns=LISTED, **parts)]
 
-    def tracking(self, since: str) -> Tracking:
+    def tracking(self, since: str) -> UsageTracking:
         with self._server.reading() as rows:
             began, days = rows.one("tracking", {"since": moment(since)}) or (None, 0)
-        return Tracking(began, days)
+        return UsageTracking(began, days)
 
     def unused(self, category: str, before: str, limit: int) -> list[Memory]:
         values = {"category": category, "before": moment(before), "limit": limit}

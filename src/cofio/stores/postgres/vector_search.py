@@ -17,9 +17,9 @@ import numpy as np
 from cofio.models.memory import Candidate, Scope
 from cofio.ports import Matrix, Vector
 from cofio.stores.filters import POSTGRES, condition
-from cofio.stores.postgres.connection import Rows, Server
-from cofio.stores.postgres.store_state import Extent, State
-from cofio.stores.sqlite.vector_index import Vectors
+from cofio.stores.postgres.connection import PostgresServer, TenantQueries
+from cofio.stores.postgres.store_state import TenantSize, TenantState
+from cofio.stores.sqlite.vector_index import VectorIndex
 
 FEW = 2_000  # vectors; up to this number, comparing each is as fast as an index
 _EFFORT = 200  # minimum of hnsw.ef_search; twice the number of hits if that is higher
@@ -32,7 +32,7 @@ _HEAD = 4  # header bytes of a vector sent by the server: dimension and unused
 _log = logging.getLogger(__name__)
 
 
-class Nearest:
+class VectorSearch:
     """Search of a tenant's nearest vectors, and upkeep of its index.
 
     With a prefix, for the vectors of rows whose named queries begin with it.
@@ -44,7 +44,9 @@ class Nearest:
         self._scopes: dict[Scope, list[int] | None] = {}
         self._scopes_at = 0
 
-    def find(self, rows: Rows, vector: Vector, k: int, scope: Scope, extent: Extent, state: State) -> list[Candidate]:
+    def find(
+        self, rows: TenantQueries, vector: Vector, k: int, scope: Scope, extent: TenantSize, state: TenantState
+    ) -> list[Candidate]:
         """Return the k nearest of the scope, best first, ties by lower id."""
         asked = {"vector": _as_sent(vector), "k": k}
         where, values = condition(scope, POSTGRES)
@@ -60,7 +62,9 @@ class Nearest:
                 return found
         return _candidates(rows.all(f"{self._prefix}nearest_of_all", {**asked, **values}, where=where))
 
-    def _by_index(self, rows: Rows, asked: dict[str, Any], k: int, where: str, dimension: int) -> list[Candidate]:
+    def _by_index(
+        self, rows: TenantQueries, asked: dict[str, Any], k: int, where: str, dimension: int
+    ) -> list[Candidate]:
         with rows.connection.transaction():  # the settings are for this search only
             rows.run("search_by_nearness", {"effort": min(max(2 * k, _EFFORT), _MOST)})
             found = rows.all(
@@ -68,12 +72,12 @@ class Nearest:
             )
         return _candidates(found)
 
-    def cosines(self, rows: Rows, vector: Vector, ids: Sequence[int]) -> list[Candidate]:
+    def cosines(self, rows: TenantQueries, vector: Vector, ids: Sequence[int]) -> list[Candidate]:
         """Return the cosine of each of these that has a vector, by id."""
         asked = {"vector": _as_sent(vector), "ids": list(ids), "k": len(ids)}
         return _candidates(rows.all(f"{self._prefix}cosines", asked, order="memory_id")) if ids else []
 
-    def _inside(self, rows: Rows, scope: Scope, state: State) -> list[int] | None:
+    def _inside(self, rows: TenantQueries, scope: Scope, state: TenantState) -> list[int] | None:
         """Return every id of the scope if there are few, else None; cached while nothing changes."""
         if state.changeset != self._scopes_at or len(self._scopes) > _SCOPES_KEPT:
             self._scopes, self._scopes_at = {}, state.changeset
@@ -84,7 +88,7 @@ class Nearest:
             known[scope] = ids if len(ids) <= FEW else None
         return known[scope]
 
-    def keep_index(self, server: Server, dimension: int) -> None:
+    def keep_index(self, server: PostgresServer, dimension: int) -> None:
         """Build the index, if there are many vectors and no index. Writes of vectors wait meanwhile."""
         if dimension in self._indexed or not 0 < dimension <= _WIDEST:
             return
@@ -100,32 +104,32 @@ class Nearest:
         self._indexed.add(dimension)
         _log.info("Built the index of %d-dimensional vectors", dimension)
 
-    def drop_index(self, rows: Rows, dimension: int) -> None:
+    def drop_index(self, rows: TenantQueries, dimension: int) -> None:
         """Drop the index of a dimension if no tenant has vectors of it any more: a new build gives a better one."""
         if dimension and not rows.value(f"{self._prefix}any_vector_of_any"):
             rows.run(f"{self._prefix}drop_nearness", dimension=str(dimension))
         self._indexed.discard(dimension)
 
 
-def loaded(rows: Rows, scope: Scope, dimension: int) -> Vectors:
+def loaded(rows: TenantQueries, scope: Scope, dimension: int) -> VectorIndex:
     """Load every vector of the scope, to be compared with each other."""
     where, values = condition(scope, POSTGRES)
-    vectors, after = Vectors(dimension), 0
+    vectors, after = VectorIndex(dimension), 0
     while some := rows.all("vectors_within", {**values, "after": after, "limit": _AT_ONCE}, where=where):
         _put(vectors, some)
         after = some[-1][0]
     return vectors
 
 
-def loaded_of(rows: Rows, ids: Sequence[int], dimension: int) -> Vectors:
+def loaded_of(rows: TenantQueries, ids: Sequence[int], dimension: int) -> VectorIndex:
     """Load the vectors of these memories."""
-    vectors = Vectors(dimension)
+    vectors = VectorIndex(dimension)
     for start in range(0, len(ids), _AT_ONCE):
         _put(vectors, rows.all("vectors_of", {"ids": ids[start : start + _AT_ONCE]}))
     return vectors
 
 
-def _put(vectors: Vectors, rows: Sequence[tuple[Any, ...]]) -> None:
+def _put(vectors: VectorIndex, rows: Sequence[tuple[Any, ...]]) -> None:
     if rows:
         ids, sent, live = zip(*rows, strict=True)
         vectors.put_many(np.array(ids, np.int64), received(sent), np.array(live, bool))

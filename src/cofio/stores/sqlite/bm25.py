@@ -29,7 +29,7 @@ _KEPT = 2_000_000  # ids cached for all words together
 COUNTED = 20_000  # words whose frequency is cached
 
 
-class Kind(NamedTuple):
+class SearchIndexKind(NamedTuple):
     """Kind of rows to search: the prefix of their named queries, and the columns of their words in FTS5 syntax."""
 
     prefix: str
@@ -41,8 +41,8 @@ class Kind(NamedTuple):
         return _SQL[self.prefix + name]
 
 
-MEMORIES = Kind("", "{text about} : ", "{context} : ")
-PASSAGES = Kind("passage_", "", archives=False)
+MEMORIES = SearchIndexKind("", "{text about} : ", "{context} : ")
+PASSAGES = SearchIndexKind("passage_", "", archives=False)
 
 Ids: TypeAlias = NDArray[np.int64]
 Scores: TypeAlias = NDArray[np.float32]
@@ -50,7 +50,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class DocumentLengths:
     """Number of words of each memory and whether it is live, by id; 0 and False for missing ids."""
 
     words: NDArray[np.int32]
@@ -59,12 +59,12 @@ class Lengths:
     mean: float
 
     @classmethod
-    def of(cls, words: NDArray[np.int32], live: Mask) -> Lengths:
+    def of(cls, words: NDArray[np.int32], live: Mask) -> DocumentLengths:
         count = int(np.count_nonzero(words))
         return cls(words, live, count, float(words.sum()) / count if count else 1.0)
 
     @classmethod
-    def read(cls, connection: sqlite3.Connection, kind: Kind = MEMORIES) -> Lengths:
+    def read(cls, connection: sqlite3.Connection, kind: SearchIndexKind = MEMORIES) -> DocumentLengths:
         """Read the lengths of every memory."""
         size = (connection.execute(kind.query("newest")).fetchone()[0] or 0) + 1
         words, live = np.zeros(size, np.int32), np.zeros(size, np.bool_)
@@ -77,7 +77,9 @@ class Lengths:
                 live[[row[0] for row in connection.execute(kind.query("archived"))]] = False
         return cls.of(words, live)
 
-    def with_changes(self, connection: sqlite3.Connection, ids: Sequence[int], kind: Kind = MEMORIES) -> Lengths:
+    def with_changes(
+        self, connection: sqlite3.Connection, ids: Sequence[int], kind: SearchIndexKind = MEMORIES
+    ) -> DocumentLengths:
         """Return a copy with the present state of these memories."""
         size = max(len(self.words), max(ids) + 1)
         words, live = np.zeros(size, np.int32), np.zeros(size, np.bool_)
@@ -98,10 +100,10 @@ def _length(blob: bytes) -> int:
     return max(1, total)
 
 
-class Postings:
+class PostingsCache:
     """BM25 of memories by word. Lookups are cached until the store changes."""
 
-    def __init__(self, kind: Kind = MEMORIES) -> None:
+    def __init__(self, kind: SearchIndexKind = MEMORIES) -> None:
         self._kind = kind
         self._known: dict[str, tuple[Ids, Scores]] = {}
         self._known_at = -1
@@ -112,7 +114,7 @@ class Postings:
         self,
         connection: sqlite3.Connection,
         words: Sequence[str],
-        lengths: Lengths,
+        lengths: DocumentLengths,
         changeset: int,
         *,
         most: int = POSTINGS,

@@ -8,32 +8,32 @@ from typing import Any
 
 import numpy as np
 
-from cofio.models.dashboard import Agent, Arrived, Dots, Injected, Injection, Pulse
+from cofio.models.dashboard import Agent, ChangeCounters, DailyCount, Injection, InjectionCount, MapSource
 from cofio.models.memory import Scope, moment
 from cofio.ports import Matrix
 from cofio.stores.filters import condition
 from cofio.stores.row_mapping import as_json
 from cofio.stores.sql_loader import queries
 from cofio.stores.sqlite.connection import BRIEFLY, StoreFile
-from cofio.stores.sqlite.vector_index import Vectors
+from cofio.stores.sqlite.vector_index import VectorIndex
 
 _SQL = queries("sqlite")
 _BESIDE = " · "  # separates the name of the caller's key from the name that it sends
 _Row = tuple[Any, ...]
 
 
-class SqlitePictures:
+class SqliteDashboardQueries:
     """Pictures of an SQLite file; vectors come from the in-memory index."""
 
-    def __init__(self, file: StoreFile, vectors: Callable[[], Vectors | None]) -> None:
+    def __init__(self, file: StoreFile, vectors: Callable[[], VectorIndex | None]) -> None:
         self._file = file
         self._vectors = vectors
 
-    def arrived(self, since: str, scope: Scope) -> list[Arrived]:
+    def arrived(self, since: str, scope: Scope) -> list[DailyCount]:
         where, values = condition(live(scope))
         with self._file.reading() as connection:
             rows = connection.execute(_SQL["arrived"].format(where=where), {**values, "first": day(since)})
-            return [Arrived(*row) for row in rows]
+            return [DailyCount(*row) for row in rows]
 
     def done(self, since: str) -> dict[str, int]:
         with self._file.reading() as connection:
@@ -44,9 +44,9 @@ class SqlitePictures:
             with self._file.writing(BRIEFLY) as connection:  # log writes do not block
                 connection.executemany(_SQL["inject"], [each._asdict() for each in injections])
 
-    def injected(self, since: str) -> list[Injected]:
+    def injected(self, since: str) -> list[InjectionCount]:
         with self._file.reading() as connection:
-            return [Injected(*row) for row in connection.execute(_SQL["injected"], {"since": day(since)})]
+            return [InjectionCount(*row) for row in connection.execute(_SQL["injected"], {"since": day(since)})]
 
     def forget_injected(self, before: str) -> int:
         with self._file.writing() as connection:
@@ -57,11 +57,11 @@ class SqlitePictures:
             kept, asked = (connection.execute(_SQL[name]).fetchall() for name in ("keepers", "askers"))
         return to_agents(kept, asked, limit)
 
-    def pulse(self) -> Pulse:
+    def pulse(self) -> ChangeCounters:
         with self._file.reading() as connection:
             return to_pulse(connection.execute(_SQL["pulse"]).fetchone())
 
-    def dots(self, scope: Scope, most: int, characters: int) -> Dots:
+    def dots(self, scope: Scope, most: int, characters: int) -> MapSource:
         vectors = self._vectors()
         if vectors is None:
             return NO_DOTS
@@ -79,7 +79,7 @@ class SqlitePictures:
         return to_dots([row for row in rows if row[0] in held], matrix, len(there))
 
 
-NO_DOTS = Dots((), np.empty((0, 0), np.float32), (), (), (), (), 0)
+NO_DOTS = MapSource((), np.empty((0, 0), np.float32), (), (), (), (), 0)
 
 
 def live(scope: Scope) -> Scope:
@@ -92,18 +92,18 @@ def day(since: str) -> str:
     return moment(since)[:10]
 
 
-def to_dots(rows: Sequence[_Row], vectors: Matrix, total: int) -> Dots:
+def to_dots(rows: Sequence[_Row], vectors: Matrix, total: int) -> MapSource:
     """Convert rows (id, text, category, project, created_at) to columns, with their vectors."""
     if not rows:
         return NO_DOTS._replace(total=total)
     ids, texts, categories, projects, created = zip(*rows, strict=True)
-    return Dots(ids, vectors, texts, categories, projects, created, total)
+    return MapSource(ids, vectors, texts, categories, projects, created, total)
 
 
-def to_pulse(row: _Row) -> Pulse:
+def to_pulse(row: _Row) -> ChangeCounters:
     """Convert a row: latest changeset, retrievals, captures, pending, parked, time of the last settled."""
     changeset, retrieval, *inbox, finished = row
-    return Pulse(changeset, retrieval, (*inbox, int("".join(filter(str.isdigit, finished or "0")))))
+    return ChangeCounters(changeset, retrieval, (*inbox, int("".join(filter(str.isdigit, finished or "0")))))
 
 
 def to_agents(kept: Iterable[_Row], asked: Iterable[_Row], limit: int) -> list[Agent]:

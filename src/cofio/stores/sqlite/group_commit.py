@@ -19,7 +19,7 @@ Brought = TypeVar("Brought")
 Answer = TypeVar("Answer")
 
 
-class Gather(Generic[Brought, Answer]):
+class GroupCommit(Generic[Brought, Answer]):
     """Callable that submits a value and returns once it is committed.
 
     `write` returns the result for one value. Before it has written anything, it may raise a CofioError, which goes to
@@ -29,12 +29,12 @@ class Gather(Generic[Brought, Answer]):
     def __init__(self, file: StoreFile, write: Callable[[sqlite3.Connection, Brought], Answer]) -> None:
         self._file = file
         self._write = write
-        self._waiting: deque[_Waiting[Brought, Answer]] = deque()
-        self._writing: _Waiting[Brought, Answer] | None = None  # the caller that is writing
+        self._waiting: deque[_PendingWrite[Brought, Answer]] = deque()
+        self._writing: _PendingWrite[Brought, Answer] | None = None  # the caller that is writing
         self._changed = threading.Condition()
 
     def __call__(self, brought: Brought) -> Answer:
-        mine: _Waiting[Brought, Answer] = _Waiting(brought)
+        mine: _PendingWrite[Brought, Answer] = _PendingWrite(brought)
         self._waiting.append(mine)
         try:
             while self._has_the_turn(mine):
@@ -48,7 +48,7 @@ class Gather(Generic[Brought, Answer]):
         assert mine.outcome is not None  # otherwise this caller would have become the writer
         return mine.outcome
 
-    def _has_the_turn(self, mine: _Waiting[Brought, Answer]) -> bool:
+    def _has_the_turn(self, mine: _PendingWrite[Brought, Answer]) -> bool:
         """Wait for an outcome; return True if this caller becomes the writer first."""
         with self._changed:
             while mine.outcome is None:
@@ -63,7 +63,7 @@ class Gather(Generic[Brought, Answer]):
             self._writing = None
             self._changed.notify_all()
 
-    def _transact(self, mine: _Waiting[Brought, Answer]) -> None:
+    def _transact(self, mine: _PendingWrite[Brought, Answer]) -> None:
         """Write all waiting values, or only this caller's if its first transaction failed."""
         together = [mine] if mine.taken else []
         try:
@@ -82,14 +82,14 @@ class Gather(Generic[Brought, Answer]):
         except CofioError as refusal:
             return refusal
 
-    def _take(self) -> list[_Waiting[Brought, Answer]]:
+    def _take(self) -> list[_PendingWrite[Brought, Answer]]:
         taken = [self._waiting.popleft() for _ in range(len(self._waiting))]  # only the writer takes
         for each in taken:
             each.taken = True
         return taken
 
 
-class _Waiting(Generic[Brought, Answer]):
+class _PendingWrite(Generic[Brought, Answer]):
     """Value submitted by one caller, and its outcome."""
 
     __slots__ = ("brought", "outcome", "taken")
@@ -100,7 +100,7 @@ class _Waiting(Generic[Brought, Answer]):
         self.outcome: Answer | CofioError | None = None
 
 
-def _tell(together: Sequence[_Waiting[Brought, Answer]], error: StoreError) -> None:
+def _tell(together: Sequence[_PendingWrite[Brought, Answer]], error: StoreError) -> None:
     """Give the error to a caller that was alone; to all if the store is busy, as retries would wait for minutes."""
     if len(together) == 1 or isinstance(error, StoreBusy):
         for each in together:

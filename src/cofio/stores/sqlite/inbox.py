@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from cofio.errors import Conflict, StoreError
-from cofio.models.exchange import Batching, Exchange, Item, Ledger, Receipt, Settlement, State, Task
+from cofio.models.exchange import Batching, Exchange, Item, ItemResolution, Ledger, Receipt, State, Task
 from cofio.models.memory import Memory, Viewer, moment
 from cofio.ports import Clock
 from cofio.stores import episodes, inbox_rules, llm_calls, turn_merge
-from cofio.stores.knowledge import SqliteAsking
+from cofio.stores.knowledge import SqliteNamedQueries
 from cofio.stores.row_mapping import as_json, fits
 from cofio.stores.sql_loader import queries
 from cofio.stores.sqlite.connection import StoreFile
-from cofio.stores.sqlite.group_commit import Gather
+from cofio.stores.sqlite.group_commit import GroupCommit
 
 _SQL = queries("sqlite")
 _DUE, _GET, _PART_OF_TURN, _NEWEST, _NEWEST_IN, _SETTLED_BY = (
@@ -31,7 +31,7 @@ _DUE, _GET, _PART_OF_TURN, _NEWEST, _NEWEST_IN, _SETTLED_BY = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Delivery:
+class _PendingDelivery:
     """Exchanges that one caller delivers at once."""
 
     rows: list[dict[str, Any]]
@@ -45,7 +45,7 @@ class SqliteInbox:
     def __init__(self, file: StoreFile, clock: Clock) -> None:
         self._file = file
         self._clock = clock
-        self._keep: Gather[_Delivery, list[Receipt]] = Gather(file, _kept)
+        self._keep: GroupCommit[_PendingDelivery, list[Receipt]] = GroupCommit(file, _kept)
 
     def receive(
         self, exchanges: Sequence[Exchange], *, task: Task = "learn", most: int | None = None, hold: float = 0.0
@@ -53,13 +53,13 @@ class SqliteInbox:
         at = self._clock()
         due_at = inbox_rules.later(at, hold)
         rows = [inbox_rules.to_row(inbox_rules.dated(each, at), task, at, due_at) for each in exchanges]
-        return self._keep(_Delivery(rows, most)) if rows else []
+        return self._keep(_PendingDelivery(rows, most)) if rows else []
 
     def amend(self, exchange: Exchange, *, hold: float = 0.0, most: int | None = None) -> Receipt:
         at = self._clock()
         dated = inbox_rules.dated(exchange, at)
         row = inbox_rules.to_row(dated, "learn", at, inbox_rules.later(at, hold))
-        return self._keep(_Delivery([row], most, dated))[0]
+        return self._keep(_PendingDelivery([row], most, dated))[0]
 
     def release(self, client: str, session: str) -> int:
         whose = {"client": client, "session": session, "at": self._clock()}
@@ -105,7 +105,7 @@ class SqliteInbox:
     def give_back(self, items: Sequence[Item]) -> None:
         """Do nothing: `claim` takes no claims."""
 
-    def settle(self, settlement: Settlement) -> None:
+    def settle(self, settlement: ItemResolution) -> None:
         at = self._clock()
         with self._file.writing() as connection:
             settle(connection, settlement, at=at)
@@ -159,7 +159,9 @@ class SqliteInbox:
         return count
 
 
-def settle(connection: sqlite3.Connection, settlement: Settlement, *, at: str, changeset: int | None = None) -> None:
+def settle(
+    connection: sqlite3.Connection, settlement: ItemResolution, *, at: str, changeset: int | None = None
+) -> None:
     """Settle an item inside a transaction. Raise Conflict, which rolls back the transaction, unless it is pending."""
     reason, result = inbox_rules.settled(settlement, changeset)
     row = connection.execute(_SQL["as_read"], (settlement.item,)).fetchone() if settlement.read else None
@@ -188,8 +190,8 @@ def erase(connection: sqlite3.Connection, memory: Memory, viewer: Viewer | None)
     )
     connection.execute(_SQL["erase_settled_items"], {"ids": as_json(settled)})
     connection.execute(_SQL["erase_reasons"], {"ids": as_json(reasons)})
-    llm_calls.erase(SqliteAsking(connection))
-    if episodes.erase(SqliteAsking(connection), memory.id, said, viewer):
+    llm_calls.erase(SqliteNamedQueries(connection))
+    if episodes.erase(SqliteNamedQueries(connection), memory.id, said, viewer):
         connection.execute(_SQL["tidy_passage_words"])  # no word of it stays in the full-text segments
     for item_id, payload in connection.execute(_SQL["open_payloads"]).fetchall():
         if viewer and not inbox_rules.is_told_by(inbox_rules.from_payload(payload), viewer):
@@ -201,7 +203,7 @@ def erase(connection: sqlite3.Connection, memory: Memory, viewer: Viewer | None)
         connection.execute(_SQL[name], {"said": listed, **inbox_rules.whose(memory, viewer)})
 
 
-def _kept(connection: sqlite3.Connection, delivery: _Delivery) -> list[Receipt]:
+def _kept(connection: sqlite3.Connection, delivery: _PendingDelivery) -> list[Receipt]:
     """Return one receipt per row. If the inbox is full, rows that are all known already still get receipts."""
     if delivery.amends:
         return [_amended(connection, delivery, delivery.amends)]
@@ -217,11 +219,11 @@ def _is_full(connection: sqlite3.Connection, most: int | None) -> bool:
     return most is not None and bool(connection.execute(_SQL["is_full"], {"most": most}).fetchone()[0])
 
 
-def _amended(connection: sqlite3.Connection, delivery: _Delivery, exchange: Exchange) -> Receipt:
+def _amended(connection: sqlite3.Connection, delivery: _PendingDelivery, exchange: Exchange) -> Receipt:
     """Add what is new of a turn to its item and return its receipt; if nothing is new, that of the turn's last item."""
     (row,) = delivery.rows
     parts = list(_parts(connection, row))
-    new = turn_merge.amended(parts, exchange) if parts else turn_merge.Amendment(None, exchange)
+    new = turn_merge.amended(parts, exchange) if parts else turn_merge.TurnMerge(None, exchange)
     if new is None:
         last = parts[-1].item.id
         connection.execute(_SQL["due_by"], {"id": last, "due_at": row["due_at"]})
@@ -237,7 +239,7 @@ def _amended(connection: sqlite3.Connection, delivery: _Delivery, exchange: Exch
     return Receipt(int(connection.execute(_SQL["receive"], further).lastrowid or 0), True)
 
 
-def _parts(connection: sqlite3.Connection, row: dict[str, Any]) -> Iterator[turn_merge.Part]:
+def _parts(connection: sqlite3.Connection, row: dict[str, Any]) -> Iterator[turn_merge.StoredMessage]:
     """Yield the items of the turn, in order."""
     turn, number = row["turn"], 0
     while found := connection.execute(_PART_OF_TURN, {**row, "turn": turn}).fetchone():

@@ -31,7 +31,7 @@ TRIED = 16
 LOST = np.float32(2e-6)
 
 
-class Meetings:
+class BlockComparison:
     """Search for the pairs of two strips that are near enough for either of them."""
 
     def __init__(self, matrix: Matrix, rows: Rows, directions: Matrix | None) -> None:
@@ -40,7 +40,7 @@ class Meetings:
         self._ceilings = None if directions is None else _with_rest(matrix, rows, directions)
         self._tried = self._in_vain = 0
 
-    def between(self, one: Strip, other: Strip) -> tuple[Rows, Rows, Vector]:
+    def between(self, one: RowBlock, other: RowBlock) -> tuple[Rows, Rows, Vector]:
         """Return the positions of such pairs in the two strips, and their cosines."""
         if self._ceilings is not None:
             left, right = one.wanted(other, self._ceilings[one.place] @ self._ceilings[other.place].T)
@@ -67,7 +67,7 @@ def _with_rest(matrix: Matrix, rows: Rows, directions: Matrix) -> Matrix:
     return made
 
 
-class Strip:
+class RowBlock:
     """Some rows, and the nearest neighbours of each found so far."""
 
     def __init__(self, rows: Rows, place: slice, least: np.float32, k: int) -> None:
@@ -78,14 +78,14 @@ class Strip:
         self._met: list[tuple[Rows, Rows, Vector]] = []  # positions in `rows`, rows of their neighbours, cosines
         self._unsorted = 0
 
-    def wanted(self, other: Strip, cosines: Matrix) -> tuple[Rows, Rows]:
+    def wanted(self, other: RowBlock, cosines: Matrix) -> tuple[Rows, Rows]:
         """Return the positions of pairs near enough for either row, given their cosines or upper bounds."""
         # Not `np.nonzero`: it takes ten times as long for two dimensions, and delays searches.
         found = np.flatnonzero(cosines >= np.minimum(self._least[:, np.newaxis], other._least))
         left, right = np.divmod(found, len(other.rows))
         return left, right
 
-    def meet(self, other: Strip, left: Rows, right: Rows, cosines: Vector) -> None:
+    def meet(self, other: RowBlock, left: Rows, right: Rows, cosines: Vector) -> None:
         """Keep the best of these pairs, on both sides. Ids ascend along both strips and from call to call."""
         near = cosines >= self._least[left]
         self._keep(left[near], other.rows[right[near]], cosines[near])

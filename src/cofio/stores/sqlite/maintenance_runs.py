@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, NoReturn, get_args
 
 from cofio.errors import Conflict, InvalidInput, NotFound
-from cofio.models.maintenance import Outcome, Run
+from cofio.models.maintenance import MaintenanceRun, Outcome
 from cofio.models.memory import moment
 from cofio.ports import Clock
 from cofio.stores.inbox_rules import later
@@ -39,7 +39,7 @@ class SqliteRuns:
         self._file = file
         self._clock = clock
 
-    def claim(self, chore: str, slot: str, by: str) -> Run | None:
+    def claim(self, chore: str, slot: str, by: str) -> MaintenanceRun | None:
         with self._file.writing() as connection:
             at = self._clock()  # taken while the write lock is held
             values = {"chore": chore, "slot": moment(slot) if slot else "", "by": by, "at": at}
@@ -51,7 +51,9 @@ class SqliteRuns:
         with self._file.writing() as connection:
             return bool(connection.execute(_SQL["run_is_alive"], {"id": run_id, "at": self._clock()}).rowcount)
 
-    def finish(self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None) -> Run:
+    def finish(
+        self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None
+    ) -> MaintenanceRun:
         check_outcome(outcome)
         values = {"id": run_id, "outcome": outcome, "told": as_json(dict(told)), "changeset": changeset}
         with self._file.writing() as connection:
@@ -60,13 +62,13 @@ class SqliteRuns:
             run = to_run(row) if row else None
             return run if run and ended else refuse(run_id, run)
 
-    def last(self, chore: str) -> Run | None:
+    def last(self, chore: str) -> MaintenanceRun | None:
         with self._file.reading() as connection:
             at = self._clock()
             row = connection.execute(_LAST, {"chore": chore, "at": at, "dead": later(at, -SILENCE)}).fetchone()
         return to_run(row) if row else None
 
-    def newest(self, limit: int, chore: str = "") -> list[Run]:
+    def newest(self, limit: int, chore: str = "") -> list[MaintenanceRun]:
         with self._file.reading() as connection:
             values = {"chore": chore, "limit": limit, "dead": later(self._clock(), -SILENCE)}
             rows = connection.execute(_NEWEST, values).fetchall()
@@ -80,7 +82,7 @@ def check_outcome(outcome: str) -> None:
         raise InvalidInput(f"A run does not end as {outcome!r}.", f"It ends as one of: {', '.join(ends)}.")
 
 
-def refuse(run_id: int, run: Run | None) -> NoReturn:
+def refuse(run_id: int, run: MaintenanceRun | None) -> NoReturn:
     """Raise the error for a run that cannot be ended."""
     if run is None:
         raise NotFound(f"There is no run {run_id}.", "cofio runs shows the newest.")
@@ -88,7 +90,7 @@ def refuse(run_id: int, run: Run | None) -> NoReturn:
     raise Conflict(f"Run {run_id} ({run.chore}) {how}.", "Its changes are in the history; no action is needed.")
 
 
-def to_run(row: Sequence[Any]) -> Run:
+def to_run(row: Sequence[Any]) -> MaintenanceRun:
     """Return the run of a row selected with RUNS."""
     told = dict(zip(_COLUMNS, row, strict=True))
-    return Run(told=json.loads(told.pop("told")), changeset=told.pop("changeset_id"), **told)
+    return MaintenanceRun(told=json.loads(told.pop("told")), changeset=told.pop("changeset_id"), **told)

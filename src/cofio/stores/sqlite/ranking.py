@@ -1,6 +1,6 @@
 """The embedded store's search: vectors and lengths in memory beside the file, ranked there, narrowed to a scope.
 
-One `Ranking` searches memories, another the passages of episodes; a `Kind` names the queries of each.
+One `Ranking` searches memories, another the passages of episodes; a `SearchIndexKind` names the queries of each.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from cofio.models.memory import Candidate, Matching, Scope
 from cofio.ports import Matrix, Vector
 from cofio.stores.filters import condition
 from cofio.stores.row_mapping import listed
-from cofio.stores.sqlite.bm25 import POSTINGS, Ids, Kind, Lengths, Postings, best
+from cofio.stores.sqlite.bm25 import POSTINGS, DocumentLengths, Ids, PostingsCache, SearchIndexKind, best
 from cofio.stores.sqlite.connection import StoreFile
-from cofio.stores.sqlite.vector_index import Vectors
+from cofio.stores.sqlite.vector_index import VectorIndex
 
 _AT_ONCE = 4_096  # vectors read at a time
 _SCOPES_KEPT = 16
@@ -29,15 +29,15 @@ _SCOPES_KEPT = 16
 class Ranking:
     """Ranking of the rows of one kind by cosine and by BM25, up to date with writes of every process."""
 
-    def __init__(self, file: StoreFile, kind: Kind, refuse_another_embedder: Callable[[str], None]) -> None:
+    def __init__(self, file: StoreFile, kind: SearchIndexKind, refuse_another_embedder: Callable[[str], None]) -> None:
         self._file = file
         self._kind = kind
-        self._index = _Index(file, kind)
-        self._postings = Postings(kind)
-        self._scopes = _Scopes()
+        self._index = _SearchIndex(file, kind)
+        self._postings = PostingsCache(kind)
+        self._scopes = _ScopeCache()
         self._refuse_another_embedder = refuse_another_embedder
 
-    def held(self) -> Held:
+    def held(self) -> InMemoryIndex:
         """Return the in-memory data, up to date with the file. Raise EmbedderMismatch if re-embedded elsewhere."""
         held = self._index.current()
         self._refuse_another_embedder(held.signature)
@@ -57,7 +57,9 @@ class Ranking:
         missing = sorted(set(also) - {each.id for each in found})
         return found + list(starmap(Candidate, index.cosines(vector, missing).items()))
 
-    def _nearest_in_scope(self, held: Held, index: Vectors, vector: Vector, k: int, scope: Scope) -> tuple[Any, Any]:
+    def _nearest_in_scope(
+        self, held: InMemoryIndex, index: VectorIndex, vector: Vector, k: int, scope: Scope
+    ) -> tuple[Any, Any]:
         archived = scope.include_archived
         if not scope.narrows:
             return index.nearest(vector, k, archived=archived)
@@ -84,7 +86,7 @@ class Ranking:
                 ids, best_scores = self._best_in_scope(held, scores, k, scope)
         return Matching(tuple(starmap(Candidate, zip(ids.tolist(), best_scores.tolist(), strict=True))), ideal)
 
-    def _best_in_scope(self, held: Held, scores: Any, k: int, scope: Scope) -> tuple[Any, Any]:
+    def _best_in_scope(self, held: InMemoryIndex, scores: Any, k: int, scope: Scope) -> tuple[Any, Any]:
         allowed = np.ones_like(held.lengths.live) if scope.include_archived else held.lengths.live
         if not scope.narrows:
             return best(scores, k, allowed)
@@ -98,7 +100,7 @@ class Ranking:
         within[ids[ids < len(within)]] = True
         return best(scores, k, allowed & within)
 
-    def ids_of(self, scope: Scope, held: Held) -> Ids:
+    def ids_of(self, scope: Scope, held: InMemoryIndex) -> Ids:
         """Return every id of the scope; cached while nothing changes."""
         known = self._scopes.of(held.changeset)
         if scope not in known:
@@ -119,37 +121,37 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class InMemoryIndex:
     """In-memory copy of one state of the file. `vectors` is None if the store has none."""
 
     changeset: int
     embedded: int  # the last memory that got its vector later
     generation: str  # changes when all vectors are recomputed
     signature: str
-    vectors: Vectors | None
-    lengths: Lengths
+    vectors: VectorIndex | None
+    lengths: DocumentLengths
 
     def is_level_with(self, state: Sequence[Any]) -> bool:
         return (self.changeset, self.embedded, self.generation, self.signature) == tuple(state)
 
 
-class _Index:
+class _SearchIndex:
     """In-memory data, updated after own writes at once, and after those of other processes before a search."""
 
-    def __init__(self, file: StoreFile, kind: Kind) -> None:
+    def __init__(self, file: StoreFile, kind: SearchIndexKind) -> None:
         self._file = file
         self._kind = kind
         self._lock = threading.Lock()
-        self._held: Held | None = None
+        self._held: InMemoryIndex | None = None
 
-    def current(self) -> Held:
+    def current(self) -> InMemoryIndex:
         """Return the data, up to date with the newest commit of any process."""
         with self._file.reading() as connection:
             state = connection.execute(self._kind.query("state")).fetchone()
         held = self._held
         return held if held and held.is_level_with(state) else self.catch_up()
 
-    def catch_up(self) -> Held:
+    def catch_up(self) -> InMemoryIndex:
         """Read the changes since the last call; everything, the first time."""
         with self._lock, self._file.reading() as connection:
             connection.execute("BEGIN")  # the state and the rows that belong to it, in one snapshot
@@ -161,19 +163,19 @@ class _Index:
                 connection.execute("COMMIT")
             return self._held
 
-    def _level(self, connection: sqlite3.Connection, changeset: int, embedded: int, *about: str) -> Held:
+    def _level(self, connection: sqlite3.Connection, changeset: int, embedded: int, *about: str) -> InMemoryIndex:
         generation, signature = about
         held = self._held
         if held is None or held.generation != generation:
-            read = _loaded(connection, self._kind), Lengths.read(connection, self._kind)
-            return Held(changeset, embedded, generation, signature, *read)
+            read = _loaded(connection, self._kind), DocumentLengths.read(connection, self._kind)
+            return InMemoryIndex(changeset, embedded, generation, signature, *read)
         rows = connection.execute(self._kind.query("changed_vectors"), (held.changeset, held.embedded)).fetchall()
         ids = [row[0] for row in rows]
         lengths = held.lengths.with_changes(connection, ids, self._kind) if rows else held.lengths
-        return Held(changeset, embedded, generation, signature, _followed(held.vectors, rows), lengths)
+        return InMemoryIndex(changeset, embedded, generation, signature, _followed(held.vectors, rows), lengths)
 
 
-class _Scopes:
+class _ScopeCache:
     """Cached ids of recent scopes, as long as nothing changes."""
 
     def __init__(self) -> None:
@@ -186,7 +188,7 @@ class _Scopes:
         return self._known
 
 
-def _followed(vectors: Vectors | None, rows: Iterable[tuple[int, bytes | None, int | None]]) -> Vectors | None:
+def _followed(vectors: VectorIndex | None, rows: Iterable[tuple[int, bytes | None, int | None]]) -> VectorIndex | None:
     """Update the index with these memories: (id, vector or None, live)."""
     new: list[tuple[int, bytes, bool]] = []
     for memory_id, blob, live in rows:
@@ -196,14 +198,14 @@ def _followed(vectors: Vectors | None, rows: Iterable[tuple[int, bytes | None, i
             vectors.drop(memory_id)
     if not new:
         return vectors
-    vectors = vectors or Vectors(len(new[0][1]) // 4)
+    vectors = vectors or VectorIndex(len(new[0][1]) // 4)
     ids = np.array([each for each, _, _ in new], dtype=np.int64)
     live_flags = np.array([live for _, _, live in new], dtype=bool)
     vectors.put_many(ids, _matrix([blob for _, blob, _ in new]), live_flags)
     return vectors
 
 
-def _loaded(connection: sqlite3.Connection, kind: Kind) -> Vectors | None:
+def _loaded(connection: sqlite3.Connection, kind: SearchIndexKind) -> VectorIndex | None:
     count, size = connection.execute(kind.query("size_of_vectors")).fetchone()
     if not count:
         return None
@@ -215,7 +217,7 @@ def _loaded(connection: sqlite3.Connection, kind: Kind) -> Vectors | None:
         ids[filled:end], live[filled:end] = [row[0] for row in some], [row[2] for row in some]
         matrix[filled:end] = _matrix([row[1] for row in some])
         filled = end
-    vectors = Vectors(size // 4)
+    vectors = VectorIndex(size // 4)
     vectors.load(ids, matrix, live)
     return vectors
 

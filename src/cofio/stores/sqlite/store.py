@@ -34,12 +34,19 @@ from cofio.models.memory import (
     moment,
 )
 from cofio.ports import Clock, Settles, Vector
-from cofio.stores.apply import Applying, Beside, Entry, as_change
+from cofio.stores.apply import Counters, JournalEntry, UnitOfWork, as_change
 from cofio.stores.episodes import SqliteEpisodes
 from cofio.stores.filters import SQLITE, condition
 from cofio.stores.journal import beside_json, to_changeset, to_entry
 from cofio.stores.keys import SqliteKeys
-from cofio.stores.knowledge import ApplyingKnowledge, SqliteAsking, SqliteDomain, SqlKnown, changed_within, of_changeset
+from cofio.stores.knowledge import (
+    KnowledgeUnitOfWork,
+    SqliteKnowledgeTables,
+    SqliteNamedQueries,
+    SqlKnownRows,
+    changed_within,
+    of_changeset,
+)
 from cofio.stores.llm_calls import SqliteLLMCalls
 from cofio.stores.notes import SqliteNotes
 from cofio.stores.row_mapping import (
@@ -54,16 +61,16 @@ from cofio.stores.row_mapping import (
     to_memory,
     to_row,
 )
-from cofio.stores.snapshot_export import SqliteCarrying
+from cofio.stores.snapshot_export import SqliteSnapshots
 from cofio.stores.sql_loader import queries
 from cofio.stores.sqlite.bm25 import MEMORIES, quoted
 from cofio.stores.sqlite.connection import BRIEFLY, StoreFile
-from cofio.stores.sqlite.dashboard import SqlitePictures
+from cofio.stores.sqlite.dashboard import SqliteDashboardQueries
 from cofio.stores.sqlite.inbox import SqliteInbox, erase, settle
 from cofio.stores.sqlite.maintenance_runs import SqliteRuns
-from cofio.stores.sqlite.ranking import Held, Ranking
-from cofio.stores.sqlite.usage import SqliteUses
-from cofio.stores.token_embeddings import SqliteReadings
+from cofio.stores.sqlite.ranking import InMemoryIndex, Ranking
+from cofio.stores.sqlite.usage import SqliteUsageQueries
+from cofio.stores.token_embeddings import SqliteTokenEmbeddings
 from cofio.text.tokens import fingerprint
 
 _SQL = queries("sqlite")
@@ -82,15 +89,15 @@ class SqliteStore:
         self.inbox = SqliteInbox(self._file, clock)
         self.runs = SqliteRuns(self._file, clock)
         self.llm_calls = SqliteLLMCalls(self._file, clock)
-        self.uses = SqliteUses(self._file)
-        self.carrying = SqliteCarrying(self._file)
+        self.uses = SqliteUsageQueries(self._file)
+        self.carrying = SqliteSnapshots(self._file)
         self.keys = SqliteKeys(self._file, clock)
         self.notes = SqliteNotes(self._file, clock)
-        self.domain = SqliteDomain(self._file)
-        self.readings = SqliteReadings(self._file)
+        self.domain = SqliteKnowledgeTables(self._file)
+        self.readings = SqliteTokenEmbeddings(self._file)
         self._ranking = Ranking(self._file, MEMORIES, self._refuse_another_embedder)
         self.episodes = SqliteEpisodes(self._file, self._refuse_another_embedder, self._wipe)
-        self.pictures = SqlitePictures(self._file, lambda: self._held().vectors)
+        self.pictures = SqliteDashboardQueries(self._file, lambda: self._held().vectors)
         self._signature = ""  # "" until an embedder is bound
         self._unwiped = False  # the write-ahead log may still hold purged words
 
@@ -118,9 +125,11 @@ class SqliteStore:
                 self._refuse_another_embedder(_read_signature(connection))
             number = self._open_changeset(connection, (at, by, why, undoes, part_of))
             head: dict[str, Any] = {"at": at, "by": by, "why": why}
-            told = Applying(_Tables(connection), changeset=number, **head).each(decisions, blobs)
+            told = UnitOfWork(_SqliteRowStorage(connection), changeset=number, **head).each(decisions, blobs)
             changes = tuple(change for each in told for change in each)
-            known = ApplyingKnowledge(SqlKnown(SqliteAsking(connection)), changeset=number, **head).all(knowledge, told)
+            known = KnowledgeUnitOfWork(SqlKnownRows(SqliteNamedQueries(connection)), changeset=number, **head).all(
+                knowledge, told
+            )
             done = Changeset(id=number, **head, undoes=undoes, part_of=part_of, changes=changes, knowledge=known)
             if settles:
                 settle(connection, settles(done), at=at, changeset=number)
@@ -157,7 +166,7 @@ class SqliteStore:
             hint = "Set the embedder back, or run `cofio reembed` to embed every memory again."
             raise EmbedderMismatch(f"The store was embedded with {signature}, not with {self._signature}.", hint)
 
-    def _held(self) -> Held:
+    def _held(self) -> InMemoryIndex:
         """Return the in-memory data, up to date with the file. Raise EmbedderMismatch if re-embedded elsewhere."""
         return self._ranking.held()
 
@@ -260,7 +269,7 @@ class SqliteStore:
             row = connection.execute(_SQL["get_changeset"], (changeset_id,)).fetchone() if fits(changeset_id) else None
             if row is None:
                 raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
-            known = of_changeset(SqliteAsking(connection), changeset_id)
+            known = of_changeset(SqliteNamedQueries(connection), changeset_id)
             return to_changeset(row, self._changes(connection, "changes_of_changeset", changeset_id), known)
 
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
@@ -273,7 +282,7 @@ class SqliteStore:
         return [to_changeset(row, []) for row in rows]
 
     def _changes(self, connection: sqlite3.Connection, name: str, key: int) -> list[Change]:
-        tables = _Tables(connection)
+        tables = _SqliteRowStorage(connection)
         rows = connection.execute(_SQL[name], (key,)).fetchall() if fits(key) else []
         changes = []
         for *columns, at, by, why in rows:
@@ -378,8 +387,8 @@ class SqliteStore:
         self._file.close()
 
 
-class _Tables:
-    """Rows for `Applying`, on one connection inside one transaction."""
+class _SqliteRowStorage:
+    """Rows for `UnitOfWork`, on one connection inside one transaction."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -412,10 +421,10 @@ class _Tables:
         row = self._run(_SQL["get_vector"], (memory_id,)).fetchone()
         return row[0] if row else None
 
-    def beside(self, memory_id: int) -> Beside:
+    def beside(self, memory_id: int) -> Counters:
         count, last = self._run(_SQL["counts_of"], (memory_id,)).fetchone()
         seen = self._run(_SQL["sightings_beside"], (memory_id,))
-        return Beside(count, last, tuple(Occurrence(*row) for row in seen))
+        return Counters(count, last, tuple(Occurrence(*row) for row in seen))
 
     def set_vector(self, memory_id: int, vector: bytes | None) -> None:
         if vector is None:
@@ -428,7 +437,7 @@ class _Tables:
         row = self._run(_SQL["twin"], {**values, "fingerprint": fingerprint(fact.text)}).fetchone()
         return row[0] if row else None
 
-    def record(self, entry: Entry) -> int:
+    def record(self, entry: JournalEntry) -> int:
         before = to_json(entry.before) if entry.before else None
         seen = occurrence_json(entry.occurrence) if entry.occurrence else None
         beside = beside_json(entry.beside) if entry.beside else None
@@ -436,11 +445,11 @@ class _Tables:
         values = (*head, before, entry.vector, seen, int(entry.erased), beside)
         return int(self._run(_SQL["record"], values).lastrowid or 0)
 
-    def recorded(self, change_id: int) -> Entry | None:
+    def recorded(self, change_id: int) -> JournalEntry | None:
         row = self._run(_SQL["recorded"], (change_id,)).fetchone() if fits(change_id) else None
         return to_entry(row) if row else None
 
-    def next_recorded(self, entry: Entry) -> Entry | None:
+    def next_recorded(self, entry: JournalEntry) -> JournalEntry | None:
         row = self._run(_SQL["next_recorded"], (entry.memory_id, entry.id)).fetchone()
         return to_entry(row) if row else None
 

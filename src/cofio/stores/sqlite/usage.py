@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cofio.models.maintenance import Tracking, View
+from cofio.models.maintenance import UsageTracking, View
 from cofio.models.memory import Memory, Scope, moment
 from cofio.stores.filters import condition
 from cofio.stores.row_mapping import LISTED, as_json, to_memory
@@ -20,7 +20,7 @@ VIEWS: dict[View, tuple[str, str]] = {
 }
 
 
-class SqliteUses:
+class SqliteUsageQueries:
     """Uses of an SQLite file."""
 
     def __init__(self, file: StoreFile) -> None:
@@ -34,9 +34,9 @@ class SqliteUses:
             rows = connection.execute(query, {**values, "limit": limit, "before": moment(before)}).fetchall()
         return [to_memory(row) for row in rows]
 
-    def tracking(self, since: str) -> Tracking:
+    def tracking(self, since: str) -> UsageTracking:
         with self._file.reading() as connection:
-            return Tracking(*connection.execute(_SQL["tracking"], {"since": moment(since)}).fetchone())
+            return UsageTracking(*connection.execute(_SQL["tracking"], {"since": moment(since)}).fetchone())
 
     def unused(self, category: str, before: str, limit: int) -> list[Memory]:
         values = {"category": category, "before": moment(before), "limit": limit}

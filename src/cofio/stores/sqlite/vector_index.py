@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from cofio.stores.sqlite.blas import one_thread
-from cofio.stores.sqlite.knn_blocks import Meetings, Strip
+from cofio.stores.sqlite.knn_blocks import BlockComparison, RowBlock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,7 +65,7 @@ ROUNDING = np.float32(2e-6)
 HIDDEN = np.float32(1e30)
 
 
-class Vectors:
+class VectorIndex:
     """Unit-length vectors by id. Lock-free for readers, one writer at a time; unknown ids are passed over."""
 
     _snapshot: Snapshot  # all that readers may access; the rest belongs to the writer
@@ -172,9 +172,9 @@ class Vectors:
         rows = rows[snapshot.states[rows] == LIVE]
         rows = rows[np.argsort(snapshot.ids[rows])]
         least = np.float32(threshold) - ROUNDING
-        strips = [Strip(rows, slice(at, at + STRIP), least, k) for at in range(0, len(rows) if k > 0 else 0, STRIP)]
+        strips = [RowBlock(rows, slice(at, at + STRIP), least, k) for at in range(0, len(rows) if k > 0 else 0, STRIP)]
         with one_thread():
-            meetings = Meetings(snapshot.matrix, rows, self._heading(snapshot.matrix, rows))
+            meetings = BlockComparison(snapshot.matrix, rows, self._heading(snapshot.matrix, rows))
             for place, strip in enumerate(strips):
                 for other in strips[place:]:
                     began = time.thread_time()

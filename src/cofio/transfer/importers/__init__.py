@@ -14,12 +14,12 @@ from types import MappingProxyType
 
 from cofio.errors import InvalidInput
 from cofio.transfer.importers import claude_code, claude_mem, markdown_folder, mcp_memory_service, mem0
-from cofio.transfer.importers.base import Found, Reader, Skipped
+from cofio.transfer.importers.base import Found, Importer, SkippedEntry
 
-__all__ = ["READERS", "Found", "Reader", "Skipped", "sniff"]
+__all__ = ["READERS", "Found", "Importer", "SkippedEntry", "sniff"]
 
 #: By name, specific readers before general ones: any folder may hold Markdown.
-READERS: Mapping[str, Reader] = MappingProxyType(
+READERS: Mapping[str, Importer] = MappingProxyType(
     {
         reader.name: reader
         for reader in (

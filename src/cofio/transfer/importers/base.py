@@ -30,18 +30,18 @@ _WINDOWS = lazy_re.compile(r"[A-Za-z]:[\\/]")
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedEntry:
     """Entry that was left out, with the reason."""
 
     reason: str
     where: str  # the entry's name in its store
 
 
-Found = Fact | Skipped
+Found = Fact | SkippedEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
+class Importer:
     """Reader of one kind of store. Reading never changes the store."""
 
     name: str
@@ -64,7 +64,7 @@ def made(
     """Return the fact of a foreign entry, with the origin `tool/name`; or the reason why it is skipped."""
     origin = _origin(f"{tool}/{name}")
     if not isinstance(text, str) or not text.strip():
-        return Skipped("It has no text.", origin)
+        return SkippedEntry("It has no text.", origin)
     kept, extra = _within(storable(text))
     told = {**(notes or {}), **extra}
     at = when(created_at)
@@ -80,7 +80,7 @@ def made(
             **{field: _label(value) for field, value in rest.items()},
         )
     except InvalidInput as error:
-        return Skipped(error.message, origin)
+        return SkippedEntry(error.message, origin)
 
 
 def when(value: Any) -> str:
@@ -159,7 +159,7 @@ def _origin(name: str) -> str:
     return whole if len(whole) <= MAX_LABEL else f"{whole[: MAX_LABEL - 20]}…{fingerprint(whole)}"
 
 
-class _TooMuch(Exception):
+class _MetadataTooLarge(Exception):
     """Value that is not JSON, or too large for metadata."""
 
 
@@ -174,7 +174,7 @@ def _metadata(tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
         name = storable(str(key))[:MAX_LABEL]
         try:
             plain = _plain(value, [_MOST_VALUES], 0)
-        except _TooMuch:
+        except _MetadataTooLarge:
             left_out.append(name)
         else:
             if plain not in (None, "", [], {}):
@@ -201,7 +201,7 @@ def _crowded_out(kept: dict[str, Any]) -> list[str]:
 def _plain(value: Any, room: list[int], depth: int) -> Any:
     room[0] -= 1
     if room[0] < 0 or depth > _DEEPEST:
-        raise _TooMuch
+        raise _MetadataTooLarge
     if isinstance(value, str):
         return storable(value)
     if value is None or isinstance(value, bool):
@@ -220,4 +220,4 @@ def _scalar(value: Any) -> Any:
         return value
     if isinstance(value, datetime | date):
         return value.isoformat()
-    raise _TooMuch
+    raise _MetadataTooLarge

@@ -18,7 +18,7 @@ from pathlib import Path
 from cofio.errors import InvalidInput
 from cofio.notes.frontmatter import FrontMatter
 from cofio.transfer.importers import markdown_folder
-from cofio.transfer.importers.base import Found, Reader, Skipped, made, place, there
+from cofio.transfer.importers.base import Found, Importer, SkippedEntry, made, place, there
 from cofio.transfer.importers.markdown import Chunk, chunks, parted
 
 _INDEX = "MEMORY.md"
@@ -43,7 +43,7 @@ def _read(path: Path) -> Iterator[Found]:
         project = _project(memory.parent)
         for page in markdown_folder.pages(memory):
             text = markdown_folder.text_of(page)
-            if isinstance(text, Skipped):
+            if isinstance(text, SkippedEntry):
                 yield text
             else:
                 yield from _facts(page, text, memory, project)
@@ -169,7 +169,7 @@ def _fits(path: Path) -> bool:
     return path.is_dir() and bool(_folders(path))
 
 
-READER = Reader(
+READER = Importer(
     name="claude-code",
     says="Claude Code's own memory (~/.claude/projects/PROJECT/memory)",
     read=_read,

@@ -17,7 +17,7 @@ from typing import Any
 
 from cofio.errors import InvalidInput
 from cofio.transfer.importers import sqlite_reader
-from cofio.transfer.importers.base import Found, Reader, listed, made, object_of, there
+from cofio.transfer.importers.base import Found, Importer, listed, made, object_of, there
 
 _NAME = "claude-mem"
 _SESSIONS = ("memory_session_id", "sdk_session_id", "session_id")  # newer and older column names
@@ -192,4 +192,4 @@ def _fits(path: Path) -> bool:
     return bool(_held(sqlite_reader.shapes(_file(path))))
 
 
-READER = Reader(name=_NAME, says="the database of claude-mem (claude-mem.db)", read=_read, count=_count, fits=_fits)
+READER = Importer(name=_NAME, says="the database of claude-mem (claude-mem.db)", read=_read, count=_count, fits=_fits)

@@ -23,14 +23,14 @@ def entries(path: Path, lists: Collection[str]) -> Iterator[Any]:
     """Yield the values in the lists of these names, or of a document that is itself a list or lines."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            yield from _Sliding(file, path).documents(lists)
+            yield from _SlidingWindow(file, path).documents(lists)
     except OSError as error:
         raise InvalidInput(
             f"{path} cannot be read: {error.strerror}.", "Give a JSON file that you may read."
         ) from error
 
 
-class _Sliding:
+class _SlidingWindow:
     """Position in a text of which only a part is in memory."""
 
     def __init__(self, file: TextIO, path: Path) -> None:

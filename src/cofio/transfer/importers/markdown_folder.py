@@ -16,7 +16,7 @@ from typing import Any
 from cofio.errors import InvalidInput
 from cofio.models.memory import CATEGORIES, KINDS
 from cofio.notes.frontmatter import FrontMatter, tags_of
-from cofio.transfer.importers.base import Found, Reader, Skipped, fingerprint, made, there, when
+from cofio.transfer.importers.base import Found, Importer, SkippedEntry, fingerprint, made, there, when
 from cofio.transfer.importers.markdown import Chunk, chunks, parted
 
 ENDINGS = (".md", ".markdown", ".mdown")
@@ -38,20 +38,20 @@ def pages(path: Path) -> Iterator[Path]:
                 yield Path(folder) / name
 
 
-def text_of(page: Path) -> str | Skipped:
+def text_of(page: Path) -> str | SkippedEntry:
     """Return the text of a page in any encoding, or the reason why it is skipped."""
     try:
         about = page.lstat()
         if not stat.S_ISREG(about.st_mode):
-            return Skipped("It is not a regular file.", str(page))
+            return SkippedEntry("It is not a regular file.", str(page))
         if about.st_size > BIGGEST:
-            return Skipped(f"It is larger than {BIGGEST >> 20} MB.", str(page))
+            return SkippedEntry(f"It is larger than {BIGGEST >> 20} MB.", str(page))
         raw = page.read_bytes()
     except OSError as error:
-        return Skipped(f"It cannot be read: {error.strerror}.", str(page))
+        return SkippedEntry(f"It cannot be read: {error.strerror}.", str(page))
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return raw.decode("utf-16", "replace")
-    return Skipped("It is not a text file.", str(page)) if b"\x00" in raw else raw.decode("utf-8-sig", "replace")
+    return SkippedEntry("It is not a text file.", str(page)) if b"\x00" in raw else raw.decode("utf-8-sig", "replace")
 
 
 def named(found: Iterator[Chunk]) -> Iterator[tuple[str, Chunk]]:
@@ -78,7 +78,7 @@ def _read(path: Path) -> Iterator[Found]:
     whole = there(path, "a folder of Markdown, or of one page").resolve()
     for page in pages(whole):
         text = text_of(page)
-        if isinstance(text, Skipped):
+        if isinstance(text, SkippedEntry):
             yield text
         else:
             yield from _facts(page, text, whole)
@@ -134,6 +134,6 @@ def _checked(path: Path) -> Iterator[Found]:
     yield from _read(path)
 
 
-READER = Reader(
+READER = Importer(
     name="markdown", says="a folder of Markdown files, or one of them", read=_checked, count=_count, fits=_fits
 )

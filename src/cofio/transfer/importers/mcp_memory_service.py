@@ -12,7 +12,7 @@ from typing import Any
 
 from cofio.errors import InvalidInput
 from cofio.transfer.importers import sqlite_reader
-from cofio.transfer.importers.base import Found, Reader, listed, made, object_of, place, there, when
+from cofio.transfer.importers.base import Found, Importer, listed, made, object_of, place, there, when
 
 _NAME = "mcp-memory-service"
 _NEEDED = {"content_hash", "content"}
@@ -98,7 +98,7 @@ def _fits(path: Path) -> bool:
     return set(sqlite_reader.shapes(_file(path)).get("memories", ())) >= _NEEDED
 
 
-READER = Reader(
+READER = Importer(
     name=_NAME,
     says="the SQLite-vec database of mcp-memory-service (sqlite_vec.db)",
     read=_read,

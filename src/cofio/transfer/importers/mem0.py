@@ -18,7 +18,7 @@ from typing import Any
 
 from cofio.errors import InvalidInput
 from cofio.transfer.importers import sqlite_reader
-from cofio.transfer.importers.base import Found, Reader, Skipped, listed, made, object_of, place, there
+from cofio.transfer.importers.base import Found, Importer, SkippedEntry, listed, made, object_of, place, there
 from cofio.transfer.importers.json_stream import entries
 from cofio.transfer.importers.safe_unpickle import BadPickle, state_of
 
@@ -36,7 +36,7 @@ _KIND_OF = {"user_preferences": "preference", "preferences": "preference", "tech
 def _read_json(path: Path) -> Iterator[Found]:
     for number, entry in enumerate(entries(there(path, "a JSON export of mem0"), _LISTS), 1):
         if not isinstance(entry, dict):
-            yield Skipped("It is not an object.", f"mem0/entry {number}")
+            yield SkippedEntry("It is not an object.", f"mem0/entry {number}")
         elif not _gone(entry):
             yield _fact(str(entry.get("id") or f"entry {_digest(entry)}"), entry)
 
@@ -92,7 +92,7 @@ def _fits_json(path: Path) -> bool:
     return isinstance(first, dict) and isinstance(first.get("memory"), str)
 
 
-JSON = Reader(
+JSON = Importer(
     name="mem0",
     says="a JSON file with what mem0's get_all() returns, or an export of its platform",
     read=_read_json,
@@ -121,11 +121,11 @@ def _read_qdrant(path: Path) -> Iterator[Found]:
 def _of_point(where: str, blob: Any) -> Found | None:
     """Return the fact of a point; None if it is not a memory: mem0 stores entities and markers as points too."""
     if not isinstance(blob, bytes):
-        return Skipped("It is not a point, or too large.", f"mem0/{where}")
+        return SkippedEntry("It is not a point, or too large.", f"mem0/{where}")
     try:
         point = state_of(blob)
     except BadPickle as error:
-        return Skipped(str(error), f"mem0/{where}")
+        return SkippedEntry(str(error), f"mem0/{where}")
     payload = point.get("payload")
     if not isinstance(payload, dict) or not isinstance(payload.get("data"), str):
         return None
@@ -155,7 +155,7 @@ def _fits_qdrant(path: Path) -> bool:
     return any("point" in sqlite_reader.shapes(file).get("points", ()) for file in files)
 
 
-QDRANT = Reader(
+QDRANT = Importer(
     name="mem0-qdrant",
     says="mem0's local Qdrant folder, as stored on disk",
     read=_read_qdrant,

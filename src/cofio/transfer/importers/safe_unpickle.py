@@ -17,13 +17,13 @@ class BadPickle(Exception):
     """The pickle is damaged, or names something that no point needs."""
 
 
-class _Kept:
+class _UnpickledState:
     """Stand-in for a class of qdrant-client that only stores the state."""
 
     def __init__(self, *_: Any) -> None:
         self.state: Any = None
 
-    def __new__(cls, *_: Any) -> _Kept:
+    def __new__(cls, *_: Any) -> _UnpickledState:
         return super().__new__(cls)
 
     def __setstate__(self, state: Any) -> None:
@@ -40,10 +40,10 @@ _BAD = (
 )  # fmt: skip
 
 
-class _Careful(pickle._Unpickler):
+class _RestrictedUnpickler(pickle._Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if module.startswith("qdrant_client.") and "." not in name:
-            return type(name, (_Kept,), {})  # a new class each time, so that none can be modified
+            return type(name, (_UnpickledState,), {})  # a new class each time, so that none can be modified
         if (module, name) in _VALUES:
             return _VALUES[module, name]
         raise pickle.UnpicklingError(f"It names {module}.{name}, which no point needs; nothing was executed.")
@@ -55,7 +55,7 @@ class _Careful(pickle._Unpickler):
 def state_of(blob: bytes) -> dict[str, Any]:
     """Return the fields of the object in a pickle."""
     try:
-        kept = _Careful(io.BytesIO(blob)).load()
+        kept = _RestrictedUnpickler(io.BytesIO(blob)).load()
     except _BAD as error:
         raise BadPickle(str(error)[:200] or "The pickle is damaged.") from error
     state = getattr(kept, "state", None)

@@ -12,11 +12,11 @@ from typing import Any
 
 from cofio.errors import CofioError, NotConfigured, Unavailable
 from cofio.models.memory import MAX_LABEL
-from cofio.server.http.context import Call, Desk
+from cofio.server.http.context import AppState, RequestContext
 from cofio.server.http.error_responses import openai_error
-from cofio.server.http.responses import JSON, Reply
-from cofio.server.openai_proxy.types import Answer, Request, digest
-from cofio.server.openai_proxy.upstream import Answered, Line, Upstream
+from cofio.server.http.responses import JSON, HandlerReply
+from cofio.server.openai_proxy.types import ChatReply, ChatRequest, digest
+from cofio.server.openai_proxy.upstream import ReplyHead, Upstream, UpstreamCall
 
 CLIENT = "chat"  # client name, if the caller sends none
 _EVENTS = "text/event-stream"
@@ -28,30 +28,30 @@ _LIMITS = "x-ratelimit-"
 _log = logging.getLogger(__name__)
 
 
-def completions(desk: Desk, given: bytes, call: Call) -> Reply:
+def completions(desk: AppState, given: bytes, call: RequestContext) -> HandlerReply:
     upstream = _upstream(desk)
-    request = Request(given)
+    request = ChatRequest(given)
     context = _context(desk, request, call)
     headers = {name: call.headers[name] for name in _ONWARD if name in call.headers}
     line = upstream.line("/chat/completions", request.enriched(context), headers)
-    return Reply(Completion(line, upstream.key, Talk(desk, call, request, context)))
+    return HandlerReply(LearnedCompletion(line, upstream.key, ChatCall(desk, call, request, context)))
 
 
-def models(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
+def models(desk: AppState, given: None, call: RequestContext) -> HandlerReply:  # noqa: ARG001
     upstream = _upstream(desk)
-    return Reply(Passed(upstream.line("/models"), upstream.key))
+    return HandlerReply(ForwardedReply(upstream.line("/models"), upstream.key))
 
 
-class Passed:
+class ForwardedReply:
     """Upstream answer passed on: whole, or line by line if streamed."""
 
-    def __init__(self, line: Line, key: str) -> None:
+    def __init__(self, line: UpstreamCall, key: str) -> None:
         self._line = line
         self._key = key
         self._rest = b""  # incomplete last line
         self._broken = False
 
-    def head(self) -> Reply:
+    def head(self) -> HandlerReply:
         """Return the status and headers. Errors are passed on; an unreachable upstream is our error."""
         try:
             answered = self._line.open()
@@ -59,15 +59,15 @@ class Passed:
                 hint = "Set CHAT_UPSTREAM_URL to its target; redirects are not followed, as requests carry the key."
                 raise Unavailable(f"The upstream answered {answered.status}, a redirect.", hint)
             if answered.status >= 400:
-                return Reply(self._refusal(answered.status), answered.status, JSON, _passed_back(answered))
+                return HandlerReply(self._refusal(answered.status), answered.status, JSON, _passed_back(answered))
             media = answered.headers.get("content-type", JSON)
             if media.startswith(_EVENTS):
-                return Reply(b"", answered.status, media, {**_passed_back(answered), "X-Accel-Buffering": "no"})
+                return HandlerReply(b"", answered.status, media, {**_passed_back(answered), "X-Accel-Buffering": "no"})
             whole = self._line.whole()
         except Unavailable as error:
-            return Reply(_fault(str(error), 502, "upstream_unavailable"), 502)
+            return HandlerReply(_fault(str(error), 502, "upstream_unavailable"), 502)
         self.came_whole(whole)
-        return Reply(whole or b"{}", answered.status, media, _passed_back(answered))
+        return HandlerReply(whole or b"{}", answered.status, media, _passed_back(answered))
 
     def part(self) -> bytes:
         """Return the lines received, byte for byte; if the stream breaks, an error event and the end marker."""
@@ -110,16 +110,16 @@ class Passed:
         return _fault(f"The upstream answered {status}: {said or 'nothing'}", status, "upstream_error")
 
 
-class Completion(Passed):
+class LearnedCompletion(ForwardedReply):
     """Answer that is captured after it was passed on."""
 
-    def __init__(self, line: Line, key: str, talk: Talk) -> None:
+    def __init__(self, line: UpstreamCall, key: str, talk: ChatCall) -> None:
         super().__init__(line, key)
         self._talk = talk
-        self._answer = Answer()
+        self._answer = ChatReply()
         self._answered = False
 
-    def head(self) -> Reply:
+    def head(self) -> HandlerReply:
         head = super().head()
         self._answered = head.status < 300
         return head
@@ -138,10 +138,10 @@ class Completion(Passed):
             self._talk.capture(self._answer)
 
 
-class Talk:
+class ChatCall:
     """Caller, project and session of a chat."""
 
-    def __init__(self, desk: Desk, call: Call, request: Request, context: str) -> None:
+    def __init__(self, desk: AppState, call: RequestContext, request: ChatRequest, context: str) -> None:
         self._desk = desk
         self._request = request
         self._by = call.by
@@ -158,7 +158,7 @@ class Talk:
             "injected": (context,) if context else (),
         }
 
-    def capture(self, answer: Answer) -> None:
+    def capture(self, answer: ChatReply) -> None:
         said = [{"role": "user", "content": self._request.question}, {"role": "assistant", "content": answer.said}]
         told = [each for each in said if each["content"].strip()]
         if not told:
@@ -171,14 +171,14 @@ class Talk:
             _log.warning("chat not captured: %s", error)
 
 
-def _upstream(desk: Desk) -> Upstream:
+def _upstream(desk: AppState) -> Upstream:
     if desk.upstream is None:
         hint = "Set CHAT_UPSTREAM_URL to an OpenAI-compatible server, such as https://api.openai.com/v1."
         raise NotConfigured("No chat upstream is configured.", desk.upstream_problem or hint)
     return desk.upstream
 
 
-def _context(desk: Desk, request: Request, call: Call) -> str:
+def _context(desk: AppState, request: ChatRequest, call: RequestContext) -> str:
     """Return memories relevant to the last user message. If they cannot be read, the chat continues without."""
     question = request.question
     if not question.strip():
@@ -194,7 +194,7 @@ def _label(headers: Mapping[str, str], name: str) -> str:
     return headers.get(name, "").strip()[:MAX_LABEL]
 
 
-def _passed_back(answered: Answered) -> dict[str, str]:
+def _passed_back(answered: ReplyHead) -> dict[str, str]:
     told = answered.headers.items()
     return {name: value for name, value in told if name in _BACK or name.startswith(_LIMITS)}
 

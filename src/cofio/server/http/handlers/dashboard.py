@@ -8,15 +8,15 @@ from typing import Any
 from cofio.errors import StoreBusy
 from cofio.server.http import events as http_events
 from cofio.server.http import requests
-from cofio.server.http.context import Call, Desk
-from cofio.server.http.responses import Reply
+from cofio.server.http.context import AppState, RequestContext
+from cofio.server.http.responses import HandlerReply
 from cofio.version import __version__
 
 Plain = dict[str, Any]
 _PATIENCE = 0.2  # seconds that a first request waits for the model's state
 
 
-def overview(desk: Desk, given: requests.Overview, call: Call) -> Plain:
+def overview(desk: AppState, given: requests.OverviewRequest, call: RequestContext) -> Plain:
     told = desk.keeper.outlook.overview(days=given.days).as_dict()
     return {
         **told,
@@ -27,15 +27,15 @@ def overview(desk: Desk, given: requests.Overview, call: Call) -> Plain:
     }
 
 
-def agents(desk: Desk, given: requests.Agents, call: Call) -> Plain:  # noqa: ARG001
+def agents(desk: AppState, given: requests.AgentsRequest, call: RequestContext) -> Plain:  # noqa: ARG001
     return {"agents": [each._asdict() for each in desk.keeper.outlook.agents(limit=given.limit)]}
 
 
-def events(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
-    return Reply(http_events.Watching(desk.news, still=http_events.STILL))
+def events(desk: AppState, given: None, call: RequestContext) -> HandlerReply:  # noqa: ARG001
+    return HandlerReply(http_events.EventStream(desk.news, still=http_events.STILL))
 
 
-def _extraction(desk: Desk) -> Plain:
+def _extraction(desk: AppState) -> Plain:
     """Return the extraction model with its state, as far as known."""
     told = desk.keeper.extraction()
     if not told["enabled"]:

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from threading import Event
 
 from cofio.server.http import requests
-from cofio.server.http.context import Call, Desk
-from cofio.server.http.responses import Reply
+from cofio.server.http.context import AppState, RequestContext
+from cofio.server.http.responses import HandlerReply
 
 MEDIA = "application/x-ndjson"
 _PART = 65_536  # minimum characters per chunk
 
 
-def export(desk: Desk, given: requests.Export, call: Call) -> Reply:  # noqa: ARG001
-    return Reply(Exported(desk.keeper.export_lines(vectors=given.vectors)))
+def export(desk: AppState, given: requests.ExportRequest, call: RequestContext) -> HandlerReply:  # noqa: ARG001
+    return HandlerReply(ExportStream(desk.keeper.export_lines(vectors=given.vectors)))
 
 
-class Exported:
+class ExportStream:
     """Export as a stream: read no faster than it is sent."""
 
     def __init__(self, lines: Iterator[str]) -> None:
@@ -25,10 +25,10 @@ class Exported:
         self._first = b""
         self._stopped = Event()
 
-    def head(self) -> Reply:
+    def head(self) -> HandlerReply:
         """Return the status and headers. Errors of the store appear here, before the reply has started."""
         self._first = self._next()
-        return Reply(b"", media=MEDIA)
+        return HandlerReply(b"", media=MEDIA)
 
     def part(self) -> bytes:
         first, self._first = self._first, b""

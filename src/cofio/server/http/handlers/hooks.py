@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cofio.hooks.client_events import event, reply
-from cofio.server.http.context import Call, Desk
-from cofio.server.http.responses import Reply
+from cofio.server.http.context import AppState, RequestContext
+from cofio.server.http.responses import HandlerReply
 
 #: Display names of the clients.
 CALLED: Mapping[str, str] = {
@@ -17,10 +17,10 @@ CALLED: Mapping[str, str] = {
 }
 
 
-def answer_to(client: str) -> Callable[[Desk, bytes, Call], Reply]:
+def answer_to(client: str) -> Callable[[AppState, bytes, RequestContext], HandlerReply]:
     """Return the handler for hooks of this client."""
 
-    def answer(desk: Desk, given: bytes, call: Call) -> Reply:
+    def answer(desk: AppState, given: bytes, call: RequestContext) -> HandlerReply:
         happened = event(client, given)
         context = desk.attendant.attend(
             happened, call.project, raw=given, local=call.local, at=call.at, keeper=desk.keeper
@@ -28,6 +28,6 @@ def answer_to(client: str) -> Callable[[Desk, bytes, Call], Reply]:
         if happened.kind != "start":
             desk.worker.wake()
         said = reply(happened, context)
-        return Reply(said) if said else Reply(b"", 204)
+        return HandlerReply(said) if said else HandlerReply(b"", 204)
 
     return answer

@@ -10,35 +10,35 @@ from msgspec import UNSET
 
 from cofio.core import Messages
 from cofio.errors import NotFound, TooBusy
-from cofio.models.exchange import OBSERVATION, OPEN, Captured, dialogue
+from cofio.models.exchange import OBSERVATION, OPEN, CaptureStatus, dialogue
 from cofio.server.http import requests
-from cofio.server.http.context import Call, Desk
-from cofio.server.http.responses import Reply
+from cofio.server.http.context import AppState, RequestContext
+from cofio.server.http.responses import HandlerReply
 
 Plain = dict[str, Any]
 
 
-def capture(desk: Desk, given: requests.Capture, call: Call) -> Reply:
+def capture(desk: AppState, given: requests.CaptureRequest, call: RequestContext) -> HandlerReply:
     return _taken_in(desk, given, call, given.messages, given.about())
 
 
-def observe(desk: Desk, given: requests.Observe, call: Call) -> Reply:
+def observe(desk: AppState, given: requests.ObserveRequest, call: RequestContext) -> HandlerReply:
     told = dialogue(given.validated_intent, given.response)
     return _taken_in(desk, given, call, told, {**given.about(), "context": OBSERVATION})
 
 
-def extract(desk: Desk, given: requests.Extract, call: Call) -> Reply:
+def extract(desk: AppState, given: requests.ExtractRequest, call: RequestContext) -> HandlerReply:
     if given.later and not given.dry_run:
         captured = desk.keeper.submit(given.messages, **given.about())
         desk.worker.wake()
         told = {"job": captured.id, "new": captured.new, "state": captured.state}
-        return Reply(told, 202, headers={"Location": f"/memory/extract/{captured.id}"})
+        return HandlerReply(told, 202, headers={"Location": f"/memory/extract/{captured.id}"})
     with _reading(desk):
         learned = desk.keeper.extract(given.messages, dry_run=given.dry_run, by=call.by, **given.about())
-    return Reply(learned.as_dict())
+    return HandlerReply(learned.as_dict())
 
 
-def job(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+def job(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
     item = desk.keeper.item(call.id)
     if item.task != "extract":
         raise NotFound(f"There is no job {call.id}.", "GET /inbox/ID shows a capture.")
@@ -54,7 +54,7 @@ def job(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
     }
 
 
-def status(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+def status(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
     told = desk.keeper.extraction()
     if not told["enabled"]:
         return told
@@ -63,24 +63,24 @@ def status(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
     return {**told, "status": "healthy" if health else "unhealthy", **problem}
 
 
-def begin_backfill(desk: Desk, given: requests.Nothing, call: Call) -> Plain:  # noqa: ARG001
+def begin_backfill(desk: AppState, given: requests.EmptyRequest, call: RequestContext) -> Plain:  # noqa: ARG001
     return {"series": desk.keeper.begin_backfill(by=call.by)}
 
 
-def end_backfill(desk: Desk, given: requests.Nothing, call: Call) -> Plain:  # noqa: ARG001
+def end_backfill(desk: AppState, given: requests.EmptyRequest, call: RequestContext) -> Plain:  # noqa: ARG001
     desk.keeper.end_backfill(call.id, by=call.by)
     return {"series": call.id}
 
 
-def turns(desk: Desk, given: requests.Turns, call: Call) -> Plain:  # noqa: ARG001
+def turns(desk: AppState, given: requests.PendingTurnsRequest, call: RequestContext) -> Plain:  # noqa: ARG001
     return {"turns": sorted(desk.keeper.turns(given.client, given.session, any_key=given.any_key))}
 
 
-def ledger(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+def ledger(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
     return desk.keeper.ledger().as_dict()
 
 
-def inbox(desk: Desk, given: requests.Inbox, call: Call) -> Plain:  # noqa: ARG001
+def inbox(desk: AppState, given: requests.InboxRequest, call: RequestContext) -> Plain:  # noqa: ARG001
     state = None if given.state is UNSET else given.state
     after = None if given.after is UNSET else given.after
     items = desk.keeper.items(state, limit=given.limit, after=after)  # type: ignore[arg-type]
@@ -88,29 +88,33 @@ def inbox(desk: Desk, given: requests.Inbox, call: Call) -> Plain:  # noqa: ARG0
     return {"items": [each.as_dict() for each in items], "next": following}
 
 
-def item(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+def item(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
     return desk.keeper.item(call.id).as_dict()
 
 
-def retry(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+def retry(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
     again = desk.keeper.retry(call.id).as_dict()
     desk.worker.wake()
     return again
 
 
 def _taken_in(
-    desk: Desk, given: requests.Capture | requests.Observe, call: Call, messages: Messages, about: Plain
-) -> Reply:
+    desk: AppState,
+    given: requests.CaptureRequest | requests.ObserveRequest,
+    call: RequestContext,
+    messages: Messages,
+    about: Plain,
+) -> HandlerReply:
     """Store the exchange and learn from it later, or now with `wait`; a dry run only previews."""
     if given.dry_run:
         with _reading(desk):
             learned = desk.keeper.learn(messages, dry_run=True, by=call.by, **about)
-        return Reply({"id": None, "new": False, "state": learned.state, **learned.as_dict()})
+        return HandlerReply({"id": None, "new": False, "state": learned.state, **learned.as_dict()})
     captured = kept(desk, messages, wait=given.wait, by=call.by, about=about)
-    return Reply(_captured(captured), 200 if given.wait and captured.state not in OPEN else 202)
+    return HandlerReply(_captured(captured), 200 if given.wait and captured.state not in OPEN else 202)
 
 
-def kept(desk: Desk, messages: Messages, *, wait: bool, by: str, about: Plain) -> Captured:
+def kept(desk: AppState, messages: Messages, *, wait: bool, by: str, about: Plain) -> CaptureStatus:
     """Return the capture's outcome: learned from now with `wait`, else when it is due."""
     waits = wait and desk.reading.acquire(blocking=False)
     try:
@@ -123,7 +127,7 @@ def kept(desk: Desk, messages: Messages, *, wait: bool, by: str, about: Plain) -
 
 
 @contextmanager
-def _reading(desk: Desk) -> Iterator[None]:
+def _reading(desk: AppState) -> Iterator[None]:
     """Reserve the model for one request; raise if the queue is too long."""
     if not desk.reading.acquire(blocking=False):
         hint = 'Retry in a few seconds, or send "async": true and fetch the result later.'
@@ -134,7 +138,7 @@ def _reading(desk: Desk) -> Iterator[None]:
         desk.reading.release()
 
 
-def _captured(captured: Captured) -> Plain:
+def _captured(captured: CaptureStatus) -> Plain:
     return {
         **captured.result,
         "id": captured.id,

@@ -16,34 +16,34 @@ from typing import Any
 
 from cofio.errors import CofioError, Forbidden, InvalidInput, NotConfigured
 from cofio.models.auth import allows
-from cofio.models.exchange import Captured
+from cofio.models.exchange import CaptureStatus
 from cofio.server.http import auth
 from cofio.server.http.audit import what
-from cofio.server.http.context import Call, Desk
+from cofio.server.http.context import AppState, RequestContext
 from cofio.server.http.error_responses import to_stranger
 from cofio.server.http.handlers.hooks import CALLED
 from cofio.server.http.handlers.ingest import kept
-from cofio.server.http.responses import JSON, Reply
+from cofio.server.http.responses import JSON, HandlerReply
 from cofio.server.mcp import SDK
-from cofio.server.mcp.dispatcher import Counter
-from cofio.server.mcp.tool_handlers import BY, KNOWN_AS, Caller, Memories, folder_or_name
-from cofio.server.mcp.tool_results import Answer
+from cofio.server.mcp.dispatcher import Dispatcher
+from cofio.server.mcp.tool_handlers import BY, KNOWN_AS, Caller, MemoriesLike, folder_or_name
+from cofio.server.mcp.tool_results import ToolResult
 from cofio.server.mcp.tools import tool_called
 
 _READ = ("accept", "content-type")  # headers read, besides the protocol's own
 _OWN = "mcp-"
 
 
-def exchange(desk: Desk, given: bytes, call: Call) -> Reply:
+def exchange(desk: AppState, given: bytes, call: RequestContext) -> HandlerReply:
     """Return the SDK's reply to this message. NotConfigured if the SDK is not installed."""
     wire = _wire()
     headers = {name: value for name, value in call.headers.items() if name in _READ or name.startswith(_OWN)}
     if not headers.get("content-type", "").lower().startswith(JSON):
         raise InvalidInput("The body is not declared as JSON.", f"Send a message of the protocol, as {JSON}.")
-    told = wire.exchanged(AtDesk(desk, call), headers, given)
+    told = wire.exchanged(RequestDispatcher(desk, call), headers, given)
     if told.status >= 400 and not told.media.startswith(JSON):
         raise InvalidInput("Not a valid request of the protocol.", f"Accept {JSON}, and send one message at a time.")
-    return Reply(told.body, told.status, told.media or JSON)
+    return HandlerReply(told.body, told.status, told.media or JSON)
 
 
 def _wire() -> ModuleType:
@@ -59,15 +59,15 @@ def _wire() -> ModuleType:
     return sdk_server
 
 
-class AtDesk(Counter):
+class RequestDispatcher(Dispatcher):
     """Tools for one request, with the permissions of the caller's key; calls are recorded in the audit log."""
 
-    def __init__(self, desk: Desk, call: Call) -> None:
+    def __init__(self, desk: AppState, call: RequestContext) -> None:
         super().__init__(self._open, self._who)
         self._desk, self._call = desk, call
         self._named = folder_or_name if call.local and call.viewer is None else str  # paths of this machine, or names
 
-    def call(self, name: str, arguments: Mapping[str, Any], client: str) -> Answer:
+    def call(self, name: str, arguments: Mapping[str, Any], client: str) -> ToolResult:
         """Run a tool. Forbidden for a read-only key if the tool writes."""
         tool = tool_called(name)
         with self._refusals(name):
@@ -79,9 +79,9 @@ class AtDesk(Counter):
         return answer
 
     @contextmanager
-    def _open(self, *, new: bool) -> Iterator[Memories]:  # noqa: ARG002 - the service has its store
+    def _open(self, *, new: bool) -> Iterator[MemoriesLike]:  # noqa: ARG002 - the service has its store
         try:
-            yield _Memories(self._desk)
+            yield _LimitedMemories(self._desk)
         except CofioError as error:
             raise to_stranger(error) if self._call.viewer else error from None
 
@@ -113,10 +113,10 @@ def _known(agent: str) -> str:
     return name if name in CALLED else ""
 
 
-class _Memories:
+class _LimitedMemories:
     """Keeper as the tools use it; calls that wait for the model queue with all others."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: AppState) -> None:
         self._desk, keeper = desk, desk.keeper
         self.search_episodes = keeper.search_episodes
         self.search, self.add, self.supersede, self.delete = keeper.search, keeper.add, keeper.supersede, keeper.delete
@@ -124,5 +124,5 @@ class _Memories:
         self.list, self.projects, self.recall = keeper.list, keeper.projects, keeper.recall
         self.resume = keeper.resume
 
-    def capture(self, messages: str, *, wait: bool = False, by: str = BY, **about: Any) -> Captured:
+    def capture(self, messages: str, *, wait: bool = False, by: str = BY, **about: Any) -> CaptureStatus:
         return kept(self._desk, messages, wait=wait, by=by, about=about)

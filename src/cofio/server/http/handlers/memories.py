@@ -14,8 +14,8 @@ from msgspec import UNSET
 from cofio.errors import CofioError
 from cofio.models.memory import Change, Changeset, Decision, Delete, Fact, Hit, fits_badly, plain
 from cofio.server.http import metrics, requests
-from cofio.server.http.context import Call, Desk
-from cofio.server.http.responses import Reply
+from cofio.server.http.context import AppState, RequestContext
+from cofio.server.http.responses import HandlerReply
 from cofio.version import __version__
 
 Plain = dict[str, Any]
@@ -23,7 +23,7 @@ Plain = dict[str, Any]
 # ── the service itself ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def health(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+def health(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
     told: Plain = {"status": "healthy", "version": __version__, "auth": call.auth}
     if call.auth == "missing":
         return told
@@ -31,47 +31,47 @@ def health(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
     return {**told, **({"role": call.role} if call.auth == "ok" else {}), "memories": memories}
 
 
-def stats(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+def stats(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
     uptime = round(time.monotonic() - desk.began, 3)
     until = desk.keeper.extraction().get("spent_until")
     spent = {"llm_spent_until": until} if until else {}
     return {**desk.keeper.stats(), **spent, "version": __version__, "uptime_seconds": uptime}
 
 
-def measured(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
-    return Reply(desk.metrics.written(desk.census.told(), desk.ledger.told()), media=metrics.MEDIA)
+def measured(desk: AppState, given: None, call: RequestContext) -> HandlerReply:  # noqa: ARG001
+    return HandlerReply(desk.metrics.written(desk.census.told(), desk.ledger.told()), media=metrics.MEDIA)
 
 
-def document(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
+def document(desk: AppState, given: None, call: RequestContext) -> HandlerReply:  # noqa: ARG001
     return desk.document()
 
 
-def page(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
+def page(desk: AppState, given: None, call: RequestContext) -> HandlerReply:  # noqa: ARG001
     return desk.page()
 
 
 # ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def search(desk: Desk, given: requests.Search, call: Call) -> Plain:
+def search(desk: AppState, given: requests.SearchRequest, call: RequestContext) -> Plain:
     query = given.as_query()
     return _found(query.text, desk.keeper.search(query, by=call.by))
 
 
-def search_all(desk: Desk, given: requests.SearchAll, call: Call) -> Plain:
+def search_all(desk: AppState, given: requests.SearchAllRequest, call: RequestContext) -> Plain:
     queries = given.as_queries()
     answers = desk.keeper.search_all(queries, by=call.by)
     return {"results": [_found(query.text, hits) for query, hits in zip(queries, answers, strict=True)]}
 
 
-def recall(desk: Desk, given: requests.Recall, call: Call) -> Plain:
+def recall(desk: AppState, given: requests.RecallRequest, call: RequestContext) -> Plain:
     told = desk.keeper.recall(
         given.prompt, project=given.project, k=given.k, by=call.by, client=given.client, session=given.session
     )
     return {"text": told.text, "ids": list(told.ids), "tokens": told.tokens}
 
 
-def recall_context(desk: Desk, given: requests.RecallContext, call: Call) -> Plain:
+def recall_context(desk: AppState, given: requests.RecallContextRequest, call: RequestContext) -> Plain:
     text = desk.keeper.recall_context(
         given.query,
         max_memories=given.max_memories,
@@ -83,7 +83,7 @@ def recall_context(desk: Desk, given: requests.RecallContext, call: Call) -> Pla
     return {"context": text}
 
 
-def is_novel(desk: Desk, given: requests.IsNovel, call: Call) -> Plain:  # noqa: ARG001
+def is_novel(desk: AppState, given: requests.IsNovelRequest, call: RequestContext) -> Plain:  # noqa: ARG001
     fact = Fact(text=given.text, speaker=given.speaker)
     threshold = None if given.threshold is UNSET else given.threshold
     told = desk.keeper.is_novel(fact, threshold=threshold, **given.within())
@@ -96,31 +96,31 @@ def is_novel(desk: Desk, given: requests.IsNovel, call: Call) -> Plain:  # noqa:
     }
 
 
-def get(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+def get(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
     episode = desk.keeper.episode_of(call.id)
     return {**desk.keeper.get(call.id).as_dict(), **({} if episode is None else {"episode": episode})}
 
 
-def listing(desk: Desk, given: requests.Listing, call: Call) -> Plain:  # noqa: ARG001
+def listing(desk: AppState, given: requests.ListingRequest, call: RequestContext) -> Plain:  # noqa: ARG001
     after = None if given.after is UNSET else given.after
     page = desk.keeper.list(limit=given.limit, after=after, skip=given.skip, **given.within())
     return {"memories": [each.as_dict() for each in page.memories], "next": page.next, "total": page.total}
 
 
-def projects(desk: Desk, given: requests.Projects, call: Call) -> Plain:  # noqa: ARG001
+def projects(desk: AppState, given: requests.ProjectsRequest, call: RequestContext) -> Plain:  # noqa: ARG001
     return {"projects": [each._asdict() for each in desk.keeper.projects(limit=given.limit, after=given.after)]}
 
 
 # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def add(desk: Desk, given: requests.Add, call: Call) -> Reply:
+def add(desk: AppState, given: requests.AddRequest, call: RequestContext) -> HandlerReply:
     change = desk.keeper.add(given.as_fact(), dedup=given.deduplicate, by=call.by, why=given.reason())
     told = {**settled(change), "changeset": change.changeset, "memory": change.memory.as_dict()}
-    return Reply(told, 200 if change.action == "noop" else 201)
+    return HandlerReply(told, 200 if change.action == "noop" else 201)
 
 
-def add_all(desk: Desk, given: requests.AddAll, call: Call) -> Plain:
+def add_all(desk: AppState, given: requests.AddAllRequest, call: RequestContext) -> Plain:
     changes = desk.keeper.add_all(given.as_facts(), dedup=given.deduplicate, by=call.by, why=given.reason())
     counts = Counter(change.action for change in changes)
     return {
@@ -132,11 +132,11 @@ def add_all(desk: Desk, given: requests.AddAll, call: Call) -> Plain:
     }
 
 
-def edit(desk: Desk, given: requests.Edit, call: Call) -> Plain:
+def edit(desk: AppState, given: requests.EditRequest, call: RequestContext) -> Plain:
     return _changed(desk.keeper.update(call.id, by=call.by, why=given.reason(), **given.changes()))
 
 
-def delete(desk: Desk, given: requests.Delete, call: Call) -> Plain:
+def delete(desk: AppState, given: requests.DeleteRequest, call: RequestContext) -> Plain:
     if given.purge:
         with suppress(CofioError):  # a purge is not delayed
             desk.attendant.fetch()  # pending spool entries could bring it back; in the inbox they are erased too
@@ -145,20 +145,20 @@ def delete(desk: Desk, given: requests.Delete, call: Call) -> Plain:
     return {"id": change.memory_id, "action": change.action, "changeset": change.changeset}
 
 
-def restore(desk: Desk, given: requests.Reason, call: Call) -> Plain:
+def restore(desk: AppState, given: requests.ReasonRequest, call: RequestContext) -> Plain:
     return _changed(desk.keeper.restore(call.id, by=call.by, why=given.reason()))
 
 
-def confirm(desk: Desk, given: requests.Reason, call: Call) -> Plain:
+def confirm(desk: AppState, given: requests.ReasonRequest, call: RequestContext) -> Plain:
     return _changed(desk.keeper.confirm(call.id, by=call.by, why=given.reason()))
 
 
-def freshness(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+def freshness(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
     told = desk.keeper.freshness(call.id)
     return {"id": call.id, "freshness": told.state, "stale": list(told.notes)}
 
 
-def supersede(desk: Desk, given: requests.Supersede, call: Call) -> Plain:
+def supersede(desk: AppState, given: requests.SupersedeRequest, call: RequestContext) -> Plain:
     written, archived = desk.keeper.supersede(
         given.old_id, given.new_text, by=call.by, why=given.reason(), **given.about()
     )
@@ -174,7 +174,7 @@ def supersede(desk: Desk, given: requests.Supersede, call: Call) -> Plain:
 # ── many at once, dry by default ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def deduplicate(desk: Desk, given: requests.Deduplicate, call: Call) -> Plain:
+def deduplicate(desk: AppState, given: requests.DeduplicateRequest, call: RequestContext) -> Plain:
     threshold = None if given.threshold is UNSET else given.threshold
     within = {"source_prefix": given.source_prefix}
     if given.dry_run:
@@ -183,7 +183,7 @@ def deduplicate(desk: Desk, given: requests.Deduplicate, call: Call) -> Plain:
     return _plan(_deletions(done), done.id if done else None, dry=False)
 
 
-def delete_all(desk: Desk, given: requests.DeleteAll, call: Call) -> Plain:
+def delete_all(desk: AppState, given: requests.DeleteAllRequest, call: RequestContext) -> Plain:
     why = given.reason()
     decisions = desk.keeper.find_all(why, source_prefix=given.prefix())
     if given.dry_run or not decisions:
@@ -196,23 +196,23 @@ def delete_all(desk: Desk, given: requests.DeleteAll, call: Call) -> Plain:
 # ── history ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def history(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+def history(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
     return {"id": call.id, "changes": [change.as_dict() for change in desk.keeper.history(call.id)]}
 
 
-def sightings(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+def sightings(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
     return {"id": call.id, "sightings": [asdict(each) for each in desk.keeper.sightings(call.id)]}
 
 
-def changes(desk: Desk, given: requests.Changes, call: Call) -> Plain:  # noqa: ARG001
+def changes(desk: AppState, given: requests.ChangesRequest, call: RequestContext) -> Plain:  # noqa: ARG001
     return {"changesets": [each.as_dict() for each in desk.keeper.changes(limit=given.limit)]}
 
 
-def changeset(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+def changeset(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
     return desk.keeper.changeset(call.id).as_dict()
 
 
-def undo(desk: Desk, given: requests.Reason, call: Call) -> Plain:
+def undo(desk: AppState, given: requests.ReasonRequest, call: RequestContext) -> Plain:
     return desk.keeper.undo(call.id, by=call.by, why=given.reason()).as_dict()
 
 

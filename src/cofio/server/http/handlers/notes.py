@@ -8,30 +8,30 @@ from typing import Any
 
 from cofio.errors import InvalidInput, NotFound
 from cofio.server.http import requests
-from cofio.server.http.context import Call, Desk
+from cofio.server.http.context import AppState, RequestContext
 from cofio.server.http.handlers.memories import settled
-from cofio.server.http.responses import Reply
+from cofio.server.http.responses import HandlerReply
 
 Plain = dict[str, Any]
 
 
-def flush_note(desk: Desk, given: requests.Flush, call: Call) -> Reply:
+def flush_note(desk: AppState, given: requests.FlushRequest, call: RequestContext) -> HandlerReply:
     about = given.about()
     change = desk.keeper.notes.flush(given.summary, about.pop("tags", ()), by=call.by, **about)
     told = {**settled(change), "changeset": change.changeset, "memory": change.memory.as_dict()}
-    return Reply(told, 200 if change.action == "noop" else 201)
+    return HandlerReply(told, 200 if change.action == "noop" else 201)
 
 
-def list_notes(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+def list_notes(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
     return {"folders": [asdict(each) for each in desk.keeper.notes.folders()]}
 
 
-def index_notes(desk: Desk, given: requests.IndexNotes, call: Call) -> Plain:
+def index_notes(desk: AppState, given: requests.IndexNotesRequest, call: RequestContext) -> Plain:
     folder = _there(given.folder) if given.folder else None
     return desk.keeper.notes.index(folder, label=given.label, dry_run=given.dry_run, by=call.by).as_dict()
 
 
-def export_notes(desk: Desk, given: requests.ExportNotes, call: Call) -> Plain:  # noqa: ARG001
+def export_notes(desk: AppState, given: requests.ExportNotesRequest, call: RequestContext) -> Plain:  # noqa: ARG001
     return desk.keeper.notes.export(_there(given.folder), **given.within()).as_dict()
 
 

@@ -15,7 +15,7 @@ from cofio.errors import Forbidden, Misconfigured, NotConfigured
 from cofio.models.diagnostics import Check
 from cofio.models.exchange import Item
 from cofio.server.http import requests
-from cofio.server.http.context import Call, Desk
+from cofio.server.http.context import AppState, RequestContext
 from cofio.server.http.handlers import ingest
 from cofio.settings import Settings
 
@@ -45,7 +45,7 @@ _UNTOLD = "..."  # placeholder of a hidden value
 # ── settings ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def show_settings(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+def show_settings(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
     known = desk.settings
     path = known.home / "config.toml"
     now, problem = _loaded_anew(known, path)
@@ -104,14 +104,14 @@ def _written(known: Settings, name: str, secret: bool) -> bool | int | float | s
 # ── the doctor ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def examine(desk: Desk, given: requests.Examine, call: Call) -> Plain:
+def examine(desk: AppState, given: requests.DoctorRequest, call: RequestContext) -> Plain:
     """Run the doctor. It reads files of this machine, so callers elsewhere are refused."""
     if not call.local:
         hint = "Open the page on that machine, or run `cofio doctor` there."
         raise Forbidden("The doctor answers requests from the service's own machine only.", hint)
     if desk.doctor is None:
         raise NotConfigured("This service has no doctor.", "Start it with `cofio serve` or `cofio up`.")
-    found = desk.doctor(_Within(desk, call), given.about == "clients")
+    found = desk.doctor(_InProcessService(desk, call), given.about == "clients")
     return {"checks": [_finding(each) for each in found]}
 
 
@@ -120,10 +120,10 @@ def _finding(check: Check) -> Plain:
     return {"name": check.name, "state": check.state, "says": check.says, "hint": hint}
 
 
-class _Within:
+class _InProcessService:
     """The service as seen by its own doctor: over HTTP, the request would wait for itself."""
 
-    def __init__(self, desk: Desk, call: Call) -> None:
+    def __init__(self, desk: AppState, call: RequestContext) -> None:
         self._desk, self._call = desk, call
 
     def is_novel(self, fact: str, /) -> object:

@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cofio.errors import NotFound
-from cofio.server.http.context import Call, Desk
-from cofio.server.http.responses import Reply
-from cofio.server.ui import PAGES, POLICY, File, pages, shipped
+from cofio.server.http.context import AppState, RequestContext
+from cofio.server.http.responses import HandlerReply
+from cofio.server.ui import PAGES, POLICY, StaticFile, pages, shipped
 
 _FIRST = next(iter(PAGES))
 
 
-def first_page(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
+def first_page(desk: AppState, given: None, call: RequestContext) -> HandlerReply:  # noqa: ARG001
     """Redirect to the first page, by a relative URL, so that it works behind a proxy's prefix."""
-    return Reply(b"", 307, media="text/html; charset=utf-8", headers={"Location": f"ui/{_FIRST}"})
+    return HandlerReply(b"", 307, media="text/html; charset=utf-8", headers={"Location": f"ui/{_FIRST}"})
 
 
-def page_of(name: str) -> Callable[[Desk, None, Call], Reply]:
+def page_of(name: str) -> Callable[[AppState, None, RequestContext], HandlerReply]:
     """Return the handler of this page."""
 
-    def whole_page(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
+    def whole_page(desk: AppState, given: None, call: RequestContext) -> HandlerReply:  # noqa: ARG001
         return _sent(pages()[name])
 
     whole_page.__name__ = f"{name}_page"  # operation names must be unique
     return whole_page
 
 
-def page_file(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
+def page_file(desk: AppState, given: None, call: RequestContext) -> HandlerReply:  # noqa: ARG001
     """Return a script, stylesheet or image. NotFound for any other name."""
     if call.file not in shipped():
         raise NotFound("There is no such file.", "GET /ui leads to the pages.")
     return _sent(shipped()[call.file])
 
 
-def _sent(file: File) -> Reply:
-    return Reply(file.content, media=file.media, headers={"Content-Security-Policy": POLICY})
+def _sent(file: StaticFile) -> HandlerReply:
+    return HandlerReply(file.content, media=file.media, headers={"Content-Security-Policy": POLICY})

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { button, fill, make, newId, said, settled, unseen } from "./dom.js";
-import { CATEGORIES, KINDS, called, capital } from "./memorywords.js";
+import { CATEGORIES, KINDS, called, capital } from "./memory-labels.js";
 
 const PAUSE = 150; // milliseconds after the last keystroke
 const KNOWN = 200; // names suggested per field

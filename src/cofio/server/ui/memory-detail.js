@@ -2,11 +2,11 @@
 
 import { get, patch, path, post, remove } from "./api.js";
 import { beginning, button, counted, fill, make, newId, plainNumber, said, time, unseen } from "./dom.js";
-import { caller, doing, tell, trouble, undoing } from "./frame.js";
-import { changes, diff } from "./memoryhistory.js";
-import { afterwards, editing, erase, hasDraft, sayAnew } from "./memoryforms.js";
-import { reasons, words } from "./memoryrow.js";
-import { METHODS, capital } from "./memorywords.js";
+import { caller, doing, tell, trouble, undoing } from "./app-shell.js";
+import { changes, diff } from "./memory-history.js";
+import { afterwards, editing, erase, hasDraft, sayAnew } from "./memory-forms.js";
+import { reasons, words } from "./memory-row.js";
+import { METHODS, capital } from "./memory-labels.js";
 
 const SIGHTINGS = 30; // shown
 const SHORT = 90; // characters of a text in a notice

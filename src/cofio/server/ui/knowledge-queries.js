@@ -2,10 +2,10 @@
 
 import { get, post } from "./api.js";
 import { box, button, fill, make, plainNumber, said, time } from "./dom.js";
-import { caller, doing, trouble } from "./frame.js";
+import { caller, doing, trouble } from "./app-shell.js";
 import { field } from "./forms.js";
 import { belief } from "./rows.js";
-import { TABLES, adds, measured, says } from "./words.js";
+import { TABLES, adds, measured, says } from "./knowledge-labels.js";
 
 const results = () => make("div", { class: "results", role: "status" });
 

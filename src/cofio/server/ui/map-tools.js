@@ -1,8 +1,8 @@
 /** Controls of the map: filters, legend, and buttons. */
 
 import { fill, make, newId, plainNumber, said, settled } from "./dom.js";
-import { WAYS } from "./mapcolours.js";
-import { CATEGORIES, capital } from "./memorywords.js";
+import { WAYS } from "./map-colours.js";
+import { CATEGORIES, capital } from "./memory-labels.js";
 
 /** Value for memories without a project, in the address and in the field. */
 export const NONE = "\u2205";

@@ -3,8 +3,8 @@
 import { get, path, post } from "./api.js";
 import { difference } from "./diff.js";
 import { counted, fill, make, plainNumber, said, time, unseen } from "./dom.js";
-import { caller, doing, tell, undoing } from "./frame.js";
-import { takeBack } from "./memoryforms.js";
+import { caller, doing, tell, undoing } from "./app-shell.js";
+import { takeBack } from "./memory-forms.js";
 
 const DONE = { add: "Kept", update: "Reworded", edit: "Changed", delete: "Archived", restore: "Restored",
   noop: "Stated again", purge: "Erased", revert: "Undone" };

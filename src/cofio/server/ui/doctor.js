@@ -1,6 +1,6 @@
 /** Doctor results: each check with its state as a sign and a word, and what to do. */
 
-import { advice } from "./copying.js";
+import { advice } from "./clipboard.js";
 import { make, said } from "./dom.js";
 
 const STATES = { ok: ["✓", "fine"], warning: ["!", "look at this"], wrong: ["✗", "to mend"] };

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { button, counted, fill, make, newId, said, time } from "./dom.js";
-import { doing } from "./frame.js";
+import { doing } from "./app-shell.js";
 
 const PAGE = 50;
 

@@ -3,8 +3,8 @@
 import { Refusal, patch, path, post, remove } from "./api.js";
 import { button, counted, fill, make, newId, said } from "./dom.js";
 import { dialog, field } from "./forms.js";
-import { doing } from "./frame.js";
-import { CATEGORIES, KINDS, VISIBILITIES } from "./memorywords.js";
+import { doing } from "./app-shell.js";
+import { CATEGORIES, KINDS, VISIBILITIES } from "./memory-labels.js";
 
 const listed = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
 const WHY = { name: "why", label: "Why", hint: "Recorded in the journal." };

@@ -2,9 +2,9 @@
 
 import { get, path } from "./api.js";
 import { button, counted, fill, find, make, plainNumber, said, terms, time } from "./dom.js";
-import { caller, doing, trouble } from "./frame.js";
-import { projectName } from "./mapcolours.js";
-import { swatch } from "./maptools.js";
+import { caller, doing, trouble } from "./app-shell.js";
+import { projectName } from "./map-colours.js";
+import { swatch } from "./map-tools.js";
 
 const SHOWN = 100; // memories listed at a time
 const BESIDE = 5; // neighbours of the open memory

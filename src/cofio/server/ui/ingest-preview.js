@@ -9,7 +9,7 @@ import { DONE, counted, memory, tabled } from "./captures.js";
 import { difference } from "./diff.js";
 import { button, fill, make, newId, said } from "./dom.js";
 import { field } from "./forms.js";
-import { doing, tell, undoing } from "./frame.js";
+import { doing, tell, undoing } from "./app-shell.js";
 
 const WAYS = { skip: "Passed over", pattern: "Kept", model: "In doubt" };
 const EXAMPLE = "User: We switched from Prisma to Drizzle. Never deploy on a Friday.\nAssistant: Noted.";

@@ -1,7 +1,7 @@
 /** Row of a memory in the list; a hit has bars that explain its score. */
 
 import { beginning, counted, make, said, time, unseen } from "./dom.js";
-import { called, matched, ordinal } from "./memorywords.js";
+import { called, matched, ordinal } from "./memory-labels.js";
 
 const LETTERS = 420; // characters of a text in a row: more is never visible
 

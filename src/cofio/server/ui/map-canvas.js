@@ -5,7 +5,7 @@
  * from a stamp made once per size; everything above them is drawn normally.
  */
 
-import { hue, mixed } from "./mapcolours.js";
+import { hue, mixed } from "./map-colours.js";
 
 const SMALLEST = 2; // pixels, the radius of a point
 const LARGEST = 5;

@@ -2,7 +2,7 @@
 
 import { get, path } from "./api.js";
 import { box, counted, fill, make, plainNumber, said, time } from "./dom.js";
-import { trouble } from "./frame.js";
+import { trouble } from "./app-shell.js";
 
 const FEW = 20; // calls listed
 const PERIODS = { 1: "Today", 7: "In 7 days", 30: "In 30 days" };

@@ -1,6 +1,6 @@
 /** Colours of the map: by category, project or age of a memory. At most eight at a time. */
 
-import { CATEGORIES, called, capital } from "./memorywords.js";
+import { CATEGORIES, called, capital } from "./memory-labels.js";
 
 const MOST = 7; // colours that everybody can tell apart; the rest is grey
 const FEW = 0.06; // share of the oldest memories that may have one colour

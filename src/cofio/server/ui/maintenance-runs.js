@@ -2,7 +2,7 @@
 
 import { get, path } from "./api.js";
 import { box, button, fill, make, plainNumber, said, terms, time, unseen } from "./dom.js";
-import { trouble, undoing } from "./frame.js";
+import { trouble, undoing } from "./app-shell.js";
 
 const BRIEF = 100; // in characters
 const FEW = 8; // memories per view, and runs
