@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 
 from bench import measure
 from cofio.models.exchange import Exchange, Message
-from cofio.models.memory import moment
+from cofio.models.memory import to_utc_iso
 from cofio.stores.sqlite.store import SqliteStore
 
 _SAID = (
@@ -80,7 +80,7 @@ def plain(folder: Path) -> tuple[Take, Callable[[], None]]:
 
 def ours(folder: Path) -> tuple[Take, Callable[[], None]]:
     """Return the inbox of the embedded store."""
-    store = SqliteStore(folder / "cofio.db", lambda: moment(datetime.now(UTC)))
+    store = SqliteStore(folder / "cofio.db", lambda: to_utc_iso(datetime.now(UTC)))
     return lambda number: store.inbox.receive([_exchange(number)], most=_LIMIT), store.close
 
 

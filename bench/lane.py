@@ -68,7 +68,7 @@ def ratio(keeper: Keeper, prompt: str, rounds: int) -> float:
     for number in range(rounds):
         asked = f"{prompt.format(8 + number % 14)} ({number})"
         ours.append(_spent(keeper, asked))
-        with mock.patch.object(mentions, "named", return_value=[]):
+        with mock.patch.object(mentions, "find_mentions", return_value=[]):
             without.append(_spent(keeper, asked))
     return statistics.median(ours) / statistics.median(without)
 

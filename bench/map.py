@@ -33,8 +33,8 @@ from bench.corpus import facts
 from bench.vectors import Material
 from cofio.core import Keeper
 from cofio.dashboard import projection
-from cofio.dashboard.projection.clusters import grouped
-from cofio.dashboard.projection.grid import apart, fitted
+from cofio.dashboard.projection.clusters import find_clusters
+from cofio.dashboard.projection.grid import fit_to_grid, resolve_overlaps
 from cofio.models.dashboard import SIDE, MapSource
 from cofio.models.memory import Fact
 from cofio.providers import embedders
@@ -128,8 +128,8 @@ def judged(texts: Sequence[str], labels: Sequence[str], embedder: Embedder) -> d
     count = len(texts)
     dots = MapSource(range(count, 0, -1), vectors, texts, [""] * count, [""] * count, [""] * count, count)
     with one_thread():
-        drawn = projection.drawn(dots)
-        plain = apart(fitted(np.ascontiguousarray(flat(vectors), np.float32).view(np.complex64)[:, 0]))
+        drawn = projection.draw_map(dots)
+        plain = resolve_overlaps(fit_to_grid(np.ascontiguousarray(flat(vectors), np.float32).view(np.complex64)[:, 0]))
     ours = np.stack([drawn.x, drawn.y], axis=1)
     return {"ours": _quality(vectors, ours, labels), "pca": _quality(vectors, plain, labels)}
 
@@ -151,7 +151,7 @@ def _quality(vectors: Matrix, places: Places, labels: Sequence[str]) -> dict[str
     }
     if len(set(labels)) > 1:
         quality["alike"] = float(np.mean(own[shown] == own[asked, np.newaxis]))
-        quality["purity"] = _purity(grouped(places), own)
+        quality["purity"] = _purity(find_clusters(places), own)
     return quality
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from bench import measure
 from cofio.core import Keeper
-from cofio.models.memory import moment
+from cofio.models.memory import to_utc_iso
 from cofio.notes.service import NotesOptions
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import HashEmbedder
@@ -71,7 +71,7 @@ def measured(number: int, rounds: int) -> dict[str, Any]:
         home = Path(temporary)
         vault = home / "vault"
         written(vault, number)
-        clock = lambda: moment(datetime.now(UTC))  # noqa: E731
+        clock = lambda: to_utc_iso(datetime.now(UTC))  # noqa: E731
         notebook = NotesOptions(home / "notes")
         with Keeper(SqliteStore(home / "cofio.db", clock), HashEmbedder(64), clock, notebook=notebook) as keeper:
             first = measure.once(lambda: keeper.notes.index(vault))

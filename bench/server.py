@@ -136,7 +136,7 @@ def plainly(url: str, material: Material) -> dict[str, float]:
     import psycopg
     from pgvector.psycopg import register_vector
 
-    from cofio.text.tokens import telling
+    from cofio.text.tokens import search_terms
 
     asked, warming, vectors = material.prompts()
     with psycopg.connect(url, autocommit=True) as connection:
@@ -144,7 +144,7 @@ def plainly(url: str, material: Material) -> dict[str, float]:
         connection.execute("SET hnsw.ef_search = 100")
         plain = _Plain(connection, int(vectors.shape[1]))
         every = [*asked, *warming]
-        pieces = [(telling(text), vector) for text, vector in zip(every, vectors, strict=True)]
+        pieces = [(search_terms(text), vector) for text, vector in zip(every, vectors, strict=True)]
         for piece in pieces[len(asked) :]:
             plain.search(*piece)
         took = [measure.once(lambda: plain.search(*piece)) for piece in pieces[: len(asked)]]  # noqa: B023

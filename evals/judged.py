@@ -65,7 +65,7 @@ def main() -> int:
     parser.add_argument("--among", type=int, default=40, help="number of hits to score")
     parser.add_argument("--weight", type=float, default=0.005, help="weight of the cross-encoder's score")
     options = parser.parse_args()
-    place = model_files.present(Settings.load().home, model_files.JUDGE)
+    place = model_files.find_extra(Settings.load().home, model_files.JUDGE)
     if place is None:
         print(f"{model_files.JUDGE.name} is not on this machine: run make setup.", file=sys.stderr)
         return 2

@@ -20,7 +20,7 @@ import story
 from cofio import Fact
 from cofio.bootstrap import keeper as assembled
 from cofio.core import Keeper
-from cofio.models.memory import moment
+from cofio.models.memory import to_utc_iso
 from cofio.settings import Settings
 
 DAYS = 90
@@ -56,7 +56,7 @@ class Days:
 
     def __call__(self) -> str:
         self._now += timedelta(seconds=1)
-        return moment(self._now)
+        return to_utc_iso(self._now)
 
     def dawn(self, day: datetime) -> None:
         self._now = day

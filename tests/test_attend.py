@@ -356,7 +356,7 @@ def test_a_path_that_cannot_be_looked_at_is_passed_over(
 
 def spooled(home: Path, happened: dict[str, Any], at: str = "2026-11-15T10:00:00.000000+00:00") -> None:
     raw = json.dumps({"session_id": "s1", "cwd": WEB, **happened}).encode()
-    spool.put(home, "claude-code", raw, at=at, project=WEB, event=happened["hook_event_name"])
+    spool.store_delivery(home, "claude-code", raw, at=at, project=WEB, event=happened["hook_event_name"])
 
 
 def test_what_was_spooled_is_taken_in_as_if_it_had_come_then(
@@ -382,7 +382,7 @@ def test_what_came_by_both_ways_is_one_turn(attendant: SessionHandler, keeper: K
 def test_a_delivery_that_cannot_be_read_is_put_aside_and_the_next_is_taken(
     attendant: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
-    spool.put(tmp_path, "claude-code", b'{"half": ', at="", project=WEB, event="Stop")
+    spool.store_delivery(tmp_path, "claude-code", b'{"half": ', at="", project=WEB, event="Stop")
     spooled(tmp_path, {"hook_event_name": "Stop", "last_assistant_message": "Good choice.", "prompt_id": "p1"})
     assert attendant.fetch() == 1
     assert list(spool.entries(tmp_path)) == []
@@ -401,7 +401,7 @@ def test_a_prompt_that_comes_after_its_answer_does_not_hold_the_turn_back(
 
 def test_what_is_left_for_the_service_of_another_store_is_left_to_it(keeper: Keeper, tmp_path: Path) -> None:
     spooled(tmp_path, {"hook_event_name": "Stop", "last_assistant_message": "Good choice.", "prompt_id": "p1"})
-    endpoint_file.put(tmp_path, "http://127.0.0.1:1", "", (800, 300), "/elsewhere.db")
+    endpoint_file.write_endpoint(tmp_path, "http://127.0.0.1:1", "", (800, 300), "/elsewhere.db")
     attendant = SessionHandler(keeper, tmp_path, is_mine=lambda: not endpoint_file.is_others(tmp_path, "/here.db"))
     assert attendant.fetch() == 0
     assert len(list(spool.entries(tmp_path))) == 1
@@ -517,9 +517,9 @@ def test_the_start_of_a_session_leaves_a_briefing_behind_and_a_purge_takes_it_aw
 ) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
     block = attendant.attend(told("SessionStart", source="startup"), WEB)
-    assert briefing_cache.get(tmp_path, WEB) == block
+    assert briefing_cache.load_briefing(tmp_path, WEB) == block
     briefing_cache.clear(tmp_path)
-    assert briefing_cache.get(tmp_path, WEB) == ""
+    assert briefing_cache.load_briefing(tmp_path, WEB) == ""
 
 
 # ── what was recalled without the service ─────────────────────────────────────────────────────────────────────────────
@@ -529,8 +529,8 @@ def test_what_hooks_gave_by_themselves_counts_as_recalled(
     keeper: Keeper, attendant: SessionHandler, tmp_path: Path
 ) -> None:
     one, two = (keeper.add(text).memory_id for text in ("we use tabs", "the port is 8080"))
-    offline_recall_log.note(os.fsencode(tmp_path), "claude-code", [one, 999])
-    offline_recall_log.note(os.fsencode(tmp_path), "codex", [one])
+    offline_recall_log.append_line(os.fsencode(tmp_path), "claude-code", [one, 999])
+    offline_recall_log.append_line(os.fsencode(tmp_path), "codex", [one])
     with (tmp_path / "recalled.log").open("a") as log:
         log.write("yesterday claude-code 2\n\nnonsense\n2026-01-01T00:00:00.000Z codex x y\n")
     attendant.fetch()
@@ -547,10 +547,10 @@ def test_what_was_taken_before_a_crash_is_counted_after_it(
         raise KeyboardInterrupt
 
     one = keeper.add("we use tabs").memory_id
-    offline_recall_log.note(os.fsencode(tmp_path), "codex", [one])
+    offline_recall_log.append_line(os.fsencode(tmp_path), "codex", [one])
     with pytest.raises(KeyboardInterrupt):
-        offline_recall_log.bring(os.fsencode(tmp_path), crash)
-    offline_recall_log.note(os.fsencode(tmp_path), "codex", [one])
+        offline_recall_log.import_log(os.fsencode(tmp_path), crash)
+    offline_recall_log.append_line(os.fsencode(tmp_path), "codex", [one])
     attendant.fetch()
     assert keeper.get(one).retrieval_count == 2
 
@@ -622,8 +622,8 @@ def test_nothing_of_a_caller_with_a_key_is_left_on_the_disk(
     assert attendant.attend(told("SessionStart", source="startup"), WEB, keeper=keeper.seen_by(ADA))
     end = told("SessionEnd", transcript_path=str(secret))
     attendant.attend(end, WEB, raw=b'{"hook_event_name": "SessionEnd"}', keeper=keeper.seen_by(ADA))
-    assert briefing_cache.get(tmp_path, WEB) == ""
-    assert spool.waiting(tmp_path) == []
+    assert briefing_cache.load_briefing(tmp_path, WEB) == ""
+    assert spool.waiting_files(tmp_path) == []
     assert keeper.ledger().captured == 0
 
 

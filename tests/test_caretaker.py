@@ -17,7 +17,7 @@ import pytest
 from cofio.core import Keeper
 from cofio.errors import Misconfigured, StoreBusy
 from cofio.models.maintenance import MaintenanceRun
-from cofio.models.memory import Retrieval, moment
+from cofio.models.memory import Retrieval, to_utc_iso
 from cofio.server.background.scheduler import Scheduler
 from cofio.server.http.app import make
 from cofio.settings import Settings
@@ -33,7 +33,7 @@ class Time:
     """The store's clock and the caretaker's, set by the test."""
 
     def __init__(self) -> None:
-        self.now = moment(START)
+        self.now = to_utc_iso(START)
 
     def __call__(self) -> str:
         return self.now
@@ -41,7 +41,7 @@ class Time:
     def to(self, day: int, hour: int = 12, minute: int = 0) -> str:
         """So many days after the start, at that time of the day."""
         midnight = datetime.fromisoformat(START).replace(hour=0)
-        self.now = moment(midnight + timedelta(days=day, hours=hour, minutes=minute))
+        self.now = to_utc_iso(midnight + timedelta(days=day, hours=hour, minutes=minute))
         return self.now
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.errors import InvalidInput
-from cofio.models.knowledge import ANY, Correlation, Feedback, Pattern, Seasonal, Threshold, fold, made, parsed
+from cofio.models.knowledge import ANY, Correlation, Feedback, Pattern, Seasonal, Threshold, fold, make_row, parse_ref
 
 
 def flag(source: str, metric: str = "volume", **known: Any) -> Threshold:
@@ -69,14 +69,14 @@ def test_the_same_for_other_eyes_is_another_row() -> None:
 )
 def test_what_is_wrong_is_said(table: str, given: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message.replace(".", r"\.")) as caught:
-        made(table, given)
+        make_row(table, given)
     assert caught.value.hint
 
 
 @pytest.mark.parametrize("ref", ["", "thresholds", "thresholds/", "feedback/a", "stars/a", "thresholds/a b", 7])
 def test_a_ref_that_names_no_claim_is_refused(ref: Any) -> None:
     with pytest.raises(InvalidInput, match="names no claim"):
-        parsed(ref)
+        parse_ref(ref)
 
 
 def test_patterns_and_seasons_are_named_by_what_they_say() -> None:

@@ -43,7 +43,7 @@ class House:
 
     def everything(self) -> str:
         self.keeper.stats()  # what was recalled is counted
-        return "".join(export.lines(self.store))
+        return "".join(export.export_lines(self.store))
 
 
 @pytest.fixture

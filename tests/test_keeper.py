@@ -351,8 +351,8 @@ def test_a_session_is_told_what_it_was_given_until_that_is_long_ago(keeper: Keep
 def test_what_is_taken_back_is_taken_out_of_the_last_briefings_too(take_back: Any, tmp_path: Path) -> None:
     with bootstrap.keeper(Settings.load({"home": str(tmp_path)}, {}), embedder=HashEmbedder()) as keeper:
         added = keeper.add("We deploy with Fly.io.")
-        briefing_cache.put(tmp_path, "", keeper.recall().text)
+        briefing_cache.save_briefing(tmp_path, "", keeper.recall().text)
         keeper.add("We review on Mondays.")
-        assert "Fly.io" in briefing_cache.get(tmp_path, "")
+        assert "Fly.io" in briefing_cache.load_briefing(tmp_path, "")
         take_back(keeper, added.memory_id)
-        assert briefing_cache.get(tmp_path, "") == ""
+        assert briefing_cache.load_briefing(tmp_path, "") == ""

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from cofio.core import Keeper
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
 from cofio.knowledge import lookup
-from cofio.knowledge.confidence import believed
+from cofio.knowledge.confidence import confidence_of
 from cofio.knowledge.service import KnowledgeBase
 from cofio.models.knowledge import Claim, Feedback, Put
 from cofio.models.memory import Viewer
@@ -394,7 +394,10 @@ def test_a_verdict_moves_what_it_names_in_one_changeset(keeper: Keeper, known: K
     known.upsert_pattern("gaps fill", confidence=0.8)
     done = known.feedback("AAPL 2026-03-11", "false alarm", note="a split", about=[volume, pattern])
     assert {each.ref for each in done.knowledge} == {"feedback/aapl_2026-03-11", volume, pattern}
-    assert (confidence(known, volume), confidence(known, pattern)) == (believed(0.5, 0, 1), believed(0.8, 0, 1))
+    assert (confidence(known, volume), confidence(known, pattern)) == (
+        confidence_of(0.5, 0, 1),
+        confidence_of(0.8, 0, 1),
+    )
     (kept,) = known.list("feedback")
     assert isinstance(kept, Feedback)
     assert (kept.verdict, kept.note, kept.processed) == ("false_alarm", "a split", True)
@@ -417,10 +420,10 @@ def test_a_later_verdict_takes_the_place_of_an_earlier_one(known: KnowledgeBase,
     pattern = known.upsert_pattern("gaps fill").ref
     known.feedback("spike", "confirmed", about=[volume], note="real")
     known.feedback("spike", "false_alarm")
-    assert belief_of(known, volume) == (believed(0.5, 0, 1), 0, 1)
+    assert belief_of(known, volume) == (confidence_of(0.5, 0, 1), 0, 1)
     assert known.get("feedback", "spike").as_dict()["note"] == ""
     known.feedback("spike", "false_alarm", about=[pattern])
-    assert (belief_of(known, volume), belief_of(known, pattern)) == ((0.5, 0, 0), (believed(0.5, 0, 1), 0, 1))
+    assert (belief_of(known, volume), belief_of(known, pattern)) == ((0.5, 0, 0), (confidence_of(0.5, 0, 1), 0, 1))
     known.feedback("spike", "note", note="nobody knows")
     assert belief_of(known, pattern) == (0.5, 0, 0)
 
@@ -443,15 +446,15 @@ def test_what_was_only_kept_moves_once(known: KnowledgeBase, volume: str) -> Non
     done = known.process_feedback()
     assert done is not None
     assert len(done.knowledge) == 4
-    assert belief_of(known, volume) == (believed(0.5, 2, 0), 2, 0)
+    assert belief_of(known, volume) == (confidence_of(0.5, 2, 0), 2, 0)
     assert known.process_feedback() is None
-    assert belief_of(known, volume) == (believed(0.5, 2, 0), 2, 0)
+    assert belief_of(known, volume) == (confidence_of(0.5, 2, 0), 2, 0)
 
 
 def test_a_pending_verdict_that_is_replaced_has_never_counted(known: KnowledgeBase, volume: str) -> None:
     known.feedback("one", "confirmed", about=[volume], process=False)
     known.feedback("one", "false_alarm")
-    assert belief_of(known, volume) == (believed(0.5, 0, 1), 0, 1)
+    assert belief_of(known, volume) == (confidence_of(0.5, 0, 1), 0, 1)
 
 
 def test_a_processed_verdict_that_is_replaced_by_a_pending_one_no_longer_counts(
@@ -461,7 +464,7 @@ def test_a_processed_verdict_that_is_replaced_by_a_pending_one_no_longer_counts(
     known.feedback("one", "false_alarm", process=False)
     assert belief_of(known, volume) == (0.5, 0, 0)
     known.process_feedback()
-    assert belief_of(known, volume) == (believed(0.5, 0, 1), 0, 1)
+    assert belief_of(known, volume) == (confidence_of(0.5, 0, 1), 0, 1)
 
 
 @pytest.mark.parametrize("way", ["delete", "purge"])
@@ -469,7 +472,7 @@ def test_a_verdict_that_is_removed_moves_back_what_it_moved(known: KnowledgeBase
     known.feedback("one", "confirmed", about=[volume])
     known.feedback("two", "false_alarm", about=[volume])
     getattr(known, way)("feedback", "one")
-    assert belief_of(known, volume) == (believed(0.5, 0, 1), 0, 1)
+    assert belief_of(known, volume) == (confidence_of(0.5, 0, 1), 0, 1)
 
 
 def test_the_words_of_a_purged_verdict_are_gone_from_what_it_moved(known: KnowledgeBase, volume: str) -> None:
@@ -523,7 +526,7 @@ def test_a_replaced_verdict_that_is_undone_counts_as_it_did(keeper: Keeper, know
     keeper.undo(later.id)
     assert belief_of(known, volume) == (0.6, 1, 0)
     known.feedback("one", "false_alarm")
-    assert belief_of(known, volume) == (believed(0.5, 0, 1), 0, 1)
+    assert belief_of(known, volume) == (confidence_of(0.5, 0, 1), 0, 1)
 
 
 def test_what_came_from_another_store_with_its_verdicts_moves_back_with_them(
@@ -545,9 +548,9 @@ def test_a_verdict_put_as_a_row_is_a_verdict(known: KnowledgeBase, volume: str) 
     assert (change.ref, change.action) == ("feedback/spike", "add")
     assert belief_of(known, volume) == (0.6, 1, 0)
     known.put("feedback", id="spike", verdict="false_alarm")
-    assert belief_of(known, volume) == (believed(0.5, 0, 1), 0, 1)
+    assert belief_of(known, volume) == (confidence_of(0.5, 0, 1), 0, 1)
     known.put("feedback", id="spike", note="checked")
-    assert belief_of(known, volume) == (believed(0.5, 0, 1), 0, 1)
+    assert belief_of(known, volume) == (confidence_of(0.5, 0, 1), 0, 1)
 
 
 VERDICTS = st.tuples(st.sampled_from("abc"), st.sampled_from(["confirmed", "false_alarm", "note", "delete"]))
@@ -568,7 +571,7 @@ def test_the_confidence_is_that_of_the_verdicts_that_stand(said: list[tuple[str,
     known.process_feedback()
     counted = list(standing.values())
     expected = (counted.count("confirmed"), counted.count("false_alarm"))
-    assert belief_of(known, ref) == (believed(0.7, *expected), *expected)
+    assert belief_of(known, ref) == (confidence_of(0.7, *expected), *expected)
 
 
 # ── at the same time ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -601,7 +604,7 @@ def test_two_processes_process_what_is_pending_once(reopen: Reopen) -> None:
     for number in range(6):
         known.feedback(f"anomaly {number}", "confirmed", about=refs, process=False)
     at_once([each.knowledge.process_feedback for each in keepers])
-    assert {belief_of(known, ref) for ref in refs} == {(believed(0.5, 6, 0), 6, 0)}
+    assert {belief_of(known, ref) for ref in refs} == {(confidence_of(0.5, 6, 0), 6, 0)}
     assert known.pending_feedback() == []
 
 
@@ -614,7 +617,7 @@ def test_no_verdict_is_lost_between_processes(reopen: Reopen) -> None:
             keeper.knowledge.feedback(f"anomaly {number}.{turn}", "confirmed", about=[ref])
 
     at_once([lambda each=each, number=number: judge(each, number) for number, each in enumerate(keepers)])  # type: ignore[misc]
-    assert belief_of(keepers[0].knowledge, ref) == (believed(0.5, 9, 0), 9, 0)
+    assert belief_of(keepers[0].knowledge, ref) == (confidence_of(0.5, 9, 0), 9, 0)
 
 
 def test_a_decision_on_what_another_has_changed_is_refused(reopen: Reopen) -> None:
@@ -661,7 +664,7 @@ def test_a_team_judges_what_the_team_knows(keeper: Keeper) -> None:
     ref = ada.upsert_pattern("gaps fill", visibility="team").ref
     bob.feedback("spike", "confirmed", about=[ref])
     ada.feedback("spike", "confirmed", about=[ref])  # each has an own verdict
-    assert belief_of(ada, ref) == (believed(0.5, 2, 0), 2, 0)
+    assert belief_of(ada, ref) == (confidence_of(0.5, 2, 0), 2, 0)
     assert claim(ada, ref).user == "ada"
     (verdict,) = bob.list("feedback")
     bob.delete("feedback", verdict.id)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from cofio.dashboard import projection
 from cofio.dashboard.projection import MapCache, PreviousPositions
-from cofio.dashboard.projection.cluster_labels import named
-from cofio.dashboard.projection.clusters import grouped
-from cofio.dashboard.projection.grid import GAP, apart, fitted
+from cofio.dashboard.projection.cluster_labels import label_clusters
+from cofio.dashboard.projection.clusters import find_clusters
+from cofio.dashboard.projection.grid import GAP, fit_to_grid, resolve_overlaps
 from cofio.dashboard.projection.neighbours import FEW, neighbours
 from cofio.models.dashboard import SIDE, Map, MapSource
 from cofio.stores.sqlite.blas import one_thread
@@ -82,7 +82,7 @@ def spots(drawn: Map) -> dict[int, tuple[int, int]]:
 
 def test_memories_of_a_topic_lie_together_and_apart_from_the_others() -> None:
     given_, topics = topical(60)
-    drawn = projection.drawn(given_)
+    drawn = projection.draw_map(given_)
     places = np.stack([drawn.x, drawn.y], axis=1)
     squares = np.square(places[:, None] - places[None]).sum(axis=2).astype(float)
     np.fill_diagonal(squares, np.inf)
@@ -93,7 +93,7 @@ def test_memories_of_a_topic_lie_together_and_apart_from_the_others() -> None:
 
 def test_clusters_are_the_topics_and_are_named_by_their_words() -> None:
     given_, topics = topical(80)
-    drawn = projection.drawn(given_)
+    drawn = projection.draw_map(given_)
     assert set(range(len(drawn.clusters))) <= set(drawn.cluster) <= set(range(-1, len(drawn.clusters)))
     in_one = np.array(drawn.cluster) >= 0
     assert in_one.mean() > 0.8
@@ -107,7 +107,7 @@ def test_clusters_are_the_topics_and_are_named_by_their_words() -> None:
 
 
 def test_a_cluster_stands_on_one_of_its_members() -> None:
-    drawn = projection.drawn(topical(40)[0])
+    drawn = projection.draw_map(topical(40)[0])
     assert drawn.clusters
     for number, cluster in enumerate(drawn.clusters):
         members = {spot for spot, of in zip(spots(drawn).values(), drawn.cluster, strict=True) if of == number}
@@ -119,7 +119,7 @@ def test_the_largest_cluster_comes_first_and_a_few_strays_are_none() -> None:
     rng = np.random.default_rng(1)
     heaps = [rng.normal(middle, 150, (size, 2)) for middle, size in ((2_000, 300), (5_000, 200), (8_000, 100))]
     places = np.rint(np.concatenate([*heaps, [[9_900, 100], [9_950, 140]]])).astype(np.int64)
-    group = grouped(places)
+    group = find_clusters(places)
     assert [int(np.bincount(group[start:end]).argmax()) for start, end in ((0, 300), (300, 500), (500, 600))] == [
         0,
         1,
@@ -132,8 +132,8 @@ def test_the_largest_cluster_comes_first_and_a_few_strays_are_none() -> None:
 def test_two_heaps_with_no_valley_between_them_are_one() -> None:
     rng = np.random.default_rng(1)
     near, far = rng.normal(5_000, 400, (400, 2)), rng.normal(5_000, 400, (400, 2))
-    one = grouped(np.rint(np.concatenate([near, np.add(far, (300, 0))])).astype(np.int64))
-    two = grouped(np.rint(np.concatenate([np.add(near, (-2_000, 0)), np.add(far, (2_000, 0))])).astype(np.int64))
+    one = find_clusters(np.rint(np.concatenate([near, np.add(far, (300, 0))])).astype(np.int64))
+    two = find_clusters(np.rint(np.concatenate([np.add(near, (-2_000, 0)), np.add(far, (2_000, 0))])).astype(np.int64))
     assert (one.max(), two.max()) == (0, 1)
 
 
@@ -156,20 +156,20 @@ def test_names_have_no_stop_words_numbers_ids_paths_or_links() -> None:
         "ann@example.com PROJ-1234 "
     )
     texts = [f"{junk} Postgres vacuum {number}" for number in range(20)] + [f"{junk} espresso beans"] * 20
-    assert named(texts, np.repeat([0, 1], 20)) == [("Postgres", "vacuum"), ("beans", "espresso")]
+    assert label_clusters(texts, np.repeat([0, 1], 20)) == [("Postgres", "vacuum"), ("beans", "espresso")]
 
 
 def test_names_are_written_as_the_words_are_and_not_as_sentences_begin() -> None:
     texts = ["Deploys of GraphQL wait for CI.", "We like deploys, GraphQL and CI.", "Deploys, CI."] * 5
     others = ["Coffee is brewed again.", "They brewed coffee again."] * 5
-    first, second = named([*texts, *others], np.repeat([0, 1], [15, 10]))
+    first, second = label_clusters([*texts, *others], np.repeat([0, 1], [15, 10]))
     assert set(first) == {"deploys", "GraphQL", "CI"}
     assert set(second) == {"coffee", "brewed"}
 
 
 def test_two_groups_about_the_same_thing_have_different_names() -> None:
     texts = ["invoices and refunds"] * 10 + ["invoices and tax"] * 10 + ["pods and rollout"] * 10
-    first, second, _ = named(texts, np.repeat([0, 1, 2], 10))
+    first, second, _ = label_clusters(texts, np.repeat([0, 1, 2], 10))
     assert "refunds" in first
     assert "tax" in second
     assert first != second
@@ -177,7 +177,7 @@ def test_two_groups_about_the_same_thing_have_different_names() -> None:
 
 @pytest.mark.parametrize("text", ["", "42 17", "the of and", "\x00\ufffd", "記憶は点として描かれます", "a" * 9_000])
 def test_groups_without_words_have_short_names_or_none(text: str) -> None:
-    (name,) = named([text] * 6, np.zeros(6, np.int64))
+    (name,) = label_clusters([text] * 6, np.zeros(6, np.int64))
     assert len(" ".join(name)) <= 100
 
 
@@ -186,19 +186,19 @@ def test_groups_without_words_have_short_names_or_none(text: str) -> None:
 
 def test_the_same_memories_give_the_same_map() -> None:
     given_, _ = topical(50)
-    assert projection.drawn(given_).as_dict() == projection.drawn(given_).as_dict()
+    assert projection.draw_map(given_).as_dict() == projection.draw_map(given_).as_dict()
 
 
 def test_those_that_are_there_stay_when_a_few_come_and_go() -> None:
     given_, topics = topical(50)
-    before, ground = projection.redrawn(given_, None)
+    before, ground = projection.redraw_map(given_, None)
     fresh, new_topics = topical(2, seed=9)
     later = dots(
         np.concatenate([fresh.vectors, given_.vectors[5:]]),
         [*fresh.texts, *given_.texts[5:]],
         [*range(2_010, 2_000, -1), *given_.ids[5:]],
     )
-    after, _ = projection.redrawn(later, ground)
+    after, _ = projection.redraw_map(later, ground)
     old, new = spots(before), spots(after)
     assert all(new[each] == old[each] for each in given_.ids[5:])
     of = {topic: [new[each] for each, own in zip(given_.ids, topics, strict=True) if own == topic and each in new]
@@ -212,8 +212,8 @@ def test_those_that_are_there_stay_when_a_few_come_and_go() -> None:
 def test_the_map_is_laid_out_anew_when_many_have_come() -> None:
     given_, _ = topical(40)
     half = given_._replace(**{name: getattr(given_, name)[100:] for name in MapSource._fields if name != "total"})
-    _, ground = projection.redrawn(half, None)
-    assert projection.redrawn(given_, ground)[0].as_dict() == projection.drawn(given_).as_dict()
+    _, ground = projection.redraw_map(half, None)
+    assert projection.redraw_map(given_, ground)[0].as_dict() == projection.draw_map(given_).as_dict()
 
 
 def test_changes_add_up_until_it_is_laid_out_anew() -> None:
@@ -221,17 +221,17 @@ def test_changes_add_up_until_it_is_laid_out_anew() -> None:
     ground: PreviousPositions | None = None
     for start in range(50, -1, -5):
         some = given_._replace(**{name: getattr(given_, name)[start:] for name in MapSource._fields if name != "total"})
-        _, ground = projection.redrawn(some, ground)
+        _, ground = projection.redraw_map(some, ground)
         assert ground.changed <= 0.2 * len(some.ids)
 
 
 def test_a_memory_that_says_something_else_lies_somewhere_else() -> None:
     given_, topics = topical(50)
-    before, ground = projection.redrawn(given_, None)
+    before, ground = projection.redraw_map(given_, None)
     other = next(place for place, topic in enumerate(topics) if topic != topics[0])
     vectors = given_.vectors.copy()
     vectors[0] = vectors[other]
-    after, _ = projection.redrawn(given_._replace(vectors=vectors), ground)
+    after, _ = projection.redraw_map(given_._replace(vectors=vectors), ground)
     moved, there = spots(after)[given_.ids[0]], spots(before)[given_.ids[other]]
     assert max(abs(moved[0] - there[0]), abs(moved[1] - there[1])) < 500
     assert {each: spot for each, spot in spots(after).items() if each != given_.ids[0]} == {
@@ -241,9 +241,9 @@ def test_a_memory_that_says_something_else_lies_somewhere_else() -> None:
 
 def test_another_embedder_is_another_map() -> None:
     given_, _ = topical(10)
-    _, ground = projection.redrawn(given_, None)
+    _, ground = projection.redraw_map(given_, None)
     narrow = given_._replace(vectors=given_.vectors[:, :4])
-    assert projection.redrawn(narrow, ground)[0].as_dict() == projection.drawn(narrow).as_dict()
+    assert projection.redraw_map(narrow, ground)[0].as_dict() == projection.draw_map(narrow).as_dict()
 
 
 # ── whatever the vectors ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -261,27 +261,27 @@ def check(drawn: Map, count: int) -> None:
 
 def test_no_memories_are_an_empty_map() -> None:
     none = MapSource((), np.empty((0, 0), np.float32), (), (), (), (), 0)
-    drawn, ground = projection.redrawn(none, None)
+    drawn, ground = projection.redraw_map(none, None)
     check(drawn, 0)
     assert drawn.as_dict()["points"]["x"] == []
-    check(projection.redrawn(none, ground)[0], 0)
-    check(projection.redrawn(dots(scattered(5)), ground)[0], 5)
+    check(projection.redraw_map(none, ground)[0], 0)
+    check(projection.redraw_map(dots(scattered(5)), ground)[0], 5)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9, 17])
 @pytest.mark.parametrize("dimension", [1, 2, 3, 384])
 def test_few_memories_have_places(count: int, dimension: int) -> None:
-    check(projection.drawn(dots(scattered(count, dimension))), count)
+    check(projection.draw_map(dots(scattered(count, dimension))), count)
 
 
 def test_one_memory_lies_in_the_middle() -> None:
-    drawn = projection.drawn(dots(scattered(1)))
+    drawn = projection.draw_map(dots(scattered(1)))
     assert (drawn.x, drawn.y) == ([SIDE // 2], [SIDE // 2])
 
 
 @pytest.mark.parametrize("count", [2, 100, FEW + 500])
 def test_memories_that_are_all_the_same_lie_beside_each_other(count: int) -> None:
-    drawn = projection.drawn(dots(np.tile(scattered(1), (count, 1))))
+    drawn = projection.draw_map(dots(np.tile(scattered(1), (count, 1))))
     check(drawn, count)
     reach = GAP * count**0.5 + 1
     assert max(abs(each - SIDE / 2) for each in (*drawn.x, *drawn.y)) <= max(reach, SIDE / 2 if count == 2 else 0)
@@ -289,7 +289,7 @@ def test_memories_that_are_all_the_same_lie_beside_each_other(count: int) -> Non
 
 def test_doubles_lie_beside_each_other() -> None:
     vectors = scattered(400)
-    drawn = projection.drawn(dots(np.concatenate([vectors, vectors[:40]])))
+    drawn = projection.draw_map(dots(np.concatenate([vectors, vectors[:40]])))
     check(drawn, 440)
     ways = [max(abs(drawn.x[at] - drawn.x[400 + at]), abs(drawn.y[at] - drawn.y[400 + at])) for at in range(40)]
     assert np.median(ways) < SIDE / 40
@@ -298,7 +298,7 @@ def test_doubles_lie_beside_each_other() -> None:
 def test_one_far_away_does_not_press_the_others_together() -> None:
     spots_ = np.random.default_rng(0).standard_normal((500, 2)).astype(np.float32)
     spots_[0] = 1e6
-    places = fitted(spots_.view(np.complex64)[:, 0])
+    places = fit_to_grid(spots_.view(np.complex64)[:, 0])
     assert np.ptp(places[1:], axis=0).min() > SIDE / 2
     assert places.min() >= 0
     assert places.max() <= SIDE
@@ -317,9 +317,9 @@ vectors_of = st.integers(1, 60).flatmap(
 @given(rows=vectors_of)
 def test_any_vectors_have_places_and_stay_there(rows: list[list[float]]) -> None:
     given_ = dots(rows)
-    drawn, ground = projection.redrawn(given_, None)
+    drawn, ground = projection.redraw_map(given_, None)
     check(drawn, len(rows))
-    again, _ = projection.redrawn(given_, ground)
+    again, _ = projection.redraw_map(given_, ground)
     assert again.as_dict() == drawn.as_dict()
 
 
@@ -330,7 +330,7 @@ def test_any_vectors_have_places_and_stay_there(rows: list[list[float]]) -> None
 )
 def test_what_lies_on_one_spot_is_put_apart_and_the_first_stays(places: list[tuple[int, int]], copies: int) -> None:
     given_ = np.array(places * copies, np.int64)
-    found = apart(given_)
+    found = resolve_overlaps(given_)
     first = {spot: at for at, spot in reversed(list(enumerate(map(tuple, given_.tolist()))))}
     assert all(tuple(found[at]) == spot for spot, at in first.items())
     assert len({tuple(each) for each in found.tolist()}) == len(given_)
@@ -342,7 +342,7 @@ def test_what_lies_on_one_spot_is_put_apart_and_the_first_stays(places: list[tup
 @given(texts=st.lists(st.text(max_size=60), min_size=1, max_size=30))
 def test_any_texts_make_names(texts: list[str]) -> None:
     group = np.arange(len(texts)) % 3 - 1
-    found = named(texts, group)
+    found = label_clusters(texts, group)
     assert len(found) == group.max() + 1
     assert all(len(name) <= 4 for name in found)
 
@@ -358,7 +358,7 @@ class Draughtsman:
 
     def __call__(self, before: PreviousPositions | None) -> tuple[Map, PreviousPositions]:
         self.drew += 1
-        return projection.redrawn(self._dots, before)
+        return projection.redraw_map(self._dots, before)
 
 
 def test_a_map_is_drawn_again_after_a_change_and_after_a_while() -> None:

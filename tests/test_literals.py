@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cofio.text.code_tokens import coded, literals, unlike
+from cofio.text.code_tokens import code_literals, literals, missing_literal
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,8 @@ from cofio.text.code_tokens import coded, literals, unlike
     ],
 )
 def test_a_sign_tells_two_texts_apart(one: str, other: str) -> None:
-    assert unlike(one, other)
-    assert unlike(other, one)
+    assert missing_literal(one, other)
+    assert missing_literal(other, one)
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,9 @@ def test_a_sign_tells_two_texts_apart(one: str, other: str) -> None:
     ],
 )
 def test_what_is_only_prose_does_not(one: str, other: str) -> None:
-    assert unlike(one, other) == ""
+    assert missing_literal(one, other) == ""
 
 
 def test_code_is_found_in_backticks_and_outside() -> None:
     assert literals("Run `make test` before --force, see ./docs") == {"make", "test", "--force", "./docs"}
-    assert coded("Run `make test` with the API") == frozenset()
+    assert code_literals("Run `make test` with the API") == frozenset()

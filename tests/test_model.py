@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cofio.errors import CofioError, InvalidInput, NotFound, TooLarge, WrongKey, by_code
-from cofio.models.memory import MAX_TEXT, Fact, Memory, Query, Scope, category_of, moment, place_of, same_place
+from cofio.errors import CofioError, InvalidInput, NotFound, TooLarge, WrongKey, class_for_code
+from cofio.models.memory import MAX_TEXT, Fact, Memory, Query, Scope, category_of, merge_scope, same_place, to_utc_iso
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,13 @@ def test_a_fact_takes_its_category_from_its_kind_unless_it_has_one() -> None:
     ],
 )
 def test_a_moment_is_made_from_anything_that_means_one(given: Any, expected: str) -> None:
-    assert moment(given) == expected
+    assert to_utc_iso(given) == expected
 
 
 @pytest.mark.parametrize("given", ["", "yesterday", "2026-13-01", float("nan"), float("inf"), 1e300, True, None, []])
 def test_what_is_no_time_is_refused_with_what_to_give(given: Any) -> None:
     with pytest.raises(InvalidInput, match="ISO 8601"):
-        moment(given)
+        to_utc_iso(given)
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,10 @@ def test_a_scope_narrows_as_soon_as_it_names_a_project_or_none() -> None:
     assert not Scope().narrows
     for scope in (Scope(project=""), Scope(project="/a"), Scope(seen_from=""), Scope(seen_from="/a")):
         assert scope.narrows
-    assert place_of(Fact(text="x", project="/a", source="cc/a")).source is None
-    assert place_of(Fact(text="x", source="cc/a")) == Scope(source="cc/a", project="", visibility=("private",), user="")
+    assert merge_scope(Fact(text="x", project="/a", source="cc/a")).source is None
+    assert merge_scope(Fact(text="x", source="cc/a")) == Scope(
+        source="cc/a", project="", visibility=("private",), user=""
+    )
 
 
 @pytest.mark.parametrize("k", [0, -1, 1001, True, "5", 2.0])
@@ -153,7 +155,7 @@ def test_an_empty_query_or_a_bad_scope_is_refused() -> None:
 
 
 def test_errors_are_found_by_their_code_and_say_what_to_do() -> None:
-    assert by_code("not_found") is NotFound
-    assert by_code("wrong_key") is WrongKey
-    assert by_code("never heard of") is CofioError
+    assert class_for_code("not_found") is NotFound
+    assert class_for_code("wrong_key") is WrongKey
+    assert class_for_code("never heard of") is CofioError
     assert str(NotFound("There is no memory 5.", "Look again.")) == "There is no memory 5. Look again."

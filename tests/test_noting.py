@@ -127,7 +127,9 @@ def test_all_flushed_notes_are_listed_newest_first(keeper: Keeper) -> None:
 def test_what_was_flushed_is_known_to_be_read(keeper: Keeper) -> None:
     keeper.notes.flush("We use tabs", ["style"], project="/srv/web")
     before = keeper.changes()
-    assert keeper.notes.index() == IndexResult(folder=str(files.whole(keeper.notes.folders()[0].folder)), files=1)
+    assert keeper.notes.index() == IndexResult(
+        folder=str(files.resolve_folder(keeper.notes.folders()[0].folder)), files=1
+    )
     assert keeper.changes() == before
 
 

@@ -21,7 +21,7 @@ from cofio.models.memory import Fact, Hit, Scope
 from cofio.retrieval import recall
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
-from cofio.text.briefing import MAX_CHARS, MAX_TOKENS, START_TOKENS, digest, tokens
+from cofio.text.briefing import MAX_CHARS, MAX_TOKENS, START_TOKENS, digest, estimate_tokens
 from tests.cli.conftest import Cofio, served
 
 WEB, OPS = "/home/ada/web", "/home/ada/ops"
@@ -80,14 +80,14 @@ def test_thanks_below_a_paste_are_no_question() -> None:
 @pytest.mark.parametrize("sign", ["word ", "字", "é", "x=1;", "{} ", "🙂", "a\n"])
 def test_a_question_is_never_long(sign: str) -> None:
     for asked in recall.questions(f"please look at this {sign * 20_000}"):
-        assert 0 < tokens(asked) <= 80
+        assert 0 < estimate_tokens(asked) <= 80
 
 
 @given(st.text(), st.integers(1, 300))
 def test_any_prompt_can_be_asked(text: str, times: int) -> None:
     for query in recall.Relevance(None).queries(recall.questions(text * times), Scope(seen_from=WEB), 5):
         assert query.scope.seen_from == WEB
-        assert tokens(query.text) <= 150
+        assert estimate_tokens(query.text) <= 150
 
 
 # ── with a prompt ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -100,7 +100,7 @@ def test_what_answers_the_prompt_is_put_before_the_agent(keeper: Keeper) -> None
     assert told
     assert told.ids == (one,)
     assert "## Retrieved Memories\n- [claude-code/web, 2026-11-02] The auth bug was" in told.text
-    assert told.tokens == tokens(told.text)
+    assert told.tokens == estimate_tokens(told.text)
     assert told.given == {one: digest("The auth bug was a missing cookie flag")}
 
 
@@ -358,7 +358,7 @@ def test_the_command_prints_the_block(cofio: Cofio) -> None:
     assert lines[3].endswith("The auth bug was a missing cookie flag")
     told = cofio.json("recall", "fix the auth bug", "--project", WEB, env=by_rules)
     assert (told["ids"], told["text"].splitlines()) == ([1], lines)
-    assert told["tokens"] == tokens(told["text"])
+    assert told["tokens"] == estimate_tokens(told["text"])
 
 
 def test_without_a_project_the_command_takes_the_one_at_hand(

@@ -19,7 +19,7 @@ from cofio.server.background.inbox_worker import InboxWorker
 from cofio.server.session_handler import SessionHandler
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
-from cofio.text.briefing import MAX_CHARS, MAX_TOKENS, tokens
+from cofio.text.briefing import MAX_CHARS, MAX_TOKENS, estimate_tokens
 
 VOLUME = Threshold(source="AAPL", metric="volume", value=5e6, direction="above", confidence=0.7)
 LINE = "- AAPL/volume: above 5000000"
@@ -66,7 +66,7 @@ def test_what_the_prompt_names_stands_before_the_memories(keeper: Keeper) -> Non
     ]
     assert told.ids == (memory,)
     assert len(told.given) == 2
-    assert told.tokens == tokens(told.text)
+    assert told.tokens == estimate_tokens(told.text)
 
 
 def test_without_a_memory_that_answers_it_stands_alone(keeper: Keeper) -> None:
@@ -121,7 +121,7 @@ def test_the_block_stays_within_its_bounds(keeper: Keeper) -> None:
     assert len(exact(told.text)) == 5
     assert told.ids
     assert len(told.text) <= MAX_CHARS
-    assert tokens(told.text) <= MAX_TOKENS
+    assert estimate_tokens(told.text) <= MAX_TOKENS
 
 
 def test_a_name_cannot_break_out_of_the_block(keeper: Keeper) -> None:

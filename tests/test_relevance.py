@@ -13,7 +13,7 @@ from cofio.models.memory import Fact, Memory
 from cofio.retrieval import recall
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
-from cofio.text.tokens import telling
+from cofio.text.tokens import search_terms
 from tests.cli.conftest import served
 
 WEB = "/home/ada/web"
@@ -35,8 +35,8 @@ class WordJudge:
 
     def relevance(self, prompt: str, memories: Sequence[str]) -> list[float]:
         self.asked.append((prompt, list(memories)))
-        known = set(telling(prompt))
-        return [len(known & set(telling(each))) / max(1, len(telling(each))) for each in memories]
+        known = set(search_terms(prompt))
+        return [len(known & set(search_terms(each))) / max(1, len(search_terms(each))) for each in memories]
 
 
 @pytest.fixture

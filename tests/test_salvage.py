@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.text.json_repair import array, read
+from cofio.text.json_repair import parse_array, parse_reply
 
 TWO = [{"text": "a", "entities": []}, {"text": "b", "entities": ["x"]}]
 WRITTEN = json.dumps(TWO)
@@ -43,21 +43,21 @@ MEANT = [
 
 @pytest.mark.parametrize("written", [pytest.param(text, id=name) for name, text in MEANT])
 def test_the_array_that_was_meant_is_found(written: str) -> None:
-    assert array(written) == TWO
+    assert parse_array(written) == TWO
 
 
 def test_a_single_object_is_an_array_of_one() -> None:
-    assert array('The fact: {"text": "a", "entities": ["b", "c"]}') == [{"text": "a", "entities": ["b", "c"]}]
+    assert parse_array('The fact: {"text": "a", "entities": ["b", "c"]}') == [{"text": "a", "entities": ["b", "c"]}]
 
 
 def test_texts_are_found_as_well_as_objects() -> None:
-    assert array('["one", "two", "thr') == ["one", "two"]
-    assert array('{"facts": ["one", "two"]}') == ["one", "two"]
+    assert parse_array('["one", "two", "thr') == ["one", "two"]
+    assert parse_array('{"facts": ["one", "two"]}') == ["one", "two"]
 
 
 @pytest.mark.parametrize("written", ["[]", " [ ] ", "```json\n[]\n```", '{"facts": []}', "Nothing lasts: []"])
 def test_an_empty_array_is_an_answer(written: str) -> None:
-    assert array(written) == []
+    assert parse_array(written) == []
 
 
 @pytest.mark.parametrize(
@@ -88,42 +88,42 @@ def test_an_empty_array_is_an_answer(written: str) -> None:
     ],
 )
 def test_what_cannot_be_read_is_not_taken_for_an_empty_array(written: str) -> None:
-    assert array(written) is None
+    assert parse_array(written) is None
 
 
 def test_it_is_told_whether_all_of_it_could_be_read() -> None:
-    assert read(WRITTEN).whole
-    assert read(f"As [you] said {{so}}: {WRITTEN}").whole
-    assert read('{"text": "a"}\n{"text": "b"}').whole
-    assert not read(WRITTEN[:-1]).whole
-    assert not read(f'{{"facts": {WRITTEN[:-1]}, {{"te').whole
-    assert not read('{"text": "a"}\n{"text": "b').whole
-    assert not read('[{"text": "a"}, {"text": "says "no""}, {"text": "b"}]').whole
+    assert parse_reply(WRITTEN).whole
+    assert parse_reply(f"As [you] said {{so}}: {WRITTEN}").whole
+    assert parse_reply('{"text": "a"}\n{"text": "b"}').whole
+    assert not parse_reply(WRITTEN[:-1]).whole
+    assert not parse_reply(f'{{"facts": {WRITTEN[:-1]}, {{"te').whole
+    assert not parse_reply('{"text": "a"}\n{"text": "b').whole
+    assert not parse_reply('[{"text": "a"}, {"text": "says "no""}, {"text": "b"}]').whole
 
 
 def test_markers_of_thinking_inside_a_fact_belong_to_it() -> None:
-    assert array('[{"text": "We strip </think> from replies"}]') == [{"text": "We strip </think> from replies"}]
+    assert parse_array('[{"text": "We strip </think> from replies"}]') == [{"text": "We strip </think> from replies"}]
 
 
 def test_escapes_are_read_and_false_ones_are_kept() -> None:
-    assert array(r'["tab\tquote\" \u00e9", "C:\dev\users\ünder"]') == ['tab\tquote" é', "C:\\dev\\users\\ünder"]
-    assert array('["two\nlines"]') == ["two\nlines"]
+    assert parse_array(r'["tab\tquote\" \u00e9", "C:\dev\users\ünder"]') == ['tab\tquote" é', "C:\\dev\\users\\ünder"]
+    assert parse_array('["two\nlines"]') == ["two\nlines"]
 
 
 def test_what_no_store_could_keep_is_taken_out_of_texts() -> None:
-    assert array(r'["a\u0000b\ud800c", "\ud83d\ude00"]') == ["abc", "\N{GRINNING FACE}"]
+    assert parse_array(r'["a\u0000b\ud800c", "\ud83d\ude00"]') == ["abc", "\N{GRINNING FACE}"]
 
 
 def test_numbers_and_words_are_values() -> None:
-    (found,) = array('[{"text": "a", "b": [1, -2.5, 1e3, true, null, None, False, NaN, -Infinity]}]') or []
+    (found,) = parse_array('[{"text": "a", "b": [1, -2.5, 1e3, true, null, None, False, NaN, -Infinity]}]') or []
     assert found["b"] == [1, -2.5, 1000.0, True, None, None, False, None, None]
-    assert array('["a", ' + "9" * 5_000 + "]") == ["a", float("inf")]
+    assert parse_array('["a", ' + "9" * 5_000 + "]") == ["a", float("inf")]
 
 
 def test_what_is_nested_without_end_is_left_where_it_is() -> None:
-    assert array('["a", ' + "[" * 100_000) == ["a"]
-    assert array("[" * 100_000) is None
-    assert array('{"facts":' * 100_000) is None
+    assert parse_array('["a", ' + "[" * 100_000) == ["a"]
+    assert parse_array("[" * 100_000) is None
+    assert parse_array('{"facts":' * 100_000) is None
 
 
 JUNK = [
@@ -149,15 +149,15 @@ JUNK = [
 @pytest.mark.parametrize("junk", JUNK)
 def test_a_great_deal_of_anything_is_read_in_linear_time(junk: str) -> None:
     began = time.perf_counter()
-    array(junk * (200_000 // len(junk)))
-    array("[" + '"a":1,' * 20_000 + junk)
-    array("{" + ",".join(f'"{number}":1' for number in range(20_000)) + junk)
+    parse_array(junk * (200_000 // len(junk)))
+    parse_array("[" + '"a":1,' * 20_000 + junk)
+    parse_array("{" + ",".join(f'"{number}":1' for number in range(20_000)) + junk)
     assert time.perf_counter() - began < 20  # usually below 2; in quadratic time it would be hours
 
 
 @given(st.text())
 def test_no_text_makes_it_raise(text: str) -> None:
-    found = array(text)
+    found = parse_array(text)
     assert found is None or isinstance(found, list)
 
 
@@ -168,7 +168,7 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, max_size=40).map("".join))
 def test_no_heap_of_pieces_makes_it_raise(text: str) -> None:
-    found = read(text)
+    found = parse_reply(text)
     assert found.entries is None or isinstance(found.entries, list)
 
 
@@ -182,14 +182,14 @@ ENTRY = st.fixed_dictionaries(
 
 @given(st.lists(ENTRY, min_size=1), st.booleans())
 def test_what_json_wrote_is_read_back(entries: list[object], ascii_only: bool) -> None:
-    assert array(json.dumps(entries, ensure_ascii=ascii_only)) == entries
-    assert array(json.dumps({"facts": entries}, indent=1)) == entries
+    assert parse_array(json.dumps(entries, ensure_ascii=ascii_only)) == entries
+    assert parse_array(json.dumps({"facts": entries}, indent=1)) == entries
 
 
 @given(st.lists(ENTRY, min_size=1), st.data())
 def test_wherever_it_is_cut_the_whole_entries_before_are_kept(entries: list[object], data: st.DataObject) -> None:
     written = json.dumps({"facts": entries})
     cut = data.draw(st.integers(0, len(written)))
-    found = array(written[:cut]) or []
+    found = parse_array(written[:cut]) or []
     before = [len(json.dumps({"facts": entries[: count + 1]})) - 2 for count in range(len(entries))]
     assert found == entries[: sum(end <= cut for end in before)]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.text.duplicates import LONG, apart, conflict, gist, names, numbers
+from cofio.text.duplicates import LONG, content_words, difference_reason, find_conflict, find_names, find_numbers
 
 DIFFERENT = [
     ("the port is 8080", "the port is 9090"),
@@ -54,38 +54,38 @@ SAME = [
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
 def test_texts_that_differ_in_what_matters_are_never_one(one: str, other: str) -> None:
-    assert conflict(one, other)
+    assert find_conflict(one, other)
     for cosine in (0.90, 0.96, 1.0):
-        assert apart(one, other, cosine)
-        assert apart(other, one, cosine)
+        assert difference_reason(one, other, cosine)
+        assert difference_reason(other, one, cosine)
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_texts_that_differ_in_form_alone_are_one(one: str, other: str) -> None:
-    assert gist(one) == gist(other)
-    assert apart(one, other, 0.9) == ""
+    assert content_words(one) == content_words(other)
+    assert difference_reason(one, other, 0.9) == ""
 
 
 def test_other_words_may_say_the_same_only_when_almost_identical_in_meaning() -> None:
     one, other = "kids play in the yard", "children play in the yard"
-    assert apart(one, other, 0.96) == ""
-    assert "in other words" in apart(one, other, 0.94)
+    assert difference_reason(one, other, 0.96) == ""
+    assert "in other words" in difference_reason(one, other, 0.94)
 
 
 def test_what_says_more_is_not_a_repetition() -> None:
     old, new = "we deploy with flags", "we deploy with flags behind approval"
-    assert "adds: behind, approval" in apart(new, old, 0.99)
-    assert apart(old, new, 0.99) == ""
+    assert "adds: behind, approval" in difference_reason(new, old, 0.99)
+    assert difference_reason(old, new, 0.99) == ""
 
 
 def test_long_texts_are_one_only_word_for_word() -> None:
     text = "word " * LONG
-    assert apart(text, text + "and the end differs", 1.0)
-    assert apart(text, text.upper(), 1.0) == ""
+    assert difference_reason(text, text + "and the end differs", 1.0)
+    assert difference_reason(text, text.upper(), 1.0) == ""
 
 
 def test_numbers_keep_their_sign_and_what_they_count() -> None:
-    assert numbers("5,000 items of 1.5 at 10:30, -5 degrees and two replicas") == [
+    assert find_numbers("5,000 items of 1.5 at 10:30, -5 degrees and two replicas") == [
         "5000 item",
         "1.5",
         "10:30",
@@ -95,13 +95,13 @@ def test_numbers_keep_their_sign_and_what_they_count() -> None:
 
 
 def test_names_are_read_as_written() -> None:
-    found = names("We moved from MySQL to Postgres in web-2 and src/app.py. Then it rained on auth-api.")
+    found = find_names("We moved from MySQL to Postgres in web-2 and src/app.py. Then it rained on auth-api.")
     assert found == ["mysql", "postgres", "web-2", "src/app.py", "auth-api"]
 
 
 @given(st.text(), st.text(), st.floats(0, 1))
 def test_any_two_texts_can_be_compared(one: str, other: str, cosine: float) -> None:
-    assert bool(conflict(one, other)) == bool(conflict(other, one))
-    assert conflict(one, one) == ""
-    assert apart(one, one, cosine) == ""
-    apart(one, other, cosine)
+    assert bool(find_conflict(one, other)) == bool(find_conflict(other, one))
+    assert find_conflict(one, one) == ""
+    assert difference_reason(one, one, cosine) == ""
+    difference_reason(one, other, cosine)

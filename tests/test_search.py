@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cofio.core import Keeper
 from cofio.errors import InvalidInput
-from cofio.models.memory import LIKELY, MAY_REPLACE, STRONG, Candidate, Fact, Hit, Matching, fits_badly
+from cofio.models.memory import LIKELY, MAY_REPLACE, STRONG, Candidate, Fact, Hit, Matching, is_poor_match
 from cofio.ports import Matrix
 from cofio.retrieval.hybrid import ALIKE_WITHIN, NEAR_ALIKE, judge, merge_hybrid_results, newer_first
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
@@ -285,6 +285,6 @@ def test_strength_follows_from_the_score(keeper: Keeper) -> None:
     scores = (1.0, STRONG, STRONG - 0.01, LIKELY, LIKELY - 0.01, 0.0)
     assert [hit(each).strength for each in scores] == ["strong", "strong", "likely", "likely", "weak", "weak"]
     assert hit(0.9).as_dict()["strength"] == "strong"
-    assert not fits_badly([])
-    assert fits_badly([hit(0.1), hit(0.0)])
-    assert not fits_badly([hit(0.1), hit(LIKELY)])
+    assert not is_poor_match([])
+    assert is_poor_match([hit(0.1), hit(0.0)])
+    assert not is_poor_match([hit(0.1), hit(LIKELY)])

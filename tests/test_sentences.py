@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.text.sentences import LONGEST, asks, capitalised, is_code, split, supposes
+from cofio.text.sentences import LONGEST, capitalised, is_code, is_hypothetical, is_question, split
 
 
 @pytest.mark.parametrize(
@@ -68,15 +68,19 @@ def test_a_name_that_is_written_small_stays_small() -> None:
 
 
 def test_a_question_is_known_without_its_mark() -> None:
-    assert all(map(asks, ["Why?", 'is it "red"?"', "should we use tabs", "ok so how do I run it", "can you help"]))
-    assert not any(map(asks, ["We use tabs", "Do not use tabs", "When deploying, always tag", "Whatever works"]))
+    assert all(
+        map(is_question, ["Why?", 'is it "red"?"', "should we use tabs", "ok so how do I run it", "can you help"])
+    )
+    assert not any(map(is_question, ["We use tabs", "Do not use tabs", "When deploying, always tag", "Whatever works"]))
 
 
 def test_what_is_not_stated_is_supposed() -> None:
     assert all(
-        map(supposes, ["if ", "I wonder whether ", "he said ", "is it true? ", 'the sign reads "', "instead of "])
+        map(
+            is_hypothetical, ["if ", "I wonder whether ", "he said ", "is it true? ", 'the sign reads "', "instead of "]
+        )
     )
-    assert not any(map(supposes, ["", "in our tests ", "last year ", 'the "fast" one: ']))
+    assert not any(map(is_hypothetical, ["", "in our tests ", "last year ", 'the "fast" one: ']))
 
 
 def test_code_is_told_from_prose() -> None:

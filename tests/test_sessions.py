@@ -21,7 +21,7 @@ from cofio.server.session_handler import SessionHandler
 from cofio.stores.scoped import ScopedStore
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
-from cofio.text.briefing import tokens
+from cofio.text.briefing import estimate_tokens
 
 ADA = Viewer(user="ada", agent="codex", team="red")
 BOB = Viewer(user="bob", agent="codex", team="red")
@@ -391,7 +391,7 @@ def test_a_report_is_never_longer_than_it_may_be(keeper: Keeper, most: int) -> N
     for number in range(3):
         say(keeper, "wörd 漢字 " * 900, "answer " * 2_000, session=f"s{number}", turn="1", project="/srv/" + "web" * 90)
     text = keeper.resume(max_tokens=most).text
-    assert 0 < tokens(text) <= most
+    assert 0 < estimate_tokens(text) <= most
     with pytest.raises(InvalidInput):
         keeper.resume(max_tokens=99)
 

@@ -19,7 +19,7 @@ from cofio.settings import Settings
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from cofio.text import briefing
-from cofio.text.briefing import BriefingEntry, BriefingLine, StartRule, select_start, tokens
+from cofio.text.briefing import BriefingEntry, BriefingLine, StartRule, estimate_tokens, select_start
 
 WEB, OPS = "/home/ada/web", "/home/ada/ops"
 NOW = "2026-11-02T10:00:00Z"
@@ -53,7 +53,7 @@ def starts(request: pytest.FixtureRequest, keeper: Keeper, tmp_path: Path) -> St
         happened = event("claude-code", f'{{"hook_event_name": "SessionStart", "session_id": "{session}"}}'.encode())
         rule = fallback._start_rule(str(tokens), 1793613600.0)  # NOW
         with closing(sqlite3.connect(tmp_path / "cofio.db")) as file:
-            return texts(briefing.block(fallback._start_lines(file, happened, project, rule), briefing.START)[0])
+            return texts(briefing.build_block(fallback._start_lines(file, happened, project, rule), briefing.START)[0])
 
     return by_service if request.param == "service" else by_file
 
@@ -114,8 +114,8 @@ def test_rules_and_due_dates_get_their_share_in_a_crowd(keeper: Keeper, starts: 
         add(keeper, f"Milestone number {number} is due on 2026-11-05 at noon")
     shown = starts()
     rules, due = ([each for each in shown if word in each] for word in ("prefers", "Milestone"))
-    assert 0 < sum(tokens(f"- [2026-11-02] {each}\n") for each in rules) <= 1_200 // 4
-    assert 0 < sum(tokens(f"- [2026-11-02] {each}\n") for each in due) <= 1_200 // 6
+    assert 0 < sum(estimate_tokens(f"- [2026-11-02] {each}\n") for each in rules) <= 1_200 // 4
+    assert 0 < sum(estimate_tokens(f"- [2026-11-02] {each}\n") for each in due) <= 1_200 // 6
     assert len(shown) > 2 * len(rules)
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.errors import InvalidInput
-from cofio.hooks.transcripts import TranscriptTurn, is_prompt, read
+from cofio.hooks.transcripts import TranscriptTurn, is_prompt, read_transcript
 from cofio.ingest import sanitize
 
 
@@ -58,7 +58,7 @@ TOOL_RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "ok"}
 def test_a_session_that_cofio_started_as_its_model_has_no_turns(tmp_path: Path) -> None:
     own = "<cofio-request>\nWe use Biome.\n</cofio-request>"
     lines = [prompt("u-1", own), reply("a-1", "m-1", text("We use Biome."))]
-    assert list(read(written(tmp_path / "claude.jsonl", lines))) == []
+    assert list(read_transcript(written(tmp_path / "claude.jsonl", lines))) == []
     messages = [("user", "input_text", own), ("assistant", "output_text", "We use Biome.")]
     rollout = [
         {
@@ -67,7 +67,7 @@ def test_a_session_that_cofio_started_as_its_model_has_no_turns(tmp_path: Path) 
         }
         for role, kind, told in messages
     ]
-    assert list(read(written(tmp_path / "rollout.jsonl", rollout))) == []
+    assert list(read_transcript(written(tmp_path / "rollout.jsonl", rollout))) == []
 
 
 def test_a_turn_is_a_prompt_and_what_the_assistant_says_to_it(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_turn_is_a_prompt_and_what_the_assistant_says_to_it(tmp_path: Path) ->
             prompt("u3", [text("Thanks"), {"type": "image", "source": {}}], timestamp="2026-02-20T06:50:00Z"),
         ],
     )
-    first, second = read(path)
+    first, second = read_transcript(path)
     assert first == TranscriptTurn(
         "claude-code",
         "s-1",
@@ -105,7 +105,7 @@ def test_a_turn_is_a_prompt_and_what_the_assistant_says_to_it(tmp_path: Path) ->
 def test_an_answer_that_is_split_over_lines_is_one_message(tmp_path: Path) -> None:
     lines = [prompt("u1", "Go"), reply("a1", "m1", text("One.")), reply("a2", "m1", TOOL_USE)]
     lines += [reply("a3", "m1", text("Two.")), reply("a4", "m2", text("Three."))]
-    (turn,) = read(written(tmp_path / "s.jsonl", lines))
+    (turn,) = read_transcript(written(tmp_path / "s.jsonl", lines))
     assert said(turn) == [("user", "Go"), ("assistant", "One.\n\nTwo."), ("assistant", "Three.")]
 
 
@@ -145,24 +145,24 @@ NO_PROMPTS = [
 @pytest.mark.parametrize("line", NO_PROMPTS)
 def test_what_nobody_said_is_passed_over(tmp_path: Path, line: Any) -> None:
     lines = [prompt("u1", "We use uv."), line, reply("a1", "m1", text("Noted.")), line]
-    (turn,) = read(written(tmp_path / "s.jsonl", lines))
+    (turn,) = read_transcript(written(tmp_path / "s.jsonl", lines))
     assert said(turn) == [("user", "We use uv."), ("assistant", "Noted.")]
 
 
 def test_a_prompt_behind_a_reminder_is_one(tmp_path: Path) -> None:
     told = "<system-reminder>Today is Friday.</system-reminder>\nWe use uv."
-    (turn,) = read(written(tmp_path / "s.jsonl", [prompt("u1", told)]))
+    (turn,) = read_transcript(written(tmp_path / "s.jsonl", [prompt("u1", told)]))
     assert said(turn) == [("user", told)]
 
 
 def test_a_line_that_was_copied_counts_once(tmp_path: Path) -> None:
     lines = [prompt("u1", "We use uv."), prompt("u1", "We use uv.", sessionId="s-2"), prompt("u2", "And ruff.")]
-    assert [turn.turn for turn in read(written(tmp_path / "s.jsonl", lines))] == ["u1", "u2"]
+    assert [turn.turn for turn in read_transcript(written(tmp_path / "s.jsonl", lines))] == ["u1", "u2"]
 
 
 def test_a_broken_line_does_not_use_up_its_uuid(tmp_path: Path) -> None:
     lines = [{**prompt("u1", ""), "message": "error"}, prompt("u1", "We use uv.")]
-    assert [said(turn) for turn in read(written(tmp_path / "s.jsonl", lines))] == [[("user", "We use uv.")]]
+    assert [said(turn) for turn in read_transcript(written(tmp_path / "s.jsonl", lines))] == [[("user", "We use uv.")]]
 
 
 def test_what_a_hook_put_before_the_agent_comes_along_and_is_not_news(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_what_a_hook_put_before_the_agent_comes_along_and_is_not_news(tmp_path: 
         reply("a1", "m1", text("You use uv.")),
         prompt("u2", "Good"),
     ]
-    first, second = read(written(tmp_path / "s.jsonl", lines))
+    first, second = read_transcript(written(tmp_path / "s.jsonl", lines))
     assert [role for role, _ in said(first)] == ["system", "user", "system", "assistant"]
     assert sanitize.clean(first.messages).injected == ("We use uv", "We use ruff")
     assert sanitize.clean(second.messages).injected == ("We use uv",)
@@ -184,14 +184,14 @@ def test_what_a_hook_put_before_the_agent_comes_along_and_is_not_news(tmp_path: 
 
 def test_what_is_no_name_and_no_time_is_left_empty(tmp_path: Path) -> None:
     lines = [prompt("u\x00\ud800" + "1" * 2000, "Hi", sessionId=["s"], timestamp="yesterday")]
-    (turn,) = read(written(tmp_path / "s.jsonl", lines))
+    (turn,) = read_transcript(written(tmp_path / "s.jsonl", lines))
     assert (turn.session, turn.at, len(turn.turn)) == ("", "", 1024)
     exchange = sanitize.clean(turn.messages, client=turn.client, session=turn.session, turn=turn.turn, at=turn.at)
     assert exchange.turn == turn.turn
 
 
 def test_broken_lines_are_counted_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    list(read(written(tmp_path / "s.jsonl", [prompt("u1", "Hi"), "{", "{"])))
+    list(read_transcript(written(tmp_path / "s.jsonl", [prompt("u1", "Hi"), "{", "{"])))
     assert "2 lines" in caplog.text
 
 
@@ -223,7 +223,7 @@ def test_a_rollout_is_read_without_what_codex_put_in(tmp_path: Path) -> None:
             item("user", "Third"),
         ],
     )
-    turns = list(read(path))
+    turns = list(read_transcript(path))
     assert [(turn.client, turn.session, turn.turn) for turn in turns] == [
         ("codex", "thread-1", "turn-a"),
         ("codex", "thread-1", "17"),
@@ -240,14 +240,14 @@ def test_a_rollout_is_read_without_what_codex_put_in(tmp_path: Path) -> None:
 
 
 def test_a_prompt_behind_the_boot_file_is_one(tmp_path: Path) -> None:
-    (turn,) = read(written(tmp_path / "r.jsonl", [META, item("user", AGENTS, "Use drizzle")]))
+    (turn,) = read_transcript(written(tmp_path / "r.jsonl", [META, item("user", AGENTS, "Use drizzle")]))
     assert sanitize.clean(turn.messages).messages == (("user", "Use drizzle"),)
 
 
 @pytest.mark.parametrize("meta", [{"parent_thread_id": "t-0"}, {"source": {"subagent": "review"}}])
 def test_the_rollout_of_a_subagent_has_no_turns(tmp_path: Path, meta: dict[str, Any]) -> None:
     lines = [{"type": "session_meta", "payload": {"id": "t", **meta}}, item("user", "Review it")]
-    assert list(read(written(tmp_path / "r.jsonl", lines))) == []
+    assert list(read_transcript(written(tmp_path / "r.jsonl", lines))) == []
 
 
 # ── messages and texts ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -267,7 +267,7 @@ MESSAGES = [
 def test_a_json_file_of_messages_is_read_in_turns(tmp_path: Path, told: Any, indent: int | None) -> None:
     path = tmp_path / "chat.json"
     path.write_text(json.dumps(told, indent=indent), encoding="utf-8")
-    first, second = read(path)
+    first, second = read_transcript(path)
     assert [role for role, _ in said(first)] == ["system", "user", "assistant"]
     assert (first.client, first.at) == ("text", "2026-02-20T06:44:28.000000+00:00")
     assert ("user", "And tmux") in said(second)
@@ -275,17 +275,17 @@ def test_a_json_file_of_messages_is_read_in_turns(tmp_path: Path, told: Any, ind
 
 def test_a_message_or_a_conversation_a_line_is_read_too(tmp_path: Path) -> None:
     tagged = [{"role": "user", "content": "One"}, {"role": "assistant", "content": "Two"}]
-    assert [said(turn) for turn in read(written(tmp_path / "a.jsonl", tagged))] == [
+    assert [said(turn) for turn in read_transcript(written(tmp_path / "a.jsonl", tagged))] == [
         [("user", "One"), ("assistant", "Two")]
     ]
-    assert len(list(read(written(tmp_path / "b.jsonl", [{"messages": tagged}, {"messages": tagged}])))) == 2
+    assert len(list(read_transcript(written(tmp_path / "b.jsonl", [{"messages": tagged}, {"messages": tagged}])))) == 2
 
 
 def test_the_same_messages_have_the_same_name_and_others_another(tmp_path: Path) -> None:
     def turns(name: str, content: str) -> set[str]:
         path = tmp_path / name
         path.write_text(json.dumps([{"role": "user", "content": content}]), encoding="utf-8")
-        return {turn.turn for turn in read(path)}
+        return {turn.turn for turn in read_transcript(path)}
 
     assert turns("a.json", "I use vim") == turns("b.json", "I use vim")
     assert turns("a.json", "I use vim") != turns("a.json", "I use ed")
@@ -294,7 +294,7 @@ def test_the_same_messages_have_the_same_name_and_others_another(tmp_path: Path)
 def test_a_dialogue_in_a_text_file_has_a_turn_for_each_time_that_the_user_speaks(tmp_path: Path) -> None:
     path = tmp_path / "talk.txt"
     path.write_text("User: one\nAssistant: two\n\nUser: three\nwith more\nAI: four\n", encoding="utf-8")
-    turns = list(read(path))
+    turns = list(read_transcript(path))
     assert [turn.messages[0]["content"].splitlines()[0] for turn in turns] == ["User: one", "User: three"]
     assert len({turn.turn for turn in turns}) == 2
 
@@ -302,7 +302,7 @@ def test_a_dialogue_in_a_text_file_has_a_turn_for_each_time_that_the_user_speaks
 @pytest.mark.parametrize("name", ["notes.md", "notes.txt", "notes"])
 def test_a_text_file_is_one_turn(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("\ufeffUser: I use vim\nAssistant: Noted\n", encoding="utf-8")
-    (turn,) = read(tmp_path / name)
+    (turn,) = read_transcript(tmp_path / name)
     assert (turn.client, turn.session, turn.at) == ("text", "", "")
     assert sanitize.clean(turn.messages).messages == (("user", "I use vim"), ("assistant", "Noted"))
 
@@ -310,7 +310,7 @@ def test_a_text_file_is_one_turn(tmp_path: Path, name: str) -> None:
 def test_an_empty_file_has_no_turns(tmp_path: Path) -> None:
     for name in ("a.md", "a.jsonl"):
         (tmp_path / name).write_text("\n", encoding="utf-8")
-        assert list(read(tmp_path / name)) == []
+        assert list(read_transcript(tmp_path / name)) == []
 
 
 @pytest.mark.parametrize(
@@ -326,20 +326,20 @@ def test_an_empty_file_has_no_turns(tmp_path: Path) -> None:
 def test_a_file_that_is_no_transcript_is_refused_with_a_hint(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InvalidInput) as refusal:
-        list(read(tmp_path / name))
+        list(read_transcript(tmp_path / name))
     assert refusal.value.hint
 
 
 def test_nuls_that_a_crash_left_spoil_no_line(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(b"\x00" * 100 + json.dumps(prompt("u1", "We use uv.")).encode() + b"\n" + b"\x00" * 100)
-    assert [turn.turn for turn in read(path)] == ["u1"]
+    assert [turn.turn for turn in read_transcript(path)] == ["u1"]
 
 
 def test_a_missing_file_and_a_folder_are_refused_at_once(tmp_path: Path) -> None:
     for path in (tmp_path / "none.jsonl", tmp_path):
         with pytest.raises(InvalidInput) as refusal:
-            read(path)
+            read_transcript(path)
         assert refusal.value.hint
 
 
@@ -364,7 +364,7 @@ def test_any_lines_are_read_and_a_turn_between_them_is_found(
     raw.insert(len(raw) // 2, json.dumps(prompt("known", "We use uv.")).encode())
     raw.insert(0, json.dumps({"type": "summary", "leafUuid": "x"}).encode())
     path.write_bytes(b"\n".join(raw))
-    assert "known" in {turn.turn for turn in read(path)}
+    assert "known" in {turn.turn for turn in read_transcript(path)}
 
 
 def test_a_long_heading_is_judged_in_no_time() -> None:

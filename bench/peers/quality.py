@@ -19,7 +19,7 @@ from cofio.evaluation.datasets import LEFT_OUT, Conversation, Question
 from cofio.evaluation.metrics import ndcg, recall
 from cofio.models.memory import Fact
 from cofio.ports import Embedder
-from cofio.text.tokens import passage
+from cofio.text.tokens import embedding_text
 
 K = 10
 _BATCH = 256
@@ -40,7 +40,7 @@ def asked(conversations: Sequence[Conversation], most: int | None = None) -> lis
     """Return the questions that have an answer, with the texts of the evidence; at most `most` per conversation."""
     found = []
     for place, each in enumerate(conversations):
-        said = {fact.metadata["unit"]: passage(fact.text, fact.speaker) for fact in each.facts}
+        said = {fact.metadata["unit"]: embedding_text(fact.text, fact.speaker) for fact in each.facts}
         kept = [one for one in each.questions if one.category not in LEFT_OUT and one.evidence & said.keys()][:most]
         evidence = [frozenset(said[unit] for unit in one.evidence if unit in said) for one in kept]
         items = [_item(fact) for fact in each.facts]
@@ -50,7 +50,7 @@ def asked(conversations: Sequence[Conversation], most: int | None = None) -> lis
 
 def _item(fact: Fact) -> dict[str, Any]:
     about = asdict(fact)
-    text = passage(fact.text, fact.speaker)
+    text = embedding_text(fact.text, fact.speaker)
     return {"id": fact.metadata["unit"], "text": text, "fields": {name: about[name] for name in _FIELDS}}
 
 

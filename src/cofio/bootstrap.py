@@ -16,7 +16,7 @@ from cofio.ingest import sanitize
 from cofio.maintenance.service import MaintenanceOptions
 from cofio.models.exchange import Batching
 from cofio.models.llm_calls import Limits, longest_call
-from cofio.models.memory import moment
+from cofio.models.memory import to_utc_iso
 from cofio.notes.service import NotesOptions
 from cofio.ports import LLM, Clock, Embedder, Judge, LateInteractionModel, Store
 from cofio.providers import embedders, llms
@@ -79,7 +79,7 @@ def _care(settings: Settings) -> MaintenanceOptions:
         similarity=settings.consolidation_similarity,
         min_cluster=settings.consolidation_min_cluster,
         prune_days=days,
-        backup=lambda: backup.routine(settings.store_path, settings.backups, settings.backup_days, now),
+        backup=lambda: backup.run_scheduled_backup(settings.store_path, settings.backups, settings.backup_days, now),
     )
 
 
@@ -87,12 +87,12 @@ def _recalled(settings: Settings, note: Callable[[Any], None]) -> None:
     """Pass the log of memories recalled without the service to `note`, if this home belongs to the store."""
     named = settings.origins.get("store") == "flag"  # hooks do not see command-line flags
     if not named and not endpoint_file.is_others(settings.home, settings.store_name):
-        offline_recall_log.bring(os.fsencode(settings.home), note)
+        offline_recall_log.import_log(os.fsencode(settings.home), note)
 
 
 def now() -> str:
     """Return the current time as UTC ISO 8601 text."""
-    return moment(datetime.now(UTC))
+    return to_utc_iso(datetime.now(UTC))
 
 
 def _is_near(host: str) -> bool:

@@ -103,18 +103,18 @@ from cofio.models.memory import (
     Scope,
     Update,
     Viewer,
+    apply_edit,
     as_fact,
     as_query,
     as_scope,
-    checked_text,
+    check_bool,
+    check_fraction,
+    check_int,
+    check_text,
     days_before,
-    edited,
     fact_of,
     known_fields,
-    moment,
-    share,
-    truth,
-    whole,
+    to_utc_iso,
 )
 from cofio.models.sessions import RESUME_TOKENS, RESUMED, AgentSession, ResumeReport, SessionDetail
 from cofio.notes.service import NotesOptions, NotesService
@@ -130,7 +130,7 @@ from cofio.stores.audit_log import AuditLog
 from cofio.stores.scoped import ScopedStore, refuse
 from cofio.text import briefing, lazy_re
 from cofio.text.briefing import digest
-from cofio.text.tokens import passage, read_in_context
+from cofio.text.tokens import embedding_text, read_in_context
 from cofio.transfer import export
 from cofio.transfer.importer import ImportResult, ImportRun
 from cofio.transfer.importers.base import SkippedEntry
@@ -323,7 +323,7 @@ class Keeper:
         if not checked:
             return []
         _check_who(by, why)
-        vectors = self._embed([passage(each.text, each.speaker) for each in checked])
+        vectors = self._embed([embedding_text(each.text, each.speaker) for each in checked])
         with self._deciding:
             if not dedup:
                 decisions: builtins.list[Decision] = [Add(each) for each in checked]
@@ -339,7 +339,7 @@ class Keeper:
 
     def _reconcile_and_add(self, facts: Sequence[Fact], vectors: Matrix, by: str, why: str) -> builtins.list[Change]:
         """Add typed-in facts: repeats are logged as sightings, clearly replaced memories are archived."""
-        typed = decide.settle_typed(facts, vectors, self._store, self._comparer)
+        typed = decide.decide_typed(facts, vectors, self._store, self._comparer)
         needed = {
             place: vectors[fact]
             for place, (fact, decision) in enumerate(zip(typed.facts, typed.decisions, strict=True))
@@ -373,7 +373,7 @@ class Keeper:
     def restore(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Restore an archived memory with the domain knowledge that was dropped with it."""
         with self._deciding:
-            rows = cascade.back(memory_id, self._store, self.viewer)
+            rows = cascade.restored_rows(memory_id, self._store, self.viewer)
             return self.apply([Restore(memory_id, why)], by=by, why=why or "restore", knowledge=rows).changes[0]
 
     def confirm(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
@@ -408,8 +408,8 @@ class Keeper:
 
     def _all_of(self, ids: Sequence[int]) -> builtins.list[Memory]:
         """Return these memories, each once. Raise NotFound if one does not exist."""
-        wanted = list(dict.fromkeys(whole(each, "id") for each in ids))
-        whole(len(wanted), "The number of ids", least=1, most=bulk.MOST)
+        wanted = list(dict.fromkeys(check_int(each, "id") for each in ids))
+        check_int(len(wanted), "The number of ids", least=1, most=bulk.MOST)
         found = self._store.get(wanted)
         if missing := sorted(set(wanted) - {each.id for each in found}):
             told = ", ".join(map(str, missing[:5])) + (" …" if len(missing) > 5 else "")
@@ -419,7 +419,7 @@ class Keeper:
     def _brought_back(self, decisions: Sequence[Decision]) -> builtins.list[KnowledgeDecision]:
         """Return decisions that restore the rows dropped with these memories; each row once."""
         restored = [each.id for each in decisions if isinstance(each, Restore)]
-        rows = [row for each in restored for row in cascade.back(each, self._store, self.viewer)]
+        rows = [row for each in restored for row in cascade.restored_rows(each, self._store, self.viewer)]
         return list({row.known.ref: row for row in rows if isinstance(row, Put)}.values())
 
     def purge(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
@@ -480,7 +480,7 @@ class Keeper:
 
     def read_from(self, decisions: Sequence[Decision]) -> builtins.list[KnowledgeDecision]:
         """Return decisions that remove domain knowledge read from memories that these archive, correct or erase."""
-        return cascade.gone(decisions, self._store, self.viewer)
+        return cascade.removed_rows(decisions, self._store, self.viewer)
 
     # ── learning from conversations ───────────────────────────────────────────────────────────────────────────────────
 
@@ -508,7 +508,7 @@ class Keeper:
 
     def llm_usage(self, *, limit: int = 20) -> LLMUsage:
         """Return model calls of today and the last 7 and 30 days, by model and session, and the newest calls."""
-        whole(limit, "limit", least=1, most=MAX_PAGE)
+        check_int(limit, "limit", least=1, most=MAX_PAGE)
         self._close_interrupted()
         calls, now = self._store.llm_calls, self._clock()
         sums = calls.sums(days_before(day_of(now), max(PERIODS) - 1))
@@ -523,7 +523,7 @@ class Keeper:
     def llm_call(self, call_id: int) -> LLMCall:
         """Return one call of the language model, with redacted texts."""
         self._close_interrupted()
-        return self._store.llm_calls.get(whole(call_id, "id"))
+        return self._store.llm_calls.get(check_int(call_id, "id"))
 
     def _close_interrupted(self) -> None:
         """Close the calls of processes that died. Readers of the log do not wait for a busy store."""
@@ -598,7 +598,7 @@ class Keeper:
         self._refuse_viewer("Backfilling")
         _check_who(by, "")
         last = self._last_backfill()
-        if last and last.outcome == "began" and last.changeset == whole(series, "series"):
+        if last and last.outcome == "began" and last.changeset == check_int(series, "series"):
             self._note_backfill(series, "done", by)
 
     def _last_backfill(self) -> MaintenanceRun | None:
@@ -662,24 +662,24 @@ class Keeper:
         """Return the newest inbox items, optionally of one state."""
         if state is not None and state not in STATES:
             raise InvalidInput(f"state is {state!r}.", f"It is one of: {', '.join(STATES)}.")
-        whole(limit, "limit", least=1, most=MAX_PAGE)
-        return self._store.inbox.items(state, limit=limit, after=after if after is None else whole(after, "after"))
+        check_int(limit, "limit", least=1, most=MAX_PAGE)
+        return self._store.inbox.items(state, limit=limit, after=after if after is None else check_int(after, "after"))
 
     def item(self, item_id: int) -> Item:
         """Return one inbox item."""
-        return self._store.inbox.item(whole(item_id, "id"))
+        return self._store.inbox.item(check_int(item_id, "id"))
 
     def retry(self, item_id: int) -> Item:
         """Queue a parked or rejected item again."""
-        return self._store.inbox.retry(whole(item_id, "id"))
+        return self._store.inbox.retry(check_int(item_id, "id"))
 
     def forget_captures(self, before: str) -> int:
         """Forget the texts of captures settled before this time; the ledger still counts them.
 
         The record of memories given to sessions before then is forgotten too.
         """
-        self._store.forget_given_before(moment(before))
-        return self._store.inbox.forget(moment(before))
+        self._store.forget_given_before(to_utc_iso(before))
+        return self._store.inbox.forget(to_utc_iso(before))
 
     # ── what a session was given ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -749,7 +749,7 @@ class Keeper:
 
     def episode(self, episode_id: int) -> Episode:
         """Return one episode: the conversation of one turn."""
-        return self._episodes.get(whole(episode_id, "id"))
+        return self._episodes.get(check_int(episode_id, "id"))
 
     def episode_of(self, memory_id: int) -> int | None:
         """Return the id of the episode that a memory was learned from; None if it has none."""
@@ -757,7 +757,7 @@ class Keeper:
 
     def purge_episode(self, episode_id: int) -> None:
         """Erase an episode permanently, with the text of its capture. Memories learned from it stay."""
-        self._episodes.purge(whole(episode_id, "id"))
+        self._episodes.purge(check_int(episode_id, "id"))
 
     def sessions(
         self, *, limit: int = 20, client: str = "", project: str | None = None, since: str = ""
@@ -768,10 +768,10 @@ class Keeper:
         without a project.
         """
         return self._sessions.newest(
-            whole(limit, "limit", least=1, most=MAX_PAGE),
-            client=checked_text(client, "client", MAX_LABEL),
-            project=None if project is None else checked_text(project, "project", MAX_LABEL),
-            since=moment(since) if since else "",
+            check_int(limit, "limit", least=1, most=MAX_PAGE),
+            client=check_text(client, "client", MAX_LABEL),
+            project=None if project is None else check_text(project, "project", MAX_LABEL),
+            since=to_utc_iso(since) if since else "",
         )
 
     def session(self, session: str, *, client: str = "", owner: str | None = None) -> SessionDetail:
@@ -780,9 +780,9 @@ class Keeper:
         `owner` is a user or an agent, to tell sessions of the same name apart; "" selects sessions without an owner.
         """
         return self._sessions.show(
-            checked_text(session, "session", MAX_LABEL).strip(),
-            client=checked_text(client, "client", MAX_LABEL),
-            owner=None if owner is None else checked_text(owner, "owner", MAX_LABEL),
+            check_text(session, "session", MAX_LABEL).strip(),
+            client=check_text(client, "client", MAX_LABEL),
+            owner=None if owner is None else check_text(owner, "owner", MAX_LABEL),
         )
 
     def resume(
@@ -793,9 +793,9 @@ class Keeper:
         None covers all projects; "" selects sessions without a project.
         """
         return self._sessions.resume(
-            None if project is None else checked_text(project, "project", MAX_LABEL),
-            whole(limit, "limit", least=1, most=20),
-            whole(max_tokens, "max_tokens", least=100, most=20_000),
+            None if project is None else check_text(project, "project", MAX_LABEL),
+            check_int(limit, "limit", least=1, most=20),
+            check_int(max_tokens, "max_tokens", least=100, most=20_000),
         )
 
     @property
@@ -824,7 +824,7 @@ class Keeper:
         current = CurrentSession(client, session, since)
         if not prompt:
             return self._brief_start(project, given, current, k, by)
-        most = whole(recall.AT_PROMPT if k is None else k, "k", least=1, most=recall.MOST)
+        most = check_int(recall.AT_PROMPT if k is None else k, "k", least=1, most=recall.MOST)
         exactly, in_words = self._known_exactly(prompt, given)
         asked, spare = recall.questions(prompt), sum(each > 0 for each in given) + len(in_words)
 
@@ -834,8 +834,10 @@ class Keeper:
         texts = set(given.values())
         queries = self._relevance.queries(asked, Scope(seen_from=project), most, spare)
         hits = self._relevant(asked, self._answers(queries), most, is_known)
-        found = recall.new([hit.memory for hit in hits], given)
-        told = recall.brief(recall.first(found, most, self._freshness.check), briefing.PROMPT, exactly=exactly)
+        found = recall.not_yet_given([hit.memory for hit in hits], given)
+        told = recall.build_briefing(
+            recall.take_first(found, most, self._freshness.check), briefing.PROMPT, exactly=exactly
+        )
         told = told or self._brief_said(asked, project, given, current)
         self._log.note([each for each in found if each.id in told.given], sanitize.redact(prompt[:_LOGGED]), by)
         if not briefing.is_trivial(prompt):  # trivial prompts such as "yes" trigger no search
@@ -853,13 +855,13 @@ class Keeper:
             for hit in self._episodes.search(Query(text=each, k=recall.SAID + 3, min_score=least, scope=scope))
             if not current.session or hit.passage.session != current.session
         ]
-        return recall.brief_said(hits, given)
+        return recall.build_episode_briefing(hits, given)
 
     def _brief_start(
         self, project: str, given: Mapping[int, str], current: CurrentSession, k: int | None, by: str
     ) -> Briefing:
         """Return the block for a session start. Its memories do not count as retrievals: no query was made."""
-        most = None if k is None else whole(k, "k", least=1, most=recall.MOST)
+        most = None if k is None else check_int(k, "k", least=1, most=recall.MOST)
         rule = recall.start_rule(self._start_tokens, self._clock(), most)
         known = set(given.values())
         looked = [
@@ -867,7 +869,7 @@ class Keeper:
             for memory, freshly in recall.at_start(self._store, project, rule, self._freshness.check)
             if digest(memory.text) not in known and not current.has(memory)
         ]
-        told = recall.brief(looked, briefing.START)
+        told = recall.build_briefing(looked, briefing.START)
         self._log.inject(told, "start", by)
         return told
 
@@ -890,9 +892,9 @@ class Keeper:
         """Return new domain knowledge lines for what a prompt names, and the memories that would only repeat them."""
         if briefing.is_trivial(prompt):
             return [], set()
-        named = mentions.named(prompt, self._store.domain, self.viewer, quantities)
+        named = mentions.find_mentions(prompt, self._store.domain, self.viewer, quantities)
         sure = [each for each in named if each.known.confidence >= recall.LEAST_SURE]
-        return recall.exact(context.lines(sure, self._clock), given)
+        return recall.new_exact_lines(context.briefing_lines(sure, self._clock), given)
 
     def recall_context(
         self,
@@ -910,14 +912,14 @@ class Keeper:
         of them trigger at a value in it; correlations of what it names; and the seasons active at a time (default:
         now). "No prior context found." if there is nothing.
         """
-        checked_text(query, "query", MAX_TEXT)
-        whole(max_memories, "max_memories", least=0, most=context.MOST)
+        check_text(query, "query", MAX_TEXT)
+        check_int(max_memories, "max_memories", least=0, most=context.MOST)
         _check_who(by, "")
         caps = {"max_patterns": max_patterns, "max_thresholds": max_thresholds}
         config = context.AutoRecallConfig(max_memory_results=max_memories, **caps)
-        named = mentions.named(query, self._store.domain, self.viewer, quantities)
-        when = moment(at) if at else self._clock()
-        shown = context.shown(named, self._store.domain, when, config, self.viewer)
+        named = mentions.find_mentions(query, self._store.domain, self.viewer, quantities)
+        when = to_utc_iso(at) if at else self._clock()
+        shown = context.shown_rows(named, self._store.domain, when, config, self.viewer)
         asked = recall.questions(query) if max_memories else []
         spare = max_memories + len(shown.memories)
         answers = self._answers(self._relevance.queries(asked, Scope(), max_memories, spare))
@@ -942,38 +944,38 @@ class Keeper:
         caller or global. "## Relevant Team Context:", on request, holds what the team knows. Each lists up to
         `max_facts`, best first, each fact once, and only those relevant enough for `recall`.
         """
-        checked_text(query, "query", MAX_TEXT)
-        checked_text(session, "session", MAX_LABEL)
-        truth(include_team, "include_team")
-        whole(max_facts, "max_facts", least=1, most=enrich.MOST)
+        check_text(query, "query", MAX_TEXT)
+        check_text(session, "session", MAX_LABEL)
+        check_bool(include_team, "include_team")
+        check_int(max_facts, "max_facts", least=1, most=enrich.MOST)
         _check_who(by, "")
         asked = recall.questions(query)
         own, of_team = self._for_prompt(asked, session, include_team, max_facts)
         self._log.note([*own, *of_team], sanitize.redact(query[:_LOGGED]), by)
-        return enrich.text(own, of_team, self._freshness.check)
+        return enrich.render(own, of_team, self._freshness.check)
 
     def _for_prompt(
         self, asked: Sequence[str], session: str, include_team: bool, most: int
     ) -> tuple[builtins.list[Memory], builtins.list[Memory]]:
         """Return the relevant memories: the caller's own, and those of the team."""
-        scopes = [enrich.personal(session), *([enrich.team()] if include_team else [])]
+        scopes = [enrich.personal_memories(session), *([enrich.team_memories()] if include_team else [])]
         queries = [each for scope in scopes for each in self._relevance.queries(asked, scope, most, most)]
         answers = self._answers(queries)
-        own = enrich.chosen(self._relevant(asked, answers[: len(asked)], most), most)
-        return own, enrich.chosen(self._relevant(asked, answers[len(asked) :], most), most, own)
+        own = enrich.first_hits(self._relevant(asked, answers[: len(asked)], most), most)
+        return own, enrich.first_hits(self._relevant(asked, answers[len(asked) :], most), most, own)
 
     def is_novel(self, fact: str | Fact, *, threshold: float | None = None, **within: Any) -> Novelty:
         """Return whether no memory of the scope says this yet. Does not count as a retrieval."""
         checked, scope = as_fact(fact, {}), as_scope(within)
-        vector = self._embed([passage(checked.text, checked.speaker)])[0]
-        least = 0.0 if threshold is None else share(threshold, "threshold")
+        vector = self._embed([embedding_text(checked.text, checked.speaker)])[0]
+        least = 0.0 if threshold is None else check_fraction(threshold, "threshold")
         comparer = self._comparer if self._judge else WordComparer(least or self._novel_below)
         return decide.novelty(checked, vector, self._store, scope, comparer, least)
 
     def get(self, memory_id: int) -> Memory:
         """Return a memory, archived or not."""
         self._log.flush_or_tell()
-        found = self._store.get([whole(memory_id, "id")])
+        found = self._store.get([check_int(memory_id, "id")])
         if not found:
             raise NotFound(
                 f"There is no memory {memory_id}.", "It may have been purged; cofio list shows what there is."
@@ -990,9 +992,9 @@ class Keeper:
 
     def list(self, *, limit: int = 50, after: int | None = None, skip: int = 0, **within: Any) -> Page:
         """Return a page of the scope's memories, newest first, after skipping the first `skip`."""
-        whole(limit, "limit", least=1, most=MAX_PAGE)
-        whole(skip, "skip", least=0)
-        below = after if after is None else whole(after, "after")
+        check_int(limit, "limit", least=1, most=MAX_PAGE)
+        check_int(skip, "skip", least=0)
+        below = after if after is None else check_int(after, "after")
         scope = as_scope(within)
         self._log.flush_or_tell()
         memories, total = self._store.page(scope, limit=limit + 1, after=below, skip=skip)
@@ -1001,8 +1003,8 @@ class Keeper:
 
     def projects(self, *, limit: int = 100, after: str = "") -> builtins.list[Project]:
         """Return the projects of live memories by name, starting after `after`."""
-        whole(limit, "limit", least=1, most=MAX_PAGE)
-        checked_text(after, "after", MAX_LABEL)
+        check_int(limit, "limit", least=1, most=MAX_PAGE)
+        check_text(after, "after", MAX_LABEL)
         return [Project(*each) for each in self._store.projects(Scope(), limit, after)]
 
     def count(self) -> int:
@@ -1018,8 +1020,8 @@ class Keeper:
         self, *, min_occurrences: int = 2, limit: int = 20, category: str = "", team: str | None = None
     ) -> builtins.list[RepeatedFact]:
         """Return facts that agents repeatedly stated to the team, most frequent first; optionally of one category."""
-        whole(min_occurrences, "min_occurrences", least=1)
-        whole(limit, "limit", least=1, most=MAX_PAGE)
+        check_int(min_occurrences, "min_occurrences", least=1)
+        check_int(limit, "limit", least=1, most=MAX_PAGE)
         found = self._store.repeated(min_occurrences, limit, _of_the_team(category, team))
         memories = {memory.id: memory for memory in self._store.get([each[1] for each in found])}
         return [RepeatedFact(agent, memories[each], times) for agent, each, times in found if each in memories]
@@ -1029,7 +1031,7 @@ class Keeper:
 
         A viewer with several teams may select one.
         """
-        whole(limit, "limit", least=1, most=MAX_PAGE)
+        check_int(limit, "limit", least=1, most=MAX_PAGE)
         self._log.flush_or_tell()
         return self._store.latest(_of_the_team(category, team), limit)
 
@@ -1037,7 +1039,7 @@ class Keeper:
 
     def history(self, memory_id: int) -> builtins.list[Change]:
         """Return every change of a memory and of those merged with it, oldest first."""
-        return self._store.history(whole(memory_id, "id"))
+        return self._store.history(check_int(memory_id, "id"))
 
     def sightings(self, memory_id: int) -> builtins.list[Occurrence]:
         """Return every sighting (who stated it, where and when), including those of merged memories."""
@@ -1050,11 +1052,11 @@ class Keeper:
 
     def changes(self, *, limit: int = 20) -> builtins.list[Changeset]:
         """Return the newest changesets."""
-        return self._store.changesets(whole(limit, "limit", least=1, most=MAX_PAGE))
+        return self._store.changesets(check_int(limit, "limit", least=1, most=MAX_PAGE))
 
     def changeset(self, changeset_id: int) -> Changeset:
         """Return one changeset with all its changes."""
-        return self._store.changeset(whole(changeset_id, "changeset"))
+        return self._store.changeset(check_int(changeset_id, "changeset"))
 
     def undo(self, changeset_id: int, *, by: str = "library", why: str = "") -> Changeset:
         """Revert a whole changeset by a new changeset, which can be undone in turn.
@@ -1063,7 +1065,7 @@ class Keeper:
         series too. If a conflict stops it, the parts undone so far stay undone, and calling it again continues. In a
         backfill, turns with memories changed since are skipped.
         """
-        parts = self._store.carrying.parts(whole(changeset_id, "changeset"))
+        parts = self._store.carrying.parts(check_int(changeset_id, "changeset"))
         if len(parts) < 2:
             undone = self._undo_one(self.changeset(changeset_id), None, by, why)
         else:
@@ -1125,14 +1127,14 @@ class Keeper:
         """Embed those of these memories that lost their vector; if there are many, leave them to `embed_missing`."""
         missing = self._store.unembedded(_BATCH, among=ids)
         if missing and len(missing) < _BATCH:
-            vectors = self._embed([passage(memory.text, memory.speaker) for memory in missing])
+            vectors = self._embed([embedding_text(memory.text, memory.speaker) for memory in missing])
             self._store.put_vectors({each.id: vector for each, vector in zip(missing, vectors, strict=True)})
 
     # ── upkeep ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def find_duplicates(self, *, threshold: float | None = None, **within: Any) -> builtins.list[Delete]:
         """Return decisions that would merge duplicates, with reasons. Changes nothing."""
-        at = self._dedup_at if threshold is None else share(threshold, "threshold", least=0.5)
+        at = self._dedup_at if threshold is None else check_fraction(threshold, "threshold", least=0.5)
         return duplicates.decide(self._store, as_scope(within), at, self._comparer if self._judge else WordComparer(at))
 
     def merge_duplicates(
@@ -1155,7 +1157,7 @@ class Keeper:
         """Embed memories without a vector, all or at most `most`; return their number."""
         total = 0
         while memories := self._store.unembedded(_BATCH if most is None else min(_BATCH, most - total)):
-            vectors = self._embed([passage(memory.text, memory.speaker) for memory in memories])
+            vectors = self._embed([embedding_text(memory.text, memory.speaker) for memory in memories])
             self._store.put_vectors({memory.id: vector for memory, vector in zip(memories, vectors, strict=True)})
             total += len(memories)
             if progress:
@@ -1196,7 +1198,7 @@ class Keeper:
     def forget_episodes(self, before: str, megabytes: int) -> int:
         """Remove episodes from before this time, and the oldest ones over `megabytes` in total; return their number."""
         self._refuse_viewer("Removing episodes")
-        return self._episodes.forget(moment(before), whole(megabytes, "megabytes", least=0))
+        return self._episodes.forget(to_utc_iso(before), check_int(megabytes, "megabytes", least=0))
 
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Embed every memory and episode again with the current embedder; return the number of memories."""
@@ -1214,7 +1216,7 @@ class Keeper:
         """Merge duplicates in one changeset, and report refused merges with reasons. A dry run only previews."""
         self._refuse_viewer("Upkeep")
         _check_who(by, why)
-        truth(dry_run, "dry_run")
+        check_bool(dry_run, "dry_run")
         scope = Scope(source_prefix=source_prefix)
         return self._house.consolidate(scope) if dry_run else self._house.do("consolidate", by=by, why=why, scope=scope)
 
@@ -1222,7 +1224,7 @@ class Keeper:
         """Archive memories that were not recalled for long, in one changeset. A dry run only previews."""
         self._refuse_viewer("Upkeep")
         _check_who(by, why)
-        truth(dry_run, "dry_run")
+        check_bool(dry_run, "dry_run")
         return self._house.prune() if dry_run else self._house.do("prune", by=by, why=why)
 
     def chore(
@@ -1230,11 +1232,11 @@ class Keeper:
     ) -> MaintenanceRun | None:
         """Run a chore for a cron slot; return the finished run, or None if another process claimed the slot."""
         self._refuse_viewer("Upkeep")
-        return self._house.scheduled(chore, moment(slot), by=by, halted=halted or (lambda: False))
+        return self._house.scheduled(chore, to_utc_iso(slot), by=by, halted=halted or (lambda: False))
 
     def begin_schedule(self, chore: str, slot: str) -> None:
         """Record that the schedule of a chore starts after this slot, if it has never run."""
-        run = self._store.runs.claim(chore, moment(slot), "schedule")
+        run = self._store.runs.claim(chore, to_utc_iso(slot), "schedule")
         if run is not None:
             self._store.runs.finish(run.id, "began", {"note": "the schedule begins"})
 
@@ -1244,7 +1246,7 @@ class Keeper:
 
     def runs(self, *, limit: int = 20, chore: str = "") -> builtins.list[MaintenanceRun]:
         """Return the newest chore runs, optionally of one chore."""
-        whole(limit, "limit", least=1, most=MAX_PAGE)
+        check_int(limit, "limit", least=1, most=MAX_PAGE)
         if chore and chore not in CHORES:
             raise InvalidInput(f"There is no chore {chore!r}.", f"There are: {', '.join(CHORES)}.")
         return self._store.runs.newest(limit, chore)
@@ -1253,20 +1255,20 @@ class Keeper:
         """Return memories "never" recalled (oldest first), recalled "most", or "stale" (not for `days` days)."""
         if view not in VIEWS:
             raise InvalidInput(f"There is no view {view!r}.", f"There are: {', '.join(VIEWS)}.")
-        whole(limit, "limit", least=1, most=MAX_PAGE)
-        before = days_before(self._clock(), whole(days, "days", least=0, most=36_500))
+        check_int(limit, "limit", least=1, most=MAX_PAGE)
+        before = days_before(self._clock(), check_int(days, "days", least=0, most=36_500))
         self._count_recalled()
         return self._store.uses.view(view, as_scope(within), limit, before)
 
     def audit(self, *, examples: int = 5, progress: Callable[[int, int], None] | None = None) -> Audit:
         """Return the profile of the store: duplicates, echoes, secrets, unused, stale or contradicted memories."""
         self._refuse_viewer("Upkeep")
-        return self._house.audit(whole(examples, "examples", least=0, most=100), progress)
+        return self._house.audit(check_int(examples, "examples", least=0, most=100), progress)
 
     def contradictions(self, *, limit: int = 50) -> Contradictions:
         """Return pairs of memories that contradict each other, newest first, and the total number of pairs."""
         self._refuse_viewer("Upkeep")
-        return self._house.contradictions(whole(limit, "limit", least=1, most=MAX_PAGE))
+        return self._house.contradictions(check_int(limit, "limit", least=1, most=MAX_PAGE))
 
     def approve(
         self, chore: str, decisions: Sequence[Decision], *, as_of: int, by: str = "library", why: str = ""
@@ -1298,7 +1300,7 @@ class Keeper:
 
     def forget_retrievals(self, before: str) -> int:
         """Forget the queries of retrievals before this time; the counts stay."""
-        return self._store.uses.forget(moment(before))
+        return self._store.uses.forget(to_utc_iso(before))
 
     def tidy(
         self,
@@ -1341,7 +1343,7 @@ class Keeper:
     def revoke_key(self, key_id: int, *, by: str = "library", deed: AuditEntry | None = None) -> Key:
         """Revoke a key: it no longer grants access."""
         _check_who(by, "")
-        key = self._store.keys.revoke(whole(key_id, "id"))
+        key = self._store.keys.revoke(check_int(key_id, "id"))
         self._key_changed("key revoked", f"key {key.id} ({key.grant.name})", by, deed)
         return key
 
@@ -1373,21 +1375,21 @@ class Keeper:
 
     def deeds(self, *, limit: int = 50, after: int | None = None, key: int | None = None) -> builtins.list[AuditEntry]:
         """Return the newest audit log entries, optionally of one key."""
-        whole(limit, "limit", least=1, most=MAX_PAGE)
-        below, of = (each if each is None else whole(each, name) for each, name in ((after, "after"), (key, "key")))
+        check_int(limit, "limit", least=1, most=MAX_PAGE)
+        below, of = (each if each is None else check_int(each, name) for each, name in ((after, "after"), (key, "key")))
         self._deeds.flush_or_tell()
         return self._store.keys.deeds(limit, after=below, key=of)
 
     def forget_deeds(self, before: str) -> int:
         """Delete audit log entries from before this time; return their number."""
-        return self._store.keys.forget(moment(before))
+        return self._store.keys.forget(to_utc_iso(before))
 
     # ── moving ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def export_lines(self, *, vectors: bool = False) -> Iterator[str]:
         """Yield a header, then every memory as a line of JSON; archived ones included, with vectors on request."""
         self._log.flush_or_tell()
-        return export.lines(self._store, vectors=vectors)
+        return export.export_lines(self._store, vectors=vectors)
 
     def import_lines(
         self, lines: Iterable[str | bytes], *, name: str, embed: bool = True, by: str = "library", **how: Any
@@ -1493,7 +1495,7 @@ class Keeper:
         if not isinstance(decision, Edit) or "anchors" in decision.fields:
             return decision
         for memory in self._store.get([decision.id]) if decision.fields.keys() & {"text", "project"} else ():
-            anchors = self._freshness.anchored(fact_of(edited(memory, decision.fields))).anchors
+            anchors = self._freshness.anchored(fact_of(apply_edit(memory, decision.fields))).anchors
             if anchors != memory.anchors:
                 return replace(decision, fields={**decision.fields, "anchors": anchors})
         return decision
@@ -1509,10 +1511,10 @@ class Keeper:
         texts: dict[int, str] = {}
         for place, decision in enumerate(decisions):
             if isinstance(decision, Add | Update | Merge):
-                texts[place] = passage(decision.fact.text, decision.fact.speaker)
+                texts[place] = embedding_text(decision.fact.text, decision.fact.speaker)
             elif isinstance(decision, Edit) and _brings_words(decision):
-                memory = edited(self.get(decision.id), decision.fields)
-                texts[place] = passage(memory.text, memory.speaker)
+                memory = apply_edit(self.get(decision.id), decision.fields)
+                texts[place] = embedding_text(memory.text, memory.speaker)
         return dict(zip(texts, self._embed(list(texts.values())), strict=True)) if texts else {}
 
 
@@ -1611,7 +1613,7 @@ def _brings_words(decision: Decision) -> bool:
 
 def _moment_or(told: str, otherwise: str) -> str:
     try:
-        return moment(told)
+        return to_utc_iso(told)
     except InvalidInput:
         return otherwise
 
@@ -1626,8 +1628,8 @@ def _check_decided(decisions: Sequence[Decision], knowledge: Sequence[KnowledgeD
 
 
 def _check_who(by: str, why: str) -> None:
-    checked_text(by, "by", MAX_LABEL)
-    checked_text(why, "why", MAX_TEXT)
+    check_text(by, "by", MAX_LABEL)
+    check_text(why, "why", MAX_TEXT)
 
 
 def _of_the_team(category: str, team: str | None) -> Scope:

@@ -138,7 +138,7 @@ class BudgetSpent(Unavailable):
         self.resets_at = resets_at
 
 
-def by_code(code: str) -> type[CofioError]:
+def class_for_code(code: str) -> type[CofioError]:
     """Return the class with this `code`, or the base class for an unknown one. The client rebuilds errors with it."""
     found: list[type[CofioError]] = [CofioError]
     for kind in found:

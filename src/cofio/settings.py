@@ -309,11 +309,11 @@ class Settings:
     def schedules(self) -> dict[str, str]:
         """Return the cron expression of each scheduled chore; chores that are switched off are left out."""
         upkeep = {"consolidate": self.consolidation_schedule, "prune": self.prune_schedule}
-        if models_cron.is_on(self.backup_schedule) and self.store_file is None:
+        if models_cron.is_enabled(self.backup_schedule) and self.store_file is None:
             said = f"BACKUP_SCHEDULE is {self.backup_schedule!r}, but {self.store_name} is on a database server."
             raise Misconfigured(said, "Leave it empty and make backups with the server's own tools, such as pg_dump.")
         wanted = {**(upkeep if self.maintenance_enabled else {}), "backup": self.backup_schedule}
-        return {chore: cron for chore, cron in wanted.items() if models_cron.is_on(cron)}
+        return {chore: cron for chore, cron in wanted.items() if models_cron.is_enabled(cron)}
 
     @property
     def store_path(self) -> Path:
@@ -340,7 +340,7 @@ class Settings:
     @property
     def store_name(self) -> str:
         """Display name of the store: the path of its file, or its URL without the password."""
-        return urls.shown(self.store) if self.store_file is None else str(self.store_path)
+        return urls.display_url(self.store) if self.store_file is None else str(self.store_path)
 
     @property
     def missing_file(self) -> Path | None:
@@ -388,7 +388,7 @@ class Settings:
 
     def shown(self, name: str) -> str:
         """Return the value of a setting for display, with secrets masked."""
-        value = urls.shown(self.store) if name == "store" else getattr(self, name)
+        value = urls.display_url(self.store) if name == "store" else getattr(self, name)
         secret = self.__dataclass_fields__[name].metadata["secret"]
         if secret:
             return _MASK if value else ""

@@ -32,12 +32,12 @@ from cofio.models.memory import (
     Retrieval,
     Scope,
     Viewer,
-    moment,
     same_place,
+    to_utc_iso,
 )
 from cofio.ports import Clock, Completion, Health, Matrix, Profile, Settles, Vector
 from cofio.stores import inbox_rules
-from cofio.stores.apply import Counters, JournalEntry, UnitOfWork, as_change
+from cofio.stores.apply import Counters, JournalEntry, UnitOfWork, to_change
 from cofio.stores.in_memory.dashboard import FakeDashboardQueries
 from cofio.stores.in_memory.episodes import EpisodeText, FakeEpisodes
 from cofio.stores.in_memory.knowledge import FakeKnowledgeTables, FakeKnownRows
@@ -63,7 +63,7 @@ class FixedClock:
 
     def __call__(self) -> str:
         self._seconds += 1
-        return moment(self._start + self._seconds)
+        return to_utc_iso(self._start + self._seconds)
 
     def advance(self, seconds: float) -> None:
         """Advance the clock by so many seconds."""
@@ -399,7 +399,7 @@ class MemoryStore:
         self._keep_given(lambda whom, _: whom[:2] != (client, session))
 
     def forget_given_before(self, before: str) -> int:
-        limit = moment(before)
+        limit = to_utc_iso(before)
         return self._keep_given(lambda _, at: at >= limit)
 
     def _keep_given(self, kept: Callable[[tuple[str, str, int], str], bool]) -> int:
@@ -449,7 +449,7 @@ class MemoryStore:
             later = self._tables.next_recorded(entry)
             after = later.before if later else self._tables.memories.get(entry.memory_id)
             done = self._tables.changesets[entry.changeset - 1]
-            changes.append(as_change(entry, after, done.at, done.by, done.why))
+            changes.append(to_change(entry, after, done.at, done.by, done.why))
         return changes
 
     def _told(self, done: Changeset) -> Changeset:
@@ -471,16 +471,16 @@ class FakeUsageQueries:
         if view == "most":
             used.sort(key=lambda m: (m.last_retrieved_at or "", -m.id), reverse=True)
             return sorted(used, key=lambda m: -m.retrieval_count)[:limit]
-        old = [memory for memory in used if (memory.last_retrieved_at or "") < moment(before)]
+        old = [memory for memory in used if (memory.last_retrieved_at or "") < to_utc_iso(before)]
         return sorted(old, key=lambda m: (m.last_retrieved_at or "", m.id))[:limit]
 
     def tracking(self, since: str) -> UsageTracking:
         tables = self._store._tables
-        days = {each.at[:10] for each in tables.retrievals if each.at >= moment(since)}
+        days = {each.at[:10] for each in tables.retrievals if each.at >= to_utc_iso(since)}
         return UsageTracking(tables.tracked_since, len(days))
 
     def unused(self, category: str, before: str, limit: int) -> list[Memory]:
-        limit_at, tables = moment(before), self._store._tables
+        limit_at, tables = to_utc_iso(before), self._store._tables
         touched = {e.memory_id for e in tables.entries if tables.changesets[e.changeset - 1].at >= limit_at}
         as_another = {m.superseded_by for m in tables.memories.values() if m.retrieval_count}
         found = [
@@ -507,7 +507,7 @@ class FakeUsageQueries:
 
     def forget(self, before: str) -> int:
         tables = self._store._tables
-        kept = [each for each in tables.retrievals if each.at >= moment(before)]
+        kept = [each for each in tables.retrievals if each.at >= to_utc_iso(before)]
         gone, tables.retrievals = len(tables.retrievals) - len(kept), kept
         return gone
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cofio.text.briefing import START_TOKENS, tokens
+from cofio.text.briefing import START_TOKENS, estimate_tokens
 from tests.acceptance.laptop import CLIENTS, Laptop, Ran, prompts
 
 CONVENTIONS = (
@@ -55,7 +55,7 @@ def test_what_matters_in_the_project_is_there_at_the_start_and_a_trivial_prompt_
     assert (ran.code, ran.out.strip()) == (0, "Noted.")
     (block,) = blocks(ran)
     assert START in block
-    assert START_TOKENS - 40 < tokens(block) <= START_TOKENS  # there is room for no other
+    assert START_TOKENS - 40 < estimate_tokens(block) <= START_TOKENS  # there is room for no other
     assert 8 < sum(text in block for text in DECISIONS) < len(DECISIONS)
     assert DETAIL not in block
 

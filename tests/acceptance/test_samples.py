@@ -27,7 +27,7 @@ def events(client: str) -> list[Event]:
 
 
 def turns(name: str) -> list[transcripts.TranscriptTurn]:
-    return list(transcripts.read(SAMPLES / name))
+    return list(transcripts.read_transcript(SAMPLES / name))
 
 
 def said(name: str) -> list[list[tuple[str, str]]]:

@@ -19,7 +19,7 @@ def test_what_waits_for_a_service_elsewhere_is_delivered_to_it_with_its_time(ser
     told = {"hook_event_name": "UserPromptSubmit", "session_id": "s1", "prompt_id": "p1",
             "prompt": "We switched from Prisma to Drizzle."}  # fmt: skip
     said_at = "2025-12-31T10:00:00.000000+00:00"
-    spool.put(
+    spool.store_delivery(
         home,
         "claude-code",
         json.dumps(told).encode(),

@@ -120,7 +120,7 @@ def test_a_purge_reaches_what_waits_in_the_spool(serve: Serve, tmp_path: Path) -
     said = "We switched from Prisma to Drizzle."
     made = service.post("/memory/add", {"text": said, "project": WEB}).json["id"]
     raw = json.dumps({"hook_event_name": "Stop", "session_id": "s1", "prompt_id": "p1", "last_assistant_message": said})
-    spool.put(home, "claude-code", raw.encode(), at="", project=WEB, event="Stop")
+    spool.store_delivery(home, "claude-code", raw.encode(), at="", project=WEB, event="Stop")
     assert service.delete(f"/memory/{made}", purge="true").status == 200
     settled(service, 1)
     assert service.get("/memories").json["memories"] == []

@@ -149,14 +149,14 @@ def test_a_key_that_only_reads_may_look_and_no_key_may_not(keeper: Keeper, servi
 def test_nobody_who_recalls_waits_for_maps(keeper: Keeper, service: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     remember(keeper)
     begun, may_end = threading.Event(), threading.Event()
-    draw = projection.redrawn
+    draw = projection.redraw_map
 
     def long_drawn(*given: Any) -> Any:
         begun.set()
         assert may_end.wait(60)
         return draw(*given)
 
-    monkeypatch.setattr(projection, "redrawn", long_drawn)
+    monkeypatch.setattr(projection, "redraw_map", long_drawn)
     with ThreadPoolExecutor(33) as threads:
         maps = [threads.submit(service.get, "/map", most=each + 1) for each in range(32)]
         try:

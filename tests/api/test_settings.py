@@ -208,7 +208,7 @@ def test_settings_that_a_program_made_are_told_as_they_are(tmp_path: Path) -> No
 
 def looking(home: Path) -> Doctor:
     known = Settings.load({"home": home})
-    return lambda service, clients: doctor.look(known, service, clients=clients)
+    return lambda service, clients: doctor.check_in_process(known, service, clients=clients)
 
 
 def checked(service: Caller, **query: str) -> dict[str, dict[str, str]]:

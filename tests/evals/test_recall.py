@@ -11,7 +11,7 @@ from cofio.evaluation import datasets
 from cofio.models.memory import KINDS, Hit
 from cofio.retrieval import recall
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
-from cofio.text.briefing import is_trivial, tokens
+from cofio.text.briefing import estimate_tokens, is_trivial
 from evals import coding
 from evals import recall as measure
 
@@ -87,7 +87,7 @@ def test_recall_asks_the_question_beside_any_paste(what: str) -> None:
     for arranged in measure.ARRANGED.values():
         asked = recall.questions(arranged.format(question="why is the queue so slow", paste=paste))
         assert "why is the queue so slow" in asked
-        assert sum(map(tokens, asked)) < 150
+        assert sum(map(estimate_tokens, asked)) < 150
 
 
 def test_a_missing_file_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -233,7 +233,9 @@ def test_tokens_are_those_of_the_block_that_recall_would_write(tmp_path: Path) -
         hits = keeper.search("Which boat is very old?", k=10)
         spent = list(ConversationRunner(keeper, embedder)._spent(hits))
         for lines in range(1, 11):
-            written = recall.brief(recall.first(recall.new([hit.memory for hit in hits[:lines]], {}), lines), PROMPT)
+            written = recall.build_briefing(
+                recall.take_first(recall.not_yet_given([hit.memory for hit in hits[:lines]], {}), lines), PROMPT
+            )
             assert spent[lines - 1][0] + runner.FRAME == written.tokens
     assert len({cost for cost, _ in spent}) == 9  # the same words are put in once
 

@@ -20,7 +20,7 @@ AT = "2026-11-17T10:00:00Z"
 
 def read(judge: Judge, *said: str | tuple[str, str], before: str = "", **about: Any) -> list[Sentence]:
     messages = tuple(Message(*(("user", each) if isinstance(each, str) else each)) for each in said)
-    return by_judgement.read(Exchange(messages=messages, **{"at": AT, **about}), judge, before)
+    return by_judgement.read_exchange(Exchange(messages=messages, **{"at": AT, **about}), judge, before)
 
 
 def facts(judge: Judge, *said: str | tuple[str, str], **how: Any) -> list[ExtractedFact]:

@@ -6,7 +6,13 @@ import pytest
 
 import cofio
 from cofio.errors import InvalidInput
-from cofio.knowledge.extract.extraction import AutoCaptureConfig, ExtractedKnowledge, extract_knowledge, facts, read
+from cofio.knowledge.extract.extraction import (
+    AutoCaptureConfig,
+    ExtractedKnowledge,
+    extract_knowledge,
+    facts,
+    read_sentence,
+)
 from cofio.models.exchange import ExtractedFact
 
 
@@ -134,8 +140,8 @@ def test_a_bad_configuration_is_refused() -> None:
 
 
 def test_the_kind_of_a_fact_counts_as_its_label() -> None:
-    assert read("latency over 300 ms") is None
-    told = read(ExtractedFact(text="latency over 300 ms", kind="threshold"))
+    assert read_sentence("latency over 300 ms") is None
+    told = read_sentence(ExtractedFact(text="latency over 300 ms", kind="threshold"))
     assert told is not None
     assert told.fields["value"] == 300
-    assert read(ExtractedFact(text="flag AAPL if volume exceeds 5M", kind="preference")) is None
+    assert read_sentence(ExtractedFact(text="flag AAPL if volume exceeds 5M", kind="preference")) is None

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.knowledge import recurrence
-from cofio.knowledge.extract.extraction import extract_knowledge, facts, read
+from cofio.knowledge.extract.extraction import extract_knowledge, facts, read_sentence
 from cofio.knowledge.extract.quantities import quantities
-from cofio.models.knowledge import ANY, Seasonal, made
+from cofio.models.knowledge import ANY, Seasonal, make_row
 
 # ── quantities ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -129,14 +129,14 @@ THRESHOLDS = [
 def test_a_threshold_is_read(
     said: str, source: str, metric: str, how: tuple[str, bool], value: float, unit: str
 ) -> None:
-    told = read(said)
+    told = read_sentence(said)
     assert told is not None
     assert (told.table, told.denied) == ("thresholds", False)
     direction, inclusive = how
     assert told.fields == {
         "source": source, "metric": metric, "value": value, "direction": direction, "inclusive": inclusive, "unit": unit
     }  # fmt: skip
-    made("thresholds", told.fields)
+    make_row("thresholds", told.fields)
 
 
 # ── correlations ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -164,14 +164,14 @@ CORRELATIONS = [
 
 @pytest.mark.parametrize(("said", "one", "relation", "other", "inverse"), CORRELATIONS)
 def test_both_sides_of_a_correlation_are_read(said: str, one: str, relation: str, other: str, inverse: bool) -> None:
-    told = read(said)
+    told = read_sentence(said)
     assert told is not None
     assert (told.table, told.denied) == ("correlations", False)
     fields = told.fields
     assert (fields["source_a"], fields["relation"], fields["source_b"]) == (one, relation, other)
     assert fields["inverse"] is inverse
     assert fields["rule"] == said.removeprefix("Correlation: ").rstrip(".")
-    made("correlations", fields)
+    make_row("correlations", fields)
 
 
 # ── patterns and seasons ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -193,16 +193,16 @@ SEASONS = [
 
 @pytest.mark.parametrize(("said", "period", "during"), SEASONS)
 def test_the_times_of_a_seasonal_sentence_are_read(said: str, period: str, during: str) -> None:
-    told = read(said)
+    told = read_sentence(said)
     assert told is not None
     assert (told.table, told.fields["period"], told.fields["during"]) == ("seasonal", period, during)
-    row = made("seasonal", told.fields)
+    row = make_row("seasonal", told.fields)
     assert isinstance(row, Seasonal)
     recurrence.check(row)
 
 
 def test_hours_are_of_the_timezone_that_is_said() -> None:
-    told = read("AAPL volume is usually thin every day from 12:00 to 13:30 ET")
+    told = read_sentence("AAPL volume is usually thin every day from 12:00 to 13:30 ET")
     assert told is not None
     assert (told.fields["timezone"], told.fields["source"]) == ("America/New_York", "AAPL")
 
@@ -221,7 +221,7 @@ def test_hours_are_of_the_timezone_that_is_said() -> None:
     ],
 )
 def test_what_comes_at_no_certain_times_is_a_pattern(said: str, source: str) -> None:
-    told = read(said)
+    told = read_sentence(said)
     assert told is not None
     assert told.table == "patterns"
     assert told.fields.get("source", "") == source
@@ -250,7 +250,7 @@ def test_what_comes_at_no_certain_times_is_a_pattern(said: str, source: str) -> 
     ],
 )  # fmt: skip
 def test_a_denial_tells_which_row_is_meant(said: str, table: str, which: dict[str, object]) -> None:
-    told = read(said)
+    told = read_sentence(said)
     assert told is not None
     assert (told.table, dict(told.fields), told.denied) == (table, which, True)
     assert facts(said), "what is denied is remembered in words"
@@ -353,7 +353,7 @@ TRAPS = [
 
 @pytest.mark.parametrize("said", TRAPS)
 def test_what_is_not_certain_is_not_read(said: str) -> None:
-    assert read(said) is None
+    assert read_sentence(said) is None
 
 
 def test_the_table_is_as_large_as_it_should_be() -> None:
@@ -377,16 +377,16 @@ def test_nothing_that_is_said_breaks_the_reading(said: str) -> None:
     quantities(said)
     for each in extract_knowledge(said):
         if each.table and not each.denied:
-            row = made(each.table, each.fields)
+            row = make_row(each.table, each.fields)
             if isinstance(row, Seasonal):
                 recurrence.check(row)
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map(" ".join))
 def test_what_is_read_can_be_kept(said: str) -> None:
-    told = read(said)
+    told = read_sentence(said)
     if told is not None and not told.denied:
-        made(told.table, told.fields)
+        make_row(told.table, told.fields)
 
 
 @pytest.mark.parametrize(
@@ -406,13 +406,13 @@ def test_time_is_linear_in_the_length(piece: str) -> None:
 def test_a_sentence_of_nothing_but_numbers_takes_no_longer_than_another(piece: str) -> None:
     began = time.process_time()
     for _ in range(20):
-        assert read(("flag AAPL if " + piece * 400)[:990]) is None
+        assert read_sentence(("flag AAPL if " + piece * 400)[:990]) is None
     assert time.process_time() - began < 5  # usually 0.2; each once took a second
 
 
 def seconds(said: str) -> float:
     began = time.perf_counter()
     extract_knowledge(said)
-    read(said[:1_000])
+    read_sentence(said[:1_000])
     quantities(said)
     return time.perf_counter() - began

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cofio.staleness import MOST, StalenessChecker, symbols
-from cofio.staleness.references import named
+from cofio.staleness.references import find_references
 from tests.freshness.conftest import FILES, Repository
 from tests.hooks.conftest import without_privileges
 
@@ -115,7 +115,7 @@ def test_definitions_are_found_in_many_languages_with_the_block_that_is_theirs(
 ) -> None:
     repo.write(name, f"{content}\nother = 1\n")
     assert repo.names("`loadAll()` does it") == [("symbol", "loadAll", name)]
-    block = symbols.block(name, f"{content}\nother = 1\n".encode(), "loadAll")
+    block = symbols.definition_block(name, f"{content}\nother = 1\n".encode(), "loadAll")
     assert block
     assert content.rstrip().endswith(block.rsplit("\n", 1)[-1]) or name == "a.tsx"
     assert "other" not in block
@@ -128,7 +128,7 @@ def test_a_call_or_a_prototype_is_no_definition() -> None:
         ("a.js", "  if (load_all(x)) {\n"),
         ("a.py", "x = load_all()\nload_all == 3\n"),
     ):
-        assert symbols.block(name, content.encode(), "load_all") is None
+        assert symbols.definition_block(name, content.encode(), "load_all") is None
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_a_tree_with_far_too_many_files_is_listed_in_part(repo: Repository, monk
 @pytest.mark.parametrize("line", ["a " * 900, "(" * 1_900, "<" * 1_900, "public " * 270, "x" * 1_900, " " * 1_900])
 def test_no_line_of_a_file_takes_long_to_read(ending: str, line: str) -> None:
     began = time.monotonic()
-    read = symbols.names(f"x.{ending}")
+    read = symbols.name_reader(f"x.{ending}")
     assert read
     read(f"{line}\n".encode() * 50)
     assert time.monotonic() - began < 5
@@ -300,13 +300,13 @@ def test_no_line_of_a_file_takes_long_to_read(ending: str, line: str) -> None:
 @given(st.text() | st.text("`./_(): amke", max_size=300))
 @example("`./`")
 def test_whatever_is_written_names_something_or_nothing(text: str) -> None:
-    assert all(each.name and 0 <= each.place <= len(text) for each in named(text, "/srv/web"))
+    assert all(each.name and 0 <= each.place <= len(text) for each in find_references(text, "/srv/web"))
 
 
 @pytest.mark.parametrize("piece", ["a/", "`", "a_", "a.", "make ", "x(", "a@", "http://", "_"])
 def test_no_text_takes_long_to_read(piece: str) -> None:
     began = time.monotonic()
-    named(piece * 20_000, "/srv/web")
+    find_references(piece * 20_000, "/srv/web")
     assert time.monotonic() - began < 5
 
 

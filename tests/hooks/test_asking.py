@@ -49,7 +49,7 @@ def run_in_time(hook: Hook, event: Any, limit: float = RECALL) -> bytes:
         if not hook.why.startswith("deadline"):
             break
         (hook.home / "hook.rest").unlink(missing_ok=True)
-        for waiting in spool.waiting(hook.home):
+        for waiting in spool.waiting_files(hook.home):
             waiting.unlink()
     return out
 

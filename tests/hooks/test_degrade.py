@@ -81,8 +81,8 @@ def test_what_the_file_gives_is_noted_for_the_service_to_count(hook: Hook, keepe
     context(hook, PROMPT)
     context(hook, {**PROMPT, "prompt": "what is the meaning of life?"})
     told: list[Any] = []
-    offline_recall_log.bring(os.fsencode(hook.home), told.extend)
-    offline_recall_log.bring(os.fsencode(hook.home), told.extend)
+    offline_recall_log.import_log(os.fsencode(hook.home), told.extend)
+    offline_recall_log.import_log(os.fsencode(hook.home), told.extend)
     [(at, client, ids)] = told
     assert (client, ids) == ("claude-code", [given])
     assert at.endswith("Z")
@@ -91,7 +91,7 @@ def test_what_the_file_gives_is_noted_for_the_service_to_count(hook: Hook, keepe
 def test_the_log_of_what_was_given_does_not_fill_the_disk(tmp_path: Path) -> None:
     log = tmp_path / "recalled.log"
     log.write_bytes(b"x" * offline_recall_log.MOST_BYTES)
-    offline_recall_log.note(os.fsencode(tmp_path), "codex", [1])
+    offline_recall_log.append_line(os.fsencode(tmp_path), "codex", [1])
     assert log.stat().st_size == offline_recall_log.MOST_BYTES
 
 
@@ -224,7 +224,7 @@ def test_a_resumed_session_is_not_given_what_stands_further_down(hook: Hook, kee
 
 def test_a_start_without_a_store_gets_the_last_briefing(hook: Hook) -> None:
     block = f"<{TAG}>\n{START_HEADING}\n- We deploy with Fly.io\n</{TAG}>"
-    briefing_cache.put(hook.home, WEB, block)
+    briefing_cache.save_briefing(hook.home, WEB, block)
     assert context(hook, START) == block
     assert hook.rung == "briefing"
     assert context(hook, PROMPT) == ""
@@ -233,7 +233,7 @@ def test_a_start_without_a_store_gets_the_last_briefing(hook: Hook) -> None:
 
 @pytest.mark.parametrize("text", ["", "no block", f"<{TAG}>" + "x" * 20_000, "\x00\xff"])
 def test_a_briefing_that_is_none_is_not_given(hook: Hook, text: str) -> None:
-    path = briefing_cache.place(hook.home, WEB)
+    path = briefing_cache.cache_path(hook.home, WEB)
     path.parent.mkdir()
     path.write_text(text, encoding="latin-1")
     assert context(hook, START) == ""
@@ -246,7 +246,7 @@ def test_a_store_of_an_older_cofio_is_passed_over(hook: Hook, keeper: Keeper) ->
     keeper.close()
     with sqlite3.connect(hook.home / "cofio.db") as connection:
         connection.execute("ALTER TABLE memories RENAME COLUMN project TO something")
-    briefing_cache.put(hook.home, WEB, f"<{TAG}>x</{TAG}>")
+    briefing_cache.save_briefing(hook.home, WEB, f"<{TAG}>x</{TAG}>")
     assert context(hook, START) == f"<{TAG}>x</{TAG}>"
     assert context(hook, PROMPT) == ""
 

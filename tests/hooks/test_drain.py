@@ -45,7 +45,7 @@ def wait_for(happened: Callable[[], bool]) -> None:
 def put(hook: Hook, *texts: str) -> list[bytes]:
     raws = [json.dumps({**PROMPT, "prompt": text}).encode() for text in texts]
     for raw in raws:
-        spool.put(hook.home, "claude-code", raw, at=AT, project="/the shop", event="UserPromptSubmit")
+        spool.store_delivery(hook.home, "claude-code", raw, at=AT, project="/the shop", event="UserPromptSubmit")
     return raws
 
 
@@ -195,7 +195,7 @@ def test_what_is_refused_for_good_is_set_aside(hook: Hook, elsewhere: Listening,
     elsewhere(in_turn(answers(http(status, b"{}")), TAKEN))
     put(hook, "one", "two")
     drain(hook)
-    assert (names(hook), spool.bad(hook.home)) == ([], 1)
+    assert (names(hook), spool.count_bad(hook.home)) == ([], 1)
 
 
 @pytest.mark.parametrize(
@@ -215,15 +215,15 @@ def test_anything_else_stops_it_and_nothing_is_lost(hook: Hook, elsewhere: Liste
     put(hook, "one", "two", "three")
     drain(hook)
     assert len(service.requests) == 2
-    assert (names(hook), spool.bad(hook.home)) == (["two", "three"], 0)
+    assert (names(hook), spool.count_bad(hook.home)) == (["two", "three"], 0)
 
 
 def test_a_client_that_nobody_knows_does_not_block_the_others(hook: Hook, elsewhere: Listening) -> None:
     elsewhere(TAKEN)
-    spool.put(hook.home, "../x", b"{}", at=AT, project="", event="")
+    spool.store_delivery(hook.home, "../x", b"{}", at=AT, project="", event="")
     put(hook, "one")
     drain(hook)
-    assert (names(hook), spool.bad(hook.home)) == ([], 1)
+    assert (names(hook), spool.count_bad(hook.home)) == ([], 1)
 
 
 def test_one_drains_at_a_time(hook: Hook, elsewhere: Listening) -> None:

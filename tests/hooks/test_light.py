@@ -93,18 +93,18 @@ def test_a_glance_at_anything_never_fails(raw: bytes) -> None:
         expected = json.loads(raw.decode())
     except (ValueError, RecursionError):
         expected = None
-    assert json_peek.parsed(raw) == (expected if isinstance(expected, dict) else None)
+    assert json_peek.parse_object(raw) == (expected if isinstance(expected, dict) else None)
 
 
 def test_a_header_holds_any_project() -> None:
-    assert http.quoted("/a b/é%\r\nX: 1") == "/a%20b/%C3%A9%25%0D%0AX%3A%201"
+    assert http.percent_encode("/a b/é%\r\nX: 1") == "/a%20b/%C3%A9%25%0D%0AX%3A%201"
 
 
 # ── the log ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def note(home: Path, rung: str, ms: int, *why: str, event: str = "Stop") -> None:
-    run_log.note(str(home).encode(), "codex", event, rung, ms / 1000, *why)
+    run_log.append_run(str(home).encode(), "codex", event, rung, ms / 1000, *why)
 
 
 def test_a_line_of_the_log_says_who_what_how_and_how_long(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_the_summary_counts_a_day_by_rung(tmp_path: Path) -> None:
     note(tmp_path, "failed", 5, "503", "unwritable")
     note(tmp_path, "failed", 6, "down", "full")
     note(tmp_path, "failed", 7, "full")
-    spool.put(tmp_path, "codex", b"{}", at="", project="", event="Stop")
+    spool.store_delivery(tmp_path, "codex", b"{}", at="", project="", event="Stop")
     circuit_breaker.begin(str(tmp_path).encode())
     found = run_log.summary(tmp_path)
     assert found["last"]["rung"] == "failed"

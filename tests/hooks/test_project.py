@@ -33,7 +33,7 @@ def web(at: Path) -> Path:
 
 
 def of(path: Path, **how: str) -> str:
-    return project.of(str(path), **how)
+    return project.project_of(str(path), **how)
 
 
 def test_a_repository_is_one_project_from_its_root_to_its_last_folder(web: Path) -> None:
@@ -121,7 +121,7 @@ def test_an_empty_git_folder_makes_no_repository(web: Path) -> None:
 
 def test_the_home_folder_and_the_root_are_no_projects(at: Path, web: Path) -> None:
     assert of(at, user=str(at)) == ""
-    assert project.of("/") == ""
+    assert project.project_of("/") == ""
     git("init", at=at)  # dotfiles: what lies in the home folder is not all one project
     (at / "notes").mkdir()
     assert of(at, user=str(at)) == ""
@@ -131,13 +131,13 @@ def test_the_home_folder_and_the_root_are_no_projects(at: Path, web: Path) -> No
 
 @pytest.mark.parametrize("path", ["", ".", "src", "C:\\work", "/a\0b"])
 def test_what_is_no_absolute_path_is_no_project(path: str) -> None:
-    assert project.of(path) == ""
+    assert project.project_of(path) == ""
 
 
 def test_a_name_in_any_bytes_becomes_text_that_can_be_stored(at: Path) -> None:
     odd = os.fsencode(at) + b"/caf\xe9 \xc3\xa9"
     Path(os.fsdecode(odd)).mkdir()
-    assert project.of(os.fsdecode(odd)).encode().decode() == f"{at}/caf\ufffd é"
+    assert project.project_of(os.fsdecode(odd)).encode().decode() == f"{at}/caf\ufffd é"
 
 
 def test_a_project_is_called_by_its_last_part() -> None:

@@ -17,7 +17,7 @@ from cofio.hooks import spool
 
 
 def put(home: Path, raw: bytes = b'{"a": 1}', *, project: str = "/web", event: str = "Stop") -> Path:
-    return spool.put(home, "codex", raw, at="2026-11-15T10:00:00.123Z", project=project, event=event)
+    return spool.store_delivery(home, "codex", raw, at="2026-11-15T10:00:00.123Z", project=project, event=event)
 
 
 def test_what_was_put_in_comes_out_byte_for_byte_and_oldest_first(tmp_path: Path) -> None:
@@ -35,11 +35,11 @@ def test_what_is_done_is_gone_and_what_is_put_aside_is_kept(tmp_path: Path) -> N
     for _ in range(3):
         put(tmp_path)
     done, aside, left = spool.entries(tmp_path)
-    spool.done(done)
+    spool.remove_entry(done)
     spool.set_aside(aside)
     assert [each.path for each in spool.entries(tmp_path)] == [left.path]
     assert (tmp_path / "spool" / "bad" / aside.path.name).read_bytes().endswith(aside.raw)
-    assert spool.bad(tmp_path) == 1
+    assert spool.count_bad(tmp_path) == 1
 
 
 def test_it_is_for_its_owner_alone(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_half_a_file_is_known_as_one(tmp_path: Path) -> None:
     path = put(tmp_path, b'{"prompt": "something long"}')
     path.write_bytes(path.read_bytes()[:-5])
     assert list(spool.entries(tmp_path)) == []
-    assert spool.bad(tmp_path) == 1
+    assert spool.count_bad(tmp_path) == 1
 
 
 def test_files_of_others_and_links_are_put_aside_and_folders_are_left(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_empty_files_of_writers_that_died_are_swept_away_after_an_hour(tmp_path:
     put(tmp_path)
     assert (fresh.exists(), old.exists(), filled.exists()) == (True, False, True)
     assert len(list(spool.entries(tmp_path))) == 3
-    assert (fresh.exists(), spool.bad(tmp_path)) == (False, 0)
+    assert (fresh.exists(), spool.count_bad(tmp_path)) == (False, 0)
 
 
 def test_there_is_room_for_so_much_and_what_came_first_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def test_a_spool_that_cannot_be_written_says_so(tmp_path: Path) -> None:
 
 def test_no_home_is_an_empty_spool(tmp_path: Path) -> None:
     assert list(spool.entries(tmp_path / "none")) == []
-    assert spool.bad(tmp_path / "none") == 0
+    assert spool.count_bad(tmp_path / "none") == 0
 
 
 def test_the_header_is_a_line_of_json(tmp_path: Path) -> None:

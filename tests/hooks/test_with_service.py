@@ -80,10 +80,10 @@ def test_what_was_said_while_the_service_was_down_comes_in_once(hook: Hook, keep
     settings = Settings.load({"home": str(hook.home), "port": 0}, environ={})
     with served(keeper, settings) as url:
         hook.finds(url)
-        assert eventually(lambda: not spool.waiting(hook.home))
+        assert eventually(lambda: not spool.waiting_files(hook.home))
     assert keeper.turns("claude-code", "s1") == {"p1"}
     assert len(keeper.items()) == 1
-    assert spool.bad(hook.home) == 1
+    assert spool.count_bad(hook.home) == 1
 
 
 def test_garbage_is_refused_and_does_not_stay(hook: Hook, service: str) -> None:
@@ -130,7 +130,7 @@ def test_a_stopped_service_costs_a_deadline_and_comes_back(hook: Hook, tmp_path:
             serving.send_signal(signal.SIGCONT)
             hook.run(run, json.dumps({**STOP, "prompt_id": "p2"}).encode(), env={"HOME": str(tmp_path)})
             assert hook.why == "resting"
-            assert eventually(lambda: not spool.waiting(hook.home))  # it fetches what lies there by itself
+            assert eventually(lambda: not spool.waiting_files(hook.home))  # it fetches what lies there by itself
         finally:
             serving.send_signal(signal.SIGCONT)
             serving.terminate()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.ingest.sanitize import redact
-from cofio.ingest.sanitize.secrets import secrets
+from cofio.ingest.sanitize.secrets import find_secrets
 from tests.hygiene.corpus import HARMLESS, SECRETS, made
 
 KINDS = """
@@ -80,7 +80,7 @@ def test_what_stands_around_a_text_hides_no_secret_and_makes_none(around: str) -
 
 def test_places_are_those_of_the_text() -> None:
     text = "İ: password=" + made("hunt", "er2!x") + " and token=" + made("abc123", "def456")
-    assert [(kind, text[start:end]) for kind, start, end in secrets(text)] == [
+    assert [(kind, text[start:end]) for kind, start, end in find_secrets(text)] == [
         ("password", made("hunt", "er2!x")),
         ("password", made("abc123", "def456")),
     ]

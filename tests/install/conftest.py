@@ -62,7 +62,7 @@ class Machine:
         return {str(path.relative_to(self.user)) for path in found}
 
     def install(self, client: str, **wishes: bool) -> list[plan.FileResult]:
-        planned = clients.planned(client, self.settings, clients.InstallOptions(**wishes))
+        planned = clients.plan_install(client, self.settings, clients.InstallOptions(**wishes))
         return plan.carry_out(planned, Manifest.load(self.home), clients.TAKES)
 
     def uninstall(self, client: str) -> list[plan.FileResult]:

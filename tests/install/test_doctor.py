@@ -102,7 +102,7 @@ def test_a_service_that_hangs_is_told_and_nothing_is_brought_to_it(machine: Mach
     assert machine("install", "claude-code", "--yes", "--no-start").exit_code == 0
     with hanging(machine) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        endpoint_file.put(machine.home, url, "", (800, 300), str(machine.home / "cofio.db"))
+        endpoint_file.write_endpoint(machine.home, url, "", (800, 300), str(machine.home / "cofio.db"))
         found = examined(machine)
         assert f"The service runs (pid {os.getpid()}) and does not answer." in found["service"][0]["says"]
         assert found["service"][0]["remedy"] == "`cofio down --force`, then `cofio up`."
@@ -156,7 +156,7 @@ def test_what_an_earlier_proof_left_is_erased(at: Machine) -> None:
 
 def test_what_the_proof_spooled_is_taken_back(at: Machine) -> None:
     url, key = at.env.pop("COFIO_URL"), at.env.pop("COFIO_API_KEY")
-    endpoint_file.put(at.home, "http://127.0.0.1:9", key, (800, 300), "")
+    endpoint_file.write_endpoint(at.home, "http://127.0.0.1:9", key, (800, 300), "")
     said = wrong(at, "claude-code, recall")
     assert "(nothing was found; no service is there, " in said
     assert not list((at.home / "spool").glob("*.hook"))
@@ -182,7 +182,7 @@ def test_the_proof_tells_of_its_own_run_whoever_writes_to_the_log_meanwhile(at: 
     path = at.user / ".claude" / "settings.json"
     told = json.loads(path.read_text())
     hook = told["hooks"]["UserPromptSubmit"][0]["hooks"][0]
-    line = f"{run_log.moment(time.time())} codex Stop failed 7ms full"
+    line = f"{run_log.format_time(time.time())} codex Stop failed 7ms full"
     hook["command"] += f"; echo {line} >> {shlex.quote(str(at.home / 'hooks.log'))}"
     path.write_text(json.dumps(told))
     found = examined(at)
@@ -378,7 +378,7 @@ def test_what_waits_and_what_rests_is_told(at: Machine) -> None:
     found = examined(at)
     assert "could not be read" in found["spool"][0]["says"]
     assert "do not ask the service" in found["hooks"][0]["says"]
-    spool.put(at.home, "claude-code", b"{}", at="", project="", event="Stop")
+    spool.store_delivery(at.home, "claude-code", b"{}", at="", project="", event="Stop")
     [waits] = [each for each in examined(at, env={"COFIO_HOOKS": "off"})["spool"] if "wait" in each["says"]]
     assert "Hooks deliver them" in waits["remedy"]  # a service elsewhere does not see them
 
@@ -389,7 +389,7 @@ def test_captures_that_wait_after_a_failed_attempt_are_reported(tmp_path: Path) 
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, llm=llm) as keeper:
         keeper.capture("Our team decided to adopt microservices.", wait=True)
         keeper.capture("Not tried yet.")
-        [check] = checks.waiting(Settings.load({"home": tmp_path}, {}), keeper)
+        [check] = checks.check_waiting(Settings.load({"home": tmp_path}, {}), keeper)
     assert (check.name, check.state) == ("inbox", "warning")
     assert check.says == "1 captures wait after a failed attempt: The key is refused."
 

@@ -173,7 +173,7 @@ def test_the_real_codex_trusts_exactly_the_hooks_that_we_say_it_does(real_client
         ours = {key: each for key, each in found.items() if each["command"] != "theirs"}
         assert len(ours) == len(codex.EVENTS)
         assert {each["trustStatus"] for each in ours.values()} == {"trusted" if trusted else "untrusted"}
-        assert set(codex.untrusted(machine.settings)) == (set() if trusted else set(codex.EVENTS))
+        assert set(codex.untrusted_events(machine.settings)) == (set() if trusted else set(codex.EVENTS))
         [other] = [each for each in found.values() if each["command"] == "theirs"]
         assert other["trustStatus"] == "untrusted"
 
@@ -225,8 +225,8 @@ def test_the_real_codex_takes_the_plugin_and_hashes_its_hooks_as_we_do(real_clie
     found = {each["key"]: each for each in hooks_of(real_clients / "codex", machine, around)}
     assert {each["pluginId"] for each in found.values()} == {"cofio@cofio"}
     assert len(found) == len(codex.EVENTS)
-    assert codex.untrusted(machine.settings) == list(codex.EVENTS)
+    assert codex.untrusted_events(machine.settings) == list(codex.EVENTS)
     with (folder / "config.toml").open("a") as config:
         for key, each in found.items():
             config.write(f'\n[hooks.state."{key}"]\ntrusted_hash = "{each["currentHash"]}"\n')
-    assert codex.untrusted(machine.settings) == []
+    assert codex.untrusted_events(machine.settings) == []

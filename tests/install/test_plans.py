@@ -141,7 +141,7 @@ def test_our_plugin_is_not_doubled(machine: Machine) -> None:
     before = machine.files()
     for client in ("claude-code", "codex"):
         assert machine.install(client) == []
-        [note] = clients.planned(client, machine.settings, clients.InstallOptions()).notes
+        [note] = clients.plan_install(client, machine.settings, clients.InstallOptions()).notes
         assert "twice" in note
     assert machine.files() == before
 
@@ -285,7 +285,7 @@ def _there_and_back(machine: Machine, client: str) -> None:
     """Install twice and uninstall, or have the file refused: either way it is as it was."""
     before = machine.files()
     wishes = clients.InstallOptions(notify=True, trust=True)
-    edits = plan.InstallPlan(client=client, edits=clients.planned(client, machine.settings, wishes).edits)
+    edits = plan.InstallPlan(client=client, edits=clients.plan_install(client, machine.settings, wishes).edits)
     try:
         plan.carry_out(edits, Manifest.load(machine.home), clients.TAKES)
     except InvalidInput:
@@ -359,8 +359,8 @@ def test_a_script_that_may_not_be_executed_is_mended(machine: Machine) -> None:
     machine.install("claude-code")
     path = machine.user / ".claude" / "hooks" / "memory" / "memory-query"
     path.chmod(0o644)
-    planned = clients.planned("claude-code", machine.settings, clients.InstallOptions())
-    assert plan.changed(planned, Manifest.load(machine.home)) == [path]
+    planned = clients.plan_install("claude-code", machine.settings, clients.InstallOptions())
+    assert plan.changed_paths(planned, Manifest.load(machine.home)) == [path]
     assert {each.path: each.state for each in machine.install("claude-code")}[path] == "written"
     assert os.access(path, os.X_OK)
     machine.uninstall("claude-code")
@@ -413,7 +413,7 @@ def test_codex_approves_what_its_owner_changed_about_a_hook(machine: Machine) ->
     machine.install("codex")
     path.write_text(path.read_text().replace('"timeout": 5', '"timeout": 6'))
     machine.install("codex", trust=True)
-    assert codex.untrusted(machine.settings) == []
+    assert codex.untrusted_events(machine.settings) == []
     machine.uninstall("codex")
     assert machine.files() == {}
 
@@ -536,7 +536,7 @@ def test_a_byte_order_mark_and_windows_line_ends_stay(machine: Machine) -> None:
 def test_a_client_that_writes_at_the_same_moment_loses_nothing(machine: Machine) -> None:
     path = machine.has("claude-code") / "settings.json"
     path.write_text('{"a": 1}')
-    planned = clients.planned("claude-code", machine.settings, clients.InstallOptions(mcp=False))
+    planned = clients.plan_install("claude-code", machine.settings, clients.InstallOptions(mcp=False))
     [edit] = planned.edits
     times = []
 

@@ -22,7 +22,7 @@ from cofio.models.knowledge import (
     Seasonal,
     Threshold,
 )
-from cofio.text.briefing import MAX_CHARS, MAX_TOKENS, tokens
+from cofio.text.briefing import MAX_CHARS, MAX_TOKENS, estimate_tokens
 
 
 class Found(NamedTuple):
@@ -140,7 +140,7 @@ def test_what_is_known_exactly_has_room_before_memories() -> None:
     assert told.count("/m: above ") == 50
     assert 0 < told.count("- [0.90]") < 50
     assert len(told) <= MAX_CHARS
-    assert tokens(told) <= MAX_TOKENS
+    assert estimate_tokens(told) <= MAX_TOKENS
 
 
 # ── harmless ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.knowledge.extract.quantities import quantities
-from cofio.knowledge.mentions import MentionedClaim, named
-from cofio.models.knowledge import Claim, Correlation, Knowledge, Pattern, Put, Seasonal, Threshold, opening
+from cofio.knowledge.mentions import MentionedClaim, find_mentions
+from cofio.models.knowledge import Claim, Correlation, Knowledge, Pattern, Put, Seasonal, Threshold, name_prefix
 from cofio.models.memory import Viewer
 from cofio.ports import KnowledgeTables
 from cofio.testing import FixedClock, MemoryStore
@@ -32,7 +32,7 @@ def holding(*rows: Knowledge) -> KnowledgeTables:
 
 
 def found(prompt: str, *rows: Claim) -> list[MentionedClaim]:
-    return named(prompt, holding(*rows), None, quantities)
+    return find_mentions(prompt, holding(*rows), None, quantities)
 
 
 def refs(prompt: str, *rows: Claim) -> list[str]:
@@ -95,7 +95,7 @@ def test_a_prompt_without_a_telling_word_is_not_looked_up(prompt: str) -> None:
         def naming(self, words: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
             raise AssertionError(words, viewer)
 
-    assert named(prompt, Untouched()) == []  # type: ignore[arg-type]
+    assert find_mentions(prompt, Untouched()) == []  # type: ignore[arg-type]
 
 
 def test_a_code_that_is_a_word_counts_as_it_is_written_with_its_metric() -> None:
@@ -134,7 +134,7 @@ def test_of_equals_the_order_is_the_same_each_time() -> None:
 def test_a_viewer_is_told_of_what_they_see() -> None:
     rows = [Pattern(pattern="ada's", source="AAPL", user="ada"), Pattern(pattern="bob's", source="AAPL", user="bob")]
     everybody = Seasonal(pattern="all's", period="daily", source="AAPL", visibility="global")
-    seen = named("AAPL", holding(*rows, everybody), Viewer(user="ada"))
+    seen = find_mentions("AAPL", holding(*rows, everybody), Viewer(user="ada"))
     assert sorted(each.known.says for each in seen) == ["ada's", "all's (daily)"]
 
 
@@ -238,8 +238,8 @@ def test_a_common_word_brings_up_only_the_names_that_open_with_it() -> None:
     hosts = [Pattern(pattern=f"slow {each}", source=f"web-{each}") for each in range(30)]
     oil = correlation("price of oil", "the economy")
     domain = holding(*many, *hosts, oil)
-    by = lambda *words: [each.id for each in domain.naming([opening(words)])]  # noqa: E731
+    by = lambda *words: [each.id for each in domain.naming([name_prefix(words)])]  # noqa: E731
     assert len(domain.naming(["price"])) == 31
     assert (by("price"), by("web"), by("web", "7")) == ([oil.id], [], [hosts[7].id])
-    assert [each.known.id for each in named("is web-7 up?", domain)] == [hosts[7].id]
-    assert [each.sides for each in named("what will the economy do?", domain)] == [("the economy",)]
+    assert [each.known.id for each in find_mentions("is web-7 up?", domain)] == [hosts[7].id]
+    assert [each.sides for each in find_mentions("what will the economy do?", domain)] == [("the economy",)]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from cofio.errors import InvalidInput
 from cofio.knowledge import recurrence
 from cofio.models.knowledge import Seasonal
-from cofio.models.memory import moment
+from cofio.models.memory import to_utc_iso
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
@@ -288,12 +288,12 @@ def agree(found: tuple[str, str] | None, expected: tuple[datetime, datetime] | N
     assert (found is None) == (expected is None)
     if found is None or expected is None:
         return
-    assert found[0] <= moment(at) < found[1]
+    assert found[0] <= to_utc_iso(at) < found[1]
     if all(abs(each - at) >= FAR * MINUTE for each in expected):  # it goes on both ways, and may never end
         return
     for mine, by_hand in zip(found, expected, strict=True):
         if abs(by_hand - at) < FAR * MINUTE:
-            assert mine == moment(by_hand)
+            assert mine == to_utc_iso(by_hand)
         else:  # it goes on, where nobody looked
             assert abs(datetime.fromisoformat(mine) - at) >= FAR * MINUTE
 
@@ -302,7 +302,7 @@ def agree(found: tuple[str, str] | None, expected: tuple[datetime, datetime] | N
 @given(sayings(), moments())
 def test_it_is_on_just_when_the_clock_on_the_wall_says_so(said: Said, when: tuple[str, datetime]) -> None:
     zone, at = when
-    found = recurrence.window(seasonal(said.period, said.during, timezone=zone), moment(at))
+    found = recurrence.window(seasonal(said.period, said.during, timezone=zone), to_utc_iso(at))
     wall = ZoneInfo(zone)
     agree(found, stretch(lambda each: said.holds(each.astimezone(wall)), at), at)
 
@@ -331,7 +331,7 @@ def test_a_cron_text_is_on_from_each_of_its_times(cron: str, lasts: int, when: t
         newest = bisect_right(slots, moment)
         return newest > 0 and moment < slots[newest - 1] + lasts * MINUTE
 
-    found = recurrence.window(seasonal("cron", cron, lasts=lasts, timezone=zone), moment(at))
+    found = recurrence.window(seasonal("cron", cron, lasts=lasts, timezone=zone), to_utc_iso(at))
     agree(found, stretch(is_on, at), at)
 
 

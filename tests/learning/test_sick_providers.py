@@ -201,7 +201,7 @@ def doctored(keeper: Keeper, home: Path) -> list[Check]:
     """What doctor finds wrong with the model, and with what waits for it."""
     service: Any = Service(keeper)
     try:
-        found = [checks.model(Settings(home=home), service), *checks.waiting(Settings(home=home), service)]
+        found = [checks.model(Settings(home=home), service), *checks.check_waiting(Settings(home=home), service)]
     finally:
         service.close()
     return [each for each in found if each.state != "ok"]

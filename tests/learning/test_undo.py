@@ -39,7 +39,7 @@ def keeper(store: Store) -> Keeper:
 
 
 def everything(store: Store) -> str:
-    return "".join(export.lines(store, vectors=True))
+    return "".join(export.export_lines(store, vectors=True))
 
 
 @pytest.mark.parametrize(

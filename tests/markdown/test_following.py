@@ -35,38 +35,38 @@ def left(found: MatchedSections) -> list[int]:
 
 def test_the_same_words_win_over_the_same_heading() -> None:
     old = filed("a", (1, "A", "x"), (2, "B", "y"))
-    found = sync.matched([page("a", ("A", "y"), ("B", "x"))], old, [])
+    found = sync.match_sections([page("a", ("A", "y"), ("B", "x"))], old, [])
     assert (memories(found, "a"), left(found)) == ([2, 1], [])
 
 
 def test_the_same_heading_is_the_same_memory_where_words_are_new() -> None:
     old = filed("a", (1, "A", "x"), (2, "A", "y"), (3, "B", "z"))
-    found = sync.matched([page("a", ("A", "x"), ("A", "new"), ("C", "other"))], old, [])
+    found = sync.match_sections([page("a", ("A", "x"), ("A", "new"), ("C", "other"))], old, [])
     assert (memories(found, "a"), left(found)) == ([1, 2, None], [3])
 
 
 def test_pieces_of_a_long_section_are_told_by_their_order() -> None:
     old = filed("a", (1, "A", "one"), (2, "A", "two"), (3, "A", "three"))
-    found = sync.matched([page("a", ("A", "zero"), ("A", "two"), ("A", "three!"))], old, [])
+    found = sync.match_sections([page("a", ("A", "zero"), ("A", "two"), ("A", "three!"))], old, [])
     assert (memories(found, "a"), left(found)) == ([1, 2, 3], [])
 
 
 def test_words_that_went_to_another_file_are_found_there_before_the_heading_is_taken_for_edited() -> None:
     old = filed("a", (1, "A", "x")) | filed("b", (2, "B", "y"))
-    found = sync.matched([page("a", ("A", "new")), page("b", ("B", "y"), ("A", "x"))], old, [])
+    found = sync.match_sections([page("a", ("A", "new")), page("b", ("B", "y"), ("A", "x"))], old, [])
     assert (memories(found, "a"), memories(found, "b"), left(found)) == ([None], [2, 1], [])
     assert [pair.moved for pair in found.pairs["b"]] == [False, True]
 
 
 def test_a_renamed_file_takes_its_edited_sections_along() -> None:
     old = filed("a", (1, "A", "x"), (2, "B", "y"), (3, "C", "z"))
-    found = sync.matched([page("b", ("A", "x"), ("B", "new"))], old, ["a"])
+    found = sync.match_sections([page("b", ("A", "x"), ("B", "new"))], old, ["a"])
     assert (memories(found, "b"), left(found)) == ([1, 2], [3])
     assert all(pair.moved for pair in found.pairs["b"])
 
 
 def test_a_file_that_is_still_there_gives_nothing_away() -> None:
-    found = sync.matched([page("copy", ("A", "x"))], filed("a", (1, "A", "x")), [])
+    found = sync.match_sections([page("copy", ("A", "x"))], filed("a", (1, "A", "x")), [])
     assert (memories(found, "copy"), left(found)) == ([None], [])
 
 
@@ -77,12 +77,12 @@ def exported(path: str, memory: int) -> dict[str, FileState]:
 
 def test_a_note_belongs_to_the_file_that_had_it_or_else_to_the_first() -> None:
     pages = [page(path, ("", "x"), note=Note(7, "x")) for path in ("a", "b", "c")]
-    found = sync.matched(pages, exported("b", 7), [])
+    found = sync.match_sections(pages, exported("b", 7), [])
     assert [isinstance(found.pairs[path][0].said, Note) for path in "abc"] == [False, True, False]
-    found = sync.matched(pages, exported("gone", 7), ["gone"])
+    found = sync.match_sections(pages, exported("gone", 7), ["gone"])
     assert [isinstance(found.pairs[path][0].said, Note) for path in "abc"] == [True, False, False]
     assert (memories(found, "a"), left(found)) == ([7], [])
-    found = sync.matched(pages, exported("unread", 7), [])
+    found = sync.match_sections(pages, exported("unread", 7), [])
     assert not any(isinstance(found.pairs[path][0].said, Note) for path in "abc")
 
 
@@ -98,7 +98,7 @@ def test_nothing_is_matched_twice_and_nothing_is_lost(
     for path, parts in before.items():
         old |= filed(path, *((number + place, heading, text) for place, (heading, text) in enumerate(parts, 1)))
         number += len(parts)
-    found = sync.matched(
+    found = sync.match_sections(
         [page(path, *parts) for path, parts in after.items()], old, [path for path in before if path not in after]
     )
     paired = [each for path in found.pairs for each in memories(found, path) if each is not None]

@@ -16,7 +16,7 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
 
 
 def fields(*lines: str) -> FrontMatter:
-    return frontmatter.parted("\n".join(("---", *lines, "---", "body")))[0].fields
+    return frontmatter.split_front_matter("\n".join(("---", *lines, "---", "body")))[0].fields
 
 
 @pytest.mark.parametrize(
@@ -60,13 +60,13 @@ def test_what_is_nothing_is_left_out() -> None:
     "text", ["", "plain", "---", "---\n", "---\nkey: x\nno end", "--- \nkey: x", " ---\nk: x\n---\n"]
 )
 def test_what_does_not_end_or_begin_is_no_front_matter(text: str) -> None:
-    assert frontmatter.parted(text) == (frontmatter.ParsedFrontMatter(), text)
+    assert frontmatter.split_front_matter(text) == (frontmatter.ParsedFrontMatter(), text)
 
 
 def test_the_body_is_left_as_it_stands() -> None:
     for ending in ("\n", "\r\n"):
         page = ending.join(("---", "a: b", "---", "", " x\r y ", "---", ""))
-        read, body = frontmatter.parted("\ufeff" + page)
+        read, body = frontmatter.split_front_matter("\ufeff" + page)
         assert (read.fields, body) == ({"a": "b"}, ending.join(("", " x\r y ", "---", "")))
 
 
@@ -85,7 +85,7 @@ def test_tags_are_read_from_a_list_or_a_line() -> None:
 
 @given(TEXTS, st.lists(TEXTS))
 def test_what_is_written_comes_back(text: str, several: list[str]) -> None:
-    lines = frontmatter.written((("one", frontmatter.quoted(text)), ("many", several)))
+    lines = frontmatter.to_front_matter((("one", frontmatter.quote_value(text)), ("many", several)))
     read = fields(*lines)
     assert read.get("one", "") == text
     assert read.get("many", []) == [each for each in several if each]
@@ -93,7 +93,7 @@ def test_what_is_written_comes_back(text: str, several: list[str]) -> None:
 
 @given(TEXTS, st.lists(TEXTS))
 def test_a_reader_of_yaml_reads_the_same(text: str, several: list[str]) -> None:
-    page = "\n".join(frontmatter.written((("one", frontmatter.quoted(text)), ("many", several))))
+    page = "\n".join(frontmatter.to_front_matter((("one", frontmatter.quote_value(text)), ("many", several))))
     read = yaml.safe_load(page)
     assert read["one"] == text
     assert read.get("many", []) == several
@@ -101,6 +101,6 @@ def test_a_reader_of_yaml_reads_the_same(text: str, several: list[str]) -> None:
 
 @given(st.text("-:#[]{}\"'|>~, \t\n\rab\\", max_size=200))
 def test_anything_is_read_without_an_error(text: str) -> None:
-    read, body = frontmatter.parted(f"---\n{text}\n---\nbody")
-    assert all(isinstance(each, str) for value in read.fields.values() for each in frontmatter.listed(value))
+    read, body = frontmatter.split_front_matter(f"---\n{text}\n---\nbody")
+    assert all(isinstance(each, str) for value in read.fields.values() for each in frontmatter.to_list(value))
     assert body.endswith("body")

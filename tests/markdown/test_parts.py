@@ -39,7 +39,7 @@ Ask [[people/Ada]] or [[Ben#Phone]] before you deploy on a Friday.
 
 
 def parts(text: str, path: str = "notes/run book.md") -> list[Section]:
-    return reading.parts(text, path)
+    return reading.split_sections(text, path)
 
 
 def texts(text: str) -> list[str]:
@@ -203,7 +203,7 @@ SUMMARIES = [
 
 @pytest.mark.parametrize("summary", SUMMARIES)
 def test_a_flushed_summary_comes_back_word_for_word(summary: str) -> None:
-    page = reading.flushed(summary, ["one", "two words"], "2026-01-31-23")
+    page = reading.flushed_page(summary, ["one", "two words"], "2026-01-31-23")
     assert page.startswith("# Memory: 2026-01-31-23\n\nTags: one, two words\n\n")
     (part,) = parts(page)
     assert (part.text, part.tags, part.heading) == (summary, ("one", "two words"), "")
@@ -213,7 +213,7 @@ def test_a_flushed_summary_comes_back_word_for_word(summary: str) -> None:
 @given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), min_size=1))
 def test_any_summary_comes_back(summary: str) -> None:
     if summary.strip():
-        (part,) = parts(reading.flushed(summary.strip(), [], "2026-01-31-23"))
+        (part,) = parts(reading.flushed_page(summary.strip(), [], "2026-01-31-23"))
         assert part.text == summary.strip()
         assert part.tags == ()
 

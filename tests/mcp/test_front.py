@@ -20,7 +20,7 @@ from cofio.models.memory import Fact
 from cofio.server.mcp import early_handshake
 from cofio.server.mcp.dispatcher import Dispatcher
 from cofio.server.mcp.early_handshake import EarlyHandshake
-from cofio.server.mcp.sdk_server import over
+from cofio.server.mcp.sdk_server import serve_streams
 from cofio.server.mcp.tool_handlers import Caller
 from tests.mcp.agent import COMMAND, around
 
@@ -57,7 +57,7 @@ class Sdk:
     def __init__(self, counter: Dispatcher) -> None:
         self._in: Queue[str] = Queue()
         self._out: Queue[str] = Queue()
-        self._thread = threading.Thread(target=over, args=(counter, self, self), daemon=True)
+        self._thread = threading.Thread(target=serve_streams, args=(counter, self, self), daemon=True)
         self._thread.start()
 
     def says(self, message: Any) -> Any:

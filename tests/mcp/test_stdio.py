@@ -54,7 +54,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
 
 @pytest.fixture(scope="module")
 def where(agent: Started) -> str:
-    return project.of(str(agent.folder))
+    return project.project_of(str(agent.folder))
 
 
 class TestContract(Contract):
@@ -67,7 +67,10 @@ class TestContract(Contract):
 def test_every_tool_works_on_the_store_with_the_real_model(tmp_path: Path) -> None:
     with Started(tmp_path, tmp_path / "web") as agent:
         check(through_all(agent))
-        assert agent.every_resource()[0] == f"cofio://project/{quote(project.of(str(agent.folder)), safe='')}/briefing"
+        assert (
+            agent.every_resource()[0]
+            == f"cofio://project/{quote(project.project_of(str(agent.folder)), safe='')}/briefing"
+        )
         assert "Postgres" in agent.read(agent.every_resource()[0])[0]
         assert "Postgres" in str(agent.prompt("what_do_we_know", topic="the billing database").messages)
     assert agent.log == ""
@@ -113,7 +116,7 @@ def test_the_project_is_that_of_the_folder_and_a_folder_names_it(tmp_path: Path)
             "Nobody deploys on a Friday",
         }
         places = {each["project"] for each in agent.told("memory_search", query="deploys", project="*")["memories"]}
-    assert places == {project.of(str(web)), project.of(str(shop)), ""}
+    assert places == {project.project_of(str(web)), project.project_of(str(shop)), ""}
 
 
 def test_the_client_may_say_where_it_is_at_work(tmp_path: Path) -> None:
@@ -121,7 +124,7 @@ def test_the_client_may_say_where_it_is_at_work(tmp_path: Path) -> None:
     work.mkdir()
     with Started(tmp_path, tmp_path / "elsewhere", env={"CLAUDE_PROJECT_DIR": str(work)}) as agent:
         agent.told("memory_add", text="We use pnpm")
-        assert agent.told("memory_search", query="pnpm")["memories"][0]["project"] == project.of(str(work))
+        assert agent.told("memory_search", query="pnpm")["memories"][0]["project"] == project.project_of(str(work))
 
 
 def test_a_team_may_name_its_project(tmp_path: Path) -> None:
@@ -151,7 +154,7 @@ def test_a_linked_working_tree_is_the_same_project(tmp_path: Path) -> None:
     with Started(tmp_path, tmp_path / "fix") as agent:
         agent.told("memory_add", text="We use pnpm")
         told = agent.told("memory_search", query="pnpm", project=str(tmp_path / "web" / "src"))["memories"][0]
-    assert (told["project"], told["source"]) == (project.of(str(tmp_path / "web")), "claude-code/web")
+    assert (told["project"], told["source"]) == (project.project_of(str(tmp_path / "web")), "claude-code/web")
 
 
 # ── on the service ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -142,7 +142,7 @@ def serve(tmp_path: Path, ann: dict[str, str]) -> Iterator[Serve]:
             where = {"home": home, "store": str(tmp_path / "cofio.db")}
             url = stack.enter_context(serving(keeper, api_key=api_key, **where, **settings))
             # On a machine that is busy with other tests an answer may take a while; deadlines have tests of their own.
-            endpoint_file.put(home, url, api_key, (8_000, 8_000), str(tmp_path / "cofio.db"))
+            endpoint_file.write_endpoint(home, url, api_key, (8_000, 8_000), str(tmp_path / "cofio.db"))
             return Caller(url, {"X-API-Key": api_key} if api_key else {})
 
         yield start

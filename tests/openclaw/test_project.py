@@ -80,7 +80,7 @@ def test_a_folder_belongs_to_the_same_project_in_every_client(
 ) -> None:
     folder = str(place(Path(ann["HOME"])))
     named = asked(load(), "projectOf", folder)
-    assert named == project.of(folder, user=ann["HOME"])
+    assert named == project.project_of(folder, user=ann["HOME"])
     assert asked(load(), "sourceOf", named) == ("openclaw/" + project.name(named)).rstrip("/")
 
 

@@ -119,7 +119,7 @@ def test_a_folder_belongs_to_the_same_project_as_for_the_plugin(
 ) -> None:
     folder = place(Path(ann["HOME"]))
     recall("deploy", env={**ann, "COFIO_URL": stand.url}, at=str(folder))
-    assert json.loads(stand.asked[0][2])["project"] == project.of(str(folder), user=ann["HOME"])
+    assert json.loads(stand.asked[0][2])["project"] == project.project_of(str(folder), user=ann["HOME"])
 
 
 def test_the_skill_is_one_to_openclaw() -> None:

@@ -94,7 +94,7 @@ def test_a_turn_that_was_broken_off_is_learned_from_when_the_session_goes_on(
 
 def test_what_was_said_while_the_service_was_down_is_learned_when_it_is_up(load: Load, serve: Serve) -> None:
     plugin = load()
-    endpoint_file.put(plugin.home, "http://127.0.0.1:1", "", (800, 300), "")
+    endpoint_file.write_endpoint(plugin.home, "http://127.0.0.1:1", "", (800, 300), "")
     plugin.end(user(SAID), agent("Good choice."))
     assert len(list(spool.entries(plugin.home))) == 1
     service = serve()
@@ -159,7 +159,7 @@ def test_learning_can_be_turned_off_and_then_not_even_a_prompt_is_kept(load: Loa
 
 def test_a_service_that_starts_later_is_found(load: Load, serve: Serve) -> None:
     plugin = load()
-    endpoint_file.put(plugin.home, "http://127.0.0.1:1", "", (800, 300), "")
+    endpoint_file.write_endpoint(plugin.home, "http://127.0.0.1:1", "", (800, 300), "")
     assert plugin.prompt("How do we deploy with Fly.io?") == ""
     serve().post("/memory/add", {"text": "We deploy with Fly.io on Fridays."})
     assert "Fridays" in plugin.prompt("How do we deploy with Fly.io?", runId="r2")

@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from cofio.server.ui import PAGES, POLICY, pages, shipped
+from cofio.server.ui import PAGES, POLICY, pages, static_files
 from tests.api.caller import Caller
 
-SCRIPTS = [name for name in shipped() if name.endswith(".js")]
+SCRIPTS = [name for name in static_files() if name.endswith(".js")]
 
 
 def text_of(name: str) -> str:
-    return shipped()[name].content.decode()
+    return static_files()[name].content.decode()
 
 
 def test_the_way_leads_to_the_first_page(served: Caller) -> None:
@@ -34,14 +34,14 @@ def test_every_page_comes_whole_and_names_all_others(served: Caller, name: str) 
     assert "$" not in html
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", static_files())
 def test_every_file_comes_with_its_type_and_the_policy(served: Caller, name: str) -> None:
     answer = served.get(f"/ui/{name}")
     media = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}[name.rpartition(".")[2]]
     assert (answer.status, answer.headers["content-type"]) == (200, f"{media}; charset=utf-8")
     assert answer.headers["content-security-policy"] == POLICY
     assert answer.headers["cross-origin-resource-policy"] == "same-origin"
-    assert answer.body == shipped()[name].content
+    assert answer.body == static_files()[name].content
 
 
 def test_the_policy_lets_in_what_is_ours_and_nothing_else() -> None:
@@ -70,7 +70,7 @@ def test_no_script_and_no_style_stands_within_a_page(name: str) -> None:
     assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", page)
 
 
-@pytest.mark.parametrize("name", list(shipped()))
+@pytest.mark.parametrize("name", list(static_files()))
 def test_nothing_names_another_host(name: str) -> None:
     told = text_of(name).replace("http://www.w3.org/2000/svg", "")  # a name, that nobody asks
     assert not re.search(r"https?:|[\"'(]//\w", told)
@@ -89,11 +89,11 @@ def test_no_handler_keeps_keys_from_working_by_what_it_gives(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_script_that_is_loaded_is_there(name: str) -> None:
-    assert set(re.findall(r'from "\./([^"]+)"', text_of(name))) <= shipped().keys()
+    assert set(re.findall(r'from "\./([^"]+)"', text_of(name))) <= static_files().keys()
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_everything_that_a_page_loads_is_there(name: str) -> None:
     loaded = re.findall(r'(?:href|src)="([a-z_]+\.[a-z]+)"', pages()[name].content.decode())
     assert f"{name}.js" in loaded
-    assert set(loaded) <= shipped().keys()
+    assert set(loaded) <= static_files().keys()

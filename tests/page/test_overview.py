@@ -16,7 +16,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 
 from cofio.core import Keeper
 from cofio.models.dashboard import Injection
-from cofio.models.memory import Add, Fact, moment
+from cofio.models.memory import Add, Fact, to_utc_iso
 from cofio.ports import Health
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
@@ -453,7 +453,7 @@ class Past:
         self.back = 0
 
     def __call__(self) -> str:
-        return moment(datetime.now(UTC) - timedelta(days=self.back))
+        return to_utc_iso(datetime.now(UTC) - timedelta(days=self.back))
 
 
 @pytest.fixture(scope="module")

@@ -192,7 +192,7 @@ def test_the_doctor_looks_when_asked_and_says_what_to_do_first(house: House, vis
 def test_the_doctor_itself_answers_from_within_the_service(house: House, visit: Visitor) -> None:
     (house.home.parent / ".claude").mkdir()
     known = Settings.load({"home": house.home})
-    service = house(lambda service, clients: doctor.look(known, service, clients=clients))
+    service = house(lambda service, clients: doctor.check_in_process(known, service, clients=clients))
     service.post("/memory/add", {"text": "We deploy with Fly.io."})
     page = visit(service, "/ui/settings#/doctor")
     checks = examine(page)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cofio.ingest.reconcile import decide
-from cofio.ingest.reconcile.by_llm import settle
+from cofio.ingest.reconcile.by_llm import decide_by_llm
 from cofio.ingest.reconcile.compare import WordComparer
 from cofio.models.exchange import FactOutcome
 from cofio.models.memory import Add, Changeset, Decision, Fact, Memory, Noop, Occurrence, Scope, Update
@@ -68,7 +68,7 @@ def asked(
     written = reply if isinstance(reply, str | Completion | Exception) else json.dumps(reply)
     llm = ScriptedLLM([written], reconciles=how.pop("reconciles", True))
     vectors = embedded([each.text for each in texts])
-    settled, _, problem = settle(llm, texts, vectors, store, **{"novel": without_a_model(store), **how})
+    settled, _, problem = decide_by_llm(llm, texts, vectors, store, **{"novel": without_a_model(store), **how})
     assert [each.fact for each in settled] == texts
     return settled, problem, llm.calls
 

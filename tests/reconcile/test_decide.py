@@ -43,14 +43,14 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 def settle(store: Store, *facts: str | Fact, comparer: Any = BY_VALUE) -> list[FactOutcome]:
     given = [fact(each) if isinstance(each, str) else each for each in facts]
-    settled = decide.settle(given, embedded([each.text for each in given]), store, comparer)
+    settled = decide.decide_outcomes(given, embedded([each.text for each in given]), store, comparer)
     assert [each.fact for each in settled] == given
     return settled
 
 
 def typed(store: Store, *facts: str | Fact, comparer: Any = BY_VALUE) -> decide.TypedFacts:
     given = [fact(each) if isinstance(each, str) else each for each in facts]
-    return decide.settle_typed(given, embedded([each.text for each in given]), store, comparer)
+    return decide.decide_typed(given, embedded([each.text for each in given]), store, comparer)
 
 
 def update(settled: FactOutcome) -> Update:
@@ -357,7 +357,7 @@ def test_a_memory_makes_way_for_one_fact_only(store: Store) -> None:
 
 
 def test_nothing_is_decided_about_no_facts(store: Store) -> None:
-    assert decide.settle([], embedded([]), store, BY_VALUE) == []
+    assert decide.decide_outcomes([], embedded([]), store, BY_VALUE) == []
 
 
 def test_typed_repetitions_are_sightings_of_one_memory(store: Store) -> None:
@@ -427,7 +427,7 @@ def test_everything_is_novel_to_an_empty_store(store: Store) -> None:
 
 
 def echo(store: Store | None, text: str, *injected: str, **about: str) -> str:
-    return decide.echoes(fact(text, **about), embedded([text])[0], store, injected, BY_VALUE)
+    return decide.echo_reason(fact(text, **about), embedded([text])[0], store, injected, BY_VALUE)
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ import pytest
 from cofio.errors import CofioError, Misconfigured, Unavailable
 from cofio.ingest.extract import by_llm as by_model
 from cofio.ingest.reconcile import decide
-from cofio.ingest.reconcile.by_llm import SCHEMA, SHOWN, settle
+from cofio.ingest.reconcile.by_llm import SCHEMA, SHOWN, decide_by_llm
 from cofio.ingest.reconcile.compare import WordComparer
 from cofio.models.exchange import Exchange, FactOutcome, LearningResult, Message, TokenUsage
-from cofio.models.memory import Add, Delete, Fact, Noop, Occurrence, Update, plain
+from cofio.models.memory import Add, Delete, Fact, Noop, Occurrence, Update, to_plain
 from cofio.ports import Completion, Profile, Store, Vector
 from cofio.testing import ScriptedLLM
 from cofio.text.duplicates import LONG
@@ -261,7 +261,7 @@ def test_the_schema_goes_along_only_where_the_model_can_be_held_to_it(store: Sto
     remember(store, PRISMA)
     llm = ScriptedLLM(["[]"])
     llm.profile = Profile(json_schema=False, reconciles=True, context=32_000)
-    settle(llm, [fact(DRIZZLE)], embedded([DRIZZLE]), store, novel=without_a_model(store))
+    decide_by_llm(llm, [fact(DRIZZLE)], embedded([DRIZZLE]), store, novel=without_a_model(store))
     assert llm.calls[0][2] is None
 
 
@@ -270,7 +270,9 @@ def test_what_does_not_fit_into_the_models_context_is_settled_without_it(store: 
     new = [fact(f"Service {number} listens on port {number + 8000}") for number in range(40)]
     llm = ScriptedLLM([json.dumps([answer(f"f{number}", "ADD") for number in range(1, 41)])])
     llm.profile = Profile(json_schema=True, reconciles=True, context=4_000)
-    settled, _, problem = settle(llm, new, embedded([each.text for each in new]), store, novel=without_a_model(store))
+    settled, _, problem = decide_by_llm(
+        llm, new, embedded([each.text for each in new]), store, novel=without_a_model(store)
+    )
     assert len(llm.calls[0][0]) + len(llm.calls[0][1]) < 3 * 4_000
     assert 0 < sum(by_rule(each.decision) for each in settled) < 40
     assert "without a valid model decision" in problem
@@ -376,7 +378,7 @@ def test_facts_are_not_lost_when_the_model_cannot_be_asked(store: Store, error: 
 def test_what_the_model_was_paid_for_is_told(store: Store) -> None:
     remember(store, PRISMA)
     llm = ScriptedLLM([Completion("[]", usage=TokenUsage(1, 500, 20))])
-    _, usage, _ = settle(llm, [fact(DRIZZLE)], embedded([DRIZZLE]), store, novel=without_a_model(store))
+    _, usage, _ = decide_by_llm(llm, [fact(DRIZZLE)], embedded([DRIZZLE]), store, novel=without_a_model(store))
     assert usage == TokenUsage(1, 500, 20)
 
 
@@ -395,11 +397,11 @@ def test_two_questions_lead_from_a_conversation_to_memories(store: Store) -> Non
     (found,) = by_model.facts(llm, [said]).found
     facts = [fact(each.text, category=each.category) for each in found]
     vectors = embedded([each.text for each in facts])
-    settled, usage, problem = settle(llm, facts, vectors, store, novel=without_a_model(store))
+    settled, usage, problem = decide_by_llm(llm, facts, vectors, store, novel=without_a_model(store))
     names = {each["text"]: each["memory"] for each in rows(llm.calls[1][1], "memories")}
     assert names == {PRISMA: "m1", "TypeScript strict mode is on": "m2"}
     result = LearningResult(
-        actions=tuple(plain(each.decision) for each in settled if each.decision), usage=usage
+        actions=tuple(to_plain(each.decision) for each in settled if each.decision), usage=usage
     ).as_dict()
     assert (result["extracted_count"], result["stored_count"], len(result["actions"])) == (2, 1, 2)
     assert (result["updated_count"], result["deleted_count"]) == (0, 0)
@@ -429,7 +431,7 @@ def test_all_four_decisions_are_done_in_one_transaction_that_can_be_told_apart(s
     ]
     settled, problem, _ = asked(store, reply, *new, "The worker listens on port 9090")
     assert problem == ""
-    result = LearningResult(actions=tuple(plain(each.decision) for each in settled if each.decision)).as_dict()
+    result = LearningResult(actions=tuple(to_plain(each.decision) for each in settled if each.decision)).as_dict()
     assert [result[f"{name}_count"] for name in ("extracted", "stored", "updated", "deleted", "noop")] == [
         4,
         1,
@@ -469,7 +471,7 @@ def test_what_is_known_beyond_the_project_needs_no_model(store: Store, beyond: d
     )
 
     def by_rules(said: Fact, vector: Vector) -> FactOutcome:
-        return decide.settle([said], vector.reshape(1, -1), store, WordComparer(0.9))[0]
+        return decide.decide_outcomes([said], vector.reshape(1, -1), store, WordComparer(0.9))[0]
 
     settled, problem, calls = asked(store, [], fact(PRISMA, project="/srv/web"), novel=by_rules)
     assert (calls, problem) == ([], "")

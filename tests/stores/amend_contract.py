@@ -11,7 +11,7 @@ from cofio.errors import Conflict, InvalidInput, StoreError, TooBusy
 from cofio.models.exchange import MAX_SAID, Batching, Exchange, ItemResolution, Message, Receipt
 from cofio.models.memory import Add, Fact, Purge
 from cofio.ports import Store
-from cofio.text.tokens import both_ends
+from cofio.text.tokens import truncate_middle
 from tests.stores.contract import add, apply, everything
 from tests.stores.inbox_contract import FOR_EVER, ending, receive, settling
 
@@ -189,16 +189,16 @@ class AmendContract:
         self, store: Store, order: tuple[int, int]
     ) -> None:
         text = "\n".join(f"Line {number} of what was pasted." for number in range(1_200))
-        tellings = [turn(user(both_ends(text, room)), agent("Noted.")) for room in (20_000, 10_000)]
+        tellings = [turn(user(truncate_middle(text, room)), agent("Noted.")) for room in (20_000, 10_000)]
         first = store.inbox.amend(tellings[order[0]])
         assert store.inbox.amend(tellings[order[1]]) == Receipt(first.id, False)
-        assert said(store, first.id) == [user(both_ends(text, 20_000)), agent("Noted.")]
+        assert said(store, first.id) == [user(truncate_middle(text, 20_000)), agent("Noted.")]
         store.inbox.settle(ending(first.id))
         assert store.inbox.amend(tellings[1]) == Receipt(first.id, False)
 
     def test_of_a_message_that_was_cut_the_middle_is_new_where_it_comes_later(self, store: Store) -> None:
         text = "\n".join(f"Line {number} of what was pasted." for number in range(1_200))
-        first = store.inbox.amend(turn(user(both_ends(text, 20_000))))
+        first = store.inbox.amend(turn(user(truncate_middle(text, 20_000))))
         store.inbox.settle(ending(first.id))
         further = store.inbox.amend(turn(user(text)))
         [(_, middle)] = said(store, further.id)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from cofio.models.exchange import Item, ItemResolution, State
-from cofio.models.memory import Add, Fact, Scope, moment
+from cofio.models.memory import Add, Fact, Scope, to_utc_iso
 from cofio.stores.sqlite.store import SqliteStore
 from tests.stores.contract import apply, vector
 from tests.stores.crash import enough, killed
@@ -34,7 +34,7 @@ ENOUGH = 30
 
 
 def now() -> str:
-    return moment(datetime.now(UTC))
+    return to_utc_iso(datetime.now(UTC))
 
 
 class Victim:

@@ -9,7 +9,7 @@ import pytest
 
 from cofio.errors import Conflict, InvalidInput, NotFound, StoreError, TooBusy
 from cofio.models.exchange import SETTLED, Exchange, Item, ItemResolution, Message, Receipt, State
-from cofio.models.memory import Add, Changeset, Delete, Edit, Fact, Noop, Purge, Restore, Update, moment
+from cofio.models.memory import Add, Changeset, Delete, Edit, Fact, Noop, Purge, Restore, Update, to_utc_iso
 from cofio.ports import Inbox, Settles, Store
 from tests.stores.contract import EVERYTHING, add, apply, everything
 
@@ -73,7 +73,7 @@ class InboxContract:
             id=receipt.id, task="extract", state="pending", exchange=exchange, received_at=item.received_at,
             due_at=item.received_at,
         )  # fmt: skip
-        assert item.received_at == moment(item.received_at)  # of one width, so that it sorts
+        assert item.received_at == to_utc_iso(item.received_at)  # of one width, so that it sorts
 
     def test_captures_of_a_backfill_are_given_out_after_live_ones(self, store: Store) -> None:
         exchanges = [said("old", series=7), said("older", series=7), said("live"), said("later", series=9)]

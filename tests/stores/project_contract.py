@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cofio.models.memory import Add, Delete, Edit, Fact, Memory, Purge, Scope, place_of
+from cofio.models.memory import Add, Delete, Edit, Fact, Memory, Purge, Scope, merge_scope
 from cofio.ports import Store
 from tests.stores.contract import add, apply, everything, undo, vector
 from tests.stores.inbox_contract import FOR_EVER
@@ -113,7 +113,7 @@ class ProjectContract:
             for visibility in ("private", "team")
         ]
         for memory in told:
-            inside = found(store, place_of(memory))
+            inside = found(store, merge_scope(memory))
             same = {
                 other.id
                 for other in told

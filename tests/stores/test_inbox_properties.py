@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 
 from cofio.errors import CofioError
 from cofio.models.exchange import OPEN, SETTLED, STATES, State
-from cofio.models.memory import Add, Delete, Fact, Noop, Purge, moment
+from cofio.models.memory import Add, Delete, Fact, Noop, Purge, to_utc_iso
 from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite.store import SqliteStore
@@ -50,7 +50,7 @@ class Watch:
         self.seconds = 0
 
     def __call__(self) -> str:
-        return moment(START + self.seconds)
+        return to_utc_iso(START + self.seconds)
 
 
 class Captures(RuleBasedStateMachine):
@@ -167,7 +167,7 @@ class Captures(RuleBasedStateMachine):
 
     @rule(ago=st.integers(0, 40))
     def forget(self, ago: int) -> None:
-        before = moment(START + self.watch.seconds - ago)
+        before = to_utc_iso(START + self.watch.seconds - ago)
         self.both(lambda store: store.inbox.forget(before))
 
     @rule()

@@ -25,12 +25,12 @@ from cofio.models.memory import Add, Adopt, Delete, Edit, Fact, Memory, Merge, P
 from cofio.ports import Store, Vector
 from cofio.stores.postgres import PostgresStore, vector_search
 from cofio.stores.postgres import bm25 as by_words
-from cofio.stores.postgres.bm25 import tokens
-from cofio.stores.postgres.connection import PostgresServer, parted
+from cofio.stores.postgres.bm25 import search_tokens
+from cofio.stores.postgres.connection import PostgresServer, split_tenant
 from cofio.stores.sql_loader import migrations, queries
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock
-from cofio.text.tokens import telling, words
+from cofio.text.tokens import search_terms, words
 from tests import postgres
 from tests.stores.contract import StoreContract, add, apply, everything, vector
 from tests.stores.project_contract import ProjectContract
@@ -449,9 +449,9 @@ TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="
 @given(said=TEXT, other=TEXT)
 def test_words_with_every_sort_of_sign_are_safe_and_are_found(store: PostgresStore, said: str, other: str) -> None:
     memory = add(store, f"said {said}")
-    for word in telling(said):
+    for word in search_terms(said):
         held = store.holding([word], [memory.id])[memory.id] == [word]
-        assert held or not tokens(word), word
+        assert held or not search_tokens(word), word
     store.matching([other, *words(other), *other.split()], 5, Scope())
     store.holding([other, *words(other)], [memory.id])
 
@@ -555,7 +555,7 @@ def test_a_word_that_nobody_had_said_is_found_as_soon_as_it_is(
 
 
 def test_what_an_address_asks_of_the_driver_reaches_it_as_it_was_written(postgres_url: str) -> None:
-    assert parted("postgresql://h/db?options=-c%20a%3Db&tenant=t%20u&sslmode=require") == (
+    assert split_tenant("postgresql://h/db?options=-c%20a%3Db&tenant=t%20u&sslmode=require") == (
         "postgresql://h/db?options=-c%20a%3Db&sslmode=require",
         "t u",
     )

@@ -18,7 +18,7 @@ from cofio.models.exchange import SETTLED, Exchange, Message
 from cofio.models.memory import Add, Fact, Purge
 from cofio.ports import Store
 from cofio.server.background.inbox_worker import InboxWorker
-from cofio.stores.inbox_rules import later, to_row
+from cofio.stores.inbox_rules import add_seconds, to_row
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.postgres.inbox import CLAIMED
 from cofio.testing import FixedClock, HashEmbedder
@@ -174,7 +174,7 @@ def test_of_two_that_claim_at_once_the_second_waits_and_gets_something_else(post
     second = threading.Thread(target=lambda: had.append([item.id for item in two.inbox.claim(2)]))
     with one._server.writing() as rows:  # a claim, half done
         rows.lock("claiming")
-        until = later(FixedClock()(), CLAIMED)
+        until = add_seconds(FixedClock()(), CLAIMED)
         rows.connection.execute(
             "UPDATE inbox SET claimed_until = %(until)s, due_at = %(until)s WHERE id = %(id)s",
             {"id": kept[0], "until": until},
@@ -237,8 +237,8 @@ def test_a_worker_learns_everything_from_everybody(store: Store, clock: FixedClo
 _CLAIMER = """
 import sys, time
 from cofio.models.exchange import ItemResolution as Settlement
-from cofio.models.memory import moment
-from cofio.stores.inbox_rules import later, to_row
+from cofio.models.memory import to_utc_iso as moment
+from cofio.stores.inbox_rules import add_seconds as later, to_row
 from cofio.stores.postgres import PostgresStore
 store = PostgresStore(sys.argv[1], lambda: moment(time.time()))
 print("ready", flush=True)
@@ -256,8 +256,8 @@ store.close()
 
 _STUCK = """
 import sys, time
-from cofio.models.memory import moment
-from cofio.stores.inbox_rules import later, to_row
+from cofio.models.memory import to_utc_iso as moment
+from cofio.stores.inbox_rules import add_seconds as later, to_row
 from cofio.stores.postgres import PostgresStore
 store = PostgresStore(sys.argv[1], lambda: moment(time.time() - float(sys.argv[2])))
 print(len(store.inbox.claim(2)), flush=True)

@@ -24,14 +24,14 @@ from cofio.models.memory import (
     Occurrence,
     Retrieval,
     Update,
-    moment,
+    to_utc_iso,
 )
 from cofio.ports import Matrix, Store
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock
-from cofio.text.tokens import passage
+from cofio.text.tokens import embedding_text
 from cofio.transfer import export
-from cofio.transfer.importer import ImportResult, take
+from cofio.transfer.importer import ImportResult, import_lines
 from tests.stores.contract import EMBEDDER, add, apply, vector
 
 SIGNATURE = EMBEDDER.signature
@@ -46,7 +46,7 @@ def embed(texts: Any) -> Matrix:
 
 
 def exported(store: Store, *, vectors: bool = False) -> list[str]:
-    return list(export.lines(store, vectors=vectors))
+    return list(export.export_lines(store, vectors=vectors))
 
 
 def imported(store: Store, lines: list[str], name: str = "file.jsonl", **how: Any) -> ImportResult:
@@ -54,7 +54,7 @@ def imported(store: Store, lines: list[str], name: str = "file.jsonl", **how: An
         store.sign(SIGNATURE)
         return embed(texts)
 
-    return take(store, signing, lines, name=name, signature=SIGNATURE, **how)
+    return import_lines(store, signing, lines, name=name, signature=SIGNATURE, **how)
 
 
 def fill(store: Store) -> None:
@@ -62,23 +62,23 @@ def fill(store: Store) -> None:
     store.sign(SIGNATURE)
     plain = add(store, "We deploy with Fly.io — «тест» 🌊", source="codex/acme", tags=("deploy",), entities=("Fly.io",))
     said = Fact(text="The database is MySQL", kind="technology", project="/srv/acme", speaker="Ada")
-    old = store.apply([Add(said)], {0: vector(passage(said.text, "Ada"))}, by="test", why="").changes[0].memory
+    old = store.apply([Add(said)], {0: vector(embedding_text(said.text, "Ada"))}, by="test", why="").changes[0].memory
     apply(store, Update(old.id, Fact(text="The database is PostgreSQL", kind="technology", project="/srv/acme")))
     apply(store, Edit(plain.id, {"pinned": True, "metadata": {"b": [1, None, 0.5], "a": {"x": "y\n\u2028z"}}}))
     for agent in ("zoe", "ada"):
-        apply(store, Noop(plain.id, Occurrence(agent, "s-1", moment("2026-03-01T00:00:00Z"))))
+        apply(store, Noop(plain.id, Occurrence(agent, "s-1", to_utc_iso("2026-03-01T00:00:00Z"))))
     one, two = add(store, "Tests run on PostgreSQL 16"), add(store, "Tests run in parallel")
     merged = Fact(text="Tests run on PostgreSQL 16, in parallel", metadata={"consolidated_from": [one.id, two.id]})
     store.apply([Merge((one.id, two.id), merged)], {0: vector(merged.text)}, by="test", why="consolidate")
     apply(store, Delete(add(store, "Nobody needs this").id, "not needed"))
     anchor = Anchor(kind="file", name="app.py", path="src/app.py", hash="0123")
     add(store, "The entry is app.py", anchors=(anchor,), origin="mem0/8f3a", agent="a", session="s", visibility="team")
-    store.note([Retrieval(plain.id, "where do we deploy?", "cli", moment("2026-04-01T00:00:00Z"))])
+    store.note([Retrieval(plain.id, "where do we deploy?", "cli", to_utc_iso("2026-04-01T00:00:00Z"))])
 
 
 _text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40)
 _said = _text.filter(lambda text: bool(text.strip()))
-_time = st.datetimes().map(moment)
+_time = st.datetimes().map(to_utc_iso)
 _label = _text.map(str.strip)
 _json = st.recursive(
     st.none()

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 
 from cofio.errors import Conflict
 from cofio.models.auth import Grant
-from cofio.models.memory import Add, Adopt, Delete, Edit, Fact, Noop, Occurrence, Purge, Retrieval, Scope, moment
+from cofio.models.memory import Add, Adopt, Delete, Edit, Fact, Noop, Occurrence, Purge, Retrieval, Scope, to_utc_iso
 from cofio.ports import Store
 from cofio.testing import FixedClock, MemoryStore
 from cofio.transfer import copy as transfer_copy
@@ -253,8 +253,8 @@ def test_what_changed_at_the_source_since_is_brought_anew(source: Store, target:
     stopped(source, target, 2)
     ids = [each.memory.id for each in target.carrying.rows(0, 100)]
     apply(source, Edit(ids[0], {"text": "said otherwise"}))
-    source.note([Retrieval(ids[1], "q", "cli", moment("2026-05-01"))])
-    apply(source, Noop(ids[2], Occurrence("bob", "s-9", moment("2026-05-01"))))
+    source.note([Retrieval(ids[1], "q", "cli", to_utc_iso("2026-05-01"))])
+    apply(source, Noop(ids[2], Occurrence("bob", "s-9", to_utc_iso("2026-05-01"))))
     apply(source, Purge(ids[3]))
     told = copy(source, target)
     assert (told.changed, told.removed) == (3, 1)
@@ -350,7 +350,7 @@ def test_keys_come_along_with_what_became_of_them(source: Store, target: Store) 
     old = source.keys.create(Grant(name="ci", agent="ci"), "d1", "cofio_1", "ann")
     source.keys.revoke(old.id)
     new = source.keys.create(Grant(name="ci", agent="ci", prefixes=("acme",), team="red"), "d2", "cofio_2", "ann")
-    source.keys.used({new.id: moment("2026-05-01")})
+    source.keys.used({new.id: to_utc_iso("2026-05-01")})
     assert copy(source, target).keys == 2
     for digest in ("d1", "d2"):
         here, there = source.keys.find(digest), target.keys.find(digest)

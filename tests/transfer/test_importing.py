@@ -21,7 +21,7 @@ from cofio.models.memory import MAY_REPLACE, Delete, Edit, Fact, Memory, Purge, 
 from cofio.ports import Matrix, Store
 from cofio.testing import FixedClock
 from cofio.transfer import importer
-from cofio.transfer.importer import BATCH, take, take_facts
+from cofio.transfer.importer import BATCH, import_facts, import_lines
 from cofio.transfer.jsonl_format import MAX_LINE, BadRecord, JsonlFile
 from tests.stores.contract import EMBEDDER, EVERYTHING, add, apply, everything, vector
 from tests.transfer.moving import SIGNATURE, embed, exported, fill, imported, opened
@@ -151,7 +151,7 @@ def test_it_goes_on_after_a_stop_at_any_batch(make: Make) -> None:
             return embed(texts)
 
         with pytest.raises(Unavailable):
-            take(two, stopping, lines, name="file")
+            import_lines(two, stopping, lines, name="file")
         assert len(everything(two)) == 1 + 2 * stop
         told = imported(two, lines)
         assert (told.added, told.known) == (len(lines) - 1 - 2 * stop, 2 * stop)
@@ -191,7 +191,7 @@ def test_two_imports_of_the_same_at_once_bring_nothing_twice(make: Make, tmp_pat
     def importing_it() -> None:
         store = opened(tmp_path / "1.db")
         with suppress(Conflict):  # whoever comes second stops, and would go on
-            take(store, embedding, lines, name="file")
+            import_lines(store, embedding, lines, name="file")
         store.close()
 
     threads = [threading.Thread(target=importing_it) for _ in range(2)]
@@ -314,7 +314,7 @@ def test_what_is_not_utf8_or_too_long_for_memory_is_a_bad_line(make: Make, tmp_p
     last = line(**{**GOOD, "id": 2, "text": "the last"}).encode()
     file.write_bytes(b"".join([*good, b'{"text": "\xff"}\n', b"x" * (MAX_LINE + 100) + b"\n", b"\n", last]))
     store = make()
-    told = take(store, embed, JsonlFile(file), name="f", skip_bad=True)
+    told = import_lines(store, embed, JsonlFile(file), name="f", skip_bad=True)
     assert [each.partition(": ")[2] for each in told.bad] == ["It is not UTF-8.", "It is longer than 16,777,216 bytes."]
     assert said(store) == ["good", "the last"]
 
@@ -375,7 +375,7 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(make: Make) -> None:
 def test_vectors_of_the_same_embedder_are_kept_and_nothing_is_embedded(make: Make) -> None:
     one, two = make(), make()
     fill(one)
-    take(two, _never, exported(one, vectors=True), name="f", signature=SIGNATURE)
+    import_lines(two, _never, exported(one, vectors=True), name="f", signature=SIGNATURE)
     assert two.unembedded(10) == []
     assert two.nearest(vector("The entry is app.py"), 1, Scope())[0].score > 0.99
 
@@ -390,7 +390,7 @@ def test_vectors_of_another_embedder_are_made_again(make: Make) -> None:
         asked.extend(texts)
         return embed(texts)
 
-    take(two, noting, lines, name="f", signature="another:one:64")
+    import_lines(two, noting, lines, name="f", signature="another:one:64")
     assert len(asked) == len(lines) - 1
     assert "Ada: The database is MySQL" in asked
 
@@ -398,7 +398,7 @@ def test_vectors_of_another_embedder_are_made_again(make: Make) -> None:
 def test_without_embedding_the_vectors_are_left_for_later(make: Make) -> None:
     one, two = make(), make()
     fill(one)
-    told = take(two, None, exported(one), name="f")
+    told = import_lines(two, None, exported(one), name="f")
     assert len(two.unembedded(100)) == told.added == 8
     keeper = Keeper(two, EMBEDDER, FixedClock())
     assert keeper.embed_missing() == 8
@@ -440,9 +440,9 @@ def test_whatever_stops_an_import_says_what_was_done_until_then(make: Make) -> N
         raise Unavailable("The model is not there.", "Nothing was changed.")
 
     store = make()
-    take(store, embed, [line(text="the first")], name="facts.jsonl")
+    import_lines(store, embed, [line(text="the first")], name="facts.jsonl")
     with pytest.raises(Unavailable) as caught:
-        take(store, broken, [line(text="a"), line(text="b")], name="facts.jsonl")
+        import_lines(store, broken, [line(text="a"), line(text="b")], name="facts.jsonl")
     assert caught.value.hint == "Nothing was changed."  # and that is so
 
     def facts() -> Iterator[Fact]:
@@ -450,7 +450,7 @@ def test_whatever_stops_an_import_says_what_was_done_until_then(make: Make) -> N
         raise StoreError("The disk is full.", "Nothing was changed.")
 
     with pytest.raises(StoreError, match="disk is full") as stopped:
-        take_facts(store, embed, facts(), name="mem0")
+        import_facts(store, embed, facts(), name="mem0")
     assert "were imported (500); `cofio undo 2`" in stopped.value.hint
     assert "Run it again" in stopped.value.hint
 
@@ -467,7 +467,7 @@ def test_two_that_import_the_same_at_once_bring_it_once(tmp_path: Path) -> None:
             imported(second, lines)  # another process does it while this one embeds
         return embed(texts)
 
-    told = take(first, meanwhile, lines, name="file.jsonl", signature=SIGNATURE)
+    told = import_lines(first, meanwhile, lines, name="file.jsonl", signature=SIGNATURE)
     assert (told.added, told.known) == (0, len(lines) - 1)
     assert exported(first) == lines
     for each in (other, first, second):
@@ -482,7 +482,7 @@ def test_a_plain_fact_with_fields_that_none_has_is_a_bad_line(make: Make) -> Non
 def test_a_fact_that_is_known_is_not_seen_again_however_often_it_is_imported(make: Make) -> None:
     store = make()
     mine = add(store, "We deploy on Mondays")
-    told = take_facts(store, embed, [Fact(text="we deploy on  mondays", origin="mem0/1")], name="mem0")
+    told = import_facts(store, embed, [Fact(text="we deploy on  mondays", origin="mem0/1")], name="mem0")
     assert (told.added, told.known) == (0, 1)
     assert store.get([mine.id]) == [mine]
 
@@ -490,9 +490,9 @@ def test_a_fact_that_is_known_is_not_seen_again_however_often_it_is_imported(mak
 def test_a_fact_that_was_imported_and_deleted_stays_deleted(make: Make) -> None:
     store = make()
     facts = [Fact(text="We deploy on Mondays", origin="mem0/1")]
-    take_facts(store, embed, facts, name="mem0")
+    import_facts(store, embed, facts, name="mem0")
     apply(store, Delete(1))
-    assert take_facts(store, embed, facts, name="mem0").known == 1
+    assert import_facts(store, embed, facts, name="mem0").known == 1
     assert store.page(EVERYTHING, limit=10)[1] == 1
 
 
@@ -500,7 +500,7 @@ def test_the_words_of_facts_go_through_the_redactor(make: Make) -> None:
     store = make()
     about = {"raw": ["hunter2", {"deep": "hunter2"}], "n": 1}
     facts = [Fact(text="the key is hunter2", context="say hunter2", metadata=about, origin="mem0/1")]
-    take_facts(store, embed, facts, name="mem0", redact=lambda text: text.replace("hunter2", "[redacted]"))
+    import_facts(store, embed, facts, name="mem0", redact=lambda text: text.replace("hunter2", "[redacted]"))
     (kept,) = everything(store)
     assert (kept.text, kept.context) == ("the key is [redacted]", "say [redacted]")
     assert kept.metadata == {"raw": ["[redacted]", {"deep": "[redacted]"}], "n": 1}

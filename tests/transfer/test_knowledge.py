@@ -33,7 +33,7 @@ from cofio.models.knowledge import (
     Seasonal,
     Threshold,
 )
-from cofio.models.memory import VISIBILITIES, Add, Changeset, Fact, moment
+from cofio.models.memory import VISIBILITIES, Add, Changeset, Fact, to_utc_iso
 from cofio.ports import Store
 from cofio.testing import FixedClock, MemoryStore
 from cofio.transfer import copy as transfer_copy
@@ -131,7 +131,7 @@ def test_an_export_of_rows_is_of_one_moment(make: Make) -> None:
     store = make()
     know(store)
     before = exported(store)
-    reading = export.lines(store)
+    reading = export.export_lines(store)
     lines = [next(reading)]
     put(store, flag(9, visibility="global"), Pattern(pattern="Written while it is exported"))
     assert lines + list(reading) == before
@@ -343,8 +343,8 @@ _common = {
     "user": _text,
     "team": _text,
     "visibility": st.sampled_from(VISIBILITIES),
-    "created_at": st.datetimes().map(moment),
-    "updated_at": st.datetimes().map(moment),
+    "created_at": st.datetimes().map(to_utc_iso),
+    "updated_at": st.datetimes().map(to_utc_iso),
 }
 _claim = {
     **_common,

@@ -84,7 +84,7 @@ def test_an_export_is_of_one_moment_whatever_is_written_meanwhile(make: Make) ->
     store = make()
     fill(store)
     before = exported(store)
-    reading = export.lines(store)
+    reading = export.export_lines(store)
     lines = [next(reading)]
     apply(store, Delete(everything(store)[0].id))
     add(store, "written while it is exported")
@@ -156,11 +156,11 @@ def test_an_import_into_a_store_that_never_held_any_is_undone_without_a_trace(ma
     there, here = make(), make()
     add(there, "we use tabs")
     for vectors in (False, True):
-        before = "".join(export.lines(here, vectors=vectors))
+        before = "".join(export.export_lines(here, vectors=vectors))
         done = imported(here, exported(there))
-        assert "".join(export.lines(here, vectors=vectors)) != before
+        assert "".join(export.export_lines(here, vectors=vectors)) != before
         undo(here, done.first or 0)
-        assert "".join(export.lines(here, vectors=vectors)) == before
+        assert "".join(export.export_lines(here, vectors=vectors)) == before
 
 
 def test_an_export_of_nothing_is_imported_as_nothing(make: Make) -> None:

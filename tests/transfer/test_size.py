@@ -15,7 +15,7 @@ from pathlib import Path
 from cofio.testing import FixedClock
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.transfer import export
-from cofio.transfer.importer import take
+from cofio.transfer.importer import import_lines as take
 
 TIME = "2026-01-01T00:00:00.000000+00:00"
 

@@ -57,7 +57,7 @@ class House:
 
     def everything(self) -> str:
         self.keeper.stats()  # what was recalled is counted
-        return "".join(export.lines(self.store))
+        return "".join(export.export_lines(self.store))
 
     def live(self) -> list[int]:
         return sorted(each.id for each in self.keeper.list(limit=1_000).memories)

@@ -15,11 +15,11 @@ from cofio.ingest.sanitize import redact
 from cofio.maintenance import audit, pair_finder
 from cofio.maintenance.echo_detection import boot_lines
 from cofio.models.maintenance import Audit, Finding
-from cofio.models.memory import Add, Anchor, Delete, Fact, Memory, Noop, Occurrence, Retrieval, Update, moment
+from cofio.models.memory import Add, Anchor, Delete, Fact, Memory, Noop, Occurrence, Retrieval, Update, to_utc_iso
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
-from cofio.text.briefing import START, BriefingLine, block
-from cofio.text.tokens import passage
+from cofio.text.briefing import START, BriefingLine, build_block
+from cofio.text.tokens import embedding_text
 from tests.judging import ValueJudge, comparer
 
 KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -39,7 +39,7 @@ class Audited:
     def keep(self, *facts: str | Fact, embedded: bool = True) -> list[int]:
         """The ids under which they are kept."""
         made = [each if isinstance(each, Fact) else Fact(text=each) for each in facts]
-        vectors = self.embedder.embed([passage(each.text, each.speaker) for each in made], "document")
+        vectors = self.embedder.embed([embedding_text(each.text, each.speaker) for each in made], "document")
         given = dict(enumerate(vectors)) if embedded else {}
         done = self.store.apply([Add(each) for each in made], given, by="test", why="test")
         return [change.memory_id for change in done.changes]
@@ -172,7 +172,7 @@ def test_two_projects_may_disagree(store: Audited) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        block([BriefingLine(1, "We deploy with Fly.io", "shop", "2026-01-01")], START)[0],
+        build_block([BriefingLine(1, "We deploy with Fly.io", "shop", "2026-01-01")], START)[0],
         "## Relevant Memories\n- [0.80] We deploy with Fly.io",
         "- [claude-code/shop, 2026-01-01] We deploy with Fly.io",
         "[0.83] We deploy with Fly.io",
@@ -283,7 +283,7 @@ def test_no_other_finding_shows_a_secret_either(store: Audited) -> None:
 
 def test_what_is_old_and_was_never_recalled_is_told_with_how_long_that_was_noted(store: Audited) -> None:
     old, asked_for = store.keep("We deploy with Fly.io", "The database is Postgres 16")
-    store.store.note([Retrieval(asked_for, "which database?", "test", moment("2026-01-02T00:00:00Z"))])
+    store.store.note([Retrieval(asked_for, "which database?", "test", to_utc_iso("2026-01-02T00:00:00Z"))])
     assert store.ids("never_recalled") == [[old]]
     assert "since 2026-01-02, 150 days" in store.find("never_recalled").says
     assert "too short" not in store.find("never_recalled").says

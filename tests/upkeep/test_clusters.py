@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cofio.maintenance.clusters import LARGEST, near, places, stars, without
+from cofio.maintenance.clusters import LARGEST, group_by_place, near_pairs, star_clusters, without_ids
 from cofio.models.memory import Candidate, Scope
 from cofio.ports import Store
 from tests.upkeep.merging_kit import opened, remember
@@ -29,38 +29,40 @@ def graph(*edges: tuple[int, int]) -> dict[int, list[Candidate]]:
 
 
 def grouped(store: Store, scope: Scope | None = None) -> list[list[str]]:
-    found = places(store, scope or Scope(), lambda: False)
+    found = group_by_place(store, scope or Scope(), lambda: False)
     return sorted(sorted(entry.text for entry in entries) for entries in found.values())
 
 
 def test_a_star_is_a_centre_and_those_near_to_it() -> None:
-    assert stars(graph((1, 2), (1, 3), (1, 4)), 3) == [[1, 2, 3, 4]]
+    assert star_clusters(graph((1, 2), (1, 3), (1, 4)), 3) == [[1, 2, 3, 4]]
 
 
 def test_a_chain_is_no_cluster() -> None:
     chain = graph(*((each, each + 1) for each in range(1, 10)))
-    assert all(len(star) == 3 for star in stars(chain, 3))  # a centre and its two neighbours, never the whole chain
+    assert all(
+        len(star) == 3 for star in star_clusters(chain, 3)
+    )  # a centre and its two neighbours, never the whole chain
 
 
 def test_no_memory_is_in_two_clusters() -> None:
-    found = stars(graph(*((one, other) for one in range(9) for other in range(one) if (one + other) % 3)), 3)
+    found = star_clusters(graph(*((one, other) for one in range(9) for other in range(one) if (one + other) % 3)), 3)
     members = [each for star in found for each in star]
     assert members
     assert len(members) == len(set(members))
 
 
 def test_a_cluster_has_at_least_so_many_members_and_never_too_many() -> None:
-    assert stars(graph((1, 2), (3, 4), (4, 5)), 3) == [[4, 3, 5]]
+    assert star_clusters(graph((1, 2), (3, 4), (4, 5)), 3) == [[4, 3, 5]]
     crowd = graph(*((0, each) for each in range(1, 40)))
-    assert [len(star) for star in stars(crowd, 3)] == [LARGEST]
+    assert [len(star) for star in star_clusters(crowd, 3)] == [LARGEST]
 
 
 def test_those_with_most_near_them_come_first() -> None:
-    assert stars(graph((1, 2), (1, 3), (4, 5), (4, 6), (4, 7)), 3) == [[4, 5, 6, 7], [1, 2, 3]]
+    assert star_clusters(graph((1, 2), (1, 3), (4, 5), (4, 6), (4, 7)), 3) == [[4, 5, 6, 7], [1, 2, 3]]
 
 
 def test_what_is_left_out_is_nobodys_neighbour() -> None:
-    left = without(graph((1, 2), (1, 3), (2, 3)), [3])
+    left = without_ids(graph((1, 2), (1, 3), (2, 3)), [3])
     assert {each: [one.id for one in close] for each, close in left.items()} == {1: [2], 2: [1]}
 
 
@@ -89,19 +91,19 @@ def test_archived_memories_and_those_outside_the_scope_are_not_read(store: Store
 
 def test_more_memories_than_a_page_are_all_read(store: Store) -> None:
     remember(store, *(f"fact number {each}" for each in range(450)))
-    (entries,) = places(store, Scope(), lambda: False).values()
+    (entries,) = group_by_place(store, Scope(), lambda: False).values()
     assert len({entry.id for entry in entries}) == 450
 
 
 def test_a_long_text_is_not_kept_but_is_known_by_its_words(store: Store) -> None:
     remember(store, "word " * 300, "WORD " * 300, "other " * 300)
-    (entries,) = places(store, Scope(), lambda: False).values()
+    (entries,) = group_by_place(store, Scope(), lambda: False).values()
     assert [entry.text for entry in entries] == ["", "", ""]
     assert len({entry.said for entry in entries}) == 2
 
 
 def test_it_stops_when_it_is_told_to(store: Store) -> None:
     remember(store, *(f"we deploy number {each}" for each in range(300)))
-    (entries,) = places(store, Scope(), lambda: False).values()
-    assert places(store, Scope(), lambda: True) == {}
-    assert len(near(store, entries, 0.2, lambda: True)) == 1
+    (entries,) = group_by_place(store, Scope(), lambda: False).values()
+    assert group_by_place(store, Scope(), lambda: True) == {}
+    assert len(near_pairs(store, entries, 0.2, lambda: True)) == 1

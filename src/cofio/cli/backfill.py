@@ -169,11 +169,11 @@ def _plan(memories: Memories | None, survey: Survey, notes: int) -> dict[str, An
         "turns": len(survey.entries),
         "new": len(survey.new),
         "captured": len(survey.entries) - len(survey.new),
-        "waiting": len(filling.waiting(memories)) if memories else 0,
+        "waiting": len(filling.waiting_items(memories)) if memories else 0,
         "notes": notes,
         "from": dates[0] if dates else "",
         "to": dates[-1] if dates else "",
-        "places": filling.counts(survey.entries),
+        "places": filling.count_entries(survey.entries),
         "estimate": asdict(_estimate(memories, survey)),
         "samples": [entry.prompt for entry in survey.new[:: max(1, len(survey.new) // filling.SAMPLES)]][
             : filling.SAMPLES
@@ -257,16 +257,16 @@ def _do(session: CliContext, memories: Memories, survey: Survey, keeper: Keeper 
 def _work(memories: Memories) -> Callable[[], object]:
     """Return the function that processes pending captures, or waits while a service does so."""
     from cofio.client import Client
-    from cofio.server.backfill import rest
+    from cofio.server.backfill import pause
     from cofio.server.background.inbox_worker import InboxWorker
 
     if isinstance(memories, Client):
-        return rest
+        return pause
     worker = InboxWorker(memories)
 
     def work() -> None:
         if not worker.drain():
-            rest()
+            pause()
 
     return work
 

@@ -16,7 +16,7 @@ import click
 
 from cofio.cli.output import past
 from cofio.errors import InvalidInput, NotFound
-from cofio.hooks.project import of as project_at
+from cofio.hooks.project import project_of as project_at
 from cofio.models.memory import CATEGORIES, KINDS, METHODS, VISIBILITIES
 from cofio.settings import Settings
 

@@ -52,7 +52,7 @@ def extract(session: CliContext, file: Path, dry_run: bool, **about: str) -> Non
     """
     about["project"] = session.project(about["project"])
     with _readable(file) as path:
-        turns = list(transcripts.read(path, speaker="assistant" if about["context"] == ANALYSIS else "user"))
+        turns = list(transcripts.read_transcript(path, speaker="assistant" if about["context"] == ANALYSIS else "user"))
     if not turns:
         raise InvalidInput(f"{file} contains no messages.", "Give a transcript, messages as JSON, or a text.")
     with session.memories(new=not dry_run) as memories:

@@ -100,7 +100,7 @@ def uninstall(session: CliContext, clients: tuple[str, ...]) -> None:
             told[each] = [{"path": str(one.path), "state": one.state, "detail": one.detail} for one in done]
             _tell_undone(WizardOutput(silent=session.as_json), done)
     provider = _end_agent(session, wanted, problems)
-    plugins = {each: plugin for each in wanted if (plugin := client.plugged(each, settings))}
+    plugins = {each: plugin for each in wanted if (plugin := client.plugin_name(each, settings))}
     if session.as_json:
         about = {"problems": [str(each) for each in problems], "home": str(settings.home)}
         output.document({"clients": told, "plugins": plugins, "provider": provider, **about})

@@ -109,7 +109,7 @@ class InstallWizard:
 
         if chosen:
             return chosen
-        found = paths.found(self.settings)
+        found = paths.installed_clients(self.settings)
         if not found:
             raise InvalidInput("No client was found on this machine.", f"Name one: {', '.join(CLIENTS)}.")
         if not self.yes:
@@ -197,7 +197,7 @@ class InstallWizard:
             return provider.Choice(provider="") if off else None
         if self.provider in provider.AGENTS:
             self.talk.line(f"  {provider.AGENTS[name]}")
-        choice = provider.known(self.settings, name, self.model)
+        choice = provider.known_choice(self.settings, name, self.model)
         return replace(choice, key=self._key(choice)) if choice.key_name else choice
 
     def _asked_provider(self) -> str | None:
@@ -207,7 +207,7 @@ class InstallWizard:
         now = self.settings.extract_provider.lower()
         if self.yes:
             return now or None
-        choices = {**provider.CHOICES, **provider.offered(self.settings)}
+        choices = {**provider.CHOICES, **provider.offered_agents(self.settings)}
         names = list(choices)
         for number, label in enumerate(choices.values(), 1):
             self.talk.line(f"  {number}. {label}")
@@ -232,7 +232,7 @@ class InstallWizard:
         from cofio.install import provider
 
         self.talk.begin(f"  Testing {provider.CALLED[choice.provider]}")
-        problem = provider.tested(self.settings, choice)
+        problem = provider.test_choice(self.settings, choice)
         self.talk.end(not problem, problem or f"({choice.uses})")
         return problem
 
@@ -245,11 +245,11 @@ class InstallWizard:
 
         mcp = not self.no_mcp and paths.can_serve()
         wishes = client.InstallOptions(mcp=mcp, notify=self.notify, trust=self.trust_hooks)
-        plans = [client.planned(each, self.settings, wishes) for each in clients]
+        plans = [client.plan_install(each, self.settings, wishes) for each in clients]
         if self.shell_rc:
             plans.append(shell_profile.plan(self._variables(choice)))
         for each in plans:
-            plan.prepared(each, Manifest.load(self.settings.home))  # report unmergeable files before anything is done
+            plan.prepare(each, Manifest.load(self.settings.home))  # report unmergeable files before anything is done
         return plans
 
     def _variables(self, choice: Choice | None) -> dict[str, str]:
@@ -265,7 +265,7 @@ class InstallWizard:
         self.talk.line("\n[3/4] These files would be written:")
         record = Manifest.load(self.settings.home)
         for each in plans:
-            changed = plan.changed(each, record)
+            changed = plan.changed_paths(each, record)
             self.told.setdefault("clients", {})[each.client] = {
                 "files": [{"path": str(path), "state": "would be written"} for path in changed],
                 "notes": list(each.notes),
@@ -335,7 +335,7 @@ class InstallWizard:
         known = self.settings
         if known.url:
             deadlines = (known.hook_recall_ms, known.hook_capture_ms)
-            endpoint_file.put(known.home, known.service_url, known.api_key, deadlines, "")
+            endpoint_file.write_endpoint(known.home, known.service_url, known.api_key, deadlines, "")
         for name, value in self._unkept_address().items():
             provider.keep(known, name, value)
             self.told["address"] = str(known.home / "config.toml")

@@ -13,7 +13,7 @@ from cofio.cli.context import BY, CliContext, command, examples, where
 from cofio.cli.output import ID, WHEN, Field
 from cofio.errors import InvalidInput, NotFound
 from cofio.models.auth import ROLES, Grant, Key
-from cofio.models.memory import moment
+from cofio.models.memory import to_utc_iso
 
 _NAME = Field("name", wraps=True)
 
@@ -132,7 +132,7 @@ def _state(key: Key) -> str:
 
 
 def _is_in_force(key: Key) -> bool:
-    return key.is_valid(moment(datetime.now(UTC)))
+    return key.is_valid(to_utc_iso(datetime.now(UTC)))
 
 
 def _any_in_force(known: Sequence[Key]) -> bool:

@@ -31,7 +31,7 @@ from cofio.models.knowledge import (
     Seasonal,
     Threshold,
     fold,
-    made,
+    make_row,
     plain_number,
 )
 from cofio.models.memory import Changeset
@@ -417,7 +417,7 @@ def _meant(reading: KnowledgeReading) -> str:
     """Return the summary of a row to keep, or the known fields of a row to drop."""
     if reading.denied:
         return " ".join(str(each) for each in reading.fields.values())
-    return made(reading.table, reading.fields).says
+    return make_row(reading.table, reading.fields).says
 
 
 # ── feedback ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 from cofio.cli.context import CliContext
 from cofio.errors import CofioError, InvalidInput
 from cofio.models.knowledge import TABLES, VERDICTS, as_quantity
-from cofio.models.memory import VISIBILITIES, moment
+from cofio.models.memory import VISIBILITIES, to_utc_iso
 
 _COMPLETED = 50  # maximum number of completions
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -70,7 +70,7 @@ class TimeType(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:
-            return moment(str(value))
+            return to_utc_iso(str(value))
         except InvalidInput as error:
             self.fail(f"{error.message} {error.hint}", param, ctx)
 

@@ -82,9 +82,9 @@ def _serve(counter: Dispatcher) -> None:
 
 def _transport(counter: Dispatcher) -> ServeLines:
     """Return the function that serves a client with the SDK."""
-    from cofio.server.mcp.sdk_server import over  # takes a second to import
+    from cofio.server.mcp.sdk_server import serve_streams  # takes a second to import
 
-    return partial(over, counter)
+    return partial(serve_streams, counter)
 
 
 def _unusable(name: str | None) -> click.UsageError:
@@ -98,7 +98,7 @@ def _counter(session: CliContext, folder: Path, at_hand: SessionMemories) -> Dis
     from cofio.server.mcp.dispatcher import Dispatcher
     from cofio.server.mcp.tool_handlers import BY, Caller, folder_or_name
 
-    here = project.of(str(folder.absolute()))
+    here = project.project_of(str(folder.absolute()))
     default = session.settings.project or here
 
     def named(name: str) -> str:

@@ -17,7 +17,7 @@ from cofio.cli.context import BY, PROJECT, CliContext, Memories, about, agreed, 
 from cofio.cli.episodes import print_episodes
 from cofio.cli.output import ID, SOURCE, TEXT, WHEN, Field
 from cofio.errors import CofioError, InvalidInput
-from cofio.models.memory import Change, Fact, FreshnessResult, Hit, Memory, fits_badly
+from cofio.models.memory import Change, Fact, FreshnessResult, Hit, Memory, is_poor_match
 
 _BATCH = 256  # facts in one changeset
 _BATCH_CHARACTERS = 500_000  # well below the service's max_body
@@ -235,9 +235,9 @@ def search(
         hits = memories.search(query, by=BY, hybrid=not no_keywords, explain=explain, **given, **within)
     if session.as_json:
         results = [hit.as_dict() for hit in hits]
-        output.document({"query": query, "count": len(hits), "fits_badly": fits_badly(hits), "results": results})
+        output.document({"query": query, "count": len(hits), "fits_badly": is_poor_match(hits), "results": results})
     elif hits:
-        if fits_badly(hits):
+        if is_poor_match(hits):
             output.say("Nothing fits well. The nearest are:")
         _tell_hits(hits)
     else:

@@ -143,18 +143,18 @@ def when(moment: str | None) -> str:
 
 def past(value: str) -> str:
     """Parse a past time: ISO 8601, or a duration before now ("30m", "12h", "7d", "2w")."""
-    from cofio.models.memory import moment
+    from cofio.models.memory import to_utc_iso
 
     length = _length(value)
-    return moment(value) if length is None else moment(datetime.now(UTC) - length)
+    return to_utc_iso(value) if length is None else to_utc_iso(datetime.now(UTC) - length)
 
 
 def to_come(value: str) -> str:
     """Parse a future time: ISO 8601, or a duration from now ("12h", "90d", "8w")."""
-    from cofio.models.memory import moment
+    from cofio.models.memory import to_utc_iso
 
     length = _length(value)
-    return moment(value) if length is None else moment(datetime.now(UTC) + length)
+    return to_utc_iso(value) if length is None else to_utc_iso(datetime.now(UTC) + length)
 
 
 def _length(value: str) -> timedelta | None:

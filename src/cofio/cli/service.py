@@ -58,7 +58,7 @@ def _doctor(settings: Settings) -> Doctor:
     def look(service: ServiceProbe, clients: bool) -> Iterable[Check]:
         from cofio.install import doctor
 
-        return doctor.look(settings, service, clients=clients)
+        return doctor.check_in_process(settings, service, clients=clients)
 
     return look
 

@@ -11,7 +11,7 @@ from cofio.cli import output
 from cofio.cli.context import BY, CliContext, Memories, command, examples, where
 from cofio.cli.output import ID, TEXT, Field
 from cofio.errors import Conflict, InvalidInput
-from cofio.models.memory import Delete, plain
+from cofio.models.memory import Delete, to_plain
 from cofio.settings import Settings
 
 # ── stats ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -58,7 +58,7 @@ def dedup(session: CliContext, threshold: float | None, source_prefix: str, appl
             changeset = done.id if done else None
         else:
             found = memories.find_duplicates(threshold=threshold, source_prefix=source_prefix)
-        told = {"dry_run": not apply, "count": len(found), "decisions": [plain(each) for each in found]}
+        told = {"dry_run": not apply, "count": len(found), "decisions": [to_plain(each) for each in found]}
         if session.as_json:
             output.document({**told, "changeset": changeset})
             return

@@ -16,7 +16,7 @@ from cofio.cli import output
 from cofio.cli.context import BY, PROJECT, CliContext, agreed, command
 from cofio.cli.output import Field
 from cofio.errors import Conflict, InvalidInput, NotFound
-from cofio.models.memory import moment
+from cofio.models.memory import to_utc_iso
 
 if TYPE_CHECKING:
     from cofio.core import Keeper
@@ -31,7 +31,7 @@ FORMATS = ("auto", "cofio", "mem0", "mem0-qdrant", "mcp-memory-service", "claude
 
 
 def _now() -> str:
-    return moment(datetime.now(UTC))
+    return to_utc_iso(datetime.now(UTC))
 
 
 def _refuse_service(session: CliContext, name: str) -> None:

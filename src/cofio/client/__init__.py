@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
 
 from cofio.client.knowledge import ClientKnowledge
-from cofio.errors import InvalidInput, Misconfigured, NotFound, Unavailable, by_code
+from cofio.errors import InvalidInput, Misconfigured, NotFound, Unavailable, class_for_code
 from cofio.models.auth import AuditEntry, Grant, Key
 from cofio.models.episodes import Episode, EpisodeHit
 from cofio.models.exchange import CaptureStatus, Item, LearningResult, Ledger, State, dialogue
@@ -57,7 +57,7 @@ from cofio.models.memory import (
     Scope,
     as_fact,
     as_query,
-    plain,
+    to_plain,
 )
 from cofio.models.notes import IndexResult, NotesFolder, VaultExportResult
 from cofio.models.sessions import RESUME_TOKENS, RESUMED, AgentSession, ResumeReport, SessionDetail
@@ -494,7 +494,7 @@ class Client:
         self, chore: str, decisions: Sequence[Decision], *, as_of: int, by: str = "library", why: str = ""
     ) -> Changeset:
         """Apply some of the decisions that `consolidate`, `prune` or `contradictions` showed, in one changeset."""
-        body = {"chore": chore, "as_of": as_of, "decisions": [plain(each) for each in decisions], "why": why}
+        body = {"chore": chore, "as_of": as_of, "decisions": [to_plain(each) for each in decisions], "why": why}
         return _changeset(self._wire.ask("POST", "/maintenance/approve", body, by=by))
 
     def agree(self, ids: Sequence[int], *, by: str = "library", why: str = "") -> Changeset:
@@ -693,7 +693,7 @@ class _HttpConnection:
             if status < 300:
                 return told
             error = told["error"]
-            raise by_code(error["code"])(error["message"], error.get("hint", ""))
+            raise class_for_code(error["code"])(error["message"], error.get("hint", ""))
         except (ValueError, KeyError, TypeError) as error:
             raise strange from error
 

@@ -21,8 +21,8 @@ from cofio.models.knowledge import (
     Pattern,
     Seasonal,
     Threshold,
-    checked_table,
-    read,
+    check_table,
+    row_from_dict,
 )
 from cofio.models.memory import Changeset
 
@@ -41,7 +41,7 @@ class ClientKnowledge:
 
     def put(self, table: str, *, by: str = "library", why: str = "", **known: Any) -> KnowledgeChange:
         """Store a row of a table; replaces the row with the same id."""
-        if checked_table(table) == "feedback":
+        if check_table(table) == "feedback":
             return self._put_feedback(known, by, why)
         return KnowledgeChange.from_dict(self._ask("POST", _path(table), {**known, "why": why}, by=by))
 
@@ -73,14 +73,14 @@ class ClientKnowledge:
 
     def get(self, table: str, key: str) -> Knowledge:
         """Return a row. NotFound if it does not exist."""
-        return read(table, self._ask("GET", _path(table, key)))
+        return row_from_dict(table, self._ask("GET", _path(table, key)))
 
     def list(
         self, table: str, *, min_confidence: float = 0.0, limit: int = 50, after: str | None = None, **where: Any
     ) -> builtins.list[Knowledge]:
         """Return the rows of a table: claims by confidence (highest first), feedback newest first."""
         asked = {"limit": limit, "after": after, "min_confidence": min_confidence or None, **_listable(where)}
-        return [read(table, each) for each in self._ask("GET", _path(table), **asked)["rows"]]
+        return [row_from_dict(table, each) for each in self._ask("GET", _path(table), **asked)["rows"]]
 
     def patterns(self, min_confidence: float = 0.0, **how: Any) -> builtins.list[Pattern]:
         """Return the patterns, highest confidence first."""
@@ -159,11 +159,11 @@ class ClientKnowledge:
 
 
 def _path(table: str, *more: str) -> str:
-    return "/".join(["/knowledge", checked_table(table), *(quote(each, safe="") for each in more)])
+    return "/".join(["/knowledge", check_table(table), *(quote(each, safe="") for each in more)])
 
 
 def _row(kind: type[_Row], told: Mapping[str, Any]) -> _Row:
-    return cast(_Row, read(kind.TABLE, told))
+    return cast(_Row, row_from_dict(kind.TABLE, told))
 
 
 def _listable(where: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from cofio.dashboard import projection
 from cofio.models.dashboard import MOST_DAYS, MOST_DOTS, Agent, ChangeCounters, Map, Overview, StoreState
-from cofio.models.memory import Scope, Viewer, as_scope, whole
+from cofio.models.memory import Scope, Viewer, as_scope, check_int
 from cofio.ports import Clock, Store
 from cofio.stores.sqlite.blas import one_thread
 
@@ -37,7 +37,7 @@ class DashboardService:
     def overview(self, *, days: int = 30) -> Overview:
         """Return the state of the store and counts of the last `days` days, including today."""
         now = self._clock()
-        told = _days(now, whole(days, "days", least=1, most=MOST_DAYS))
+        told = _days(now, check_int(days, "days", least=1, most=MOST_DAYS))
         pictures = self._store.pictures
         arrived = pictures.arrived(told[0], Scope())
         if self._viewer:
@@ -61,7 +61,7 @@ class DashboardService:
     def agents(self, *, limit: int = 100) -> list[Agent]:
         """List the agents that use the store, the most recent first. Owner only."""
         self._flush()
-        return self._store.pictures.agents(whole(limit, "limit", least=1, most=1_000))
+        return self._store.pictures.agents(check_int(limit, "limit", least=1, most=1_000))
 
     def pulse(self) -> ChangeCounters:
         """Return counters that change with memories, recalls and the inbox. Cheap enough to poll every second."""
@@ -70,12 +70,12 @@ class DashboardService:
 
     def map(self, *, most: int = MOST_DOTS, **within: Any) -> Map:
         """Return the newest memories of a scope as points of a plane, without their vectors."""
-        scope, count = as_scope(within), whole(most, "most", least=1, most=MOST_DOTS)
+        scope, count = as_scope(within), check_int(most, "most", least=1, most=MOST_DOTS)
 
         def draw(before: projection.PreviousPositions | None) -> tuple[Map, projection.PreviousPositions]:
             dots = self._store.pictures.dots(scope, count, _CHARACTERS)
             with one_thread():  # keeps the other cores free for searches
-                return projection.redrawn(dots, before)
+                return projection.redraw_map(dots, before)
 
         return self._atlas.map((self._viewer, scope, count), self.pulse().changeset, draw)
 

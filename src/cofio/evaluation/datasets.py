@@ -25,7 +25,7 @@ from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.errors import InvalidInput
 from cofio.evaluation.jsonl import clean, numbered
-from cofio.models.memory import MAX_LABEL, MAX_TEXT, moment
+from cofio.models.memory import MAX_LABEL, MAX_TEXT, to_utc_iso
 from cofio.ports import Embedder, Judge, LateInteractionModel
 from cofio.settings import Settings
 
@@ -163,14 +163,14 @@ def when(written: Any) -> str:
     given = clean(written).strip()
     try:
         if isinstance(written, int | float) or (given.isdecimal() and len(given) >= _SECONDS):
-            return moment(float(given))
-        return moment(datetime.fromisoformat(given))
+            return to_utc_iso(float(given))
+        return to_utc_iso(datetime.fromisoformat(given))
     except (ValueError, InvalidInput):
         pass
     for each in _FORMATS:
         try:
             read = datetime.strptime(given, each)  # noqa: DTZ007
-            return moment(read if read.tzinfo else read.replace(tzinfo=UTC))
+            return to_utc_iso(read if read.tzinfo else read.replace(tzinfo=UTC))
         except (ValueError, InvalidInput):
             continue
     return ""

@@ -18,7 +18,7 @@ from cofio.errors import InvalidInput
 from cofio.evaluation.jsonl import clean, numbered
 from cofio.models.exchange import ROLES
 from cofio.models.memory import MAX_TEXT
-from cofio.text.tokens import STOP_WORDS, telling, words
+from cofio.text.tokens import STOP_WORDS, search_terms, words
 
 LABELS = ("store", "skip", "update")
 SPLITS = ("dev", "test")
@@ -131,7 +131,7 @@ def _roots(text: str) -> set[str]:
     """Return the content words without their endings, and without words for the owner of the fact."""
     plain = _apart(text)
     found = [word.removesuffix("'s") for word in words(plain) if word not in STOP_WORDS]
-    return {_root(word) for word in found or telling(plain)} - _WHOSE
+    return {_root(word) for word in found or search_terms(plain)} - _WHOSE
 
 
 def _fixed(text: str) -> set[str]:
@@ -140,7 +140,7 @@ def _fixed(text: str) -> set[str]:
     marked = [
         word.strip(_AROUND) for place, word in enumerate(tokens) if _NUMBER.search(word) or (place and _is_name(word))
     ]
-    return {_root(word) for each in marked for word in telling(each) if word not in STOP_WORDS} - _WHOSE
+    return {_root(word) for each in marked for word in search_terms(each) if word not in STOP_WORDS} - _WHOSE
 
 
 def _is_name(word: str) -> bool:

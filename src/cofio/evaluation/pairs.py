@@ -19,7 +19,7 @@ from cofio.errors import InvalidInput
 from cofio.evaluation.jsonl import clean, numbered
 from cofio.evaluation.metrics import SEED
 from cofio.models.memory import MAX_LABEL, MAX_TEXT
-from cofio.text.tokens import telling
+from cofio.text.tokens import search_terms
 
 Action: TypeAlias = Literal["add", "update", "delete", "noop"]
 ACTIONS: tuple[Action, ...] = ("add", "update", "delete", "noop")
@@ -141,9 +141,9 @@ def _among_others(cases: Sequence[PairCase]) -> Iterator[PairCase]:
     """Yield each case of facts with unrelated facts of the file in its store."""
     rng = random.Random(SEED)  # noqa: S311
     facts = sorted({case.known[0] for case in cases if not case.spoken})
-    words = {text: frozenset(telling(text)) for text in facts}
+    words = {text: frozenset(search_terms(text)) for text in facts}
     for case in cases:
-        about = set(telling(case.new)) | words.get(case.known[0], frozenset())
+        about = set(search_terms(case.new)) | words.get(case.known[0], frozenset())
         drawn = [] if case.spoken else rng.sample(facts, min(len(facts), 4 * BESIDE))
         strange = [text for text in drawn if len(words[text] & about) < 2 and text != case.known[0]][:BESIDE]
         yield replace(case, known=(*case.known, *strange))

@@ -23,7 +23,7 @@ from cofio.ingest.reconcile.compare import Comparer, JudgedComparer
 from cofio.judgement.labels import RELATIONS
 from cofio.judgement.model import LocalJudge
 from cofio.ports import Judge
-from cofio.text.tokens import telling
+from cofio.text.tokens import search_terms
 
 RATES = (0.01, 0.02, 0.05)  # share of the `add` rows that would be overwritten
 CHANGES = ("update", "delete")
@@ -99,10 +99,10 @@ def decided(pairs: Sequence[LabelledPair], comparer: Comparer, cosines: Sequence
 def _unrelated(pairs: Sequence[LabelledPair]) -> list[str]:
     """Return, for each pair, a memory of the same file that shares no content word with it; "" if none is drawn."""
     rng = random.Random(SEED)  # noqa: S311
-    memories = {pair.memory: frozenset(telling(pair.memory)) for pair in pairs}
+    memories = {pair.memory: frozenset(search_terms(pair.memory)) for pair in pairs}
     found = []
     for pair in pairs:
-        known = memories[pair.memory] | set(telling(pair.said))
+        known = memories[pair.memory] | set(search_terms(pair.said))
         drawn = rng.sample(sorted(memories), min(_DRAWN, len(memories)))
         found.append(next((memory for memory in drawn if not memories[memory] & known), ""))
     return found

@@ -16,8 +16,8 @@ from cofio.evaluation.metrics import ndcg, recall
 from cofio.models.memory import MAX_HITS, Hit, Memory
 from cofio.ports import Embedder, Matrix
 from cofio.providers.embedders.query_cache import QueryCache
-from cofio.text.briefing import PROMPT, BriefingLine, block, digest, tokens
-from cofio.text.tokens import passage
+from cofio.text.briefing import PROMPT, BriefingLine, build_block, digest, estimate_tokens
+from cofio.text.tokens import embedding_text
 
 MEASURES = ("r@5", "r@10", "r@20", "ndcg@10")
 BUDGETS = (256, 512, 1_024, 2_048)  # tokens injected for an agent
@@ -148,14 +148,16 @@ class ConversationRunner:
     def _weight(self, memory: Memory) -> int:
         """Return the tokens of the memory's line in the format of recall."""
         if memory.id not in self._weights:
-            line = BriefingLine(memory.id, passage(memory.text, memory.speaker), memory.source, memory.created_at)
-            written = block([line], PROMPT)[0]
-            self._weights[memory.id] = tokens(f"{written.split(_END)[_ROW]}{_END}") if written else 0
+            line = BriefingLine(
+                memory.id, embedding_text(memory.text, memory.speaker), memory.source, memory.created_at
+            )
+            written = build_block([line], PROMPT)[0]
+            self._weights[memory.id] = estimate_tokens(f"{written.split(_END)[_ROW]}{_END}") if written else 0
         return self._weights[memory.id]
 
 
 #: Tokens of a block without its lines.
-FRAME = tokens(block([BriefingLine(1, "x")], PROMPT)[0]) - tokens("- x\n")
+FRAME = estimate_tokens(build_block([BriefingLine(1, "x")], PROMPT)[0]) - estimate_tokens("- x\n")
 
 
 def ranked(hits: Sequence[Hit], by: Callable[[Hit], float]) -> list[Hit]:

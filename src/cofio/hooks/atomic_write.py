@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 
-def put(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+def write_atomic(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     """Write a file atomically with this mode; create a missing folder. Raise OSError on failure."""
     import tempfile  # slow import, and hooks only read
 

@@ -8,27 +8,27 @@ from pathlib import Path
 from cofio.hooks import atomic_write
 
 
-def place(home: str | Path, project: str) -> Path:
+def cache_path(home: str | Path, project: str) -> Path:
     """Return the path of a project's last briefing."""
     name = hashlib.sha256(project.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return Path(home) / "briefings" / f"{name}.txt"
 
 
-def put(home: str | Path, project: str, text: str) -> None:
+def save_briefing(home: str | Path, project: str, text: str) -> None:
     """Save the briefing, readable by its owner only. Errors are ignored."""
-    path = place(home, project)
+    path = cache_path(home, project)
     try:
         if path.exists() and path.read_text(encoding="utf-8") == text:
             return
-        atomic_write.put(path, text.encode())
+        atomic_write.write_atomic(path, text.encode())
     except (OSError, UnicodeError):
         return
 
 
-def get(home: str | Path, project: str) -> str:
+def load_briefing(home: str | Path, project: str) -> str:
     """Return the last briefing; "" if there is none."""
     try:
-        return place(home, project).read_text(encoding="utf-8")
+        return cache_path(home, project).read_text(encoding="utf-8")
     except (OSError, UnicodeError):
         return ""
 

@@ -14,11 +14,13 @@ from cofio.hooks import atomic_write
 NAME = "hook.at"
 
 
-def put(home: Path, url: str, key: str, deadlines: tuple[int, int], store: str, start_tokens: int = 0) -> None:
+def write_endpoint(
+    home: Path, url: str, key: str, deadlines: tuple[int, int], store: str, start_tokens: int = 0
+) -> None:
     """Write the address of the service, readable by its owner only: the file holds the key."""
     lines = (url, key, f"{deadlines[0]} {deadlines[1]}", store, *([str(start_tokens)] if start_tokens else []))
     with suppress(OSError):  # hooks then try the default address, or read the store's file
-        atomic_write.put(home / NAME, "".join(f"{line}\n" for line in lines).encode())
+        atomic_write.write_atomic(home / NAME, "".join(f"{line}\n" for line in lines).encode())
 
 
 def is_others(home: Path, store: str) -> bool:

@@ -22,9 +22,9 @@ from math import log
 from cofio.errors import InvalidInput
 from cofio.hooks import client_events, detached_process, offline_recall_log
 from cofio.hooks.environment import HookEnvironment, configured
-from cofio.hooks.http import quoted
+from cofio.hooks.http import percent_encode
 from cofio.text import briefing
-from cofio.text.tokens import passage, telling
+from cofio.text.tokens import embedding_text, search_terms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,12 +96,12 @@ def recall(run: HookRun) -> tuple[bytes, str]:
     text, ids = _from_file(happened, run, until)
     if text:
         if happened.kind == "prompt":  # a session start is not counted as a retrieval
-            offline_recall_log.note(run.around.home, run.client, ids)
+            offline_recall_log.append_line(run.around.home, run.client, ids)
         return client_events.reply(happened, text), "file"
     if text is None and happened.kind == "start":
         from cofio.hooks import briefing_cache  # imports pathlib, which is slow
 
-        told = briefing_cache.get(run.around.home.decode("utf-8", "surrogateescape"), run.project)
+        told = briefing_cache.load_briefing(run.around.home.decode("utf-8", "surrogateescape"), run.project)
         if told.startswith(f"<{briefing.TAG}>") and len(told) <= briefing.MAX_CHARS:
             return client_events.reply(happened, told), "briefing"
     return b"", "nothing"
@@ -115,13 +115,13 @@ def _from_file(happened: client_events.Event, run: HookRun, until: float) -> tup
     if not path:
         return None, ()
     try:
-        with closing(sqlite3.connect(f"file:{quoted(path)}?mode=ro", uri=True, timeout=_PATIENCE)) as file:
+        with closing(sqlite3.connect(f"file:{percent_encode(path)}?mode=ro", uri=True, timeout=_PATIENCE)) as file:
             file.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
             file.execute("PRAGMA query_only = 1")
             if happened.kind == "start":
                 rule = _start_rule(run.around.start_tokens, time.time())
-                return briefing.block(_start_lines(file, happened, run.project, rule), briefing.START)
-            return briefing.block(_fitting(file, happened, run.project), briefing.PROMPT)
+                return briefing.build_block(_start_lines(file, happened, run.project, rule), briefing.START)
+            return briefing.build_block(_fitting(file, happened, run.project), briefing.PROMPT)
     except (sqlite3.Error, UnicodeError):
         return None, ()
 
@@ -152,7 +152,7 @@ def _configured(home: bytes) -> str:
 
 def _fitting(file: sqlite3.Connection, happened: client_events.Event, where: str) -> list[briefing.BriefingLine]:
     """Return the memories that match most of the prompt's weight, best first."""
-    words = [_phrase(word) for word in telling(happened.prompt[:_READ])[:_WORDS]]
+    words = [_phrase(word) for word in search_terms(happened.prompt[:_READ])[:_WORDS]]
     (size,) = file.execute(_SIZE).fetchone()
     weights = {word: _weight(file, word, size) for word in words}
     known = {word: weight for word, weight in weights.items() if weight}
@@ -226,7 +226,7 @@ def _start_rule(tokens: str, now: float) -> briefing.StartRule:
 def _line(row: Sequence[object]) -> briefing.BriefingLine:
     each, text, speaker, source, at, kind, pinned = row[:7]
     return briefing.BriefingLine(
-        int(str(each)), passage(str(text), str(speaker)), str(source), str(at), str(kind), bool(pinned)
+        int(str(each)), embedding_text(str(text), str(speaker)), str(source), str(at), str(kind), bool(pinned)
     )
 
 

@@ -50,7 +50,11 @@ class HookRequest:
 
 def headers(key: str, project: str, *, at: str = "") -> list[tuple[str, str]]:
     """Return the headers of a hook; `at`: the time of the event if it was not just now."""
-    told = [("Content-Type", "application/json"), ("X-Cofio-Client", "hook"), ("X-Cofio-Project", quoted(project))]
+    told = [
+        ("Content-Type", "application/json"),
+        ("X-Cofio-Client", "hook"),
+        ("X-Cofio-Project", percent_encode(project)),
+    ]
     told += [(name, value) for name, value in (("X-API-Key", key), ("X-Cofio-At", at)) if value]
     return [(name, value.replace("\r", "").replace("\n", "")) for name, value in told]
 
@@ -76,7 +80,7 @@ def ask(request: HookRequest) -> tuple[int, bytes]:
         raise NoAnswer("broken") from None
 
 
-def quoted(text: str) -> str:
+def percent_encode(text: str) -> str:
     """Percent-encode text for a header or a URI."""
     return "".join(chr(each) if each in _SAFE else f"%{each:02X}" for each in text.encode("utf-8", "surrogateescape"))
 

@@ -88,7 +88,7 @@ class _LaxJson(_JsonOptions):
         return float(name)
 
 
-def parsed(raw: bytes, *, lax: bool = False) -> dict[str, object] | None:
+def parse_object(raw: bytes, *, lax: bool = False) -> dict[str, object] | None:
     """Return the JSON object in these bytes; None for anything else."""
     try:
         told = raw.decode("utf-8", "replace" if lax else "strict").strip()

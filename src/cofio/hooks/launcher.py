@@ -46,7 +46,7 @@ def write(home: Path) -> Path | None:
     try:
         if path.is_file() and path.read_bytes() == os.fsencode(text) and os.access(path, os.X_OK):
             return path
-        atomic_write.put(path, os.fsencode(text), mode=0o755)
+        atomic_write.write_atomic(path, os.fsencode(text), mode=0o755)
     except OSError:
         return None
     return path

@@ -10,7 +10,7 @@ from __future__ import annotations
 import posix
 import time
 
-from cofio.hooks.run_log import moment
+from cofio.hooks.run_log import format_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ _NAME, _TAKEN = b"/recalled.log", b"/recalled.log.taken"
 MOST_BYTES = 1_000_000  # limit, so that the log cannot fill the disk
 
 
-def note(home: bytes, client: str, ids: Sequence[int]) -> None:
+def append_line(home: bytes, client: str, ids: Sequence[int]) -> None:
     """Append a line. Errors are ignored."""
-    line = " ".join((moment(time.time()), client or "-", *map(str, ids))).encode("utf-8", "replace") + b"\n"
+    line = " ".join((format_time(time.time()), client or "-", *map(str, ids))).encode("utf-8", "replace") + b"\n"
     try:
         file = posix.open(home + _NAME, posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC, 0o600)
         try:
@@ -37,7 +37,7 @@ def note(home: bytes, client: str, ids: Sequence[int]) -> None:
         return
 
 
-def bring(home: bytes, note: Callable[[list[Line]], None]) -> None:
+def import_log(home: bytes, note: Callable[[list[Line]], None]) -> None:
     """Pass the recalls since the last call to `note`, as (time, client, ids), then delete the log.
 
     Raise OSError if the log cannot be read. If `note` fails, the log is kept for the next call.

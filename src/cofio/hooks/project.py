@@ -16,7 +16,7 @@ _MODE, _FOLDER, _FILE = 0o170000, 0o040000, 0o100000
 _PLUMBING = (".git", ".bare")  # names of common directories that do not name the project
 
 
-def of(cwd: str, *, user: str = "") -> str:
+def project_of(cwd: str, *, user: str = "") -> str:
     """Return the project of this folder: the main working tree of its repository, or the common directory of a bare
     one.
 
@@ -26,8 +26,8 @@ def of(cwd: str, *, user: str = "") -> str:
     raw = _bytes(cwd)
     if not raw.startswith(b"/") or b"\0" in raw:
         return ""
-    here = real(raw)
-    home = real(_bytes(user) if user else user_folder())
+    here = real_path(raw)
+    home = real_path(_bytes(user) if user else user_folder())
     if here in (b"/", home):
         return ""
     return _text(_repository(here, home) or here)
@@ -41,7 +41,7 @@ def name(project: str) -> str:
     return parts[-1].removesuffix(".git") or parts[-1] if parts else ""
 
 
-def real(path: bytes) -> bytes:
+def real_path(path: bytes) -> bytes:
     """Return the absolute path with every link resolved, even if it does not exist."""
     done, left, links = b"", path.split(b"/")[::-1], 0
     while left:
@@ -116,7 +116,7 @@ def _is_git(folder: bytes) -> bool:
 
 
 def _within(folder: bytes, path: bytes) -> bytes:
-    return real(path if path.startswith(b"/") else folder + b"/" + path)
+    return real_path(path if path.startswith(b"/") else folder + b"/" + path)
 
 
 def _kind(path: bytes) -> int:

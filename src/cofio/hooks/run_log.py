@@ -26,9 +26,9 @@ DAY = 86_400.0
 PROOF = "proof-"  # prefix of the name of a proof, the last word in the lines of its runs
 
 
-def note(home: bytes, client: str, event: str, rung: str, seconds: float, *why: str) -> None:
+def append_run(home: bytes, client: str, event: str, rung: str, seconds: float, *why: str) -> None:
     """Append a line. Errors are ignored."""
-    words = (moment(time.time()), client or "-", event or "-", rung, f"{seconds * 1000:.0f}ms", *why, _proof())
+    words = (format_time(time.time()), client or "-", event or "-", rung, f"{seconds * 1000:.0f}ms", *why, _proof())
     path = home + b"/hooks.log"
     try:
         file = posix.open(path, posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC, 0o600)
@@ -49,7 +49,7 @@ def _proof() -> str:
     return told if told.startswith(PROOF) else ""
 
 
-def moment(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     """Return a time in the format of the log."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03}Z"
 
@@ -77,7 +77,7 @@ def summary(home: str | Path) -> dict[str, Any]:
     from cofio.hooks import circuit_breaker, spool
 
     home = Path(home)
-    since = moment(time.time() - DAY)
+    since = format_time(time.time() - DAY)
     runs = [run for run in recent(home, 1_000_000) if PROOF not in run["why"]]  # proofs do not count as use
     lately = [run for run in runs if run["at"] >= since]
     took = {rung: sorted(run["ms"] for run in lately if run["rung"] == rung) for rung in RUNGS}
@@ -90,9 +90,9 @@ def summary(home: str | Path) -> dict[str, Any]:
             if ms
         },
         "failed": _counted(run["why"].rpartition(" ")[2] for run in lately if run["rung"] == "failed"),
-        "spool": len(spool.waiting(home)),
-        "bad": spool.bad(home),
-        "resting_until": moment(until) if until else None,
+        "spool": len(spool.waiting_files(home)),
+        "bad": spool.count_bad(home),
+        "resting_until": format_time(until) if until else None,
     }
 
 

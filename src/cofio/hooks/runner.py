@@ -74,13 +74,13 @@ class HookRun:
         self.kind = json_peek.KINDS.get(self.event, OTHER) if self.event else self.kind or OTHER
         self.raw, self.owed = raw, self.kind in CAPTURES
         where = self.around.folder or json_peek.text(raw, "cwd").encode("utf-8", "replace") or _here()
-        self.project = self.around.project or project.of(_decoded(where), user=_decoded(self.around.user))
+        self.project = self.around.project or project.project_of(_decoded(where), user=_decoded(self.around.user))
 
     def keep(self, *, sync: bool = True, aside: bool = False) -> str:
         """Spool what is owed, or with `aside` move it to spool/bad; return "spooled", "aside" or a reason."""
         from cofio.hooks import spool
 
-        about = {"at": run_log.moment(self.at), "project": self.project, "event": self.event}
+        about = {"at": run_log.format_time(self.at), "project": self.project, "event": self.event}
         alone = self._keeping.acquire(timeout=_MEANWHILE)
         try:
             if self.owed:
@@ -103,10 +103,10 @@ class HookRun:
         return len(self.raw) <= _PARSED
 
     def parsed(self) -> dict[str, object] | None:
-        return json_peek.parsed(self.raw, lax=True)
+        return json_peek.parse_object(self.raw, lax=True)
 
     def log(self, rung: str, *why: str) -> None:
-        run_log.note(self.around.home, self.client, self.event, rung, time.monotonic() - self.began, *why)
+        run_log.append_run(self.around.home, self.client, self.event, rung, time.monotonic() - self.began, *why)
 
     def end_and_log(self, why: str) -> None:
         """Spool what is owed, and log why the run ends here."""
@@ -189,7 +189,7 @@ def _stdin() -> bytes:
     while size <= _MOST:
         pause = _PAUSE if size <= _PARSED else _LONG_PAUSE
         silent = parts and parts[-1].rstrip().endswith(b"}") and not select.select([0], [], [], pause)[0]
-        if silent and (size > _PARSED or json_peek.parsed(b"".join(parts), lax=True) is not None):
+        if silent and (size > _PARSED or json_peek.parse_object(b"".join(parts), lax=True) is not None):
             break
         more = posix.read(0, 1_048_576)
         if not more:
@@ -222,7 +222,7 @@ def _answer(this: HookRun) -> bytes:
     asked = time.monotonic()
     try:
         status, body = http.ask(_request(this))
-        if status == 200 and body and json_peek.parsed(body) is None:
+        if status == 200 and body and json_peek.parse_object(body) is None:
             raise NoAnswer("garbage", sick=True)
     except NoAnswer as none:
         if none.sick and (none.why != "timeout" or (this.recalls and time.monotonic() - asked >= _PROOF)):

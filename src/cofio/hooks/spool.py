@@ -47,7 +47,7 @@ class SpoolEntry:
 # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def put(home: str | Path, client: str, raw: bytes, *, at: str, project: str, event: str) -> Path:
+def store_delivery(home: str | Path, client: str, raw: bytes, *, at: str, project: str, event: str) -> Path:
     """Spool a delivery and sync it to disk. Raise Full or StoreError on failure."""
     from pathlib import Path
 
@@ -151,7 +151,7 @@ def entries(home: str | Path) -> Iterator[SpoolEntry]:
     """Yield deliveries, oldest first. Move invalid and truncated files to spool/bad."""
     from pathlib import Path
 
-    for path in waiting(Path(home)):
+    for path in waiting_files(Path(home)):
         try:
             raw = path.read_bytes()
         except PermissionError:
@@ -167,7 +167,7 @@ def entries(home: str | Path) -> Iterator[SpoolEntry]:
                 _move(path)
 
 
-def waiting(home: Path) -> list[Path]:
+def waiting_files(home: Path) -> list[Path]:
     """Return the files of the spool, oldest first, without those being written."""
     try:
         found = sorted(path for path in (home / "spool").iterdir() if not path.is_dir() or path.is_symlink())
@@ -176,7 +176,7 @@ def waiting(home: Path) -> list[Path]:
     return [path for path in found if not path.name.startswith(".") or _is_left_over(path)]
 
 
-def bad(home: Path) -> int:
+def count_bad(home: Path) -> int:
     """Return the number of files in spool/bad."""
     try:
         return sum(1 for _ in (home / "spool" / "bad").iterdir())
@@ -184,7 +184,7 @@ def bad(home: Path) -> int:
         return 0
 
 
-def done(entry: SpoolEntry) -> None:
+def remove_entry(entry: SpoolEntry) -> None:
     """Delete a delivered entry."""
     entry.path.unlink(missing_ok=True)
 

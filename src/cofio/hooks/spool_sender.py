@@ -42,7 +42,7 @@ def run(around: HookEnvironment) -> int:
     for entry in spool.entries(around.home.decode("utf-8", "surrogateescape")):
         status = _asked(around, entry) if entry.client in json_peek.CLIENTS else 400
         if 200 <= status < 300:
-            spool.done(entry)
+            spool.remove_entry(entry)
             delivered += 1
         elif status in _REFUSED:
             spool.set_aside(entry)

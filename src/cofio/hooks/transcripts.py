@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from cofio.errors import InvalidInput
 from cofio.models.exchange import OWN_REQUEST
-from cofio.models.memory import MAX_LABEL, moment
+from cofio.models.memory import MAX_LABEL, to_utc_iso
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class TranscriptTurn(NamedTuple):
     cwd: str = ""  # working folder; "" if the file does not name it
 
 
-def read(path: Path, *, speaker: str = "user") -> Iterator[TranscriptTurn]:
+def read_transcript(path: Path, *, speaker: str = "user") -> Iterator[TranscriptTurn]:
     """Yield the turns of a file, oldest first; `speaker` is the role for a text that is not a dialogue.
 
     Raise InvalidInput if the file cannot be read or is not text.
@@ -372,7 +372,7 @@ def _folder(value: Any) -> str:
 
 def _moment(value: Any) -> str:
     try:
-        return moment(value) if value else ""
+        return to_utc_iso(value) if value else ""
     except InvalidInput:
         return ""
 

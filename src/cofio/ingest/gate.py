@@ -69,7 +69,7 @@ def weigh(text: str, role: str, find: Find) -> Sentence:
     words = sentences.tokens(text)
     if _PLEASANT.issuperset(words) or _is_address(words):
         return Sentence(text=text, role=role, way="skip", reason=GREETING)
-    if sentences.asks(text):
+    if sentences.is_question(text):
         return Sentence(text=text, role=role, way="skip", reason=QUESTION)
     if found := tuple(find(text, role=role)):
         return Sentence(text=text, role=role, way="pattern", reason=MATCHED, found=found)

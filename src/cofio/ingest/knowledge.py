@@ -15,12 +15,12 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from cofio.errors import Forbidden
-from cofio.ingest.reconcile.decide import said_since
+from cofio.ingest.reconcile.decide import is_older_than
 from cofio.knowledge import cascade, reconcile
 from cofio.knowledge.extract import extraction
 from cofio.knowledge.reconcile import SentenceReading
 from cofio.models.exchange import Exchange, ExtractedFact, FactOutcome
-from cofio.models.knowledge import Claim, Drop, Knowledge, KnowledgeDecision, Put, parsed
+from cofio.models.knowledge import Claim, Drop, Knowledge, KnowledgeDecision, Put, parse_ref
 from cofio.models.memory import MAX_LABELS, Add, Decision, Delete, Fact, Memory, Noop, Update
 from cofio.ports import Store
 from cofio.stores.scoped import ScopedStore
@@ -60,7 +60,7 @@ class KnowledgeWriter:
             decision = self._batch.settled[place].decision
             if decision is None or (heard.row and isinstance(decision, Delete)):
                 continue
-            there = reconcile.known(heard, self._batch.store.domain)
+            there = reconcile.matching_rows(heard, self._batch.store.domain)
             if heard.row is None:
                 self._deny([row for row in there if not self._is_pinned(row) and not self._newer(row, place)], place)
             elif not self._is_told_already(heard, decision):
@@ -73,7 +73,7 @@ class KnowledgeWriter:
     def _say(self, row: Claim, old: Claim | None, place: int) -> None:
         if old is None:
             self.puts[row.ref] = (row, place, None)
-        elif reconcile.says_the_same(old, row):
+        elif reconcile.is_same_claim(old, row):
             self._say_again(old, place)
         elif self._is_pinned(old):
             self._left[old.ref] = old
@@ -81,7 +81,7 @@ class KnowledgeWriter:
             reason = f"memory {newer} is newer and says otherwise"
             self._batch.settled[place] = FactOutcome(fact=self._batch.facts[place], reason=reason)
         else:
-            self.puts[old.ref] = (reconcile.changed(old, row), place, old)
+            self.puts[old.ref] = (reconcile.updated_row(old, row), place, old)
             self._outdate([old], place, "out of date: its row was restated with other values")
 
     def _say_again(self, old: Claim, place: int) -> None:
@@ -126,17 +126,17 @@ class KnowledgeWriter:
         """Return a memory that stated the row after the fact was said."""
         fact, store = self._batch.facts[place], self._batch.store
         live = [each for each in self._tellers([row]) if not each.archived]
-        return next((each.id for each in live if said_since(fact, each, store)), None)
+        return next((each.id for each in live if is_older_than(fact, each, store)), None)
 
     # ── results ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def decisions(self, first: Mapping[int, int], memories: Sequence[Decision]) -> list[KnowledgeDecision]:
         """Return all decisions about the tables. `first` maps each fact to the index of its memory decision."""
         viewer = self._batch.store.viewer if isinstance(self._batch.store, ScopedStore) else None
-        gone = [each for each in cascade.gone(memories, self._batch.store, viewer) if isinstance(each, Drop)]
+        gone = [each for each in cascade.removed_rows(memories, self._batch.store, viewer) if isinstance(each, Drop)]
         reasons = {f"{each.table}/{each.id}": each.reason for each in gone}
         reasons.update(dict.fromkeys(self._drops, _DENIED))
-        drops = [Drop(*parsed(ref), reason) for ref, reason in reasons.items() if ref not in self.puts]
+        drops = [Drop(*parse_ref(ref), reason) for ref, reason in reasons.items() if ref not in self.puts]
         puts = [
             Put(row, told=first[place], as_of=old.updated_at if old else "") for row, place, old in self.puts.values()
         ]
@@ -145,7 +145,7 @@ class KnowledgeWriter:
     @property
     def said_again(self) -> tuple[dict[str, Any], ...]:
         rows = {ref: row for ref, row in self._left.items() if ref not in self.puts and ref not in self._drops}
-        return tuple(told_of("noop", ref, row) for ref, row in rows.items())
+        return tuple(change_summary("noop", ref, row) for ref, row in rows.items())
 
     @property
     def told(self) -> list[dict[str, Any]]:
@@ -155,8 +155,8 @@ class KnowledgeWriter:
             each for each in self.decisions(dict.fromkeys(self._batch.heard, 0), memories) if isinstance(each, Drop)
         ]
         there = {each.ref: each for each in _rows_of(drops, self._batch.store)}
-        told = [told_of("delete", ref, row) for ref, row in there.items()]
-        told += [told_of("update" if old else "add", ref, row) for ref, (row, _, old) in self.puts.items()]
+        told = [change_summary("delete", ref, row) for ref, row in there.items()]
+        told += [change_summary("update" if old else "add", ref, row) for ref, (row, _, old) in self.puts.items()]
         return [*self.said_again, *told]
 
 
@@ -164,12 +164,12 @@ def _rows_of(drops: Sequence[Drop], store: Store) -> list[Knowledge]:
     return [row for each in drops for row in store.domain.get(each.table, [each.id])]
 
 
-def told_of(action: str, ref: str, row: Knowledge | None) -> dict[str, Any]:
+def change_summary(action: str, ref: str, row: Knowledge | None) -> dict[str, Any]:
     """Return a change of a row in the format for clients."""
     return {"action": action, "ref": ref, "says": row.says if row else ""}
 
 
-def heard_in(found: Sequence[ExtractedFact], exchange: Exchange, store: Store) -> dict[int, SentenceReading]:
+def readings_of(found: Sequence[ExtractedFact], exchange: Exchange, store: Store) -> dict[int, SentenceReading]:
     """Return the domain knowledge in the facts of an exchange, by index."""
     told = {}
     for place, each in enumerate(found):
@@ -180,8 +180,8 @@ def heard_in(found: Sequence[ExtractedFact], exchange: Exchange, store: Store) -
 
 def _row_in(found: ExtractedFact) -> extraction.ReadKnowledge | None:
     """Return the row of a fact; if a model reworded it, the row of the original sentence."""
-    read = extraction.read(found)
-    return extraction.read(found.said) if read is None and found.method == "llm" and found.said else read
+    read = extraction.read_sentence(found)
+    return extraction.read_sentence(found.said) if read is None and found.method == "llm" and found.said else read
 
 
 def _as_row(
@@ -191,7 +191,7 @@ def _as_row(
         return None
     about = {name: getattr(exchange, name) for name in ("agent", "user", "team", "visibility")}
     about.update(place=exchange.source, confidence=confidence)
-    heard = reconcile.heard(read.table, read.fields, denied=read.denied, about=about)
+    heard = reconcile.to_reading(read.table, read.fields, denied=read.denied, about=about)
     if heard is None or heard.row is None or not isinstance(store, ScopedStore):
         return heard
     try:
@@ -201,20 +201,22 @@ def _as_row(
     return heard._replace(row=row) if isinstance(row, Claim) else None
 
 
-def corrected(told: Mapping[int, SentenceReading]) -> dict[int, str]:
+def reasons_left_out(told: Mapping[int, SentenceReading]) -> dict[int, str]:
     """Return reasons to drop facts whose row is repeated, changed or denied later in the same exchange."""
     left: dict[int, str] = {}
     standing: dict[str, int] = {}
     for place, heard in told.items():
         row = heard.row
         if row is None:
-            denied = [at for at in standing.values() if (other := told[at].row) and reconcile.denies(heard, other)]
+            denied = [
+                at for at in standing.values() if (other := told[at].row) and reconcile.is_denial_of(heard, other)
+            ]
             left.update(dict.fromkeys(denied, "corrected in the same exchange"))
             standing = {ref: at for ref, at in standing.items() if at not in denied}
             continue
         at = standing.get(row.ref)
         before = told[at].row if at is not None else None
-        if before is not None and reconcile.says_the_same(before, row):
+        if before is not None and reconcile.is_same_claim(before, row):
             left[place] = "said before in the same exchange"
             continue
         if at is not None:
@@ -223,24 +225,24 @@ def corrected(told: Mapping[int, SentenceReading]) -> dict[int, str]:
     return left
 
 
-def shown_to(exchange: Exchange) -> list[Claim]:
+def shown_rows(exchange: Exchange) -> list[Claim]:
     """Return the rows that were injected into the agent's context."""
     lines = [line for text in exchange.injected for line in text.splitlines() if line.strip()][:_MOST_SHOWN]
-    found = (_as_row(extraction.read(_MARKED.sub("", line)), exchange, 0.5) for line in lines)
+    found = (_as_row(extraction.read_sentence(_MARKED.sub("", line)), exchange, 0.5) for line in lines)
     return [each.row for each in found if each and each.row]
 
 
-def echo(heard: SentenceReading | None, shown: Sequence[Claim], store: Store) -> str:
+def echo_reason(heard: SentenceReading | None, shown: Sequence[Claim], store: Store) -> str:
     """Return the reason why a row is only an echo of an injected or known row; "" if it is new."""
     if heard is None or heard.row is None:
         return ""
-    if any(reconcile.says_the_same(each, heard.row) for each in shown):
+    if any(reconcile.is_same_claim(each, heard.row) for each in shown):
         return "it was put before the agent in this conversation"
-    there = reconcile.known(heard, store.domain)
-    same = next((each for each in there if reconcile.says_the_same(each, heard.row)), None)
+    there = reconcile.matching_rows(heard, store.domain)
+    same = next((each for each in there if reconcile.is_same_claim(each, heard.row)), None)
     return f"the agent repeats {same.ref}" if same else ""
 
 
-def denies_what_stands(heard: SentenceReading | None, store: Store) -> bool:
+def denies_live_row(heard: SentenceReading | None, store: Store) -> bool:
     """Return whether it denies an existing row."""
-    return heard is not None and heard.row is None and bool(reconcile.known(heard, store.domain))
+    return heard is not None and heard.row is None and bool(reconcile.matching_rows(heard, store.domain))

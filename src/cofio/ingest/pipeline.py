@@ -31,7 +31,15 @@ from cofio.errors import (
 from cofio.ingest import gate
 from cofio.ingest.extract import by_judgement, patterns
 from cofio.ingest.extract import by_llm as by_model
-from cofio.ingest.knowledge import KnowledgeWriter, corrected, denies_what_stands, echo, heard_in, shown_to, told_of
+from cofio.ingest.knowledge import (
+    KnowledgeWriter,
+    change_summary,
+    denies_live_row,
+    echo_reason,
+    readings_of,
+    reasons_left_out,
+    shown_rows,
+)
 from cofio.ingest.reconcile import by_llm as reconcile_by_model
 from cofio.ingest.reconcile import decide
 from cofio.ingest.reconcile.compare import Comparer
@@ -60,7 +68,7 @@ from cofio.models.exchange import (
 from cofio.models.memory import Add, Change, Changeset, Decision, Delete, Fact, Noop, Update
 from cofio.ports import LLM, Judge, Matrix, Store, Vector
 from cofio.stores.scoped import of_teller
-from cofio.text.tokens import end_of, passage, telling
+from cofio.text.tokens import embedding_text, search_terms, tail_of
 
 #: Scope of the language model: everything that may hold a fact, or only what the judgement model is unsure about.
 Reads = Literal["all", "doubtful"]
@@ -220,7 +228,7 @@ class Learner:
 
     def _batch(self, exchange: Exchange, found: Sequence[ExtractedFact]) -> _ExchangeFacts:
         facts = [self._placed(_fact(each, exchange), exchange) for each in found]
-        vectors = self._embed([passage(fact.text, fact.speaker) for fact in facts]) if facts else None
+        vectors = self._embed([embedding_text(fact.text, fact.speaker) for fact in facts]) if facts else None
         store = of_teller(self._store, exchange)
         return _ExchangeFacts(
             exchange,
@@ -228,7 +236,7 @@ class Learner:
             facts,
             vectors,
             store,
-            heard_in(found, exchange, store) if exchange.context == ANALYSIS else {},
+            readings_of(found, exchange, store) if exchange.context == ANALYSIS else {},
         )
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -320,12 +328,12 @@ class Learner:
         said = [
             (
                 source.exchange,
-                end_of(" ".join(each.text for each in source.exchange.messages if each.role == "user"), _ASKED_ABOUT),
+                tail_of(" ".join(each.text for each in source.exchange.messages if each.role == "user"), _ASKED_ABOUT),
             )
             for source in sources
         ]
         asked = [_fact(ExtractedFact(text=text), exchange) for exchange, text in said if text.strip()]
-        vectors = self._embed([passage(fact.text, fact.speaker) for fact in asked]) if asked else ()
+        vectors = self._embed([embedding_text(fact.text, fact.speaker) for fact in asked]) if asked else ()
         most = max(_RELATED_EACH, _RELATED // len(sources))
         memories: dict[int, str] = {}
         for fact, vector in zip(asked, vectors, strict=True):
@@ -337,7 +345,7 @@ class Learner:
         """Return the sentences with their facts, read by the judgement model, or by rules if it is missing."""
         if self._judge is None:
             return gate.judge(exchange, patterns.find)
-        return GateVerdict(tuple(by_judgement.read(exchange, self._judge)))
+        return GateVerdict(tuple(by_judgement.read_exchange(exchange, self._judge)))
 
     def _known_of_domain(self, exchange: Exchange) -> tuple[ExtractedFact, ...]:
         """Return the facts that a domain agent reports; only for exchanges marked as analyses."""
@@ -395,16 +403,16 @@ class Learner:
     def _without_echoes(self, batch: _ExchangeFacts) -> list[int]:
         """Return the places of the facts that are no echoes of shown context; settle the others as echoes."""
         news = []
-        left_out = corrected(batch.heard)
-        shown = shown_to(batch.exchange) if batch.heard else []
+        left_out = reasons_left_out(batch.heard)
+        shown = shown_rows(batch.exchange) if batch.heard else []
         for place, (found, fact) in enumerate(zip(batch.found, batch.facts, strict=True)):
             heard = found.role == "assistant"  # a user may repeat a statement on purpose
             why = ""
             if heard:
                 row = batch.heard.get(place)
-                against = None if denies_what_stands(row, batch.store) else batch.store  # it repeats an overruled row
-                why = decide.echoes(fact, batch.vector(place), against, batch.exchange.injected, self._comparer)
-                why = why or echo(row, shown, batch.store)
+                against = None if denies_live_row(row, batch.store) else batch.store  # it repeats an overruled row
+                why = decide.echo_reason(fact, batch.vector(place), against, batch.exchange.injected, self._comparer)
+                why = why or echo_reason(row, shown, batch.store)
             if why := why or left_out.get(place, ""):
                 batch.settled[place] = FactOutcome(fact=fact, reason=why)
             else:
@@ -417,7 +425,7 @@ class Learner:
             batch.take(places, self._settled_locally(facts, batch.matrix(places), batch.store))
 
     def _settled_locally(self, facts: Sequence[Fact], vectors: Matrix, store: Store) -> list[FactOutcome]:
-        return decide.settle(facts, vectors, store, self._comparer)
+        return decide.decide_outcomes(facts, vectors, store, self._comparer)
 
     def _by_model(self, llm: LLM, asked: Sequence[tuple[_ExchangeFacts, Sequence[int]]]) -> tuple[TokenUsage, str]:
         """Let the model decide about the facts at these places; all batches are of one session."""
@@ -428,7 +436,7 @@ class Learner:
 
         facts = [batch.facts[place] for batch, places in asked for place in places]
         vectors = [batch.vector(place) for batch, places in asked for place in places]
-        settled, usage, problem = reconcile_by_model.settle(
+        settled, usage, problem = reconcile_by_model.decide_by_llm(
             llm, facts, vectors, store, novel=novel, floor=self._floor()
         )
         rest = iter(settled)
@@ -499,7 +507,7 @@ class Learner:
                 for action in _actions(one, [change for at, change in mine if at == place])
             )
             known = learned.knowledge + rows.said_again
-            known += tuple(told_of(each.action, each.ref, each.after or each.before) for each in done.knowledge)
+            known += tuple(change_summary(each.action, each.ref, each.after or each.before) for each in done.knowledge)
             return replace(learned, actions=learned.actions + actions, knowledge=known, changeset=done.id)
 
         settles = (lambda done: work.settlement(outcome(done))) if work.item is not None else None
@@ -586,7 +594,7 @@ class _ExchangeFacts:
     def embed_reworded(self, embed: Callable[[Sequence[str]], Matrix]) -> None:
         """Compute the vectors of texts that the model reworded."""
         texts = [
-            passage(each.decision.fact.text, each.decision.fact.speaker)
+            embedding_text(each.decision.fact.text, each.decision.fact.speaker)
             for each in self.settled
             if isinstance(each.decision, Add | Update) and each.decision.fact.text != each.fact.text
         ]
@@ -597,7 +605,7 @@ class _ExchangeFacts:
         """Return the vector of the decision's text."""
         if decision.fact.text == self.facts[place].text:
             return self.vector(place)
-        return self._reworded[passage(decision.fact.text, decision.fact.speaker)]
+        return self._reworded[embedding_text(decision.fact.text, decision.fact.speaker)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -747,8 +755,8 @@ def _is_brief(text: str) -> bool:
 
 
 def _is_covered(found: ExtractedFact, told: Sequence[ExtractedFact]) -> bool:
-    wanted = set(telling(found.text)) - {"user", "team", "policy"}
-    return any(len(wanted & set(telling(each.text))) >= _COVERED * len(wanted) for each in told)
+    wanted = set(search_terms(found.text)) - {"user", "team", "policy"}
+    return any(len(wanted & set(search_terms(each.text))) >= _COVERED * len(wanted) for each in told)
 
 
 def _is_worth_a_look(exchange: Exchange, verdict: GateVerdict) -> bool:

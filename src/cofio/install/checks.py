@@ -112,7 +112,7 @@ def service(settings: Settings, state: Mapping[str, Any]) -> Check:
     return Check("service", "ok", f"{state['url']}, {known:,} {'memory' if known == 1 else 'memories'}")
 
 
-def hangs(settings: Settings, state: Mapping[str, Any]) -> bool:
+def check_hangs(settings: Settings, state: Mapping[str, Any]) -> bool:
     """Return whether a service of this machine runs without answering."""
     return bool(state["running"] and not state["answering"] and not settings.url)
 
@@ -121,17 +121,17 @@ def _silent(settings: Settings, state: Mapping[str, Any]) -> Check:
     if settings.url:
         says = f"No service answers at {state['url']}. {state.get('problem') or ''}".strip()
         return Check("service", "wrong", says, "Check `url` (COFIO_URL), and that the service runs there.")
-    if hangs(settings, state) and state.get("problem"):
+    if check_hangs(settings, state) and state.get("problem"):
         says = f"The service runs (pid {state['pid']}) and does not answer. {state['problem']}"
         return Check("service", "wrong", says, "`cofio down --force`, then `cofio up`.")
-    if hangs(settings, state):
+    if check_hangs(settings, state):
         return Check(
             "service", "wrong", f"The service is still starting (pid {state['pid']}).", "Try again in a moment."
         )
     return Check("service", "wrong", "The service does not run.", "`cofio up` starts it.")
 
 
-def serving(url: str) -> Check:
+def check_serving(url: str) -> Check:
     """Return the check of a service that reports about itself."""
     return Check("service", "ok", f"{url}, cofio {__version__}")
 
@@ -208,12 +208,12 @@ def _model_from_here(settings: Settings) -> Check:
         return Check("model", "ok", "no language model is set: the judgement model finds facts")
     if not settings.llm:
         return Check("model", "ok", f"{name} is switched off by COFIO_LLM")
-    if problem := provider.tested(settings, provider.known(settings, name)):
+    if problem := provider.test_choice(settings, provider.known_choice(settings, name)):
         return Check("model", "wrong", problem, "`cofio install` sets and tests another model.")
-    return Check("model", "ok", f"{name}, {provider.known(settings, name).uses}")
+    return Check("model", "ok", f"{name}, {provider.known_choice(settings, name).uses}")
 
 
-def waiting(settings: Settings, client: ServiceProbe | None) -> Iterator[Check]:
+def check_waiting(settings: Settings, client: ServiceProbe | None) -> Iterator[Check]:
     """Check for undelivered hook events, failed hook runs, parked or failing captures, and an open circuit breaker."""
     told = runs.summary(settings.home)
     if told.get("resting_until"):
@@ -259,7 +259,7 @@ def _items(client: ServiceProbe, state: CaptureState) -> Sequence[Item]:
 # ── the clients ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def of_client(client: str, settings: Settings, record: Manifest) -> Iterator[Check]:
+def check_client(client: str, settings: Settings, record: Manifest) -> Iterator[Check]:
     """Yield the checks of a client's hooks."""
     try:
         yield from _CLIENTS[client](settings, record)
@@ -271,7 +271,7 @@ def commands(client: str, settings: Settings) -> dict[str, str]:
     """Return our hook commands of this client by event, from its settings or from our plugin."""
     if client == "openclaw":
         return {}
-    if clients.plugged(client, settings):
+    if clients.plugin_name(client, settings):
         start = f"{shlex.quote(str(paths.launcher(settings)))} {client}"
         return dict.fromkeys(_wanted(client, settings), start)
     return {event: told[0] for event, told in _installed(client, settings).items()}
@@ -281,7 +281,7 @@ def _installed(client: str, settings: Settings) -> dict[str, list[str]]:
     """Return our commands in a client's settings, by event."""
     path = _hooks_path(client, settings)
     with _reading(path):
-        text = merge.begun(files.text_of(path, files.read(path) or b""))
+        text = merge.text_or_empty_object(files.text_of(path, files.read(path) or b""))
         return merge.installed(text, _wanted(client, settings).values(), grouped=client != "cursor")
 
 
@@ -347,7 +347,7 @@ def _astray(client: str, commands: Collection[str]) -> Iterator[Check]:
 
 def _claude_code(settings: Settings, record: Manifest) -> Iterator[Check]:
     told = claude_code.read(settings)
-    plugin = claude_code.plugged(told)
+    plugin = claude_code.plugin_name(told)
     yield from _hooks("claude-code", settings, record, plugin)
     if told.get("disableAllHooks") is True and (plugin or _installed("claude-code", settings)):
         says = f"disableAllHooks is set in {claude_code.settings_path(settings)}: no hook runs."
@@ -358,10 +358,10 @@ def _codex(settings: Settings, record: Manifest) -> Iterator[Check]:
     path = codex.config_path(settings)
     with _reading(path):
         told = toml_edit.loads(files.text_of(path, files.read(path) or b""))
-    yield from _hooks("codex", settings, record, codex.plugged(told))
+    yield from _hooks("codex", settings, record, codex.plugin_name(told))
     if isinstance(told.get("features"), dict) and told["features"].get("hooks") is False:
         yield Check("codex", "wrong", f"{path} sets hooks = false: no hook runs.", "Remove it.")
-    if untrusted := codex.untrusted(settings):
+    if untrusted := codex.untrusted_events(settings):
         says = f"Codex does not run these hooks, since they are not approved: {', '.join(untrusted)}."
         notified = told.get("notify") == [str(codex.wrapper_path(settings))]
         aside = " Until then `notify` captures turns, without recall." if notified else ""
@@ -376,7 +376,7 @@ def _cursor(settings: Settings, record: Manifest) -> Iterator[Check]:
 def _openclaw(settings: Settings, record: Manifest) -> Iterator[Check]:
     path = paths.openclaw_config(settings)
     with _reading(path):
-        root = jsonc.parse(merge.begun(files.text_of(path, files.read(path) or b"")))
+        root = jsonc.parse(merge.text_or_empty_object(files.text_of(path, files.read(path) or b"")))
     slot, loaded = root.at(("plugins", "slots", "memory")), root.at(("plugins", "load", "paths"))
     plugin = openclaw.Plugin(openclaw.plugin_source()).id
     again = _SETS_UP.format("openclaw")

@@ -34,7 +34,7 @@ SERVER = ("mcpServers", "cofio")
 def plan(settings: Settings, *, mcp: bool = True) -> InstallPlan:
     """Return the plan for Claude Code. If our plugin is enabled, it does everything, and the plan is empty."""
     told = read(settings)
-    if plugin := plugged(told):
+    if plugin := plugin_name(told):
         note = f"Claude Code has our plugin enabled ({plugin}): hooks in the settings would run everything twice."
         return InstallPlan(client="claude-code", notes=(note,))
     folder = shims.folder_in(paths.home_of("claude-code", settings))
@@ -95,13 +95,13 @@ def read(settings: Settings) -> dict[str, Any]:
     """Return Claude Code's settings; empty if there are none or they cannot be read."""
     content = files.read(settings_path(settings))
     try:
-        told = jsonc.loads(merge.begun(files.text_of(settings_path(settings), content or b"")))
+        told = jsonc.loads(merge.text_or_empty_object(files.text_of(settings_path(settings), content or b"")))
     except MalformedJson:
         return {}
     return told if isinstance(told, dict) else {}
 
 
-def plugged(told: Mapping[str, Any]) -> str:
+def plugin_name(told: Mapping[str, Any]) -> str:
     """Return the name of our plugin if it is enabled, else ""."""
     enabled = told.get("enabledPlugins")
     names = enabled if isinstance(enabled, dict) else {}

@@ -22,7 +22,7 @@ class InstallOptions:
     trust: bool = False  # approve our hooks in Codex's configuration
 
 
-def planned(client: str, settings: Settings, wishes: InstallOptions) -> InstallPlan:
+def plan_install(client: str, settings: Settings, wishes: InstallOptions) -> InstallPlan:
     """Return the plan for this client."""
     if client == "claude-code":
         return claude_code.plan(settings, mcp=wishes.mcp)
@@ -38,13 +38,13 @@ def uninstall(client: str, settings: Settings, record: Manifest) -> tuple[list[F
     known = _planned(client, settings)
     done, problems = plan.undo(client, record, TAKES, shims.is_ours)
     if not problems:
-        done += [*plan.taken_out(known.edits, record, TAKES), *plan.removed(known.copies, record)]
+        done += [*plan.take_out(known.edits, record, TAKES), *plan.removed(known.copies, record)]
     return [*done, *_still_named(known.edits)], problems
 
 
 def _planned(client: str, settings: Settings) -> InstallPlan:
     try:
-        return planned(client, settings, InstallOptions(notify=True, trust=True))
+        return plan_install(client, settings, InstallOptions(notify=True, trust=True))
     except CofioError:  # an unreadable file, or a missing plugin: rely on the record
         return InstallPlan(client=client)
 
@@ -54,17 +54,17 @@ def _still_named(edits: Collection[FileEdit]) -> Iterator[FileResult]:
     for edit in edits:
         content = files.read(edit.path) if edit.kind in ("hooks", "cursor-hooks") else None
         with suppress(InvalidInput):  # not our format: nothing was removed from it
-            text = merge.begun(files.text_of(edit.path, content or b""))
+            text = merge.text_or_empty_object(files.text_of(edit.path, content or b""))
             left = merge.installed(text, edit.ours, grouped=edit.kind == "hooks")
             if told := sorted({each for commands in left.values() for each in commands}):
                 yield FileResult(edit.path, "kept", f"one of your own hooks starts a removed script: {'; '.join(told)}")
 
 
-def plugged(client: str, settings: Settings) -> str:
+def plugin_name(client: str, settings: Settings) -> str:
     """Return the name of our plugin if this client has it enabled, else ""."""
     if client == "claude-code":
-        return claude_code.plugged(claude_code.read(settings))
-    return codex.plugged(codex.read(settings)) if client == "codex" else ""
+        return claude_code.plugin_name(claude_code.read(settings))
+    return codex.plugin_name(codex.read(settings)) if client == "codex" else ""
 
 
 def _take_groups(text: str, before: str, ours: Collection[str]) -> str:

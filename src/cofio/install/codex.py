@@ -44,7 +44,7 @@ _THEN = "# then: "
 def plan(settings: Settings, *, mcp: bool = True, notify: bool = False, trust: bool = False) -> InstallPlan:
     """Return the plan for Codex. If our plugin is enabled, it provides the hooks and the server."""
     told = read(settings)
-    if plugin := plugged(told):
+    if plugin := plugin_name(told):
         note = f"Codex has our plugin enabled ({plugin}): hooks in its settings would run everything twice."
         return InstallPlan(client="codex", notes=(note,))
     folder = shims.folder_in(paths.home_of("codex", settings))
@@ -95,7 +95,7 @@ def read(settings: Settings) -> dict[str, Any]:
         return {}
 
 
-def plugged(told: Mapping[str, Any]) -> str:
+def plugin_name(told: Mapping[str, Any]) -> str:
     """Return the name of our plugin if it is enabled, else ""."""
     known = told.get("plugins")
     names = known if isinstance(known, dict) else {}
@@ -143,11 +143,11 @@ def trust_key(settings: Settings, event: str, group: int, number: int) -> str:
     return f"{folder}/hooks.json:{LABELS[event]}:{group}:{number}"
 
 
-def untrusted(settings: Settings) -> list[str]:
+def untrusted_events(settings: Settings) -> list[str]:
     """Return the events of our hooks that Codex does not run because they are not approved in their current form."""
     told = read(settings)
     known, found = _state(told), []
-    for key, event, expected in _at_their_places(settings, plugged(told)):
+    for key, event, expected in _at_their_places(settings, plugin_name(told)):
         about = known.get(key, {})
         approved = str(about.get("trusted_hash", "")).partition("/")[0]  # a plugin adds a hash of its files
         if approved != expected or about.get("enabled") is False:
@@ -163,10 +163,10 @@ def _at_their_places(settings: Settings, plugin: str) -> Iterator[tuple[str, str
             yield f"{plugin}:hooks/hooks.json:{LABELS[event]}:0:0", event, trusted_hash(event, hook)
         return
     path = hooks_path(settings)
-    text = merge.begun(files.text_of(path, files.read(path) or b""))
+    text = merge.text_or_empty_object(files.text_of(path, files.read(path) or b""))
     wanted = hooks_in(shims.folder_in(paths.home_of("codex", settings)))
     told = jsonc.loads(text)
-    for event, group, number in merge.places(text, [str(each["command"]) for each in wanted.values()]):
+    for event, group, number in merge.hook_positions(text, [str(each["command"]) for each in wanted.values()]):
         if event in LABELS:
             held = told["hooks"][event][group]
             key = trust_key(settings, event, group, number)
@@ -207,7 +207,7 @@ class _Config:
         old = told.get("notify")
         path = wrapper_path(self._settings)
         if old == [str(path)]:
-            old = chained(path)
+            old = previous_notify(path)
         then = [str(each) for each in old] if isinstance(old, list) else []
         return FileCopy(path=path, content=_wrapper(paths.launcher(self._settings), then), mode=0o755, kind="own")
 
@@ -236,7 +236,7 @@ class _Config:
         except InvalidInput:  # the plan of that file reports the error
             return {}
         told, found = jsonc.loads(after)["hooks"], {}
-        for event, group, number in merge.places(after, commands):
+        for event, group, number in merge.hook_positions(after, commands):
             held = told[event][group]
             key = trust_key(self._settings, event, group, number)
             if event in LABELS:
@@ -255,7 +255,7 @@ def _wrapper(launcher: Path, then: list[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def chained(wrapper: Path) -> list[str]:
+def previous_notify(wrapper: Path) -> list[str]:
     """Return the previous `notify` command from the wrapper; empty if there was none."""
     content = (files.read(wrapper) or b"").decode(errors="replace")
     line = next((each for each in content.splitlines() if each.startswith(_THEN)), _THEN + "[]")
@@ -270,7 +270,7 @@ def take_config(text: str, before: str, ours: Collection[str]) -> str:
     told = toml_edit.loads(text)
     notify = told.get("notify")
     if isinstance(notify, list) and len(notify) == 1 and notify[0] in ours:
-        old = toml_edit.raw(before, "notify") or toml_edit.written(chained(Path(notify[0])))
+        old = toml_edit.raw(before, "notify") or toml_edit.to_toml(previous_notify(Path(notify[0])))
         text = toml_edit.put_raw(text, "notify", old) if old != "[]" else toml_edit.drop(text, "notify")
     servers = told.get(SERVER[0])
     if isinstance(servers, dict) and paths.is_server(servers.get(SERVER[1])):

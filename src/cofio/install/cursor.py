@@ -30,7 +30,7 @@ def plan(settings: Settings, *, mcp: bool = True) -> InstallPlan:
     ours = tuple(str(each["command"]) for each in wanted.values())
 
     def put(text: str, known: Collection[str]) -> str:
-        text = merge.begun(text)
+        text = merge.text_or_empty_object(text)
         if "version" not in jsonc.loads(text):
             text = jsonc.put(text, ("version",), 1)
         return merge.put_hooks(text, wanted, {*ours, *known}, grouped=False)
@@ -59,7 +59,7 @@ def hooks_in(folder: Path) -> dict[str, dict[str, Any]]:
 def take_hooks(text: str, before: str, ours: Collection[str]) -> str:
     """Return the text without our hooks, and without the version if nothing else is left of a file that we created."""
     text = merge.take_hooks(text, ours, before, grouped=False)
-    if list(jsonc.loads(text)) == ["version"] and "version" not in jsonc.loads(merge.begun(before)):
+    if list(jsonc.loads(text)) == ["version"] and "version" not in jsonc.loads(merge.text_or_empty_object(before)):
         text = jsonc.drop(text, ("version",))
     return text
 

@@ -33,14 +33,14 @@ def examine(settings: Settings, hooks: str = "") -> Iterator[Check]:
             yield checks.embedder(service)
         yield checks.judge(settings)
         yield checks.model(settings, service)
-        yield from checks.waiting(settings, service)
-        yield from _clients(settings, service, proving=not switched_off and not checks.hangs(settings, state))
+        yield from checks.check_waiting(settings, service)
+        yield from _clients(settings, service, proving=not switched_off and not checks.check_hangs(settings, state))
     finally:
         if service:
             service.close()
 
 
-def look(settings: Settings, service: ServiceProbe, *, clients: bool = False) -> Iterator[Check]:
+def check_in_process(settings: Settings, service: ServiceProbe, *, clients: bool = False) -> Iterator[Check]:
     """Yield the checks from within the service, called without HTTP; `clients`: only the checks of clients.
 
     No hook is run, and nothing is changed.
@@ -48,10 +48,10 @@ def look(settings: Settings, service: ServiceProbe, *, clients: bool = False) ->
     if not clients:
         yield from (checks.versions(), checks.home(settings), checks.config(settings), checks.launcher(settings))
         instance = daemon.find(settings)
-        yield checks.serving(instance.url if instance else settings.service_url)
+        yield checks.check_serving(instance.url if instance else settings.service_url)
         yield from (checks.store(settings, service), checks.embedder(service))
         yield from (checks.judge(settings), checks.model(settings, service))
-        lies_about = list(checks.waiting(settings, service))
+        lies_about = list(checks.check_waiting(settings, service))
         yield from lies_about
         if not any(each.name == "inbox" for each in lies_about):
             yield Check("inbox", "ok", "no capture is parked")
@@ -61,11 +61,11 @@ def look(settings: Settings, service: ServiceProbe, *, clients: bool = False) ->
 def _clients(settings: Settings, service: Client | None, *, proving: bool) -> Iterator[Check]:
     """Yield the checks of each client; run its hooks too if `proving`."""
     record = Manifest.load(settings.home)
-    found = [each for each in paths.CLIENTS if each in {*paths.found(settings), *record.clients()}]
+    found = [each for each in paths.CLIENTS if each in {*paths.installed_clients(settings), *record.clients()}]
     if not found:
         yield Check("clients", "warning", "No client was found on this machine.", "`cofio install CLIENT` names one.")
     for client in found:
-        yield from checks.of_client(client, settings, record)
+        yield from checks.check_client(client, settings, record)
         if not proving:
             continue
         try:
@@ -73,4 +73,4 @@ def _clients(settings: Settings, service: Client | None, *, proving: bool) -> It
         except CofioError:
             continue  # reported by the check before
         if commands:
-            yield from smoke_test.of_client(client, commands, settings, service)
+            yield from smoke_test.test_client(client, commands, settings, service)

@@ -19,7 +19,7 @@ from cofio.install.jsonc import MalformedJson, Path
 Hooks = Mapping[str, Mapping[str, Any]]
 
 
-def begun(text: str) -> str:
+def text_or_empty_object(text: str) -> str:
     """Return the text, or an empty object for blank text."""
     return text if text.strip("\ufeff \t\r\n") else "{}\n"
 
@@ -29,7 +29,7 @@ def put_hooks(text: str, wanted: Hooks, ours: Collection[str], *, grouped: bool)
 
     Changes by the user to a hook of ours are kept: a timeout, a shell that starts it.
     """
-    text = begun(text)
+    text = text_or_empty_object(text)
     known = {str(hook["command"]) for hook in wanted.values()} | set(ours)
     for event, hook in wanted.items():
         there = [path for path, command in _hooks_of(text, grouped) if path[1] == event and names(command, known)]
@@ -87,7 +87,7 @@ def is_wrapped(command: str, ours: Collection[str]) -> bool:
     return names(command, ours) and not any(set(word) <= set("();<>|&") for word in words)
 
 
-def places(text: str, ours: Collection[str]) -> list[tuple[str, int, int]]:
+def hook_positions(text: str, ours: Collection[str]) -> list[tuple[str, int, int]]:
     """Return the positions of our hooks in groups: event, index of the group, index of the hook."""
     found = [path for path, command in _hooks_of(text, grouped=True) if names(command, ours)]
     return [(str(path[1]), int(path[2]), int(path[4])) for path in found]
@@ -95,7 +95,7 @@ def places(text: str, ours: Collection[str]) -> list[tuple[str, int, int]]:
 
 def put_member(text: str, path: Path, value: Mapping[str, Any]) -> str:
     """Return the text with these fields in the object at the path; its other fields are kept."""
-    text = begun(text)
+    text = text_or_empty_object(text)
     there = jsonc.parse(text).at(path)
     if there is None:
         return jsonc.put(text, path, dict(value))
@@ -113,7 +113,7 @@ def take_member(text: str, path: Path, before: str) -> str:
     """
     if jsonc.parse(text).at(path) is None:
         return text
-    if old := jsonc.parse(begun(before)).at(path):
+    if old := jsonc.parse(text_or_empty_object(before)).at(path):
         return jsonc.put(text, path, old.plain())
     after = jsonc.drop(text, path)
     return _pruned(after, [path[:size] for size in range(len(path) - 1, 0, -1)], before)
@@ -179,7 +179,7 @@ def _emptied(text: str, after: str) -> list[str]:
 
 def _pruned(text: str, paths: list[Path], before: str) -> str:
     """Return the text without those of these paths that are empty and were not there before."""
-    old = jsonc.parse(begun(before))
+    old = jsonc.parse(text_or_empty_object(before))
     for path in paths:
         node = jsonc.parse(text).at(path)
         if node and not node.children and node.kind != "scalar" and old.at(path) is None:

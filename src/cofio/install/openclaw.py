@@ -97,7 +97,7 @@ class Plugin:
 
     def put(self, text: str, folder: str, config: dict[str, Any]) -> str:
         """Return the text with the plugin loadable, allowed, enabled, and in the memory slot."""
-        text = merge.begun(text)
+        text = merge.text_or_empty_object(text)
         text = _listed(text, ("plugins", "load", "paths"), folder)
         if jsonc.parse(text).at(("plugins", "allow")):
             text = _listed(text, ("plugins", "allow"), self.id)
@@ -134,5 +134,5 @@ def _unlisted(text: str, path: jsonc.Path, ours: Collection[str], before: str) -
         if items[place] in ours:
             text = jsonc.drop(text, (*path, place))
     now = jsonc.parse(text).at(path)
-    made_by_us = jsonc.parse(merge.begun(before)).at(path) is None
+    made_by_us = jsonc.parse(merge.text_or_empty_object(before)).at(path) is None
     return merge.take_member(text, path, before) if now and items and not now.children and made_by_us else text

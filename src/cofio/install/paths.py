@@ -42,7 +42,7 @@ def openclaw_config(settings: Settings) -> Path:
     return home_of("openclaw", settings) / "openclaw.json"
 
 
-def found(settings: Settings) -> list[str]:
+def installed_clients(settings: Settings) -> list[str]:
     """Return the installed clients: those whose folder or program exists."""
     return [each for each in CLIENTS if home_of(each, settings).is_dir() or shutil.which(_PROGRAMS[each])]
 

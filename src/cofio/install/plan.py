@@ -70,21 +70,21 @@ class FileResult:
 # ── installing ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def prepared(plan: InstallPlan, record: Manifest) -> list[tuple[Path, bytes | None, bytes]]:
+def prepare(plan: InstallPlan, record: Manifest) -> list[tuple[Path, bytes | None, bytes]]:
     """Return path, current content and planned content of every file. Writes nothing."""
     return [(each.path, now, _wanted(each, now, record)) for each in _all(plan) for now in [files.read(each.path)]]
 
 
-def changed(plan: InstallPlan, record: Manifest) -> list[Path]:
+def changed_paths(plan: InstallPlan, record: Manifest) -> list[Path]:
     """Return the files that the plan would write. Writes nothing."""
     modes = {each.path: each for each in plan.copies}
-    return [path for path, now, wanted in prepared(plan, record)
+    return [path for path, now, wanted in prepare(plan, record)
             if now != wanted or (path in modes and not _is_as_open(modes[path]))]  # fmt: skip
 
 
 def carry_out(plan: InstallPlan, record: Manifest, takes: Mapping[str, Take]) -> list[FileResult]:
     """Write the files that differ. The record is written before each file."""
-    prepared(plan, record)
+    prepare(plan, record)
     return [_carried_out(each, plan.client, record, takes) for each in _all(plan)]
 
 
@@ -136,7 +136,7 @@ def _before_us(
         return record.original(known), known.existed
     if isinstance(step, FileCopy):
         return now, True
-    rest = without(step.path, now, known, record, takes)
+    rest = without_ours(step.path, now, known, record, takes)
     return (rest, True) if known.existed or not _is_empty(rest.decode()) else (None, False)
 
 
@@ -167,7 +167,7 @@ def unreadable(path: Path, error: MalformedJson) -> InvalidInput:
 # ── uninstalling ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def without(path: Path, now: bytes, entry: ManifestEntry, record: Manifest, takes: Mapping[str, Take]) -> bytes:
+def without_ours(path: Path, now: bytes, entry: ManifestEntry, record: Manifest, takes: Mapping[str, Take]) -> bytes:
     """Return the file's bytes without our entries."""
     before = record.original(entry) or b""
     take = takes[entry.kind]
@@ -209,7 +209,7 @@ def _undone(entry: ManifestEntry, record: Manifest, takes: Mapping[str, Take], i
         return FileResult(path, "removed")
     if entry.kind == OWN:
         return FileResult(path, "kept", "it was changed since")
-    rest = without(path, now, entry, record, takes)
+    rest = without_ours(path, now, entry, record, takes)
     if not entry.existed and _is_empty(rest.decode()):
         files.remove(path)
         return FileResult(path, "removed")
@@ -231,7 +231,7 @@ def _restored(path: Path, entry: ManifestEntry, record: Manifest) -> FileResult 
     return FileResult(path, "restored")
 
 
-def taken_out(edits: Sequence[FileEdit], record: Manifest, takes: Mapping[str, Take]) -> list[FileResult]:
+def take_out(edits: Sequence[FileEdit], record: Manifest, takes: Mapping[str, Take]) -> list[FileResult]:
     """Remove our entries from files that have no record, for example after the home was lost."""
     done = []
     for edit in edits:

@@ -64,7 +64,7 @@ class Choice:
         return {name: value for name, value in told.items() if value}
 
 
-def known(settings: Settings, provider: str, model: str = "") -> Choice:
+def known_choice(settings: Settings, provider: str, model: str = "") -> Choice:
     """Return the choice of this provider with the key and model from the settings."""
     same = settings.extract_provider.lower() == provider
     if provider in AGENTS:
@@ -76,7 +76,7 @@ def known(settings: Settings, provider: str, model: str = "") -> Choice:
     return Choice(provider=provider, key=key, model=model or (settings.extract_model if same else ""), key_name=wanted)
 
 
-def tested(settings: Settings, choice: Choice) -> str:
+def test_choice(settings: Settings, choice: Choice) -> str:
     """Return the problem with the choice, tested with the provider itself; "" if key and model work."""
     try:
         llm = llms.make(
@@ -93,9 +93,9 @@ def tested(settings: Settings, choice: Choice) -> str:
     return llm.health_check().problem if llm else ""
 
 
-def offered(settings: Settings) -> dict[str, str]:
+def offered_agents(settings: Settings) -> dict[str, str]:
     """Return the labels of the coding agents that are installed and logged in."""
-    return {name: label for name, label in AGENTS.items() if not tested(settings, known(settings, name))}
+    return {name: label for name, label in AGENTS.items() if not test_choice(settings, known_choice(settings, name))}
 
 
 def end_agent(settings: Settings, clients: Collection[str]) -> str:

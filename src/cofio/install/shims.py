@@ -20,7 +20,8 @@ def folder_in(home: Path) -> Path:
 def copies(folder: Path, home: Path) -> tuple[FileCopy, ...]:
     """Return the shims with the path of our home written into them."""
     return tuple(
-        FileCopy(path=folder / name, content=baked(name, home), mode=0o755, is_ours=is_ours) for name in launcher.NAMES
+        FileCopy(path=folder / name, content=shim_with_home(name, home), mode=0o755, is_ours=is_ours)
+        for name in launcher.NAMES
     )
 
 
@@ -29,7 +30,7 @@ def is_ours(path: Path, content: bytes) -> bool:
     return path.name in launcher.NAMES and b'"$home/hook"' in content
 
 
-def baked(name: str, home: Path) -> bytes:
+def shim_with_home(name: str, home: Path) -> bytes:
     """Return a shim with the path of our home in place of the variables."""
     content = (launcher.SHIMS / name).read_bytes()
     assert _ASKS in content

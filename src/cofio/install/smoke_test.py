@@ -24,7 +24,7 @@ from cofio.errors import CofioError, Forbidden
 from cofio.hooks import project, run_log, spool
 from cofio.models.diagnostics import Check
 from cofio.models.exchange import NOTHING_FOUND, Item
-from cofio.models.memory import Fact, moment
+from cofio.models.memory import Fact, to_utc_iso
 from cofio.settings import Settings
 
 _PATIENCE = 20.0  # seconds for a hook, and for its capture to be processed
@@ -62,7 +62,7 @@ class TrialSession:
         self._folder = folder
         self.session = f"{_SESSION}{secrets.token_hex(8)}"
         self._name = f"{run_log.PROOF}{secrets.token_hex(4)}"
-        self.project = project.of(str(folder))
+        self.project = project.project_of(str(folder))
         self.place, self.database = _word(), _word()
         self.prompt = (
             f"We never deploy the {self.place} service on Fridays, only on Mondays. "
@@ -135,10 +135,12 @@ class TrialSession:
         with suppress(CofioError, OSError):
             for entry in spool.entries(self._settings.home):
                 if self.session.encode() in entry.raw:
-                    spool.done(entry)
+                    spool.remove_entry(entry)
 
 
-def of_client(client: str, commands: Mapping[str, str], settings: Settings, service: Client | None) -> Iterator[Check]:
+def test_client(
+    client: str, commands: Mapping[str, str], settings: Settings, service: Client | None
+) -> Iterator[Check]:
     """Yield the results of running a client's hooks. Without a service: only a session start."""
     with tempfile.TemporaryDirectory(prefix="cofio-doctor-") as folder:
         trial = TrialSession(client, commands, settings, Path(folder))
@@ -220,7 +222,7 @@ def _settled(trial: TrialSession, service: Client) -> Item | None:
 
 def sweep(service: Client) -> None:
     """Erase the traces of earlier proofs that were killed or whose events arrived late."""
-    long_ago = moment(datetime.now(UTC) - _OVER)
+    long_ago = to_utc_iso(datetime.now(UTC) - _OVER)
     erase(service, lambda item: _session_of(item).startswith(_SESSION) and item.received_at < long_ago)
 
 

@@ -47,8 +47,8 @@ def put(text: str, key: str, value: Any) -> str:
     top = _top(statements(text))
     there = next((each for each in top if each.key == (key,)), None)
     if there:
-        return _sound(text[: there.value] + written(value) + text[there.end :])
-    line = f"{key} = {written(value)}{_newline(text)}"
+        return _sound(text[: there.value] + to_toml(value) + text[there.end :])
+    line = f"{key} = {to_toml(value)}{_newline(text)}"
     if top:
         end = _line_end(text, top[-1].end)
         return _sound(_ended(text[:end], _newline(text)) + line + text[end:])
@@ -88,7 +88,7 @@ def put_table(text: str, path: tuple[str, ...], pairs: Mapping[str, Any]) -> str
     if known is None:
         newline = _newline(text)
         start = _ended(text, newline)
-        lines = [f"[{dotted(path)}]", *(f"{_bare(name)} = {written(value)}" for name, value in pairs.items())]
+        lines = [f"[{dotted_path(path)}]", *(f"{_bare(name)} = {to_toml(value)}" for name, value in pairs.items())]
         gap = newline if start.strip("\ufeff") else ""
         return _sound(start + gap + "".join(line + newline for line in lines))
     for name, value in pairs.items():
@@ -141,17 +141,17 @@ def _put_within(text: str, path: tuple[str, ...], name: str, value: Any) -> str:
     found = statements(text)
     place = next((n for n, each in enumerate(found) if each.kind == "table" and each.key == path), None)
     if place is None:
-        raise MalformedJson(f"{dotted(path)} is not written as a table of its own")
+        raise MalformedJson(f"{dotted_path(path)} is not written as a table of its own")
     last = found[place]
     for each in found[place + 1 :]:
         if each.kind != "pair":
             break
         if each.key == (name,):
-            return _sound(text[: each.value] + written(value) + text[each.end :])
+            return _sound(text[: each.value] + to_toml(value) + text[each.end :])
         last = each
     end = _line_end(text, last.end)
     newline = _newline(text)
-    return _sound(_ended(text[:end], newline) + f"{_bare(name)} = {written(value)}{newline}" + text[end:])
+    return _sound(_ended(text[:end], newline) + f"{_bare(name)} = {to_toml(value)}{newline}" + text[end:])
 
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -233,33 +233,33 @@ def _at(values: Any, path: tuple[str, ...]) -> Mapping[str, Any] | None:
     for step in path:
         values = values.get(step) if isinstance(values, dict) else None
     if values is not None and not isinstance(values, dict):
-        raise MalformedJson(f"{dotted(path)} is not a table")
+        raise MalformedJson(f"{dotted_path(path)} is not a table")
     return values
 
 
 # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def written(value: Any) -> str:
+def to_toml(value: Any) -> str:
     """Return the value as TOML: strings, numbers, booleans, lists, and inline tables."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_bare(name)} = {written(each)}" for name, each in value.items()) + " }"
+        return "{ " + ", ".join(f"{_bare(name)} = {to_toml(each)}" for name, each in value.items()) + " }"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(written(each) for each in value) + "]"
+        return "[" + ", ".join(to_toml(each) for each in value) + "]"
     if isinstance(value, int | float):
         return str(value)
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def dotted(path: tuple[str, ...]) -> str:
+def dotted_path(path: tuple[str, ...]) -> str:
     """Return the path in the notation of a table header."""
     return ".".join(_bare(step) for step in path)
 
 
 def _bare(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else written(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else to_toml(name)
 
 
 def _newline(text: str) -> str:

@@ -17,7 +17,7 @@ from cofio.ports import Store
 _Silencing: TypeAlias = Update | Edit | Delete | Purge
 
 
-def gone(decisions: Sequence[Decision], store: Store, viewer: Viewer | None) -> list[KnowledgeDecision]:
+def removed_rows(decisions: Sequence[Decision], store: Store, viewer: Viewer | None) -> list[KnowledgeDecision]:
     """Return decisions that remove rows read from memories that are archived, corrected or erased by these decisions.
 
     Rows of an erased memory are erased, including those removed earlier.
@@ -34,7 +34,7 @@ def gone(decisions: Sequence[Decision], store: Store, viewer: Viewer | None) -> 
     return found
 
 
-def back(memory_id: int, store: Store, viewer: Viewer | None) -> list[KnowledgeDecision]:
+def restored_rows(memory_id: int, store: Store, viewer: Viewer | None) -> list[KnowledgeDecision]:
     """Return decisions that restore rows dropped when this memory was archived, unless they have been replaced."""
     archived = [each.changeset for each in _changes(memory_id, store) if each.action == "delete"][-1:]
     dropped = [line.before for each in archived for line in store.changeset(each).knowledge if line.action == "delete"]

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Literal, TypeVar
 
 from cofio.errors import InvalidInput
-from cofio.models.knowledge import Claim, Feedback, Knowledge, KnowledgeChange, same
-from cofio.models.memory import share, whole
+from cofio.models.knowledge import Claim, Feedback, Knowledge, KnowledgeChange, is_same_row
+from cofio.models.memory import check_fraction, check_int
 
 #: Weight of the prior, in verdicts.
 STRENGTH = 4
@@ -23,17 +23,17 @@ _Claim = TypeVar("_Claim", bound=Claim)
 _COUNTED = {"confirmed": "confirmed", "false_alarm": "refuted"}  # by verdict; a note is not counted
 
 
-def believed(prior: float, confirmed: int, refuted: int) -> float:
+def confidence_of(prior: float, confirmed: int, refuted: int) -> float:
     """Return the confidence, from 0 to 1."""
-    share(prior, "prior")
+    check_fraction(prior, "prior")
     for name, count in (("confirmed", confirmed), ("refuted", refuted)):
-        whole(count, name, least=0)
+        check_int(count, name, least=0)
     if not confirmed and not refuted:
         return prior  # exact, without rounding errors
     return (STRENGTH * prior + confirmed) / (STRENGTH + confirmed + refuted)
 
 
-def judged(claim: _Claim, verdict: str, times: Literal[1, -1] = 1) -> _Claim:
+def apply_verdict(claim: _Claim, verdict: str, times: Literal[1, -1] = 1) -> _Claim:
     """Return the claim after a verdict on it; with `times=-1`, after removing one.
 
     Raise InvalidInput if there is no such verdict to remove.
@@ -45,10 +45,10 @@ def judged(claim: _Claim, verdict: str, times: Literal[1, -1] = 1) -> _Claim:
     if count < 0:
         raise InvalidInput(f"{claim.ref} has no such verdict.", "Only existing verdicts can be taken back.")
     counts = {"confirmed": claim.confirmed, "refuted": claim.refuted, name: count}
-    return replace(claim, **counts, confidence=believed(_prior(claim), **counts))
+    return replace(claim, **counts, confidence=confidence_of(_prior(claim), **counts))
 
 
-def restated(old: _Claim, new: _Claim, *, stated: bool) -> _Claim:
+def carry_confidence(old: _Claim, new: _Claim, *, stated: bool) -> _Claim:
     """Return the new claim with its confidence after replacing the old one.
 
     A stated confidence becomes the new prior and resets the verdicts. Otherwise the old confidence is kept: with its
@@ -56,7 +56,7 @@ def restated(old: _Claim, new: _Claim, *, stated: bool) -> _Claim:
     """
     if stated:
         return replace(new, prior=new.confidence, confirmed=0, refuted=0)
-    if same(_said(old), _said(new)):
+    if is_same_row(_said(old), _said(new)):
         return _with_belief(new, old)
     return replace(new, confidence=old.confidence, prior=old.confidence, confirmed=0, refuted=0)
 
@@ -81,7 +81,7 @@ def _said(claim: Claim) -> Claim:
 BROUGHT = 0  # stands for a changeset: verdicts imported with the claim from another store
 
 
-def counting(history: Sequence[KnowledgeChange]) -> frozenset[int]:
+def counting_changesets(history: Sequence[KnowledgeChange]) -> frozenset[int]:
     """Return the changesets whose verdicts still count in a claim, from its history.
 
     Verdicts from before the claim was restated, or dropped and stored again, do not count.
@@ -98,9 +98,9 @@ def processed_in(history: Sequence[KnowledgeChange], ref: str) -> frozenset[int]
     return _traced(history, frozenset(), lambda since, change: _processed_in(since, change, ref))
 
 
-def counts(verdict: Sequence[KnowledgeChange], claim: Sequence[KnowledgeChange], ref: str) -> bool:
+def verdict_counts(verdict: Sequence[KnowledgeChange], claim: Sequence[KnowledgeChange], ref: str) -> bool:
     """Return whether a verdict currently counts in this claim, from both histories."""
-    since, standing = processed_in(verdict, ref), counting(claim)
+    since, standing = processed_in(verdict, ref), counting_changesets(claim)
     if since & standing:
         return True
     came = BROUGHT in standing and any(each.changeset in since and each.before is None for each in verdict)

@@ -29,10 +29,10 @@ from cofio.models.knowledge import (
     fold,
     plain_number,
 )
-from cofio.models.memory import Hit, Viewer, whole
+from cofio.models.memory import Hit, Viewer, check_int
 from cofio.ports import Clock, KnowledgeTables
-from cofio.text.briefing import BriefingLine, RemainingSpace, exact_id, item
-from cofio.text.tokens import passage
+from cofio.text.briefing import BriefingLine, RemainingSpace, exact_id, list_item
+from cofio.text.tokens import embedding_text
 
 TAG = "relevant-context"
 NOTHING = "No prior context found."
@@ -54,7 +54,7 @@ class AutoRecallConfig:
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
-            whole(getattr(self, name), name, least=0, most=MOST)
+            check_int(getattr(self, name), name, least=0, most=MOST)
 
 
 class Scored(Protocol):
@@ -101,9 +101,9 @@ def build_recall_context(query: str, sources: RecallSources, config: AutoRecallC
         heading: _section(heading, lines, room)
         for heading, lines in (
             (THRESHOLDS, (threshold_item(each) for each in thresholds)),
-            (PATTERNS, (item(each.pattern, score=each.confidence) for each in patterns)),
-            (SEASONS, (item(season_text(each), score=each.seasonal.confidence) for each in seasons)),
-            (RELATED, (item(related_text(each.correlation), score=each.confidence) for each in related)),
+            (PATTERNS, (list_item(each.pattern, score=each.confidence) for each in patterns)),
+            (SEASONS, (list_item(season_text(each), score=each.seasonal.confidence) for each in seasons)),
+            (RELATED, (list_item(related_text(each.correlation), score=each.confidence) for each in related)),
             (MEMORIES, (memory_item(each) for each in memories)),
         )
     }
@@ -127,19 +127,19 @@ def _section(heading: str, items: Iterable[str], room: RemainingSpace) -> str:
 def memory_item(found: Scored) -> str:
     """Return a line such as `- [0.80] AAPL reports on Thursday`; a memory includes speaker and stale references."""
     if isinstance(found, Hit):
-        text = passage(found.text, found.memory.speaker)
-        return item(text, found.stale, doubtful=found.freshness == "vanished", score=found.score)
-    return item(found.text, score=found.score)
+        text = embedding_text(found.text, found.memory.speaker)
+        return list_item(text, found.stale, doubtful=found.freshness == "vanished", score=found.score)
+    return list_item(found.text, score=found.score)
 
 
 def threshold_item(known: Threshold | FiringThreshold) -> str:
     """Return a line such as `- AAPL/volume: above 5000000 (fires: 6200000)`."""
     if isinstance(known, FiringThreshold):
-        return item(known.threshold.says, [fires(known.value)])
-    return item(known.says)
+        return list_item(known.threshold.says, [firing_note(known.value)])
+    return list_item(known.says)
 
 
-def fires(value: float) -> str:
+def firing_note(value: float) -> str:
     """Return the note for a threshold crossed by a value."""
     return f"fires: {plain_number(value)}"
 
@@ -193,7 +193,7 @@ class ShownRows:
         )
 
 
-def shown(
+def shown_rows(
     found: Sequence[MentionedClaim],
     domain: KnowledgeTables,
     at: str,
@@ -235,7 +235,7 @@ def _step(known: Correlation, sides: Sequence[str]) -> CorrelationStep:
     return CorrelationStep(here, there, known, forward, 1, known.confidence, known.inverse)
 
 
-def lines(found: Sequence[MentionedClaim], at: Clock) -> list[tuple[BriefingLine, int | None]]:
+def briefing_lines(found: Sequence[MentionedClaim], at: Clock) -> list[tuple[BriefingLine, int | None]]:
     """Return the rows named by a prompt as block lines, each with its memory; inactive seasons come last."""
     seasonal = [each.known for each in found if isinstance(each.known, Seasonal)]
     on = {each.seasonal.id: each for each in active(seasonal, at())} if seasonal else {}
@@ -251,7 +251,7 @@ def _line(each: MentionedClaim, on: Mapping[str, ActivePattern]) -> BriefingLine
     text, note, score = known.says, "", f"{known.confidence:.2f}"
     match known:
         case Threshold():
-            note, score = fires(each.fires.value) if each.fires else "", ""
+            note, score = firing_note(each.fires.value) if each.fires else "", ""
         case Correlation():
             text = related_text(known)
         case Pattern():

@@ -6,7 +6,15 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from cofio.models.knowledge import ActivePattern, Correlation, CorrelationStep, FiringThreshold, Threshold, fold, number
+from cofio.models.knowledge import (
+    ActivePattern,
+    Correlation,
+    CorrelationStep,
+    FiringThreshold,
+    Threshold,
+    check_number,
+    fold,
+)
 
 __all__ = ["MOST_STEPS", "ActivePattern", "CorrelationStep", "FiringThreshold", "firing", "matches", "walk"]
 
@@ -18,7 +26,7 @@ MOST_STEPS = 500  # maximum number of sources per walk
 
 def firing(thresholds: Iterable[Threshold], value: float, unit: str = "") -> list[FiringThreshold]:
     """Return the thresholds that the value crosses, by confidence. If both have a unit, the units must be equal."""
-    value = number(value, "value")
+    value = check_number(value, "value")
     comparable = [each for each in thresholds if not unit or not each.unit or fold(each.unit) == fold(unit)]
     fired = [FiringThreshold(each, value, _distance(value, each.value)) for each in comparable if _crosses(value, each)]
     return sorted(fired, key=lambda each: (-each.threshold.confidence, -each.by, each.threshold.id))

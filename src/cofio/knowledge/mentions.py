@@ -21,7 +21,7 @@ from itertools import pairwise
 from typing import NamedTuple, Protocol, TypeAlias
 
 from cofio.knowledge.lookup import firing
-from cofio.models.knowledge import ANY, TABLES, Claim, Correlation, FiringThreshold, Threshold, opening
+from cofio.models.knowledge import ANY, TABLES, Claim, Correlation, FiringThreshold, Threshold, name_prefix
 from cofio.models.memory import Viewer
 from cofio.ports import KnowledgeTables
 from cofio.text import lazy_re
@@ -64,13 +64,13 @@ class MentionedClaim(NamedTuple):
     sides: tuple[str, ...] = ()  # correlation: the sides named
 
 
-def nothing(_text: str) -> Sequence[PromptQuantity]:
+def no_quantities(_text: str) -> Sequence[PromptQuantity]:
     """Return no quantities."""
     return ()
 
 
-def named(
-    prompt: str, domain: KnowledgeTables, viewer: Viewer | None = None, quantities: Reading = nothing
+def find_mentions(
+    prompt: str, domain: KnowledgeTables, viewer: Viewer | None = None, quantities: Reading = no_quantities
 ) -> list[MentionedClaim]:
     """Return claims that the prompt names and the viewer may see, in order of relevance.
 
@@ -146,11 +146,11 @@ class _PromptWords:
         for raw in _WORD.findall(self.text):
             for word in (raw.lower(),) if raw.isascii() else _WORD.findall(raw.casefold()):
                 if before and word.isdigit():
-                    found[opening((before, word))] = None
+                    found[name_prefix((before, word))] = None
                 telling = len(word) > 2 if word.isdigit() else word not in STOP_WORDS or raw.isupper()
                 before = word if telling else ""
                 if telling:
-                    found[opening((word,))] = None
+                    found[name_prefix((word,))] = None
             if len(found) >= _OPENINGS:
                 break
         return list(found)

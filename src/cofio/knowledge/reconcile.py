@@ -15,7 +15,18 @@ from typing import Any, NamedTuple, TypeVar
 from cofio.errors import InvalidInput
 from cofio.knowledge import confidence, recurrence
 from cofio.knowledge.lookup import matches
-from cofio.models.knowledge import ANY, Claim, Correlation, Seasonal, Table, Threshold, fold, made, whose, words_of
+from cofio.models.knowledge import (
+    ANY,
+    Claim,
+    Correlation,
+    Seasonal,
+    Table,
+    Threshold,
+    audience_of,
+    fold,
+    make_row,
+    words_of,
+)
 from cofio.ports import KnowledgeTables
 
 _Claim = TypeVar("_Claim", bound=Claim)
@@ -30,42 +41,46 @@ class SentenceReading(NamedTuple):
     denies: Mapping[str, Any] = MappingProxyType({})
 
 
-def heard(table: Table, told: Mapping[str, Any], *, denied: bool, about: Mapping[str, Any]) -> SentenceReading | None:
+def to_reading(
+    table: Table, told: Mapping[str, Any], *, denied: bool, about: Mapping[str, Any]
+) -> SentenceReading | None:
     """Build the row to store, or None if it is invalid. `about` holds owner, visibility and confidence."""
     try:
         if denied:
-            return SentenceReading(table, whose(_example(about)), denies=told)
-        row = made(table, {**told, **about})
+            return SentenceReading(table, audience_of(_example(about)), denies=told)
+        row = make_row(table, {**told, **about})
         if isinstance(row, Seasonal):
             recurrence.check(row)
     except InvalidInput:
         return None
-    return SentenceReading(table, whose(row), row) if isinstance(row, Claim) else None
+    return SentenceReading(table, audience_of(row), row) if isinstance(row, Claim) else None
 
 
-def known(heard: SentenceReading, domain: KnowledgeTables) -> list[Claim]:
+def matching_rows(heard: SentenceReading, domain: KnowledgeTables) -> list[Claim]:
     """Return the existing rows that it concerns."""
     found = _named_as(heard.row, domain) if heard.row else _denied(heard, domain)
-    return [each for each in found if whose(each) == heard.eyes]
+    return [each for each in found if audience_of(each) == heard.eyes]
 
 
-def denies(heard: SentenceReading, row: Claim) -> bool:
+def is_denial_of(heard: SentenceReading, row: Claim) -> bool:
     """Return whether it says that the row no longer holds."""
-    if heard.row is not None or heard.table != row.TABLE or whose(row) != heard.eyes:
+    if heard.row is not None or heard.table != row.TABLE or audience_of(row) != heard.eyes:
         return False
     if isinstance(row, Threshold):
         return _is_denied_threshold(row, heard.denies)
     return isinstance(row, Correlation) and _is_denied_correlation(row, heard.denies)
 
 
-def says_the_same(one: Claim, other: Claim) -> bool:
+def is_same_claim(one: Claim, other: Claim) -> bool:
     """Return whether two rows make the same claim, in any wording."""
     return one.TABLE == other.TABLE and _claimed(one) == _claimed(other)
 
 
-def changed(old: _Claim, new: _Claim) -> _Claim:
+def updated_row(old: _Claim, new: _Claim) -> _Claim:
     """Return the old row with the new content: same confidence, no verdicts."""
-    return replace(confidence.restated(old, new, stated=False), id=old.id, created_at=old.created_at, memory=old.memory)
+    return replace(
+        confidence.carry_confidence(old, new, stated=False), id=old.id, created_at=old.created_at, memory=old.memory
+    )
 
 
 # ── parts ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -83,7 +98,7 @@ def _denied(heard: SentenceReading, domain: KnowledgeTables) -> Iterator[Claim]:
     source = str(heard.denies.get("source_a") or heard.denies.get("source") or "")
     name = str(heard.denies.get("metric", "")) if source == ANY else source
     for each in domain.naming(words_of(name)) if name else ():
-        if isinstance(each, Claim) and denies(heard, each):
+        if isinstance(each, Claim) and is_denial_of(heard, each):
             yield each
 
 

@@ -26,7 +26,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from cofio.errors import InvalidInput
 from cofio.models.knowledge import ActivePattern, Seasonal
-from cofio.models.memory import moment
+from cofio.models.memory import to_utc_iso
 
 __all__ = ["active", "check", "window"]
 
@@ -62,7 +62,7 @@ def window(seasonal: Seasonal, at: str) -> tuple[str, str] | None:
 
     For a pattern that is always active, returns the current day, week, month or year.
     """
-    return _window(seasonal.period, seasonal.during, seasonal.lasts, seasonal.timezone, moment(at))
+    return _window(seasonal.period, seasonal.during, seasonal.lasts, seasonal.timezone, to_utc_iso(at))
 
 
 @lru_cache(maxsize=1024)  # many patterns share their times
@@ -76,7 +76,7 @@ def _window(period: str, during: str, lasts: int, timezone: str, at: str) -> tup
             found = _calendar(period, zone, when)
     except (OverflowError, ValueError) as error:
         raise InvalidInput(f"{at} is out of range.", "Give a time closer to the present.") from error
-    return (moment(found.start), moment(found.end)) if found else None
+    return (to_utc_iso(found.start), to_utc_iso(found.end)) if found else None
 
 
 # ── intervals ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -40,14 +40,14 @@ from cofio.models.knowledge import (
     Seasonal,
     Table,
     Threshold,
-    checked_table,
+    check_table,
     fold,
-    leading,
-    made,
-    parsed,
-    same,
+    is_same_row,
+    make_row,
+    parse_ref,
+    prefix_key,
 )
-from cofio.models.memory import MAX_LABEL, MAX_TEXT, Changeset, Viewer, checked_text, moment, truth, whole
+from cofio.models.memory import MAX_LABEL, MAX_TEXT, Changeset, Viewer, check_bool, check_int, check_text, to_utc_iso
 from cofio.ports import Clock, KnowledgeTables
 
 MAX_PAGE = 1_000
@@ -93,18 +93,18 @@ class KnowledgeBase:
         otherwise confidence is kept, and so are the verdicts unless the claim has changed
         (`knowledge.belief.restated`). If nothing changes, nothing is written and the changeset is 0.
         """
-        if checked_table(table) == "feedback":
+        if check_table(table) == "feedback":
             old = cast(Feedback | None, self._there("feedback", known.get("id")))
             said = {"anomaly": old.anomaly if old else "", "verdict": old.verdict if old else "", **known}
             return self.feedback(**said, by=by, why=why).knowledge[0]
         _refuse_what_follows(known)
-        done = self._decided(lambda: [self._put(checked_table(table), known)], by, why or "put")
+        done = self._decided(lambda: [self._put(check_table(table), known)], by, why or "put")
         return done.knowledge[0]
 
     def _put(self, table: Table, given: Mapping[str, Any]) -> Put:
         old = self._there(table, given.get("id"))
         if old is None:
-            new = self._own(made(table, given))
+            new = self._own(make_row(table, given))
             old = self._there(table, new.id)
         if old is not None:
             new = _changed(old, given)
@@ -132,14 +132,14 @@ class KnowledgeBase:
 
     def get(self, table: str, key: str) -> Knowledge:
         """Return a row. Raise NotFound if it does not exist."""
-        return self._there(checked_table(table), key) or _refuse_unknown(f"{table}/{key}")
+        return self._there(check_table(table), key) or _refuse_unknown(f"{table}/{key}")
 
     def list(
         self, table: str, *, min_confidence: float = 0.0, limit: int = 50, after: str | None = None, **where: Any
     ) -> builtins.list[Knowledge]:
         """List the rows of a table: claims by confidence in descending order, feedback newest first."""
-        whole(limit, "limit", least=1, most=MAX_PAGE)
-        return self._domain.rows(checked_table(table), least=min_confidence, where=where, limit=limit, after=after)
+        check_int(limit, "limit", least=1, most=MAX_PAGE)
+        return self._domain.rows(check_table(table), least=min_confidence, where=where, limit=limit, after=after)
 
     def patterns(self, min_confidence: float = 0.0, **how: Any) -> builtins.list[Pattern]:
         """List the patterns by confidence, highest first."""
@@ -158,14 +158,14 @@ class KnowledgeBase:
         """Erase a row permanently, also from the journal. The effect of a processed verdict is reverted."""
 
         def decide() -> builtins.list[KnowledgeDecision]:
-            row = self._there(checked_table(table), key)  # rows removed earlier can be erased too
-            return [Erase(checked_table(table), key, why), *(self._moved_back(row) if row else ())]
+            row = self._there(check_table(table), key)  # rows removed earlier can be erased too
+            return [Erase(check_table(table), key, why), *(self._moved_back(row) if row else ())]
 
         return self._decided(decide, by, why or "purge").knowledge[0]
 
     def history(self, table: str, key: str) -> builtins.list[KnowledgeChange]:
         """Return every change of a row, oldest first."""
-        return self._domain.history(checked_table(table), key)
+        return self._domain.history(check_table(table), key)
 
     def counts(self) -> dict[str, int]:
         """Return the number of rows per table."""
@@ -176,7 +176,7 @@ class KnowledgeBase:
     def evaluate(self, source: str, metric: str, value: float, *, unit: str = "") -> builtins.list[FiringThreshold]:
         """Return the thresholds of the source, or of any source, that this value crosses, by confidence."""
         for name, given in (("source", source), ("metric", metric), ("unit", unit)):
-            checked_text(given, name, MAX_LABEL)
+            check_text(given, name, MAX_LABEL)
         found = [
             row
             for each in dict.fromkeys((source, ANY))
@@ -189,23 +189,23 @@ class KnowledgeBase:
 
         With a source, only patterns of that source and those without one.
         """
-        checked_text(source, "source", MAX_LABEL)
-        when = moment(at) if at else self._clock()
+        check_text(source, "source", MAX_LABEL)
+        when = to_utc_iso(at) if at else self._clock()
         asked: builtins.list[dict[str, Any]] = [{"source": source}, {"source": ""}] if source else [{}]
         found = [row for where in asked for row in self._domain.rows("seasonal", where=where)]
         return recurrence.active(cast(Iterable[Seasonal], found), when)
 
     def related(self, source: str, *, depth: int = 1) -> builtins.list[CorrelationStep]:
         """Return the sources correlated with a source, in either direction, up to `depth` steps away; nearest first."""
-        if not checked_text(source, "source", MAX_LABEL).strip():
+        if not check_text(source, "source", MAX_LABEL).strip():
             raise InvalidInput("source is empty.", "Give the source.")
-        return lookup.walk(_Sides(self._domain), source, whole(depth, "depth", least=1, most=MAX_DEPTH))
+        return lookup.walk(_Sides(self._domain), source, check_int(depth, "depth", least=1, most=MAX_DEPTH))
 
     def read(self, text: str) -> builtins.list[KnowledgeReading]:
         """Return the rows that capture would store or drop for a text. Changes nothing."""
-        found = extract_knowledge(checked_text(text, "text", MAX_TEXT))
+        found = extract_knowledge(check_text(text, "text", MAX_TEXT))
         return [
-            KnowledgeReading(each.content, checked_table(each.table), each.fields, each.denied, each.confidence)
+            KnowledgeReading(each.content, check_table(each.table), each.fields, each.denied, each.confidence)
             for each in found
             if each.table
         ]
@@ -229,14 +229,14 @@ class KnowledgeBase:
         A later verdict on the same anomaly replaces it and reverts its effect; if it names no claims, it applies to the
         same ones. Repeating a verdict changes nothing and returns changeset 0.
         """
-        truth(process, "process")
+        check_bool(process, "process")
         _refuse_what_follows(whose)
         said = {"anomaly": anomaly, "verdict": verdict, "note": note, "about": about, **whose}
         return self._decided(lambda: self._judged(said, process=process), by, why or "feedback")
 
     def _judged(self, said: Mapping[str, Any], *, process: bool) -> builtins.list[KnowledgeDecision]:
         """Return the decisions for a verdict. Raise NotFound if it names a claim that does not exist."""
-        new = cast(Feedback, self._own(made("feedback", said)))
+        new = cast(Feedback, self._own(make_row("feedback", said)))
         old = cast(Feedback | None, self._there("feedback", new.id))
         if old:
             new = _replacing(old, new.verdict, said)
@@ -287,13 +287,13 @@ class KnowledgeBase:
             raise Forbidden(f"{verdict.ref} judges {hidden[0]}, which you may not see.", "It takes an admin key.")
         past = self._domain.history("feedback", verdict.id)
         for claim in filter(None, map(claims.get, verdict.about)):
-            if confidence.counts(past, self._domain.history(claim.TABLE, claim.id), claim.ref):
+            if confidence.verdict_counts(past, self._domain.history(claim.TABLE, claim.id), claim.ref):
                 claims.move(claim, verdict.verdict, -1, "a verdict was taken back")
 
     def _hidden(self, verdict: Feedback) -> builtins.list[str]:
         """Return the judged claims that the viewer cannot see, now or in the past."""
         refs = verdict.about if self._viewer else ()
-        return [ref for ref in refs if not self._there(*parsed(ref)) and not self._past(*parsed(ref))]
+        return [ref for ref in refs if not self._there(*parse_ref(ref)) and not self._past(*parse_ref(ref))]
 
     def _past(self, table: Table, key: str) -> Sequence[KnowledgeChange]:
         """Return the history of a row; empty if it never existed."""
@@ -336,8 +336,8 @@ class KnowledgeBase:
         rows = [row for each in decisions if (row := self._there_just_so(each))]
         if len(rows) < len(decisions):
             return None
-        checked_text(by, "by", MAX_LABEL)
-        checked_text(why, "why", MAX_TEXT)
+        check_text(by, "by", MAX_LABEL)
+        check_text(why, "why", MAX_TEXT)
         at = self._clock()
         noops = (
             KnowledgeChange(
@@ -361,7 +361,7 @@ class KnowledgeBase:
         if not isinstance(decision, Put):
             return None
         there = self._there(decision.known.TABLE, decision.known.id)
-        return there if there and same(there, decision.known) else None
+        return there if there and is_same_row(there, decision.known) else None
 
 
 class _Sides:
@@ -375,7 +375,7 @@ class _Sides:
         self._found: dict[str, list[tuple[Correlation, list[list[str]]]]] = {}
 
     def __call__(self, name: str) -> Sequence[Correlation]:
-        asked, word = fold(name).split(), leading(name)
+        asked, word = fold(name).split(), prefix_key(name)
         if not word:
             found = [row for side in _SIDES for row in self._domain.rows("correlations", where={side: name})]
             return cast(builtins.list[Correlation], found)
@@ -396,12 +396,12 @@ class _PendingClaims:
     def get(self, ref: str) -> Claim | None:
         """Return the claim with the moves so far; None if it does not exist."""
         if ref not in self._old:
-            self._old[ref] = cast(Claim | None, self._there(*parsed(ref)))
+            self._old[ref] = cast(Claim | None, self._there(*parse_ref(ref)))
         return self._new[ref][0] if ref in self._new else self._old[ref]
 
     def move(self, claim: Claim, verdict: str, times: Literal[1, -1] = 1, reason: str = "") -> None:
         """Apply a verdict or revert it. The reason contains no text of the verdict, which may be erased later."""
-        self._new[claim.ref] = (confidence.judged(claim, verdict, times), reason or verdict.replace("_", " "))
+        self._new[claim.ref] = (confidence.apply_verdict(claim, verdict, times), reason or verdict.replace("_", " "))
 
     def decisions(self) -> Iterator[KnowledgeDecision]:
         """Yield decisions that store the moved claims."""
@@ -418,12 +418,12 @@ def _put(new: Knowledge, old: Knowledge | None, reason: str = "") -> Put:
 def _changed(old: Knowledge, given: Mapping[str, Any]) -> Knowledge:
     """Return the row with new field values. A memory that no longer matches the content is unlinked."""
     told = {name: value for name, value in given.items() if name not in ("created_at", "updated_at")}
-    new = made(old.TABLE, {**_fields(old), **told})
+    new = make_row(old.TABLE, {**_fields(old), **told})
     if not isinstance(old, Claim) or not isinstance(new, Claim):
         return new
     if "memory" not in given and new.says != old.says:
         new = replace(new, memory=None)
-    return confidence.restated(old, new, stated="confidence" in given)
+    return confidence.carry_confidence(old, new, stated="confidence" in given)
 
 
 def _replacing(old: Feedback, verdict: str, said: Mapping[str, Any]) -> Feedback:
@@ -431,7 +431,7 @@ def _replacing(old: Feedback, verdict: str, said: Mapping[str, Any]) -> Feedback
     note = old.note if verdict == old.verdict else ""
     told = {name: value for name, value in said.items() if value or name not in ("note", "about")}
     times = {"created_at": old.created_at, "updated_at": old.updated_at}
-    return cast(Feedback, made("feedback", {**_fields(old), "note": note, **told, "id": old.id, **times}))
+    return cast(Feedback, make_row("feedback", {**_fields(old), "note": note, **told, "id": old.id, **times}))
 
 
 def _fields(row: Knowledge) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from cofio.ingest.reconcile.compare import Comparer
 from cofio.maintenance import echo_detection, pair_finder
 from cofio.maintenance.pair_finder import DuplicateIndex, MemoryPair, Redact
 from cofio.models.maintenance import Audit, Finding
-from cofio.models.memory import CATEGORIES, Memory, Scope, days_before, moment
+from cofio.models.memory import CATEGORIES, Memory, Scope, days_before, to_utc_iso
 from cofio.ports import Store
 
 Stale: TypeAlias = Callable[[Sequence[Memory]], dict[int, list[str]]]
@@ -77,10 +77,10 @@ def profile(
     `stale` returns the changed anchors of memories; `boot` returns the lines of a project's boot files with the file
     names. `now` defaults to the current time. `progress` is called with percentages.
     """
-    at = now or moment(datetime.now(UTC))
+    at = now or to_utc_iso(datetime.now(UTC))
     third = _ThreePartProgress(progress)
     noted = _read(store, redact, stale, third)
-    same, against, cut = pair_finder.compared(store, noted.copies, redact, comparer, third.moved)
+    same, against, cut = pair_finder.compare_pairs(store, noted.copies, redact, comparer, third.moved)
     missing, more = _unembedded(store)
     found = {
         "secrets": _FindingCases(noted.secrets),
@@ -139,10 +139,10 @@ def _note(noted: _AuditIndex, memory: Memory) -> None:
     noted.live += 1
     if len(memory.text) > LONG:
         noted.oversized.append(_FindingCase((memory.id,), f"{len(memory.text):,} characters"))
-    if mark := echo_detection.marked(memory.text):
+    if mark := echo_detection.find_mark(memory.text):
         noted.marked.append(_FindingCase((memory.id,), mark))
     elif words := echo_detection.words_of(memory.text):
-        noted.heard.setdefault(words, []).append(echo_detection.heard(memory, place))
+        noted.heard.setdefault(words, []).append(echo_detection.echo_candidate(memory, place))
 
 
 def _secret(memory: Memory, redact: Redact) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from cofio.errors import Conflict, InvalidInput
-from cofio.models.memory import Decision, Delete, Edit, Memory, Restore, edited
+from cofio.models.memory import Decision, Delete, Edit, Memory, Restore, apply_edit
 
 Action = Literal["archive", "restore", "pin", "unpin", "edit", "tag", "untag"]
 
@@ -28,7 +28,7 @@ def decide(
         found = [Restore(each.id, why) for each in memories if each.archived]
     else:
         wanted = ((each, _fields(each, action, changes, tags)) for each in memories)
-        found = [Edit(each.id, fields, why) for each, fields in wanted if edited(each, fields) != each]
+        found = [Edit(each.id, fields, why) for each, fields in wanted if apply_edit(each, fields) != each]
     if not found:
         raise Conflict("There is nothing to change.", "All these memories already have the requested state.")
     return found

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from cofio.maintenance.duplicates import worth
+from cofio.maintenance.duplicates import quality_key
 from cofio.models.memory import Candidate, Memory, Scope, audience
 from cofio.ports import Store
-from cofio.text.code_tokens import coded
-from cofio.text.duplicates import LONG, gist
+from cofio.text.code_tokens import code_literals
+from cofio.text.duplicates import LONG, content_words
 from cofio.text.stemmer import stem
 
 LARGEST = 12  # members of a cluster; larger ones are more than one or two facts
@@ -59,7 +59,7 @@ class Throttle:
             self._since = time.thread_time()
 
 
-def place(memory: Memory) -> Place:
+def place_of(memory: Memory) -> Place:
     """Return the place of a memory: only memories of one place are ever merged.
 
     Like `same_place`, except that for memories without a project only the first parts of the source count.
@@ -68,17 +68,17 @@ def place(memory: Memory) -> Place:
     return memory.project, source, memory.speaker, audience(memory)
 
 
-def places(store: Store, scope: Scope, halted: Callable[[], bool]) -> dict[Place, list[ClusterEntry]]:
+def group_by_place(store: Store, scope: Scope, halted: Callable[[], bool]) -> dict[Place, list[ClusterEntry]]:
     """Return all live memories of the scope, by place."""
     found: dict[Place, list[ClusterEntry]] = {}
     pace = Throttle()
     for memory in _all(store, scope, halted):
-        found.setdefault(place(memory), []).append(_entry(memory))
+        found.setdefault(place_of(memory), []).append(_entry(memory))
         pace()
     return found
 
 
-def near(store: Store, entries: Sequence[ClusterEntry], similarity: float, halted: Callable[[], bool]) -> Near:
+def near_pairs(store: Store, entries: Sequence[ClusterEntry], similarity: float, halted: Callable[[], bool]) -> Near:
     """Return the neighbours of each of these entries."""
     found: Near = {}
     for each, candidates in store.neighbours(
@@ -90,7 +90,7 @@ def near(store: Store, entries: Sequence[ClusterEntry], similarity: float, halte
     return found
 
 
-def stars(near: Mapping[int, Sequence[Candidate]], least: int) -> list[list[int]]:
+def star_clusters(near: Mapping[int, Sequence[Candidate]], least: int) -> list[list[int]]:
     """Return disjoint groups of at least `least` ids: first the centre, then its neighbours, best first."""
     taken: set[int] = set()
     found = []
@@ -106,7 +106,7 @@ def stars(near: Mapping[int, Sequence[Candidate]], least: int) -> list[list[int]
     return found
 
 
-def without(near: Mapping[int, Sequence[Candidate]], left_out: Iterable[int]) -> Near:
+def without_ids(near: Mapping[int, Sequence[Candidate]], left_out: Iterable[int]) -> Near:
     """Return the neighbours without these ids."""
     gone = set(left_out)
     return {
@@ -125,16 +125,16 @@ def _all(store: Store, scope: Scope, halted: Callable[[], bool]) -> Iterator[Mem
 
 
 def _entry(memory: Memory) -> ClusterEntry:
-    said = gist(memory.text)
+    said = content_words(memory.text)
     return ClusterEntry(
         id=memory.id,
         text=memory.text if len(memory.text) <= LONG else "",
-        said=hash((said, coded(memory.text))),
+        said=hash((said, code_literals(memory.text))),
         words=frozenset(map(_number, said)),
         source="" if memory.project else memory.source,
         values=hash(tuple(sorted(filter(_has_digit, said)))),
         pinned=memory.pinned,
-        worth=worth(memory),
+        worth=quality_key(memory),
         at=memory.created_at,
     )
 

@@ -23,8 +23,8 @@ from cofio.maintenance.merge_check import Finds, SimulatedStore
 from cofio.models.maintenance import MaintenancePlan, Refusal
 from cofio.models.memory import CATEGORIES, Anchor, Decision, Delete, Fact, Memory, Merge, Scope
 from cofio.ports import Matrix, Store
-from cofio.text.code_tokens import unlike
-from cofio.text.tokens import passage, words
+from cofio.text.code_tokens import missing_literal
+from cofio.text.tokens import embedding_text, words
 
 Embed: TypeAlias = Callable[[Sequence[str]], Matrix]
 MOST_FACTS = 2  # per cluster
@@ -70,7 +70,7 @@ def decide(
     found = _ConsolidationResult()
     near = _compared(store, scope, found, similarity, comparer, progress, halted)
     if merger:
-        stars = _in_turn(clusters.stars(near, max(least, 2)), store)
+        stars = _in_turn(clusters.star_clusters(near, max(least, 2)), store)
         _MergeProposer(store, merger, finds, embed, comparer, similarity, least).all(
             stars, most, settled, found, progress, halted
         )
@@ -96,7 +96,7 @@ def _compared(
     halted: Callable[[], bool],
 ) -> Near:
     """Return the neighbours among memories that are not duplicates, pinned or long; decide about the duplicates."""
-    places = clusters.places(store, scope, halted)
+    places = clusters.group_by_place(store, scope, halted)
     found.examined = sum(map(len, places.values()))
     left: Near = {}
     seen = 0
@@ -104,11 +104,11 @@ def _compared(
         if halted():
             break
         if len(entries) > 1:
-            near = clusters.near(store, entries, similarity, halted)
+            near = clusters.near_pairs(store, entries, similarity, halted)
             same = list(_duplicates(entries, near, comparer))
             found.decisions += same
             unfit = {entry.id for entry in entries if entry.pinned or not entry.text}
-            left |= clusters.without(near, unfit | {each.id for each in same})
+            left |= clusters.without_ids(near, unfit | {each.id for each in same})
         seen += len(entries)
         if progress:
             progress(seen, found.examined)
@@ -150,7 +150,7 @@ def _in_the_same_words(entries: Sequence[ClusterEntry]) -> Iterator[tuple[int, i
     for group in groups.values():
         best = max(group, key=lambda entry: entry.worth)
         for entry in group:
-            if entry is not best and not unlike(entry.text, best.text) and _end_alike(entry.text, best.text):
+            if entry is not best and not missing_literal(entry.text, best.text) and _end_alike(entry.text, best.text):
                 yield best.id, entry.id, "it is said in the same words"
 
 
@@ -283,13 +283,13 @@ class _MergeProposer:
         """Return the reason against the merges; "" if there is none."""
         known = {memory.id: memory for memory in members}
         for merge in merges:
-            if reason := merge_check.lost([known[each] for each in merge.ids], merge.fact.text):
+            if reason := merge_check.find_loss([known[each] for each in merge.ids], merge.fact.text):
                 return reason
-        vectors = self.embed([passage(merge.fact.text, merge.fact.speaker) for merge in merges])
+        vectors = self.embed([embedding_text(merge.fact.text, merge.fact.speaker) for merge in merges])
         for merge, vector in zip(merges, vectors, strict=True):
             mine = [known[each] for each in merge.ids]
-            own = self.embed([passage(memory.text, memory.speaker) for memory in mine])
-            if reason := merge_check.unnear(mine, own, vector):
+            own = self.embed([embedding_text(memory.text, memory.speaker) for memory in mine])
+            if reason := merge_check.find_distant_member(mine, own, vector):
                 return reason
         new = {
             -number: (_as_memory(-number, merge.fact), vectors[number - 1]) for number, merge in enumerate(merges, 1)
@@ -297,7 +297,9 @@ class _MergeProposer:
         stands_for = {-number: merge.ids for number, merge in enumerate(merges, 1)}
         gone = [each for merge in merges for each in merge.ids]
         seen = Scope(seen_from=members[0].project) if members[0].project else Scope()
-        return merge_check.unfound(self.store, self.finds, stands_for, SimulatedStore(self.store, gone, new), seen)
+        return merge_check.find_lost_query(
+            self.store, self.finds, stands_for, SimulatedStore(self.store, gone, new), seen
+        )
 
 
 def _named(members: Sequence[Memory]) -> str:

@@ -33,7 +33,7 @@ def decide(store: Store, scope: Scope, threshold: float, comparer: Comparer) -> 
 def _merged(same: dict[int, dict[int, float]], memories: Mapping[int, Memory], comparer: Comparer) -> list[Delete]:
     decisions = []
     settled: set[int] = set()
-    for best in sorted((memories[each] for each in same), key=worth, reverse=True):
+    for best in sorted((memories[each] for each in same), key=quality_key, reverse=True):
         if best.id in settled:
             continue
         settled.add(best.id)
@@ -49,7 +49,7 @@ def _merged(same: dict[int, dict[int, float]], memories: Mapping[int, Memory], c
     return decisions
 
 
-def worth(memory: Memory) -> tuple[bool, int, float, int, int]:
+def quality_key(memory: Memory) -> tuple[bool, int, float, int, int]:
     """Return the sort key by which the best of several duplicates is chosen."""
     # Prefer pinned, often seen and recalled, confident and long memories; then the oldest, whose id may be referenced.
     seen = memory.occurrences + memory.retrieval_count

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from cofio.models.memory import Memory
 from cofio.text import lazy_re
 from cofio.text.briefing import NOTICE, TAG
-from cofio.text.duplicates import LONG, gist
+from cofio.text.duplicates import LONG, content_words
 from cofio.text.tokens import fingerprint
 
 _FEWEST = 3  # words; shorter statements such as "uses Python" may coincide
@@ -36,7 +36,7 @@ class EchoCandidate(NamedTuple):
     at: str
 
 
-def marked(text: str) -> str:
+def find_mark(text: str) -> str:
     """Return the mark of injected text that the text carries; "" if it has none."""
     if NOTICE in text:
         return "it holds the notice of cofio's own block"
@@ -46,7 +46,7 @@ def marked(text: str) -> str:
     return ""
 
 
-def heard(memory: Memory, place: int) -> EchoCandidate:
+def echo_candidate(memory: Memory, place: int) -> EchoCandidate:
     """Return the notes on a memory. A named person's statement is never an echo."""
     learned = bool(_ASSISTANT.match(memory.speaker)) if memory.speaker else memory.method in _LEARNED
     shared = not memory.project or memory.visibility == "global"
@@ -55,7 +55,7 @@ def heard(memory: Memory, place: int) -> EchoCandidate:
 
 def words_of(text: str) -> int | None:
     """Return a number that is equal for texts with the same words; None for texts of fewer than three words."""
-    said = gist(text) if len(text) <= LONG else text.split()
+    said = content_words(text) if len(text) <= LONG else text.split()
     return fingerprint(" ".join(said)) if len(said) >= _FEWEST else None
 
 

@@ -78,7 +78,7 @@ class ModelMerger:
         if (len(system) + len(question)) // _LETTERS > room:
             raise TooLarge("The memories do not fit into the model's context.", "Choose a model with a larger context.")
         reply = self._llm.complete(system, question, schema=SCHEMA if profile.json_schema else None)
-        read = json_repair.read(reply.text)
+        read = json_repair.parse_reply(reply.text)
         if reply.truncated or not read.whole:
             raise Unreadable("The model's answer was cut off.", _AGAIN)
         if read.entries is None:

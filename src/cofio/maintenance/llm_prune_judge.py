@@ -62,7 +62,7 @@ class PruneJudge:
     def _kept(self, memories: Sequence[Memory]) -> set[int]:
         schema = SCHEMA if self._llm.profile.json_schema else None
         reply = self._llm.complete(prompts.read("prune"), _question(memories), schema=schema)
-        said = _said(json_repair.read(reply.text).entries or (), len(memories))
+        said = _said(json_repair.parse_reply(reply.text).entries or (), len(memories))
         if not said:
             raise Unreadable("The model's reply decides about none of the memories.", "Try again later.")
         return {each.id for place, each in enumerate(memories, 1) if said.get(place) != {"ARCHIVE"}}

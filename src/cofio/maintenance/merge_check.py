@@ -16,10 +16,10 @@ from cofio.maintenance.text_claims import Piece, TextClaims, Value, holds, impli
 from cofio.models.memory import Memory, Scope
 from cofio.ports import Matrix, Store, Vector
 from cofio.text.code_tokens import forms, literals
-from cofio.text.duplicates import opposite
+from cofio.text.duplicates import find_opposite
 from cofio.text.stemmer import stem
 
-__all__ = ["Finds", "SimulatedStore", "lost", "unfound", "unnear"]
+__all__ = ["Finds", "SimulatedStore", "find_distant_member", "find_loss", "find_lost_query"]
 
 #: Function that returns the ids a search finds in a store within a scope, best first.
 Finds: TypeAlias = Callable[[str, Store, Scope], list[int]]
@@ -43,7 +43,7 @@ _PALE = frozenset(
 _NEW_WORDS, _NEW_SHARE = 2, 0.15  # maximum number of new words, or their share of all words
 
 
-def lost(members: Sequence[Memory], text: str) -> str:
+def find_loss(members: Sequence[Memory], text: str) -> str:
     """Return the loss, change or invention when the text replaces the memories; "" if there is none."""
     told = read(text)
     each = [read(member.text) for member in members]
@@ -61,7 +61,7 @@ def _problems(members: Sequence[Memory], each: Sequence[TextClaims], told: TextC
     yield from _unmarked([member.text for member in members], told.source)
 
 
-def unnear(members: Sequence[Memory], vectors: Matrix, merged: Vector) -> str:
+def find_distant_member(members: Sequence[Memory], vectors: Matrix, merged: Vector) -> str:
     """Return why the text is farther from a memory than the other memories are; "" if it is not."""
     for place, (member, vector) in enumerate(zip(members, vectors, strict=True)):
         cosines = [float(vector @ other) for at, other in enumerate(vectors) if at != place]
@@ -71,7 +71,7 @@ def unnear(members: Sequence[Memory], vectors: Matrix, merged: Vector) -> str:
     return ""
 
 
-def unfound(
+def find_lost_query(
     store: Store, finds: Finds, stands_for: Mapping[int, Sequence[int]], after: SimulatedStore, scope: Scope = _ALL
 ) -> str:
     """Return the logged query that would no longer find its memory, or "".
@@ -215,7 +215,7 @@ def _turned(each: Sequence[TextClaims], told: TextClaims) -> Iterator[str]:
         if piece.negated and 2 * len(denied & (frozenset(piece.words) | piece.sentence)) < len(piece.words):
             yield f"it denies what no memory denies: “{piece.text}”"
     said = frozenset(word for member in each for word in member.spoken)
-    if against := opposite(set(said - told.spoken), set(told.spoken - said)):
+    if against := find_opposite(set(said - told.spoken), set(told.spoken - said)):
         yield f"it turns round what was said: {against}"
     yield from _redirected(each, told)
 

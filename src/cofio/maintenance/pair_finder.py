@@ -66,17 +66,17 @@ def _place(memory: Memory) -> tuple[Any, ...]:
     return memory.project, "" if memory.project else memory.source, audience(memory), memory.speaker
 
 
-def found(store: Store, redact: Redact, comparer: Comparer) -> Pairs:
+def find_pairs(store: Store, redact: Redact, comparer: Comparer) -> Pairs:
     """Return the pairs among all live memories."""
     copies, after = DuplicateIndex(), None
     while memories := store.page(Scope(), limit=_PAGE, after=after)[0]:
         after = memories[-1].id
         for memory in memories:
             copies.note(memory)
-    return compared(store, copies, redact, comparer)
+    return compare_pairs(store, copies, redact, comparer)
 
 
-def compared(
+def compare_pairs(
     store: Store, copies: DuplicateIndex, redact: Redact, comparer: Comparer, moved: Moved = lambda *_: None
 ) -> Pairs:
     """Return the pairs among these memories. Their reasons quote no secrets."""
@@ -126,7 +126,7 @@ def _judged(
         one, other = memories[newer].text, memories[older].text
         verdict = comparer.compare(one, other, cosine)
         kind = "same" if verdict.kind == "same" else "update"
-        if kind == "same" or (verdict.kind != "add" and not agree(memories[low], memories[high])):
+        if kind == "same" or (verdict.kind != "add" and not is_dismissed(memories[low], memories[high])):
             # The reason quotes from the texts, and a secret is not recognisable out of its context.
             quotable = redact(one) == one and redact(other) == other
             yield kind, MemoryPair(newer, older, cosine, said[newer], verdict.reason if quotable else "")
@@ -139,7 +139,7 @@ def _last_said(store: Store, memory: Memory) -> str:
 # ── pairs that both hold ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def agree(one: Memory, other: Memory) -> bool:
+def is_dismissed(one: Memory, other: Memory) -> bool:
     """Return whether a person noted that both hold, and neither has changed since."""
     return _agreed(one).get(str(other.id)) == _mark(one) and _agreed(other).get(str(one.id)) == _mark(other)
 

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from cofio.errors import CofioError
 from cofio.maintenance.llm_prune_judge import PruneJudge
 from cofio.models.maintenance import MaintenancePlan, Refusal, UsageTracking
-from cofio.models.memory import Delete, Memory, Scope, days_before, moment
+from cofio.models.memory import Delete, Memory, Scope, days_before, to_utc_iso
 from cofio.ports import Store
 
 __all__ = ["DAYS", "Keeps", "PruneJudge", "decide"]
@@ -164,7 +164,7 @@ def _left(count: int, allowed: int, live: int) -> str:
 
 
 def _days(start: str, end: str) -> str:
-    count = (datetime.fromisoformat(moment(end)) - datetime.fromisoformat(moment(start))).days
+    count = (datetime.fromisoformat(to_utc_iso(end)) - datetime.fromisoformat(to_utc_iso(start))).days
     return f"{count:,} day{'' if count == 1 else 's'}"
 
 

@@ -35,7 +35,7 @@ from cofio.models.maintenance import (
     Proposed,
     Refusal,
 )
-from cofio.models.memory import Changeset, Decision, Delete, Edit, Memory, Merge, Query, Scope, same_place, whole
+from cofio.models.memory import Changeset, Decision, Delete, Edit, Memory, Merge, Query, Scope, check_int, same_place
 from cofio.ports import LLM, Clock, Matrix, Store, Vector
 from cofio.retrieval.hybrid import hits
 from cofio.staleness import StalenessChecker
@@ -157,7 +157,7 @@ class MaintenanceService:
     def contradictions(self, limit: int) -> Contradictions:
         """Return the newest pairs of memories that contradict each other, for manual review. Changes nothing."""
         as_of = self._newest()
-        found = pair_finder.found(self._store, redact, self._comparer)
+        found = pair_finder.find_pairs(self._store, redact, self._comparer)
         shown = found.against[:limit]
         there = {each.id: each for each in self._store.get(sorted({one for pair in shown for one in pair[:2]}))}
         told = tuple(
@@ -181,7 +181,7 @@ class MaintenanceService:
         """
         asked = _proposed(chore)
         decided = [_checked(each, asked) for each in _few(decisions)]
-        if whole(as_of, "as_of", least=0) > self._newest():
+        if check_int(as_of, "as_of", least=0) > self._newest():
             raise InvalidInput(f"There is no changeset {as_of} yet.", "Give the as_of of the plan that was shown.")
         self._doing.flush()
         there = self._untouched(decided, as_of, asked)
@@ -208,7 +208,7 @@ class MaintenanceService:
         if len(set(ids)) != 2 or len(ids) != 2:
             raise InvalidInput("Agreement takes exactly two memories.", "Give the ids of two different ones.")
         with self._deciding:
-            there = {each.id: each for each in self._store.get([whole(each, "id") for each in ids])}
+            there = {each.id: each for each in self._store.get([check_int(each, "id") for each in ids])}
             for each in ids:
                 if each not in there:
                     raise NotFound(f"There is no memory {each}.", "cofio list shows what there is.")
@@ -218,7 +218,7 @@ class MaintenanceService:
             if not same_place(one, other):  # such pairs are never shown, and their viewers may differ
                 hint = "They differ in project, source, speaker or in who may see them."
                 raise InvalidInput(f"Memories {one.id}, {other.id} are in different places.", hint)
-            if pair_finder.agree(one, other):
+            if pair_finder.is_dismissed(one, other):
                 raise Conflict(f"Memories {one.id} and {other.id} are already marked as both valid.", "Nothing to do.")
             reason = "both hold"
             edits = [
@@ -390,7 +390,7 @@ def _checked(decision: Decision, chore: Proposed) -> Merge | Delete:
 def _placed(decision: Merge | Delete, there: Mapping[int, Memory]) -> Merge | Delete:
     """Return the decision with the place and labels of its memories, which must share one place."""
     members = [there[each] for each in _ids(decision)]
-    if len({clusters.place(each) for each in members}) > 1:
+    if len({clusters.place_of(each) for each in members}) > 1:
         numbers = ", ".join(str(each.id) for each in members)
         hint = "They differ in project, source, speaker or in who may see them."
         raise InvalidInput(f"Memories {numbers} are in different places.", hint)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from cofio.text import lazy_re
-from cofio.text.duplicates import VALUES, gist, names, negated
+from cofio.text.duplicates import VALUES, content_words, find_names, is_negated
 from cofio.text.stemmer import stem
 from cofio.text.tokens import STOP_WORDS, words
 
@@ -121,7 +121,7 @@ def _pieces(plain: str) -> Iterator[tuple[Piece, Sequence[str]]]:
         before: frozenset[str] = frozenset()
         last: Piece | None = None
         for part in _PART.split(sentence):
-            tokens = gist(part)
+            tokens = content_words(part)
             if not tokens:
                 continue
             last = _piece(part, tokens, before, last)
@@ -145,7 +145,7 @@ def _is_listed(word: str) -> bool:
 
 
 def _denies(token: str) -> bool:
-    return token in _FORBIDDING or (negated(token) and token not in _ENDING)
+    return token in _FORBIDDING or (is_negated(token) and token not in _ENDING)
 
 
 def _telling(tokens: Iterable[str]) -> tuple[str, ...]:
@@ -196,7 +196,7 @@ def _turns(tokens: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _called(plain: str) -> Iterator[str]:
     """Yield the names in the text."""
-    for name in names(plain):
+    for name in find_names(plain):
         if not _is_common(name, plain) and name not in _LIGHT and not _denies(name) and not _number(name):
             yield name
     for found in _SUBJECT.finditer(plain):
@@ -215,7 +215,7 @@ def _is_common(name: str, plain: str) -> bool:
 
 
 def _spoken(plain: str) -> frozenset[str]:
-    found = {*names(plain), *words(plain), *gist(plain)}
+    found = {*find_names(plain), *words(plain), *content_words(plain)}
     found |= {part for each in found for part in re.split(r"[-/_.:]", each) if part}
     return frozenset(found | {stem(each) for each in found} | {each.removesuffix("'s") for each in found})
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from cofio.errors import InvalidInput
-from cofio.models.memory import MAX_LABEL, Viewer, checked_text, moment
+from cofio.models.memory import MAX_LABEL, Viewer, check_text, to_utc_iso
 
 #: Roles: read; write, which also adds and edits; admin, which does everything, for every team.
 Role = Literal["read", "write", "admin"]
@@ -56,13 +56,13 @@ class Grant:
     expires_at: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", checked_text(self.name, "name", MAX_LABEL).strip())
+        object.__setattr__(self, "name", check_text(self.name, "name", MAX_LABEL).strip())
         if not self.name:
             raise InvalidInput("The key has no name.", "Name its holder, so that keys can be told apart.")
         if self.role not in ROLES:
             raise InvalidInput(f"role is {self.role!r}.", f"It is one of: {', '.join(ROLES)}.")
         if self.expires_at is not None:
-            object.__setattr__(self, "expires_at", moment(self.expires_at))
+            object.__setattr__(self, "expires_at", to_utc_iso(self.expires_at))
         if self.role == "admin":
             self._refuse_bounds()
         else:

@@ -8,36 +8,36 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from cofio.errors import Misconfigured
-from cofio.models.memory import moment
+from cofio.models.memory import to_utc_iso
 
 _LONGEST = 200  # characters; longer texts are rejected
 _OFF = ("", "off", "none", "never")
 _HINT = 'Give minute, hour, day, month and weekday in UTC, such as "0 3 * * *" for 03:00 every day; "off" for never.'
 
 
-def is_on(cron: str) -> bool:
+def is_enabled(cron: str) -> bool:
     """Return whether the text enables a schedule; empty, "off", "none" and "never" disable it."""
     return cron.strip().lower() not in _OFF
 
 
 def check(cron: str) -> None:
     """Raise Misconfigured unless the text is a schedule or switches the chore off."""
-    if is_on(cron):
+    if is_enabled(cron):
         _newest(cron, datetime.now(UTC))
 
 
-def newest(cron: str, now: str) -> str | None:
+def newest_slot(cron: str, now: str) -> str | None:
     """Return the newest slot up to now, or None if the schedule is off."""
-    return _newest(cron, datetime.fromisoformat(moment(now))) if is_on(cron) else None
+    return _newest(cron, datetime.fromisoformat(to_utc_iso(now))) if is_enabled(cron) else None
 
 
-def due(cron: str, last_slot: str | None, now: str) -> str | None:
+def due_slot(cron: str, last_slot: str | None, now: str) -> str | None:
     """Return the newest slot up to now if it has not run yet, else None.
 
     One run catches up all missed slots. Without a previous slot nothing is due for the past.
     """
-    slot = newest(cron, now)
-    return slot if slot and last_slot and slot > moment(last_slot) else None
+    slot = newest_slot(cron, now)
+    return slot if slot and last_slot and slot > to_utc_iso(last_slot) else None
 
 
 def _newest(cron: str, now: datetime) -> str:
@@ -47,7 +47,7 @@ def _newest(cron: str, now: datetime) -> str:
         raise Misconfigured(f"{cron[:_LONGEST]!r} does not have the five fields of a schedule.", _HINT)
     just_after = now.replace(microsecond=0) + timedelta(seconds=1)  # include a slot that is exactly now
     try:
-        return moment(next(CronSim(cron, just_after, reverse=True)))
+        return to_utc_iso(next(CronSim(cron, just_after, reverse=True)))
     except (CronSimError, ValueError) as error:
         raise Misconfigured(f"{cron!r} is not a valid schedule: {error}.", _HINT) from error
     except (StopIteration, OverflowError) as error:

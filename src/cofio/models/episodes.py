@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from cofio.models.exchange import ANALYSIS, COMPACT_SUMMARY, REVIEW, Exchange
 from cofio.models.memory import MatchType
 from cofio.text import lazy_re
-from cofio.text.briefing import neutral
+from cofio.text.briefing import neutralize
 from cofio.text.tokens import LEFT_OUT
 
 PASSAGE_WORDS = 120
@@ -209,7 +209,7 @@ def line(hit: EpisodeHit) -> str:
 
 def shortened(text: str, most: int = _LINE) -> str:
     """Render a text as one neutral line, which cannot end a block of memories; shorten a long one."""
-    plain = neutral(text)
+    plain = neutralize(text)
     return plain if len(plain) <= most else plain[: most - 1].rstrip() + "…"
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, NamedTuple
 
 from cofio.errors import InvalidInput
-from cofio.models.memory import MAX_LABEL, VISIBILITIES, Decision, Delete, Fact, checked_text, moment, plain
+from cofio.models.memory import MAX_LABEL, VISIBILITIES, Decision, Delete, Fact, check_text, to_plain, to_utc_iso
 
 Role = Literal["user", "assistant"]
 Way = Literal["skip", "pattern", "model"]
@@ -70,11 +70,11 @@ class Exchange:
 
     def __post_init__(self) -> None:
         for name in ("source", "project", "context", "client", "session", "turn", "agent", "user", "team"):
-            object.__setattr__(self, name, checked_text(getattr(self, name), name, MAX_LABEL).strip())
+            object.__setattr__(self, name, check_text(getattr(self, name), name, MAX_LABEL).strip())
         if self.visibility not in VISIBILITIES:
             raise InvalidInput(f"visibility is {self.visibility!r}.", f"It is one of: {', '.join(VISIBILITIES)}.")
         if self.at:
-            object.__setattr__(self, "at", moment(self.at))
+            object.__setattr__(self, "at", to_utc_iso(self.at))
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values that `from_dict` reads."""
@@ -172,7 +172,7 @@ class FactOutcome:
 
     @property
     def action(self) -> str:
-        return str(plain(self.decision)["action"]) if self.decision else "rejected"
+        return str(to_plain(self.decision)["action"]) if self.decision else "rejected"
 
     @property
     def decisions(self) -> tuple[Decision, ...]:

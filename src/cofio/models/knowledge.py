@@ -19,7 +19,16 @@ from math import isfinite
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from cofio.errors import InvalidInput
-from cofio.models.memory import MAX_LABEL, VISIBILITIES, Viewer, checked_text, moment, share, truth, whole
+from cofio.models.memory import (
+    MAX_LABEL,
+    VISIBILITIES,
+    Viewer,
+    check_bool,
+    check_fraction,
+    check_int,
+    check_text,
+    to_utc_iso,
+)
 from cofio.text import lazy_re
 from cofio.text.tokens import STOP_WORDS
 
@@ -77,13 +86,13 @@ class Knowledge:
         _one_of(self, "visibility", VISIBILITIES)
         for name in ("created_at", "updated_at"):
             if getattr(self, name) != "":
-                _fill(self, name, moment(getattr(self, name)))
+                _fill(self, name, to_utc_iso(getattr(self, name)))
 
     def _named(self, *parts: str) -> None:
         """Set the id derived from the parts unless it has one. Raise InvalidInput for an id not allowed in paths."""
         if self.id == "":
             _fill(self, "id", _made_id(parts) + _mark(self))
-        checked_text(self.id, "id", MAX_ID)
+        check_text(self.id, "id", MAX_ID)
         if not _ID.fullmatch(self.id):
             raise InvalidInput(f"id is {self.id!r}.", "Use letters, digits and . _ : @ ~ - in an id.")
 
@@ -123,12 +132,12 @@ class Claim(Knowledge):
 
     def __post_init__(self) -> None:
         super(Claim, self).__post_init__()
-        _fill(self, "confidence", share(self.confidence, "confidence"))
-        _fill(self, "prior", share(self.confidence if self.prior is None else self.prior, "prior"))
+        _fill(self, "confidence", check_fraction(self.confidence, "confidence"))
+        _fill(self, "prior", check_fraction(self.confidence if self.prior is None else self.prior, "prior"))
         for name in ("confirmed", "refuted"):
-            whole(getattr(self, name), name, least=0)
+            check_int(getattr(self, name), name, least=0)
         if self.memory is not None:
-            whole(self.memory, "memory", least=1)
+            check_int(self.memory, "memory", least=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +182,7 @@ class Correlation(Claim):
             _label(self, name, needed=True)
         _said(self, "rule")
         _one_of(self, "relation", RELATIONS)
-        truth(self.inverse, "inverse")
+        check_bool(self.inverse, "inverse")
         if fold(self.source_a) == fold(self.source_b):
             raise InvalidInput(f"Both sides are {self.source_a!r}.", "Name two different things that are correlated.")
         first, second = self.source_a, self.source_b
@@ -209,8 +218,8 @@ class Threshold(Claim):
             _label(self, name, needed=True)
         _label(self, "unit")
         _one_of(self, "direction", DIRECTIONS)
-        truth(self.inclusive, "inclusive")
-        _fill(self, "value", number(self.value, "value"))
+        check_bool(self.inclusive, "inclusive")
+        _fill(self, "value", check_number(self.value, "value"))
         self._named(self.source, self.metric, self.direction)
 
     @property
@@ -243,7 +252,7 @@ class Seasonal(Claim):
         _one_of(self, "period", PERIODS)
         for name in ("during", "timezone", "source"):
             _label(self, name)
-        whole(self.lasts, "lasts", least=1, most=MAX_LASTING)
+        check_int(self.lasts, "lasts", least=1, most=MAX_LASTING)
         self._named(self.period, _digest(self.pattern))
 
     @property
@@ -272,13 +281,13 @@ class Feedback(Knowledge):
         super(Feedback, self).__post_init__()
         _label(self, "anomaly", needed=True)
         _one_of(self, "verdict", VERDICTS)
-        _fill(self, "note", checked_text(self.note, "note", MAX_SAID).strip())
-        truth(self.processed, "processed")
+        _fill(self, "note", check_text(self.note, "note", MAX_SAID).strip())
+        check_bool(self.processed, "processed")
         if isinstance(self.about, str) or not isinstance(self.about, list | tuple):
             raise InvalidInput("about is not a list.", "Name the claims that it judges: thresholds/aapl.volume.above.")
         if len(self.about) > MAX_JUDGED:
             raise InvalidInput(f"about names {len(self.about)} claims.", f"At most {MAX_JUDGED} are allowed.")
-        _fill(self, "about", tuple(dict.fromkeys("/".join(parsed(each)) for each in self.about)))
+        _fill(self, "about", tuple(dict.fromkeys("/".join(parse_ref(each)) for each in self.about)))
         self._named(self.anomaly)
 
     @property
@@ -292,12 +301,12 @@ KNOWLEDGE: Mapping[str, type[Knowledge]] = {
 }
 
 
-def made(table: str, given: Mapping[str, Any]) -> Knowledge:
+def make_row(table: str, given: Mapping[str, Any]) -> Knowledge:
     """Build a row of a table from its fields.
 
     Raise InvalidInput for an unknown table or field, or a missing field.
     """
-    kind = KNOWLEDGE[checked_table(table)]
+    kind = KNOWLEDGE[check_table(table)]
     known = [f.name for f in fields(kind)]
     if unknown := sorted(given.keys() - set(known)):
         raise InvalidInput(f"{table} have no {', '.join(unknown)}.", f"They have: {', '.join(known)}.")
@@ -308,31 +317,31 @@ def made(table: str, given: Mapping[str, Any]) -> Knowledge:
         raise InvalidInput(f"{', '.join(needed)} is missing.", f"Give {', '.join(needed)}.") from error
 
 
-def read(table: str, plain: Mapping[str, Any]) -> Knowledge:
+def row_from_dict(table: str, plain: Mapping[str, Any]) -> Knowledge:
     """Read a row written by `as_dict`, ignoring unknown keys."""
-    kind = KNOWLEDGE[checked_table(table)]
+    kind = KNOWLEDGE[check_table(table)]
     return kind(**{f.name: plain[f.name] for f in fields(kind) if f.name in plain})
 
 
-def checked_table(table: str) -> Table:
+def check_table(table: str) -> Table:
     """Return the table name if it is valid."""
     if table not in TABLES:
         raise InvalidInput(f"There is no table {table!r}.", f"It is one of: {', '.join(TABLES)}.")
     return table
 
 
-def parsed(ref: str) -> tuple[Table, str]:
+def parse_ref(ref: str) -> tuple[Table, str]:
     """Split a claim reference such as `thresholds/aapl.volume.above` into table and id."""
     table, _, name = ref.partition("/") if isinstance(ref, str) else ("", "", "")
     if table not in CLAIMS or not _ID.fullmatch(name):
         hint = f"Name it as table/id, such as thresholds/aapl.volume.above; the tables are {', '.join(CLAIMS)}."
         raise InvalidInput(f"{ref!r} names no claim.", hint)
-    return checked_table(table), name
+    return check_table(table), name
 
 
 def sees(viewer: Viewer | None, known: Knowledge) -> bool:
     """Return whether the viewer may see the row: in their audience, and read from one of their sources."""
-    return viewer is None or (viewer.reaches(known.place) and viewer.is_among(whose(known)))
+    return viewer is None or (viewer.reaches(known.place) and viewer.is_among(audience_of(known)))
 
 
 def owns(viewer: Viewer | None, known: Knowledge) -> bool:
@@ -340,7 +349,7 @@ def owns(viewer: Viewer | None, known: Knowledge) -> bool:
     return viewer is None or (known.user == viewer.user if known.user else known.agent == viewer.agent != "")
 
 
-def whose(known: Knowledge) -> tuple[str, ...]:
+def audience_of(known: Knowledge) -> tuple[str, ...]:
     """Return the audience of a row, as `model.audience` does for memories."""
     if known.visibility == "private":
         return ("private", "user", known.user) if known.user else ("private", "agent", known.agent)
@@ -427,11 +436,13 @@ class KnowledgeChange:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> KnowledgeChange:
         """Read a change written by `as_dict`."""
-        rows = {name: read(plain["table"], plain[name]) if plain[name] else None for name in ("before", "after")}
+        rows = {
+            name: row_from_dict(plain["table"], plain[name]) if plain[name] else None for name in ("before", "after")
+        }
         return cls(**{**{f.name: plain[f.name] for f in fields(cls)}, **rows})
 
 
-def same(one: Knowledge, other: Knowledge) -> bool:
+def is_same_row(one: Knowledge, other: Knowledge) -> bool:
     """Return whether two rows are equal except for their times."""
     return _untimed(one) == _untimed(other)
 
@@ -503,7 +514,7 @@ class KnowledgeReading(NamedTuple):
 # ── checks and names ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def number(value: Any, name: str) -> float:
+def check_number(value: Any, name: str) -> float:
     """Return the value as a float if it is a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidInput(f"{name} is {value!r}.", "Give a number.")
@@ -531,7 +542,7 @@ def as_quantity(text: str) -> tuple[float, str]:
     scale = _SCALES.get(rest) or _SCALES.get(rest.lower() if len(rest) > 1 else "", 0)
     written = f"{sign.replace('−', '-')}{digits.replace(',', '')}e{int(power or 0) + scale}"
     unit = _SPELLED.get(rest.lower(), rest)
-    return number(float(written), text.strip()), money or ("" if scale else unit)
+    return check_number(float(written), text.strip()), money or ("" if scale else unit)
 
 
 def plain_number(value: float) -> str:
@@ -567,7 +578,7 @@ def _slug(part: str) -> tuple[str, bool]:
 
 def _mark(known: Knowledge) -> str:
     """Return a suffix for rows with a restricted audience; "" for global rows and the owner's own."""
-    eyes = whose(known)
+    eyes = audience_of(known)
     return "" if eyes[0] == "global" or not eyes[-1] else "@" + _digest(chr(31).join(eyes))[:6]
 
 
@@ -580,14 +591,14 @@ def _fill(value: object, name: str, content: object) -> None:
 
 
 def _label(value: object, name: str, *, needed: bool = False) -> None:
-    text = " ".join(checked_text(getattr(value, name), name, MAX_LABEL).split())
+    text = " ".join(check_text(getattr(value, name), name, MAX_LABEL).split())
     if needed and not text:
         raise InvalidInput(f"{name} is empty.", f"Give the {name}.")
     _fill(value, name, text)
 
 
 def _said(value: object, name: str) -> None:
-    text = checked_text(getattr(value, name), name, MAX_SAID).strip()
+    text = check_text(getattr(value, name), name, MAX_SAID).strip()
     if not text:
         raise InvalidInput(f"The {name} is empty.", "Describe it in words.")
     _fill(value, name, text)
@@ -604,10 +615,10 @@ def _one_of(value: object, name: str, known: tuple[str, ...]) -> None:
 def named_words(known: Knowledge) -> frozenset[str]:
     """Return the lookup keys of a row for the exact lane: the folded words of its names and each name's opening."""
     names = [_sequence(name) for name in known.names]
-    return frozenset([*(word for name in names for word in name), *(opening(name) for name in names if name)])
+    return frozenset([*(word for name in names for word in name), *(name_prefix(name) for name in names if name)])
 
 
-def opening(words: Sequence[str]) -> str:
+def name_prefix(words: Sequence[str]) -> str:
     """Return the lookup key for the beginning of a name: its first non-stop word, plus a number that follows it.
 
     Words such as "web" or "price" occur in many names, but few names begin with them.
@@ -617,14 +628,14 @@ def opening(words: Sequence[str]) -> str:
     return f"^{words[first]} {after[0]}" if after and after[0].isdigit() else f"^{words[first]}"
 
 
-def leading(name: str) -> str:
+def prefix_key(name: str) -> str:
     """Return a lookup key shared by all names that begin with this one; "" if it has no words.
 
     The opening, if no number can follow it; else the longest word, which is likely the rarest.
     """
     words = _sequence(name)
     if any(word not in STOP_WORDS for word in words[:-1]):
-        return opening(words)
+        return name_prefix(words)
     return max(words, key=len, default="")
 
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from cofio.errors import BudgetSpent
 from cofio.models.exchange import Exchange
-from cofio.models.memory import moment
+from cofio.models.memory import to_utc_iso
 
 Outcome = Literal["running", "done", "refused", "failed", "interrupted"]
 PERIODS = (1, 7, 30)  # usage periods in days; 1 is today
@@ -206,12 +206,12 @@ def longest_call(timeout: float) -> float:
 
 def day_of(at: str) -> str:
     """Return the start of the UTC day."""
-    return moment(moment(at)[:10])
+    return to_utc_iso(to_utc_iso(at)[:10])
 
 
 def reset_after(at: str) -> str:
     """Return the start of the next UTC day, when the budget resets."""
-    return moment(datetime.fromisoformat(day_of(at)) + timedelta(days=1))
+    return to_utc_iso(datetime.fromisoformat(day_of(at)) + timedelta(days=1))
 
 
 def refuse_if_spent(spent: LLMSpending, limits: Limits, at: str) -> None:
@@ -229,7 +229,7 @@ def periods_of(sums: Iterable[DaySum], at: str) -> tuple[LLMPeriod, ...]:
     today = datetime.fromisoformat(day_of(at))
     found = []
     for days in PERIODS:
-        since = moment(today - timedelta(days=days - 1))[:10]
+        since = to_utc_iso(today - timedelta(days=days - 1))[:10]
         late = [row for row in rows if row.day >= since]
         models = _totals(row._replace(client="", session="", project="") for row in late)
         found.append(LLMPeriod(days, models, _totals(late)[:MOST_SESSIONS]))

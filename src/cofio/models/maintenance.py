@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from cofio.models.memory import Changeset, Decision, Memory, plain
+from cofio.models.memory import Changeset, Decision, Memory, to_plain
 
 Chore = Literal["consolidate", "prune", "backup"]
 CHORES: tuple[Chore, ...] = ("consolidate", "prune", "backup")
@@ -53,7 +53,7 @@ class MaintenancePlan:
             "count": len(self.decisions),
             "examined": self.examined,
             "note": self.note,
-            "decisions": [plain(each) for each in self.decisions],
+            "decisions": [to_plain(each) for each in self.decisions],
             "refused": [each.as_dict() for each in self.refused],
             "changeset": self.changeset.id if self.changeset else None,
             "as_of": self.as_of,

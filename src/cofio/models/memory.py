@@ -63,7 +63,7 @@ def category_of(kind: str) -> Category:
     return _CATEGORY_OF.get(kind, "detail")
 
 
-def moment(value: str | int | float | datetime) -> str:
+def to_utc_iso(value: str | int | float | datetime) -> str:
     """Convert a datetime, an ISO 8601 string, or seconds or milliseconds since 1970 to UTC ISO 8601 in microseconds."""
     try:
         if isinstance(value, bool):
@@ -82,18 +82,20 @@ def moment(value: str | int | float | datetime) -> str:
 
 def days_before(at: str, days: float) -> str:
     """Return the time that many days before `at`."""
-    return moment(datetime.fromisoformat(moment(at)) - timedelta(days=days))
+    return to_utc_iso(datetime.fromisoformat(to_utc_iso(at)) - timedelta(days=days))
 
 
 def seconds_until(then: str, now: str) -> float:
     """Return the seconds from `now` to `then`, or 0 if `then` has passed."""
-    return max(0.0, (datetime.fromisoformat(moment(then)) - datetime.fromisoformat(moment(now))).total_seconds())
+    return max(
+        0.0, (datetime.fromisoformat(to_utc_iso(then)) - datetime.fromisoformat(to_utc_iso(now))).total_seconds()
+    )
 
 
 # ── shared checks ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def checked_text(value: Any, name: str, limit: int) -> str:
+def check_text(value: Any, name: str, limit: int) -> str:
     """Return the text if it can be stored: a str within the limit, without NUL or lone surrogates."""
     if not isinstance(value, str):
         raise InvalidInput(f"{name} is {type(value).__name__}.", f"Give {name} as text.")
@@ -113,7 +115,7 @@ def _labels(values: Any, name: str) -> tuple[str, ...]:
         raise InvalidInput(f"{name} is {type(values).__name__}.", f"Give {name} as a list of texts.")
     if len(values) > MAX_LABELS:
         raise TooLarge(f"{name} has {len(values):,} entries.", f"At most {MAX_LABELS} are allowed.")
-    cleaned = (checked_text(each, name, MAX_LABEL).strip() for each in values)
+    cleaned = (check_text(each, name, MAX_LABEL).strip() for each in values)
     return tuple(dict.fromkeys(each for each in cleaned if each))
 
 
@@ -129,7 +131,7 @@ def _checked_metadata(value: Any) -> dict[str, Any]:
         written = json.dumps(kept, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput("metadata cannot be written as JSON.", "Use texts, numbers, lists and objects.") from error
-    checked_text(written, "metadata", MAX_METADATA)
+    check_text(written, "metadata", MAX_METADATA)
     if "\\u0000" in written:
         raise InvalidInput("metadata holds a NUL character.", "Remove it; metadata is plain JSON.")
     if any(not isinstance(key, str) for key in kept):
@@ -148,7 +150,7 @@ def _one_of(value: Any, known: tuple[str, ...], name: str) -> None:
         raise InvalidInput(f"{name} is {value!r}.", f"It is one of: {', '.join(known)}.")
 
 
-def whole(value: Any, name: str, *, least: int = -(1 << 63), most: int = (1 << 63) - 1) -> int:
+def check_int(value: Any, name: str, *, least: int = -(1 << 63), most: int = (1 << 63) - 1) -> int:
     """Return the integer if it lies within the bounds."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         bounds = f" from {least:,} to {most:,}" if most < 1 << 32 else ""
@@ -156,13 +158,13 @@ def whole(value: Any, name: str, *, least: int = -(1 << 63), most: int = (1 << 6
     return value
 
 
-def truth(value: Any, name: str) -> None:
+def check_bool(value: Any, name: str) -> None:
     """Raise InvalidInput unless the value is a bool."""
     if not isinstance(value, bool):
         raise InvalidInput(f"{name} is {value!r}.", "Give true or false.")
 
 
-def share(value: Any, name: str, *, least: float = 0.0) -> float:
+def check_fraction(value: Any, name: str, *, least: float = 0.0) -> float:
     """Return the number if it lies between `least` and 1."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1.0:
         raise InvalidInput(f"{name} is {value!r}.", f"Give a number from {least:g} to 1.")
@@ -200,7 +202,7 @@ def _checked_anchors(values: Any) -> tuple[Anchor, ...]:
                  for each in values]  # fmt: skip
     except (KeyError, AttributeError) as error:
         raise InvalidInput(f"An anchor lacks {error.args[0]}.", f"It has: {', '.join(names)}.") from error
-    return tuple(Anchor(**{name: checked_text(each[name], name, 4 * MAX_LABEL) for name in names}) for each in given)
+    return tuple(Anchor(**{name: check_text(each[name], name, 4 * MAX_LABEL) for name in names}) for each in given)
 
 
 # ── write path ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -232,12 +234,12 @@ class Fact:
     origin: str = ""  # import source and ID there: mem0/8f3a…; "" if not imported
 
     def __post_init__(self) -> None:
-        _fill(self, "text", checked_text(self.text, "text", MAX_TEXT).strip())
+        _fill(self, "text", check_text(self.text, "text", MAX_TEXT).strip())
         if not self.text:
             raise InvalidInput("The text is empty.", "Give the fact to remember as a sentence.")
         for name in ("source", "project", "session", "agent", "user", "team", "speaker", "origin"):
-            _fill(self, name, checked_text(getattr(self, name), name, MAX_LABEL).strip())
-        _fill(self, "context", checked_text(self.context, "context", MAX_TEXT).strip())
+            _fill(self, name, check_text(getattr(self, name), name, MAX_LABEL).strip())
+        _fill(self, "context", check_text(self.context, "context", MAX_TEXT).strip())
         for name in ("entities", "tags"):
             _fill(self, name, _labels(getattr(self, name), name))
         _fill(self, "anchors", _checked_anchors(self.anchors))
@@ -246,10 +248,10 @@ class Fact:
         _one_of(self.category, CATEGORIES, "category")
         _one_of(self.method, METHODS, "method")
         _one_of(self.visibility, VISIBILITIES, "visibility")
-        _fill(self, "confidence", share(self.confidence, "confidence"))
+        _fill(self, "confidence", check_fraction(self.confidence, "confidence"))
         _fill(self, "metadata", _checked_metadata(self.metadata))
         if self.created_at != "":
-            _fill(self, "created_at", moment(self.created_at))
+            _fill(self, "created_at", to_utc_iso(self.created_at))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -459,7 +461,7 @@ class Revert:
 Decision = Add | Update | Edit | Delete | Merge | Adopt | Restore | Noop | Purge | Revert
 
 
-def plain(decision: Decision) -> dict[str, Any]:
+def to_plain(decision: Decision) -> dict[str, Any]:
     """Return a decision as JSON values for a dry run: action, memory IDs, reason, text."""
     given = {f.name: getattr(decision, f.name) for f in fields(decision)}
     fact = given.pop("fact", None) or given.pop("memory", None)
@@ -478,7 +480,7 @@ EDITABLE = (
 )  # fmt: skip
 
 
-def edited(memory: Memory, changes: Mapping[str, Any]) -> Memory:
+def apply_edit(memory: Memory, changes: Mapping[str, Any]) -> Memory:
     """Return the memory with these fields changed and validated like a Fact; the store sets `updated_at`."""
     unknown = sorted(set(changes) - set(EDITABLE))
     if unknown:
@@ -486,7 +488,7 @@ def edited(memory: Memory, changes: Mapping[str, Any]) -> Memory:
         raise InvalidInput(f"{', '.join(unknown)} cannot be changed.", hint)
     given = dict(changes)
     pinned = given.pop("pinned", memory.pinned)
-    truth(pinned, "pinned")
+    check_bool(pinned, "pinned")
     if "kind" in given and "category" not in given:
         given["category"] = ""  # derived from the new kind
     checked = replace(fact_of(memory), **given)
@@ -620,7 +622,7 @@ class Viewer:
 
     def __post_init__(self) -> None:
         for name in ("agent", "user", "team"):
-            _fill(self, name, checked_text(getattr(self, name), name, MAX_LABEL).strip())
+            _fill(self, name, check_text(getattr(self, name), name, MAX_LABEL).strip())
         _fill(self, "prefixes", tuple(each.rstrip("/") for each in _labels(self.prefixes, "prefixes")))
         if not self.agent and not self.user:
             raise InvalidInput("A viewer has no name.", "Name the agent or the user.")
@@ -682,20 +684,20 @@ class Scope:
             if getattr(self, name):
                 _one_of(getattr(self, name), known, name)
         for name in ("source_prefix", "session", "agent"):
-            checked_text(getattr(self, name), name, MAX_LABEL)
+            check_text(getattr(self, name), name, MAX_LABEL)
         for name in ("source", "project", "seen_from", "user", "team"):
             if getattr(self, name) is not None:
-                checked_text(getattr(self, name), name, MAX_LABEL)
+                check_text(getattr(self, name), name, MAX_LABEL)
         _fill(self, "tags", _labels(self.tags, "tags"))
         _fill(self, "visibility", _labels(self.visibility, "visibility"))
         for each in self.visibility:
             _one_of(each, VISIBILITIES, "visibility")
         for name in ("since", "until"):
             if getattr(self, name) != "":
-                _fill(self, name, moment(getattr(self, name)))
-        truth(self.include_archived, "include_archived")
+                _fill(self, name, to_utc_iso(getattr(self, name)))
+        check_bool(self.include_archived, "include_archived")
         if self.pinned is not None:
-            truth(self.pinned, "pinned")
+            check_bool(self.pinned, "pinned")
 
     @property
     def narrows(self) -> bool:
@@ -706,7 +708,7 @@ class Scope:
 _EVERYTHING = (Scope(), Scope(include_archived=True))
 
 
-def place_of(fact: Fact | Memory) -> Scope:
+def merge_scope(fact: Fact | Memory) -> Scope:
     """Return a scope of memories that may be merged with this one: `same_place` except for the speaker."""
     return Scope(
         project=fact.project,
@@ -734,18 +736,18 @@ class Query:
     scope: Scope = Scope()
 
     def __post_init__(self) -> None:
-        _fill(self, "text", checked_text(self.text, "query", MAX_TEXT))
+        _fill(self, "text", check_text(self.text, "query", MAX_TEXT))
         if not self.text.strip():
             raise InvalidInput("The query is empty.", "Describe what to look for.")
         if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= MAX_HITS:
             raise InvalidInput(f"k is {self.k!r}.", f"Ask for 1 to {MAX_HITS} hits.")
-        whole(self.skip, "skip", least=0, most=MAX_HITS)
+        check_int(self.skip, "skip", least=0, most=MAX_HITS)
         if not isinstance(self.scope, Scope):
             raise InvalidInput(f"scope is {type(self.scope).__name__}.", "Give a Scope.")
         for name in ("hybrid", "explain", "noted", "closely"):
-            truth(getattr(self, name), name)
-        _fill(self, "threshold", share(self.threshold, "threshold", least=-1.0))
-        _fill(self, "min_score", share(self.min_score, "min_score"))
+            check_bool(getattr(self, name), name)
+        _fill(self, "threshold", check_fraction(self.threshold, "threshold", least=-1.0))
+        _fill(self, "min_score", check_fraction(self.min_score, "min_score"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -839,7 +841,7 @@ class Hit:
         return plain
 
 
-def fits_badly(hits: Sequence[Hit]) -> bool:
+def is_poor_match(hits: Sequence[Hit]) -> bool:
     """Return whether there are hits, and all of them are weak."""
     return bool(hits) and all(hit.strength == "weak" for hit in hits)
 

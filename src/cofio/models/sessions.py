@@ -17,7 +17,7 @@ from cofio.models.episodes import Episode, base_turn, shortened, shown_client
 from cofio.models.exchange import COMPACT_SUMMARY
 from cofio.models.memory import Change, Viewer
 from cofio.text import lazy_re
-from cofio.text.briefing import tokens
+from cofio.text.briefing import estimate_tokens
 
 RESUME_TOKENS = 1_200  # maximum of a resume report
 RESUMED = 3  # sessions in a resume report
@@ -198,7 +198,7 @@ def _session(key: tuple[str, str, str, str], said: Sequence[Episode]) -> AgentSe
     )
 
 
-def merged(sessions: Iterable[AgentSession]) -> list[AgentSession]:
+def merge_sessions(sessions: Iterable[AgentSession]) -> list[AgentSession]:
     """Merge values of the same session; newest first."""
     found: dict[tuple[str, str, str, str], AgentSession] = {}
     for each in sessions:
@@ -228,7 +228,7 @@ def key_of(episode: Episode) -> tuple[str, str, str, str]:
     return shown_client(episode.client), episode.session, episode.user, episode.agent
 
 
-def is_of(episode: Episode, session: AgentSession) -> bool:
+def belongs_to(episode: Episode, session: AgentSession) -> bool:
     """Return whether the episode belongs to this session."""
     return key_of(episode) == session.key
 
@@ -255,7 +255,7 @@ def folder_of(wanted: str | None) -> str:
     return f"/{wanted}" if wanted and "/" not in wanted else ""
 
 
-def chosen(found: Sequence[AgentSession], name: str, viewer: Viewer | None) -> AgentSession:
+def resolve_session(found: Sequence[AgentSession], name: str, viewer: Viewer | None) -> AgentSession:
     """Return the session with this id or unique id prefix. A viewer's own sessions take precedence."""
     fitting = [each for each in found if each.session == name] or list(found)
     if viewer:
@@ -337,7 +337,7 @@ def report(project: str | None, details: Sequence[SessionDetail], most: int = RE
     """Return the report on the last sessions, newest first, within `most` tokens."""
     points = tuple(_open_points(details))
     text = _bounded(list(_lines(project, details, points)), most)
-    return ResumeReport(project=project, sessions=tuple(details), open=points, text=text, tokens=tokens(text))
+    return ResumeReport(project=project, sessions=tuple(details), open=points, text=text, tokens=estimate_tokens(text))
 
 
 def _lines(project: str | None, details: Sequence[SessionDetail], points: Sequence[str]) -> Iterator[str]:
@@ -420,10 +420,10 @@ def _last_sentence(text: str) -> str:
 
 def _bounded(lines: list[str], most: int) -> str:
     """Join the lines, dropping the last ones beyond the token limit."""
-    while len(lines) > 1 and tokens("\n".join(lines)) > most:
+    while len(lines) > 1 and estimate_tokens("\n".join(lines)) > most:
         lines.pop()
     text = "\n".join(lines)
-    while text and tokens(text) > most:
+    while text and estimate_tokens(text) > most:
         text = text[: len(text) * 3 // 4]
     return text
 

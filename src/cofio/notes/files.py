@@ -44,7 +44,7 @@ class FolderListing:
         return path in self.skipped or any(path.startswith(f"{folder}/") for folder in self.unseen)
 
 
-def whole(folder: Path | str) -> Path:
+def resolve_folder(folder: Path | str) -> Path:
     """Return the resolved path of an existing folder."""
     given = Path(folder).expanduser()
     try:
@@ -175,7 +175,7 @@ def make(folder: Path) -> Path:
         raise StoreError(
             f"{folder} cannot be created: {error.strerror}.", "Check the path and its permissions."
         ) from error
-    return whole(folder)
+    return resolve_folder(folder)
 
 
 @contextmanager
@@ -199,7 +199,7 @@ def draft(folder: Path, text: str) -> Iterator[Path]:
             Path(name).unlink()
 
 
-def put_new(written: Path, target: Path) -> None:
+def create_file(written: Path, target: Path) -> None:
     """Move a draft to a new path. Raise FileExistsError if a file exists there."""
     try:
         os.link(written, target)
@@ -210,10 +210,10 @@ def put_new(written: Path, target: Path) -> None:
             raise _unwritten(target, error) from error
         if os.path.lexists(target):  # no hard links on this file system
             raise FileExistsError(errno.EEXIST, "there is a file", str(target)) from error
-        put_over(written, target)
+        replace_file(written, target)
 
 
-def put_over(written: Path, target: Path) -> None:
+def replace_file(written: Path, target: Path) -> None:
     """Move a draft to a path, replacing an existing file."""
     try:
         written.replace(target)
@@ -226,7 +226,7 @@ def _unwritten(path: Path, error: OSError) -> StoreError:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def folder_lock(folder: Path) -> Iterator[None]:
     """Hold an exclusive lock on the folder among processes of this machine, if the file system supports locks."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

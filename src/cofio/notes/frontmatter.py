@@ -41,7 +41,7 @@ class ParsedFrontMatter:
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def parted(text: str) -> tuple[ParsedFrontMatter, str]:
+def split_front_matter(text: str) -> tuple[ParsedFrontMatter, str]:
     """Split a text into front matter and unchanged body. Front matter without an end line is part of the body."""
     plain = text.removeprefix("\ufeff")
     lines: list[str] = []
@@ -160,7 +160,7 @@ def tags_of(fields: FrontMatter) -> list[str]:
     return [each.lstrip("#").strip() for each in found if each.strip("# ")]
 
 
-def listed(value: str | list[str] | None) -> list[str]:
+def to_list(value: str | list[str] | None) -> list[str]:
     """Return the values of a field that may hold one or several."""
     return value if isinstance(value, list) else [value] if value else []
 
@@ -168,18 +168,18 @@ def listed(value: str | list[str] | None) -> list[str]:
 # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def written(fields: Iterable[tuple[str, str | Sequence[str]]]) -> list[str]:
+def to_front_matter(fields: Iterable[tuple[str, str | Sequence[str]]]) -> list[str]:
     """Format fields as lines. Empty fields are omitted."""
     lines: list[str] = []
     for name, value in fields:
         if isinstance(value, str):
             lines += [f"{name}: {value}"] if value else []
         elif value:
-            lines += [f"{name}:", *(f"  - {quoted(each)}" for each in value)]
+            lines += [f"{name}:", *(f"  - {quote_value(each)}" for each in value)]
     return lines
 
 
-def quoted(text: str) -> str:
+def quote_value(text: str) -> str:
     """Quote a text so that every YAML reader returns exactly this text."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS_OF_YAML and not _UNSEEN.search(text):
         return text

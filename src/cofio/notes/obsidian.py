@@ -44,30 +44,32 @@ class Note(NamedTuple):
         return digest(json.dumps([self.tags, self.pinned], ensure_ascii=False))
 
 
-def written(memory: Memory, store: str, *, supersedes: str = "", kept: Mapping[str, tuple[str, ...]] = _NONE) -> str:
+def render_note(
+    memory: Memory, store: str, *, supersedes: str = "", kept: Mapping[str, tuple[str, ...]] = _NONE
+) -> str:
     """Return the page of a memory; `supersedes` is the name of another note, `kept` are lines of user fields."""
     link = supersedes.removesuffix(".md")
-    fields = frontmatter.written(
+    fields = frontmatter.to_front_matter(
         (
             ("cofio", str(memory.id)),
-            ("store", frontmatter.quoted(store)),
+            ("store", frontmatter.quote_value(store)),
             ("tags", memory.tags),
             ("kind", memory.kind),
             ("category", memory.category),
-            ("source", frontmatter.quoted(memory.source) if memory.source else ""),
-            ("project", frontmatter.quoted(memory.project) if memory.project else ""),
+            ("source", frontmatter.quote_value(memory.source) if memory.source else ""),
+            ("project", frontmatter.quote_value(memory.project) if memory.project else ""),
             ("created", memory.created_at[:_SECOND]),
             ("updated", memory.updated_at[:_SECOND]),
             ("pinned", "true" if memory.pinned else "false"),
             ("archived", (memory.archived_at or "")[:_SECOND]),
-            ("supersedes", frontmatter.quoted(f"[[{link}]]") if link else ""),
+            ("supersedes", frontmatter.quote_value(f"[[{link}]]") if link else ""),
         )
     )
     own = [line for name, lines in kept.items() if name not in _OURS for line in lines]
     return "\n".join(("---", *fields, *own, "---", "", f"{memory.text}\n"))
 
 
-def read(text: str, store: str) -> Note | None:
+def parse_note(text: str, store: str) -> Note | None:
     """Parse the note of a memory of this store; return None for any other page."""
     fields, body = _parted(text)
     number, whose = fields.fields.get("cofio"), fields.fields.get("store")
@@ -83,12 +85,12 @@ def read(text: str, store: str) -> Note | None:
     )
 
 
-def noted(memory: Memory) -> Note:
+def unchanged_note(memory: Memory) -> Note:
     """Return the content of a memory's note when it is unedited."""
     return Note(memory.id, memory.text.strip(), memory.tags, memory.pinned, memory.updated_at[:_SECOND])
 
 
-def is_level(one: str, other: str) -> bool:
+def is_up_to_date(one: str, other: str) -> bool:
     """Return whether two pages have the same content, ignoring the update time and user fields."""
     (here, body), (there, text) = _parted(one), _parted(other)
     ours = [name for name in _OURS if name != "updated"]
@@ -110,4 +112,4 @@ def _tags(fields: ParsedFrontMatter) -> tuple[str, ...]:
 def _parted(text: str) -> tuple[ParsedFrontMatter, str]:
     """Split front matter and body, normalizing CRLF line ends added by other tools."""
     plain = text.removeprefix("\ufeff")
-    return frontmatter.parted(plain.replace("\r\n", "\n") if plain.startswith("---\r\n") else plain)
+    return frontmatter.split_front_matter(plain.replace("\r\n", "\n") if plain.startswith("---\r\n") else plain)

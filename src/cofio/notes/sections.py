@@ -19,7 +19,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from cofio.errors import InvalidInput
-from cofio.models.memory import CATEGORIES, KINDS, MAX_LABEL, MAX_LABELS, MAX_TEXT, Memory, moment
+from cofio.models.memory import CATEGORIES, KINDS, MAX_LABEL, MAX_LABELS, MAX_TEXT, Memory, to_utc_iso
 from cofio.notes import frontmatter
 from cofio.notes.frontmatter import FrontMatter
 from cofio.text import lazy_re
@@ -91,20 +91,20 @@ def digest(text: str) -> str:
     return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=12).hexdigest()
 
 
-def parts(text: str, path: str) -> list[Section]:
+def split_sections(text: str, path: str) -> list[Section]:
     """Return the parts of a page in order. The path provides the title if the page has none."""
     whole = text.removeprefix("\ufeff")
     plain = whole.replace("\r\n", "\n").replace("\r", "\n")
     for each in (whole, plain):
         if head := _FLUSHED.match(each):
             return _flushed(head, each[head.end() :])
-    fields, body = frontmatter.parted(plain)
+    fields, body = frontmatter.split_front_matter(plain)
     page = _page(fields.fields, path)
     found = [_part(page, *each) for each in _pieces(_uncommented(body.split("\n")))]
     return [each for each in found if each is not None]
 
 
-def flushed(summary: str, tags: Sequence[str], hour: str) -> str:
+def flushed_page(summary: str, tags: Sequence[str], hour: str) -> str:
     """Return the page of a flushed memory."""
     return f"# Memory: {hour}\n\n{('Tags: ' + ', '.join(tags)).rstrip()}\n\n{summary}\n"
 
@@ -114,7 +114,7 @@ def _flushed(head: re.Match[str], summary: str) -> list[Section]:
     if not summary.strip() or len(summary.strip()) > MAX_TEXT:
         return []
     try:
-        at = moment(datetime.strptime(head.group(1), "%Y-%m-%d-%H").replace(tzinfo=UTC))
+        at = to_utc_iso(datetime.strptime(head.group(1), "%Y-%m-%d-%H").replace(tzinfo=UTC))
     except ValueError:
         at = ""
     return [Section(text=summary.strip(), tags=tags[:MAX_LABELS], created_at=at, brings=("tags",))]
@@ -125,8 +125,8 @@ def _flushed(head: re.Match[str], summary: str) -> list[Section]:
 
 def _page(fields: FrontMatter, path: str) -> dict[str, Any]:
     """Return the fields shared by every part of the page."""
-    title = frontmatter.listed(fields.get("title"))
-    aliases = [*frontmatter.listed(fields.get("aliases")), *frontmatter.listed(fields.get("alias"))]
+    title = frontmatter.to_list(fields.get("title"))
+    aliases = [*frontmatter.to_list(fields.get("aliases")), *frontmatter.to_list(fields.get("alias"))]
     date = next((name for name in _DATES if _when(fields.get(name))), "")
     kind, category = _known(fields, "kind", KINDS), _known(fields, "category", CATEGORIES)
     rest = {name: value for name, value in fields.items() if name not in (*_OURS, date)}
@@ -150,7 +150,7 @@ def _when(value: str | list[str] | None) -> str:
     if not isinstance(value, str):
         return ""
     try:
-        return moment(value)
+        return to_utc_iso(value)
     except InvalidInput:
         return ""
 

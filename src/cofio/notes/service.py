@@ -35,7 +35,7 @@ from cofio.models.memory import (
     Update,
     as_fact,
     as_scope,
-    truth,
+    check_bool,
 )
 from cofio.models.notes import FiledPart, FileState, IndexResult, NotesFolder, Stamp, VaultExportResult
 from cofio.notes import files, obsidian, paths, sections, sync
@@ -98,11 +98,11 @@ class NotesService:
         place = self._place(files.make(self._folder()), "")
         name = _free_name(place.path, hour)
         fact = self._keeping.own(_summed_up(summary, tags, about, place.source(name), name))
-        page = sections.flushed(fact.text, fact.tags, hour)
+        page = sections.flushed_page(fact.text, fact.tags, hour)
         with files.draft(place.path, page) as written:
             done, _ = self._keeping.apply([Add(fact)], by=by, why="flush", part_of=None)
             try:
-                files.put_new(written, place.path / name)
+                files.create_file(written, place.path / name)
             except (OSError, CofioError) as error:
                 self._keeping.undo(done.id, by=by, why="its note could not be written")
                 if isinstance(error, FileExistsError):
@@ -113,9 +113,11 @@ class NotesService:
         return done.changes[0]
 
     def _note(self, place: FolderPath, name: str, content: bytes, memory: int) -> None:
-        said = sections.parts(files.text_of(content), name)
+        said = sections.split_sections(files.text_of(content), name)
         page = FilePage(name, _stamp(place.path / name), files.hash_of(content), tuple(said))
-        self._store.notes.put(place.key, [sync.filed(page, [SectionPair(each) for each in said], [memory] * len(said))])
+        self._store.notes.put(
+            place.key, [sync.file_state(page, [SectionPair(each) for each in said], [memory] * len(said))]
+        )
 
     # ── index ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -137,11 +139,11 @@ class NotesService:
         between batches; if it returns True, reading stops and the next read continues from there.
         """
         self._keeping.refuse_viewer("Reading folders")
-        truth(dry_run, "dry_run")
+        check_bool(dry_run, "dry_run")
         if folder is None and self._is_unused(self._folder()):
             return IndexResult(folder=str(self._folder()), dry_run=dry_run)
-        place = self._place(files.whole(folder or self._folder()), label)
-        with files.alone(place.path):
+        place = self._place(files.resolve_folder(folder or self._folder()), label)
+        with files.folder_lock(place.path):
             reading = _FolderSync(self._store, self._keeping, place, self._clock, by=by, dry_run=dry_run)
             for tried in range(1, _TRIES + 1):
                 try:
@@ -157,7 +159,7 @@ class NotesService:
     def look(self, folder: Path | str | None = None) -> dict[str, Stamp]:
         """Return size and modification time of the Markdown files of a folder, by relative path."""
         self._keeping.refuse_viewer("Reading folders")
-        return files.look(files.whole(folder or self._folder())).stamps
+        return files.look(files.resolve_folder(folder or self._folder())).stamps
 
     def folders(self) -> builtins.list[NotesFolder]:
         """List the folders that were read or are watched."""
@@ -212,7 +214,7 @@ class NotesService:
         self._keeping.refuse_viewer("Writing folders")
         scope = as_scope(within)
         place = self._place(files.make(Path(folder).expanduser()), "")
-        with files.alone(place.path):
+        with files.folder_lock(place.path):
             return _VaultWriter(self._store, place).done(scope)
 
 
@@ -293,8 +295,8 @@ class _FolderSync:
         waiting = {page.path for page in pages}
         progress(len(news) - len(waiting), len(news))
         if pages or gone:
-            found = sync.matched(pages, filed, gone)
-            owners = sync.owned(filed, found.pairs, gone)
+            found = sync.match_sections(pages, filed, gone)
+            owners = sync.count_sections(filed, found.pairs, gone)
             ordered = sorted(pages, key=lambda page: not _is_tied(found.pairs[page.path]))
             for batch in self._batches(ordered, found.pairs, owners, skipped):
                 self._keep(batch)
@@ -341,7 +343,7 @@ class _FolderSync:
                 if page:
                     pages.append(page)
                 elif old and ((old.size, old.modified) != stamp or _is_settled(old, stamp, now)):
-                    touched.append(sync.touched(old, stamp))
+                    touched.append(sync.with_stamp(old, stamp))
         return pages, touched
 
     def _page(self, path: str, stamp: Stamp, old: FileState | None) -> FilePage | None:
@@ -351,7 +353,9 @@ class _FolderSync:
         if old and old.hash == digest:
             return None
         text = files.text_of(content)
-        return FilePage(path, stamp, digest, tuple(sections.parts(text, path)), obsidian.read(text, self._identity))
+        return FilePage(
+            path, stamp, digest, tuple(sections.split_sections(text, path)), obsidian.parse_note(text, self._identity)
+        )
 
     # ── deciding ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -408,10 +412,10 @@ class _FolderSync:
         if old is None:
             there = spare.get(fingerprint(fact.text))
             assert isinstance(pair.said, Section)
-            return sync.found_again(pair.said, fact, there.pop()) if there else sync.new(fact)
+            return sync.decide_found_again(pair.said, fact, there.pop()) if there else sync.new_section(fact)
         memory = memories.get(old.memory)
         heir = self._heir(memory) if memory and memory.archived else None
-        return sync.for_part(pair, fact, memory, heir)
+        return sync.decide_section(pair, fact, memory, heir)
 
     def _memories(self, pairs: Sequence[SectionPair]) -> dict[int, Memory]:
         ids = [
@@ -472,7 +476,7 @@ class _FolderSync:
             return
         for each, change in zip(writing, _one_each(first, changes), strict=True):
             each.memory = change.memory_id
-        noted = [sync.filed(page, *_listed(parts)) for page, parts in batch]
+        noted = [sync.file_state(page, *_listed(parts)) for page, parts in batch]
         self._store.notes.put(self._place.key, noted)
 
     def _let_go(self, ids: Sequence[int]) -> None:
@@ -631,13 +635,13 @@ class _VaultWriter:
         except FileNotFoundError:
             if old:
                 raise _SkippedFile("It was deleted. Index the folder to archive its memory.") from None
-            self._place_new(path, memory, obsidian.written(memory, self._identity, supersedes=supersedes))
+            self._place_new(path, memory, obsidian.render_note(memory, self._identity, supersedes=supersedes))
             return
         except OSError as error:
             raise _SkippedFile(f"It cannot be read: {error.strerror}.") from error
         page = content.decode(errors="replace")
-        wanted = obsidian.written(memory, self._identity, supersedes=supersedes, kept=obsidian.own_fields(page))
-        if obsidian.is_level(page, wanted):
+        wanted = obsidian.render_note(memory, self._identity, supersedes=supersedes, kept=obsidian.own_fields(page))
+        if obsidian.is_up_to_date(page, wanted):
             if old is None or old.hash != files.hash_of(content):
                 self._note(path, content, memory)
             return
@@ -648,21 +652,21 @@ class _VaultWriter:
         with files.draft(self._place.path, wanted) as written:
             if files.content_of(target) != content:  # edited while it was compared
                 raise _SkippedFile("It was edited since. Index the folder first.")
-            files.put_over(written, target)
+            files.replace_file(written, target)
         self._note(path, wanted.encode(), memory)
         self._written += 1
 
     def _place_new(self, path: str, memory: Memory, page: str) -> None:
         with files.draft(self._place.path, page) as written:
             try:
-                files.put_new(written, self._place.path / path)
+                files.create_file(written, self._place.path / path)
             except FileExistsError as error:
                 raise _SkippedFile("A file of that name exists and is not an exported note.") from error
         self._note(path, page.encode(), memory)
         self._written += 1
 
     def _note(self, path: str, content: bytes, memory: Memory) -> None:
-        note = obsidian.noted(memory)
+        note = obsidian.unchanged_note(memory)
         part = FiledPart(memory.id, "", note.says, note.about, exported=True)
         stamp = _stamp(self._place.path / path)
         self._noted.append(

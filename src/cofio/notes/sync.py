@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from cofio.errors import InvalidInput
-from cofio.models.memory import Add, Decision, Edit, Fact, Memory, Restore, Update, edited
+from cofio.models.memory import Add, Decision, Edit, Fact, Memory, Restore, Update, apply_edit
 from cofio.models.notes import FiledPart, FileState, Stamp
 from cofio.notes import obsidian
 from cofio.notes.obsidian import Note
@@ -68,7 +68,7 @@ _BY: tuple[_Key, ...] = (
 )
 
 
-def matched(pages: Sequence[FilePage], filed: Mapping[str, FileState], gone: Collection[str]) -> MatchedSections:
+def match_sections(pages: Sequence[FilePage], filed: Mapping[str, FileState], gone: Collection[str]) -> MatchedSections:
     """Match parts of these pages with parts as last read, including those of deleted files."""
     touched = {*gone, *(page.path for page in pages)}
     free = [RemovedSection(path, old) for path in sorted(touched) if path in filed for old in filed[path].parts]
@@ -141,7 +141,7 @@ class SyncVerdict(NamedTuple):
     memory: int | None
 
 
-def for_part(pair: SectionPair, fact: Fact, memory: Memory | None, heir: Memory | None) -> SyncVerdict:
+def decide_section(pair: SectionPair, fact: Fact, memory: Memory | None, heir: Memory | None) -> SyncVerdict:
     """Decide the changes for a part that was read before.
 
     `memory` is its memory, None if that was undone or erased; `heir` is the live memory that replaced it by a
@@ -152,29 +152,29 @@ def for_part(pair: SectionPair, fact: Fact, memory: Memory | None, heir: Memory 
     assert old is not None
     words, about = part.says != old.says, part.about != old.about or pair.moved
     if memory is None:
-        return new(fact) if words else SyncVerdict([], old.memory)
+        return new_section(fact) if words else SyncVerdict([], old.memory)
     if not memory.archived:
-        return SyncVerdict(level(memory, fact, part.brings, words=words, about=about), memory.id)
+        return SyncVerdict(bring_up_to_date(memory, fact, part.brings, words=words, about=about), memory.id)
     if not words:
         return SyncVerdict([], memory.id)
     if heir is not None:
         return SyncVerdict([Update(heir.id, fact, "its note was edited")], None)
-    now = level(memory, fact, part.brings, words=True, about=True)
+    now = bring_up_to_date(memory, fact, part.brings, words=True, about=True)
     return SyncVerdict([Restore(memory.id, "its note was edited"), *now], memory.id)
 
 
-def new(fact: Fact) -> SyncVerdict:
+def new_section(fact: Fact) -> SyncVerdict:
     """Return the decision for a new part. If it was stored but not recorded, the add becomes a noop."""
     return SyncVerdict([Add(fact, "read in a note", unless_known=True)], None)
 
 
-def found_again(part: Section, fact: Fact, memory: Memory) -> SyncVerdict:
+def decide_found_again(part: Section, fact: Fact, memory: Memory) -> SyncVerdict:
     """Return decisions for a part that matches an existing memory of its file for which no read is recorded."""
     back: list[Decision] = [Restore(memory.id, "its note is back")] if memory.archived else []
-    return SyncVerdict([*back, *level(memory, fact, part.brings, words=True, about=True)], memory.id)
+    return SyncVerdict([*back, *bring_up_to_date(memory, fact, part.brings, words=True, about=True)], memory.id)
 
 
-def level(memory: Memory, fact: Fact, brings: Sequence[str], *, words: bool, about: bool) -> list[Decision]:
+def bring_up_to_date(memory: Memory, fact: Fact, brings: Sequence[str], *, words: bool, about: bool) -> list[Decision]:
     """Return the edit that makes the memory match the fact; empty if it already does.
 
     Besides the text, only fields that the page `brings` and its location are taken from the fact.
@@ -206,7 +206,7 @@ def for_note(pair: SectionPair, memory: Memory | None) -> list[Decision]:
     assert isinstance(note, Note)
     if memory is None:
         return []  # erased or undone: an old note does not restore it
-    before = obsidian.noted(memory)
+    before = obsidian.unchanged_note(memory)
     was = old or FiledPart(memory.id, "", before.says, before.about)
     words, about = note.says != was.says, note.about != was.about
     if not words and (not about or memory.archived):
@@ -217,7 +217,7 @@ def for_note(pair: SectionPair, memory: Memory | None) -> list[Decision]:
     fields = {**({"text": note.text} if words else {}), **({"tags": note.tags, "pinned": note.pinned} if about else {})}
     if words and not note.text:
         raise InvalidInput("The note has no text left.", "Delete the file to archive its memory.")
-    after = edited(memory, fields)
+    after = apply_edit(memory, fields)
     changed = {name: value for name in fields if (value := getattr(after, name)) != getattr(memory, name)}
     back: list[Decision] = [Restore(memory.id, "its note was edited")] if memory.archived else []
     return [*back, *([Edit(memory.id, changed, "its note was edited")] if changed else [])]
@@ -227,7 +227,7 @@ def _is_older(note: Note, memory: Memory) -> bool:
     return bool(note.updated) and note.updated[:_SECOND] != memory.updated_at[:_SECOND]
 
 
-def filed(page: FilePage, pairs: Sequence[SectionPair], memories: Sequence[int]) -> FileState:
+def file_state(page: FilePage, pairs: Sequence[SectionPair], memories: Sequence[int]) -> FileState:
     """Return the record of a page as read, with the memories of its parts."""
     parts = tuple(_filed(pair.said, memory) for pair, memory in zip(pairs, memories, strict=True))
     return FileState(path=page.path, hash=page.hash, size=page.stamp.size, modified=page.stamp.modified, parts=parts)
@@ -239,12 +239,12 @@ def _filed(said: Section | Note, memory: int) -> FiledPart:
     return FiledPart(memory, said.under, said.says, said.about)
 
 
-def touched(old: FileState, stamp: Stamp) -> FileState:
+def with_stamp(old: FileState, stamp: Stamp) -> FileState:
     """Return the record with a new stamp and the same content."""
     return replace(old, size=stamp.size, modified=stamp.modified, at="")
 
 
-def owned(
+def count_sections(
     filed: Mapping[str, FileState], pairs: Mapping[str, Sequence[SectionPair]], gone: Collection[str]
 ) -> Counter[int]:
     """Count the parts of each memory after these pages are read and the others are gone."""

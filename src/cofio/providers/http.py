@@ -83,7 +83,7 @@ class Provider:
         headers: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
-        self.url = checked_url(url, name).rstrip("/")
+        self.url = check_url(url, name).rstrip("/")
         self._key = _checked_key(key, name)
         self._patience = patience
         self._hint = hint
@@ -91,7 +91,7 @@ class Provider:
         self._headers = {"Accept": "application/json", "User-Agent": "cofio", **(headers or {})}
         if self._key:
             self._headers |= {key_header: self._key} if key_header else {"Authorization": f"Bearer {self._key}"}
-        self._opener = opener(self.url, _NoRedirect())
+        self._opener = build_opener(self.url, _NoRedirect())
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Return the JSON reply. Unavailable if none arrives, Misconfigured for a status that has a hint."""
@@ -198,7 +198,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def opener(url: str, *handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
+def build_opener(url: str, *handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
     """Return an opener for this address: it uses the proxies of the environment, except for loopback addresses."""
     if is_loopback(urlsplit(url).hostname or ""):
         handlers = (urllib.request.ProxyHandler({}), *handlers)
@@ -213,7 +213,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def checked_url(url: str, name: str) -> str:
+def check_url(url: str, name: str) -> str:
     """Return the address. Raise if it is not HTTP or contains a password."""
     hint = "Give a URL that begins with https:// or http://."
     if "@" in url:  # checked before the URL is quoted in an error

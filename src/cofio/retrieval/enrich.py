@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from cofio.models.memory import FreshnessResult, Hit, Memory, Scope
-from cofio.text.briefing import digest, item
-from cofio.text.tokens import passage
+from cofio.text.briefing import digest, list_item
+from cofio.text.tokens import embedding_text
 
 USUAL = 5  # default number of facts per section
 MOST = 50
@@ -23,17 +23,17 @@ TEAM = "## Relevant Team Context:"
 _GONE = "vanished"
 
 
-def personal(session: str) -> Scope:
+def personal_memories(session: str) -> Scope:
     """Return the scope of personal memories: those of the session if given, else private and global ones."""
     return Scope(session=session) if session else Scope(visibility=("private", "global"))
 
 
-def team() -> Scope:
+def team_memories() -> Scope:
     """Return the scope of team memories."""
     return Scope(visibility=("team",))
 
 
-def chosen(hits: Iterable[Hit], most: int, told: Iterable[Memory] = ()) -> list[Memory]:
+def first_hits(hits: Iterable[Hit], most: int, told: Iterable[Memory] = ()) -> list[Memory]:
     """Return the first hits, each text once, excluding memories in `told`."""
     known = {digest(memory.text) for memory in told}
     best: dict[str, Memory] = {}
@@ -43,7 +43,7 @@ def chosen(hits: Iterable[Hit], most: int, told: Iterable[Memory] = ()) -> list[
     return list(best.values())[:most]
 
 
-def text(own: Sequence[Memory], of_team: Sequence[Memory], fresh: Callable[[Memory], FreshnessResult]) -> str:
+def render(own: Sequence[Memory], of_team: Sequence[Memory], fresh: Callable[[Memory], FreshnessResult]) -> str:
     """Return both sections, to append to a system message; "" if both are empty."""
     return _section(PERSONAL, own, fresh) + _section(TEAM, of_team, fresh)
 
@@ -52,7 +52,7 @@ def _section(heading: str, memories: Sequence[Memory], fresh: Callable[[Memory],
     """Return a heading and one line per memory; memories whose subject has vanished come last, marked as such."""
     looked_at = sorted(((memory, fresh(memory)) for memory in memories), key=lambda row: row[1].state == _GONE)
     items = [
-        item(passage(memory.text, memory.speaker), told.notes, doubtful=told.state == _GONE)
+        list_item(embedding_text(memory.text, memory.speaker), told.notes, doubtful=told.state == _GONE)
         for memory, told in looked_at
     ]
     lines = [f"{each}\n" for each in items if each]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from cofio.models.episodes import EpisodeHit, Passage
 from cofio.models.memory import Candidate, Explanation, Hit, Matching, MatchType, Memory, Query, same_place
 from cofio.ports import EpisodeIndex, LateInteractionModel, Store, Vector
-from cofio.text.tokens import telling, words
+from cofio.text.tokens import search_terms, words
 
 DEPTH = 40  # candidates per ranking; more cost time without improving results
 REACH = 40  # ranks below k from which a memory can rise by a name or date bonus
@@ -62,7 +62,7 @@ def hits(query: Query, vector: Vector, store: Store, floor: float, read: TokenQu
     near, matching = _candidates(query, vector, store, depth)
     judged = judge(near, matching, floor, VECTOR_WEIGHT if query.hybrid else 1.0)
     if read and query.hybrid and query.closely:
-        judged = look_closer(judged, read, max(READ, 4 * query.k), store)
+        judged = rerank(judged, read, max(READ, 4 * query.k), store)
     ranked = _newer_first(_ranked(judged, _QueryFilters.by(query.text), query, store), query.k, store)
     ranked = ranked[query.skip : query.skip + query.k]
     found = store.get([each.id for each, _ in ranked])
@@ -103,7 +103,7 @@ def _candidates(
     query: Query, vector: Vector, index: Store | EpisodeIndex, depth: int
 ) -> tuple[list[Candidate], Matching]:
     """Return both rankings to this depth; keyword matches include their cosine."""
-    looked_for = telling(query.text) if query.hybrid else []
+    looked_for = search_terms(query.text) if query.hybrid else []
     matching = index.matching(looked_for, depth, query.scope) if looked_for else Matching((), 0.0)
     return index.nearest(vector, depth, query.scope, also=(each.id for each in matching.candidates)), matching
 
@@ -123,9 +123,7 @@ def judge(near: Sequence[Candidate], matching: Matching, floor: float, weight: f
     return judged
 
 
-def look_closer(
-    judged: Sequence[_ScoredCandidate], read: TokenQuery, depth: int, store: Store
-) -> list[_ScoredCandidate]:
+def rerank(judged: Sequence[_ScoredCandidate], read: TokenQuery, depth: int, store: Store) -> list[_ScoredCandidate]:
     """Re-rank the best candidates by late interaction.
 
     Candidates without token embeddings, because they are too new or too long, keep their score. The re-ranking score is
@@ -334,7 +332,7 @@ def _explained(
     says: Mapping[int, float],
 ) -> list[Hit]:
     """Return the hits with an explanation of their rank."""
-    looked_for = telling(query.text) if query.hybrid else []
+    looked_for = search_terms(query.text) if query.hybrid else []
     held = store.holding(looked_for, [hit.id for hit in kept])
     by_vector = {each.id: place for place, each in enumerate(near, start=1)}
     by_words = {each.id: (place, each.score) for place, each in enumerate(matching.candidates, start=1)}

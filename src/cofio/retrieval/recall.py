@@ -31,16 +31,16 @@ from cofio.text.briefing import (
     BriefingEntry,
     BriefingLine,
     StartRule,
-    block,
+    build_block,
     digest,
+    estimate_tokens,
     exact_digest,
     exact_id,
     is_new,
     is_trivial,
     select_start,
-    tokens,
 )
-from cofio.text.tokens import passage
+from cofio.text.tokens import embedding_text
 
 AT_PROMPT = 5  # maximum number of memories
 CANDIDATES = 16  # memories per prompt that the model judges, about 2 ms each
@@ -67,7 +67,7 @@ _PART = 75  # tokens taken from each end of a longer prompt
 _NEAR = 4_000  # characters read from each end
 
 
-def nobody_can_tell(_memory: Memory) -> FreshnessResult:
+def undecided_relevance(_memory: Memory) -> FreshnessResult:
     """Return unknown freshness."""
     return FreshnessResult()
 
@@ -81,7 +81,7 @@ def questions(prompt: str) -> list[str]:
     if is_trivial(prompt):
         return []
     said = prompt.strip().encode("utf-8", "ignore").decode().replace("\x00", "")
-    if len(said) <= 8 * _WHOLE and tokens(said) <= _WHOLE:
+    if len(said) <= 8 * _WHOLE and estimate_tokens(said) <= _WHOLE:
         return [said]
     first = _beginning(" ".join(_own_words(said[:_NEAR].splitlines())))
     last = _end(" ".join([*_own_words(said[-_NEAR:].splitlines()[::-1])][::-1]))
@@ -134,9 +134,12 @@ class Relevance:
         if self.judge is None:
             return list(candidates)
         judged = candidates[: max(CANDIDATES, most)]
-        texts = [passage(hit.text, hit.memory.speaker) for hit in judged]
+        texts = [embedding_text(hit.text, hit.memory.speaker) for hit in judged]
         columns = [self.judge.relevance(question, texts) for question in questions]
-        hits = [replace(hit, score=max(answers(hit.score), *of)) for hit, *of in zip(judged, *columns, strict=True)]
+        hits = [
+            replace(hit, score=max(answer_probability(hit.score), *of))
+            for hit, *of in zip(judged, *columns, strict=True)
+        ]
         hits.sort(key=lambda hit: (-hit.score, -hit.id))
         if not hits or hits[0].score < self.least:
             return []
@@ -144,7 +147,7 @@ class Relevance:
         return [hit for hit in hits if hit.score >= least]
 
 
-def answers(score: float) -> float:
+def answer_probability(score: float) -> float:
     """Return the probability that a memory with this search score answers the prompt; 0 for low scores."""
     return 1 / (1 + exp(-(15.0 * score - 4.5))) if score >= ANSWERS else 0.0
 
@@ -166,7 +169,7 @@ def distinct(hits: Iterable[Hit], most: int) -> list[Hit]:
     return list(kept.values())[:most]
 
 
-def new(memories: Iterable[Memory], given: Mapping[int, str]) -> list[Memory]:
+def not_yet_given(memories: Iterable[Memory], given: Mapping[int, str]) -> list[Memory]:
     """Return memories with distinct texts that the session was not given. An edited memory counts as new."""
     known = set(given.values())
     fresh: dict[str, Memory] = {}
@@ -182,7 +185,7 @@ def start_rule(tokens: int, now: str, most: int | None = None) -> StartRule:
     return StartRule(tokens, now[:10], until.isoformat(), most)
 
 
-def at_start(store: Store, project: str, rule: StartRule, fresh: Fresh = nobody_can_tell) -> list[Looked]:
+def at_start(store: Store, project: str, rule: StartRule, fresh: Fresh = undecided_relevance) -> list[Looked]:
     """Return the memories for the start of a session in order, without those whose subject has vanished.
 
     Memories already given are included: a resumed session has them and must not receive others instead.
@@ -208,7 +211,7 @@ def _entry(memory: Memory) -> BriefingEntry:
     return BriefingEntry(line, memory.category, memory.project, memory.visibility, memory.occurrences)
 
 
-def exact(
+def new_exact_lines(
     lines: Sequence[tuple[BriefingLine, int | None]], given: Mapping[int, str]
 ) -> tuple[list[BriefingLine], set[int]]:
     """Select domain knowledge lines that are new to the session, and the memories that these or earlier lines cover.
@@ -229,16 +232,16 @@ def exact(
     return chosen, told
 
 
-def brief(chosen: Sequence[Looked], heading: str, *, exactly: Sequence[BriefingLine] = ()) -> Briefing:
+def build_briefing(chosen: Sequence[Looked], heading: str, *, exactly: Sequence[BriefingLine] = ()) -> Briefing:
     """Render the block: domain knowledge, then these memories in order, with their freshness."""
-    text, ids = block([_line(memory, freshly) for memory, freshly in chosen], heading, exactly)
+    text, ids = build_block([_line(memory, freshly) for memory, freshly in chosen], heading, exactly)
     shown = {memory.id: digest(memory.text) for memory, _ in chosen}
     shown.update((line.id, exact_digest(line)) for line in exactly)
     said = tuple(line.text for line in exactly if line.id in ids)
-    return Briefing(text, {each: shown[each] for each in ids}, tokens(text), said)
+    return Briefing(text, {each: shown[each] for each in ids}, estimate_tokens(text), said)
 
 
-def brief_said(hits: Sequence[EpisodeHit], given: Mapping[int, str]) -> Briefing:
+def build_episode_briefing(hits: Sequence[EpisodeHit], given: Mapping[int, str]) -> Briefing:
     """Render passages of earlier sessions, each with date and session."""
     best = {hit.episode: hit for hit in sorted(hits, key=lambda hit: hit.score)}
     lines = [
@@ -247,12 +250,12 @@ def brief_said(hits: Sequence[EpisodeHit], given: Mapping[int, str]) -> Briefing
         )
         for hit in sorted(best.values(), key=lambda hit: -hit.score)
     ]
-    text, ids = block([each for each in lines if each.id not in given][:SAID], SAID_EARLIER)
+    text, ids = build_block([each for each in lines if each.id not in given][:SAID], SAID_EARLIER)
     digests = {each.id: digest(each.text) for each in lines}
-    return Briefing(text, {each: digests[each] for each in ids}, tokens(text))
+    return Briefing(text, {each: digests[each] for each in ids}, estimate_tokens(text))
 
 
-def first(memories: Sequence[Memory], most: int, fresh: Fresh = nobody_can_tell) -> list[Looked]:
+def take_first(memories: Sequence[Memory], most: int, fresh: Fresh = undecided_relevance) -> list[Looked]:
     """Return the first memories with their freshness; those whose subject has vanished come last.
 
     Checks only as many as needed.
@@ -268,7 +271,7 @@ def first(memories: Sequence[Memory], most: int, fresh: Fresh = nobody_can_tell)
 
 
 def _line(memory: Memory, told: FreshnessResult) -> BriefingLine:
-    text, note = passage(memory.text, memory.speaker), "; ".join(told.notes)
+    text, note = embedding_text(memory.text, memory.speaker), "; ".join(told.notes)
     about = (memory.source, memory.created_at, memory.kind, memory.pinned)
     return BriefingLine(memory.id, text, *about, note=note, doubtful=told.state == _GONE)
 
@@ -308,7 +311,7 @@ def _end(text: str) -> str:
 
 def _fitting(text: str) -> int:
     """Return the number of characters of such text that fit into a query."""
-    return max(1, int(len(text) * min(1.0, _PART / max(1, tokens(text)))))
+    return max(1, int(len(text) * min(1.0, _PART / max(1, estimate_tokens(text)))))
 
 
 _GROUPS: tuple[dict[str, Any], ...] = (

@@ -32,7 +32,7 @@ class SessionService:
         """Return the session with this id or unique id prefix, limited to one owner if given."""
         found = self._index.sessions(MOST_FITTING, client=client, prefix=name) if name else []
         fitting = [each for each in found if owner in (None, each.owner)]
-        return self._detail(sessions.chosen(fitting, name, self._viewer), MOST_TURNS, MOST_CHANGESETS)
+        return self._detail(sessions.resolve_session(fitting, name, self._viewer), MOST_TURNS, MOST_CHANGESETS)
 
     def resume(self, project: str | None, limit: int, most_tokens: int) -> ResumeReport:
         """Report where work on a project stopped. A viewer's report covers only their own sessions."""

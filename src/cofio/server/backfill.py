@@ -26,13 +26,13 @@ from cofio.hooks.transcripts import TranscriptTurn
 from cofio.ingest.sanitize import redact
 from cofio.models.exchange import MAX_SAID, CaptureStatus, Item, Ledger
 from cofio.models.llm_calls import LETTERS
-from cofio.models.memory import MAX_LABEL, Fact, moment
+from cofio.models.memory import MAX_LABEL, Fact, to_utc_iso
 from cofio.notes import files as notes_files
 from cofio.notes import sections
 from cofio.providers import prompts
-from cofio.server.session_handler import known_as, named_by, source_of
+from cofio.server.session_handler import name_from_words, source_of, turn_name
 from cofio.transfer.importers import READERS
-from cofio.transfer.importers.base import SkippedEntry, made
+from cofio.transfer.importers.base import SkippedEntry, to_fact
 
 CLIENTS = ("claude-code", "codex")
 BATCH = 25  # captures delivered at a time; at most twice as many wait in the inbox
@@ -181,16 +181,16 @@ def _entries(path: Path, known: Callable[[str, str], set[str]]) -> Iterator[Disk
             project=_project(turn.cwd),
             prompt=" ".join(redact(prompt).split())[:_SHOWN],
             characters=_characters(turn),
-            is_new=known_as(turn, turns_known) not in turns_known,
+            is_new=turn_name(turn, turns_known) not in turns_known,
         )
 
 
 def _turns(path: Path) -> Iterator[TranscriptTurn]:
     """Yield the turns of a transcript, each with the session and the name that it is captured under."""
-    for turn in transcripts.read(path):
+    for turn in transcripts.read_transcript(path):
         if turn.client in CLIENTS:
             session = turn.session or path.stem[:MAX_LABEL]
-            yield turn._replace(session=session, turn=turn.turn or named_by(_prompt(turn)))
+            yield turn._replace(session=session, turn=turn.turn or name_from_words(_prompt(turn)))
 
 
 def _prompt(turn: TranscriptTurn) -> str:
@@ -208,7 +208,7 @@ def _characters(turn: TranscriptTurn) -> int:
 
 def _dates(dates: Sequence[str], path: Path) -> list[str]:
     """Fill missing times from the turn before, else from the next, else from the file."""
-    last = next((at for at in dates if at), "") or moment(datetime.fromtimestamp(path.stat().st_mtime, UTC))
+    last = next((at for at in dates if at), "") or to_utc_iso(datetime.fromtimestamp(path.stat().st_mtime, UTC))
     filled = []
     for at in dates:
         last = at or last
@@ -221,7 +221,7 @@ def _project(cwd: str) -> str:
     """Return the project of a working folder, named as by hooks; the folder's own name if it is not a path here."""
     if cwd and not cwd.startswith("/"):
         return cwd.replace("\\", "/").rstrip("/").rpartition("/")[2][:MAX_LABEL]
-    return project.of(cwd)[:MAX_LABEL]
+    return project.project_of(cwd)[:MAX_LABEL]
 
 
 # ── notes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -257,13 +257,13 @@ def _sections(page: Path, below: Path, of_project: str) -> Iterator[Fact | Skipp
         if not _own_files([page], below) or page.stat().st_size > notes_files.BIGGEST:
             return
         text = notes_files.text_of(notes_files.content_of(page))
-        at = moment(datetime.fromtimestamp(page.stat().st_mtime, UTC))
+        at = to_utc_iso(datetime.fromtimestamp(page.stat().st_mtime, UTC))
     except (OSError, ValueError) as error:
         yield SkippedEntry(str(error), str(page))
         return
     name = page.relative_to(below).as_posix()
-    for part in sections.parts(text, name):
-        yield made(
+    for part in sections.split_sections(text, name):
+        yield to_fact(
             "notes",
             f"{page}#{part.says}",
             part.text,
@@ -310,7 +310,7 @@ def estimate(entries: Sequence[DiskTurn], extraction: Mapping[str, Any], limits:
     return Estimate(provider=str(extraction["provider"]), calls=calls, tokens=tokens, seconds=seconds, days=days)
 
 
-def counts(entries: Iterable[DiskTurn]) -> list[dict[str, Any]]:
+def count_entries(entries: Iterable[DiskTurn]) -> list[dict[str, Any]]:
     """Count files and turns by client and project, most turns first."""
     files: dict[tuple[str, str], set[Path]] = {}
     turns: Counter[tuple[str, str]] = Counter()
@@ -413,7 +413,7 @@ class TurnSender:
             if pending < least:
                 least, since = pending, time.monotonic()
             elif time.monotonic() - since > _STALLED:
-                self._tell_stalled(next((item.reason for item in waiting(self.memories) if item.reason), ""))
+                self._tell_stalled(next((item.reason for item in waiting_items(self.memories) if item.reason), ""))
                 since = time.monotonic()
             self.work()
 
@@ -424,8 +424,8 @@ class TurnSender:
 
     def _finish(self, handed: int) -> None:
         """Wait until every capture is processed except those that are due later."""
-        while mine := waiting(self.memories):
-            soon = moment(datetime.now(UTC) + _SOON)
+        while mine := waiting_items(self.memories):
+            soon = to_utc_iso(datetime.now(UTC) + _SOON)
             if all(item.reason and item.due_at > soon for item in mine):
                 break
             self._tell(handed, self._others + len(mine))
@@ -438,13 +438,13 @@ def _named(entry: DiskTurn) -> str:
     return f"{entry.path}: turn {entry.number + 1}"
 
 
-def waiting(memories: BackfillTarget) -> list[Item]:
+def waiting_items(memories: BackfillTarget) -> list[Item]:
     """Return the pending captures that belong to backfills."""
     pending = memories.items("pending", limit=_LISTED)
     return [item for item in pending if item.exchange and item.exchange.series]
 
 
-def rest() -> None:
+def pause() -> None:
     """Sleep a moment while a service processes captures."""
     time.sleep(_LOOK)
 

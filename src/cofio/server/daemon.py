@@ -121,7 +121,7 @@ def serve(
         def ready(url: str) -> None:
             announce(hold(url))
             where = (settings.home, url, settings.api_key, _deadlines(settings), settings.store_name)
-            endpoint_file.put(*where, settings.start_tokens)
+            endpoint_file.write_endpoint(*where, settings.start_tokens)
             launcher.write(settings.home)
             warming.start()
 

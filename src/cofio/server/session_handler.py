@@ -101,7 +101,7 @@ class SessionHandler:
         if self._is_aside(happened, whose) or happened.kind == "other":
             return ""
         began = time.monotonic()
-        where = (where or (project.of(happened.cwd) if local else ""))[:MAX_LABEL]
+        where = (where or (project.project_of(happened.cwd) if local else ""))[:MAX_LABEL]
         if happened.kind == "start" and not at:
             return self._recall(happened, where, began, whose)
         if happened.kind == "prompt" and not at:
@@ -111,7 +111,7 @@ class SessionHandler:
             finally:
                 kept.result()
         if happened.kind in ("compact", "end") and happened.transcript and local and raw:
-            spool.put(self._home, happened.client, raw, at="", project=where, event=happened.name)
+            spool.store_delivery(self._home, happened.client, raw, at="", project=where, event=happened.name)
         else:
             self._keep(replace(happened, transcript=""), where, at, whose)
         return ""
@@ -145,7 +145,7 @@ class SessionHandler:
     def _count(self) -> None:
         """Count recalls made without the service. An error here does not stop the import of captures."""
         try:
-            offline_recall_log.bring(os.fsencode(self._home), self._keeper.note_recalled)
+            offline_recall_log.import_log(os.fsencode(self._home), self._keeper.note_recalled)
         except (OSError, CofioError) as error:
             _log.warning("recalls made without the service are not counted yet: %s", error)
 
@@ -160,7 +160,7 @@ class SessionHandler:
                 _log.warning("%s is quarantined: %s", entry.path.name, error)
                 spool.set_aside(entry)
             else:
-                spool.done(entry)
+                spool.remove_entry(entry)
                 taken += 1
         return taken
 
@@ -219,7 +219,7 @@ class SessionHandler:
             sitting.since = sitting.keeper.now()
         briefing = _recalled("", happened, where, sitting)
         if briefing and not sitting.given and sitting.keeper.viewer is None:  # any hook on this machine may read it
-            briefing_cache.put(self._home, where, briefing.text)
+            briefing_cache.save_briefing(self._home, where, briefing.text)
         return briefing
 
     def _recalled(self, happened: Event, where: str, sitting: _SessionState) -> Briefing:
@@ -277,7 +277,7 @@ class SessionHandler:
     def _keep_summary(self, happened: Event, where: str, at: str, keeper: Keeper) -> None:
         """Store the summary of a compacted conversation: written by a model, so searchable but never learned from."""
         if said := sessions.without_wrappers(happened.summary):
-            about = _about(happened, where, f"compact-{named_by(said)}", keeper.viewer)
+            about = _about(happened, where, f"compact-{name_from_words(said)}", keeper.viewer)
             keeper.capture([{"role": "assistant", "content": said}], by=happened.client, at=at, **about)
 
     def _catch_up(self, happened: Event, where: str, keeper: Keeper) -> None:
@@ -285,7 +285,7 @@ class SessionHandler:
         known = keeper.turns(happened.client, happened.session)
         try:
             for turn in _turns_of(happened):
-                name = known_as(turn, known)
+                name = turn_name(turn, known)
                 messages = _as_hooks_tell(turn) if name in known else turn.messages
                 about = _about(happened, where, name, keeper.viewer)
                 keeper.amend(messages, by=happened.client, at=turn.at, **about)
@@ -300,7 +300,7 @@ class SessionHandler:
         purged = {base_turn(turn) for turn in keeper.purged_turns(happened.client, happened.session)}
         for turns in _parts(_turns_of(happened), known):
             about = _about(happened, where, f"{_REVIEWED}{turns[-1].turn}", keeper.viewer)
-            left = [turn for turn in turns if known_as(turn, known) not in purged]
+            left = [turn for turn in turns if turn_name(turn, known) not in purged]
             messages = [message for turn in left for message in turn.messages]
             at = {"at": turns[0].at} if turns[0].at else {}  # what was said elsewhere meanwhile is newer
             if messages:
@@ -311,7 +311,7 @@ def _turns_of(happened: Event) -> list[transcripts.TranscriptTurn]:
     """Return the turns of the client's transcript; none if it cannot be read."""
     path = Path(happened.transcript)
     try:
-        return list(transcripts.read(path)) if path.suffix == ".jsonl" and path.is_file() else []
+        return list(transcripts.read_transcript(path)) if path.suffix == ".jsonl" and path.is_file() else []
     except (InvalidInput, OSError) as error:  # deleted meanwhile, not readable, or not text
         _log.warning("transcript not read: %s", error)
         return []
@@ -379,14 +379,14 @@ def _turn(happened: Event, sitting: _SessionState) -> str:
     if happened.turn:
         return happened.turn
     if happened.prompt:
-        return named_by(happened.prompt)
-    return sitting.open_turn or named_by(happened.reply)
+        return name_from_words(happened.prompt)
+    return sitting.open_turn or name_from_words(happened.reply)
 
 
-def known_as(turn: transcripts.TranscriptTurn, known: set[str]) -> str:
+def turn_name(turn: transcripts.TranscriptTurn, known: set[str]) -> str:
     """Return the name under which a hook reported the turn, if one did; else its own."""
     prompt = next((each["content"] for each in turn.messages if each["role"] == "user"), "")
-    by_words = named_by(prompt) if isinstance(prompt, str) else ""
+    by_words = name_from_words(prompt) if isinstance(prompt, str) else ""
     return by_words if by_words in known else turn.turn
 
 
@@ -396,5 +396,5 @@ def _as_hooks_tell(turn: transcripts.TranscriptTurn) -> list[dict[str, Any]]:
     return [each for place, each in enumerate(turn.messages) if each["role"] != "assistant" or place == answers[-1]]
 
 
-def named_by(words: str) -> str:
+def name_from_words(words: str) -> str:
     return "w" + hashlib.blake2b(" ".join(words.split()).encode("utf-8", "replace"), digest_size=10).hexdigest()

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from cofio.models.memory import Anchor, Fact, FreshnessResult, Memory
 from cofio.staleness import commands, symbols
-from cofio.staleness.references import Reference, named
+from cofio.staleness.references import Reference, find_references
 from cofio.staleness.worktree import MOST_BYTES, WorkTree
 
 __all__ = ["MOST", "FreshnessResult", "StalenessChecker"]
@@ -59,7 +59,7 @@ class StalenessChecker:
         if tree is None:
             return ()
         until = time.monotonic() + _PATIENCE
-        names = named(text, tree.root)
+        names = find_references(text, tree.root)
         files = {each.name: path for each in names if each.kind == "file" and (path := _file(tree, each.name, until))}
         found: dict[tuple[str, str, str], Anchor] = {}
         for each in names:
@@ -131,7 +131,7 @@ def _defining(tree: WorkTree, name: str, files: set[str], until: float) -> list[
     if at_hand := list(_holding(tree, name, sorted(files))):
         return at_hand if len(at_hand) == 1 else []
     last = symbols.last_part(name)
-    found, are_all = tree.defining(last, symbols.names, until)
+    found, are_all = tree.defining(last, symbols.name_reader, until)
     if last != name:
         found, are_all = list(_holding(tree, name, found)), True  # two definitions rarely share both owner and name
     if not are_all:
@@ -158,8 +158,10 @@ def _digest(tree: WorkTree, kind: str, name: str, path: str) -> str | None:
     if kind == "file":
         return tree.made(path, "file", _hash)
     if kind == "symbol":
-        return tree.made(path, f"symbol {name}", lambda content, _: _hashed(symbols.block(path, content, name)))
-    return tree.made(path, f"command {name}", lambda content, _: _hashed(commands.recipe(content, name)))
+        return tree.made(
+            path, f"symbol {name}", lambda content, _: _hashed(symbols.definition_block(path, content, name))
+        )
+    return tree.made(path, f"command {name}", lambda content, _: _hashed(commands.command_definition(content, name)))
 
 
 def _hash(content: bytes, size: int) -> str:
@@ -197,7 +199,7 @@ def _state(tree: WorkTree, anchor: Anchor) -> tuple[str, str]:
 
 def _moved(tree: WorkTree, anchor: Anchor) -> str:
     """Return the new path of a definition: an identical one, else the only one; "" if a quick search finds none."""
-    paths = tree.glance(symbols.last_part(anchor.name), symbols.names)
+    paths = tree.glance(symbols.last_part(anchor.name), symbols.name_reader)
     found = {path: _digest(tree, "symbol", anchor.name, path) for path in _holding(tree, anchor.name, paths)}
     same = [path for path, digest in found.items() if digest == anchor.hash]
     return same[0] if same else next(iter(found)) if len(found) == 1 else ""

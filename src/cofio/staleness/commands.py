@@ -19,7 +19,7 @@ def files(name: str) -> tuple[str, ...]:
     return _FILES.get(name.split()[0], ("pyproject.toml",))
 
 
-def recipe(content: bytes, name: str) -> str | None:
+def command_definition(content: bytes, name: str) -> str | None:
     """Return the recipe of a command in the file that defines it; None if the file has no such command."""
     tool, *words = name.split()
     text = content.decode("utf-8", "replace")

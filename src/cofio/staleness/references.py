@@ -20,7 +20,7 @@ class Reference(NamedTuple):
     name: str
 
 
-def named(text: str, root: str) -> list[Reference]:
+def find_references(text: str, root: str) -> list[Reference]:
     """List the names in the text in order, without duplicates. Absolute paths of files below the root count as well."""
     said = text[:_READ].replace(f"{root}/", "")
     said = _ELSEWHERE.sub(lambda found: " " * len(found[0]), said)

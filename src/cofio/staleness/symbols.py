@@ -21,7 +21,7 @@ def language(path: str) -> re.Pattern[str] | None:
     return _LANGUAGES.get(path.rpartition("/")[2].rpartition(".")[2].lower()) if "." in path else None
 
 
-def names(path: str) -> Callable[[bytes], frozenset[str]] | None:
+def name_reader(path: str) -> Callable[[bytes], frozenset[str]] | None:
     """Return a function that reads all names defined in a file of this type; None if the type is unsupported."""
     pattern = language(path)
     if pattern is None:
@@ -29,7 +29,7 @@ def names(path: str) -> Callable[[bytes], frozenset[str]] | None:
     return lambda content: frozenset(_name(found) for found in pattern.finditer(_text(content))) - _KEYWORDS
 
 
-def block(path: str, content: bytes, name: str) -> str | None:
+def definition_block(path: str, content: bytes, name: str) -> str | None:
     """Return the definition of the name in the file, without trailing white space; None if there is none.
 
     For `Keeper.recall`, `Keeper::recall` and `recall.brief`, the last part is searched in the block of the preceding

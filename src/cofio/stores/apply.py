@@ -31,9 +31,9 @@ from cofio.models.memory import (
     Revert,
     Update,
     Viewer,
-    edited,
+    apply_edit,
 )
-from cofio.stores.row_mapping import state
+from cofio.stores.row_mapping import journal_state
 
 _FACT_FIELDS = tuple(f.name for f in fields(Fact))
 
@@ -169,7 +169,7 @@ class UnitOfWork:
 
     def _edit(self, decision: Edit, vector: bytes | None) -> Change:
         before = self._existing(decision.id)
-        after = replace(edited(before, decision.fields), updated_at=self._at)
+        after = replace(apply_edit(before, decision.fields), updated_at=self._at)
         anew = vector is not None or (after.text, after.speaker) != (before.text, before.speaker)
         replaced = self._rows.vector(before.id) if anew else None
         if anew:  # the old vector does not fit new words: without a new one, it is computed later
@@ -302,8 +302,8 @@ class UnitOfWork:
         later = self._rows.next_recorded(entry)
         if later is None:
             return
-        left = later.before and state(later.before)
-        if left != (current and state(current)):
+        left = later.before and journal_state(later.before)
+        if left != (current and journal_state(current)):
             hint = f"Undo changeset {later.changeset} first; cofio history {entry.memory_id} shows them all."
             raise Conflict(f"Memory {entry.memory_id} was changed again by changeset {later.changeset}.", hint)
 
@@ -342,7 +342,7 @@ class UnitOfWork:
             occurrence=occurrence,
             beside=beside,
         )
-        return as_change(replace(entry, id=self._rows.record(entry)), after, self._at, self._by, self._why)
+        return to_change(replace(entry, id=self._rows.record(entry)), after, self._at, self._by, self._why)
 
     def _existing(self, memory_id: int) -> Memory:
         memory = self._rows.load(memory_id)
@@ -362,7 +362,7 @@ class UnitOfWork:
         return memory
 
 
-def as_change(entry: JournalEntry, after: Memory | None, at: str, by: str, why: str) -> Change:
+def to_change(entry: JournalEntry, after: Memory | None, at: str, by: str, why: str) -> Change:
     """Return the journal entry as a Change."""
     return Change(
         id=entry.id,

@@ -28,24 +28,24 @@ from cofio.models.episodes import (
     passages_of,
     shown_client,
 )
-from cofio.models.memory import Candidate, Matching, Scope, Viewer, moment
+from cofio.models.memory import Candidate, Matching, Scope, Viewer, to_utc_iso
 from cofio.models.sessions import (
     AgentSession,
+    belongs_to,
     clients_of,
     folder_of,
     is_in,
-    is_of,
     is_own,
     is_summary,
     key_of,
-    merged,
+    merge_sessions,
     sessions_of,
 )
 from cofio.ports import Vector
 from cofio.stores import inbox_rules, llm_calls
 from cofio.stores.filters import seen_by
 from cofio.stores.knowledge import NamedQueries, SqliteNamedQueries
-from cofio.stores.row_mapping import check_vectors, fits
+from cofio.stores.row_mapping import check_vectors, is_storable_int
 from cofio.stores.sqlite.bm25 import PASSAGES
 from cofio.stores.sqlite.connection import BRIEFLY, StoreFile
 from cofio.stores.sqlite.ranking import Ranking
@@ -110,7 +110,7 @@ class SqlEpisodes:
     ) -> list[int]:
         numbers = []
         for place, said in enumerate(texts, after):
-            text = inbox_rules.storable(said)
+            text = inbox_rules.make_storable(said)
             row = {"episode": episode, "capture": capture, "place": place, "size": len(text.encode()), "text": text}
             numbers.append(int(asking.all("insert_passage", {**row, **self._searchable(text)})[0][0]))
         return numbers
@@ -133,7 +133,7 @@ class SqlEpisodes:
         return [found[each] for each in ids if each in found]
 
     def of_memory(self, memory_id: int) -> int | None:
-        if not fits(memory_id):
+        if not is_storable_int(memory_id):
             return None
         with self._reading() as asking:
             return _first(asking.all("episode_by_memory", {"memory": memory_id}))
@@ -178,7 +178,7 @@ class SqlEpisodes:
             rows = asking.all("sessions", {**asked, **values}, where=where)
         found = [_to_session(row) for row in rows]
         within |= {each.key for each, row in zip(found, rows, strict=True) if project is None or row[-1]}
-        listed = merged([*found, *sessions_of(waiting)])
+        listed = merge_sessions([*found, *sessions_of(waiting)])
         fitting = (each for each in listed if each.key in within and each.last_at >= since and is_own(each, own))
         return [each for each in fitting if client in ("", each.client)][:limit]
 
@@ -190,7 +190,7 @@ class SqlEpisodes:
             asked = {**self._named(asking, session), "summaries": int(summaries), "limit": limit}
             numbers = [number for (number,) in asking.all("session_episodes", {**asked, **values}, where=where)]
             found = [*_episodes(asking, numbers), *self._waiting(asking, viewer, session.session)]
-        own = [each for each in found if is_of(each, session) and is_summary(each) == summaries]
+        own = [each for each in found if belongs_to(each, session) and is_summary(each) == summaries]
         told = sorted(own, key=lambda each: (each.at, each.id or 1 << 62))[-limit:]
         return [replace(each, client=shown_client(each.client)) for each in told]
 
@@ -238,7 +238,7 @@ class SqlEpisodes:
 
     def forget(self, before: str, most_bytes: int) -> int:
         with self._reading() as asking:
-            limits = {"before": moment(before), "most": most_bytes, "vector": self._vector_size(asking)}
+            limits = {"before": to_utc_iso(before), "most": most_bytes, "vector": self._vector_size(asking)}
             old = [number for (number,) in asking.all("old_episodes", limits)]
         for start in range(0, len(old), _AT_ONCE):  # in small transactions, so that others can write in between
             with self._writing() as asking:
@@ -266,7 +266,7 @@ def erase(asking: NamedQueries, memory_id: int, said: Sequence[str], viewer: Vie
     return len(found)
 
 
-def carried(asking: NamedQueries, after: int, limit: int) -> list[ExportedEpisode]:
+def export_episodes(asking: NamedQueries, after: int, limit: int) -> list[ExportedEpisode]:
     """Return the episodes above an id, for adoption by another store."""
     rows = asking.all("carried_episodes", {"after": after, "limit": limit}, columns=_LISTED)
     listed = asking.listed([row[0] for row in rows])
@@ -347,10 +347,10 @@ def _first(rows: Sequence[Sequence[Any]]) -> int | None:
 
 
 def _listed(asking: NamedQueries, ids: Iterable[int]) -> Any:
-    return asking.listed([each for each in ids if fits(each)])
+    return asking.listed([each for each in ids if is_storable_int(each)])
 
 
-def whole(scope: Scope) -> Scope:
+def with_archived(scope: Scope) -> Scope:
     """Return the scope over all episodes: none is ever archived."""
     return replace(scope, include_archived=True)
 
@@ -378,10 +378,10 @@ class SqliteEpisodes(SqlEpisodes):
         self._wiped = wiped  # truncates the write-ahead log
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
-        return self._ranking.nearest(vector, k, whole(scope), also)
+        return self._ranking.nearest(vector, k, with_archived(scope), also)
 
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
-        return self._ranking.matching(words, k, whole(scope))
+        return self._ranking.matching(words, k, with_archived(scope))
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
         blobs = {each: np.ascontiguousarray(vector, dtype="<f4").tobytes() for each, vector in vectors.items()}

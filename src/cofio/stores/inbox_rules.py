@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from cofio.errors import Conflict, InvalidInput, NotFound, TooBusy
 from cofio.models.episodes import Episode
 from cofio.models.exchange import OPEN, SETTLED, Batching, Exchange, Item, ItemResolution, Ledger, Message, State, Task
-from cofio.models.memory import Memory, Viewer, moment
+from cofio.models.memory import Memory, Viewer, to_utc_iso
 from cofio.stores.row_mapping import as_json
 from cofio.stores.turn_merge import StoredMessage
 
@@ -55,7 +55,7 @@ def from_payload(payload: str) -> Exchange | None:
         return None
 
 
-def cut_from(payload: str) -> tuple[str, ...]:
+def purged_roles(payload: str) -> tuple[str, ...]:
     """Return the parts of the exchange from which words were purged: roles, and "injected"."""
     try:
         return tuple(json.loads(payload).get("cut", ()))
@@ -89,28 +89,28 @@ def turn_of(item: Item) -> tuple[int, int]:
 
 def to_part(row: Sequence[Any]) -> StoredMessage:
     """Return the part of a turn of a row selected with ITEMS."""
-    return StoredMessage(to_item(row), cut_from(row[_PAYLOAD]))
+    return StoredMessage(to_item(row), purged_roles(row[_PAYLOAD]))
 
 
-def dated(exchange: Exchange, at: str) -> Exchange:
+def with_time(exchange: Exchange, at: str) -> Exchange:
     """Return the exchange with its time: its own, or `at` if it has none or one in the future."""
     return exchange if exchange.at and exchange.at <= at else replace(exchange, at=at)
 
 
-def later(at: str, seconds: float) -> str:
+def add_seconds(at: str, seconds: float) -> str:
     """Return the time so many seconds after `at`."""
     try:
-        return moment(datetime.fromisoformat(at) + timedelta(seconds=seconds))
+        return to_utc_iso(datetime.fromisoformat(at) + timedelta(seconds=seconds))
     except (ValueError, OverflowError, TypeError) as error:
         raise InvalidInput(f"{seconds!r} is not a valid delay.", "Give a number of seconds.") from error
 
 
-def held(at: str, waiting: int, batching: Batching, *, broken_off: bool) -> dict[str, str]:
+def holding_columns(at: str, waiting: int, batching: Batching, *, broken_off: bool) -> dict[str, str]:
     """Return the new due time of a session's pending items, and the latest previous due time to which it applies.
 
     A full batch is due now. An unanswered prompt, which is held longer, joins the others only if it was interrupted.
     """
-    until = later(at, batching.seconds)
+    until = add_seconds(at, batching.seconds)
     is_full = waiting >= batching.turns
     return {"at": at, "due_at": at if is_full else until, "latest": _NEVER if broken_off and not is_full else until}
 
@@ -118,15 +118,15 @@ def held(at: str, waiting: int, batching: Batching, *, broken_off: bool) -> dict
 # ── settling ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def settled(settlement: ItemResolution, changeset: int | None) -> tuple[str, dict[str, Any]]:
+def settled_item(settlement: ItemResolution, changeset: int | None) -> tuple[str, dict[str, Any]]:
     """Return the reason and the result as stored: with the changeset id, if there is one."""
     if settlement.state not in (*SETTLED, "pending"):
         raise InvalidInput(f"An item cannot end as {settlement.state!r}.", f"It ends as one of: {', '.join(SETTLED)}.")
     result = dict(settlement.result)
     if changeset is not None:
         result["changeset"] = changeset
-    read: dict[str, Any] = json.loads(storable(as_json(result)))  # as it is read back: tuples become lists
-    return storable(settlement.reason), read
+    read: dict[str, Any] = json.loads(make_storable(as_json(result)))  # as it is read back: tuples become lists
+    return make_storable(settlement.reason), read
 
 
 def refuse_if_moved(settlement: ItemResolution, exchange: Exchange | None, result: Mapping[str, Any]) -> None:
@@ -136,7 +136,7 @@ def refuse_if_moved(settlement: ItemResolution, exchange: Exchange | None, resul
         raise Conflict(f"Item {settlement.item} has changed since it was read.", "It is retried automatically.")
 
 
-def storable(text: str) -> str:
+def make_storable(text: str) -> str:
     """Return the text without NUL characters and unpaired surrogates, which no store accepts.
 
     Otherwise a provider's reply could keep an item from being settled.
@@ -205,17 +205,17 @@ def is_told_by(exchange: Exchange | Episode | None, viewer: Viewer | None) -> bo
     return mine and viewer.reaches(exchange.source)
 
 
-def told_by(rows: Iterable[Sequence[Any]], viewer: Viewer | None) -> list[int]:
+def ids_told_by(rows: Iterable[Sequence[Any]], viewer: Viewer | None) -> list[int]:
     """Return the ids of rows (id, payload, …) that the viewer said."""
     return [row[0] for row in rows if viewer is None or is_told_by(from_payload(row[1]), viewer)]
 
 
-def whose(memory: Memory, viewer: Viewer | None) -> dict[str, Any]:
+def same_owner_filter(memory: Memory, viewer: Viewer | None) -> dict[str, Any]:
     """Return the owner whose memories may share a sentence with an erased one; without a viewer, any owner."""
     return {"anybody": int(viewer is None), "user": memory.user, "agent": memory.agent}
 
 
-def says(payload: str, result: str, words: Sequence[str]) -> bool:
+def contains_words(payload: str, result: str, words: Sequence[str]) -> bool:
     """Return whether any of these words occurs in the exchange or in its result."""
     exchange = from_payload(payload)
     if exchange is None:
@@ -225,13 +225,13 @@ def says(payload: str, result: str, words: Sequence[str]) -> bool:
     return any(word in text for word in words for text in texts)
 
 
-def cut(payload: str, words: Sequence[str]) -> str:
+def cut_payload(payload: str, words: Sequence[str]) -> str:
     """Return the payload with these words cut out; "" if it is damaged and contains them."""
     exchange = from_payload(payload)
     if exchange is None:
         return "" if any(as_json(each)[1:-1] in payload for each in words) else payload
-    rest = without(exchange, words)
-    return payload if rest == exchange else to_payload(rest, (*cut_from(payload), *parts_cut(exchange, rest)))
+    rest = without_words(exchange, words)
+    return payload if rest == exchange else to_payload(rest, (*purged_roles(payload), *parts_cut(exchange, rest)))
 
 
 def parts_cut(exchange: Exchange, rest: Exchange) -> tuple[str, ...]:
@@ -240,7 +240,7 @@ def parts_cut(exchange: Exchange, rest: Exchange) -> tuple[str, ...]:
     return (*sorted(roles), *(("injected",) if exchange.injected != rest.injected else ()))
 
 
-def without(exchange: Exchange, words: Sequence[str]) -> Exchange:
+def without_words(exchange: Exchange, words: Sequence[str]) -> Exchange:
     """Return the exchange without these words, in any spacing and markup. The rest has unprocessed captures."""
     found = re.compile("|".join(rf"(?<!\w){_loosely(each)}(?!\w)" for each in words), re.IGNORECASE)
     messages = tuple(Message(each.role, found.sub("", each.text)) for each in exchange.messages)

@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 
 from cofio.errors import Conflict, NotFound
 from cofio.models.auth import AuditEntry, Grant, Key
-from cofio.models.memory import moment
+from cofio.models.memory import to_utc_iso
 from cofio.ports import Clock
-from cofio.stores.row_mapping import as_json, fits
+from cofio.stores.row_mapping import as_json, is_storable_int
 from cofio.stores.sql_loader import queries
 from cofio.stores.sqlite.connection import BRIEFLY, StoreFile
 
@@ -31,7 +31,7 @@ class SqliteKeys:
         self._clock = clock
 
     def create(self, grant: Grant, digest: str, hint: str, by: str) -> Key:
-        values = {**granted(grant), "digest": digest, "hint": hint, "by": by, "at": self._clock()}
+        values = {**grant_columns(grant), "digest": digest, "hint": hint, "by": by, "at": self._clock()}
         with self._file.writing() as connection:
             if not connection.execute(_SQL["create_key"], values).rowcount:
                 refuse_name(grant.name)
@@ -53,8 +53,8 @@ class SqliteKeys:
     def revoke(self, key_id: int) -> Key:
         with self._file.writing() as connection:
             values = {"id": key_id, "at": self._clock()}
-            revoked = fits(key_id) and connection.execute(_SQL["revoke_key"], values).rowcount
-            row = connection.execute(_GET, {"id": key_id}).fetchone() if fits(key_id) else None
+            revoked = is_storable_int(key_id) and connection.execute(_SQL["revoke_key"], values).rowcount
+            row = connection.execute(_GET, {"id": key_id}).fetchone() if is_storable_int(key_id) else None
             return to_key(row) if row and revoked else refuse_revoking(key_id, to_key(row) if row else None)
 
     def used(self, when: Mapping[int, str]) -> None:
@@ -77,16 +77,16 @@ class SqliteKeys:
             connection.executemany(_SQL["log_deed"], [asdict(each) for each in deeds])
 
     def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
-        if not fits(key or 0):
+        if not is_storable_int(key or 0):
             return []
         values = {"limit": limit, "after": min(1 << 62, 1 << 62 if after is None else after), "key": key}
         with self._file.reading() as connection:
             rows = connection.execute(_DEEDS if key is None else _DEEDS_OF, values).fetchall()
-        return [to_deed(row) for row in rows]
+        return [to_audit_entry(row) for row in rows]
 
     def forget(self, before: str) -> int:
         with self._file.writing() as connection:
-            return connection.execute(_SQL["forget_deeds"], {"before": moment(before)}).rowcount
+            return connection.execute(_SQL["forget_deeds"], {"before": to_utc_iso(before)}).rowcount
 
 
 _FIND, _GET, _ALL, _CARRIED = (
@@ -155,12 +155,12 @@ class FakeKeys:
         return [each for each in newest if after is None or each.id < after][:limit]
 
     def forget(self, before: str) -> int:
-        kept = [each for each in self._deeds if each.at >= moment(before)]
+        kept = [each for each in self._deeds if each.at >= to_utc_iso(before)]
         gone, self._deeds = len(self._deeds) - len(kept), kept
         return gone
 
 
-def granted(grant: Grant) -> dict[str, Any]:
+def grant_columns(grant: Grant) -> dict[str, Any]:
     """Return a grant as values of columns."""
     return {**asdict(grant), "prefixes": as_json(list(grant.prefixes))}
 
@@ -168,7 +168,7 @@ def granted(grant: Grant) -> dict[str, Any]:
 def adopted(key: Key, digest: str) -> dict[str, Any]:
     """Return another store's key as values of columns."""
     names = ("hint", "created_at", "created_by", "revoked_at", "last_used_at")
-    return {**granted(key.grant), **{name: getattr(key, name) for name in names}, "digest": digest}
+    return {**grant_columns(key.grant), **{name: getattr(key, name) for name in names}, "digest": digest}
 
 
 def to_key(row: Sequence[Any]) -> Key:
@@ -178,7 +178,7 @@ def to_key(row: Sequence[Any]) -> Key:
     return Key(grant=Grant(**{**grant, "prefixes": tuple(json.loads(grant["prefixes"]))}), **told)
 
 
-def to_deed(row: Sequence[Any]) -> AuditEntry:
+def to_audit_entry(row: Sequence[Any]) -> AuditEntry:
     """Return the audit log entry of a row selected with DEEDS."""
     told = dict(zip(DEED_COLUMNS, row, strict=True))
     return AuditEntry(key=told.pop("key_id"), **told)

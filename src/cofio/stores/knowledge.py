@@ -38,16 +38,26 @@ from cofio.models.knowledge import (
     Put,
     Table,
     Withdraw,
-    checked_table,
+    check_number,
+    check_table,
     fold,
+    is_same_row,
     named_words,
-    number,
-    read,
-    same,
+    row_from_dict,
 )
-from cofio.models.memory import VISIBILITIES, Change, Scope, Viewer, checked_text, moment, share, truth, whole
+from cofio.models.memory import (
+    VISIBILITIES,
+    Change,
+    Scope,
+    Viewer,
+    check_bool,
+    check_fraction,
+    check_int,
+    check_text,
+    to_utc_iso,
+)
 from cofio.stores.filters import SQLITE, Dialect, seen_by
-from cofio.stores.row_mapping import as_json, fits
+from cofio.stores.row_mapping import as_json, is_storable_int
 from cofio.stores.sql_loader import queries
 from cofio.stores.sqlite.connection import StoreFile
 
@@ -125,11 +135,11 @@ class KnowledgeUnitOfWork:
         before = self._rows.load(known.TABLE, known.id)
         if before is None:
             times = {"created_at": known.created_at or self._at, "updated_at": known.updated_at or self._at}
-        elif same(before, known):
+        elif is_same_row(before, known):
             line = RowJournalEntry(
                 changeset=self._changeset, table=known.TABLE, key=known.id, action="noop", reason=reason
             )
-            return as_change(replace(line, before=before), before, self._at, self._by, self._why)
+            return to_knowledge_change(replace(line, before=before), before, self._at, self._by, self._why)
         else:
             times = {"created_at": before.created_at, "updated_at": self._at}
         after = replace(known, **times)
@@ -162,7 +172,7 @@ class KnowledgeUnitOfWork:
         line = replace(line, id=self._rows.record(line, None))
         # Its own entry included: what remains shows that a row existed, not its content.
         self._rows.erase(table, key)
-        return as_change(line, None, self._at, self._by, self._why)
+        return to_knowledge_change(line, None, self._at, self._by, self._why)
 
     def _withdraw(self, decision: Withdraw) -> list[KnowledgeChange]:
         line = self._rows.recorded(decision.change_id)
@@ -180,7 +190,7 @@ class KnowledgeUnitOfWork:
             self._rows.remove(line.table, line.key)
         back = replace(line, changeset=self._changeset, action="revert", reason=decision.reason, before=current)
         back = replace(back, id=self._rows.record(back, line.before or current))
-        return [as_change(back, line.before, self._at, self._by, self._why)]
+        return [to_knowledge_change(back, line.before, self._at, self._by, self._why)]
 
     def _refuse_if_changed_since(self, line: RowJournalEntry, current: Knowledge | None) -> None:
         later = self._rows.next_recorded(line)
@@ -196,7 +206,7 @@ class KnowledgeUnitOfWork:
             changeset=self._changeset, table=known.TABLE, key=known.id, action=action, reason=reason, before=before
         )
         line = replace(line, id=self._rows.record(line, known))
-        return as_change(line, after, self._at, self._by, self._why)
+        return to_knowledge_change(line, after, self._at, self._by, self._why)
 
 
 def _linked(decision: Put, told: Sequence[Sequence[Change]]) -> Knowledge:
@@ -213,7 +223,7 @@ def _linked(decision: Put, told: Sequence[Sequence[Change]]) -> Knowledge:
     return replace(known, memory=changes[0].memory_id) if changes else known
 
 
-def as_change(line: RowJournalEntry, after: Knowledge | None, at: str, by: str, why: str) -> KnowledgeChange:
+def to_knowledge_change(line: RowJournalEntry, after: Knowledge | None, at: str, by: str, why: str) -> KnowledgeChange:
     """Return the journal entry as a KnowledgeChange."""
     return KnowledgeChange(
         id=line.id,
@@ -332,9 +342,9 @@ class ColumnCondition(NamedTuple):
     value: Any
 
 
-def wanted(table: str, where: Mapping[str, Any]) -> list[ColumnCondition]:
+def column_conditions(table: str, where: Mapping[str, Any]) -> list[ColumnCondition]:
     """Return the conditions of a filter. Raise InvalidInput for an unknown column or an impossible value."""
-    types = TYPES[checked_table(table)]
+    types = TYPES[check_table(table)]
     if unknown := sorted(str(name) for name in where if name not in types):
         raise InvalidInput(f"{table} have no {', '.join(unknown)}.", f"They have: {', '.join(types)}.")
     return [each for name, value in where.items() for each in _wanted(table, name, types[name], value)]
@@ -343,18 +353,18 @@ def wanted(table: str, where: Mapping[str, Any]) -> list[ColumnCondition]:
 def _wanted(table: str, name: str, kind: str, value: Any) -> Iterator[ColumnCondition]:
     if kind.startswith("tuple"):
         for each in value if isinstance(value, list | tuple) else [value]:
-            yield ColumnCondition(name, "holds", checked_text(each, name, MAX_SAID))
+            yield ColumnCondition(name, "holds", check_text(each, name, MAX_SAID))
     elif kind == "str" and name in FOLDED[table]:
-        yield ColumnCondition(name, "folded", folded(checked_text(value, name, MAX_SAID)))
+        yield ColumnCondition(name, "folded", folded(check_text(value, name, MAX_SAID)))
     elif kind == "str":
-        yield ColumnCondition(name, "is", _text(name, checked_text(value, name, MAX_SAID)))
+        yield ColumnCondition(name, "is", _text(name, check_text(value, name, MAX_SAID)))
     else:
         yield ColumnCondition(name, "is", _plain(name, kind, value))
 
 
 def _text(name: str, value: str) -> str:
     if name.endswith("_at"):
-        return moment(value)
+        return to_utc_iso(value)
     choices = _CHOICES.get(name)
     if choices is None:
         return value
@@ -368,9 +378,9 @@ def _plain(name: str, kind: str, value: Any) -> Any:
     if value is None and "None" in kind:
         return None
     if kind == "bool":
-        truth(value, name)
+        check_bool(value, name)
         return value
-    return number(value, name) if kind.startswith("float") else whole(value, name)
+    return check_number(value, name) if kind.startswith("float") else check_int(value, name)
 
 
 def is_what_is_wanted(known: Knowledge, asked: Iterable[ColumnCondition]) -> bool:
@@ -395,7 +405,7 @@ def refuse_after(table: str, key: str) -> NoReturn:
     )
 
 
-def surest_first(known: Iterable[Knowledge]) -> list[Knowledge]:
+def sort_by_confidence(known: Iterable[Knowledge]) -> list[Knowledge]:
     """Return claims of several tables in one order."""
     return sorted(known, key=lambda each: (-cast(Claim, each).confidence, TABLES.index(each.TABLE), each.id))
 
@@ -442,8 +452,8 @@ class SqlKnowledgeTables:
         after: str | None = None,
         viewer: Viewer | None = None,
     ) -> list[Knowledge]:
-        asked = wanted(table, where)
-        least, limit = share(least, "least"), None if limit is None else whole(limit, "limit", least=0)
+        asked = column_conditions(table, where)
+        least, limit = check_fraction(least, "least"), None if limit is None else check_int(limit, "limit", least=0)
         with self._reading() as asking:
             parts = [seen_by(viewer, asking.dialect, "place"), _having(asking, asked)]
             if least and table in CLAIMS:
@@ -477,18 +487,18 @@ class SqlKnowledgeTables:
             for table, key in asking.all("known_by_word", {"words": asking.listed(sought)}):  # usually none
                 keys.setdefault(table, []).append(key)
             found = [row for table, named in keys.items() for row in _by_id(asking, table, named, viewer)]
-        return surest_first(found)
+        return sort_by_confidence(found)
 
     def told_by(self, memories: Sequence[int]) -> list[Knowledge]:
         with self._reading() as asking:
-            values = {"ids": asking.listed([each for each in memories if fits(each)])}
+            values = {"ids": asking.listed([each for each in memories if is_storable_int(each)])}
             found = {
                 table: asking.all("known_by_memory", values, table=table, columns=LISTED[table]) for table in CLAIMS
             }
         return [to_known(table, row) for table, rows in found.items() for row in rows]
 
     def history(self, table: Table, key: str) -> list[KnowledgeChange]:
-        checked_table(table)
+        check_table(table)
         with self._reading() as asking:
             changes = history(asking, table, key) if is_storable(key) else []
         return changes or refuse_unknown(table, key)
@@ -501,7 +511,7 @@ class SqlKnowledgeTables:
 
 def _by_id(asking: NamedQueries, table: Table, keys: Sequence[str], viewer: Viewer | None) -> list[Knowledge]:
     """Return the rows with these ids, in any order."""
-    columns = LISTED[checked_table(table)]
+    columns = LISTED[check_table(table)]
     seen, values = seen_by(viewer, asking.dialect, "place")
     values["ids"] = asking.listed([key for key in keys if is_storable(key)])
     return [to_known(table, row) for row in asking.all("known_by_id", values, table=table, columns=columns, where=seen)]
@@ -509,7 +519,7 @@ def _by_id(asking: NamedQueries, table: Table, keys: Sequence[str], viewer: View
 
 def in_order_of_ids(asking: NamedQueries, table: Table, after: str, limit: int) -> list[Knowledge]:
     """Return the rows with an id above this one, for copying to another store."""
-    columns, value = LISTED[checked_table(table)], asking.dialect.value.format
+    columns, value = LISTED[check_table(table)], asking.dialect.value.format
     values = {"after": after, "limit": limit}
     found = asking.all("known_rows", values, table=table, columns=columns, where=f"id > {value('after')}", order="id")
     return [to_known(table, row) for row in found]
@@ -553,12 +563,12 @@ def _changes(asking: NamedQueries, which: str, values: Mapping[str, Any]) -> lis
     changes = []
     for line, at, by, why, later, before in found:
         left = there.get(f"{line.table}/{line.key}") if later is None else _read(line.table, before)
-        changes.append(as_change(line, left, at, by, why))
+        changes.append(to_knowledge_change(line, left, at, by, why))
     return changes
 
 
 def _read(table: Table, written: str | None) -> Knowledge | None:
-    return read(table, json.loads(written)) if written else None
+    return row_from_dict(table, json.loads(written)) if written else None
 
 
 class SqlKnownRows:
@@ -599,7 +609,7 @@ class SqlKnownRows:
         return int(self._asking.all("record_known", values)[0][0])
 
     def recorded(self, change_id: int) -> RowJournalEntry | None:
-        rows = self._asking.all("recorded_known", {"id": change_id}) if fits(change_id) else []
+        rows = self._asking.all("recorded_known", {"id": change_id}) if is_storable_int(change_id) else []
         return to_line(rows[0]) if rows else None
 
     def next_recorded(self, line: RowJournalEntry) -> RowJournalEntry | None:
@@ -607,7 +617,7 @@ class SqlKnownRows:
         return to_line(rows[0]) if rows else None
 
     def was_known(self, table: Table, key: str) -> bool:
-        there = is_storable(key) and self._asking.all("was_known", {"table": checked_table(table), "id": key})[0][0]
+        there = is_storable(key) and self._asking.all("was_known", {"table": check_table(table), "id": key})[0][0]
         return bool(there)
 
     def erase(self, table: Table, key: str) -> None:

@@ -17,11 +17,11 @@ from cofio.models.llm_calls import (
     day_of,
     refuse_if_spent,
 )
-from cofio.models.memory import moment
+from cofio.models.memory import to_utc_iso
 from cofio.ports import Clock
-from cofio.stores.inbox_rules import storable
+from cofio.stores.inbox_rules import make_storable
 from cofio.stores.knowledge import NamedQueries, SqliteNamedQueries
-from cofio.stores.row_mapping import fits
+from cofio.stores.row_mapping import is_storable_int
 from cofio.stores.sqlite.connection import StoreFile
 
 _COUNTED = (
@@ -46,10 +46,10 @@ class SqlLLMCalls:
     def start(
         self, provider: str, model: str, occasion: CallOrigin, request: str, *, characters: int, limits: Limits
     ) -> int:
-        about = {name: storable(getattr(occasion, name)) for name in ("purpose", "client", "session", "project")}
+        about = {name: make_storable(getattr(occasion, name)) for name in ("purpose", "client", "session", "project")}
         values = {
             **about, "provider": provider, "model": model, "capture": occasion.capture, "characters": characters,
-            "input_tokens": characters // LETTERS, "request": storable(request),
+            "input_tokens": characters // LETTERS, "request": make_storable(request),
         }  # fmt: skip
         with self._writing() as asking:
             at = self._clock()  # taken while the write lock is held
@@ -59,16 +59,16 @@ class SqlLLMCalls:
     def finish(
         self, call_id: int, outcome: Outcome, *, seconds: float, reply: str = "", tokens: tuple[int, int] = (0, 0)
     ) -> None:
-        values = {"id": call_id, "outcome": outcome, "seconds": seconds, "reply": storable(reply)}
+        values = {"id": call_id, "outcome": outcome, "seconds": seconds, "reply": make_storable(reply)}
         with self._writing() as asking:
             asking.run("finish_llm_call", {**values, "input_tokens": tokens[0], "output_tokens": tokens[1]})
 
     def interrupt(self, before: str) -> int:
         with self._reading() as asking:  # usually there are none, so no lock is taken
-            if not asking.all("unfinished_llm_calls", {"before": moment(before)}):
+            if not asking.all("unfinished_llm_calls", {"before": to_utc_iso(before)}):
                 return 0
         with self._writing() as asking:
-            return len(asking.all("interrupt_llm_calls", {"before": moment(before)}))
+            return len(asking.all("interrupt_llm_calls", {"before": to_utc_iso(before)}))
 
     def spent(self) -> LLMSpending:
         with self._reading() as asking:
@@ -76,7 +76,7 @@ class SqlLLMCalls:
 
     def sums(self, since: str) -> list[DaySum]:
         with self._reading() as asking:
-            rows = asking.all("llm_sums", {"since": moment(since)})
+            rows = asking.all("llm_sums", {"since": to_utc_iso(since)})
         return [DaySum(*row[:6], *(int(each) for each in row[6:])) for row in rows]
 
     def newest(self, limit: int) -> list[LLMCall]:
@@ -86,14 +86,14 @@ class SqlLLMCalls:
 
     def get(self, call_id: int) -> LLMCall:
         with self._reading() as asking:
-            rows = asking.all("get_llm_call", {"id": call_id}, columns=_ALL) if fits(call_id) else []
+            rows = asking.all("get_llm_call", {"id": call_id}, columns=_ALL) if is_storable_int(call_id) else []
         if not rows:
             raise unknown(call_id)
         return LLMCall(**dict(zip((*_COUNTED, "request", "reply"), rows[0], strict=True)))
 
     def forget(self, before: str) -> int:
         with self._writing() as asking:
-            ids = [row[0] for row in asking.all("llm_texts_before", {"before": moment(before)})]
+            ids = [row[0] for row in asking.all("llm_texts_before", {"before": to_utc_iso(before)})]
             asking.run("erase_llm_texts", {"ids": asking.listed(ids)})
         return len(ids)
 

@@ -50,13 +50,13 @@ def to_row(memory: Memory) -> dict[str, Any]:
     return row
 
 
-def state(memory: Memory) -> dict[str, Any]:
+def journal_state(memory: Memory) -> dict[str, Any]:
     """Return the journalled state, which an undo compares: everything but the retrieval counts."""
     return {name: value for name, value in memory.as_dict().items() if name not in (*COUNTED, "timestamp")}
 
 
 def to_json(memory: Memory) -> str:
-    return as_json(state(memory))
+    return as_json(journal_state(memory))
 
 
 def from_json(written: str) -> Memory:
@@ -78,14 +78,14 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def fits(number: int) -> bool:
+def is_storable_int(number: int) -> bool:
     """Return whether it is an integer that a column can hold."""
     return isinstance(number, int) and -(1 << 63) <= number < 1 << 63
 
 
-def listed(ids: Iterable[int]) -> str:
+def ids_json(ids: Iterable[int]) -> str:
     """Return ids as a JSON array: one parameter for SQLite, so that one prepared statement serves any number of ids."""
-    return f"[{','.join(str(each) for each in ids if fits(each))}]"
+    return f"[{','.join(str(each) for each in ids if is_storable_int(each))}]"
 
 
 def check_vectors(vectors: Mapping[int, Vector], dimension: int | None) -> None:

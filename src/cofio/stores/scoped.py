@@ -32,9 +32,9 @@ from cofio.models.knowledge import (
     Put,
     Table,
     Withdraw,
+    audience_of,
     owns,
     sees,
-    whose,
 )
 from cofio.models.maintenance import ExportedMemory, UsageTracking, View
 from cofio.models.memory import (
@@ -63,8 +63,8 @@ from cofio.models.memory import (
     Scope,
     Update,
     Viewer,
-    edited,
-    place_of,
+    apply_edit,
+    merge_scope,
 )
 from cofio.models.sessions import AgentSession, is_own
 from cofio.ports import (
@@ -576,7 +576,7 @@ class _WritePolicy:
         if not self._viewer.prefixes or not fact.project:
             return True
         store = self._sight.store
-        twins = [each for each in store.get(store.known(fact.text, place_of(fact))) if each.speaker == fact.speaker]
+        twins = [each for each in store.get(store.known(fact.text, merge_scope(fact))) if each.speaker == fact.speaker]
         return bool(twins) and self._viewer.sees(twins[0])
 
     def _adopt(self, decision: Adopt) -> Adopt:
@@ -595,7 +595,7 @@ class _WritePolicy:
 
     def _check_edit(self, decision: Edit) -> None:
         before = self._target(decision.id)
-        after = edited(before, decision.fields)
+        after = apply_edit(before, decision.fields)
         if any(getattr(before, name) != getattr(after, name) for name in _WHOSE):
             raise Forbidden("The owner of a memory cannot be changed with this key.", _ADMIN)
         if before.visibility != after.visibility and not self._viewer.owns(before):
@@ -683,7 +683,7 @@ class _WritePolicy:
         """
         made = replace(known, id="").id == known.id  # derived from content and owner: it differs for other owners
         there = self._seen_row(known.TABLE, known.id)
-        if there and (not made or whose(known) == whose(there)):
+        if there and (not made or audience_of(known) == audience_of(there)):
             return self._restated(known, there)
         theirs: dict[str, Any] = {**self._whose(known.agent), "place": self._viewer.below(known.place).rstrip("/")}
         mine = replace(known, **theirs, id="" if made else known.id)

@@ -15,13 +15,13 @@ import numpy as np
 
 from cofio.errors import InvalidInput
 from cofio.models.episodes import ExportedEpisode
-from cofio.models.knowledge import Knowledge, Table, checked_table
+from cofio.models.knowledge import Knowledge, Table, check_table
 from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import Changeset, Memory, Occurrence
 from cofio.ports import Snapshots, Vector
-from cofio.stores.episodes import carried as carried_episodes
+from cofio.stores.episodes import export_episodes as carried_episodes
 from cofio.stores.knowledge import SqliteNamedQueries, in_order_of_ids
-from cofio.stores.row_mapping import LISTED, as_json, fits, to_memory
+from cofio.stores.row_mapping import LISTED, as_json, is_storable_int, to_memory
 from cofio.stores.sql_loader import queries
 from cofio.stores.sqlite.connection import StoreFile
 
@@ -81,11 +81,11 @@ class SqliteSnapshots:
         return last
 
     def room(self, name: str, last: int) -> list[tuple[int, int]]:
-        there = rooms(self._read(_SQL["get_meta"], (f"room:{name}",)))
+        there = reserved_ranges(self._read(_SQL["get_meta"], (f"room:{name}",)))
         if last <= (there[-1][0] if there else 0):
             return there
         with self._file.writing() as connection:
-            there = rooms(connection.execute(_SQL["get_meta"], (f"room:{name}",)).fetchall())
+            there = reserved_ranges(connection.execute(_SQL["get_meta"], (f"room:{name}",)).fetchall())
             below = there[-1][0] if there else 0
             if last > below:
                 there.append((last, self._take(connection, last - below) - below))
@@ -118,7 +118,7 @@ class SqliteSnapshots:
             return carried_episodes(SqliteNamedQueries(connection), after, limit)
 
     def parts(self, changeset_id: int) -> list[int]:
-        found = self._read(_SQL["parts"], {"id": changeset_id}) if fits(changeset_id) else []
+        found = self._read(_SQL["parts"], {"id": changeset_id}) if is_storable_int(changeset_id) else []
         return [row[0] for row in found]
 
     def _read(self, query: str, values: Any) -> list[Any]:
@@ -214,7 +214,7 @@ class FakeSnapshots:
 
     def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
         with self._changing() as held:
-            rows = held.known.rows[checked_table(table)]
+            rows = held.known.rows[check_table(table)]
             return [rows[key] for key in sorted(rows) if key > after][:limit]
 
     def episodes(self, after: int, limit: int) -> list[ExportedEpisode]:
@@ -234,7 +234,7 @@ def as_vector(blob: bytes) -> Vector:
     return row
 
 
-def rooms(rows: Sequence[Any]) -> list[tuple[int, int]]:
+def reserved_ranges(rows: Sequence[Any]) -> list[tuple[int, int]]:
     """Return the id ranges reserved for another store, as stored."""
     return [(last, offset) for last, offset in json.loads(rows[0][0])] if rows else []
 

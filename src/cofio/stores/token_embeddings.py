@@ -43,7 +43,7 @@ class SqliteTokenEmbeddings:
         with self._file.writing(BRIEFLY) as connection:  # deferrable: writers of facts go first
             if connection.execute(_SQL["reader"]).fetchone()[0] != by:
                 return False
-            connection.executemany(_SQL["put_reading"], [of(memory, words) for memory, words in readings])
+            connection.executemany(_SQL["put_reading"], [columns_of(memory, words) for memory, words in readings])
             connection.executemany(_SQL["mark_read"], [{"id": memory.id} for memory, _ in readings])
             return True
 
@@ -89,7 +89,7 @@ class FakeTokenEmbeddings:
         return memory is not None and memory_id in self._read and self._read[memory_id][0] == _said(memory)
 
 
-def of(memory: Memory, words: bytes) -> dict[str, Any]:
+def columns_of(memory: Memory, words: bytes) -> dict[str, Any]:
     """Return a reading as values of columns, with the memory's words at the time of reading."""
     return {"id": memory.id, "words": words, **dict(zip(("text", "speaker", "context"), _said(memory), strict=True))}
 

@@ -34,7 +34,7 @@ class TurnMerge(NamedTuple):
     exchange: Exchange
 
 
-def amended(parts: Sequence[StoredMessage], exchange: Exchange) -> TurnMerge | None:
+def merge_turn(parts: Sequence[StoredMessage], exchange: Exchange) -> TurnMerge | None:
     """Return what to store of a further delivery; None if nothing is new, or if the known words are forgotten.
 
     Purged words are not restored: roles from which words were cut are no longer extended.

@@ -18,7 +18,7 @@ def is_server(store: str) -> bool:
     return bool(found) and scheme.lower() in SERVERS
 
 
-def shown(store: str) -> str:
+def display_url(store: str) -> str:
     """Return the address without its password, in the same form for the same store.
 
     From a malformed address, everything that may be a password is removed.

@@ -57,11 +57,11 @@ class RemainingSpace:
 
     def __init__(self, *frame: str, most: int = MAX_TOKENS) -> None:
         self._characters = MAX_CHARS - sum(map(len, frame))
-        self._tokens = min(most, MAX_TOKENS) - sum(map(tokens, frame))
+        self._tokens = min(most, MAX_TOKENS) - sum(map(estimate_tokens, frame))
 
     def takes(self, text: str) -> bool:
         """Reserve room for the text and return True, or return False if it does not fit."""
-        weight = tokens(text)
+        weight = estimate_tokens(text)
         if len(text) > self._characters or weight > self._tokens:
             return False
         self._characters -= len(text)
@@ -69,7 +69,7 @@ class RemainingSpace:
         return True
 
 
-def block(
+def build_block(
     lines: Sequence[BriefingLine], heading: str, exact: Sequence[BriefingLine] = ()
 ) -> tuple[str, tuple[int, ...]]:
     """Render a block from lines in order; return it with the ids it includes, or "" and () if it is empty.
@@ -99,7 +99,7 @@ def _rows(
     """Return ids and rendered rows of new lines that fit, and whether all of them fitted."""
     rows: list[tuple[int, str]] = []
     for line in lines:
-        text = neutral(line.text)
+        text = neutralize(line.text)
         if not text or text.casefold() in known:
             continue
         row = _row(line, text)
@@ -114,19 +114,19 @@ def _row(line: BriefingLine, text: str) -> str:
     return f"{_fitted(f'- {_label(line)}', *_labelled(line, text))}\n"
 
 
-def noted(text: str, notes: Sequence[str], *, doubtful: bool) -> str:
+def annotate(text: str, notes: Sequence[str], *, doubtful: bool) -> str:
     """Render a text and its notes on one line; a doubtful text is quoted."""
     line = BriefingLine(0, text, note="; ".join(notes), doubtful=doubtful)
-    before, said, after = _labelled(line, neutral(text))
+    before, said, after = _labelled(line, neutralize(text))
     return before + said + after
 
 
-def item(text: str, notes: Sequence[str] = (), *, doubtful: bool = False, score: float | None = None) -> str:
+def list_item(text: str, notes: Sequence[str] = (), *, doubtful: bool = False, score: float | None = None) -> str:
     """Render a memory as a list item without its label, neutral and bounded; "" if no text remains.
 
     A score is shown in front, as `[0.80]`.
     """
-    said, head = neutral(text), "- " if score is None else f"- [{score:.2f}] "
+    said, head = neutralize(text), "- " if score is None else f"- [{score:.2f}] "
     return (
         _fitted(head, *_labelled(BriefingLine(0, text, note="; ".join(notes), doubtful=doubtful), said)) if said else ""
     )
@@ -159,7 +159,7 @@ def exact_digest(line: BriefingLine) -> str:
     return digest(f"{line.text} {line.note}")
 
 
-def tokens(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Estimate the tokens of a text, erring on the high side.
 
     Compared with the highest of cl100k, o200k and the tokenizer of Claude 2: 1.1 to 1.5 times for English and code, 1.0
@@ -175,7 +175,7 @@ def tokens(text: str) -> int:
 # ── neutral text ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def neutral(text: str) -> str:
+def neutralize(text: str) -> str:
     """Return the text on one line as plain words, without invisible characters and markup.
 
     Angle brackets that form a tag, or could, become ‹ and ›, as in "List‹int›" and "‹system-reminder›", which no client
@@ -218,8 +218,8 @@ def _without_tags(text: str) -> str:
 
 def _label(line: BriefingLine) -> str:
     """Return source and date in brackets with a trailing space; "" if both are unknown."""
-    source = neutral(line.source[: 4 * _LABEL]).translate(_ROUND)[:_LABEL].strip()
-    while tokens(source) > _LABEL_TOKENS:
+    source = neutralize(line.source[: 4 * _LABEL]).translate(_ROUND)[:_LABEL].strip()
+    while estimate_tokens(source) > _LABEL_TOKENS:
         source = source[: len(source) * 3 // 4].strip()
     day = line.at[:10] if _DAY.match(line.at) else ""
     known = ", ".join(each for each in (source, day) if each)
@@ -228,8 +228,8 @@ def _label(line: BriefingLine) -> str:
 
 def _labelled(line: BriefingLine, text: str) -> tuple[str, str, str]:
     """Return prefix, text and suffix of a line."""
-    note = neutral(line.note[: 8 * _NOTE])
-    while len(note) > _NOTE or tokens(note) > _NOTE_TOKENS:
+    note = neutralize(line.note[: 8 * _NOTE])
+    while len(note) > _NOTE or estimate_tokens(note) > _NOTE_TOKENS:
         note = _cut(note, min(_NOTE, len(note) * 3 // 4)).removesuffix("…").rstrip() + "…"
     if line.doubtful:
         return f'No longer certain{f", {note}" if note else ""}: "', text.replace('"', "'"), '"'
@@ -241,7 +241,7 @@ def _fitted(head: str, before: str, text: str, after: str) -> str:
     head += before
     room = LONGEST_LINE - len(head) - len(after) - 1  # 1 for the line end
     kept = text if len(text) <= room else _cut(text, room - len(_CUT)) + _CUT
-    while (heavy := tokens(head + kept + after)) >= HEAVIEST_LINE:
+    while (heavy := estimate_tokens(head + kept + after)) >= HEAVIEST_LINE:
         kept = _cut(kept, int((len(kept) - len(_CUT)) * HEAVIEST_LINE / heavy) - 1) + _CUT
     return head + kept + after
 
@@ -268,7 +268,9 @@ def is_trivial(prompt: str) -> bool:
     )
 
 
-def standing(*, pinned: bool, category: str, own: bool, occurrences: int, at: str) -> tuple[bool, int, bool, float]:
+def start_sort_key(
+    *, pinned: bool, category: str, own: bool, occurrences: int, at: str
+) -> tuple[bool, int, bool, float]:
     """Return the sort key of a memory at the start of a session, in ascending order.
 
     Pinned memories come first, then decisions (preferences, policies and technology are decisions), learnings, details;
@@ -360,14 +362,14 @@ class _Selection:
         for entry in section:
             if misfits == _MISFITS or len(self.lines) == self._most:
                 return
-            text = neutral(entry.line.text)
+            text = neutralize(entry.line.text)
             if entry.line.id in self._tried or not text or text.casefold() in self._known:
                 continue
             if (line := self._finish(entry)) is None:
                 self._tried.add(entry.line.id)
                 continue
             row = _row(line, text)
-            if (weight := tokens(row)) > share or not self._room.takes(row):
+            if (weight := estimate_tokens(row)) > share or not self._room.takes(row):
                 misfits += 1
                 continue
             share -= weight
@@ -376,7 +378,7 @@ class _Selection:
 
 
 def _place(entry: BriefingEntry, project: str) -> tuple[bool, int, bool, float, int]:
-    key = standing(
+    key = start_sort_key(
         pinned=entry.line.pinned,
         category=entry.category,
         own=entry.project == project,

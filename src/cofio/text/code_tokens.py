@@ -15,13 +15,13 @@ from functools import lru_cache
 from cofio.text import lazy_re
 
 
-def unlike(one: str, other: str) -> str:
+def missing_literal(one: str, other: str) -> str:
     """Return why the texts differ in literal tokens: a token that occurs in only one of them; "" if there is none.
 
     Stricter than `literals`: standalone signs and capitalized abbreviations count too.
     """
     for first, second in ((one, other), (other, one)):
-        missing = sorted((literals(first) | signed(first)) - forms(second))
+        missing = sorted((literals(first) | signed_tokens(first)) - forms(second))
         if missing:
             return f"only one of them has {missing[0]}"
     return ""
@@ -31,10 +31,10 @@ def unlike(one: str, other: str) -> str:
 def literals(text: str) -> frozenset[str]:
     """Return the tokens in backticks, and other tokens with code signs or inner capitals."""
     spans = (part for span in _SPAN.findall(text) for part in span.split())
-    return frozenset(map(_form, spans)) | coded(text)
+    return frozenset(map(_form, spans)) | code_literals(text)
 
 
-def coded(text: str) -> frozenset[str]:
+def code_literals(text: str) -> frozenset[str]:
     """Return the tokens with code signs or inner capitals, in backticks or not."""
     if not _ANYWHERE.search(text):  # fast path: most texts are plain
         return frozenset()
@@ -45,7 +45,7 @@ def coded(text: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=8192)
-def signed(text: str) -> frozenset[str]:
+def signed_tokens(text: str) -> frozenset[str]:
     """Return the tokens with signs or in capitals, in backticks or not."""
     return frozenset(
         _form(token)

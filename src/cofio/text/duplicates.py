@@ -16,7 +16,7 @@ import unicodedata
 from functools import lru_cache
 
 from cofio.text import lazy_re
-from cofio.text.code_tokens import unlike
+from cofio.text.code_tokens import missing_literal
 from cofio.text.tokens import words
 
 #: Minimum cosine for texts in different ordinary words to be duplicates.
@@ -25,26 +25,26 @@ SURE = 0.95
 LONG = 1_200
 
 
-def apart(new: str, old: str, cosine: float, *, sure: float = SURE) -> str:
+def difference_reason(new: str, old: str, cosine: float, *, sure: float = SURE) -> str:
     """Return the reason why a new text is not a duplicate of an old one; "" if it is."""
-    if gist(new) == gist(old):
-        return unlike(new, old)
+    if content_words(new) == content_words(old):
+        return missing_literal(new, old)
     if max(len(new), len(old)) > LONG:
         return "texts of this length must match word for word"
     in_other_words = "it is phrased in other words" if cosine < sure else ""
-    return conflict(new, old) or unlike(new, old) or in_other_words or _more(new, old)
+    return find_conflict(new, old) or missing_literal(new, old) or in_other_words or _more(new, old)
 
 
 @lru_cache(maxsize=4096)
-def gist(text: str) -> tuple[str, ...]:
+def content_words(text: str) -> tuple[str, ...]:
     """Return the content words of a text, in order."""
     plain = _THOUSANDS.sub("", text.lower().replace("’", "'"))
     plain = _SHORT_NOT.sub(" not", plain.replace("cannot", "can not"))
     found = (each.strip("-") if each[-1:] == "-" else each for each in _TOKEN.findall(plain))
-    return tuple(called(each) for each in found if each not in _SILENT)
+    return tuple(normalize_word(each) for each in found if each not in _SILENT)
 
 
-def called(word: str) -> str:
+def normalize_word(word: str) -> str:
     """Return the canonical form of a lower-case word: singular, "repository" for "repo"."""
     if word in _CALLED:
         return _CALLED[word]
@@ -53,26 +53,26 @@ def called(word: str) -> str:
     return _CALLED.get(singular, singular)
 
 
-def conflict(one: str, other: str) -> str:
+def find_conflict(one: str, other: str) -> str:
     """Return a difference that makes two texts incompatible: number, name, negation, opposite or order; "" if none."""
     for what, first, second in (
-        ("number", numbers(one), numbers(other)),
+        ("number", find_numbers(one), find_numbers(other)),
         ("name", *_names_of_both(one, other)),
         ("sign or a word of another script", _foreign(one), _foreign(other)),
     ):
         if first != second:  # ordered: from 1 to 2 is not from 2 to 1
             return f"they differ in a {what}: {', '.join(first) or 'none'} and {', '.join(second) or 'none'}"
-    if negated(one) != negated(other):
+    if is_negated(one) != is_negated(other):
         return "only one of them is negated"
-    first, second = list(gist(one)), list(gist(other))
+    first, second = list(content_words(one)), list(content_words(other))
     if first != second and sorted(first) == sorted(second):
         return "the words are in a different order"
-    return opposite(set(first) - set(second), set(second) - set(first))
+    return find_opposite(set(first) - set(second), set(second) - set(first))
 
 
-def numbers(text: str) -> list[str]:
+def find_numbers(text: str) -> list[str]:
     """Return the numbers in order, with sign and counted noun: "-5", "10 second", "two replica"."""
-    tokens = gist(text)
+    tokens = content_words(text)
     found = []
     for place, token in enumerate(tokens):
         if token[-1].isdigit() or token in _NUMBER_WORDS or re.fullmatch(r"[-+]?\d[\d.,:]*%", token):
@@ -81,7 +81,7 @@ def numbers(text: str) -> list[str]:
     return found
 
 
-def names(text: str) -> list[str]:
+def find_names(text: str) -> list[str]:
     """Return the distinct identifiers and names in order, in lower case.
 
     Words with a digit, dot, hyphen, underscore, slash or inner capitals, or capitalized inside a sentence.
@@ -97,21 +97,21 @@ def names(text: str) -> list[str]:
     return list(found)
 
 
-def negated(text: str) -> bool:
+def is_negated(text: str) -> bool:
     """Return whether a text is negated. The kind of negation does not matter: "never" equals "does not"."""
     return negations(text) > 0
 
 
 def negations(text: str) -> int:
     """Return the number of negations in a text."""
-    return sum(word in _NEGATIONS for word in gist(text))
+    return sum(word in _NEGATIONS for word in content_words(text))
 
 
 # ── comparison ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _more(new: str, old: str) -> str:
-    first, second = gist(new), gist(old)
+    first, second = content_words(new), content_words(old)
     if len(first) > len(second):
         return "it adds: " + ", ".join(each for each in first if each not in second)
     return ""
@@ -119,10 +119,10 @@ def _more(new: str, old: str) -> str:
 
 def _names_of_both(one: str, other: str) -> tuple[list[str], list[str]]:
     """Return the names in each text; a word that is a name in one text counts as a name in the other in any case."""
-    either = set(names(one)) | set(names(other))
+    either = set(find_names(one)) | set(find_names(other))
 
     def held(text: str) -> list[str]:
-        return [word for word in dict.fromkeys([*words(text), *names(text)]) if word in either]
+        return [word for word in dict.fromkeys([*words(text), *find_names(text)]) if word in either]
 
     return held(one), held(other)
 
@@ -139,22 +139,24 @@ def _is_identifier(token: str) -> bool:
 
 def _foreign(text: str) -> list[str]:
     """Return tokens that embedding models barely distinguish: symbols, emoji, non-Latin letters."""
-    return [token for token in gist(text) if any(ord(letter) > 0x24F and not _is_mark(letter) for letter in token)]
+    return [
+        token for token in content_words(text) if any(ord(letter) > 0x24F and not _is_mark(letter) for letter in token)
+    ]
 
 
 def _is_mark(letter: str) -> bool:
     return unicodedata.category(letter)[0] in "PZ"  # punctuation and white space
 
 
-def opposite(only_one: set[str], only_other: set[str]) -> str:
+def find_opposite(only_one: set[str], only_other: set[str]) -> str:
     """Return why words unique to one text contradict words unique to the other; "" if they do not."""
     for values in VALUES:
         if values & only_one and values & only_other:
             return f"{min(values & only_one)} is not {min(values & only_other)}"
-    return inverse(only_one, only_other)
+    return find_inverse(only_one, only_other)
 
 
-def inverse(only_one: set[str], only_other: set[str]) -> str:
+def find_inverse(only_one: set[str], only_other: set[str]) -> str:
     """Like `opposite`, but without exclusive values: "day" and "daily" are two values that may mean the same."""
     for left, right in OPPOSITES:
         if (left in only_one and right in only_other) or (right in only_one and left in only_other):
@@ -196,7 +198,7 @@ _CALLED = {
 
 #: Negations in common languages.
 _NEGATIONS = frozenset(
-    called(word)
+    normalize_word(word)
     for word in """
     no not never none nobody nothing nowhere neither nor without cannot dont doesnt didnt isnt arent wasnt wont wouldnt
     shouldnt couldnt cant stop stops stopped avoid avoids avoided drop dropped drops refuse refuses refused remove
@@ -209,7 +211,7 @@ _NEGATIONS = frozenset(
 
 #: Pairs that are close in every vector space and mean the opposite.
 OPPOSITES = tuple(
-    tuple(map(called, pair.split("/")))  # canonical forms, as in `gist`
+    tuple(map(normalize_word, pair.split("/")))  # canonical forms, as in `gist`
     for pair in """
     always/never always/not enable/disable enabled/disabled on/off true/false allow/deny allowed/forbidden allow/forbid
     above/below before/after left/right increase/decrease increased/decreased minimum/maximum min/max first/last

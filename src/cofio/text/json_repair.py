@@ -39,12 +39,12 @@ class ParsedReply(NamedTuple):
     whole: bool = True
 
 
-def array(text: str) -> list[Any] | None:
+def parse_array(text: str) -> list[Any] | None:
     """Return the complete entries of the array in the reply; None if there is none."""
-    return read(text).entries
+    return parse_reply(text).entries
 
 
-def read(text: str) -> ParsedReply:
+def parse_reply(text: str) -> ParsedReply:
     """Parse the array in the reply.
 
     Of several arrays, the one with the most strings and objects is used; of equals the last. Standalone objects, one

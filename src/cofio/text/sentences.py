@@ -44,7 +44,7 @@ def capitalised(text: str) -> str:
     return text[:1].upper() + text[1:] if plain_word or len(first) == 1 else text
 
 
-def asks(sentence: str) -> bool:
+def is_question(sentence: str) -> bool:
     """Return whether it is a question, with or without a question mark."""
     if "?" in sentence[-4:] and sentence.rstrip(_AFTER_END).endswith("?"):
         return True
@@ -52,7 +52,7 @@ def asks(sentence: str) -> bool:
     return not _ASKING_WORDS.isdisjoint(first) and _ASKING.match(sentence) is not None
 
 
-def supposes(opening: str) -> bool:
+def is_hypothetical(opening: str) -> bool:
     """Return whether text after this opening is not asserted: supposed, asked, hoped, denied or attributed."""
     if not opening:
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from cofio.text.duplicates import called
+from cofio.text.duplicates import normalize_word
 
 
 @lru_cache(maxsize=16_384)
@@ -12,7 +12,7 @@ def stem(word: str) -> str:
     """Return the stem of a lower-case word, in its canonical form."""
     if word in _IRREGULAR:
         return _IRREGULAR[word]
-    known = called(word)
+    known = normalize_word(word)
     return _cut(known) if known.isascii() and known.isalpha() else known
 
 

@@ -35,7 +35,7 @@ def words(text: str) -> list[str]:
     return list(dict.fromkeys(found.lower().replace("’", "'") for found in _WORD.findall(text)))
 
 
-def telling(text: str) -> list[str]:
+def search_terms(text: str) -> list[str]:
     """Return the search terms: words without stop words, unless there are no others; "Ada's" becomes "ada"."""
     found = words(text)
     kept = (word.removesuffix("'s") for word in found if word not in STOP_WORDS and len(word) <= _LONGEST)
@@ -48,7 +48,7 @@ def fingerprint(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(plain.encode(), digest_size=8).digest(), "big", signed=True)
 
 
-def passage(text: str, speaker: str) -> str:
+def embedding_text(text: str, speaker: str) -> str:
     """Return the text to embed for a memory. Including the speaker raises recall@10 on dialogue from 42 to 64 %."""
     return f"{speaker}: {text}" if speaker else text
 
@@ -78,7 +78,7 @@ def read_in_context(text: str, speaker: str, context: str) -> str:
     for pattern, name in _I if speaker else ():
         told = pattern.sub(lambda _, name=name: name.format(speaker), told)  # type: ignore[misc]
     before = context[-_AROUND:].strip()
-    return f"{before} {passage(told, speaker)}" if before else passage(told, speaker)
+    return f"{before} {embedding_text(told, speaker)}" if before else embedding_text(told, speaker)
 
 
 # ── shortening long texts ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -88,19 +88,19 @@ _BOTH = 2_000  # characters; below this limit only the end is kept
 _BREAK = lazy_re.compile(r"\n+|(?<=[.!?])\s+")
 
 
-def both_ends(text: str, room: int) -> str:
+def truncate_middle(text: str, room: int) -> str:
     """Shorten a long text to its beginning and a slightly longer end, with a mark in between.
 
     People write first and paste after, or paste first and write below. With little room, only the end is kept.
     """
     if len(text) <= room or room < _BOTH:
-        return end_of(text, room)
+        return tail_of(text, room)
     begun = _beginning(text, room // 2 - len(LEFT_OUT) - 4)
-    ended = end_of(text, room - len(begun) - len(LEFT_OUT) - 4)
+    ended = tail_of(text, room - len(begun) - len(LEFT_OUT) - 4)
     return f"{begun}\n\n{LEFT_OUT}\n\n{ended}"
 
 
-def end_of(text: str, room: int) -> str:
+def tail_of(text: str, room: int) -> str:
     """Return the end of a text, from the first whole line or sentence that fits, else from a word."""
     if len(text) <= room or room <= 0:
         return text if room > 0 else ""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from cofio.errors import InvalidInput, NotFound, StoreCorrupt
-from cofio.models.memory import days_before, moment
+from cofio.models.memory import days_before, to_utc_iso
 from cofio.ports import Clock
 from cofio.stores.sqlite.connection import translated
 
@@ -52,7 +52,7 @@ def make(store: Path, folder: Path, clock: Clock, *, progress: Progress | None =
     return copied(store, folder, "cofio", clock(), progress)
 
 
-def routine(store: Path, folder: Path, days: int, clock: Clock) -> dict[str, Any]:
+def run_scheduled_backup(store: Path, folder: Path, days: int, clock: Clock) -> dict[str, Any]:
     """Make a backup and remove expired ones; return a summary."""
     made = make(store, folder, clock)
     return {**made.as_dict(), "removed": [str(each) for each in prune_backups(folder, days, clock)]}
@@ -99,7 +99,7 @@ def prune_backups(folder: Path, days: int, clock: Clock) -> list[Path]:
         old = [each.path for each in made if each.at < before and each.path != newest]
         for path in old:
             path.unlink(missing_ok=True)
-        sweep(folder)
+        remove_leftovers(folder)
     return old
 
 
@@ -107,7 +107,7 @@ def prune_backups(folder: Path, days: int, clock: Clock) -> list[Path]:
 
 
 @contextmanager
-def connected(path: Path, mode: Literal["ro", "rw"]) -> Iterator[sqlite3.Connection]:
+def open_connection(path: Path, mode: Literal["ro", "rw"]) -> Iterator[sqlite3.Connection]:
     """Yield a new connection outside a transaction; a file opened read-only is left without a trace."""
     alone = "" if mode == "rw" or path.with_name(path.name + "-wal").exists() else "&immutable=1"
     uri = f"{path.resolve().as_uri()}?mode={mode}{alone}"
@@ -116,7 +116,7 @@ def connected(path: Path, mode: Literal["ro", "rw"]) -> Iterator[sqlite3.Connect
 
 
 @contextmanager
-def half_made(folder: Path) -> Iterator[Path]:
+def temporary_file(folder: Path) -> Iterator[Path]:
     """Yield an empty file with a unique name; it is removed at the end, unless it was renamed."""
     for each in reversed((folder, *folder.parents)):
         each.mkdir(mode=0o700, exist_ok=True)
@@ -132,8 +132,8 @@ def half_made(folder: Path) -> Iterator[Path]:
 def copied(store: Path, folder: Path, kind: str, at: str, progress: Progress | None = None) -> Backup:
     """Copy the store to a file of its own, named by kind and time."""
     stamp = datetime.fromisoformat(at).strftime("%Y%m%dT%H%M%SZ")
-    with translated(folder), half_made(folder) as half:
-        with translated(store), connected(store, "rw") as source, connected(half, "rw") as target:
+    with translated(folder), temporary_file(folder) as half:
+        with translated(store), open_connection(store, "rw") as source, open_connection(half, "rw") as target:
             source.execute("BEGIN")  # a snapshot: otherwise every concurrent write would restart the copy
             source.execute("SELECT count(*) FROM sqlite_master").fetchone()
             source.backup(target, pages=_PAGES, progress=_told(progress) if progress else None)
@@ -141,12 +141,12 @@ def copied(store: Path, folder: Path, kind: str, at: str, progress: Progress | N
             target.execute("PRAGMA journal_mode = DELETE")  # one file, without a write-ahead log
             refuse_damaged(target, store, "quick_check")
         flush(half)
-        path = named(half, folder, f"{kind}-{stamp}")
+        path = claim_name(half, folder, f"{kind}-{stamp}")
         flush(folder)
         return Backup(path=path, at=at, bytes=path.stat().st_size)
 
 
-def named(half: Path, folder: Path, name: str) -> Path:
+def claim_name(half: Path, folder: Path, name: str) -> Path:
     """Move the file to a free name, safely even if two are made in the same second; return the path."""
     number = 1
     while not _took(half, path := folder / (f"{name}.db" if number == 1 else f"{name}-{number}.db")):
@@ -182,7 +182,7 @@ def refuse_damaged(connection: sqlite3.Connection, path: Path, check: str) -> No
         raise StoreCorrupt(f"{path} is damaged: {found}.", "Restore an intact backup.")
 
 
-def sweep(folder: Path) -> None:
+def remove_leftovers(folder: Path) -> None:
     """Remove unfinished copies of processes that were killed."""
     for path in folder.iterdir() if folder.is_dir() else ():
         with suppress(FileNotFoundError):
@@ -197,7 +197,7 @@ def _told(progress: Progress) -> Callable[[int, int, int], None]:
 def _made_at(path: Path) -> str:
     made = _MADE.fullmatch(path.name)
     try:
-        return moment(datetime.strptime(made[2], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)) if made else ""
+        return to_utc_iso(datetime.strptime(made[2], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)) if made else ""
     except ValueError:  # such as 31 February
         return ""
 

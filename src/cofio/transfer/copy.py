@@ -246,7 +246,7 @@ class CopyRun:
                 found.add(rows)
                 self.progress(wanted.count + min(found.count, wanted.count))
                 after = rows[-1].memory.id
-            found.know(knowledge.every(still))
+            found.know(knowledge.all_rows(still))
             found.say(_episodes_up_to(still, 0, None))
         if (*found.counts, found.digest) != (*wanted.counts, wanted.digest):
             message = f"The copy has {found.count:,} memories, {found.rows:,} rows of domain knowledge, "
@@ -273,7 +273,7 @@ class _RowDigest:
 
     def know(self, rows: Iterable[Knowledge]) -> None:
         for each in rows:
-            self._hash.update(_as_bytes(knowledge.plain(each)))
+            self._hash.update(_as_bytes(knowledge.row_to_dict(each)))
             self.rows += 1
 
     def say(self, episodes: Iterable[ExportedEpisode]) -> None:

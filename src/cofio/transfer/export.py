@@ -26,13 +26,13 @@ _PAGE = 1_000  # memories read at a time
 _FIELDS = tuple(field.name for field in fields(Memory))
 
 
-def lines(store: Store, *, vectors: bool = False) -> Iterator[str]:
+def export_lines(store: Store, *, vectors: bool = False) -> Iterator[str]:
     """Yield the export line by line, each with its newline, from one snapshot."""
     identity = store.carrying.identity()
     embedder = store.stats()["embedder"] if vectors else None
     with store.carrying.still() as carrying:
         count, last = carrying.counts()
-        known = sum(1 for _ in knowledge.every(carrying))
+        known = sum(1 for _ in knowledge.all_rows(carrying))
         header: dict[str, Any] = {"cofio": "export", "version": VERSION if known else 1}
         if count or known:  # exports of empty stores are all the same
             header["store"] = identity
@@ -47,8 +47,8 @@ def lines(store: Store, *, vectors: bool = False) -> Iterator[str]:
             for each in rows:
                 yield _line(_plain(each))
             after = rows[-1].memory.id
-        for row in knowledge.every(carrying):
-            yield _line(knowledge.plain(row))
+        for row in knowledge.all_rows(carrying):
+            yield _line(knowledge.row_to_dict(row))
 
 
 def write(lines: Iterable[str], path: Path, *, force: bool = False) -> int:

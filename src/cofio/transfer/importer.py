@@ -17,10 +17,10 @@ from typing import Any, TypeAlias, TypeVar
 from cofio.errors import CofioError, Conflict, InvalidInput
 from cofio.models.knowledge import Knowledge, KnowledgeDecision, Put
 from cofio.models.maintenance import ExportedMemory
-from cofio.models.memory import MAY_REPLACE, Add, Adopt, Changeset, Decision, Fact, Memory, place_of
+from cofio.models.memory import MAY_REPLACE, Add, Adopt, Changeset, Decision, Fact, Memory, merge_scope
 from cofio.ports import Matrix, Store, Vector
 from cofio.stores.snapshot_export import as_vector
-from cofio.text.tokens import fingerprint, passage
+from cofio.text.tokens import embedding_text, fingerprint
 from cofio.transfer.id_mapping import IdMapping
 from cofio.transfer.importers.base import SkippedEntry
 from cofio.transfer.jsonl_format import (
@@ -28,12 +28,12 @@ from cofio.transfer.jsonl_format import (
     ExportHeader,
     MemoryOutline,
     NumberedRecord,
-    carried,
     header_of,
     is_row,
-    known,
     objects,
     outline,
+    parse_knowledge,
+    parse_memory,
     plain_fact,
 )
 from cofio.transfer.knowledge_ids import KnowledgeIdMapping
@@ -135,11 +135,11 @@ class ImportRun:
             places.settle()
             if keeps:
                 self.store.sign(self.signature)
-        for batch in _batches(self._read(lines, carried, headed=True)):
+        for batch in _batches(self._read(lines, parse_memory, headed=True)):
             self._adopt(batch, places, keeps)
         if self.has_rows:
             rows = KnowledgeIdMapping(self.store, header.store, None if self.dry_run else places)
-            for those in _batches(self._read(lines, known, headed=True, rows=True)):
+            for those in _batches(self._read(lines, parse_knowledge, headed=True, rows=True)):
                 self._put(those, rows)
         missing = max(0, header.memories - self.done.read) + max(0, header.knowledge - self.done.rows_read)
         self._count(missing=missing)
@@ -173,7 +173,7 @@ class ImportRun:
     def _vectors(self, batch: Sequence[ExportedMemory], keeps: bool) -> dict[int, Vector]:
         kept = {place: as_vector(each.vector) for place, each in enumerate(batch) if keeps and each.vector is not None}
         missing = [place for place in range(len(batch)) if place not in kept]
-        texts = [passage(batch[place].memory.text, batch[place].memory.speaker) for place in missing]
+        texts = [embedding_text(batch[place].memory.text, batch[place].memory.speaker) for place in missing]
         return {**kept, **self._embedded(dict(zip(missing, texts, strict=True)))}
 
     # ── facts ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -192,7 +192,9 @@ class ImportRun:
         for batch in _batches(facts):
             new = self._new([self._cleaned(each) for each in batch])
             if new and not self.dry_run:
-                vectors = self._embedded({place: passage(each.text, each.speaker) for place, each in enumerate(new)})
+                vectors = self._embedded(
+                    {place: embedding_text(each.text, each.speaker) for place, each in enumerate(new)}
+                )
                 places = [place for place, each in enumerate(new) if not self._is_repeated(each, vectors.get(place))]
                 decisions = [Add(new[place], unless_known=True) for place in places]
                 kept = {at: vectors[place] for at, place in enumerate(places) if place in vectors}
@@ -215,7 +217,7 @@ class ImportRun:
         new: dict[Any, Fact] = {}
         for each in facts:
             if each.origin not in there and not self._is_said(each):
-                new.setdefault((fingerprint(each.text), place_of(each), each.speaker), each)
+                new.setdefault((fingerprint(each.text), merge_scope(each), each.speaker), each)
         return list(new.values())
 
     def _is_repeated(self, fact: Fact, vector: Vector | None) -> bool:
@@ -225,7 +227,7 @@ class ImportRun:
         return self.repeats(fact, vector)
 
     def _is_said(self, fact: Fact) -> bool:
-        found = self.store.known(fact.text, place_of(fact))
+        found = self.store.known(fact.text, merge_scope(fact))
         return bool(found) and any(speaker == fact.speaker for speaker, _ in self.store.said(found).values())
 
     # ── shared ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -289,12 +291,14 @@ class ImportRun:
         return type(error)(error.message, f"{so_far} Run it again to resume.")
 
 
-def take(store: Store, embed: Embed | None, lines: Iterable[str | bytes], *, name: str, **how: Any) -> ImportResult:
+def import_lines(
+    store: Store, embed: Embed | None, lines: Iterable[str | bytes], *, name: str, **how: Any
+) -> ImportResult:
     """Import lines; `how` takes the fields of Import."""
     return ImportRun(store=store, embed=embed, name=name, **how).lines(lines)
 
 
-def take_facts(
+def import_facts(
     store: Store, embed: Embed | None, facts: Iterable[Fact | SkippedEntry], *, name: str, **how: Any
 ) -> ImportResult:
     """Import facts, each with its origin; `how` takes the fields of Import."""
@@ -302,7 +306,7 @@ def take_facts(
 
 
 def _memory(line: NumberedRecord) -> Memory:
-    return carried(line).memory
+    return parse_memory(line).memory
 
 
 def _unknown(batch: Sequence[ExportedMemory], places: IdMapping) -> list[ExportedMemory]:

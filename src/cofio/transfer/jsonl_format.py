@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from cofio.errors import InvalidInput, NotFound
 from cofio.models.knowledge import Knowledge
 from cofio.models.maintenance import ExportedMemory
-from cofio.models.memory import MAX_LABEL, MAX_TEXT, Anchor, Fact, Memory, Occurrence, checked_text, moment, whole
+from cofio.models.memory import MAX_LABEL, MAX_TEXT, Anchor, Fact, Memory, Occurrence, check_int, check_text, to_utc_iso
 from cofio.stores.snapshot_export import as_vector
 from cofio.transfer import knowledge
 from cofio.transfer.export import VERSION
@@ -137,15 +137,15 @@ def header_of(first: NumberedRecord) -> ExportHeader | None:
     try:
         if plain["cofio"] != "export":
             raise InvalidInput(f"It is a cofio file of kind {plain['cofio']!r}, not an export.")
-        if whole(plain.get("version"), "version", least=1) > VERSION:
+        if check_int(plain.get("version"), "version", least=1) > VERSION:
             raise InvalidInput(
                 f"It was written by a newer cofio (version {plain['version']}, known {VERSION}): upgrade cofio."
             )
-        store = checked_text(plain.get("store", ""), "store", 200)
-        memories, rows = (whole(plain.get(name, 0), name, least=0) for name in ("memories", "knowledge"))
+        store = check_text(plain.get("store", ""), "store", 200)
+        memories, rows = (check_int(plain.get(name, 0), name, least=0) for name in ("memories", "knowledge"))
         if (memories or rows) and not store:
             raise InvalidInput("It has no store name.")
-        return ExportHeader(store, memories, checked_text(plain.get("embedder") or "", "embedder", MAX_LABEL), rows)
+        return ExportHeader(store, memories, check_text(plain.get("embedder") or "", "embedder", MAX_LABEL), rows)
     except InvalidInput as error:
         raise BadRecord(first.number, error.message) from error
 
@@ -155,13 +155,13 @@ def outline(line: NumberedRecord) -> MemoryOutline:
     plain = line.plain
     try:
         links = _link(plain, "supersedes"), _link(plain, "superseded_by")
-        origin = checked_text(plain.get("origin", ""), "origin", MAX_LABEL).strip()
-        return MemoryOutline(_number(plain.get("id"), "id"), origin, moment(plain.get("created_at", "")), *links)
+        origin = check_text(plain.get("origin", ""), "origin", MAX_LABEL).strip()
+        return MemoryOutline(_number(plain.get("id"), "id"), origin, to_utc_iso(plain.get("created_at", "")), *links)
     except InvalidInput as error:
         raise BadRecord(line.number, error.message) from error
 
 
-def carried(line: NumberedRecord) -> ExportedMemory:
+def parse_memory(line: NumberedRecord) -> ExportedMemory:
     """Return the memory on a line of an export, with all exported data. Raise BadLine if it is invalid."""
     try:
         if "cofio" in line.plain:
@@ -178,7 +178,7 @@ def is_row(line: NumberedRecord | BadRecord) -> bool:
     return isinstance(line, NumberedRecord) and knowledge.KIND in line.plain
 
 
-def known(line: NumberedRecord) -> Knowledge:
+def parse_knowledge(line: NumberedRecord) -> Knowledge:
     """Return the row of domain knowledge on a line of an export. Raise BadLine if it is invalid."""
     try:
         return knowledge.row(line.plain)
@@ -209,14 +209,14 @@ def _memory(plain: Mapping[str, Any]) -> Memory:
     return Memory(
         id=_number(plain["id"], "id"),
         **{name: getattr(fact, name) for name in _FACT},
-        updated_at=moment(plain["updated_at"]),
+        updated_at=to_utc_iso(plain["updated_at"]),
         pinned=pinned,
         archived_at=_time(plain, "archived_at"),
         supersedes=_link(plain, "supersedes"),
         superseded_by=_link(plain, "superseded_by"),
-        previous_text=None if previous is None else checked_text(previous, "previous_text", MAX_TEXT),
-        occurrences=whole(plain.get("occurrences", 1), "occurrences", least=1),
-        retrieval_count=whole(plain.get("retrieval_count", 0), "retrieval_count", least=0),
+        previous_text=None if previous is None else check_text(previous, "previous_text", MAX_TEXT),
+        occurrences=check_int(plain.get("occurrences", 1), "occurrences", least=1),
+        retrieval_count=check_int(plain.get("retrieval_count", 0), "retrieval_count", least=0),
         last_retrieved_at=_time(plain, "last_retrieved_at"),
     )
 
@@ -266,7 +266,7 @@ def _sighting(plain: Any) -> Occurrence:
 def _texts(plain: Any, names: tuple[str, ...], what: str) -> dict[str, str]:
     if not isinstance(plain, dict) or not set(names) <= plain.keys():
         raise InvalidInput(f"{what.capitalize()} is not an object with {', '.join(names)}.")
-    return {name: checked_text(plain[name], f"{name} of {what}", MAX_LABEL) for name in names}
+    return {name: check_text(plain[name], f"{name} of {what}", MAX_LABEL) for name in names}
 
 
 def _list(plain: Mapping[str, Any], name: str) -> list[Any]:
@@ -277,7 +277,7 @@ def _list(plain: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def _time(plain: Mapping[str, Any], name: str) -> str | None:
-    return None if plain.get(name) is None else moment(plain[name])
+    return None if plain.get(name) is None else to_utc_iso(plain[name])
 
 
 def _link(plain: Mapping[str, Any], name: str) -> int | None:
@@ -285,4 +285,4 @@ def _link(plain: Mapping[str, Any], name: str) -> int | None:
 
 
 def _number(value: Any, name: str) -> int:
-    return whole(value, name, least=1, most=_HIGHEST)
+    return check_int(value, name, least=1, most=_HIGHEST)

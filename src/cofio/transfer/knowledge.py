@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cofio.errors import InvalidInput
-from cofio.models.knowledge import TABLES, Knowledge, read
+from cofio.models.knowledge import TABLES, Knowledge, row_from_dict
 from cofio.ports import Snapshots
 
 KIND = "knowledge"  # key of row lines only; its value is the table
 _PAGE = 1_000  # rows read at a time
 
 
-def every(carrying: Snapshots) -> Iterator[Knowledge]:
+def all_rows(carrying: Snapshots) -> Iterator[Knowledge]:
     """Yield every row, by table and id."""
     for table in TABLES:
         after = ""
@@ -22,7 +22,7 @@ def every(carrying: Snapshots) -> Iterator[Knowledge]:
             after = rows[-1].id
 
 
-def plain(known: Knowledge) -> dict[str, Any]:
+def row_to_dict(known: Knowledge) -> dict[str, Any]:
     """Return the row as the object on a line."""
     return {KIND: known.TABLE, **known.as_dict()}
 
@@ -33,6 +33,6 @@ def row(given: Mapping[str, Any]) -> Knowledge:
         if given.get(name) in (None, ""):
             raise InvalidInput(f"It has no {name}.")
     try:
-        return read(given[KIND], given)
+        return row_from_dict(given[KIND], given)
     except TypeError as error:
         raise InvalidInput(f"It is not a row of {given[KIND]}: a field is missing or has the wrong type.") from error

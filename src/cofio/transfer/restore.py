@@ -21,13 +21,13 @@ from cofio.stores.sqlite.connection import APPLICATION_ID, StoreFile, translated
 from cofio.transfer.backup import (
     BESIDE,
     Progress,
-    connected,
+    claim_name,
     copied,
     flush,
-    half_made,
-    named,
+    open_connection,
     refuse_damaged,
-    sweep,
+    remove_leftovers,
+    temporary_file,
 )
 
 _SQL = queries("sqlite")
@@ -68,12 +68,12 @@ def restore(
     with translated(store):
         if not store.exists() or not store.stat().st_size:
             StoreFile(store).close()
-        sweep(store.parent)
-        with half_made(store.parent) as half:
-            with connected(file, "ro") as source, connected(half, "rw") as target:
+        remove_leftovers(store.parent)
+        with temporary_file(store.parent) as half:
+            with open_connection(file, "ro") as source, open_connection(half, "rw") as target:
                 source.backup(target)
             kept = _over(half, store, folder, clock(), (by, f"restore {file.name}"), progress)
-            with connected(store, "rw") as connection:
+            with open_connection(store, "rw") as connection:
                 memories = connection.execute(_SQL["carried_counts"]).fetchone()[0]
     return RestoreResult(path=file, memories=memories, kept=kept)
 
@@ -84,7 +84,7 @@ def check(file: Path, store: Path) -> None:
         raise NotFound(f"There is no file {file}.", "`cofio backup --list` shows what there is.")
     if store.exists() and file.samefile(store):
         raise InvalidInput(f"{file} is the store itself.", "Name a backup.")
-    with translated(file), connected(file, "ro") as connection:
+    with translated(file), open_connection(file, "ro") as connection:
         _refuse_strangers(connection, file)
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version > _NEWEST:
@@ -112,13 +112,13 @@ def _over(
 def _written(
     half: Path, store: Path, folder: Path, at: str, who: tuple[str, str], progress: Progress | None
 ) -> Path | None:
-    with translated(store), connected(store, "rw") as watcher:
+    with translated(store), open_connection(store, "rw") as watcher:
         _refuse_strangers(watcher, store)
         version = watcher.execute("PRAGMA data_version").fetchone()[0]
         given = _given(watcher)
         kept = copied(store, folder, "before-restore", at).path if given.numbers else None
         _renew(half, given, at, who)
-        with connected(half, "ro") as source, connected(store, "rw") as target:
+        with open_connection(half, "ro") as source, open_connection(store, "rw") as target:
             source.backup(target, pages=_PAGES, progress=_watched(watcher, version, progress), sleep=0.05)
             target.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return kept
@@ -173,9 +173,9 @@ def _swapped(half: Path, store: Path, folder: Path, at: str) -> Path:
     """Replace a store that cannot be read by the copy; return the path under which the old one is kept."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     stamp = datetime.fromisoformat(at).strftime("%Y%m%dT%H%M%SZ")
-    with half_made(folder) as copy:
+    with temporary_file(folder) as copy:
         shutil.copyfile(store, copy)
-        kept = named(copy, folder, f"damaged-{stamp}")
+        kept = claim_name(copy, folder, f"damaged-{stamp}")
     for end in BESIDE:
         beside = store.with_name(store.name + end)
         if beside.exists():

@@ -11,7 +11,7 @@ import pytest
 from cofio.errors import InvalidInput
 from cofio.notes.frontmatter import tags_of
 from cofio.transfer.importers import READERS, sniff
-from cofio.transfer.importers.markdown import chunks, parted
+from cofio.transfer.importers.markdown import chunks, split_front_matter
 from tests.transfer.foreign.stores import facts, skipped
 
 
@@ -138,7 +138,7 @@ def test_a_table_is_one_fact_with_the_line_above_it() -> None:
 )
 def test_a_page_made_to_take_long_does_not(text: str) -> None:
     began = time.monotonic()
-    list(chunks(parted(text)[1]))
+    list(chunks(split_front_matter(text)[1]))
     assert time.monotonic() - began < 20  # usually well under a second
 
 
@@ -146,7 +146,7 @@ def test_a_page_made_to_take_long_does_not(text: str) -> None:
 
 
 def test_the_front_matter_that_people_write_is_understood() -> None:
-    matter, body, line = parted(
+    matter, body, line = split_front_matter(
         "\ufeff---\r\ntitle: \"On: deploys\"\r\ntags: [ops, '#deploy']\r\naliases:\r\n  - releases\r\n  - shipping\r\n"
         "metadata:\r\n  type: feedback\r\n# a comment\r\nurl: https://example.org/a:b\r\n---\r\nThe body.\r\n"
     )
@@ -164,12 +164,14 @@ def test_the_front_matter_that_people_write_is_understood() -> None:
 
 @pytest.mark.parametrize("text", ["---\nkey: [never\nended", "---\n", "--- \n\n- - -", "----\na: b\n----\n"])
 def test_what_is_no_front_matter_is_part_of_the_page(text: str) -> None:
-    matter, body, line = parted(text)
+    matter, body, line = split_front_matter(text)
     assert (matter, body, line) == ({}, text, 1)
 
 
 def test_front_matter_that_is_no_yaml_is_passed_over() -> None:
-    matter, body, _ = parted("---\n{{{ not: [yaml\n!!python/object:os.system x\n- dangling\n\t\x01\n---\nThe body.\n")
+    matter, body, _ = split_front_matter(
+        "---\n{{{ not: [yaml\n!!python/object:os.system x\n- dangling\n\t\x01\n---\nThe body.\n"
+    )
     assert body == "The body.\n"
     assert all(isinstance(value, str | list) for value in matter.values())
 

@@ -13,48 +13,48 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cofio.dashboard.projection.cluster_labels import named
-from cofio.dashboard.projection.clusters import grouped
-from cofio.dashboard.projection.force_layout import laid_out
-from cofio.dashboard.projection.grid import apart, fitted
+from cofio.dashboard.projection.cluster_labels import label_clusters
+from cofio.dashboard.projection.clusters import find_clusters
+from cofio.dashboard.projection.force_layout import layout_points
+from cofio.dashboard.projection.grid import fit_to_grid, resolve_overlaps
 from cofio.dashboard.projection.map_cache import MapCache
-from cofio.dashboard.projection.pca import heads
+from cofio.dashboard.projection.pca import principal_components
 from cofio.dashboard.projection.previous_positions import PreviousPositions
 from cofio.models.dashboard import Cluster, Map, MapSource
 
 if TYPE_CHECKING:
     from cofio.dashboard.projection.grid import Places
 
-__all__ = ["MapCache", "PreviousPositions", "drawn", "redrawn"]
+__all__ = ["MapCache", "PreviousPositions", "draw_map", "redraw_map"]
 
 
-def drawn(dots: MapSource) -> Map:
+def draw_map(dots: MapSource) -> Map:
     """Return the map of these memories."""
-    return redrawn(dots, None)[0]
+    return redraw_map(dots, None)[0]
 
 
-def redrawn(dots: MapSource, before: PreviousPositions | None) -> tuple[Map, PreviousPositions]:
+def redraw_map(dots: MapSource, before: PreviousPositions | None) -> tuple[Map, PreviousPositions]:
     """Return the map of these memories, keeping the positions of known ones, and the ground for the next call.
 
     The map omits the vectors, which are large.
     """
-    ground = (before.kept(dots) if before else None) or PreviousPositions.of(dots, placed(dots))
+    ground = (before.kept(dots) if before else None) or PreviousPositions.of(dots, place_memories(dots))
     light = dots._replace(vectors=np.empty((0, 0), np.float32))
-    return charted(light, ground.places_of(dots)), ground
+    return build_map(light, ground.places_of(dots)), ground
 
 
-def placed(dots: MapSource) -> Places:
+def place_memories(dots: MapSource) -> Places:
     """Return the positions of the memories, computed without a previous map."""
     if not len(dots.ids):
         return np.empty((0, 2), np.int64)
     rng = np.random.default_rng(0)
-    return apart(fitted(laid_out(heads(dots.vectors, rng), rng)))
+    return resolve_overlaps(fit_to_grid(layout_points(principal_components(dots.vectors, rng), rng)))
 
 
-def charted(dots: MapSource, places: Places) -> Map:
+def build_map(dots: MapSource, places: Places) -> Map:
     """Return the map with these positions and their clusters."""
-    group = grouped(places)
-    clusters = [_cluster(words, places[group == each]) for each, words in enumerate(named(dots.texts, group))]
+    group = find_clusters(places)
+    clusters = [_cluster(words, places[group == each]) for each, words in enumerate(label_clusters(dots.texts, group))]
     x, y = places.T.tolist()
     return Map(dots=dots, x=x, y=y, cluster=group.tolist(), clusters=clusters)
 

@@ -46,7 +46,7 @@ _FILLERS = STOP_WORDS | set(
 )
 
 
-def named(texts: Sequence[str], group: Labels) -> list[tuple[str, ...]]:
+def label_clusters(texts: Sequence[str], group: Labels) -> list[tuple[str, ...]]:
     """Return the names of groups 0, 1, …: a few words each, most distinctive first, mostly unique to the group."""
     if group.max(initial=-1) < 0:
         return []

@@ -31,7 +31,7 @@ FOOT = 0.05
 LEAST, LEAST_PART, MOST = 4, 0.004, 40
 
 
-def grouped(places: Places) -> Labels:
+def find_clusters(places: Places) -> Labels:
     """Return the group of each point, ordered by size; -1 for none."""
     cells = np.minimum(places * CELLS // (SIDE + 1), CELLS - 1)
     cell = cells[:, 0] * CELLS + cells[:, 1]

@@ -35,7 +35,7 @@ REACH = 10.0
 SOFTNESS = np.float32(1 / 16)
 
 
-def laid_out(heads: Matrix, rng: np.random.Generator) -> Spots:
+def layout_points(heads: Matrix, rng: np.random.Generator) -> Spots:
     """Return a position for each point, unscaled, starting from its first two coordinates."""
     spots, count = _begun(heads), len(heads)
     if count < 3:

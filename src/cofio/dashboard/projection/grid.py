@@ -25,7 +25,7 @@ GOLDEN = np.pi * (3 - 5**0.5)
 PATIENCE = 100
 
 
-def fitted(spots: Spots) -> Places:
+def fit_to_grid(spots: Spots) -> Places:
     """Return the positions scaled to fill the square; outliers are compressed into the margin."""
     places = np.stack([spots.real, spots.imag], axis=1).astype(np.float64)
     low, high = np.percentile(places, (OUTSIDE, 100 - OUTSIDE), axis=0)
@@ -37,7 +37,7 @@ def fitted(spots: Spots) -> Places:
     return found
 
 
-def apart(places: Places) -> Places:
+def resolve_overlaps(places: Places) -> Places:
     """Move coinciding points: the first stays, the others go to the next free positions on a spiral around it."""
     steps = np.zeros(len(places), np.int64)
     found = places

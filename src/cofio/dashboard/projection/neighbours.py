@@ -47,7 +47,7 @@ def neighbours(points: Matrix, k: int) -> Neighbours:
     return _weighed(rows, squares)
 
 
-def among(points: Matrix, known: Matrix, k: int) -> Neighbours:
+def nearest_among(points: Matrix, known: Matrix, k: int) -> Neighbours:
     """Return the k nearest of the known points for each point."""
     return _weighed(*_nearest(points, known, min(k, len(known))))
 

@@ -17,7 +17,7 @@ WIDTH = 48
 ROWS, ROUNDS, SPARE = 4_096, 3, 16
 
 
-def heads(vectors: Matrix, rng: np.random.Generator) -> Matrix:
+def principal_components(vectors: Matrix, rng: np.random.Generator) -> Matrix:
     """Return the centred coordinates of the vectors in these directions, strongest first."""
     sample = vectors[np.sort(rng.permutation(len(vectors))[:ROWS])]
     middle = sample.mean(axis=0)

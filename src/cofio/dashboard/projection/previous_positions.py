@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from cofio.dashboard.projection.grid import apart
-from cofio.dashboard.projection.neighbours import among
+from cofio.dashboard.projection.grid import resolve_overlaps
+from cofio.dashboard.projection.neighbours import nearest_among
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,7 +51,7 @@ class PreviousPositions(NamedTuple):
         places = self.places[at]
         places[come] = _beside(dots.vectors[come], dots.vectors[stay], places[stay])
         order = np.concatenate([stay, come[::-1]])  # on a collision the older memory keeps its position
-        places[order] = apart(places[order])
+        places[order] = resolve_overlaps(places[order])
         return PreviousPositions.of(dots, places, int(changed))
 
     def places_of(self, dots: MapSource) -> Places:
@@ -70,7 +70,7 @@ class PreviousPositions(NamedTuple):
 
 def _beside(vectors: Matrix, known: Matrix, places: Places) -> Places:
     """Return positions among those nearest neighbours that are close to the nearest one, never between two groups."""
-    near = among(vectors, known, LIKE)
+    near = nearest_among(vectors, known, LIKE)
     spots = places[near.rows]
     together = np.abs(spots - spots[:, :1]).max(axis=2) <= BESIDE
     weights = near.weights * together

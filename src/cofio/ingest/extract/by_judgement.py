@@ -19,7 +19,7 @@ from cofio.models.exchange import OBSERVATION, Exchange, ExtractedFact, Sentence
 from cofio.ports import Judge, Span
 from cofio.text import lazy_re, sentences
 from cofio.text.stemmer import stem
-from cofio.text.tokens import telling
+from cofio.text.tokens import search_terms
 
 KEPT = "Worth keeping"
 DOUBTFUL = "May be worth keeping"
@@ -128,7 +128,7 @@ def prose(text: str) -> str:
     return _PASTED.sub("", _QUOTED.sub("", plain))
 
 
-def read(exchange: Exchange, judge: Judge, before: str = "") -> list[Sentence]:
+def read_exchange(exchange: Exchange, judge: Judge, before: str = "") -> list[Sentence]:
     """Return all sentences of an exchange with their facts; `before` is the other side's turn before it."""
     found: list[Sentence] = []
     for message in exchange.messages:
@@ -187,7 +187,7 @@ def _continued(before: Sequence[ExtractedFact], fact: ExtractedFact) -> Extracte
     if before[-1].about != fact.about or RETRACTION in (before[-1].kind, fact.kind):
         return None
     text = f"{before[-1].text.rstrip('.')}. {fact.text}"
-    return replace(before[-1], text=text, entities=patterns.named(text)) if len(text) <= _LONGEST // 2 else None
+    return replace(before[-1], text=text, entities=patterns.names_in(text)) if len(text) <= _LONGEST // 2 else None
 
 
 def _goes_on(text: str) -> bool:
@@ -346,7 +346,7 @@ def _facts(
             yield ExtractedFact(
                 text=text,
                 kind=span.kind,
-                entities=patterns.named(text),
+                entities=patterns.names_in(text),
                 confidence=round(min(0.95, span.probability), 2),
                 said=_context(turn, sentence),
                 role=role,
@@ -356,9 +356,9 @@ def _facts(
 
 def _worded(said: str, rows: Sequence[ExtractedFact]) -> ExtractedFact | None:
     """Return the pattern fact that covers a span, or None if its wording would lose words."""
-    wanted = {stem(word) for word in telling(said)}
+    wanted = {stem(word) for word in search_terms(said)}
     for row in rows:
-        if len(wanted & {stem(word) for word in telling(row.text)}) >= _ALL_BUT * len(wanted):
+        if len(wanted & {stem(word) for word in search_terms(row.text)}) >= _ALL_BUT * len(wanted):
             return row
     return None
 
@@ -380,7 +380,7 @@ def _statement(turn: _TurnText, sentence: tuple[int, int], span: Span, following
     elif not turn.states_before(sentence[0]):
         if _goes_on(text):
             text = f"{_asked_before(turn, sentence[0])} {text}".strip()
-            if len(telling(text)) < _FEWEST_TELLING:
+            if len(search_terms(text)) < _FEWEST_TELLING:
                 return ""
         elif len(text.split()) <= _SHORT:
             paragraph = turn.text[: sentence[0]].rpartition("\n\n")[2]
@@ -416,14 +416,14 @@ def _trimmed(text: str) -> str:
             plain += closing
         elif plain.count(closing) > plain.count(opening):
             plain = plain.removesuffix(closing)
-    return plain if telling(plain) else ""
+    return plain if search_terms(plain) else ""
 
 
 def _asked_before(turn: _TurnText, start: int) -> str:
     """Return the text that a fragment refers to: the sentence before it, or the question that it answers."""
     for text in (turn.text[:start], turn.before):
         places = sentences_of(text)
-        if places and telling(text[places[-1][0] : places[-1][1]]):
+        if places and search_terms(text[places[-1][0] : places[-1][1]]):
             last = " ".join(text[places[-1][0] : places[-1][1]].split())
             return last[-200:] if last[-1] in ".?!:" else f"{last[-200:]}:"
     return ""

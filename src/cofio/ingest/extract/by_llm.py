@@ -22,7 +22,7 @@ from cofio.models.memory import CATEGORIES, KINDS, category_of
 from cofio.ports import LLM, Completion
 from cofio.providers import prompts
 from cofio.text import json_repair
-from cofio.text.tokens import both_ends, end_of, fingerprint, telling, words
+from cofio.text.tokens import fingerprint, search_terms, tail_of, truncate_middle, words
 
 MOST_FACTS = 50  # per exchange; more means that the transcript is repeated
 LONGEST_FACT = 1_000  # characters; longer texts are not facts
@@ -131,7 +131,7 @@ def _attributed(found: ExtractedFact, exchange: Exchange) -> ExtractedFact:
 
     The model understands "yes, do that", and numbers that are spelled out.
     """
-    wanted = set(telling(found.text))
+    wanted = set(search_terms(found.text))
     said = {
         role: wanted & set(words(" ".join(each.text for each in exchange.messages if each.role == role)))
         for role in ROLES
@@ -192,14 +192,14 @@ def _known(texts: Sequence[str], room: int) -> str:
 
 def _earlier(messages: Sequence[Message], room: int) -> str:
     """Return the end of the earlier conversation, with every message shortened."""
-    short = [Message(each.role, both_ends(each.text, _EARLIER_TURN)) for each in messages]
+    short = [Message(each.role, truncate_middle(each.text, _EARLIER_TURN)) for each in messages]
     turns = "\n".join(_turn(each) for each in _newest(short, room)) if room >= _EARLIER_TURN // 2 else ""
     return f"<earlier>\n{turns}\n</earlier>\n\n" if turns else ""
 
 
 def _shortened(message: Message, most: int) -> str:
     """Return the text; for a long assistant message only its beginning and end."""
-    return both_ends(message.text, most) if message.role == "assistant" else message.text
+    return truncate_middle(message.text, most) if message.role == "assistant" else message.text
 
 
 def _dated(at: str) -> str:
@@ -215,7 +215,7 @@ def _newest(messages: Sequence[Message], room: int) -> list[Message]:
         if room <= 0:
             break
         if message.text.strip():
-            cut = both_ends if not kept or message is asked else end_of
+            cut = truncate_middle if not kept or message is asked else tail_of
             kept.append(Message(message.role, cut(message.text, room)))
             room -= len(message.text) + 40  # including its tags
     return kept[::-1]
@@ -248,7 +248,7 @@ _UNREADABLE = "the model's reply could not be read"
 
 def _understood(reply: Completion, exchanges: Sequence[Exchange]) -> LLMExtraction:
     nothing = LLMExtraction(found=((),) * len(exchanges), usage=reply.usage)
-    read = json_repair.read(reply.text)
+    read = json_repair.parse_reply(reply.text)
     if read.entries is None:
         problem = "the model's reply was cut off before the first fact" if reply.truncated else _UNREADABLE
         return replace(nothing, problem=problem, complete=False)
@@ -286,7 +286,7 @@ def _place(entry: Any, found: ExtractedFact, exchanges: Sequence[Exchange]) -> i
     number = prompts.number(entry.get("exchange"), "t") if isinstance(entry, dict) else None
     if number is not None and 1 <= number <= len(exchanges):
         return number - 1
-    wanted = set(telling(found.text))
+    wanted = set(search_terms(found.text))
     shared = [len(wanted & set(words(" ".join(message.text for message in each.messages)))) for each in exchanges]
     return max(range(len(exchanges)), key=lambda place: (shared[place], place))
 

@@ -104,13 +104,13 @@ _NO_NAMES = frozenset(("I", "I'm", "I've", "I'd", "I'll", ""))
 
 def find(sentence: str, kind: str | None = None, role: str = "user") -> list[ExtractedFact]:
     """Return all facts that the rows find in one sentence, in order and without overlap."""
-    if len(sentence) > sentences.LONGEST or sentences.asks(sentence) or sentences.is_code(sentence):
+    if len(sentence) > sentences.LONGEST or sentences.is_question(sentence) or sentences.is_code(sentence):
         return []
     plain = sentence.replace("’", "'").strip().rstrip(" .!;,:")
     found: list[ExtractedFact] = []
     end = 0
     for match, row in _matches(plain, kind, role):
-        if match.start() < end or sentences.supposes(plain[: match.start()]):
+        if match.start() < end or sentences.is_hypothetical(plain[: match.start()]):
             continue
         as_said = not row.template or _LIMIT.match(plain, match.end()) is not None
         end = len(plain) if as_said else match.end()
@@ -120,7 +120,7 @@ def find(sentence: str, kind: str | None = None, role: str = "user") -> list[Ext
                 text=sentences.capitalised(plain[match.start() :] if as_said else _filled(row.template, parts)),
                 kind=row.kind,
                 confidence=row.confidence,
-                entities=tuple(parts[name] for name in row.entities.split() if parts[name]) or named(plain),
+                entities=tuple(parts[name] for name in row.entities.split() if parts[name]) or names_in(plain),
                 said=sentence,
                 role=role,
             )
@@ -133,7 +133,7 @@ def facts(text: str, kind: str | None = None, role: str = "user") -> list[Extrac
     return [found for sentence in sentences.split(text) for found in find(sentence, kind, role)]
 
 
-def named(plain: str) -> tuple[str, ...]:
+def names_in(plain: str) -> tuple[str, ...]:
     """Return the names in a text: words capitalised inside the sentence, or with a digit or sign inside."""
     found = []
     for place, token in enumerate(plain.split()):

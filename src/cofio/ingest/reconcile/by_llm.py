@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from cofio.errors import CofioError
-from cofio.ingest.reconcile.decide import NOTHING_ENDED, is_retraction, said_since
+from cofio.ingest.reconcile.decide import NOTHING_ENDED, is_older_than, is_retraction
 from cofio.judgement.labels import RETRACTION
 from cofio.models.exchange import FactOutcome, TokenUsage
-from cofio.models.memory import Add, Delete, Fact, Memory, Noop, Occurrence, Update, place_of, same_place
+from cofio.models.memory import Add, Delete, Fact, Memory, Noop, Occurrence, Update, merge_scope, same_place
 from cofio.ports import LLM, Completion, Matrix, Store, Vector
 from cofio.providers import prompts
 from cofio.text import json_repair
-from cofio.text.duplicates import LONG, gist, names, numbers
+from cofio.text.duplicates import LONG, content_words, find_names, find_numbers
 from cofio.text.tokens import fingerprint, words
 
 SHOWN = 5  # memories shown with each fact
@@ -71,7 +71,7 @@ class _LLMDecision(NamedTuple):
     text: str | None = None
 
 
-def settle(
+def decide_by_llm(
     llm: LLM,
     facts: Sequence[Fact],
     vectors: Sequence[Vector] | Matrix,
@@ -111,7 +111,7 @@ def _similar(fact: Fact, vector: Vector, store: Store, floor: float) -> list[tup
 
     Long texts are left out: one fact never replaces them.
     """
-    near = store.nearest(vector, _CANDIDATES, place_of(fact))
+    near = store.nearest(vector, _CANDIDATES, merge_scope(fact))
     memories = {memory.id: memory for memory in store.get([each.id for each in near])}
     found = [(memories[each.id], each.score) for each in near if each.id in memories and each.score > floor]
     return [each for each in found if same_place(fact, each[0]) and len(each[0].text) <= LONG][:SHOWN]
@@ -137,8 +137,8 @@ def _without_asking(
 
 
 def _known_in_these_words(fact: Fact, similar: Sequence[tuple[Memory, float]], store: Store) -> FactOutcome | None:
-    exact = store.get(store.known(fact.text, place_of(fact)))
-    same_words = (memory for memory, _ in similar if gist(memory.text) == gist(fact.text))
+    exact = store.get(store.known(fact.text, merge_scope(fact)))
+    same_words = (memory for memory, _ in similar if content_words(memory.text) == content_words(fact.text))
     for memory in (*exact, *same_words):
         if same_place(fact, memory):
             return _noted(fact, memory, "known in the same words")
@@ -245,7 +245,7 @@ def _about(told: Fact | Memory) -> dict[str, str]:
 def _understood(
     reply: Completion, cases: Sequence[_FactWithCandidates], named: Sequence[Memory]
 ) -> tuple[dict[int, list[_LLMDecision]], str]:
-    read = json_repair.read(reply.text)
+    read = json_repair.parse_reply(reply.text)
     by_place = {case.place: case for case in cases}
     answers: dict[int, list[_LLMDecision]] = {}
     for entry in read.entries or ():
@@ -309,7 +309,7 @@ def _decided(case: _FactWithCandidates, answers: Sequence[_LLMDecision], store: 
         return _noted(fact, memory, f"known from {near}") if says_it else None
     if memory.pinned:
         return None
-    if said_since(fact, memory, store):
+    if is_older_than(fact, memory, store):
         return FactOutcome(fact=fact, reason=f"memory {memory.id} is newer")
     if is_retraction(fact) and (left := _left_of(memory, fact, answer.text)):
         return FactOutcome(fact=fact, decision=Update(memory.id, left, f"the rest of {near}"))
@@ -339,7 +339,7 @@ def _replacing(memory: Memory, fact: Fact, text: str | None) -> str:
     if text is None or len(text) > LONGEST_TEXT or not _keeps(text, fact.text):
         return fact.text
     both = f"{fact.text}\n{memory.text}"
-    invented = (_values(text) - _values(both)) | (set(names(text)) - _spoken(both))
+    invented = (_values(text) - _values(both)) | (set(find_names(text)) - _spoken(both))
     return fact.text if invented else text
 
 
@@ -347,7 +347,7 @@ def _left_of(memory: Memory, fact: Fact, text: str | None) -> Fact | None:
     """Return the remainder of a memory that a retraction ends in part; None if nothing remains."""
     if text is None or fingerprint(text) in (fingerprint(memory.text), fingerprint(fact.text)):
         return None
-    if not (_values(text) <= _values(memory.text) and set(names(text)) <= _spoken(memory.text)):
+    if not (_values(text) <= _values(memory.text) and set(find_names(text)) <= _spoken(memory.text)):
         return None
     about = {name: value for name, value in fact.metadata.items() if name != "retracts"}
     return replace(fact, text=text, kind=memory.kind, category=memory.category, metadata=about)
@@ -355,20 +355,20 @@ def _left_of(memory: Memory, fact: Fact, text: str | None) -> Fact | None:
 
 def _keeps(text: str, of: str) -> bool:
     """Return whether a text has every number and name of another one, and the same negation."""
-    values, said, meant = _values(text), set(gist(text)), set(gist(of))
-    for value, *counted in map(str.split, numbers(of)):
+    values, said, meant = _values(text), set(content_words(text)), set(content_words(of))
+    for value, *counted in map(str.split, find_numbers(of)):
         if value not in values or not said.issuperset(counted):
             return False
-    return set(names(of)) <= _spoken(text) and bool(_NOT & said) == bool(_NOT & meant)
+    return set(find_names(of)) <= _spoken(text) and bool(_NOT & said) == bool(_NOT & meant)
 
 
 def _values(text: str) -> set[str]:
     """Return the numbers in a text, without the things they count."""
-    return {each.split()[0] for each in numbers(text)}
+    return {each.split()[0] for each in find_numbers(text)}
 
 
 def _spoken(text: str) -> set[str]:
-    return {*names(text), *words(text)}
+    return {*find_names(text), *words(text)}
 
 
 _NOT = frozenset("not no without none nothing nobody".split())  # as `gist` has them

@@ -16,10 +16,18 @@ from typing import Literal, NamedTuple, Protocol
 
 from cofio.ports import Judge
 from cofio.text import lazy_re
-from cofio.text.code_tokens import unlike
-from cofio.text.duplicates import LONG, apart, gist, names, negated, negations, numbers
+from cofio.text.code_tokens import missing_literal
+from cofio.text.duplicates import (
+    LONG,
+    content_words,
+    difference_reason,
+    find_names,
+    find_numbers,
+    is_negated,
+    negations,
+)
 from cofio.text.stemmer import stem
-from cofio.text.tokens import telling
+from cofio.text.tokens import search_terms
 
 Kind = Literal["same", "update", "delete", "doubtful", "add"]
 _ONE_FORM = 0.5  # share of words in common, in the same order, from which one text is an edit of the other
@@ -101,24 +109,24 @@ class WordComparer:
             return plain
         if retracts or cosine < self._threshold:
             return Comparison("add", 1.0, "both may hold")
-        against = apart(statement, memory, cosine, sure=(1 + self._threshold) / 2)
+        against = difference_reason(statement, memory, cosine, sure=(1 + self._threshold) / 2)
         return Comparison("add", 1.0, against) if against else Comparison("same", cosine, "it says the same")
 
 
 def _shared_words(statement: str, memory: str) -> int:
-    return len({stem(word) for word in telling(statement)} & {stem(word) for word in telling(memory)})
+    return len({stem(word) for word in search_terms(statement)} & {stem(word) for word in search_terms(memory)})
 
 
 def _brings_nothing(statement: str, memory: str) -> bool:
     """Return whether a memory has every content word of a statement and more, so that replacing it would lose words."""
-    said, held = ({stem(word) for word in telling(text)} for text in (statement, memory))
-    return said < held and negated(statement) == negated(memory)
+    said, held = ({stem(word) for word in search_terms(text)} for text in (statement, memory))
+    return said < held and is_negated(statement) == is_negated(memory)
 
 
 def _word_for_word(statement: str, memory: str) -> Comparison | None:
     """Return the verdict if words alone decide: equal words, or texts too long to compare otherwise."""
-    if gist(statement) == gist(memory):
-        differs = unlike(statement, memory)
+    if content_words(statement) == content_words(memory):
+        differs = missing_literal(statement, memory)
         return Comparison("add", 1.0, differs) if differs else Comparison("same", 1.0, "it is said in the same words")
     if max(len(statement), len(memory)) > LONG:
         return Comparison("add", 1.0, "texts of this length are compared word for word")
@@ -131,7 +139,7 @@ def _guarded(statement: str, memory: str, probability: float) -> Comparison:
     Texts of different form often say the same with a negation ("no floats", "integers only") or with an unrelated
     number ("page 2 again"). There the model alone decides.
     """
-    if not of_one_form(statement, memory):
+    if not have_same_form(statement, memory):
         return Comparison("same", probability, "it says the same")
     stated, known = _figures(statement), _figures(memory)
     if negations(statement) != negations(memory):
@@ -139,27 +147,27 @@ def _guarded(statement: str, memory: str, probability: float) -> Comparison:
     if stated - known:
         reason = f"it names another number: {min(stated - known)}"
         return Comparison("update" if known - stated else "add", probability, reason)
-    held = {*gist(memory), *names(memory)}
-    if new := [name for name in names(statement) if name not in held and not name.isalpha()]:
+    held = {*content_words(memory), *find_names(memory)}
+    if new := [name for name in find_names(statement) if name not in held and not name.isalpha()]:
         return Comparison("add", probability, f"it names something else: {new[0]}")
     if against := _other_word(statement, memory):
         return Comparison("doubtful", probability, against)
     return Comparison("same", probability, "it says the same")
 
 
-def of_one_form(one: str, other: str) -> bool:
+def have_same_form(one: str, other: str) -> bool:
     """Return whether two texts have half of their words in common, in the same order: one is an edit of the other."""
-    return _slots(gist(one), gist(other))[1] >= _ONE_FORM
+    return _slots(content_words(one), content_words(other))[1] >= _ONE_FORM
 
 
 def share_words(one: str, other: str) -> bool:
     """Return whether half of the words of the shorter text are in the other, ignoring numbers."""
-    words, others = ({stem(word) for word in telling(text)} - _figures(text) for text in (one, other))
+    words, others = ({stem(word) for word in search_terms(text)} - _figures(text) for text in (one, other))
     return len(words & others) >= max(1, min(len(words), len(others)) / 2)
 
 
 def _figures(text: str) -> set[str]:
-    return {each.split()[0] for each in numbers(text)}
+    return {each.split()[0] for each in find_numbers(text)}
 
 
 def _other_row(statement: str, memory: str) -> str:
@@ -167,7 +175,7 @@ def _other_row(statement: str, memory: str) -> str:
 
     Numbered things ("Item 3", "The port of shop 0 is ...") are distinguished by their numbers.
     """
-    stated, known = gist(statement), gist(memory)
+    stated, known = content_words(statement), content_words(memory)
     if len(stated) == len(known) == 2 and stated[0] == known[0] and stated[1].isdigit() and known[1].isdigit():
         return f"one is about {stated[0]} {stated[1]}, the other about {known[0]} {known[1]}"
     named, held = _NUMBERED.match(statement), _NUMBERED.match(memory)
@@ -182,12 +190,12 @@ def _other_row(statement: str, memory: str) -> str:
 
 def _other_word(statement: str, memory: str) -> str:
     """Return why two sentences that differ only in single words, like rejected and truncated, say different things."""
-    stated, known = gist(statement), gist(memory)
+    stated, known = content_words(statement), content_words(memory)
     slots, _ = _slots(stated, known)
     if len(stated) != len(known) or any(len(said) != 1 or len(held) != 1 for said, held in slots):
         return ""
     for [one], [other] in slots:
-        if telling(one) and telling(other) and stem(one) != stem(other):
+        if search_terms(one) and search_terms(other) and stem(one) != stem(other):
             return f"one says {one}, the other {other}"
     return ""
 
@@ -204,5 +212,7 @@ def _is_code(word: str) -> bool:
 
 
 def _other_environment(statement: str, memory: str) -> str:
-    one, other = ({_ENVIRONMENTS[word] for word in gist(text) if word in _ENVIRONMENTS} for text in (statement, memory))
+    one, other = (
+        {_ENVIRONMENTS[word] for word in content_words(text) if word in _ENVIRONMENTS} for text in (statement, memory)
+    )
     return f"one is about {min(one)}, the other about {min(other)}" if one and other and not one & other else ""

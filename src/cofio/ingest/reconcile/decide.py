@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
-from cofio.ingest.reconcile.compare import Comparer, Comparison, of_one_form, share_words
+from cofio.ingest.reconcile.compare import Comparer, Comparison, have_same_form, share_words
 from cofio.models.exchange import FactOutcome
 from cofio.models.memory import (
     MAX_LABELS,
@@ -34,9 +34,9 @@ from cofio.models.memory import (
 )
 from cofio.ports import Matrix, Store, Vector
 from cofio.text import lazy_re
-from cofio.text.duplicates import gist, names, negated, numbers
+from cofio.text.duplicates import content_words, find_names, find_numbers, is_negated
 from cofio.text.stemmer import stem
-from cofio.text.tokens import telling, words
+from cofio.text.tokens import search_terms, words
 
 CANDIDATES = 8  # memories compared with a fact
 PERSON = "person"  # metadata "about" of a fact that holds in every project
@@ -58,7 +58,7 @@ _ECHO, _COVERED = 0.80, 0.70  # minimum cosine of an echo, and minimum share of 
 # ── a batch of facts ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def settle(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Comparer) -> list[FactOutcome]:
+def decide_outcomes(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Comparer) -> list[FactOutcome]:
     """Return the decision about each fact, in order. At most one fact of a batch replaces a given memory.
 
     If two facts of the batch contradict each other, the later one wins and takes over the replacements of the earlier.
@@ -145,7 +145,7 @@ class TypedFacts(NamedTuple):
         return answers
 
 
-def settle_typed(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Comparer) -> TypedFacts:
+def decide_typed(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Comparer) -> TypedFacts:
     """Reconcile typed facts. Repetitions within the batch become further sightings of one memory."""
     first = _first_mentions(facts, vectors, comparer)
     typed = TypedFacts([], [], [0] * len(facts), {})
@@ -231,7 +231,7 @@ def _decided(
 ) -> FactOutcome:
     verdicts = [(memory, verdict) for memory, verdict in near if memory.id not in taken]
     against = [each for each in verdicts if each[1].changes and replaces(fact, each[0])]
-    if newer := next((memory for memory, _ in against if said_since(fact, memory, store)), None):
+    if newer := next((memory for memory, _ in against if is_older_than(fact, memory, store)), None):
         return FactOutcome(fact=fact, reason=f"memory {newer.id} is newer and says otherwise")
     changed = [each for each in against if not each[0].pinned]
     nearness = {memory.id: 1 - 0.01 * place for place, (memory, _) in enumerate(near)}  # nearest first
@@ -284,7 +284,7 @@ def related(
 
     `others`: memories to which another fact of the same message is nearer.
     """
-    exact = [memory for memory in store.get(store.known(fact.text, seen_with(fact))) if is_peer(fact, memory)]
+    exact = [memory for memory in store.get(store.known(fact.text, scope_of(fact))) if is_peer(fact, memory)]
     known = [(memory, Comparison("same", 1.0, "it is said in the same words")) for memory in exact[:1]]
     if known and same_place(fact, exact[0]):
         return known  # otherwise compare in the fact's own place, which may disagree with the wider memory
@@ -324,12 +324,14 @@ def _tells_another_row(fact: Fact, other: Fact | Memory) -> bool:
         return False
     if fact.kind == "threshold" == other.kind:
         named, known = _things_named(fact.text), _things_named(other.text)
-        return bool(named and known) and named.isdisjoint(known) and of_one_form(fact.text, other.text)
-    return fact.kind != other.kind or (fact.kind == "correlation" and gist(fact.text) != gist(other.text))
+        return bool(named and known) and named.isdisjoint(known) and have_same_form(fact.text, other.text)
+    return fact.kind != other.kind or (
+        fact.kind == "correlation" and content_words(fact.text) != content_words(other.text)
+    )
 
 
 def _things_named(text: str) -> set[str]:
-    return {name for name in names(text) if not name[0].isdigit()}
+    return {name for name in find_names(text) if not name[0].isdigit()}
 
 
 def candidates(fact: Fact, vector: Vector, store: Store) -> list[tuple[Memory, float]]:
@@ -337,8 +339,8 @@ def candidates(fact: Fact, vector: Vector, store: Store) -> list[tuple[Memory, f
 
     These are the nearest memories, and those that share the most content words with the fact.
     """
-    scope = seen_with(fact)
-    matched = [each.id for each in store.matching(telling(fact.text), _LOOKED_UP, scope).candidates]
+    scope = scope_of(fact)
+    matched = [each.id for each in store.matching(search_terms(fact.text), _LOOKED_UP, scope).candidates]
     near = store.nearest(vector, _LOOKED_UP, scope, also=matched)
     memories = {memory.id: memory for memory in store.get([each.id for each in near])}
     peers = {
@@ -353,7 +355,7 @@ def candidates(fact: Fact, vector: Vector, store: Store) -> list[tuple[Memory, f
     return [peers[each] for each in peers if each in chosen]
 
 
-def seen_with(fact: Fact) -> Scope:
+def scope_of(fact: Fact) -> Scope:
     """Return the scope of memories that are visible where the fact holds."""
     place = fact.project or str(fact.metadata.get("said_in", ""))
     return Scope(seen_from=place, visibility=tuple(sorted({fact.visibility, "global"})))
@@ -387,7 +389,7 @@ def _is_personal(known: Fact | Memory) -> bool:
     return known.metadata.get("about") == PERSON
 
 
-def said_since(fact: Fact, memory: Memory, store: Store) -> bool:
+def is_older_than(fact: Fact, memory: Memory, store: Store) -> bool:
     """Return whether the memory was stated, or restated, after the fact was."""
     if not fact.created_at or memory.created_at > fact.created_at:
         return bool(fact.created_at)
@@ -445,7 +447,7 @@ def novelty(fact: Fact, vector: Vector, store: Store, scope: Scope, comparer: Co
     return Novelty(novel=True, similarity=cosine, match=nearest, reason=reason)
 
 
-def echoes(fact: Fact, vector: Vector, store: Store | None, injected: Sequence[str], comparer: Comparer) -> str:
+def echo_reason(fact: Fact, vector: Vector, store: Store | None, injected: Sequence[str], comparer: Comparer) -> str:
     """Return why a fact only repeats context injected for the agent or a stored memory; "" if it is new."""
     for line in (part for text in injected for part in text.splitlines() if part.strip()):
         if _is_echo(fact.text, _MARKER.sub("", line), 1.0, comparer):
@@ -475,14 +477,14 @@ def _repeats(text: str, known: str, covered: float) -> bool:
     one, other = _stems(text), _stems(known)
     shared = len(set(one) & set(other))
     within = shared >= covered * len(set(one)) or (shared >= covered * len(set(other)) and len(one) <= 1.5 * len(other))
-    if not shared or not within or negated(text) != negated(known):
+    if not shared or not within or is_negated(text) != is_negated(known):
         return False
-    told = {each.split()[0] for each in numbers(text)} <= {each.split()[0] for each in numbers(known)}
-    return told and set(names(text)) <= {*names(known), *words(known)}
+    told = {each.split()[0] for each in find_numbers(text)} <= {each.split()[0] for each in find_numbers(known)}
+    return told and set(find_names(text)) <= {*find_names(known), *words(known)}
 
 
 def _stems(text: str) -> list[str]:
-    return [each for word in telling(text) if (each := stem(word)) not in _SPEAKERS]
+    return [each for word in search_terms(text) if (each := stem(word)) not in _SPEAKERS]
 
 
 _GLOBAL = Scope(visibility=("global",))

@@ -17,13 +17,13 @@ from dataclasses import fields
 from typing import Any
 
 from cofio.errors import InvalidInput
-from cofio.ingest.sanitize.injected_blocks import boot_lines, lift, lines, unclosed
-from cofio.ingest.sanitize.messages import RawMessage, said, storable
-from cofio.ingest.sanitize.pasted_content import without_code, without_synthetic
+from cofio.ingest.sanitize.injected_blocks import boot_lines, strip_blocks, text_lines, unclosed
+from cofio.ingest.sanitize.messages import RawMessage, make_storable, read_messages
+from cofio.ingest.sanitize.pasted_content import strip_code, strip_synthetic
 from cofio.ingest.sanitize.secrets import redact
 from cofio.models.exchange import ANALYSIS, MAX_SAID, ROLES, Exchange, Message
 from cofio.models.memory import MAX_LABEL
-from cofio.text.tokens import both_ends, end_of
+from cofio.text.tokens import tail_of, truncate_middle
 
 __all__ = ["clean", "redact"]
 
@@ -43,13 +43,13 @@ def clean(messages: str | Sequence[Mapping[str, Any]], **about: Any) -> Exchange
     kept: list[Message] = []
     injected: list[str] = []
     speaker = "assistant" if about.get("context") == ANALYSIS else "user"  # an analysis is the agent's own report
-    for each in said(messages, speaker=speaker):
+    for each in read_messages(messages, speaker=speaker):
         text, put_in = _cleaned(each)
         injected += put_in
         if text and each.role in ROLES:
             kept.append(Message(each.role, text))
     for text in told:
-        injected += lines(redact(storable(text)))
+        injected += text_lines(redact(make_storable(text)))
     return Exchange(messages=tuple(_newest(kept)), injected=_newest_lines(injected), **about)
 
 
@@ -93,8 +93,8 @@ def _cleaned(message: RawMessage) -> tuple[str, list[str]]:
 
 def _own_words(raw: str, role: str) -> tuple[str, list[str]]:
     safe = redact(raw)
-    lifted = lift(safe)
-    rest = unclosed(without_code(without_synthetic(lifted.text, role)))
+    lifted = strip_blocks(safe)
+    rest = unclosed(strip_code(strip_synthetic(lifted.text, role)))
     injected = [*lifted.injected, *rest.injected]
     if role not in ROLES:
         return "", injected or (boot_lines(safe) if role in _INSTRUCTING else [])
@@ -111,7 +111,7 @@ def _newest(messages: Sequence[Message]) -> Iterator[Message]:
     kept: list[Message] = []
     last = (len(messages) - 1, max((place for place, each in enumerate(messages) if each.role == "user"), default=0))
     for place, message in reversed([*enumerate(messages)]):
-        text = (both_ends if place in last else end_of)(message.text, room)
+        text = (truncate_middle if place in last else tail_of)(message.text, room)
         if text:
             kept.append(Message(message.role, text))
         room -= len(text)

@@ -32,7 +32,7 @@ class _Block(NamedTuple):
     inner: str
 
 
-def lift(text: str) -> StrippedText:
+def strip_blocks(text: str) -> StrippedText:
     """Return the text without tagged blocks and recalled sections. A block without an end stays: see `unclosed`."""
     injected: list[str] = []
     if "<" in text:
@@ -59,7 +59,7 @@ def unclosed(text: str) -> StrippedText:
     return StrippedText(text, tuple(injected))
 
 
-def lines(text: str) -> list[str]:
+def text_lines(text: str) -> list[str]:
     """Return the sentences and list lines of a text, without bullets and leading `[source]` labels."""
     found = []
     for line in _TAG.sub("\n", text).split("\n"):
@@ -71,11 +71,11 @@ def lines(text: str) -> list[str]:
 
 def boot_lines(text: str) -> list[str]:
     """Return the lines of a text that holds boot files, such as CLAUDE.md; none for other texts."""
-    return lines(text) if _BOOT_FILE.search(text) else []
+    return text_lines(text) if _BOOT_FILE.search(text) else []
 
 
 def _kept(section: str, injected: list[str]) -> str:
-    injected += lines(section)
+    injected += text_lines(section)
     return "\n"
 
 
@@ -92,9 +92,9 @@ def _without_blocks(text: str, injected: list[str]) -> str:
 def _injected(block: _Block, depth: int = 0) -> list[str]:
     """Return the lines of an injected block; for another block, those of injected blocks inside it."""
     if _OWN.match(block.name) or block.name in _INSTRUCTIONS:
-        return lines(block.inner)
+        return text_lines(block.inner)
     if block.name in _REMINDERS and _BOOT_FILE.search(block.inner):
-        return lines(block.inner)
+        return text_lines(block.inner)
     if depth >= _DEEPEST or "<" not in block.inner:
         return []
     return [line for each in _blocks(block.inner) for line in _injected(each, depth + 1)]

@@ -19,7 +19,7 @@ from cofio.text import lazy_re
 Span: TypeAlias = tuple[str, int, int]  # kind, start, end
 
 
-def called_secrets(text: str, low: str) -> Iterator[Span]:
+def find_labelled_secrets(text: str, low: str) -> Iterator[Span]:
     """Yield the values of named passwords, tokens and keys. `low` is the text in lower case."""
     if any(word in low for word in _KEY_HINTS) or (not low.isascii() and any(word in low for word in _FOREIGN_HINTS)):
         yield from chain(_named(text, low), _elements(text), _long_hex(low), _value_first(text, low))

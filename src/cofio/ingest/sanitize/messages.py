@@ -23,7 +23,7 @@ class RawMessage(NamedTuple):
     texts: tuple[str, ...]
 
 
-def said(messages: str | Sequence[Mapping[str, Any]], *, speaker: str = "user") -> list[RawMessage]:
+def read_messages(messages: str | Sequence[Mapping[str, Any]], *, speaker: str = "user") -> list[RawMessage]:
     """Return the messages of any role with their texts; other content is left out.
 
     `speaker` is the role of a text without role names. Raise InvalidInput if `messages` is neither a text nor a list,
@@ -91,11 +91,11 @@ def _role(told: Any) -> str:
 
 def _texts(content: Any) -> Iterator[str]:
     if isinstance(content, str):
-        yield storable(content)
+        yield make_storable(content)
     elif isinstance(content, list | tuple):
         for block in content:
             if isinstance(block, str):
-                yield storable(block)
+                yield make_storable(block)
             elif isinstance(block, Mapping) and block.get("type", "text") in _TEXT_BLOCKS:
                 yield from _texts(block["text"]) if isinstance(block.get("text"), str) else ()
     elif isinstance(content, Mapping):
@@ -104,7 +104,7 @@ def _texts(content: Any) -> Iterator[str]:
 
 def _conversation(text: str, speaker: str = "user") -> list[RawMessage]:
     """Return a text as messages, split at role names at line starts; without any it is the speaker's."""
-    text = storable(text)
+    text = make_storable(text)
     marks = list(_MARK.finditer(text)) if ":" in text else []
     if not marks:
         return [RawMessage(speaker, (text,))]
@@ -113,7 +113,7 @@ def _conversation(text: str, speaker: str = "user") -> list[RawMessage]:
     return [RawMessage(role, (part,)) for role, part in [("user", text[: marks[0].start()]), *parts] if part.strip()]
 
 
-def storable(text: str) -> str:
+def make_storable(text: str) -> str:
     """Return the text with line feeds as line ends, without NUL characters and unpaired surrogates."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")

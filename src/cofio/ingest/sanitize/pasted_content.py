@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from cofio.text import lazy_re
 
 
-def without_code(text: str) -> str:
+def strip_code(text: str) -> str:
     """Return the text without fenced code and pasted diffs, traces and log lines, with a blank line for each."""
     if "```" in text or "~~~" in text:
         text = "\n".join(_outside_fences(text.split("\n")))
@@ -22,7 +22,7 @@ def without_code(text: str) -> str:
     return text
 
 
-def without_synthetic(text: str, role: str) -> str:
+def strip_synthetic(text: str, role: str) -> str:
     """Return the text without lines that a client wrote in the speaker's name; "" if the whole text is synthetic."""
     start = text.lstrip()
     if start.startswith(_WHOLE) or (role == "assistant" and start.startswith("API Error:")):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from cofio.text import lazy_re
 
 
-def numbers(text: str) -> Iterator[tuple[str, int, int]]:
+def find_pii_numbers(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield kind, start and end of each card number, IBAN and US social security number in the text."""
     if not _HINT.search(text):
         return

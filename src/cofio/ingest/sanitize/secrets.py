@@ -14,10 +14,10 @@ import binascii
 import re
 from collections.abc import Iterator
 
-from cofio.ingest.sanitize.labelled_secrets import Span, called_secrets, value_at
-from cofio.ingest.sanitize.pii_numbers import numbers
+from cofio.ingest.sanitize.labelled_secrets import Span, find_labelled_secrets, value_at
+from cofio.ingest.sanitize.pii_numbers import find_pii_numbers
 from cofio.ingest.sanitize.secret_heuristics import looks_random, looks_secret
-from cofio.ingest.sanitize.token_patterns import tokens
+from cofio.ingest.sanitize.token_patterns import find_tokens
 from cofio.text import lazy_re
 
 _ROUNDS = 8  # a replacement may expose another secret, rarely twice; the bound protects against crafted texts
@@ -26,7 +26,7 @@ _ROUNDS = 8  # a replacement may expose another secret, rarely twice; the bound 
 def redact(text: str) -> str:
     """Return the text with each secret replaced by `[redacted:KIND]`. Redacting it again changes nothing."""
     for _ in range(_ROUNDS):
-        found = secrets(text)
+        found = find_secrets(text)
         if not found:
             break
         parts, last = [], 0
@@ -37,7 +37,7 @@ def redact(text: str) -> str:
     return text
 
 
-def secrets(text: str) -> list[Span]:
+def find_secrets(text: str) -> list[Span]:
     """Return the positions of the secrets, in order; overlapping ones are merged, with the more specific kind."""
     if (text.isascii() and "\\u" not in text) or not _DISGUISE.search(text):
         return _found(text)
@@ -67,7 +67,7 @@ def _undisguised(text: str) -> tuple[str, list[int], list[int]]:
 
 def _found(text: str) -> list[Span]:
     low = _lower(text)
-    found: list[Span] = [*tokens(text)]
+    found: list[Span] = [*find_tokens(text)]
     if "-----" in text:
         found += _private_keys(text)
     if any(word in low for word in _AWS_HINTS):
@@ -80,8 +80,8 @@ def _found(text: str) -> list[Span]:
         found += _url_passwords(text)
     if "cookie" in low or "sess" in low:
         found += _cookies(text)
-    found += numbers(text)
-    found += called_secrets(text, low)
+    found += find_pii_numbers(text)
+    found += find_labelled_secrets(text, low)
     return _merged(found) if found else []
 
 

@@ -30,7 +30,7 @@ def _shape(kind: str, hints: str, pattern: str, *, mixed: bool = False) -> Token
     return TokenPattern(kind, tuple(hints.split()), lazy_re.compile(pattern), mixed)
 
 
-def tokens(text: str) -> Iterator[tuple[str, int, int]]:
+def find_tokens(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield kind, start and end of all vendor secrets in the text."""
     if max(map(len, text.split()), default=0) < _SHORTEST:
         return  # true for almost all prose

@@ -35,7 +35,7 @@ def fields(said: str, *, labelled: bool = False) -> tuple[Fields, bool] | None:
     related = _led(told) or _paired(told) or _moved(told)
     if related is None:
         return None
-    one, other = metric_names.thing(_OPENING.sub("", related.one)), metric_names.thing(_cut(related.other))
+    one, other = metric_names.parse_side(_OPENING.sub("", related.one)), metric_names.parse_side(_cut(related.other))
     if not one or not other or fold(one) == fold(other) or _VERB.search(f"{one} {other}"):
         return None
     if not labelled and not (metric_names.is_thing(one) and metric_names.is_thing(other)):

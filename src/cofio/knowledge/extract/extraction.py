@@ -20,10 +20,10 @@ from typing import Any, Literal, NamedTuple
 from cofio.knowledge.extract import correlations, metric_names, thresholds, time_expressions
 from cofio.models.exchange import ExtractedFact
 from cofio.models.knowledge import Table, fold
-from cofio.models.memory import share, whole
+from cofio.models.memory import check_fraction, check_int
 from cofio.text import lazy_re
-from cofio.text.duplicates import names, negated, numbers
-from cofio.text.sentences import asks, split
+from cofio.text.duplicates import find_names, find_numbers, is_negated
+from cofio.text.sentences import is_question, split
 
 KnowledgeType = Literal["pattern", "threshold", "correlation", "observation"]
 
@@ -48,8 +48,8 @@ class AutoCaptureConfig:
     dedup_threshold: float = 0.9  # share of words in order, from which two sentences count as one
 
     def __post_init__(self) -> None:
-        whole(self.max_updates_per_turn, "max_updates_per_turn", least=0, most=1_000)
-        share(self.dedup_threshold, "dedup_threshold")
+        check_int(self.max_updates_per_turn, "max_updates_per_turn", least=0, most=1_000)
+        check_fraction(self.dedup_threshold, "dedup_threshold")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ def facts(response: str, *, most: int = MOST) -> list[ExtractedFact]:
     return _kept(response, most, _USUAL.dedup_threshold)
 
 
-def read(said: ExtractedFact | str) -> ReadKnowledge | None:
+def read_sentence(said: ExtractedFact | str) -> ReadKnowledge | None:
     """Return the row that a sentence states or denies; None if that is ambiguous."""
     if isinstance(said, str):
         return _read(said)
@@ -147,7 +147,7 @@ def _kept(response: str, most: int, alike: float) -> list[ExtractedFact]:
 def _found(response: str) -> Iterator[ExtractedFact]:
     for sentence in split(response):
         row, label = _row_of(sentence)
-        if row is None or asks(sentence):
+        if row is None or is_question(sentence):
             continue
         text = _without_label(sentence, label)
         if len(text) > _LEAST and not (label and _NOTHING.match(text)):
@@ -174,19 +174,19 @@ def _without_label(sentence: str, label: re.Match[str] | None) -> str:
 
 def _repeats(one: str, other: str, alike: float) -> bool:
     """Return whether two sentences say the same: one contains the other, or nearly all of their words are equal."""
-    if negated(one) != negated(other):
+    if is_negated(one) != is_negated(other):
         return False
     first, second = fold(one).split(), fold(other).split()
     shorter, longer = sorted((f" {' '.join(first)} ", f" {' '.join(second)} "), key=len)
     if shorter in longer:
         return True
-    if numbers(one) != numbers(other) or set(names(one)) != set(names(other)):
+    if find_numbers(one) != find_numbers(other) or set(find_names(one)) != set(find_names(other)):
         return False
     return SequenceMatcher(None, first, second, autojunk=False).ratio() >= alike
 
 
 def _extracted(found: ExtractedFact) -> ExtractedKnowledge:
-    told = read(found)
+    told = read_sentence(found)
     kind = next(row.kind for row in _TABLE if row.kind == found.kind)
     if told is None:
         return ExtractedKnowledge(type=kind, content=found.text, confidence=found.confidence)
@@ -206,7 +206,7 @@ def _extracted(found: ExtractedFact) -> ExtractedKnowledge:
 def _read(sentence: str, kind: str = "") -> ReadKnowledge | None:
     """Return the row in a sentence; a known kind counts as a label."""
     said = " ".join(sentence.replace("’", "'").split())
-    if not said or len(said) > _LONGEST or asks(said):
+    if not said or len(said) > _LONGEST or is_question(said):
         return None
     row, label = next(((row, match) for row in _TABLE if (match := row.label.match(said))), (None, None))
     text = (said[label.end() :] if label else said).strip().rstrip(".!")
@@ -218,7 +218,7 @@ def _read(sentence: str, kind: str = "") -> ReadKnowledge | None:
 def _threshold(text: str, kind: str, about: str) -> ReadKnowledge | None:
     if kind not in ("", "threshold", "pattern"):
         return None
-    if denied := thresholds.denied(text):
+    if denied := thresholds.denied_fields(text):
         return ReadKnowledge("thresholds", denied, denied=True)
     told = thresholds.fields(text, labelled=kind == "threshold", about=about if kind == "threshold" else "")
     return ReadKnowledge("thresholds", told) if told else None
@@ -234,7 +234,7 @@ def _correlation(text: str, kind: str) -> ReadKnowledge | None:
 def _pattern(text: str, kind: str, about: str) -> ReadKnowledge | None:
     """Return the behaviour that a sentence describes, seasonal or not; None if it is denied, supposed or a task."""
     said = kind in ("pattern", "observation") or (not kind and _TABLE[2].says.search(text))
-    season = time_expressions.when(text) if said or (not kind and time_expressions.is_season(text)) else None
+    season = time_expressions.parse_times(text) if said or (not kind and time_expressions.is_season(text)) else None
     if not (said or season) or len(text) <= _LEAST or _UNSTATED.search(text) or _NO_PATTERN.match(text):
         return None
     if not kind and _TABLE[0].says.search(text):
@@ -247,7 +247,7 @@ def _pattern(text: str, kind: str, about: str) -> ReadKnowledge | None:
 def _source_in(label: re.Match[str]) -> str:
     """Return the source in a label such as "Threshold for web-1"."""
     match = _SOURCE_IN_LABEL.match(label["about"])
-    return metric_names.source(label["about"][match.end() :]) or "" if match else ""
+    return metric_names.source_name(label["about"][match.end() :]) or "" if match else ""
 
 
 _SOURCE_IN_LABEL = lazy_re.compile(r"^.{0,30}? ?\b(?:for|on|of|in) (?=\S)", re.I)

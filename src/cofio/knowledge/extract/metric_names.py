@@ -24,15 +24,15 @@ class Subject(NamedTuple):
     metric: str | None
 
 
-def subject(phrase: str) -> Subject | None:
+def parse_subject(phrase: str) -> Subject | None:
     """Return the subject that the phrase names; None if that is ambiguous."""
-    said = bare(phrase)
+    said = strip_filler(phrase)
     if not said or _is_clause(said):
         return None
     return _owned(said) or _placed(said) or _side_by_side(said)
 
 
-def bare(phrase: str) -> str:
+def strip_filler(phrase: str) -> str:
     """Return the phrase without leading articles, possessives and quotation marks."""
     said = " ".join(phrase.split()).strip(" ,;:\"'`“”‘’")
     while match := _OPENS.match(said):
@@ -40,9 +40,9 @@ def bare(phrase: str) -> str:
     return said
 
 
-def source(phrase: str) -> str | None:
+def source_name(phrase: str) -> str | None:
     """Return the phrase as the name of a source; None if it may be something else."""
-    said = bare(phrase)
+    said = strip_filler(phrase)
     words = said.split()
     if not words or _is_clause(said) or _PREPOSED.search(said) or is_metric(words[-1]) or _has_times(words):
         return None
@@ -51,9 +51,9 @@ def source(phrase: str) -> str | None:
     return _without_kind(said) if named or told else None
 
 
-def thing(phrase: str) -> str | None:
+def parse_side(phrase: str) -> str | None:
     """Return the phrase as one side of a correlation, `price of BTC` as `BTC price`; None for a clause."""
-    said = bare(phrase)
+    said = strip_filler(phrase)
     if not said or _is_clause(said):
         return None
     told = _owned(said) or _placed(said)
@@ -67,7 +67,7 @@ def is_thing(phrase: str) -> bool:
 
 def leading_name(sentence: str) -> str:
     """Return the names at the start of a sentence if their spelling is distinctive, such as AAPL or web-1; else ""."""
-    words = bare(sentence).split()
+    words = strip_filler(sentence).split()
     found: list[str] = []
     for word in words[:3]:
         core = word.rstrip(",:;").removesuffix("'s").removesuffix("’s")
@@ -103,7 +103,9 @@ def is_time(word: str) -> bool:
 def _owned(said: str) -> Subject | None:
     """Match "AAPL's volume"."""
     match = _POSSESSIVE.match(said)
-    return Subject(bare(match["owner"]), match["rest"]) if match and not _PREPOSED.search(match["rest"]) else None
+    return (
+        Subject(strip_filler(match["owner"]), match["rest"]) if match and not _PREPOSED.search(match["rest"]) else None
+    )
 
 
 def _placed(said: str) -> Subject | None:
@@ -116,16 +118,16 @@ def _placed(said: str) -> Subject | None:
     if len(places) != 1:
         return None
     metric, where = said[: places[0].start()], said[places[0].end() :]
-    if any(map(is_name, metric.split())) or not bare(where):
+    if any(map(is_name, metric.split())) or not strip_filler(where):
         return None
     loosely = places[0][1].lower() in ("in", "at", "from")  # "time in queue" may be the metric itself
-    named = source(where) if loosely else _named(where)
+    named = source_name(where) if loosely else _named(where)
     return Subject(named, metric) if named else None
 
 
 def _named(where: str) -> str | None:
     """Return the noun after "of", "on" or "for" as a source, unless it is a time, a metric or a verb."""
-    said = bare(where)
+    said = strip_filler(where)
     words = said.split()
     return None if _has_times(words) or is_metric(words[-1]) else _without_kind(said)
 

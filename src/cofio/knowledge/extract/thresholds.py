@@ -57,7 +57,7 @@ def fields(said: str, *, labelled: bool = False, about: str = "") -> Fields | No
     return _labelled(told, about) if labelled else None
 
 
-def denied(said: str) -> Fields | None:
+def denied_fields(said: str) -> Fields | None:
     """Return the fields that identify the thresholds which the sentence revokes."""
     match = _DENIES.match(said)
     if not match or _LIMITED.search(said):
@@ -66,7 +66,7 @@ def denied(said: str) -> Fields | None:
     if " if " in f" {rest}" or " when " in f" {rest}":
         told_of = fields(f"flag {rest}") or {}
         return {name: told_of[name] for name in ("source", "metric", "direction", "value") if name in told_of} or None
-    told = metric_names.subject(_ON.sub("", rest))
+    told = metric_names.parse_subject(_ON.sub("", rest))
     if told is None or any(map(metric_names.is_time, rest.split())):
         return None
     if told.source is None and not metric_names.is_metric((told.metric or "").split()[-1]):
@@ -222,20 +222,22 @@ def _subject(flagged: str, compared: _Condition) -> Subject | None:
     """Return source and metric if the flagged object and the compared one agree."""
     what = compared.what.strip(" ,")
     if compared.lasting:
-        name = metric_names.bare(what or flagged)
-        return Subject(name, "duration") if name and metric_names.subject(name) and not (what and flagged) else None
+        name = metric_names.strip_filler(what or flagged)
+        return (
+            Subject(name, "duration") if name and metric_names.parse_subject(name) and not (what and flagged) else None
+        )
     if what.lower() == "there" and not flagged:
         return _counted(compared)
     if what.lower() in _IT:  # "flag AAPL volume if it exceeds 5M"
-        return metric_names.subject(flagged)
-    told = metric_names.subject(what)
+        return metric_names.parse_subject(flagged)
+    told = metric_names.parse_subject(what)
     if told is None or told.metric is None or not _is_metric(told.metric, compared):
         return None
     if not flagged or _NOTHING_IN_PARTICULAR.fullmatch(flagged):
         return told
     if _EVERY.fullmatch(flagged):
         return told if told.source is None else None
-    named = metric_names.source(flagged)
+    named = metric_names.source_name(flagged)
     if named is None or (told.source and told.source.casefold() != named.casefold()):
         return None  # "flag AAPL if BTC price falls" has two sources
     return Subject(named, told.metric)
@@ -260,7 +262,7 @@ def _tail(tail: str) -> str | None:
         return ""
     if (match := _ON.match(rest)) is None:
         return None
-    return metric_names.source(rest[match.end() :])
+    return metric_names.source_name(rest[match.end() :])
 
 
 def _shown(match: re.Match[str]) -> Fields | None:

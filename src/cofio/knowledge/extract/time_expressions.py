@@ -15,7 +15,7 @@ from cofio.knowledge.extract import metric_names
 from cofio.text import lazy_re
 
 
-def when(sentence: str) -> dict[str, str] | None:
+def parse_times(sentence: str) -> dict[str, str] | None:
     """Return period, times and timezone in the sentence; None if it has no time, several times, or vague ones."""
     said = f" {' '.join(sentence.replace('’', chr(39)).split())} "
     if _NARROWED.search(said):
@@ -38,7 +38,7 @@ def is_season(sentence: str) -> bool:
     """Return whether the sentence describes how a watched thing behaves at recurring times."""
     if not _BEHAVES.search(sentence) or _TASK.match(sentence) or not metric_names.is_thing(sentence):
         return False
-    return when(sentence) is not None
+    return parse_times(sentence) is not None
 
 
 def _hours(said: str) -> tuple[str | None, str]:

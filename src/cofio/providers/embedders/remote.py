@@ -11,7 +11,7 @@ import numpy as np
 
 from cofio.errors import Misconfigured, Unavailable
 from cofio.providers.embedders.query_cache import QueryCache
-from cofio.providers.http import USUAL, Provider, RetryPolicy, checked_url
+from cofio.providers.http import USUAL, Provider, RetryPolicy, check_url
 
 if TYPE_CHECKING:
     from cofio.ports import Matrix
@@ -142,7 +142,7 @@ class OpenAIEmbedder(_RemoteEmbedder):
         patience: RetryPolicy = USUAL,
         **options: Unpack[Options],
     ) -> None:
-        url = checked_url(url, "OpenAI").rstrip("/")
+        url = check_url(url, "OpenAI").rstrip("/")
         host = urlsplit(url).netloc
         if url == OPENAI and not key:
             raise Misconfigured("OpenAI needs a key.", "Set COFIO_EMBEDDER_KEY, or use the embedder `local`.")

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 from cofio.errors import CofioError, Misconfigured, NoReply, RefusedError, TooLarge, Unavailable
 from cofio.models.exchange import OWN_REQUEST
 from cofio.ports import Completion, Health, Profile
-from cofio.providers.llms.base import at, counted
+from cofio.providers.llms.base import token_usage, value_at
 from cofio.text import lazy_re
 
 _GLANCE = 10.0  # seconds for a login check
@@ -235,9 +235,9 @@ class ClaudeCLI(AgentCLI):
             )
         if reply.get("is_error") or not isinstance(text, str):
             raise self._failure(ran, str(text or ""), status if isinstance(status, int) else 0)
-        fresh, cache_written, cache_read = (counted(at(reply, "usage", name)).input_tokens for name in _READ)
-        output = at(reply, "usage", "output_tokens")
-        usage = counted(fresh + cache_written + cache_read, output, cache_read, cache_written)
+        fresh, cache_written, cache_read = (token_usage(value_at(reply, "usage", name)).input_tokens for name in _READ)
+        output = value_at(reply, "usage", "output_tokens")
+        usage = token_usage(fresh + cache_written + cache_read, output, cache_read, cache_written)
         return Completion(text.strip(), stopped == "max_tokens", usage)
 
     def _status_arguments(self) -> list[str]:
@@ -245,7 +245,7 @@ class ClaudeCLI(AgentCLI):
 
     def _is_logged_in(self, ran: ChildResult) -> bool:
         try:
-            return at(json.loads(ran.out), "loggedIn") is True
+            return value_at(json.loads(ran.out), "loggedIn") is True
         except ValueError:
             return False
 
@@ -312,13 +312,13 @@ class CodexCLI(AgentCLI):
         text, usage, problem = "", None, ""
         for event in ran.events():
             kind = event.get("type")
-            if kind == "item.completed" and at(event, "item", "type") == "agent_message":
-                text = str(at(event, "item", "text") or "")
+            if kind == "item.completed" and value_at(event, "item", "type") == "agent_message":
+                text = str(value_at(event, "item", "text") or "")
             elif kind == "turn.completed":
-                read, cached = at(event, "usage", "input_tokens"), at(event, "usage", "cached_input_tokens")
-                usage = counted(read, at(event, "usage", "output_tokens"), cached)
+                read, cached = value_at(event, "usage", "input_tokens"), value_at(event, "usage", "cached_input_tokens")
+                usage = token_usage(read, value_at(event, "usage", "output_tokens"), cached)
             elif kind in ("turn.failed", "error"):
-                problem = str(at(event, "error", "message") or event.get("message") or problem)
+                problem = str(value_at(event, "error", "message") or event.get("message") or problem)
         if usage is None:
             status = _STATUS.search(problem)
             raise self._failure(ran, problem, int(status[1]) if status else 0)

@@ -11,7 +11,7 @@ from cofio.errors import Misconfigured
 from cofio.models.exchange import TokenUsage
 from cofio.ports import Completion
 from cofio.providers.http import USUAL, Provider, Rejection, RetryPolicy
-from cofio.providers.llms.base import GLANCE, ROOM, ErrorHints, OptionalParam, RemoteLLM, at, counted
+from cofio.providers.llms.base import GLANCE, ROOM, ErrorHints, OptionalParam, RemoteLLM, token_usage, value_at
 
 ANTHROPIC = "https://api.anthropic.com"
 VERSION = "2023-06-01"
@@ -65,12 +65,12 @@ class AnthropicLLM(RemoteLLM):
         return [thinking, OptionalParam(self.schema_wish, shape, r"output_config|output format|schema|structured")]
 
     def _completion(self, reply: Any) -> Completion:
-        blocks, stopped = at(reply, "content"), at(reply, "stop_reason")
+        blocks, stopped = value_at(reply, "content"), value_at(reply, "stop_reason")
         if stopped == "refusal":
             raise self._refused()
         if not isinstance(blocks, list):
             raise self._malformed(reply)
-        text = "".join(str(at(each, "text") or "") for each in blocks if at(each, "type") == "text")
+        text = "".join(str(value_at(each, "text") or "") for each in blocks if value_at(each, "type") == "text")
         return Completion(text.strip(), stopped in ("max_tokens", "model_context_window_exceeded"), _usage(reply))
 
     def _problem(self) -> str:
@@ -86,7 +86,7 @@ class AnthropicLLM(RemoteLLM):
 def _usage(reply: Any) -> TokenUsage:
     """Return the tokens of a reply. Anthropic counts cache reads and writes separately from the other input."""
     fresh, written, read, output = (
-        counted(at(reply, "usage", name)).input_tokens
+        token_usage(value_at(reply, "usage", name)).input_tokens
         for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
     )
     return TokenUsage(1, fresh + written + read, output, cache_read_tokens=read, cache_write_tokens=written)

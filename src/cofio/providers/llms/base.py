@@ -192,7 +192,7 @@ class RemoteLLM(ABC):
         )
 
     def _malformed(self, reply: Any) -> Unavailable:
-        told = at(reply, "error", "message") or at(reply, "error")
+        told = value_at(reply, "error", "message") or value_at(reply, "error")
         said = f": {self._provider.quoted(str(told))}" if told else "."
         message = f"{self._provider.name} answered with an invalid reply{said}"
         return Unavailable(message, self._remedies.address)
@@ -213,7 +213,7 @@ class RemoteLLM(ABC):
 # ── reading replies ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def at(value: Any, *path: str | int) -> Any:
+def value_at(value: Any, *path: str | int) -> Any:
     """Return the element at a path in a JSON value, or None."""
     for step in path:
         try:
@@ -223,7 +223,7 @@ def at(value: Any, *path: str | int) -> Any:
     return value
 
 
-def counted(read: Any, written: Any = 0, cache_read: Any = 0, cache_written: Any = 0) -> TokenUsage:
+def token_usage(read: Any, written: Any = 0, cache_read: Any = 0, cache_written: Any = 0) -> TokenUsage:
     """Return the usage of one billed call; invalid counts become 0."""
     counts = (read, written, cache_read, cache_written)
     return TokenUsage(1, *(each if isinstance(each, int) and each > 0 else 0 for each in counts))

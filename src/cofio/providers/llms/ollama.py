@@ -7,7 +7,16 @@ from typing import Any
 
 from cofio.ports import Completion
 from cofio.providers.http import USUAL, Provider, Rejection, RetryPolicy
-from cofio.providers.llms.base import GLANCE, ROOM, ErrorHints, OptionalParam, RemoteLLM, at, counted, without_thinking
+from cofio.providers.llms.base import (
+    GLANCE,
+    ROOM,
+    ErrorHints,
+    OptionalParam,
+    RemoteLLM,
+    token_usage,
+    value_at,
+    without_thinking,
+)
 
 OLLAMA = "http://127.0.0.1:11434"
 
@@ -47,7 +56,7 @@ class OllamaLLM(RemoteLLM):
         except Rejection as rejection:
             raise self._failure(rejection) from rejection
         names = (self.model, f"{self.model}:latest")
-        return next((str(at(each, "digest") or "") for each in listed if at(each, "name") in names), "")
+        return next((str(value_at(each, "digest") or "") for each in listed if value_at(each, "name") in names), "")
 
     def _asked(self, system: str, user: str) -> dict[str, Any]:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
@@ -62,18 +71,18 @@ class OllamaLLM(RemoteLLM):
         return wishes
 
     def _completion(self, reply: Any) -> Completion:
-        text = at(reply, "message", "content")
+        text = value_at(reply, "message", "content")
         if not isinstance(text, str):
             raise self._malformed(reply)
-        usage = counted(at(reply, "prompt_eval_count"), at(reply, "eval_count"))
-        return Completion(without_thinking(text), at(reply, "done_reason") == "length", usage)
+        usage = token_usage(value_at(reply, "prompt_eval_count"), value_at(reply, "eval_count"))
+        return Completion(without_thinking(text), value_at(reply, "done_reason") == "length", usage)
 
     def _problem(self) -> str:
-        return self._not_among([str(at(each, "name")) for each in self._listed()])
+        return self._not_among([str(value_at(each, "name")) for each in self._listed()])
 
     def _listed(self) -> list[Any]:
         reply = self._provider.get("/api/tags", GLANCE)
-        listed = at(reply, "models")
+        listed = value_at(reply, "models")
         if not isinstance(listed, list):
             raise self._malformed(reply)
         return listed

@@ -9,8 +9,17 @@ from urllib.parse import quote, urlsplit
 
 from cofio.errors import Misconfigured
 from cofio.ports import Completion
-from cofio.providers.http import USUAL, Provider, Rejection, RetryPolicy, checked_url
-from cofio.providers.llms.base import GLANCE, ROOM, ErrorHints, OptionalParam, RemoteLLM, at, counted, without_thinking
+from cofio.providers.http import USUAL, Provider, Rejection, RetryPolicy, check_url
+from cofio.providers.llms.base import (
+    GLANCE,
+    ROOM,
+    ErrorHints,
+    OptionalParam,
+    RemoteLLM,
+    token_usage,
+    value_at,
+    without_thinking,
+)
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -37,7 +46,7 @@ class OpenAILLM(RemoteLLM):
         reconciles: bool = True,
         compatible: bool | None = None,
     ) -> None:
-        host = urlsplit(checked_url(url, "OpenAI")).netloc
+        host = urlsplit(check_url(url, "OpenAI")).netloc
         self._compatible = not is_openai(url) if compatible is None else compatible
         if not key and not self._compatible:
             hint = "Set OPENAI_API_KEY (or COFIO_EXTRACT_KEY), or EXTRACT_URL to a compatible server that needs none."
@@ -73,14 +82,16 @@ class OpenAILLM(RemoteLLM):
         return wishes
 
     def _completion(self, reply: Any) -> Completion:
-        message, stopped = at(reply, "choices", 0, "message"), at(reply, "choices", 0, "finish_reason")
+        message, stopped = value_at(reply, "choices", 0, "message"), value_at(reply, "choices", 0, "finish_reason")
         if not isinstance(message, Mapping):
             raise self._malformed(reply)
         if message.get("refusal") or stopped == "content_filter":
             raise self._refused(str(message.get("refusal") or ""))
         text = _text(message.get("content"))
-        cached = at(reply, "usage", "prompt_tokens_details", "cached_tokens")
-        usage = counted(at(reply, "usage", "prompt_tokens"), at(reply, "usage", "completion_tokens"), cached)
+        cached = value_at(reply, "usage", "prompt_tokens_details", "cached_tokens")
+        usage = token_usage(
+            value_at(reply, "usage", "prompt_tokens"), value_at(reply, "usage", "completion_tokens"), cached
+        )
         return Completion(without_thinking(text) if self._compatible else text.strip(), stopped == "length", usage)
 
     def _problem(self) -> str:
@@ -96,12 +107,12 @@ class OpenAILLM(RemoteLLM):
 
     def _problem_of_compatible(self) -> str:
         try:
-            listed = at(self._provider.get("/models", GLANCE), "data")
+            listed = value_at(self._provider.get("/models", GLANCE), "data")
         except Rejection as rejection:
             if rejection.status in (404, 405, 501):  # any answer counts as healthy
                 return ""
             raise
-        return self._not_among([str(at(each, "id")) for each in listed]) if isinstance(listed, list) else ""
+        return self._not_among([str(value_at(each, "id")) for each in listed]) if isinstance(listed, list) else ""
 
 
 def is_openai(url: str) -> bool:
@@ -130,5 +141,5 @@ def _for_compatible(host: str, url: str) -> ErrorHints:
 def _text(content: Any) -> str:
     """Return the text of a message, which some servers split into parts."""
     if isinstance(content, list):
-        return "".join(str(at(each, "text") or "") for each in content)
+        return "".join(str(value_at(each, "text") or "") for each in content)
     return content if isinstance(content, str) else ""

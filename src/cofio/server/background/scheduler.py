@@ -28,7 +28,7 @@ class Scheduler:
         for cron in schedules.values():
             models_cron.check(cron)
         self._keeper = keeper
-        self._schedules = {chore: cron for chore, cron in schedules.items() if models_cron.is_on(cron)}
+        self._schedules = {chore: cron for chore, cron in schedules.items() if models_cron.is_enabled(cron)}
         self._clock = clock
         self._every = every
         self._stopping = threading.Event()
@@ -64,10 +64,10 @@ class Scheduler:
     def _looked_after(self, chore: str, cron: str, now: str) -> MaintenanceRun | None:
         last = self._keeper.last_run(chore)
         if last is None:  # slots from before the schedule existed are not caught up
-            if slot := models_cron.newest(cron, now):
+            if slot := models_cron.newest_slot(cron, now):
                 self._keeper.begin_schedule(chore, slot)
             return None
-        slot = models_cron.due(cron, last.slot, now)
+        slot = models_cron.due_slot(cron, last.slot, now)
         if slot is None:
             return None
         run = self._keeper.chore(chore, slot=slot, by="schedule", halted=self._stopping.is_set)

@@ -40,7 +40,7 @@ from cofio.server.http.events import EventBroadcaster
 from cofio.server.http.key_cache import FailedAuthLimiter, KeyCache, Ticks
 from cofio.server.http.metrics import Metrics
 from cofio.server.http.middleware import STRANGER, RequestMiddleware
-from cofio.server.http.responses import HandlerReply, written
+from cofio.server.http.responses import HandlerReply, to_response
 from cofio.server.http.routes import ROUTES, Route
 from cofio.server.http.streaming import EXPORTS, RELAYS, WATCHERS, StreamLimit, StreamResponse
 from cofio.server.openai_proxy.upstream import Upstream
@@ -227,7 +227,7 @@ class Endpoint:
         call = _call(request, shown, self.path, {**self._named, **request.path_params})
         if route.bodiless and _has_body(request):
             raise InvalidInput(f"{route.path} takes no body.", "Use the query string.")
-        body = await auth.body(request, self._ways.max_body) if route.has_body else b""
+        body = await auth.read_body(request, self._ways.max_body) if route.has_body else b""
         lane = self._ways.lanes.of(route)
         return await to_thread.run_sync(self._answered, route, request, body, call, limiter=lane)
 
@@ -253,7 +253,7 @@ class Endpoint:
         noted.done(reply)
         if isinstance(reply, HandlerReply) and not isinstance(reply.content, dict | bytes):
             return StreamResponse(reply.content, self._ways.lanes.passing_on(route))
-        return written(reply)
+        return to_response(reply)
 
     def _no_such_method(self, method: str) -> Response:
         allowed = ", ".join(self._methods)
@@ -312,7 +312,7 @@ def _call(request: Request, shown: auth.AuthResult, path: str, named: Mapping[st
         file=named.get("file", ""),
         project=auth.project(headers),
         local=auth.is_loopback(address) and not auth.is_forwarded(headers),
-        at=auth.moment(headers),
+        at=auth.event_time(headers),
         viewer=shown.viewer,
         role=shown.role,
         key=shown.key,

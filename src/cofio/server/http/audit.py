@@ -40,14 +40,14 @@ class AuditRecorder:
         content = reply.content if isinstance(reply, HandlerReply) else reply
         told: Mapping[str, Any] = content if isinstance(content, dict) else {}
         if self._call.auth == "ok" and self._route.changes and not told.get("dry_run"):
-            self._note(self._deed("done", what(told)))
+            self._note(self._deed("done", summarize_response(told)))
 
     def _deed(self, outcome: str, said: str) -> AuditEntry:
         path = self._route.path.replace("{id}", str(self._call.id)).replace("{table}", self._call.table)
         return self._call.deed(f"{self._route.method} {path}", outcome, said, self._clock())
 
 
-def what(told: Mapping[str, Any]) -> str:
+def summarize_response(told: Mapping[str, Any]) -> str:
     """Return the ids of memories and changesets in a reply, without texts."""
     names = _NAMED if "table" not in told else ("changeset",)  # the id of a knowledge row contains words
     named = [f"{name.replace('_', ' ')} {told[name]}" for name in names if isinstance(told.get(name), int)]

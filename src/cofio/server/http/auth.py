@@ -115,7 +115,7 @@ class Authenticator:
     def check_role(self, wanted: Role, shown: AuthResult, address: str, act: str) -> None:
         """Raise if the key's role is not sufficient."""
         if not allows(shown.role, wanted):
-            raise self._refused(too_little(wanted, shown.role), address, act, shown.key)
+            raise self._refused(insufficient_role(wanted, shown.role), address, act, shown.key)
 
     def _owners(self, sent: Mapping[str, bytes]) -> list[str]:
         """Return the digest of the settings' own key, if among them. The comparison takes constant time."""
@@ -157,7 +157,7 @@ def refuse_without_key(auth: Auth) -> None:
         raise MissingKey("The service requires an API key.", hint)
 
 
-def too_little(wanted: Role, role: Role) -> Forbidden:
+def insufficient_role(wanted: Role, role: Role) -> Forbidden:
     """Return the error for a key whose role is not sufficient."""
     return Forbidden(
         f"This needs a key with the role {wanted}; yours has the role {role}.",
@@ -190,10 +190,10 @@ def project(headers: Headers) -> str:
     return unquote(headers.get("x-cofio-project", ""), errors="ignore").replace("\x00", "").strip()[:MAX_LABEL]
 
 
-def moment(headers: Headers) -> str:
+def event_time(headers: Headers) -> str:
     """Return the time of the event from the header; "" for now, or if it is not a valid time."""
     try:
-        return memory.moment(headers["x-cofio-at"])
+        return memory.to_utc_iso(headers["x-cofio-at"])
     except (KeyError, InvalidInput):
         return ""
 
@@ -211,7 +211,7 @@ def is_loopback(address: str) -> bool:
         return False
 
 
-async def body(request: Request, limit: int) -> bytes:
+async def read_body(request: Request, limit: int) -> bytes:
     """Return the request's body. Oversized bodies are never buffered, with or without a Content-Length."""
     said = request.headers.get("content-length", "")
     announced = int(said) if said.isdecimal() else 0

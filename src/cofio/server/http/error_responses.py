@@ -24,7 +24,7 @@ from cofio.errors import (
     Unavailable,
     Unreadable,
 )
-from cofio.server.http.responses import HandlerReply, written
+from cofio.server.http.responses import HandlerReply, to_response
 
 #: By the nearest class; 500 for all others.
 _STATUS: Mapping[type[CofioError], int] = {
@@ -66,7 +66,7 @@ def refusal(
     told = {"code": error.code, "message": _clipped(error.message), "hint": _clipped(error.hint)}
     if path.startswith("/v1/"):
         told, more = {**told, **openai_error(_clipped(str(error)), code)}, {**more, **_UNTRIED.get(code, {})}
-    return written(HandlerReply({"error": told}, code, headers=more))
+    return to_response(HandlerReply({"error": told}, code, headers=more))
 
 
 def openai_error(message: str, status: int) -> dict[str, str]:
@@ -80,7 +80,7 @@ def _headers(error: CofioError) -> Mapping[str, str]:
     return _HEADERS.get(type(error), {})
 
 
-def to_stranger(error: CofioError) -> CofioError:
+def redact_for_stranger(error: CofioError) -> CofioError:
     """Return the error for callers who may not know details of the store; these are in the log."""
     if not isinstance(error, StoreError):
         return error

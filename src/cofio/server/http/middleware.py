@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cofio.errors import CofioError, Unavailable
 from cofio.server.http.auth import is_loopback
-from cofio.server.http.error_responses import failure, refusal, to_stranger
+from cofio.server.http.error_responses import failure, redact_for_stranger, refusal
 from cofio.server.http.metrics import Metrics
 
 STRANGER = "cofio.stranger"  # in a request's scope: whether internals must be hidden from the caller
@@ -56,7 +56,7 @@ class RequestMiddleware:
             if not status:
                 await refusal(_ENDING, path=scope["path"])(scope, receive, noting)
         except CofioError as error:
-            reply = refusal(to_stranger(error) if _is_stranger(scope) else error, path=scope["path"])
+            reply = refusal(redact_for_stranger(error) if _is_stranger(scope) else error, path=scope["path"])
             if reply.status_code >= 500:
                 _log.warning("%s %s: %s", scope["method"], type(error).__name__, error)
             await reply(scope, receive, noting)

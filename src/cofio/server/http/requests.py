@@ -31,8 +31,8 @@ from cofio.models.memory import (
     Fact,
     Query,
     Scope,
-    checked_text,
-    moment,
+    check_text,
+    to_utc_iso,
 )
 from cofio.models.sessions import RESUME_TOKENS, RESUMED
 
@@ -69,7 +69,7 @@ class RequestModel(Struct, kw_only=True, forbid_unknown_fields=True):
 
     def reason(self) -> str:
         """Return the `why` field, if the schema has one."""
-        return checked_text(getattr(self, "why", ""), "why", MAX_LABEL)
+        return check_text(getattr(self, "why", ""), "why", MAX_LABEL)
 
 
 class ReasonRequest(RequestModel):
@@ -162,7 +162,7 @@ class SearchAllRequest(RequestModel, kw_only=True):
     def as_queries(self) -> list[Query]:
         queries = []
         for place, each in enumerate(self.queries):
-            with told_at(f"queries[{place}]"):
+            with error_location(f"queries[{place}]"):
                 queries.append(Query(text=each) if isinstance(each, str) else each.as_query())
         return queries
 
@@ -221,7 +221,7 @@ class AddAllRequest(RequestModel, kw_only=True):
     def as_facts(self) -> list[Fact]:
         facts = []
         for place, each in enumerate(self.memories):
-            with told_at(f"memories[{place}]"):
+            with error_location(f"memories[{place}]"):
                 facts.append(each.as_fact())
         return facts
 
@@ -334,7 +334,7 @@ class ApprovedDecision(RequestModel, kw_only=True, rename={"why": "reason"}):
         sent = self.given(("id", "ids", "into", "text"))
         if not set(names) - {"into"} <= sent.keys() <= set(names):
             raise InvalidInput(f"Fields missing or unexpected for {self.action!r}.", f"It takes: {', '.join(names)}.")
-        why = checked_text(self.why, "reason", models_memory.MAX_TEXT)
+        why = check_text(self.why, "reason", models_memory.MAX_TEXT)
         if self.action == "merge":
             return models_memory.Merge(tuple(sent["ids"]), Fact(text=sent["text"]), why)
         return models_memory.Delete(sent["id"], why, sent.get("into"))
@@ -350,7 +350,7 @@ class ApproveRequest(RequestModel, kw_only=True):
     def as_decisions(self) -> list[models_memory.Decision]:
         decisions = []
         for place, each in enumerate(self.decisions):
-            with told_at(f"decisions[{place}]"):
+            with error_location(f"decisions[{place}]"):
                 decisions.append(each.as_decision())
         return decisions
 
@@ -668,7 +668,7 @@ class NewKeyRequest(RequestModel, kw_only=True):
 
     def as_grant(self) -> Grant:
         about = {name: getattr(self, name) for name in ("name", "role", "agent", "user", "team")}
-        expires = None if self.expires_at is None else moment(self.expires_at)
+        expires = None if self.expires_at is None else to_utc_iso(self.expires_at)
         return Grant(**about, prefixes=tuple(self.prefixes), expires_at=expires)
 
 
@@ -690,7 +690,7 @@ _FACT = tuple(name for name in Fact.__dataclass_fields__ if name != "text")
 
 
 @contextmanager
-def told_at(place: str) -> Iterator[None]:
+def error_location(place: str) -> Iterator[None]:
     """Prefix validation errors with the place of the value."""
     try:
         yield
@@ -701,6 +701,6 @@ def told_at(place: str) -> Iterator[None]:
 def _timed(sent: dict[str, Any], *names: str) -> dict[str, Any]:
     for name in names:
         if sent.get(name, "") != "":
-            with told_at(name):
-                sent[name] = moment(sent[name])
+            with error_location(name):
+                sent[name] = to_utc_iso(sent[name])
     return sent

@@ -53,7 +53,7 @@ class HandlerReply(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-def written(reply: HandlerReply | dict[str, Any]) -> Response:
+def to_response(reply: HandlerReply | dict[str, Any]) -> Response:
     """Return the reply as bytes, with the common headers. Streams are handled by `relaying.Relayed`."""
     content, status, media, headers = reply if isinstance(reply, HandlerReply) else HandlerReply(reply)
     body = content if isinstance(content, bytes) else msgspec.json.encode(content)

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from cofio.errors import CofioError, TooBusy
 from cofio.server.http.error_responses import refusal
-from cofio.server.http.responses import HandlerReply, StreamBody, written
+from cofio.server.http.responses import HandlerReply, StreamBody, to_response
 
 RELAYS = 64  # at once; further ones are refused with a hint to retry
 EXPORTS = 4  # at once: each holds a connection to the store until its reader is done
@@ -88,12 +88,12 @@ class StreamResponse:
         self._begun = True
         if head.content:
             self._ended = True  # from here on the client may disconnect
-            await written(head)(scope, receive, send)
+            await to_response(head)(scope, receive, send)
         else:
             await self._pass_on_parts(head, send, only_head=scope["method"] == "HEAD")
 
     async def _pass_on_parts(self, head: HandlerReply, send: Send, *, only_head: bool) -> None:
-        raw = written(head).raw_headers
+        raw = to_response(head).raw_headers
         headers = [(name, value) for name, value in raw if name != b"content-length"]
         await send({"type": "http.response.start", "status": head.status, "headers": headers})
         while not only_head and not self._gone and (part := await self._waited_for(self._relay.part)):

@@ -26,19 +26,19 @@ class Dispatcher:
     def read(self, uri: str, client: str) -> ToolResult:
         """Return the resource at an address."""
         with self._reach(new=False) as memories:
-            return resources.read(uri, self._caller(client), memories)
+            return resources.read_resource(uri, self._caller(client), memories)
 
     def listed(self, cursor: str) -> dict[str, Any]:
         """Return a page of resource addresses."""
         with self._reach(new=False) as memories:
-            return resources.listed(cursor, memories)
+            return resources.list_resources(cursor, memories)
 
     def asked(self, name: str, arguments: Mapping[str, Any], client: str) -> PromptArgument:
         """Return a prompt, with the memories that match it."""
         with self._reach(new=False) as memories:
-            return prompts.asked(name, arguments, self._caller(client), memories)
+            return prompts.get_prompt(name, arguments, self._caller(client), memories)
 
     def completed(self, name: str, argument: str, begun: str) -> NameSuggestions:
         """Return completions for what was typed so far."""
         with self._reach(new=False) as memories:
-            return prompts.completed(name, argument, begun, memories)
+            return prompts.complete_argument(name, argument, begun, memories)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cofio.errors import InvalidInput, NotFound
-from cofio.models.memory import MAX_LABEL, checked_text
+from cofio.models.memory import MAX_LABEL, check_text
 from cofio.server.mcp.tool_handlers import Caller, MemoriesLike
-from cofio.server.mcp.tool_results import about_memories, as_hit, found, short
+from cofio.server.mcp.tool_results import about_memories, as_hit, hits_sentence, shorten
 
 NAME = "what_do_we_know"
 FOUND = 10  # memories
@@ -49,28 +49,28 @@ class NameSuggestions(NamedTuple):
     total: int
 
 
-def asked(name: str, arguments: Mapping[str, Any], caller: Caller, memories: MemoriesLike) -> PromptArgument:
+def get_prompt(name: str, arguments: Mapping[str, Any], caller: Caller, memories: MemoriesLike) -> PromptArgument:
     """Return the prompt, with the matching memories marked as data."""
     if name != NAME:
-        raise NotFound(f"There is no prompt {short(name, _LABEL)!r}.", f"There is {NAME}.")
+        raise NotFound(f"There is no prompt {shorten(name, _LABEL)!r}.", f"There is {NAME}.")
     if unknown := sorted(arguments.keys() - {"topic", "project"}):
         hint = f"{NAME} takes: topic, project."
-        raise InvalidInput(f"{NAME} takes no {short(', '.join(unknown), _LABEL)}.", hint)
-    topic = checked_text(arguments.get("topic", ""), "topic", MAX_LABEL).strip()
+        raise InvalidInput(f"{NAME} takes no {shorten(', '.join(unknown), _LABEL)}.", hint)
+    topic = check_text(arguments.get("topic", ""), "topic", MAX_LABEL).strip()
     if not topic:
         raise InvalidInput("The topic is empty.", "Name the topic in words.")
     hits = memories.search(topic, by=caller.by, k=FOUND, **caller.seen_from(arguments.get("project") or None))
-    title = f"What do we know about {short(topic, MAX_LABEL)}?"
+    title = f"What do we know about {shorten(topic, MAX_LABEL)}?"
     task = (
         "Answer from the notes below, and name those you rely on by their numbers. Leave out what is about something "
         "else, and say so where they do not answer. memory_search finds more."
     )
     return PromptArgument(
-        title, f"{title}\n\n{task}\n\n{about_memories(found(hits), [as_hit(hit) for hit in hits]).text}"
+        title, f"{title}\n\n{task}\n\n{about_memories(hits_sentence(hits), [as_hit(hit) for hit in hits]).text}"
     )
 
 
-def completed(name: str, argument: str, begun: str, memories: MemoriesLike) -> NameSuggestions:
+def complete_argument(name: str, argument: str, begun: str, memories: MemoriesLike) -> NameSuggestions:
     """Return projects matching what was typed: names that begin with it, then names that contain it."""
     if (name, argument) not in COMPLETED:
         return NameSuggestions((), 0)

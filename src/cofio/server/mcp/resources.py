@@ -15,9 +15,9 @@ from urllib.parse import quote, unquote
 
 from cofio.errors import InvalidInput, NotFound
 from cofio.hooks.project import name as name_of
-from cofio.models.memory import MAX_LABEL, Memory, Project, checked_text
+from cofio.models.memory import MAX_LABEL, Memory, Project, check_text
 from cofio.server.mcp.tool_handlers import Caller, MemoriesLike
-from cofio.server.mcp.tool_results import ToolResult, about_briefing, about_one, count, short
+from cofio.server.mcp.tool_results import ToolResult, about_briefing, about_one, count, shorten
 
 PAGE = 50  # resources per page
 NEWEST = 200  # memories listed; all others can be read by id
@@ -53,19 +53,19 @@ class ListCursor(NamedTuple):
     listed: int = 0
 
 
-def read(uri: str, caller: Caller, memories: MemoriesLike) -> ToolResult:
+def read_resource(uri: str, caller: Caller, memories: MemoriesLike) -> ToolResult:
     """Return the resource at this address. NotFound if there is none."""
     if found := _MEMORY.fullmatch(uri):
         number = int(found[1])
         return about_one(memories.get(number), memories.freshness(number))
     if found := _BRIEFING.fullmatch(uri):
-        project = caller.named(checked_text(unquote(found[1]), "project", MAX_LABEL).strip())
+        project = caller.named(check_text(unquote(found[1]), "project", MAX_LABEL).strip())
         return about_briefing(project, memories.recall(project=project, by=caller.by))
     hint = "Addresses are cofio://memory/ID and cofio://project/NAME/briefing; a slash in the name is written %2F."
-    raise NotFound(f"There is no resource {short(uri, _LABEL)!r}.", hint)
+    raise NotFound(f"There is no resource {shorten(uri, _LABEL)!r}.", hint)
 
 
-def listed(cursor: str, memories: MemoriesLike) -> dict[str, Any]:
+def list_resources(cursor: str, memories: MemoriesLike) -> dict[str, Any]:
     """Return a page of resources: the briefings of projects by name, then the newest memories."""
     part = _part(cursor)
     found: list[dict[str, str]] = []
@@ -96,18 +96,18 @@ def _part(cursor: str) -> ListCursor:
     if found is None:
         raise InvalidInput("The cursor is not valid.", "Give the `nextCursor` of the page before, or none.")
     if found["name"]:
-        return ListCursor(checked_text(unquote(found["name"]), "cursor", MAX_LABEL))
+        return ListCursor(check_text(unquote(found["name"]), "cursor", MAX_LABEL))
     return ListCursor(None, int(found["after"]) if found["after"] else None, int(found["listed"]))
 
 
 def _briefing(project: Project) -> dict[str, str]:
-    named = short(name_of(project.name) or project.name, _TITLE)
+    named = shorten(name_of(project.name) or project.name, _TITLE)
     return {
         "uri": f"cofio://project/{quote(project.name, safe='')}/briefing",
         "name": f"briefing of {named}",
         "title": f"Briefing of {named}",
         "description": (
-            f"The context that a session in {short(project.name, _LABEL)} gets at its start. "
+            f"The context that a session in {shorten(project.name, _LABEL)} gets at its start. "
             f"{count(project.memories, 'memory', 'memories')} of it."
         ),
         "mimeType": "text/plain",
@@ -115,11 +115,11 @@ def _briefing(project: Project) -> dict[str, str]:
 
 
 def _memory(memory: Memory) -> dict[str, str]:
-    about = (memory.kind, short(memory.source, _LABEL), memory.created_at[:10])
+    about = (memory.kind, shorten(memory.source, _LABEL), memory.created_at[:10])
     return {
         "uri": f"cofio://memory/{memory.id}",
         "name": f"memory {memory.id}",
-        "title": short(memory.text, _TITLE),
+        "title": shorten(memory.text, _TITLE),
         "description": f"A note from earlier work: {', '.join(each for each in about if each)}.",
         "mimeType": "text/plain",
     }

@@ -41,7 +41,7 @@ from cofio.errors import CofioError, Conflict, InvalidInput, NotFound
 from cofio.server.mcp.dispatcher import Dispatcher
 from cofio.server.mcp.early_handshake import NAME, TITLE, LineSource, input_schema, prompts, templates, tools
 from cofio.server.mcp.tool_handlers import KNOWN_AS
-from cofio.server.mcp.tool_results import short
+from cofio.server.mcp.tool_results import shorten
 from cofio.server.mcp.tools import instructions
 from cofio.version import __version__
 
@@ -142,7 +142,7 @@ def _called(counter: Dispatcher, name: str, arguments: Mapping[str, Any], client
 
 
 def _refusal(message: str, hint: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=short(f"{message} {hint}"))], is_error=True)
+    return CallToolResult(content=[TextContent(text=shorten(f"{message} {hint}"))], is_error=True)
 
 
 def _in_protocol(ask: Callable[..., _Told], *given: Any) -> _Told:
@@ -150,7 +150,7 @@ def _in_protocol(ask: Callable[..., _Told], *given: Any) -> _Told:
         return ask(*given)
     except CofioError as error:
         code = INVALID_PARAMS if isinstance(error, _THEIRS) else INTERNAL_ERROR
-        raise MCPError(code, short(str(error))) from error
+        raise MCPError(code, shorten(str(error))) from error
     except Exception as error:
         _log.exception("%s failed", getattr(ask, "__name__", "a question"))
         raise MCPError(INTERNAL_ERROR, " ".join(_WRONG)) from error
@@ -159,14 +159,14 @@ def _in_protocol(ask: Callable[..., _Told], *given: Any) -> _Told:
 def _client(context: _Context) -> str:
     """Return the client's own name; "" if it sends none."""
     told = context.session.client_params
-    name = short(told.client_info.name, 64).replace("/", "-") if told else ""
+    name = shorten(told.client_info.name, 64).replace("/", "-") if told else ""
     return KNOWN_AS.get(name, name)
 
 
 # ── standard input and output ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def over(counter: Dispatcher, reading: LineSource, writing: Any) -> None:
+def serve_streams(counter: Dispatcher, reading: LineSource, writing: Any) -> None:
     """Serve the client on these lines until it disconnects."""
 
     async def serve() -> None:
@@ -202,7 +202,7 @@ class HttpReply(NamedTuple):
     body: bytes
 
 
-def exchanged(counter: Dispatcher, headers: Mapping[str, str], body: bytes) -> HttpReply:
+def handle_post(counter: Dispatcher, headers: Mapping[str, str], body: bytes) -> HttpReply:
     """Answer one POST, which is self-contained: no state is left for the next.
 
     Blocking, to be run in its own thread: the body is read and the reply written here, outside the service's event

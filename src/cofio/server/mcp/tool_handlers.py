@@ -22,9 +22,9 @@ from cofio.models.memory import (
     Memory,
     Page,
     Project,
-    checked_text,
-    truth,
-    whole,
+    check_bool,
+    check_int,
+    check_text,
 )
 from cofio.models.sessions import ResumeReport
 from cofio.server.mcp.tool_results import (
@@ -35,8 +35,8 @@ from cofio.server.mcp.tool_results import (
     as_episode,
     as_hit,
     as_memory,
-    done,
-    found,
+    hits_sentence,
+    text_result,
     with_episodes,
     with_report,
 )
@@ -101,7 +101,7 @@ class Caller:
     def _meant(self, project: Any) -> str | None:
         if project is None:
             return self.project
-        return self.named(checked_text(project, "project", MAX_LABEL).strip())
+        return self.named(check_text(project, "project", MAX_LABEL).strip())
 
 
 def folder_or_name(name: str) -> str:
@@ -110,7 +110,7 @@ def folder_or_name(name: str) -> str:
         is_folder = name.startswith("/") and Path(name).is_dir()
     except OSError:  # such as a name that is too long for a path
         is_folder = False
-    return projects.of(name) if is_folder else name
+    return projects.project_of(name) if is_folder else name
 
 
 def search(
@@ -129,14 +129,14 @@ def search(
     `episodes` adds matches from earlier conversations, `resume` where the last sessions stopped.
     """
     most, skip = _number(limit, "limit", least=1, most=MOST_HITS), _number(cursor, "cursor", least=0, most=MAX_HITS)
-    truth(episodes, "episodes")
-    truth(resume, "resume")
+    check_bool(episodes, "episodes")
+    check_bool(resume, "resume")
     where = caller.seen_from(project)
     hits = memories.search(query, by=caller.by, k=most, skip=skip, **where)
     said = memories.search_episodes(query, k=most, skip=skip, seen_from=where.get("seen_from")) if episodes else []
     more = skip + most if most in (len(hits), len(said)) and skip + most <= MAX_HITS else None
     none = "No more memories match." if skip else "No memory matches."
-    answer = about_memories(found(hits, none), [as_hit(hit) for hit in hits], more=more)
+    answer = about_memories(hits_sentence(hits, none), [as_hit(hit) for hit in hits], more=more)
     if episodes:
         answer = with_episodes(answer, [as_episode(hit) for hit in said])
     return with_report(answer, memories.resume(where.get("seen_from"))) if resume else answer
@@ -151,12 +151,12 @@ def add(memories: MemoriesLike, caller: Caller, *, text: Any, kind: Any = "other
         old = change.memory.supersedes
         back = f"`cofio undo {change.changeset}` reverts that."
         says = f"Remembered as memory {change.memory_id} in place of {old}, which is archived. {back}"
-        return done(says, new=True, replaced=old, **number)
+        return text_result(says, new=True, replaced=old, **number)
     if change.action == "add" and change.near:
         says = f"Remembered as memory {change.memory_id}. It may replace these; memory_forget archives one."
         return about_memories(says, [as_memory(each) for each in change.near], new=True, **number)
     if change.action == "add":
-        return done(f"Remembered as memory {change.memory_id}.", new=True, **number)
+        return text_result(f"Remembered as memory {change.memory_id}.", new=True, **number)
     says = f"Memory {change.memory_id} already says so."
     return about_memories(says, [as_memory(change.memory)], new=False, **number)
 
@@ -167,12 +167,12 @@ def update(memories: MemoriesLike, caller: Caller, *, id: Any, text: Any) -> Too
     written, _archived = memories.supersede(old, text, by=caller.by)
     back = f"`cofio undo {written.changeset}` reverts that."
     says = f"Memory {written.memory_id} replaces {old}, which is archived. {back}"
-    return done(says, id=written.memory_id, replaced=old, changeset=written.changeset)
+    return text_result(says, id=written.memory_id, replaced=old, changeset=written.changeset)
 
 
 def forget(memories: MemoriesLike, caller: Caller, *, id: Any, reason: Any = "") -> ToolResult:  # noqa: A002
     """Archive a memory."""
-    why = checked_text(reason, "reason", MAX_LABEL).strip()
+    why = check_text(reason, "reason", MAX_LABEL).strip()
     change = memories.delete(_number(id, "id"), by=caller.by, why=why)
     restore = f"cofio restore {change.memory_id}"
     says = f"Memory {change.memory_id} is archived and will not be recalled. `{restore}` restores it."
@@ -200,4 +200,4 @@ def _number(value: Any, name: str, **bounds: int) -> int:
     """Return an integer; models send some of them as strings."""
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
         value = int(value)
-    return whole(value, name, **bounds)
+    return check_int(value, name, **bounds)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from cofio.models.episodes import EpisodeHit
 from cofio.models.exchange import OPEN, CaptureStatus
-from cofio.models.memory import Briefing, Change, FreshnessResult, Hit, Memory, fits_badly
+from cofio.models.memory import Briefing, Change, FreshnessResult, Hit, Memory, is_poor_match
 from cofio.models.sessions import ResumeReport
-from cofio.text.briefing import NOTICE, TAG, neutral, noted
+from cofio.text.briefing import NOTICE, TAG, annotate, neutralize
 
 LONGEST = 1_000  # characters per text; twenty of them are far below any client's limit
 _LABEL = 200  # characters of a reason, a source, a project
@@ -30,9 +30,9 @@ class ToolResult(NamedTuple):
     data: dict[str, Any]
 
 
-def short(text: str, most: int = LONGEST) -> str:
+def shorten(text: str, most: int = LONGEST) -> str:
     """Return the text as plain words on one line, truncated."""
-    plain = neutral(text)
+    plain = neutralize(text)
     return plain if len(plain) <= most else plain[: most - 1].rstrip() + "…"
 
 
@@ -40,14 +40,14 @@ def count(number: int, name: str, many: str = "") -> str:
     return f"{number} {name if number == 1 else many or f'{name}s'}"
 
 
-def found(hits: Sequence[Hit], none: str = "No memory matches.") -> str:
+def hits_sentence(hits: Sequence[Hit], none: str = "No memory matches.") -> str:
     """Return the sentence above hits; it says so if no hit matches well."""
-    if fits_badly(hits):
+    if is_poor_match(hits):
         return f"No good match. {count(len(hits), 'note')} from earlier work, best first."
     return f"{count(len(hits), 'note')} from earlier work, best first." if hits else none
 
 
-def done(says: str, **more: Any) -> ToolResult:
+def text_result(says: str, **more: Any) -> ToolResult:
     """Return a reply of one sentence."""
     return ToolResult(says, {"says": says, **more})
 
@@ -68,10 +68,10 @@ def as_memory(memory: Memory, most: int = LONGEST) -> dict[str, Any]:
     """Return a memory as shown to agents."""
     return {
         "id": memory.id,
-        "text": short(memory.text, most),
+        "text": shorten(memory.text, most),
         "kind": memory.kind,
-        "project": short(memory.project, _LABEL),
-        "source": short(memory.source, _LABEL),
+        "project": shorten(memory.project, _LABEL),
+        "source": shorten(memory.source, _LABEL),
         "date": memory.created_at[:10],
         "archived": memory.archived,
     }
@@ -88,11 +88,11 @@ def as_episode(hit: EpisodeHit) -> dict[str, Any]:
     passage = hit.passage
     return {
         "id": passage.episode,
-        "text": short(passage.text),
+        "text": shorten(passage.text),
         "date": passage.at[:10],
-        "session": short(passage.session, _LABEL),
-        "project": short(passage.project, _LABEL),
-        "source": short(passage.source, _LABEL),
+        "session": shorten(passage.session, _LABEL),
+        "project": shorten(passage.project, _LABEL),
+        "source": shorten(passage.source, _LABEL),
         "score": round(hit.score, 3),
     }
 
@@ -120,14 +120,14 @@ def _doubted(told: dict[str, Any], text: str, most: int, fresh: FreshnessResult)
     """Return the memory with a note in its text if the code it references has changed."""
     if not fresh.notes:
         return told
-    said = noted(short(text, most - 2 * _LABEL), fresh.notes, doubtful=fresh.state == "vanished")
+    said = annotate(shorten(text, most - 2 * _LABEL), fresh.notes, doubtful=fresh.state == "vanished")
     return {**told, "text": said, "freshness": fresh.state}
 
 
 def _labels(memory: Memory) -> dict[str, Any]:
     return {
         "category": memory.category,
-        "tags": [short(each, _LABEL) for each in memory.tags[:_TAGS]],
+        "tags": [shorten(each, _LABEL) for each in memory.tags[:_TAGS]],
         "pinned": memory.pinned,
         "said": memory.occurrences,
         "supersedes": memory.supersedes,
@@ -146,10 +146,10 @@ def about_changes(memory_id: int, changes: Sequence[Change], skip: int, most: in
 
 def about_briefing(project: str, briefing: Briefing) -> ToolResult:
     """Return the briefing of a session start."""
-    where = f"in {short(project, _LABEL)}" if project else "outside of any project"
-    about = {"project": short(project, _LABEL), "ids": list(briefing.ids), "tokens": briefing.tokens}
+    where = f"in {shorten(project, _LABEL)}" if project else "outside of any project"
+    about = {"project": shorten(project, _LABEL), "ids": list(briefing.ids), "tokens": briefing.tokens}
     if not briefing:
-        return done(f"A session {where} gets no context at its start.", **about, briefing="")
+        return text_result(f"A session {where} gets no context at its start.", **about, briefing="")
     says = f"The context that a session {where} gets at its start."
     return ToolResult(f"{says}\n{briefing.text}", {"says": says, "notice": NOTICE, **about, "briefing": briefing.text})
 
@@ -185,9 +185,9 @@ def _as_change(change: Change) -> dict[str, Any]:
         "date": change.at[:10],
         "action": change.action,
         "id": change.memory_id,
-        "text": short(left.text) if left else "",
-        "by": short(change.by, _LABEL),
-        "why": short(change.reason or change.why, _LABEL),
+        "text": shorten(left.text) if left else "",
+        "by": shorten(change.by, _LABEL),
+        "why": shorten(change.reason or change.why, _LABEL),
         "changeset": change.changeset,
     }
 
@@ -199,7 +199,7 @@ def _change_line(told: _Told) -> str:
 
 def _as_learned(action: _Told) -> dict[str, Any]:
     number = next((action[name] for name in ("id", "new_id", "existing_id", "old_id") if action.get(name)), None)
-    told = {"action": str(action["action"]), "text": short(str(action.get("text") or ""))}
+    told = {"action": str(action["action"]), "text": shorten(str(action.get("text") or ""))}
     return {**told, **({"id": number} if number else {})}
 
 
@@ -209,7 +209,7 @@ def _learned_line(told: _Told) -> str:
 
 
 def _outcome(captured: CaptureStatus, facts: int) -> str:
-    reason = short(captured.reason, _LABEL)
+    reason = shorten(captured.reason, _LABEL)
     if captured.state in OPEN:
         return f"It is stored and will be learned from later: {reason or 'it is queued'}"
     before = "" if captured.new else "This text was already learned from. "

@@ -12,7 +12,7 @@ from cofio.models.memory import KINDS
 from cofio.providers import prompts
 from cofio.server.mcp import tool_handlers
 from cofio.server.mcp.tool_handlers import Caller, MemoriesLike
-from cofio.server.mcp.tool_results import ToolResult, short
+from cofio.server.mcp.tool_results import ToolResult, shorten
 
 
 class OpenMemories(Protocol):
@@ -45,17 +45,17 @@ def instructions() -> str:
     return prompts.read("mcp")
 
 
-def tool_called(name: str) -> Tool:
+def find_tool(name: str) -> Tool:
     """Return the tool of this name."""
     tool = _BY_NAME.get(name)
     if tool is None:
-        raise NotFound(f"There is no tool {short(name, 100)!r}.", f"There are: {', '.join(_BY_NAME)}.")
+        raise NotFound(f"There is no tool {shorten(name, 100)!r}.", f"There are: {', '.join(_BY_NAME)}.")
     return tool
 
 
 def answer(name: str, arguments: Mapping[str, Any], caller: Caller, reach: OpenMemories) -> ToolResult:
     """Run a tool. Every error raised is a CofioError."""
-    tool = tool_called(name)
+    tool = find_tool(name)
     given = _given(tool, arguments)
     with reach(new=tool.begins) as memories:
         return tool.does(memories, caller, **given)
@@ -66,7 +66,7 @@ def _given(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in arguments.items() if value is not None}
     takes = f"{tool.name} takes: {', '.join(tool.takes)}."
     if unknown := sorted(given.keys() - tool.takes.keys()):
-        raise InvalidInput(f"{tool.name} takes no {short(', '.join(unknown), 100)}.", takes)
+        raise InvalidInput(f"{tool.name} takes no {shorten(', '.join(unknown), 100)}.", takes)
     if missing := [name for name in tool.needs if name not in given]:
         raise InvalidInput(f"{tool.name} needs {' and '.join(missing)}.", takes)
     return given

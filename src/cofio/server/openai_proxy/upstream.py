@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from cofio.errors import Misconfigured, Unavailable
-from cofio.providers.http import checked_url, opener
+from cofio.providers.http import build_opener, check_url
 
 MOST = 64 << 20  # largest answer in bytes; no server may fill our memory or stream for ever
 _LONGEST_ERROR = 1 << 20
@@ -38,13 +38,13 @@ class Upstream:
     """OpenAI-compatible server with its key. `timeout` is the longest silence in seconds."""
 
     def __init__(self, url: str, key: str = "", timeout: float = 600.0) -> None:
-        self.url = checked_url(url.strip(), "the chat upstream").rstrip("/")
+        self.url = check_url(url.strip(), "the chat upstream").rstrip("/")
         if key and not (key.isascii() and key.isprintable() and " " not in key.strip()):
             hint = "Set CHAT_UPSTREAM_KEY again, without line breaks."
             raise Misconfigured("The key for the chat upstream contains spaces or non-ASCII characters.", hint)
         self.key = key.strip()
         self._timeout = timeout
-        self._opener = opener(self.url, _Plain(), _Secure(), _NoUpstreamRedirect())
+        self._opener = build_opener(self.url, _Plain(), _Secure(), _NoUpstreamRedirect())
 
     def line(self, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> UpstreamCall:
         """Prepare a request without sending it. It carries the key and the given headers only."""

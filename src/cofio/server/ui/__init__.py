@@ -51,7 +51,7 @@ class StaticFile(NamedTuple):
 
 
 @cache
-def shipped() -> dict[str, StaticFile]:
+def static_files() -> dict[str, StaticFile]:
     """Return every file by its name. Files are read once: request data never becomes a path."""
     found = {}
     for each in files(__name__).iterdir():
@@ -74,7 +74,7 @@ def _framed(name: str) -> str:
     return frame.substitute(
         title=escape(PAGES[name]),
         name=name,
-        style=_STYLE.format(name=name) if f"{name}.css" in shipped() else "",
+        style=_STYLE.format(name=name) if f"{name}.css" in static_files() else "",
         menu="\n".join(_entry(each, name) for each in PAGES),
         page=(folder / f"{name}.html").read_text("utf-8").rstrip(),
     )

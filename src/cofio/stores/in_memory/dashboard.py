@@ -11,10 +11,10 @@ import numpy as np
 
 from cofio.models.dashboard import Agent, ChangeCounters, DailyCount, Injection, InjectionCount, MapSource
 from cofio.models.exchange import SETTLED
-from cofio.models.memory import Changeset, Memory, Retrieval, Scope, moment
+from cofio.models.memory import Changeset, Memory, Retrieval, Scope, to_utc_iso
 from cofio.stores.apply import JournalEntry
 from cofio.stores.in_memory.store import InboxState
-from cofio.stores.sqlite.dashboard import day, live, to_agents, to_dots, to_pulse
+from cofio.stores.sqlite.dashboard import day, live_scope, to_agents, to_dots, to_pulse
 
 
 class DashboardTables(Protocol):
@@ -48,14 +48,14 @@ class FakeDashboardQueries:
         self._noted = 0  # so far, deleted ones included
 
     def arrived(self, since: str, scope: Scope) -> list[DailyCount]:
-        days = [(memory.created_at[:10], memory.category) for memory in self._inside(live(scope))]
+        days = [(memory.created_at[:10], memory.category) for memory in self._inside(live_scope(scope))]
         counts = Counter((said if said >= day(since) else "", category) for said, category in days)
         return [DailyCount(*each, count) for each, count in sorted(counts.items())]
 
     def done(self, since: str) -> dict[str, int]:
         with self._holding() as held:
             at = {each.id: each.at for each in held.changesets}
-            actions = [each.action for each in held.entries if at[each.changeset] >= moment(since)]
+            actions = [each.action for each in held.entries if at[each.changeset] >= to_utc_iso(since)]
         return dict(sorted(Counter(each for each in actions if each != "noop").items()))
 
     def inject(self, injections: Sequence[Injection]) -> None:
@@ -67,7 +67,7 @@ class FakeDashboardQueries:
         return [_summed(said, [each for each in self._injections if each.at[:10] == said]) for said in days]
 
     def forget_injected(self, before: str) -> int:
-        kept = [each for each in self._injections if each.at >= moment(before)]
+        kept = [each for each in self._injections if each.at >= to_utc_iso(before)]
         gone, self._injections = len(self._injections) - len(kept), kept
         return gone
 
@@ -93,7 +93,7 @@ class FakeDashboardQueries:
 
     def dots(self, scope: Scope, most: int, characters: int) -> MapSource:
         with self._holding() as held:
-            there = sorted((m for m in self._inside(live(scope)) if m.id in held.vectors), key=lambda m: -m.id)
+            there = sorted((m for m in self._inside(live_scope(scope)) if m.id in held.vectors), key=lambda m: -m.id)
             shown = there[:most]
             rows = [(m.id, m.text[:characters], m.category, m.project, m.created_at) for m in shown]
             vectors = [np.frombuffer(held.vectors[m.id], "<f4") for m in shown]

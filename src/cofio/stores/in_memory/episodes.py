@@ -22,16 +22,16 @@ from cofio.models.episodes import (
     shown_client,
 )
 from cofio.models.exchange import OPEN, Exchange
-from cofio.models.memory import Candidate, Matching, Scope, Viewer, moment
+from cofio.models.memory import Candidate, Matching, Scope, Viewer, to_utc_iso
 from cofio.models.sessions import (
     AgentSession,
+    belongs_to,
     clients_of,
     is_in,
-    is_of,
     is_own,
     is_summary,
     key_of,
-    merged,
+    merge_sessions,
     sessions_of,
 )
 from cofio.ports import Vector
@@ -102,7 +102,7 @@ class EpisodeText:
     def _insert(self, episode: int, capture: int | None, texts: Sequence[str]) -> list[int]:
         for text in texts:
             self.last_passage += 1
-            self.passages[self.last_passage] = (episode, capture, inbox_rules.storable(text))
+            self.passages[self.last_passage] = (episode, capture, inbox_rules.make_storable(text))
         return list(range(self.last_passage - len(texts) + 1, self.last_passage + 1))
 
     def drop(self, passages: Iterable[int]) -> None:
@@ -210,7 +210,7 @@ class FakeEpisodes:
         with self._holding() as held:
             said = [each for each in _all(held, viewer) if each.session.startswith(prefix)]
         within = {key_of(each) for each in said if is_in(each.project, project)}
-        found = merged(sessions_of(each for each in said if key_of(each) in within))
+        found = merge_sessions(sessions_of(each for each in said if key_of(each) in within))
         fitting = (each for each in found if client in ("", each.client) and is_own(each, own))
         return [each for each in fitting if each.last_at >= since][:limit]
 
@@ -218,7 +218,7 @@ class FakeEpisodes:
         self, session: AgentSession, limit: int, *, summaries: bool = False, viewer: Viewer | None = None
     ) -> list[Episode]:
         with self._holding() as held:
-            said = [each for each in _all(held, viewer) if is_of(each, session) and is_summary(each) == summaries]
+            said = [each for each in _all(held, viewer) if belongs_to(each, session) and is_summary(each) == summaries]
         told = sorted(said, key=lambda each: (each.at, each.id or 1 << 62))[-limit:]
         return [replace(each, client=shown_client(each.client)) for each in told]
 
@@ -279,7 +279,7 @@ class FakeEpisodes:
             for episode in sorted(said.episodes.values(), key=lambda each: (each.at, each.id), reverse=True):
                 size = max((len(blob) for blob in list(said.vectors.values())[:1]), default=0)
                 total += sum(len(text.encode()) + size for *_, text in said.of(episode.id))
-                if episode.at < moment(before) or total > most_bytes:
+                if episode.at < to_utc_iso(before) or total > most_bytes:
                     old.append(episode.id)
             said.remove(old)
             return len(old)

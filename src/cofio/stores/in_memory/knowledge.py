@@ -8,28 +8,18 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from cofio.models.knowledge import (
-    CLAIMS,
-    TABLES,
-    Claim,
-    Feedback,
-    Knowledge,
-    KnowledgeChange,
-    Table,
-    checked_table,
-    sees,
-)
-from cofio.models.memory import Changeset, Scope, Viewer, share, whole
+from cofio.models.knowledge import CLAIMS, TABLES, Claim, Feedback, Knowledge, KnowledgeChange, Table, check_table, sees
+from cofio.models.memory import Changeset, Scope, Viewer, check_fraction, check_int
 from cofio.stores.knowledge import (
     RowJournalEntry,
-    as_change,
+    column_conditions,
     erased_name,
     is_what_is_wanted,
     place_in_order,
     refuse_after,
     refuse_unknown,
-    surest_first,
-    wanted,
+    sort_by_confidence,
+    to_knowledge_change,
     words_kept,
     words_sought,
 )
@@ -46,7 +36,7 @@ class FakeKnownRows:
         self.whose: dict[int, Knowledge | None] = {}  # the row that each journal entry is about
 
     def load(self, table: Table, key: str) -> Knowledge | None:
-        return self.rows[checked_table(table)].get(key)
+        return self.rows[check_table(table)].get(key)
 
     def save(self, known: Knowledge) -> None:
         self.rows[known.TABLE][known.id] = known
@@ -93,7 +83,7 @@ class FakeKnownRows:
         for line in lines:
             later, done = self.next_recorded(line), changesets[line.changeset - 1]
             after = later.before if later else self.rows[line.table].get(line.key)
-            told.append(as_change(line, after, done.at, done.by, done.why))
+            told.append(to_knowledge_change(line, after, done.at, done.by, done.why))
         return tuple(told)
 
     def of_changeset(self, changeset: Changeset, changesets: Sequence[Changeset]) -> tuple[KnowledgeChange, ...]:
@@ -134,8 +124,8 @@ class FakeKnowledgeTables:
         after: str | None = None,
         viewer: Viewer | None = None,
     ) -> list[Knowledge]:
-        asked = wanted(table, where)
-        least, limit = share(least, "least"), None if limit is None else whole(limit, "limit", least=0)
+        asked = column_conditions(table, where)
+        least, limit = check_fraction(least, "least"), None if limit is None else check_int(limit, "limit", least=0)
         ordered = self._ordered(table, viewer)
         if after is not None:
             places = [place for place, known in enumerate(ordered, start=1) if known.id == after]
@@ -152,14 +142,14 @@ class FakeKnowledgeTables:
     def naming(self, words: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
         sought = set(words_sought(words))
         claims = (known for table in CLAIMS for known in self._ordered(table, viewer))
-        return surest_first(known for known in claims if sought.intersection(words_kept(known)))
+        return sort_by_confidence(known for known in claims if sought.intersection(words_kept(known)))
 
     def told_by(self, memories: Sequence[int]) -> list[Knowledge]:
         claims = [known for table in CLAIMS for known in sorted(self._ordered(table, None), key=lambda known: known.id)]
         return [known for known in claims if isinstance(known, Claim) and known.memory in memories]
 
     def history(self, table: Table, key: str) -> list[KnowledgeChange]:
-        names = (key, erased_name(checked_table(table), key))
+        names = (key, erased_name(check_table(table), key))
         with self._holding() as (held, changesets):
             lines = [line for line in held.lines if line.table == table and line.key in names]
             changes = held.changes(lines, changesets)

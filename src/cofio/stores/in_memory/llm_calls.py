@@ -17,9 +17,9 @@ from cofio.models.llm_calls import (
     day_of,
     refuse_if_spent,
 )
-from cofio.models.memory import moment
+from cofio.models.memory import to_utc_iso
 from cofio.ports import Clock
-from cofio.stores.inbox_rules import storable
+from cofio.stores.inbox_rules import make_storable
 from cofio.stores.llm_calls import unknown
 
 
@@ -45,7 +45,7 @@ class FakeLLMCalls:
         self, provider: str, model: str, occasion: CallOrigin, request: str, *, characters: int, limits: Limits
     ) -> int:
         with self._holding() as held:
-            at = moment(self._clock())
+            at = to_utc_iso(self._clock())
             refuse_if_spent(_spent(held, at), limits, at)
             number = len(held.by_id) + 1
             held.by_id[number] = LLMCall(
@@ -54,16 +54,16 @@ class FakeLLMCalls:
                 provider=provider,
                 model=model,
                 purpose=occasion.purpose,
-                client=storable(occasion.client),
-                session=storable(occasion.session),
-                project=storable(occasion.project),
+                client=make_storable(occasion.client),
+                session=make_storable(occasion.session),
+                project=make_storable(occasion.project),
                 capture=occasion.capture,
                 characters=characters,
                 input_tokens=characters // LETTERS,
                 output_tokens=0,
                 seconds=0.0,
                 outcome="running",
-                request=storable(request),
+                request=make_storable(request),
             )
             return number
 
@@ -72,12 +72,12 @@ class FakeLLMCalls:
     ) -> None:
         with self._holding() as held:
             call = replace(held.by_id[call_id], outcome=outcome, seconds=seconds)
-            call = replace(call, reply=storable(reply) if call.request else "")
+            call = replace(call, reply=make_storable(reply) if call.request else "")
             held.by_id[call_id] = replace(call, input_tokens=tokens[0], output_tokens=tokens[1])
 
     def interrupt(self, before: str) -> int:
         with self._holding() as held:
-            lost = [each for each in held.by_id.values() if each.outcome == "running" and each.at < moment(before)]
+            lost = [each for each in held.by_id.values() if each.outcome == "running" and each.at < to_utc_iso(before)]
             for each in lost:
                 held.by_id[each.id] = replace(each, outcome="interrupted")
             return len(lost)
@@ -88,7 +88,7 @@ class FakeLLMCalls:
 
     def sums(self, since: str) -> list[DaySum]:
         with self._holding() as held:
-            late = [each for each in held.by_id.values() if each.at >= moment(since)]
+            late = [each for each in held.by_id.values() if each.at >= to_utc_iso(since)]
         sums: dict[tuple[str, ...], tuple[int, ...]] = {}
         for each in late:
             key = (each.at[:10], each.provider, each.model, each.client, each.session, each.project)
@@ -109,7 +109,9 @@ class FakeLLMCalls:
 
     def forget(self, before: str) -> int:
         with self._holding() as held:
-            old = [each for each in held.by_id.values() if each.at < moment(before) and (each.request or each.reply)]
+            old = [
+                each for each in held.by_id.values() if each.at < to_utc_iso(before) and (each.request or each.reply)
+            ]
             for each in old:
                 held.by_id[each.id] = replace(each, request="", reply="")
             return len(old)

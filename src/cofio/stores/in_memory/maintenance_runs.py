@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from cofio.models.maintenance import MaintenanceRun
-from cofio.models.memory import moment
+from cofio.models.memory import to_utc_iso
 from cofio.ports import Clock
-from cofio.stores.inbox_rules import later
+from cofio.stores.inbox_rules import add_seconds
 from cofio.stores.sqlite.maintenance_runs import DEATHS, SILENCE, check_outcome, refuse
 
 
@@ -26,7 +26,7 @@ class FakeRuns:
 
     def claim(self, chore: str, slot: str, by: str) -> MaintenanceRun | None:
         with self._lock:
-            at, slot = self._clock(), moment(slot) if slot else ""
+            at, slot = self._clock(), to_utc_iso(slot) if slot else ""
             seen = self._seen(at)
             self._runs = [
                 replace(now, finished_at=at) if now.chore == chore and now != before else before
@@ -44,7 +44,7 @@ class FakeRuns:
 
     def _seen(self, at: str) -> list[MaintenanceRun]:
         """Return all runs; those without a heartbeat for too long have died."""
-        dead = later(at, -SILENCE)
+        dead = add_seconds(at, -SILENCE)
         return [
             replace(run, outcome="died") if run.outcome == "running" and self._alive[run.id] < dead else run
             for run in self._runs

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from cofio.models.exchange import SETTLED, Batching, Exchange, Item, ItemResolution, Ledger, Receipt, State, Task
-from cofio.models.memory import Viewer, moment
+from cofio.models.memory import Viewer, to_utc_iso
 from cofio.ports import Clock
 from cofio.stores import inbox_rules, turn_merge
 
@@ -65,7 +65,7 @@ class InboxState:
         return item
 
     def settle(self, settlement: ItemResolution, at: str, changeset: int | None = None) -> None:
-        reason, result = inbox_rules.settled(settlement, changeset)
+        reason, result = inbox_rules.settled_item(settlement, changeset)
         item = self.pending(settlement.item)
         inbox_rules.refuse_if_moved(settlement, item.exchange, item.result)
         ended: dict[str, Any] = {"state": settlement.state, "reason": reason, "result": result}
@@ -82,7 +82,7 @@ class InboxState:
             if item.state in SETTLED and (says or item.changeset in changesets):
                 left = replace(left, exchange=None, result={})
             elif item.state not in SETTLED and item.exchange:
-                rest = inbox_rules.without(item.exchange, said)
+                rest = inbox_rules.without_words(item.exchange, said)
                 halfway: dict[str, Any] = {"actions": []} if item.result else {}
                 left = replace(left, exchange=rest, result=halfway) if rest != item.exchange else left
                 self.cut[item.id] = (*self.cut.get(item.id, ()), *inbox_rules.parts_cut(item.exchange, rest))
@@ -101,8 +101,8 @@ class FakeInbox:
     ) -> list[Receipt]:
         with self._changing() as held:
             at = self._clock()
-            due_at = inbox_rules.later(at, hold)
-            dated = [inbox_rules.dated(each, at) for each in exchanges]
+            due_at = inbox_rules.add_seconds(at, hold)
+            dated = [inbox_rules.with_time(each, at) for each in exchanges]
             for each in dated:
                 inbox_rules.to_payload(each)  # raises for what no store can hold
             if most is not None and held.waiting() >= most and not all(held.knows(each, task) for each in dated):
@@ -112,11 +112,11 @@ class FakeInbox:
     def amend(self, exchange: Exchange, *, hold: float = 0.0, most: int | None = None) -> Receipt:
         with self._changing() as held:
             at = self._clock()
-            due_at = inbox_rules.later(at, hold)
-            dated = inbox_rules.dated(exchange, at)
+            due_at = inbox_rules.add_seconds(at, hold)
+            dated = inbox_rules.with_time(exchange, at)
             inbox_rules.to_payload(dated)
             parts = held.parts(dated)
-            new = turn_merge.amended(parts, dated) if parts else turn_merge.TurnMerge(None, dated)
+            new = turn_merge.merge_turn(parts, dated) if parts else turn_merge.TurnMerge(None, dated)
             if new is None:
                 last = parts[-1].item
                 sooner = min(last.due_at, due_at) if last.state == "pending" else last.due_at
@@ -141,10 +141,10 @@ class FakeInbox:
     def hold(self, client: str, session: str, batching: Batching, *, broken_off: bool = False) -> None:
         with self._changing() as held:
             at = self._clock()
-            until = inbox_rules.later(at, batching.seconds)
+            until = inbox_rules.add_seconds(at, batching.seconds)
             fresh = [item for item in held.of(client, session) if item.state == "pending" and not item.reason]
             waiting = sum(at < item.due_at <= until for item in fresh)
-            due = inbox_rules.held(at, waiting, batching, broken_off=broken_off)
+            due = inbox_rules.holding_columns(at, waiting, batching, broken_off=broken_off)
             for item in fresh:
                 if at < item.due_at <= due["latest"]:
                     held.put(replace(item, due_at=due["due_at"]))
@@ -180,14 +180,14 @@ class FakeInbox:
 
     def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False, attempt: bool = True) -> None:
         with self._changing() as held:
-            due_at = inbox_rules.later(self._clock(), seconds)
+            due_at = inbox_rules.add_seconds(self._clock(), seconds)
             item = held.pending(item_id)
             tried: dict[str, Any] = {"attempts": item.attempts + attempt, "faults": item.faults + fault}
-            held.put(replace(item, **tried, due_at=due_at, reason=inbox_rules.storable(reason)))
+            held.put(replace(item, **tried, due_at=due_at, reason=inbox_rules.make_storable(reason)))
 
     def park(self, item_id: int, reason: str) -> None:
         with self._changing() as held:
-            held.put(replace(held.pending(item_id), state="parked", reason=inbox_rules.storable(reason)))
+            held.put(replace(held.pending(item_id), state="parked", reason=inbox_rules.make_storable(reason)))
 
     def retry(self, item_id: int) -> Item:
         with self._changing() as held:
@@ -220,7 +220,7 @@ class FakeInbox:
             return inbox_rules.ledger_of(Counter(item.state for item in items), reasons, min(waiting, default=None))
 
     def forget(self, before: str) -> int:
-        limit = moment(before)
+        limit = to_utc_iso(before)
         with self._changing() as held:
             old = [item for item in held.items.values() if item.exchange and (item.finished_at or limit) < limit]
             for item in old:

@@ -19,12 +19,12 @@ from cofio.stores.filters import POSTGRES, condition
 from cofio.stores.postgres.connection import TenantQueries
 from cofio.stores.postgres.store_state import TenantSize
 from cofio.stores.row_mapping import as_json
-from cofio.stores.sqlite.bm25 import CONTEXT, COUNTED, K1, POSTINGS, B, idf, rarest
+from cofio.stores.sqlite.bm25 import CONTEXT, COUNTED, K1, POSTINGS, B, idf, rarest_words
 
 _TOKEN = re.compile(r"[^\W_]+")
 
 
-def tokens(text: str) -> list[str]:
+def search_tokens(text: str) -> list[str]:
     """Return the tokens of a text: letters and digits, lower case, without accents."""
     return _TOKEN.findall((text if text.isascii() else _plain(text)).lower())
 
@@ -35,15 +35,15 @@ def _plain(text: str) -> str:
     return "".join(each for each in normalize("NFKD", spaced) if not combining(each))
 
 
-def phrase(word: str) -> str:
+def to_phrase(word: str) -> str:
     """Return a word as the server searches it: "next.js" becomes the phrase "next js"; "" if nothing is left."""
-    return " ".join(tokens(word))
+    return " ".join(search_tokens(word))
 
 
 def searchable(memory: Memory) -> dict[str, Any]:
     """Return the search columns: tokens of the text with its labels, tokens of the context, and their number."""
     about = (memory.speaker, memory.agent, memory.source, as_json(memory.entities), as_json(memory.tags))
-    said, around = tokens(" ".join((memory.text, *about))), tokens(memory.context)
+    said, around = search_tokens(" ".join((memory.text, *about))), search_tokens(memory.context)
     return {"said": " ".join(said), "around": " ".join(around), "length": max(1, len(said) + len(around))}
 
 
@@ -62,10 +62,10 @@ class TenantBm25:
         counts = self._frequencies(rows, words, extent)
         ideal = sum(idf(count, extent.count) for count in counts.values())
         held = {word: count for word, count in counts.items() if count}
-        chosen = list(held) if extent.is_small else rarest(held, POSTINGS)
+        chosen = list(held) if extent.is_small else rarest_words(held, POSTINGS)
         found = self._best(rows, chosen, held, k, scope, extent)
         if not found and scope.narrows and len(chosen) < len(held):  # the rarest words may all be outside the scope
-            found = self._best(rows, rarest(held, 5 * POSTINGS), held, k, scope, extent)
+            found = self._best(rows, rarest_words(held, 5 * POSTINGS), held, k, scope, extent)
         return Matching(tuple(found), ideal)
 
     def _best(
@@ -81,7 +81,7 @@ class TenantBm25:
             return []
         where, values = condition(scope, POSTGRES)
         asked = {
-            "phrases": [phrase(word) for word in words],
+            "phrases": [to_phrase(word) for word in words],
             "rarity": [(K1 + 1) * idf(counts[word], extent.count) for word in words],
             "base": K1 * (1 - B),
             "slope": K1 * B / extent.mean,
@@ -95,7 +95,7 @@ class TenantBm25:
         if self._counted is not extent or len(self._counts) > COUNTED:
             self._counts, self._counted = {}, extent
         known = self._counts
-        unknown = {word: phrase(word) for word in words if word not in known}
+        unknown = {word: to_phrase(word) for word in words if word not in known}
         asked = sorted({each for each in unknown.values() if each})
         counted = dict(rows.all(f"{self._prefix}frequency", {"phrases": asked})) if asked else {}
         found = {word: counted.get(each, 0) for word, each in unknown.items()}
@@ -106,7 +106,7 @@ class TenantBm25:
         """Return which of the words each of these memories contains, in the order of the words."""
         held: dict[int, list[str]] = {each: [] for each in ids}
         if words and ids:
-            asked = {"phrases": [phrase(word) for word in words], "ids": list(ids)}
+            asked = {"phrases": [to_phrase(word) for word in words], "ids": list(ids)}
             for memory_id, place in rows.all("holding", asked):
                 held[memory_id].append(words[place - 1])
         return held

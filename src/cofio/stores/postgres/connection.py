@@ -25,7 +25,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from cofio.errors import CofioError, Misconfigured, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
 from cofio.stores.sql_loader import migrations, queries
-from cofio.stores.urls import shown
+from cofio.stores.urls import display_url
 
 BRIEFLY = 0.25  # seconds that a deferrable write waits for a lock
 TENANT = "main"  # if the URL names none
@@ -98,8 +98,8 @@ class PostgresServer:
     """Connection pool of one process, for one tenant of one database."""
 
     def __init__(self, url: str, *, connections: int = _CONNECTIONS) -> None:
-        self.address, self.tenant = parted(url)
-        self.shown = shown(url)
+        self.address, self.tenant = split_tenant(url)
+        self.shown = display_url(url)
         _refuse_unreadable(self.address, self.shown)
         with translated(self.shown):
             prepare(self.address)
@@ -158,7 +158,7 @@ class PostgresServer:
         self._pool.close()
 
 
-def parted(url: str) -> tuple[str, str]:
+def split_tenant(url: str) -> tuple[str, str]:
     """Return the URL for the driver, and the tenant that it named.
 
     The rest of the URL stays as written, because the driver does not decode "+" as a space.
@@ -167,7 +167,9 @@ def parted(url: str) -> tuple[str, str]:
     asked = [each.partition("=") for each in query.split("&") if each]
     tenants = [unquote(value) for name, _, value in asked if name == "tenant"]
     if len(tenants) > 1 or "" in tenants:
-        raise Misconfigured(f"{shown(url)} has an empty or repeated tenant.", "Give tenant=NAME once, or leave it out.")
+        raise Misconfigured(
+            f"{display_url(url)} has an empty or repeated tenant.", "Give tenant=NAME once, or leave it out."
+        )
     rest = "&".join("".join(each) for each in asked if each[0] != "tenant")
     return where + (mark + rest if rest else ""), tenants[0] if tenants else TENANT
 

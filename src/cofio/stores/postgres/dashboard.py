@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cofio.models.dashboard import Agent, ChangeCounters, DailyCount, Injection, InjectionCount, MapSource
-from cofio.models.memory import Scope, moment
+from cofio.models.memory import Scope, to_utc_iso
 from cofio.stores.filters import POSTGRES, condition
 from cofio.stores.postgres.connection import BRIEFLY, PostgresServer
-from cofio.stores.postgres.vector_search import received
-from cofio.stores.sqlite.dashboard import NO_DOTS, day, live, to_agents, to_dots, to_pulse
+from cofio.stores.postgres.vector_search import to_matrix
+from cofio.stores.sqlite.dashboard import NO_DOTS, day, live_scope, to_agents, to_dots, to_pulse
 
 _FORGOTTEN = 10_000  # log rows deleted in one transaction
 
@@ -21,13 +21,13 @@ class PostgresDashboardQueries:
         self._server = server
 
     def arrived(self, since: str, scope: Scope) -> list[DailyCount]:
-        where, values = condition(live(scope), POSTGRES)
+        where, values = condition(live_scope(scope), POSTGRES)
         with self._server.reading() as rows:
             return [DailyCount(*row) for row in rows.all("arrived", {**values, "first": day(since)}, where=where)]
 
     def done(self, since: str) -> dict[str, int]:
         with self._server.reading() as rows:
-            return dict(rows.all("done", {"since": moment(since)}))
+            return dict(rows.all("done", {"since": to_utc_iso(since)}))
 
     def inject(self, injections: Sequence[Injection]) -> None:
         if injections:
@@ -39,7 +39,7 @@ class PostgresDashboardQueries:
             return [InjectionCount(*row) for row in rows.all("injected", {"since": day(since)})]
 
     def forget_injected(self, before: str) -> int:
-        values = {"before": moment(before), "limit": _FORGOTTEN}
+        values = {"before": to_utc_iso(before), "limit": _FORGOTTEN}
         gone = 0
         while True:
             with self._server.writing() as rows:
@@ -57,10 +57,10 @@ class PostgresDashboardQueries:
             return to_pulse(rows.all("pulse")[0])
 
     def dots(self, scope: Scope, most: int, characters: int) -> MapSource:
-        where, values = condition(live(scope), POSTGRES)
+        where, values = condition(live_scope(scope), POSTGRES)
         with self._server.reading() as rows:
             found = rows.in_bytes("dots", {**values, "characters": characters, "most": most}, where=where)
             if not found:
                 return NO_DOTS
             total = len(found) if len(found) < most else int(rows.value("count_dots", values, where=where))
-        return to_dots([row[:-1] for row in found], received([row[-1] for row in found]), total)
+        return to_dots([row[:-1] for row in found], to_matrix([row[-1] for row in found]), total)

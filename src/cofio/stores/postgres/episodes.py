@@ -11,12 +11,12 @@ import numpy as np
 from cofio.models.episodes import ExportedEpisode
 from cofio.models.memory import Candidate, Matching, Scope
 from cofio.ports import Vector
-from cofio.stores.episodes import SqlEpisodes, adopt_rows, whole
+from cofio.stores.episodes import SqlEpisodes, adopt_rows, with_archived
 from cofio.stores.knowledge import NamedQueries
-from cofio.stores.postgres.bm25 import TenantBm25, tokens
+from cofio.stores.postgres.bm25 import TenantBm25, search_tokens
 from cofio.stores.postgres.connection import BRIEFLY, PostgresServer, TenantQueries
 from cofio.stores.postgres.knowledge import PostgresNamedQueries
-from cofio.stores.postgres.row_writer import listed
+from cofio.stores.postgres.row_writer import storable_ids
 from cofio.stores.postgres.store_state import TenantSize, TenantState
 from cofio.stores.postgres.vector_search import VectorSearch
 
@@ -62,14 +62,14 @@ class PostgresEpisodes(SqlEpisodes):
             state = self._state(rows)
             if not state.dimension:
                 return []
-            found = self._nearest.find(rows, vector, k, whole(scope), self._extent_at(rows, state), state)
-            missing = listed(sorted(set(also) - {each.id for each in found}))
+            found = self._nearest.find(rows, vector, k, with_archived(scope), self._extent_at(rows, state), state)
+            missing = storable_ids(sorted(set(also) - {each.id for each in found}))
             return found + self._nearest.cosines(rows, vector, missing)
 
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
         with self._server.reading() as rows:
             extent = self._extent_at(rows, self._state(rows))
-            return self._words.matching(rows, words, k, whole(scope), extent)
+            return self._words.matching(rows, words, k, with_archived(scope), extent)
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
         with self._server.writing(BRIEFLY, alone=True) as rows:  # deferrable: writers of facts go first
@@ -105,7 +105,7 @@ class PostgresEpisodes(SqlEpisodes):
         return extent
 
     def _searchable(self, text: str) -> dict[str, Any]:
-        words = tokens(text)
+        words = search_tokens(text)
         return {"said": " ".join(words), "length": max(1, len(words))}
 
     def _vector_size(self, asking: NamedQueries) -> int:
@@ -113,5 +113,5 @@ class PostgresEpisodes(SqlEpisodes):
 
 
 def _fill(rows: TenantQueries, vectors: Mapping[int, Vector]) -> None:
-    filled = {each: np.asarray(vectors[each], np.float32) for each in sorted(listed(list(vectors)))}
+    filled = {each: np.asarray(vectors[each], np.float32) for each in sorted(storable_ids(list(vectors)))}
     rows.many("passage_fill_vector", [{"id": each, "vector": vector} for each, vector in filled.items()])

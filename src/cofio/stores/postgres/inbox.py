@@ -14,12 +14,12 @@ from typing import Any, NoReturn
 
 from cofio.errors import Conflict
 from cofio.models.exchange import Batching, Exchange, Item, ItemResolution, Ledger, Receipt, State, Task
-from cofio.models.memory import Memory, Viewer, moment
+from cofio.models.memory import Memory, Viewer, to_utc_iso
 from cofio.ports import Clock
 from cofio.stores import episodes, inbox_rules, llm_calls, turn_merge
 from cofio.stores.postgres.connection import PostgresServer, TenantQueries
 from cofio.stores.postgres.knowledge import PostgresNamedQueries
-from cofio.stores.row_mapping import as_json, fits
+from cofio.stores.row_mapping import as_json, is_storable_int
 
 CLAIMED = 600.0  # seconds until a claim expires: a model reads four batches in less
 _AT_ONCE = 4  # items, each with its session's batch, that one process claims: it leaves some to the others
@@ -39,8 +39,8 @@ class PostgresInbox:
         self, exchanges: Sequence[Exchange], *, task: Task = "learn", most: int | None = None, hold: float = 0.0
     ) -> list[Receipt]:
         at = self._clock()
-        due_at = inbox_rules.later(at, hold)
-        delivered = [inbox_rules.to_row(inbox_rules.dated(each, at), task, at, due_at) for each in exchanges]
+        due_at = inbox_rules.add_seconds(at, hold)
+        delivered = [inbox_rules.to_row(inbox_rules.with_time(each, at), task, at, due_at) for each in exchanges]
         if not delivered:
             return []
         with self._server.writing() as rows:
@@ -54,8 +54,8 @@ class PostgresInbox:
 
     def amend(self, exchange: Exchange, *, hold: float = 0.0, most: int | None = None) -> Receipt:
         at = self._clock()
-        dated = inbox_rules.dated(exchange, at)
-        row = inbox_rules.to_row(dated, "learn", at, inbox_rules.later(at, hold))
+        dated = inbox_rules.with_time(exchange, at)
+        row = inbox_rules.to_row(dated, "learn", at, inbox_rules.add_seconds(at, hold))
         with self._server.writing() as rows:
             _lock_sessions(rows, [row])
             return _amended(rows, row, dated, most)
@@ -68,9 +68,11 @@ class PostgresInbox:
         at = self._clock()
         whose = {"client": client, "session": session}
         with self._server.writing() as rows:
-            until = {**whose, "at": at, "until": inbox_rules.later(at, batching.seconds)}
+            until = {**whose, "at": at, "until": inbox_rules.add_seconds(at, batching.seconds)}
             waiting = rows.value("waiting_of_session", until)
-            rows.count("hold_items", {**whose, **inbox_rules.held(at, waiting, batching, broken_off=broken_off)})
+            rows.count(
+                "hold_items", {**whose, **inbox_rules.holding_columns(at, waiting, batching, broken_off=broken_off)}
+            )
 
     def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
         asked = {"client": client, "session": session, "any_key": int(any_key)}
@@ -80,7 +82,7 @@ class PostgresInbox:
     def purged_turns(self, client: str, session: str) -> set[str]:
         with self._server.reading() as rows:
             found = rows.all("purged_turns", {"client": client, "session": session})
-            return {turn for turn, payload in found if not payload or inbox_rules.cut_from(payload)}
+            return {turn for turn, payload in found if not payload or inbox_rules.purged_roles(payload)}
 
     # ── claiming ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -101,7 +103,7 @@ class PostgresInbox:
         with self._server.writing() as rows:
             rows.lock("claiming")  # one at a time: the second process sees what is claimed, and claims other items
             at = self._clock()
-            values = {"at": at, "until": inbox_rules.later(at, CLAIMED), "limit": limit, "together": together}
+            values = {"at": at, "until": inbox_rules.add_seconds(at, CLAIMED), "limit": limit, "together": together}
             return rows.all("claim_items", values, items=inbox_rules.ITEMS)
 
     def _readable(self, found: Callable[[], list[tuple[Any, ...]]]) -> list[Item]:
@@ -126,18 +128,18 @@ class PostgresInbox:
     def settle(self, settlement: ItemResolution) -> None:
         at = self._clock()
         with self._server.writing() as rows:
-            settle(rows, settlement, at=at)
+            settle_item(rows, settlement, at=at)
 
     def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False, attempt: bool = True) -> None:
-        due_at = inbox_rules.later(self._clock(), seconds)
+        due_at = inbox_rules.add_seconds(self._clock(), seconds)
         counts = {"attempt": int(attempt), "fault": int(fault)}
-        values = {"due_at": due_at, "reason": inbox_rules.storable(reason), **counts}
+        values = {"due_at": due_at, "reason": inbox_rules.make_storable(reason), **counts}
         with self._server.writing() as rows:
             _update(rows, "postpone_item", item_id, values)
 
     def park(self, item_id: int, reason: str) -> None:
         with self._server.writing() as rows:
-            _update(rows, "park_item", item_id, {"reason": inbox_rules.storable(reason)})
+            _update(rows, "park_item", item_id, {"reason": inbox_rules.make_storable(reason)})
 
     def retry(self, item_id: int) -> Item:
         at = self._clock()
@@ -149,11 +151,11 @@ class PostgresInbox:
 
     def item(self, item_id: int) -> Item:
         with self._server.reading() as rows:
-            found = _got(rows, item_id) if fits(item_id) else None
+            found = _got(rows, item_id) if is_storable_int(item_id) else None
         return found or inbox_rules.refuse(item_id, None)
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
-        last = after if after is not None and fits(after) else 1 << 62
+        last = after if after is not None and is_storable_int(after) else 1 << 62
         values = {"state": state, "after": last, "limit": limit}
         with self._server.reading() as rows:
             found = rows.all("newest_items_in" if state else "newest_items", values, items=inbox_rules.ITEMS)
@@ -171,7 +173,7 @@ class PostgresInbox:
         return inbox_rules.ledger_of(states, reasons, next(name for told, name, _ in found if told == "oldest"))
 
     def forget(self, before: str) -> int:
-        values = {"before": moment(before), "limit": _FORGOTTEN}
+        values = {"before": to_utc_iso(before), "limit": _FORGOTTEN}
         gone = 0
         while True:  # in small transactions, so that concurrent deliveries do not wait for all of it
             with self._server.writing() as rows:
@@ -181,11 +183,11 @@ class PostgresInbox:
                 return gone
 
 
-def settle(rows: TenantQueries, settlement: ItemResolution, *, at: str, changeset: int | None = None) -> None:
+def settle_item(rows: TenantQueries, settlement: ItemResolution, *, at: str, changeset: int | None = None) -> None:
     """Settle an item inside a transaction. Raise Conflict, which rolls back the transaction, unless it is pending."""
-    reason, result = inbox_rules.settled(settlement, changeset)
+    reason, result = inbox_rules.settled_item(settlement, changeset)
     number = settlement.item
-    row = rows.one("as_read", {"id": number}) if settlement.read and fits(number) else None
+    row = rows.one("as_read", {"id": number}) if settlement.read and is_storable_int(number) else None
     if row:
         inbox_rules.refuse_if_moved(settlement, inbox_rules.from_payload(row[0]), json.loads(row[1]))
     values = {"state": settlement.state, "reason": reason, "result": as_json(result), "changeset": changeset, "at": at}
@@ -205,20 +207,20 @@ def erase(rows: TenantQueries, memory: Memory, viewer: Viewer | None) -> None:
     said = inbox_rules.words_to_erase(words, memory.previous_text)
     written = [as_json(each)[1:-1] for each in said]
     maybe = rows.all("settled_items_saying", {"id": memory.id, "written": written})
-    saying = [row for row in maybe if row[3] or inbox_rules.says(row[1], row[2], said)]
-    reasons = inbox_rules.told_by(rows.all("reasons_saying", {"said": said}), viewer)
-    rows.run("erase_settled_items", {"ids": inbox_rules.told_by(saying, viewer)})
+    saying = [row for row in maybe if row[3] or inbox_rules.contains_words(row[1], row[2], said)]
+    reasons = inbox_rules.ids_told_by(rows.all("reasons_saying", {"said": said}), viewer)
+    rows.run("erase_settled_items", {"ids": inbox_rules.ids_told_by(saying, viewer)})
     rows.run("erase_reasons", {"ids": reasons})
     llm_calls.erase(PostgresNamedQueries(rows))
     episodes.erase(PostgresNamedQueries(rows), memory.id, said, viewer)
     for number, payload in rows.all("open_payloads"):
         if viewer and not inbox_rules.is_told_by(inbox_rules.from_payload(payload), viewer):
             continue
-        if (rest := inbox_rules.cut(payload, said)) != payload:
+        if (rest := inbox_rules.cut_payload(payload, said)) != payload:
             rows.run("set_payload", {"id": number, "payload": rest})
     # Memories extracted from the same sentence lose their copy of it.
     for name in ("erase_shared_context", "erase_shared_context_in_changes"):
-        rows.run(name, {"said": said, **inbox_rules.whose(memory, viewer)})
+        rows.run(name, {"said": said, **inbox_rules.same_owner_filter(memory, viewer)})
 
 
 def _lock_sessions(rows: TenantQueries, delivered: Sequence[Mapping[str, Any]]) -> None:
@@ -252,7 +254,7 @@ def _received(rows: TenantQueries, row: Mapping[str, Any]) -> int | None:
 def _amended(rows: TenantQueries, row: Mapping[str, Any], exchange: Exchange, most: int | None) -> Receipt:
     """Add what is new of a turn to its item and return its receipt; if nothing is new, that of the turn's last item."""
     parts = list(_parts(rows, row))
-    new = turn_merge.amended(parts, exchange) if parts else turn_merge.TurnMerge(None, exchange)
+    new = turn_merge.merge_turn(parts, exchange) if parts else turn_merge.TurnMerge(None, exchange)
     if new is None:
         last = parts[-1].item.id
         rows.run("due_by", {"id": last, "due_at": row["due_at"]})
@@ -284,7 +286,7 @@ def _update(
     refuse: Callable[[int, State | None], NoReturn] = inbox_rules.refuse,
 ) -> None:
     """Change an item; call `refuse` if its state does not allow it."""
-    if not fits(item_id):
+    if not is_storable_int(item_id):
         refuse(item_id, None)
     if not rows.count(name, {**values, "id": item_id}):
         refuse(item_id, rows.value("item_state", {"id": item_id}))

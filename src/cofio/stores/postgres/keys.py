@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from cofio.models.auth import AuditEntry, Grant, Key
-from cofio.models.memory import moment
+from cofio.models.memory import to_utc_iso
 from cofio.ports import Clock
-from cofio.stores.keys import DEEDS, KEYS, adopted, granted, refuse_name, refuse_revoking, to_deed, to_key
+from cofio.stores.keys import DEEDS, KEYS, adopted, grant_columns, refuse_name, refuse_revoking, to_audit_entry, to_key
 from cofio.stores.postgres.connection import BRIEFLY, PostgresServer, TenantQueries
-from cofio.stores.row_mapping import fits
+from cofio.stores.row_mapping import is_storable_int
 
 
 class PostgresKeys:
@@ -22,7 +22,7 @@ class PostgresKeys:
         self._clock = clock
 
     def create(self, grant: Grant, digest: str, hint: str, by: str) -> Key:
-        values = {**granted(grant), "digest": digest, "hint": hint, "by": by, "at": self._clock()}
+        values = {**grant_columns(grant), "digest": digest, "hint": hint, "by": by, "at": self._clock()}
         with self._server.writing() as rows:
             made = rows.count("create_key", values)
             key = _found(rows, "find_key", {"digest": digest}) if made else None
@@ -41,7 +41,7 @@ class PostgresKeys:
             return bool(rows.value("any_valid_key", {"at": self._clock()}))
 
     def revoke(self, key_id: int) -> Key:
-        if not fits(key_id):
+        if not is_storable_int(key_id):
             refuse_revoking(key_id, None)
         with self._server.writing() as rows:
             revoked = rows.count("revoke_key", {"id": key_id, "at": self._clock()})
@@ -71,11 +71,11 @@ class PostgresKeys:
         values = {"limit": limit, "after": after if after is not None else 1 << 62, "key": key}
         with self._server.reading() as rows:
             found = rows.all("newest_deeds" if key is None else "newest_deeds_of", values, columns=DEEDS)
-        return [to_deed(row) for row in found]
+        return [to_audit_entry(row) for row in found]
 
     def forget(self, before: str) -> int:
         with self._server.writing() as rows:
-            return rows.count("forget_deeds", {"before": moment(before)})
+            return rows.count("forget_deeds", {"before": to_utc_iso(before)})
 
 
 def _found(rows: TenantQueries, name: str, values: Mapping[str, Any]) -> Key | None:

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from cofio.models.maintenance import MaintenanceRun
-from cofio.models.memory import moment
+from cofio.models.memory import to_utc_iso
 from cofio.ports import Clock
-from cofio.stores.inbox_rules import later
+from cofio.stores.inbox_rules import add_seconds
 from cofio.stores.postgres.connection import PostgresServer, TenantQueries
-from cofio.stores.row_mapping import as_json, fits
+from cofio.stores.row_mapping import as_json, is_storable_int
 from cofio.stores.sqlite.maintenance_runs import DEATHS, RUNS, SILENCE, check_outcome, refuse, to_run
 
 
@@ -29,8 +29,8 @@ class PostgresRuns:
         with self._server.writing() as rows:
             rows.lock(f"chore/{chore}")
             at = self._clock()  # taken while the lock is held
-            values = {"chore": chore, "slot": moment(slot) if slot else "", "by": by, "at": at}
-            rows.run("bury_runs", {**values, "dead": later(at, -SILENCE)})
+            values = {"chore": chore, "slot": to_utc_iso(slot) if slot else "", "by": by, "at": at}
+            rows.run("bury_runs", {**values, "dead": add_seconds(at, -SILENCE)})
             row = rows.one("claim_run", {**values, "deaths": DEATHS}, columns=RUNS)
             return to_run(row) if row else None
 
@@ -42,7 +42,7 @@ class PostgresRuns:
         self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None
     ) -> MaintenanceRun:
         check_outcome(outcome)
-        if not fits(run_id):
+        if not is_storable_int(run_id):
             refuse(run_id, None)
         values = {"id": run_id, "outcome": outcome, "told": as_json(dict(told)), "changeset": changeset}
         with self._server.writing() as rows:
@@ -53,12 +53,12 @@ class PostgresRuns:
     def last(self, chore: str) -> MaintenanceRun | None:
         with self._server.reading() as rows:
             at = self._clock()
-            row = rows.one("last_run", {"chore": chore, "at": at, "dead": later(at, -SILENCE)}, columns=RUNS)
+            row = rows.one("last_run", {"chore": chore, "at": at, "dead": add_seconds(at, -SILENCE)}, columns=RUNS)
         return to_run(row) if row else None
 
     def newest(self, limit: int, chore: str = "") -> list[MaintenanceRun]:
         with self._server.reading() as rows:
-            values = {"chore": chore, "limit": limit, "dead": later(self._clock(), -SILENCE)}
+            values = {"chore": chore, "limit": limit, "dead": add_seconds(self._clock(), -SILENCE)}
             found = rows.all("newest_runs", values, columns=RUNS)
         return [replace(to_run(row), outcome="died") if silent else to_run(row) for *row, silent in found]
 

@@ -13,8 +13,17 @@ from cofio.stores.journal import beside_json, to_entry
 from cofio.stores.postgres.bm25 import searchable
 from cofio.stores.postgres.connection import TenantQueries
 from cofio.stores.postgres.inbox import erase
-from cofio.stores.postgres.vector_search import received
-from cofio.stores.row_mapping import COLUMNS, LISTED, PLACED, fits, occurrence_json, to_json, to_memory, to_row
+from cofio.stores.postgres.vector_search import to_matrix
+from cofio.stores.row_mapping import (
+    COLUMNS,
+    LISTED,
+    PLACED,
+    is_storable_int,
+    occurrence_json,
+    to_json,
+    to_memory,
+    to_row,
+)
 from cofio.text.tokens import fingerprint
 
 _UNNAMED = tuple(name for name in COLUMNS if name != "id")  # for a memory that gets a new id
@@ -28,7 +37,7 @@ class PostgresRowStorage:
         self._rows = rows
 
     def load(self, memory_id: int) -> Memory | None:
-        row = self._rows.one("get_memory", {"id": memory_id}, columns=LISTED) if fits(memory_id) else None
+        row = self._rows.one("get_memory", {"id": memory_id}, columns=LISTED) if is_storable_int(memory_id) else None
         return to_memory(row) if row else None
 
     def insert(self, memory: Memory) -> int:
@@ -54,7 +63,7 @@ class PostgresRowStorage:
 
     def vector(self, memory_id: int) -> bytes | None:
         sent = self._rows.value("get_vector", {"id": memory_id})
-        return received([sent])[0].astype("<f4").tobytes() if sent else None
+        return to_matrix([sent])[0].astype("<f4").tobytes() if sent else None
 
     def beside(self, memory_id: int) -> Counters:
         count, last = self._rows.one("counts_of", {"id": memory_id}) or (0, None)
@@ -87,7 +96,7 @@ class PostgresRowStorage:
         return int(self._rows.value("record", written))
 
     def recorded(self, change_id: int) -> JournalEntry | None:
-        row = self._rows.one("recorded", {"id": change_id}) if fits(change_id) else None
+        row = self._rows.one("recorded", {"id": change_id}) if is_storable_int(change_id) else None
         return to_entry(row) if row else None
 
     def next_recorded(self, entry: JournalEntry) -> JournalEntry | None:
@@ -111,6 +120,6 @@ def _written(memory: Memory) -> dict[str, Any]:
     return {**to_row(memory), **searchable(memory)}
 
 
-def listed(ids: Sequence[int]) -> list[int]:
+def storable_ids(ids: Sequence[int]) -> list[int]:
     """Return the ids that a column can hold."""
-    return [each for each in ids if fits(each)]
+    return [each for each in ids if is_storable_int(each)]

@@ -15,12 +15,12 @@ from cofio.models.knowledge import Knowledge, Table
 from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import Occurrence
 from cofio.ports import Snapshots
-from cofio.stores.episodes import carried as carried_episodes
+from cofio.stores.episodes import export_episodes as carried_episodes
 from cofio.stores.knowledge import in_order_of_ids
 from cofio.stores.postgres.connection import PostgresServer, TenantQueries
 from cofio.stores.postgres.knowledge import PostgresNamedQueries
-from cofio.stores.row_mapping import LISTED, as_json, fits, to_memory
-from cofio.stores.snapshot_export import rooms
+from cofio.stores.row_mapping import LISTED, as_json, is_storable_int, to_memory
+from cofio.stores.snapshot_export import reserved_ranges
 
 
 class PostgresSnapshots:
@@ -61,11 +61,11 @@ class PostgresSnapshots:
 
     def room(self, name: str, last: int) -> list[tuple[int, int]]:
         key = {"name": f"room:{name}"}
-        there = rooms(self._read("get_meta", key))
+        there = reserved_ranges(self._read("get_meta", key))
         if last <= (there[-1][0] if there else 0):
             return there
         with self._server.writing(alone=True) as rows:
-            there = rooms(rows.all("get_meta", key))
+            there = reserved_ranges(rows.all("get_meta", key))
             below = there[-1][0] if there else 0
             if last > below:
                 there.append((last, _take(rows, last - below) - below))
@@ -100,7 +100,7 @@ class PostgresSnapshots:
             return carried_episodes(PostgresNamedQueries(rows), after, limit)
 
     def parts(self, changeset_id: int) -> list[int]:
-        found = self._read("parts", {"id": changeset_id}) if fits(changeset_id) else []
+        found = self._read("parts", {"id": changeset_id}) if is_storable_int(changeset_id) else []
         return [number for (number,) in found]
 
     def _read(self, name: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:

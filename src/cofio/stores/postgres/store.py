@@ -23,10 +23,10 @@ from cofio.models.memory import (
     Occurrence,
     Retrieval,
     Scope,
-    moment,
+    to_utc_iso,
 )
 from cofio.ports import Clock, Settles, Vector
-from cofio.stores.apply import UnitOfWork, as_change
+from cofio.stores.apply import UnitOfWork, to_change
 from cofio.stores.filters import POSTGRES, condition
 from cofio.stores.journal import to_changeset, to_entry
 from cofio.stores.knowledge import KnowledgeUnitOfWork, SqlKnownRows, changed_within, of_changeset
@@ -34,19 +34,19 @@ from cofio.stores.postgres.bm25 import TenantBm25
 from cofio.stores.postgres.connection import BRIEFLY, PostgresServer, TenantQueries
 from cofio.stores.postgres.dashboard import PostgresDashboardQueries
 from cofio.stores.postgres.episodes import PostgresEpisodes
-from cofio.stores.postgres.inbox import PostgresInbox, settle
+from cofio.stores.postgres.inbox import PostgresInbox, settle_item
 from cofio.stores.postgres.keys import PostgresKeys
 from cofio.stores.postgres.knowledge import PostgresKnowledgeTables, PostgresNamedQueries
 from cofio.stores.postgres.llm_calls import PostgresLLMCalls
 from cofio.stores.postgres.maintenance_runs import PostgresRuns
 from cofio.stores.postgres.notes import PostgresNotes
-from cofio.stores.postgres.row_writer import PostgresRowStorage, listed
+from cofio.stores.postgres.row_writer import PostgresRowStorage, storable_ids
 from cofio.stores.postgres.snapshot_export import PostgresSnapshots
 from cofio.stores.postgres.store_state import TenantSize, TenantState
 from cofio.stores.postgres.token_embeddings import PostgresTokenEmbeddings
 from cofio.stores.postgres.usage import PostgresUsageQueries
-from cofio.stores.postgres.vector_search import VectorSearch, loaded, loaded_of, told
-from cofio.stores.row_mapping import LISTED, check_vectors, fits, from_json, to_memory
+from cofio.stores.postgres.vector_search import VectorSearch, load_vectors, load_vectors_of, to_candidates
+from cofio.stores.row_mapping import LISTED, check_vectors, from_json, is_storable_int, to_memory
 from cofio.text.tokens import fingerprint
 
 _LAST = (1 << 63) - 1  # above every id
@@ -104,7 +104,7 @@ class PostgresStore:
             )
             done = Changeset(id=number, **head, undoes=undoes, part_of=part_of, changes=changes, knowledge=known)
             if settles:
-                settle(rows, settles(done), at=at, changeset=number)
+                settle_item(rows, settles(done), at=at, changeset=number)
         if part_of is None:  # after a long series, building the index takes a fraction of the time (`sign` does it)
             self._follow_up(dimension)
         return done
@@ -149,13 +149,13 @@ class PostgresStore:
 
     def get(self, ids: Sequence[int]) -> list[Memory]:
         with self._server.reading() as rows:
-            read = rows.all("get_memories", {"ids": listed(ids)}, columns=LISTED)
+            read = rows.all("get_memories", {"ids": storable_ids(ids)}, columns=LISTED)
         found = {row[0]: to_memory(row) for row in read}
         return [found[each] for each in ids if each in found]
 
     def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
         with self._server.reading() as rows:
-            read = rows.all("said", {"ids": listed(ids)})
+            read = rows.all("said", {"ids": storable_ids(ids)})
         return {memory_id: (speaker, created_at) for memory_id, speaker, created_at in read}
 
     def has_speakers(self) -> bool:
@@ -185,7 +185,7 @@ class PostgresStore:
                 return []
             extent = self._extent_at(rows, state)
             found = self._nearest.find(rows, vector, k, scope, extent, state) if k > 0 else []
-            missing = listed(sorted(set(also) - {each.id for each in found}))
+            missing = storable_ids(sorted(set(also) - {each.id for each in found}))
             return found + self._nearest.cosines(rows, vector, missing)
 
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
@@ -206,14 +206,14 @@ class PostgresStore:
     def pairs(self, threshold: float, scope: Scope) -> Iterator[tuple[int, int, float]]:
         with self._server.still() as rows:
             state = self._state(rows)
-            vectors = loaded(rows, scope, state.dimension) if state.dimension else None
+            vectors = load_vectors(rows, scope, state.dimension) if state.dimension else None
         return vectors.pairs(threshold) if vectors else iter(())
 
     def neighbours(self, ids: Sequence[int], threshold: float, k: int) -> Iterator[tuple[int, list[Candidate]]]:
         with self._server.still() as rows:
             state = self._state(rows)
-            vectors = loaded_of(rows, listed(ids), state.dimension) if state.dimension else None
-        return told(vectors.neighbours(ids, threshold, k)) if vectors else iter(())
+            vectors = load_vectors_of(rows, storable_ids(ids), state.dimension) if state.dimension else None
+        return to_candidates(vectors.neighbours(ids, threshold, k)) if vectors else iter(())
 
     # ── the journal ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -242,7 +242,7 @@ class PostgresStore:
 
     def changeset(self, changeset_id: int) -> Changeset:
         with self._server.reading() as rows:
-            row = rows.one("get_changeset", {"id": changeset_id}) if fits(changeset_id) else None
+            row = rows.one("get_changeset", {"id": changeset_id}) if is_storable_int(changeset_id) else None
             if row is None:
                 raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
             known = of_changeset(PostgresNamedQueries(rows), changeset_id)
@@ -275,13 +275,13 @@ class PostgresStore:
     def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
         name = "unembedded" if among is None else "unembedded_among"
         with self._server.reading() as rows:
-            read = rows.all(name, {"limit": limit, "ids": listed(among or ())}, columns=LISTED)
+            read = rows.all(name, {"limit": limit, "ids": storable_ids(among or ())}, columns=LISTED)
         return [to_memory(row) for row in read]
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
         with self._server.writing(alone=True) as rows:
             dimension = self._bound_to(rows, vectors)
-            filled = {each: np.asarray(vectors[each], np.float32) for each in sorted(listed(list(vectors)))}
+            filled = {each: np.asarray(vectors[each], np.float32) for each in sorted(storable_ids(list(vectors)))}
             rows.many("fill_vector", [{"id": each, "vector": vector} for each, vector in filled.items()])
         self._follow_up(dimension)
 
@@ -317,7 +317,7 @@ class PostgresStore:
 
     def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
         whom = {"client": client, "session": session, "at": self._clock()}
-        noted = [{**whom, "id": each, "digest": given[each]} for each in sorted(listed(list(given)))]
+        noted = [{**whom, "id": each, "digest": given[each]} for each in sorted(storable_ids(list(given)))]
         if noted:
             with self._server.writing(BRIEFLY) as rows:  # these writes do not block
                 rows.many("give", noted)
@@ -328,7 +328,7 @@ class PostgresStore:
 
     def forget_given_before(self, before: str) -> int:
         with self._server.writing() as rows:
-            return rows.count("forget_given_before", {"before": moment(before)})
+            return rows.count("forget_given_before", {"before": to_utc_iso(before)})
 
     def stats(self) -> dict[str, Any]:
         with self._server.reading() as rows:
@@ -368,7 +368,7 @@ def _page(rows: TenantQueries, scope: Scope, limit: int, after: int, skip: int =
 
 def _changes(rows: TenantQueries, name: str, key: int) -> list[Change]:
     """Return the changes that a query selects, each with the memory after it; a changeset may have thousands."""
-    found = rows.all(name, {"id": key}) if fits(key) else []
+    found = rows.all(name, {"id": key}) if is_storable_int(key) else []
     entries = [to_entry(columns) for *columns, _, _, _ in found]
     later = dict(rows.all("next_befores", {"ids": [each.id for each in entries]}))
     last = [each.memory_id for each in entries if each.id not in later]
@@ -377,5 +377,5 @@ def _changes(rows: TenantQueries, name: str, key: int) -> list[Change]:
     for entry, (*_, at, by, why) in zip(entries, found, strict=True):
         before = later.get(entry.id)
         after = there.get(entry.memory_id) if entry.id not in later else from_json(before) if before else None
-        changes.append(as_change(entry, after, at, by, why))
+        changes.append(to_change(entry, after, at, by, why))
     return changes

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from cofio.models.memory import Memory
 from cofio.stores.postgres.connection import BRIEFLY, PostgresServer
-from cofio.stores.postgres.row_writer import listed
+from cofio.stores.postgres.row_writer import storable_ids
 from cofio.stores.row_mapping import LISTED, to_memory
-from cofio.stores.token_embeddings import of
+from cofio.stores.token_embeddings import columns_of
 
 
 class PostgresTokenEmbeddings:
@@ -30,7 +30,7 @@ class PostgresTokenEmbeddings:
 
     def get(self, ids: Sequence[int], by: str) -> dict[int, bytes]:
         with self._server.reading() as rows:
-            return {each: bytes(words) for each, words in rows.all("readings", {"ids": listed(ids), "by": by})}
+            return {each: bytes(words) for each, words in rows.all("readings", {"ids": storable_ids(ids), "by": by})}
 
     def unread(self, limit: int) -> list[Memory]:
         with self._server.reading() as rows:
@@ -41,7 +41,7 @@ class PostgresTokenEmbeddings:
         with self._server.writing(BRIEFLY, alone=True) as rows:  # deferrable: writers of facts go first
             if rows.all("reader")[0][0] != by:
                 return False
-            rows.many("put_reading", [of(memory, words) for memory, words in readings])
+            rows.many("put_reading", [columns_of(memory, words) for memory, words in readings])
             rows.many("mark_read", [{"id": memory.id} for memory, _ in readings])
             return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cofio.models.maintenance import UsageTracking, View
-from cofio.models.memory import Memory, Scope, moment
+from cofio.models.memory import Memory, Scope, to_utc_iso
 from cofio.stores.filters import POSTGRES, condition
 from cofio.stores.postgres.connection import PostgresServer
 from cofio.stores.row_mapping import LISTED, to_memory
@@ -23,18 +23,18 @@ class PostgresUsageQueries:
     def view(self, view: View, scope: Scope, limit: int, before: str) -> list[Memory]:
         where, named = condition(scope, POSTGRES)
         used, order = VIEWS[view]
-        values = {**named, "limit": limit, "before": moment(before)}
+        values = {**named, "limit": limit, "before": to_utc_iso(before)}
         parts = {"where": where, "used": used.format(before="%(before)s"), "order": order}
         with self._server.reading() as rows:
             return [to_memory(row) for row in rows.all("view_of_use", values, columns=LISTED, **parts)]
 
     def tracking(self, since: str) -> UsageTracking:
         with self._server.reading() as rows:
-            began, days = rows.one("tracking", {"since": moment(since)}) or (None, 0)
+            began, days = rows.one("tracking", {"since": to_utc_iso(since)}) or (None, 0)
         return UsageTracking(began, days)
 
     def unused(self, category: str, before: str, limit: int) -> list[Memory]:
-        values = {"category": category, "before": moment(before), "limit": limit}
+        values = {"category": category, "before": to_utc_iso(before), "limit": limit}
         with self._server.reading() as rows:
             return [to_memory(row) for row in rows.all("unused", values, columns=LISTED)]
 
@@ -47,7 +47,7 @@ class PostgresUsageQueries:
             return {number for (number,) in rows.all("touched", {"ids": list(ids), "after": after})}
 
     def forget(self, before: str) -> int:
-        values = {"before": moment(before), "limit": _FORGOTTEN}
+        values = {"before": to_utc_iso(before), "limit": _FORGOTTEN}
         gone = 0
         while True:  # in small transactions: the log is the largest table
             with self._server.writing() as rows:

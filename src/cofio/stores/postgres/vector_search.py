@@ -111,7 +111,7 @@ class VectorSearch:
         self._indexed.discard(dimension)
 
 
-def loaded(rows: TenantQueries, scope: Scope, dimension: int) -> VectorIndex:
+def load_vectors(rows: TenantQueries, scope: Scope, dimension: int) -> VectorIndex:
     """Load every vector of the scope, to be compared with each other."""
     where, values = condition(scope, POSTGRES)
     vectors, after = VectorIndex(dimension), 0
@@ -121,7 +121,7 @@ def loaded(rows: TenantQueries, scope: Scope, dimension: int) -> VectorIndex:
     return vectors
 
 
-def loaded_of(rows: TenantQueries, ids: Sequence[int], dimension: int) -> VectorIndex:
+def load_vectors_of(rows: TenantQueries, ids: Sequence[int], dimension: int) -> VectorIndex:
     """Load the vectors of these memories."""
     vectors = VectorIndex(dimension)
     for start in range(0, len(ids), _AT_ONCE):
@@ -132,10 +132,10 @@ def loaded_of(rows: TenantQueries, ids: Sequence[int], dimension: int) -> Vector
 def _put(vectors: VectorIndex, rows: Sequence[tuple[Any, ...]]) -> None:
     if rows:
         ids, sent, live = zip(*rows, strict=True)
-        vectors.put_many(np.array(ids, np.int64), received(sent), np.array(live, bool))
+        vectors.put_many(np.array(ids, np.int64), to_matrix(sent), np.array(live, bool))
 
 
-def received(sent: Sequence[bytes]) -> Matrix:
+def to_matrix(sent: Sequence[bytes]) -> Matrix:
     """Return vectors in the server's binary format as a matrix, one per row."""
     raw = np.frombuffer(b"".join(sent), np.uint8).reshape(len(sent), -1)
     return np.ascontiguousarray(raw[:, _HEAD:]).view(">f4").astype(np.float32)
@@ -149,7 +149,7 @@ def _candidates(rows: Sequence[tuple[int, float]]) -> list[Candidate]:
     return [Candidate(memory_id, min(1.0, max(-1.0, cosine))) for memory_id, cosine in rows]
 
 
-def told(near: Iterator[tuple[int, list[tuple[int, float]]]]) -> Iterator[tuple[int, list[Candidate]]]:
+def to_candidates(near: Iterator[tuple[int, list[tuple[int, float]]]]) -> Iterator[tuple[int, list[Candidate]]]:
     """Convert neighbours to candidates."""
     for each, some in near:
         yield each, [Candidate(*one) for one in some]

@@ -125,7 +125,7 @@ class PostingsCache:
         than `most` rows would have to be visited; in a small store none are.
         """
         counts = {word: self._frequency(connection, word, lengths.count, changeset) for word in words}
-        chosen = list(counts) if lengths.count <= FEW else rarest(counts, most)
+        chosen = list(counts) if lengths.count <= FEW else rarest_words(counts, most)
         scores = np.zeros(len(lengths.words), np.float32)
         for word in chosen:
             ids, weights = self._found(connection, word, changeset)
@@ -142,8 +142,8 @@ class PostingsCache:
             self._known, self._known_at, self._kept = {}, changeset, 0
         known = self._known
         if word not in known:
-            text = self._holders(connection, self._kind.text + quoted(word))
-            around = self._kind.context + quoted(word) if self._kind.context else ""
+            text = self._holders(connection, self._kind.text + quote_fts(word))
+            around = self._kind.context + quote_fts(word) if self._kind.context else ""
             context = self._holders(connection, around) if around else np.empty(0, np.int64)
             ids = np.union1d(text, context) if context.size else text
             weights = np.isin(ids, text).astype(np.float32) + CONTEXT * np.isin(ids, context)
@@ -157,7 +157,7 @@ class PostingsCache:
             return len(self._found(connection, word, changeset)[0])
         count, when = self._counts.get(word, (0, -1))
         if when < 0 or abs(total - when) > when // 50:
-            count = int(connection.execute(self._kind.query("frequency"), (quoted(word),)).fetchone()[0])
+            count = int(connection.execute(self._kind.query("frequency"), (quote_fts(word),)).fetchone()[0])
             if len(self._counts) > COUNTED:
                 self._counts = {}
             if count:  # a word without memories is not cached: it may occur any time
@@ -170,7 +170,7 @@ class PostingsCache:
         return np.fromstring(listed, np.int64, sep=",") if listed else np.empty(0, np.int64)
 
 
-def best(scores: Scores, k: int, allowed: Mask) -> tuple[Ids, Scores]:
+def top_k(scores: Scores, k: int, allowed: Mask) -> tuple[Ids, Scores]:
     """Return the k highest of the allowed ids with a score above 0, best first, ties by lower id."""
     ids = np.flatnonzero((scores > 0) & allowed)
     if len(ids) > k:
@@ -180,12 +180,12 @@ def best(scores: Scores, k: int, allowed: Mask) -> tuple[Ids, Scores]:
     return ids[order], scores[ids[order]]
 
 
-def quoted(word: str) -> str:
+def quote_fts(word: str) -> str:
     """Return the word quoted for FTS5: a quoted string has no operators."""
     return '"' + word.replace('"', '""') + '"'
 
 
-def rarest(counts: Mapping[str, int], most: int) -> list[str]:
+def rarest_words(counts: Mapping[str, int], most: int) -> list[str]:
     """Return the rarest words within the limit of rows, at least one."""
     chosen: list[str] = []
     postings = 0

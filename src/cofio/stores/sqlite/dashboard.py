@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cofio.models.dashboard import Agent, ChangeCounters, DailyCount, Injection, InjectionCount, MapSource
-from cofio.models.memory import Scope, moment
+from cofio.models.memory import Scope, to_utc_iso
 from cofio.ports import Matrix
 from cofio.stores.filters import condition
 from cofio.stores.row_mapping import as_json
@@ -30,14 +30,14 @@ class SqliteDashboardQueries:
         self._vectors = vectors
 
     def arrived(self, since: str, scope: Scope) -> list[DailyCount]:
-        where, values = condition(live(scope))
+        where, values = condition(live_scope(scope))
         with self._file.reading() as connection:
             rows = connection.execute(_SQL["arrived"].format(where=where), {**values, "first": day(since)})
             return [DailyCount(*row) for row in rows]
 
     def done(self, since: str) -> dict[str, int]:
         with self._file.reading() as connection:
-            return dict(connection.execute(_SQL["done"], {"since": moment(since)}).fetchall())
+            return dict(connection.execute(_SQL["done"], {"since": to_utc_iso(since)}).fetchall())
 
     def inject(self, injections: Sequence[Injection]) -> None:
         if injections:
@@ -50,7 +50,7 @@ class SqliteDashboardQueries:
 
     def forget_injected(self, before: str) -> int:
         with self._file.writing() as connection:
-            return connection.execute(_SQL["forget_injections"], {"before": moment(before)}).rowcount
+            return connection.execute(_SQL["forget_injections"], {"before": to_utc_iso(before)}).rowcount
 
     def agents(self, limit: int) -> list[Agent]:
         with self._file.reading() as connection:
@@ -65,10 +65,10 @@ class SqliteDashboardQueries:
         vectors = self._vectors()
         if vectors is None:
             return NO_DOTS
-        where, values = condition(live(scope))
+        where, values = condition(live_scope(scope))
         with self._file.reading() as connection:
             within = None
-            if live(scope).narrows:
+            if live_scope(scope).narrows:
                 found = connection.execute(_SQL["ids_of"].format(where=where), values)
                 within = np.fromiter((row[0] for row in found), np.int64)
             there = vectors.live(within)
@@ -82,14 +82,14 @@ class SqliteDashboardQueries:
 NO_DOTS = MapSource((), np.empty((0, 0), np.float32), (), (), (), (), 0)
 
 
-def live(scope: Scope) -> Scope:
+def live_scope(scope: Scope) -> Scope:
     """Return the scope without archived memories."""
     return replace(scope, include_archived=False) if scope.include_archived else scope
 
 
 def day(since: str) -> str:
     """Return the day of this time."""
-    return moment(since)[:10]
+    return to_utc_iso(since)[:10]
 
 
 def to_dots(rows: Sequence[_Row], vectors: Matrix, total: int) -> MapSource:

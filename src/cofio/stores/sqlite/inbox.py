@@ -14,11 +14,11 @@ from typing import Any, NoReturn
 
 from cofio.errors import Conflict, StoreError
 from cofio.models.exchange import Batching, Exchange, Item, ItemResolution, Ledger, Receipt, State, Task
-from cofio.models.memory import Memory, Viewer, moment
+from cofio.models.memory import Memory, Viewer, to_utc_iso
 from cofio.ports import Clock
 from cofio.stores import episodes, inbox_rules, llm_calls, turn_merge
 from cofio.stores.knowledge import SqliteNamedQueries
-from cofio.stores.row_mapping import as_json, fits
+from cofio.stores.row_mapping import as_json, is_storable_int
 from cofio.stores.sql_loader import queries
 from cofio.stores.sqlite.connection import StoreFile
 from cofio.stores.sqlite.group_commit import GroupCommit
@@ -51,14 +51,14 @@ class SqliteInbox:
         self, exchanges: Sequence[Exchange], *, task: Task = "learn", most: int | None = None, hold: float = 0.0
     ) -> list[Receipt]:
         at = self._clock()
-        due_at = inbox_rules.later(at, hold)
-        rows = [inbox_rules.to_row(inbox_rules.dated(each, at), task, at, due_at) for each in exchanges]
+        due_at = inbox_rules.add_seconds(at, hold)
+        rows = [inbox_rules.to_row(inbox_rules.with_time(each, at), task, at, due_at) for each in exchanges]
         return self._keep(_PendingDelivery(rows, most)) if rows else []
 
     def amend(self, exchange: Exchange, *, hold: float = 0.0, most: int | None = None) -> Receipt:
         at = self._clock()
-        dated = inbox_rules.dated(exchange, at)
-        row = inbox_rules.to_row(dated, "learn", at, inbox_rules.later(at, hold))
+        dated = inbox_rules.with_time(exchange, at)
+        row = inbox_rules.to_row(dated, "learn", at, inbox_rules.add_seconds(at, hold))
         return self._keep(_PendingDelivery([row], most, dated))[0]
 
     def release(self, client: str, session: str) -> int:
@@ -70,9 +70,9 @@ class SqliteInbox:
         at = self._clock()
         whose = {"client": client, "session": session}
         with self._file.writing() as connection:
-            until = {**whose, "at": at, "until": inbox_rules.later(at, batching.seconds)}
+            until = {**whose, "at": at, "until": inbox_rules.add_seconds(at, batching.seconds)}
             (waiting,) = connection.execute(_SQL["waiting_of_session"], until).fetchone()
-            held = inbox_rules.held(at, waiting, batching, broken_off=broken_off)
+            held = inbox_rules.holding_columns(at, waiting, batching, broken_off=broken_off)
             connection.execute(_SQL["hold_items"], {**whose, **held})
 
     def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
@@ -83,7 +83,7 @@ class SqliteInbox:
     def purged_turns(self, client: str, session: str) -> set[str]:
         with self._file.reading() as connection:
             rows = connection.execute(_SQL["purged_turns"], {"client": client, "session": session})
-            return {turn for turn, payload in rows if not payload or inbox_rules.cut_from(payload)}
+            return {turn for turn, payload in rows if not payload or inbox_rules.purged_roles(payload)}
 
     def due(self, limit: int) -> list[Item]:
         while True:
@@ -108,18 +108,18 @@ class SqliteInbox:
     def settle(self, settlement: ItemResolution) -> None:
         at = self._clock()
         with self._file.writing() as connection:
-            settle(connection, settlement, at=at)
+            settle_item(connection, settlement, at=at)
 
     def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False, attempt: bool = True) -> None:
-        due_at = inbox_rules.later(self._clock(), seconds)
+        due_at = inbox_rules.add_seconds(self._clock(), seconds)
         counts = {"attempt": int(attempt), "fault": int(fault)}
-        values = {"due_at": due_at, "reason": inbox_rules.storable(reason), **counts}
+        values = {"due_at": due_at, "reason": inbox_rules.make_storable(reason), **counts}
         with self._file.writing() as connection:
             _update(connection, "postpone_item", item_id, values)
 
     def park(self, item_id: int, reason: str) -> None:
         with self._file.writing() as connection:
-            _update(connection, "park_item", item_id, {"reason": inbox_rules.storable(reason)})
+            _update(connection, "park_item", item_id, {"reason": inbox_rules.make_storable(reason)})
 
     def retry(self, item_id: int) -> Item:
         at = self._clock()
@@ -129,11 +129,11 @@ class SqliteInbox:
 
     def item(self, item_id: int) -> Item:
         with self._file.reading() as connection:
-            row = connection.execute(_GET, (item_id,)).fetchone() if fits(item_id) else None
+            row = connection.execute(_GET, (item_id,)).fetchone() if is_storable_int(item_id) else None
         return inbox_rules.to_item(row) if row else inbox_rules.refuse(item_id, None)
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
-        last = after if after is not None and fits(after) else 1 << 62
+        last = after if after is not None and is_storable_int(after) else 1 << 62
         values = {"state": state, "after": last, "limit": limit}
         with self._file.reading() as connection:
             rows = connection.execute(_NEWEST_IN if state else _NEWEST, values).fetchall()
@@ -152,18 +152,18 @@ class SqliteInbox:
 
     def forget(self, before: str) -> int:
         with self._file.writing() as connection:
-            count = connection.execute(_SQL["forget_items"], {"before": moment(before)}).rowcount
+            count = connection.execute(_SQL["forget_items"], {"before": to_utc_iso(before)}).rowcount
         if count:
             with suppress(StoreError):  # a concurrent reader blocks it; the log is overwritten later
                 self._file.empty_log()
         return count
 
 
-def settle(
+def settle_item(
     connection: sqlite3.Connection, settlement: ItemResolution, *, at: str, changeset: int | None = None
 ) -> None:
     """Settle an item inside a transaction. Raise Conflict, which rolls back the transaction, unless it is pending."""
-    reason, result = inbox_rules.settled(settlement, changeset)
+    reason, result = inbox_rules.settled_item(settlement, changeset)
     row = connection.execute(_SQL["as_read"], (settlement.item,)).fetchone() if settlement.read else None
     if row:
         inbox_rules.refuse_if_moved(settlement, inbox_rules.from_payload(row[0]), json.loads(row[1]))
@@ -185,7 +185,7 @@ def erase(connection: sqlite3.Connection, memory: Memory, viewer: Viewer | None)
     listed = as_json(said)
     saying = {"id": memory.id, "said": listed}
     settled, reasons = (
-        inbox_rules.told_by(connection.execute(_SQL[name], saying).fetchall(), viewer)
+        inbox_rules.ids_told_by(connection.execute(_SQL[name], saying).fetchall(), viewer)
         for name in ("settled_items_saying", "reasons_saying")
     )
     connection.execute(_SQL["erase_settled_items"], {"ids": as_json(settled)})
@@ -196,11 +196,11 @@ def erase(connection: sqlite3.Connection, memory: Memory, viewer: Viewer | None)
     for item_id, payload in connection.execute(_SQL["open_payloads"]).fetchall():
         if viewer and not inbox_rules.is_told_by(inbox_rules.from_payload(payload), viewer):
             continue
-        if (rest := inbox_rules.cut(payload, said)) != payload:
+        if (rest := inbox_rules.cut_payload(payload, said)) != payload:
             connection.execute(_SQL["set_payload"], {"id": item_id, "payload": rest})
     # Memories extracted from the same sentence lose their copy of it.
     for name in ("erase_shared_context", "erase_shared_context_in_changes"):
-        connection.execute(_SQL[name], {"said": listed, **inbox_rules.whose(memory, viewer)})
+        connection.execute(_SQL[name], {"said": listed, **inbox_rules.same_owner_filter(memory, viewer)})
 
 
 def _kept(connection: sqlite3.Connection, delivery: _PendingDelivery) -> list[Receipt]:
@@ -223,7 +223,7 @@ def _amended(connection: sqlite3.Connection, delivery: _PendingDelivery, exchang
     """Add what is new of a turn to its item and return its receipt; if nothing is new, that of the turn's last item."""
     (row,) = delivery.rows
     parts = list(_parts(connection, row))
-    new = turn_merge.amended(parts, exchange) if parts else turn_merge.TurnMerge(None, exchange)
+    new = turn_merge.merge_turn(parts, exchange) if parts else turn_merge.TurnMerge(None, exchange)
     if new is None:
         last = parts[-1].item.id
         connection.execute(_SQL["due_by"], {"id": last, "due_at": row["due_at"]})
@@ -267,7 +267,7 @@ def _update(
     refuse: Callable[[int, State | None], NoReturn] = inbox_rules.refuse,
 ) -> None:
     """Change an item; call `refuse` if its state does not allow it."""
-    if not fits(item_id):
+    if not is_storable_int(item_id):
         refuse(item_id, None)
     if not connection.execute(_SQL[name], {**values, "id": item_id}).rowcount:
         row = connection.execute(_SQL["item_state"], (item_id,)).fetchone()

@@ -16,10 +16,10 @@ from typing import Any, NoReturn, get_args
 
 from cofio.errors import Conflict, InvalidInput, NotFound
 from cofio.models.maintenance import MaintenanceRun, Outcome
-from cofio.models.memory import moment
+from cofio.models.memory import to_utc_iso
 from cofio.ports import Clock
-from cofio.stores.inbox_rules import later
-from cofio.stores.row_mapping import as_json, fits
+from cofio.stores.inbox_rules import add_seconds
+from cofio.stores.row_mapping import as_json, is_storable_int
 from cofio.stores.sql_loader import queries
 from cofio.stores.sqlite.connection import StoreFile
 
@@ -42,8 +42,8 @@ class SqliteRuns:
     def claim(self, chore: str, slot: str, by: str) -> MaintenanceRun | None:
         with self._file.writing() as connection:
             at = self._clock()  # taken while the write lock is held
-            values = {"chore": chore, "slot": moment(slot) if slot else "", "by": by, "at": at}
-            connection.execute(_SQL["bury_runs"], {**values, "dead": later(at, -SILENCE)})
+            values = {"chore": chore, "slot": to_utc_iso(slot) if slot else "", "by": by, "at": at}
+            connection.execute(_SQL["bury_runs"], {**values, "dead": add_seconds(at, -SILENCE)})
             done = connection.execute(_SQL["claim_run"], {**values, "deaths": DEATHS})
             return to_run(connection.execute(_GET, (done.lastrowid,)).fetchone()) if done.rowcount else None
 
@@ -57,20 +57,23 @@ class SqliteRuns:
         check_outcome(outcome)
         values = {"id": run_id, "outcome": outcome, "told": as_json(dict(told)), "changeset": changeset}
         with self._file.writing() as connection:
-            ended = fits(run_id) and connection.execute(_SQL["finish_run"], {**values, "at": self._clock()}).rowcount
-            row = connection.execute(_GET, (run_id,)).fetchone() if fits(run_id) else None
+            ended = (
+                is_storable_int(run_id)
+                and connection.execute(_SQL["finish_run"], {**values, "at": self._clock()}).rowcount
+            )
+            row = connection.execute(_GET, (run_id,)).fetchone() if is_storable_int(run_id) else None
             run = to_run(row) if row else None
             return run if run and ended else refuse(run_id, run)
 
     def last(self, chore: str) -> MaintenanceRun | None:
         with self._file.reading() as connection:
             at = self._clock()
-            row = connection.execute(_LAST, {"chore": chore, "at": at, "dead": later(at, -SILENCE)}).fetchone()
+            row = connection.execute(_LAST, {"chore": chore, "at": at, "dead": add_seconds(at, -SILENCE)}).fetchone()
         return to_run(row) if row else None
 
     def newest(self, limit: int, chore: str = "") -> list[MaintenanceRun]:
         with self._file.reading() as connection:
-            values = {"chore": chore, "limit": limit, "dead": later(self._clock(), -SILENCE)}
+            values = {"chore": chore, "limit": limit, "dead": add_seconds(self._clock(), -SILENCE)}
             rows = connection.execute(_NEWEST, values).fetchall()
         return [replace(to_run(row), outcome="died") if silent else to_run(row) for *row, silent in rows]
 

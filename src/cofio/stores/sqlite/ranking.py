@@ -17,8 +17,8 @@ import numpy as np
 from cofio.models.memory import Candidate, Matching, Scope
 from cofio.ports import Matrix, Vector
 from cofio.stores.filters import condition
-from cofio.stores.row_mapping import listed
-from cofio.stores.sqlite.bm25 import POSTINGS, DocumentLengths, Ids, PostingsCache, SearchIndexKind, best
+from cofio.stores.row_mapping import ids_json
+from cofio.stores.sqlite.bm25 import POSTINGS, DocumentLengths, Ids, PostingsCache, SearchIndexKind, top_k
 from cofio.stores.sqlite.connection import StoreFile
 from cofio.stores.sqlite.vector_index import VectorIndex
 
@@ -89,16 +89,16 @@ class Ranking:
     def _best_in_scope(self, held: InMemoryIndex, scores: Any, k: int, scope: Scope) -> tuple[Any, Any]:
         allowed = np.ones_like(held.lengths.live) if scope.include_archived else held.lengths.live
         if not scope.narrows:
-            return best(scores, k, allowed)
+            return top_k(scores, k, allowed)
         wide = 2 * k + 32
         if scope not in self._scopes.of(held.changeset):
-            ids, found = best(scores, wide, allowed)
+            ids, found = top_k(scores, wide, allowed)
             inside = self._inside(ids, scope)
             if inside.sum() >= k or len(ids) < wide:
                 return ids[inside][:k], found[inside][:k]
         within, ids = np.zeros_like(allowed), self.ids_of(scope, held)
         within[ids[ids < len(within)]] = True
-        return best(scores, k, allowed & within)
+        return top_k(scores, k, allowed & within)
 
     def ids_of(self, scope: Scope, held: InMemoryIndex) -> Ids:
         """Return every id of the scope; cached while nothing changes."""
@@ -115,7 +115,7 @@ class Ranking:
         where, values = condition(scope)
         with self._file.reading() as connection:
             rows = connection.execute(
-                self._kind.query("among").format(where=where), {**values, "ids": listed(ids.tolist())}
+                self._kind.query("among").format(where=where), {**values, "ids": ids_json(ids.tolist())}
             )
             return np.isin(ids, [row[0] for row in rows])
 

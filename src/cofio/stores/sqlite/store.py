@@ -31,10 +31,10 @@ from cofio.models.memory import (
     Retrieval,
     Scope,
     Viewer,
-    moment,
+    to_utc_iso,
 )
 from cofio.ports import Clock, Settles, Vector
-from cofio.stores.apply import Counters, JournalEntry, UnitOfWork, as_change
+from cofio.stores.apply import Counters, JournalEntry, UnitOfWork, to_change
 from cofio.stores.episodes import SqliteEpisodes
 from cofio.stores.filters import SQLITE, condition
 from cofio.stores.journal import beside_json, to_changeset, to_entry
@@ -54,8 +54,8 @@ from cofio.stores.row_mapping import (
     LISTED,
     PLACED,
     check_vectors,
-    fits,
-    listed,
+    ids_json,
+    is_storable_int,
     occurrence_json,
     to_json,
     to_memory,
@@ -63,10 +63,10 @@ from cofio.stores.row_mapping import (
 )
 from cofio.stores.snapshot_export import SqliteSnapshots
 from cofio.stores.sql_loader import queries
-from cofio.stores.sqlite.bm25 import MEMORIES, quoted
+from cofio.stores.sqlite.bm25 import MEMORIES, quote_fts
 from cofio.stores.sqlite.connection import BRIEFLY, StoreFile
 from cofio.stores.sqlite.dashboard import SqliteDashboardQueries
-from cofio.stores.sqlite.inbox import SqliteInbox, erase, settle
+from cofio.stores.sqlite.inbox import SqliteInbox, erase, settle_item
 from cofio.stores.sqlite.maintenance_runs import SqliteRuns
 from cofio.stores.sqlite.ranking import InMemoryIndex, Ranking
 from cofio.stores.sqlite.usage import SqliteUsageQueries
@@ -132,7 +132,7 @@ class SqliteStore:
             )
             done = Changeset(id=number, **head, undoes=undoes, part_of=part_of, changes=changes, knowledge=known)
             if settles:
-                settle(connection, settles(done), at=at, changeset=number)
+                settle_item(connection, settles(done), at=at, changeset=number)
             if any(change.action == "purge" for change in changes):
                 connection.execute(_SQL["tidy_words"])  # no word of it stays in the full-text segments
             self._unwiped |= "purge" in {*(each.action for each in changes), *(each.action for each in known)}
@@ -174,13 +174,13 @@ class SqliteStore:
 
     def get(self, ids: Sequence[int]) -> list[Memory]:
         with self._file.reading() as connection:
-            rows = connection.execute(_GET_MEMORIES, (listed(ids),)).fetchall()
+            rows = connection.execute(_GET_MEMORIES, (ids_json(ids),)).fetchall()
         found = {row[0]: to_memory(row) for row in rows}
         return [found[each] for each in ids if each in found]
 
     def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
         with self._file.reading() as connection:
-            rows = connection.execute(_SQL["said"], (listed(ids),))
+            rows = connection.execute(_SQL["said"], (ids_json(ids),))
             return {memory_id: (speaker, created_at) for memory_id, speaker, created_at in rows}
 
     def has_speakers(self) -> bool:
@@ -219,7 +219,7 @@ class SqliteStore:
         held: dict[int, list[str]] = {each: [] for each in ids}
         with self._file.reading() as connection:
             for word in words:
-                for (memory_id,) in connection.execute(_SQL["holding"], (quoted(word), listed(ids))):
+                for (memory_id,) in connection.execute(_SQL["holding"], (quote_fts(word), ids_json(ids))):
                     held[memory_id].append(word)
         return held
 
@@ -266,7 +266,11 @@ class SqliteStore:
 
     def changeset(self, changeset_id: int) -> Changeset:
         with self._file.reading() as connection:
-            row = connection.execute(_SQL["get_changeset"], (changeset_id,)).fetchone() if fits(changeset_id) else None
+            row = (
+                connection.execute(_SQL["get_changeset"], (changeset_id,)).fetchone()
+                if is_storable_int(changeset_id)
+                else None
+            )
             if row is None:
                 raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
             known = of_changeset(SqliteNamedQueries(connection), changeset_id)
@@ -283,13 +287,13 @@ class SqliteStore:
 
     def _changes(self, connection: sqlite3.Connection, name: str, key: int) -> list[Change]:
         tables = _SqliteRowStorage(connection)
-        rows = connection.execute(_SQL[name], (key,)).fetchall() if fits(key) else []
+        rows = connection.execute(_SQL[name], (key,)).fetchall() if is_storable_int(key) else []
         changes = []
         for *columns, at, by, why in rows:
             entry = to_entry(columns)
             later = tables.next_recorded(entry)
             after = later.before if later else tables.load(entry.memory_id)
-            changes.append(as_change(entry, after, at, by, why))
+            changes.append(to_change(entry, after, at, by, why))
         return changes
 
     # ── derived data ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -305,7 +309,7 @@ class SqliteStore:
             connection.executemany(_SQL["count_retrievals"], ((counts[each], latest[each], each) for each in counts))
 
     def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
-        name, values = ("unembedded", (limit,)) if among is None else ("unembedded_among", (listed(among), limit))
+        name, values = ("unembedded", (limit,)) if among is None else ("unembedded_among", (ids_json(among), limit))
         with self._file.reading() as connection:
             rows = connection.execute(_SQL[name].format(columns=LISTED), values).fetchall()
         return [to_memory(row) for row in rows]
@@ -349,7 +353,7 @@ class SqliteStore:
 
     def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
         whom = {"client": client, "session": session, "at": self._clock()}
-        rows = [{**whom, "id": each, "digest": digest} for each, digest in given.items() if fits(each)]
+        rows = [{**whom, "id": each, "digest": digest} for each, digest in given.items() if is_storable_int(each)]
         if rows:
             with self._file.writing(BRIEFLY) as connection:  # these writes do not block
                 connection.executemany(_SQL["give"], rows)
@@ -360,7 +364,7 @@ class SqliteStore:
 
     def forget_given_before(self, before: str) -> int:
         with self._file.writing() as connection:
-            return connection.execute(_SQL["forget_given_before"], {"before": moment(before)}).rowcount
+            return connection.execute(_SQL["forget_given_before"], {"before": to_utc_iso(before)}).rowcount
 
     def stats(self) -> dict[str, Any]:
         with self._file.reading() as connection:
@@ -395,7 +399,7 @@ class _SqliteRowStorage:
         self._run: Callable[..., sqlite3.Cursor] = connection.execute
 
     def load(self, memory_id: int) -> Memory | None:
-        if not fits(memory_id):
+        if not is_storable_int(memory_id):
             return None
         row = self._run(_GET_MEMORY, (memory_id,)).fetchone()
         return to_memory(row) if row else None
@@ -446,7 +450,7 @@ class _SqliteRowStorage:
         return int(self._run(_SQL["record"], values).lastrowid or 0)
 
     def recorded(self, change_id: int) -> JournalEntry | None:
-        row = self._run(_SQL["recorded"], (change_id,)).fetchone() if fits(change_id) else None
+        row = self._run(_SQL["recorded"], (change_id,)).fetchone() if is_storable_int(change_id) else None
         return to_entry(row) if row else None
 
     def next_recorded(self, entry: JournalEntry) -> JournalEntry | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cofio.models.maintenance import UsageTracking, View
-from cofio.models.memory import Memory, Scope, moment
+from cofio.models.memory import Memory, Scope, to_utc_iso
 from cofio.stores.filters import condition
 from cofio.stores.row_mapping import LISTED, as_json, to_memory
 from cofio.stores.sql_loader import queries
@@ -31,15 +31,15 @@ class SqliteUsageQueries:
         used, order = VIEWS[view]
         query = _SQL["view_of_use"].format(columns=LISTED, where=where, used=used.format(before=":before"), order=order)
         with self._file.reading() as connection:
-            rows = connection.execute(query, {**values, "limit": limit, "before": moment(before)}).fetchall()
+            rows = connection.execute(query, {**values, "limit": limit, "before": to_utc_iso(before)}).fetchall()
         return [to_memory(row) for row in rows]
 
     def tracking(self, since: str) -> UsageTracking:
         with self._file.reading() as connection:
-            return UsageTracking(*connection.execute(_SQL["tracking"], {"since": moment(since)}).fetchone())
+            return UsageTracking(*connection.execute(_SQL["tracking"], {"since": to_utc_iso(since)}).fetchone())
 
     def unused(self, category: str, before: str, limit: int) -> list[Memory]:
-        values = {"category": category, "before": moment(before), "limit": limit}
+        values = {"category": category, "before": to_utc_iso(before), "limit": limit}
         with self._file.reading() as connection:
             rows = connection.execute(_SQL["unused"].format(columns=LISTED), values).fetchall()
         return [to_memory(row) for row in rows]
@@ -56,4 +56,4 @@ class SqliteUsageQueries:
 
     def forget(self, before: str) -> int:
         with self._file.writing() as connection:
-            return connection.execute(_SQL["forget_retrievals"], {"before": moment(before)}).rowcount
+            return connection.execute(_SQL["forget_retrievals"], {"before": to_utc_iso(before)}).rowcount

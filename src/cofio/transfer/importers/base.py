@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cofio.errors import InvalidInput
-from cofio.models.memory import MAX_LABEL, MAX_LABELS, MAX_METADATA, MAX_TEXT, Fact, Memory, moment
+from cofio.models.memory import MAX_LABEL, MAX_LABELS, MAX_METADATA, MAX_TEXT, Fact, Memory, to_utc_iso
 from cofio.text import lazy_re
 
 _OURS = frozenset(field.name for field in fields(Memory)) - {"project", "origin", "anchors"} | {"timestamp"}
@@ -51,23 +51,23 @@ class Importer:
     fits: Callable[[Path], bool]  # whether the path looks like such a store; never raises
 
 
-def there(path: Path, what: str) -> Path:
+def check_exists(path: Path, what: str) -> Path:
     """Return the path. Raise InvalidInput if it does not exist."""
     if not path.exists():
         raise InvalidInput(f"{path} does not exist.", f"Give the path of {what}.")
     return path
 
 
-def made(
+def to_fact(
     tool: str, name: str, text: Any, *, created_at: Any = None, notes: Mapping[str, Any] | None = None, **rest: Any
 ) -> Found:
     """Return the fact of a foreign entry, with the origin `tool/name`; or the reason why it is skipped."""
     origin = _origin(f"{tool}/{name}")
     if not isinstance(text, str) or not text.strip():
         return SkippedEntry("It has no text.", origin)
-    kept, extra = _within(storable(text))
+    kept, extra = _within(make_storable(text))
     told = {**(notes or {}), **extra}
-    at = when(created_at)
+    at = to_iso_time(created_at)
     if at == "" and created_at is not None:
         told["bad_created_at"] = str(created_at)[:100]
     try:
@@ -83,26 +83,26 @@ def made(
         return SkippedEntry(error.message, origin)
 
 
-def when(value: Any) -> str:
+def to_iso_time(value: Any) -> str:
     """Return the value as a UTC ISO 8601 time; "" if it is not a time."""
     if isinstance(value, str) and _EPOCH.fullmatch(value.strip()):
         value = float(value)
     if isinstance(value, bool) or not value or (isinstance(value, int | float) and value < 0):
         return ""  # 0 means "unknown" in all known tools
     try:
-        return moment(value)
+        return to_utc_iso(value)
     except InvalidInput:
         return ""
 
 
-def place(value: Any) -> str:
+def as_absolute_path(value: Any) -> str:
     """Return the value if it is an absolute path; "" otherwise."""
     if not isinstance(value, str) or len(value) > MAX_LABEL:
         return ""
     return value.rstrip("/") or "/" if value.startswith("/") else value if _WINDOWS.match(value) else ""
 
 
-def storable(text: str) -> str:
+def make_storable(text: str) -> str:
     """Return the text without NUL and unpaired surrogates, which no store accepts."""
     return _UNSTORABLE.sub("�", text) if _UNSTORABLE.search(text) else text
 
@@ -112,13 +112,13 @@ def fingerprint(text: str) -> str:
     return hashlib.blake2b(" ".join(text.split()).encode(errors="replace"), digest_size=8).hexdigest()
 
 
-def listed(value: Any) -> list[str]:
+def to_list(value: Any) -> list[str]:
     """Return the texts of a list: given as a list, as JSON, or separated by commas."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
-            return listed(value.strip().strip("[]"))
+            return to_list(value.strip().strip("[]"))
     if isinstance(value, str):
         value = value.split(",")
     found = value if isinstance(value, list | tuple) else ()
@@ -150,12 +150,12 @@ def _within(text: str) -> tuple[str, dict[str, Any]]:
 
 def _label(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return tuple(storable(each)[:MAX_LABEL] for each in value[:MAX_LABELS])
-    return storable(value)[:MAX_LABEL] if isinstance(value, str) else value
+        return tuple(make_storable(each)[:MAX_LABEL] for each in value[:MAX_LABELS])
+    return make_storable(value)[:MAX_LABEL] if isinstance(value, str) else value
 
 
 def _origin(name: str) -> str:
-    whole = storable(name)
+    whole = make_storable(name)
     return whole if len(whole) <= MAX_LABEL else f"{whole[: MAX_LABEL - 20]}…{fingerprint(whole)}"
 
 
@@ -171,7 +171,7 @@ def _metadata(tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     left_out: list[str] = []
     for key, value in given.items():
-        name = storable(str(key))[:MAX_LABEL]
+        name = make_storable(str(key))[:MAX_LABEL]
         try:
             plain = _plain(value, [_MOST_VALUES], 0)
         except _MetadataTooLarge:
@@ -203,11 +203,11 @@ def _plain(value: Any, room: list[int], depth: int) -> Any:
     if room[0] < 0 or depth > _DEEPEST:
         raise _MetadataTooLarge
     if isinstance(value, str):
-        return storable(value)
+        return make_storable(value)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Mapping):
-        return {storable(str(key))[:MAX_LABEL]: _plain(each, room, depth + 1) for key, each in value.items()}
+        return {make_storable(str(key))[:MAX_LABEL]: _plain(each, room, depth + 1) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(each, room, depth + 1) for each in value]
     return _scalar(value)

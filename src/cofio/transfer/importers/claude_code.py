@@ -18,8 +18,8 @@ from pathlib import Path
 from cofio.errors import InvalidInput
 from cofio.notes.frontmatter import FrontMatter
 from cofio.transfer.importers import markdown_folder
-from cofio.transfer.importers.base import Found, Importer, SkippedEntry, made, place, there
-from cofio.transfer.importers.markdown import Chunk, chunks, parted
+from cofio.transfer.importers.base import Found, Importer, SkippedEntry, as_absolute_path, check_exists, to_fact
+from cofio.transfer.importers.markdown import Chunk, chunks, split_front_matter
 
 _INDEX = "MEMORY.md"
 _LINKED = re.compile(r"[\[(|*`\s-]*\[?\[[^\]\n]{1,300}\](?:\]|\([^)\n]{1,300}\.md(?:#[^)\n]{0,100})?\))")
@@ -36,13 +36,13 @@ _KIND_OF = {
 
 
 def _read(path: Path) -> Iterator[Found]:
-    memories = _folders(there(path, "~/.claude, ~/.claude/projects or one project's memory"))
+    memories = _folders(check_exists(path, "~/.claude, ~/.claude/projects or one project's memory"))
     if not memories:
         raise InvalidInput(f"{path} contains no memory of Claude Code.", "Give a folder `memory` with a MEMORY.md.")
     for memory in memories:
         project = _project(memory.parent)
         for page in markdown_folder.pages(memory):
-            text = markdown_folder.text_of(page)
+            text = markdown_folder.read_page(page)
             if isinstance(text, SkippedEntry):
                 yield text
             else:
@@ -50,7 +50,7 @@ def _read(path: Path) -> Iterator[Found]:
 
 
 def _facts(page: Path, text: str, memory: Path, project: str) -> Iterator[Found]:
-    matter, body, line = parted(text)
+    matter, body, line = split_front_matter(text)
     description = _said(matter, "description")
     found = list(chunks(body, line))
     if page.name == _INDEX:
@@ -59,9 +59,9 @@ def _facts(page: Path, text: str, memory: Path, project: str) -> Iterator[Found]
         found = [Chunk(description)]
     kind, category = _KIND_OF.get(_said(matter, "type"), ("other", "learning"))
     below = page.relative_to(memory).as_posix()
-    for name, chunk in markdown_folder.named(iter(found)):
+    for name, chunk in markdown_folder.name_chunks(iter(found)):
         title = "" if page.name == _INDEX else _said(matter, "name") or page.stem
-        yield made(
+        yield to_fact(
             "claude-code",
             f"{memory.parent.name}/{below}#{name}",
             chunk.told,
@@ -71,7 +71,7 @@ def _facts(page: Path, text: str, memory: Path, project: str) -> Iterator[Found]
             category=category,
             session=_said(matter, "originSessionId"),
             context=markdown_folder.context_of(chunk, title, description if description != chunk.text else ""),
-            created_at=markdown_folder.dated(matter, page),
+            created_at=markdown_folder.page_date(matter, page),
             notes={"type": _said(matter, "type"), "file": below, "line": chunk.line},
         )
 
@@ -136,7 +136,7 @@ def _cwd_of(line: str) -> str:
         entry = json.loads(line)
     except (ValueError, RecursionError):
         return ""
-    return place(entry.get("cwd")) if isinstance(entry, dict) else ""
+    return as_absolute_path(entry.get("cwd")) if isinstance(entry, dict) else ""
 
 
 def _slug(path: str) -> str:

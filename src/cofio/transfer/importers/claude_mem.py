@@ -17,7 +17,7 @@ from typing import Any
 
 from cofio.errors import InvalidInput
 from cofio.transfer.importers import sqlite_reader
-from cofio.transfer.importers.base import Found, Importer, listed, made, object_of, there
+from cofio.transfer.importers.base import Found, Importer, check_exists, object_of, to_fact, to_list
 
 _NAME = "claude-mem"
 _SESSIONS = ("memory_session_id", "sdk_session_id", "session_id")  # newer and older column names
@@ -58,7 +58,7 @@ Trees = Mapping[str, str]
 
 
 def _read(path: Path) -> Iterator[Found]:
-    with sqlite_reader.opened(_file(there(path, "claude-mem.db"))) as db:
+    with sqlite_reader.opened(_file(check_exists(path, "claude-mem.db"))) as db:
         shapes = _known(db, path)
         trees = _trees(db, shapes)
         for table, columns in shapes.items():
@@ -69,12 +69,12 @@ def _read(path: Path) -> Iterator[Found]:
 def _observation(row: dict[str, Any], trees: Trees) -> Iterator[Found]:
     title = ". ".join(part for part in (_text(row, "title"), _text(row, "subtitle")) if part)
     narrative = _text(row, "narrative") or _text(row, "text")
-    facts = listed(row.get("facts"))
+    facts = to_list(row.get("facts"))
     kind = _KIND_OF.get(_text(row, "type"), "other")
     shared = {
         "kind": kind,
         "category": "learning" if kind == "other" else "",
-        "tags": listed(row.get("concepts")),
+        "tags": to_list(row.get("concepts")),
         "agent": _text(row, "agent_type"),
     }
     for number, fact in enumerate(dict.fromkeys(facts), 1):
@@ -91,7 +91,7 @@ def _summary(row: dict[str, Any], trees: Trees) -> Iterator[Found]:
 
 
 def _memory(row: dict[str, Any], trees: Trees) -> Iterator[Found]:
-    tags = listed(row.get("keywords"))
+    tags = to_list(row.get("keywords"))
     yield _made(f"memory/{row['at_row']}", row.get("text"), row, trees, category="learning", tags=tags)
 
 
@@ -102,8 +102,8 @@ def _made(name: str, text: Any, row: Mapping[str, Any], trees: Trees, *, context
     """Return the fact. Row numbers are not unique across files, so the session is part of the name."""
     session = next((found for each in _SESSIONS if (found := _text(row, each))), "")
     project = _text(row, "project")
-    files = {each: listed(row.get(each)) for each in _NOTED if each.startswith("files_")}
-    return made(
+    files = {each: to_list(row.get(each)) for each in _NOTED if each.startswith("files_")}
+    return to_fact(
         _NAME,
         f"{session}/{name}",
         text,
@@ -134,7 +134,7 @@ def _trees(db: sqlite3.Connection, shapes: Mapping[str, list[str]]) -> Trees:
     for row in islice(sqlite_reader.rows(db, "observations", columns), _LOOKED_THROUGH):
         project = _text(dict(row), "project")
         if project and project not in found:
-            files = (*listed(row["files_read"]), *listed(row["files_modified"]))
+            files = (*to_list(row["files_read"]), *to_list(row["files_modified"]))
             tree = next((tree for file in files if (tree := _tree(project, file))), "")
             if tree:
                 found[project] = tree
@@ -182,7 +182,7 @@ def _count(path: Path) -> int:
         if "observations" in shapes:
             facts = [each for each in ("facts",) if each in shapes["observations"]]
             number += sum(
-                max(1, len(set(listed(row["facts"]))) if facts else 1)
+                max(1, len(set(to_list(row["facts"]))) if facts else 1)
                 for row in sqlite_reader.rows(db, "observations", facts or ["project"])
             )
     return number

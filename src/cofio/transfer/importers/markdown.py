@@ -72,10 +72,10 @@ def _unmarked(line: str) -> str:
 # ── front matter ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def parted(text: str) -> tuple[FrontMatter, str, int]:
+def split_front_matter(text: str) -> tuple[FrontMatter, str, int]:
     """Return the front matter, the body, and the body's first line number. Unclosed front matter is body."""
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    matter, body = frontmatter.parted(plain)
+    matter, body = frontmatter.split_front_matter(plain)
     return matter.fields, body, plain.count("\n", 0, len(plain) - len(body)) + 1
 
 

@@ -16,8 +16,8 @@ from typing import Any
 from cofio.errors import InvalidInput
 from cofio.models.memory import CATEGORIES, KINDS
 from cofio.notes.frontmatter import FrontMatter, tags_of
-from cofio.transfer.importers.base import Found, Importer, SkippedEntry, fingerprint, made, there, when
-from cofio.transfer.importers.markdown import Chunk, chunks, parted
+from cofio.transfer.importers.base import Found, Importer, SkippedEntry, check_exists, fingerprint, to_fact, to_iso_time
+from cofio.transfer.importers.markdown import Chunk, chunks, split_front_matter
 
 ENDINGS = (".md", ".markdown", ".mdown")
 BIGGEST = 4 << 20  # bytes of a page
@@ -38,7 +38,7 @@ def pages(path: Path) -> Iterator[Path]:
                 yield Path(folder) / name
 
 
-def text_of(page: Path) -> str | SkippedEntry:
+def read_page(page: Path) -> str | SkippedEntry:
     """Return the text of a page in any encoding, or the reason why it is skipped."""
     try:
         about = page.lstat()
@@ -54,7 +54,7 @@ def text_of(page: Path) -> str | SkippedEntry:
     return SkippedEntry("It is not a text file.", str(page)) if b"\x00" in raw else raw.decode("utf-8-sig", "replace")
 
 
-def named(found: Iterator[Chunk]) -> Iterator[tuple[str, Chunk]]:
+def name_chunks(found: Iterator[Chunk]) -> Iterator[tuple[str, Chunk]]:
     """Yield each chunk with a name derived from its words, so that an edit changes no other names."""
     seen: Counter[str] = Counter()
     for chunk in found:
@@ -68,16 +68,18 @@ def context_of(chunk: Chunk, *above: str) -> str:
     return " > ".join(dict.fromkeys(part for part in (*above, *chunk.where) if part))
 
 
-def dated(matter: FrontMatter, page: Path) -> Any:
+def page_date(matter: FrontMatter, page: Path) -> Any:
     """Return the date in the front matter; without one, the time of the last modification."""
-    said = next((matter[name] for name in _DATES if isinstance(matter.get(name), str) and when(matter[name])), None)
+    said = next(
+        (matter[name] for name in _DATES if isinstance(matter.get(name), str) and to_iso_time(matter[name])), None
+    )
     return said or page.stat().st_mtime
 
 
 def _read(path: Path) -> Iterator[Found]:
-    whole = there(path, "a folder of Markdown, or of one page").resolve()
+    whole = check_exists(path, "a folder of Markdown, or of one page").resolve()
     for page in pages(whole):
-        text = text_of(page)
+        text = read_page(page)
         if isinstance(text, SkippedEntry):
             yield text
         else:
@@ -85,12 +87,12 @@ def _read(path: Path) -> Iterator[Found]:
 
 
 def _facts(page: Path, text: str, whole: Path) -> Iterator[Found]:
-    matter, body, line = parted(text)
+    matter, body, line = split_front_matter(text)
     below = page.relative_to(whole if whole.is_dir() else whole.parent).as_posix()
     title = str(matter.get("title") or "")
     kind, category = _known(matter, "kind", KINDS), _known(matter, "category", CATEGORIES)
-    for name, chunk in named(chunks(body, line)):
-        yield made(
+    for name, chunk in name_chunks(chunks(body, line)):
+        yield to_fact(
             "markdown",
             f"{page.as_posix().lstrip('/')}#{name}",
             chunk.told,
@@ -99,7 +101,7 @@ def _facts(page: Path, text: str, whole: Path) -> Iterator[Found]:
             category=category or ("" if kind else "learning"),
             tags=tags_of(matter),
             context=context_of(chunk, title or ("" if chunk.headings else page.stem)),
-            created_at=dated(matter, page),
+            created_at=page_date(matter, page),
             notes={**_beside(matter), "file": below, "line": chunk.line},
         )
 

@@ -12,7 +12,16 @@ from typing import Any
 
 from cofio.errors import InvalidInput
 from cofio.transfer.importers import sqlite_reader
-from cofio.transfer.importers.base import Found, Importer, listed, made, object_of, place, there, when
+from cofio.transfer.importers.base import (
+    Found,
+    Importer,
+    as_absolute_path,
+    check_exists,
+    object_of,
+    to_fact,
+    to_iso_time,
+    to_list,
+)
 
 _NAME = "mcp-memory-service"
 _NEEDED = {"content_hash", "content"}
@@ -33,7 +42,7 @@ _KIND_OF = {
 
 
 def _read(path: Path) -> Iterator[Found]:
-    file = _file(there(path, "the database of mcp-memory-service"))
+    file = _file(check_exists(path, "the database of mcp-memory-service"))
     with sqlite_reader.opened(file) as db:
         columns = _columns(db, file)
         for row in sqlite_reader.rows(db, "memories", [each for each in _WANTED if each in columns], _living(columns)):
@@ -46,21 +55,22 @@ def _fact(row: dict[str, Any]) -> Found:
     store = str(row.get("store") or "")
     confidence = row.get("confidence")
     beside = ("content_hash", "memory_type", "updated_at_iso", "parent_id", "version")
-    return made(
+    return to_fact(
         _NAME,
         str(row["content_hash"] or f"row {row['at_row']}"),
         row["content"],
         source=f"{_NAME}/{store}" if store not in ("", "default") else _NAME,
         project=next(
-            (found for each in ("project", "project_path", "cwd") if (found := place(metadata.get(each)))), ""
+            (found for each in ("project", "project_path", "cwd") if (found := as_absolute_path(metadata.get(each)))),
+            "",
         ),
         kind=kind,
         category="learning" if kind in ("other", "observation") else "",
         confidence=confidence if isinstance(confidence, float) and 0 <= confidence <= 1 else 1.0,
-        tags=[tag for tag in listed(row.get("tags")) if tag != "untagged"],
+        tags=[tag for tag in to_list(row.get("tags")) if tag != "untagged"],
         session=_text(metadata, "session_id"),
         agent=_text(metadata, "agent_id"),
-        created_at=row.get("created_at") if when(row.get("created_at")) else row.get("created_at_iso"),
+        created_at=row.get("created_at") if to_iso_time(row.get("created_at")) else row.get("created_at_iso"),
         notes={**metadata, **{name: row.get(name) for name in beside}},
     )
 

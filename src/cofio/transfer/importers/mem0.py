@@ -18,7 +18,16 @@ from typing import Any
 
 from cofio.errors import InvalidInput
 from cofio.transfer.importers import sqlite_reader
-from cofio.transfer.importers.base import Found, Importer, SkippedEntry, listed, made, object_of, place, there
+from cofio.transfer.importers.base import (
+    Found,
+    Importer,
+    SkippedEntry,
+    as_absolute_path,
+    check_exists,
+    object_of,
+    to_fact,
+    to_list,
+)
 from cofio.transfer.importers.json_stream import entries
 from cofio.transfer.importers.safe_unpickle import BadPickle, state_of
 
@@ -34,7 +43,7 @@ _KIND_OF = {"user_preferences": "preference", "preferences": "preference", "tech
 
 
 def _read_json(path: Path) -> Iterator[Found]:
-    for number, entry in enumerate(entries(there(path, "a JSON export of mem0"), _LISTS), 1):
+    for number, entry in enumerate(entries(check_exists(path, "a JSON export of mem0"), _LISTS), 1):
         if not isinstance(entry, dict):
             yield SkippedEntry("It is not an object.", f"mem0/entry {number}")
         elif not _gone(entry):
@@ -50,14 +59,14 @@ def _fact(name: str, entry: Mapping[str, Any]) -> Found:
     text = next((entry[each] for each in _TEXTS if isinstance(entry.get(each), str)), None)
     metadata = object_of(entry.get("metadata"))
     user = str(entry.get("user_id") or "")
-    categories = listed(entry.get("categories"))
+    categories = to_list(entry.get("categories"))
     kind = next((_KIND_OF[each] for each in categories if each in _KIND_OF), "other")
-    return made(
+    return to_fact(
         "mem0",
         name,
         text,
         source=f"mem0/{user}" if user else "mem0",
-        project=place(metadata.get("project")) or place(metadata.get("cwd")),
+        project=as_absolute_path(metadata.get("project")) or as_absolute_path(metadata.get("cwd")),
         kind=kind,
         category="" if kind != "other" else "learning",
         tags=categories,
@@ -105,7 +114,7 @@ JSON = Importer(
 
 
 def _read_qdrant(path: Path) -> Iterator[Found]:
-    files = _collections(there(path, "a Qdrant folder of mem0"))
+    files = _collections(check_exists(path, "a Qdrant folder of mem0"))
     if not files:
         raise InvalidInput(f"{path} is not a local Qdrant folder.", "One contains collection/NAME/storage.sqlite.")
     for file in files:

@@ -10,13 +10,13 @@ from cofio.server.http.context import AppState, RequestContext
 Plain = dict[str, Any]
 
 
-def change_all(desk: AppState, given: requests.BulkRequest, call: RequestContext) -> Plain:
-    done = desk.keeper.bulk(
-        given.ids, given.action, changes=given.fields(), tags=given.tags, by=call.by, why=given.reason()
+def change_all(state: AppState, request: requests.BulkRequest, context: RequestContext) -> Plain:
+    done = state.keeper.bulk(
+        request.ids, request.action, changes=request.fields(), tags=request.tags, by=context.by, why=request.reason()
     )
     return done.as_dict()
 
 
-def exchange(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
-    item = desk.keeper.learned_from(call.id)
-    return {"id": call.id, "item": item.as_dict() if item else None}
+def exchange(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    item = state.keeper.learned_from(context.id)
+    return {"id": context.id, "item": item.as_dict() if item else None}

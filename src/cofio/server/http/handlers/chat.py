@@ -28,17 +28,17 @@ _LIMITS = "x-ratelimit-"
 _log = logging.getLogger(__name__)
 
 
-def completions(desk: AppState, given: bytes, call: RequestContext) -> HandlerReply:
-    upstream = _upstream(desk)
+def completions(state: AppState, given: bytes, call: RequestContext) -> HandlerReply:
+    upstream = _upstream(state)
     request = ChatRequest(given)
-    context = _context(desk, request, call)
+    context = _context(state, request, call)
     headers = {name: call.headers[name] for name in _ONWARD if name in call.headers}
     line = upstream.line("/chat/completions", request.enriched(context), headers)
-    return HandlerReply(LearnedCompletion(line, upstream.key, ChatCall(desk, call, request, context)))
+    return HandlerReply(LearnedCompletion(line, upstream.key, ChatCall(state, call, request, context)))
 
 
-def models(desk: AppState, given: None, call: RequestContext) -> HandlerReply:  # noqa: ARG001
-    upstream = _upstream(desk)
+def models(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
+    upstream = _upstream(state)
     return HandlerReply(ForwardedReply(upstream.line("/models"), upstream.key))
 
 
@@ -141,8 +141,8 @@ class LearnedCompletion(ForwardedReply):
 class ChatCall:
     """Caller, project and session of a chat."""
 
-    def __init__(self, desk: AppState, call: RequestContext, request: ChatRequest, context: str) -> None:
-        self._desk = desk
+    def __init__(self, state: AppState, call: RequestContext, request: ChatRequest, context: str) -> None:
+        self._desk = state
         self._request = request
         self._by = call.by
         headers = call.headers
@@ -171,20 +171,20 @@ class ChatCall:
             _log.warning("chat not captured: %s", error)
 
 
-def _upstream(desk: AppState) -> Upstream:
-    if desk.upstream is None:
+def _upstream(state: AppState) -> Upstream:
+    if state.upstream is None:
         hint = "Set CHAT_UPSTREAM_URL to an OpenAI-compatible server, such as https://api.openai.com/v1."
-        raise NotConfigured("No chat upstream is configured.", desk.upstream_problem or hint)
-    return desk.upstream
+        raise NotConfigured("No chat upstream is configured.", state.upstream_problem or hint)
+    return state.upstream
 
 
-def _context(desk: AppState, request: ChatRequest, call: RequestContext) -> str:
+def _context(state: AppState, request: ChatRequest, context: RequestContext) -> str:
     """Return memories relevant to the last user message. If they cannot be read, the chat continues without."""
     question = request.question
     if not question.strip():
         return ""
     try:
-        return desk.keeper.enrich_prompt(question, include_team=True, by=call.by)
+        return state.keeper.enrich_prompt(question, include_team=True, by=context.by)
     except CofioError as error:
         _log.warning("chat continues without memories: %s", error)
         return ""

@@ -16,32 +16,32 @@ Plain = dict[str, Any]
 _PATIENCE = 0.2  # seconds that a first request waits for the model's state
 
 
-def overview(desk: AppState, given: requests.OverviewRequest, call: RequestContext) -> Plain:
-    told = desk.keeper.outlook.overview(days=given.days).as_dict()
+def overview(state: AppState, request: requests.OverviewRequest, context: RequestContext) -> Plain:
+    told = state.keeper.outlook.overview(days=request.days).as_dict()
     return {
         **told,
-        "ledger": None if call.viewer else desk.keeper.ledger().as_dict(),
-        "extraction": _extraction(desk),
+        "ledger": None if context.viewer else state.keeper.ledger().as_dict(),
+        "extraction": _extraction(state),
         "version": __version__,
-        "uptime_seconds": round(time.monotonic() - desk.began, 3),
+        "uptime_seconds": round(time.monotonic() - state.began, 3),
     }
 
 
-def agents(desk: AppState, given: requests.AgentsRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    return {"agents": [each._asdict() for each in desk.keeper.outlook.agents(limit=given.limit)]}
+def agents(state: AppState, request: requests.AgentsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    return {"agents": [each._asdict() for each in state.keeper.outlook.agents(limit=request.limit)]}
 
 
-def events(desk: AppState, given: None, call: RequestContext) -> HandlerReply:  # noqa: ARG001
-    return HandlerReply(http_events.EventStream(desk.news, still=http_events.STILL))
+def events(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
+    return HandlerReply(http_events.EventStream(state.news, still=http_events.STILL))
 
 
-def _extraction(desk: AppState) -> Plain:
+def _extraction(state: AppState) -> Plain:
     """Return the extraction model with its state, as far as known."""
-    told = desk.keeper.extraction()
+    told = state.keeper.extraction()
     if not told["enabled"]:
         return told
     try:
-        health = desk.checkup.told(_PATIENCE)
+        health = state.checkup.told(_PATIENCE)
     except StoreBusy:
         return told
     problem = {"problem": health.problem} if health.problem else {}

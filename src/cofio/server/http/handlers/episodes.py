@@ -12,17 +12,17 @@ from cofio.server.http.context import AppState, RequestContext
 Plain = dict[str, Any]
 
 
-def search_episodes(desk: AppState, given: requests.SearchEpisodesRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    hits = desk.keeper.search_episodes(given.query, **given.how())
-    return {"query": given.query, "count": len(hits), "episodes": [hit.as_dict() for hit in hits]}
+def search_episodes(state: AppState, request: requests.SearchEpisodesRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    hits = state.keeper.search_episodes(request.query, **request.how())
+    return {"query": request.query, "count": len(hits), "episodes": [hit.as_dict() for hit in hits]}
 
 
-def show_episode(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
-    return desk.keeper.episode(call.id).as_dict()
+def show_episode(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    return state.keeper.episode(context.id).as_dict()
 
 
-def purge_episode(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
+def purge_episode(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
     with suppress(CofioError):  # a purge is not delayed
-        desk.attendant.fetch()  # pending spool entries could bring it back
-    desk.keeper.purge_episode(call.id)
-    return {"id": call.id, "action": "purge"}
+        state.attendant.fetch()  # pending spool entries could bring it back
+    state.keeper.purge_episode(context.id)
+    return {"id": context.id, "action": "purge"}

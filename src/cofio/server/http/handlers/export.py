@@ -13,8 +13,8 @@ MEDIA = "application/x-ndjson"
 _PART = 65_536  # minimum characters per chunk
 
 
-def export(desk: AppState, given: requests.ExportRequest, call: RequestContext) -> HandlerReply:  # noqa: ARG001
-    return HandlerReply(ExportStream(desk.keeper.export_lines(vectors=given.vectors)))
+def export(state: AppState, request: requests.ExportRequest, context: RequestContext) -> HandlerReply:  # noqa: ARG001
+    return HandlerReply(ExportStream(state.keeper.export_lines(vectors=request.vectors)))
 
 
 class ExportStream:

@@ -20,13 +20,13 @@ CALLED: Mapping[str, str] = {
 def answer_to(client: str) -> Callable[[AppState, bytes, RequestContext], HandlerReply]:
     """Return the handler for hooks of this client."""
 
-    def answer(desk: AppState, given: bytes, call: RequestContext) -> HandlerReply:
-        happened = event(client, given)
-        context = desk.attendant.attend(
-            happened, call.project, raw=given, local=call.local, at=call.at, keeper=desk.keeper
+    def answer(state: AppState, request: bytes, call: RequestContext) -> HandlerReply:
+        happened = event(client, request)
+        context = state.attendant.attend(
+            happened, call.project, raw=request, local=call.local, at=call.at, keeper=state.keeper
         )
         if happened.kind != "start":
-            desk.worker.wake()
+            state.worker.wake()
         said = reply(happened, context)
         return HandlerReply(said) if said else HandlerReply(b"", 204)
 

@@ -18,30 +18,30 @@ from cofio.server.http.responses import HandlerReply
 Plain = dict[str, Any]
 
 
-def capture(desk: AppState, given: requests.CaptureRequest, call: RequestContext) -> HandlerReply:
-    return _taken_in(desk, given, call, given.messages, given.about())
+def capture(state: AppState, request: requests.CaptureRequest, context: RequestContext) -> HandlerReply:
+    return _taken_in(state, request, context, request.messages, request.about())
 
 
-def observe(desk: AppState, given: requests.ObserveRequest, call: RequestContext) -> HandlerReply:
-    told = dialogue(given.validated_intent, given.response)
-    return _taken_in(desk, given, call, told, {**given.about(), "context": OBSERVATION})
+def observe(state: AppState, request: requests.ObserveRequest, context: RequestContext) -> HandlerReply:
+    told = dialogue(request.validated_intent, request.response)
+    return _taken_in(state, request, context, told, {**request.about(), "context": OBSERVATION})
 
 
-def extract(desk: AppState, given: requests.ExtractRequest, call: RequestContext) -> HandlerReply:
-    if given.later and not given.dry_run:
-        captured = desk.keeper.submit(given.messages, **given.about())
-        desk.worker.wake()
+def extract(state: AppState, request: requests.ExtractRequest, context: RequestContext) -> HandlerReply:
+    if request.later and not request.dry_run:
+        captured = state.keeper.submit(request.messages, **request.about())
+        state.worker.wake()
         told = {"job": captured.id, "new": captured.new, "state": captured.state}
         return HandlerReply(told, 202, headers={"Location": f"/memory/extract/{captured.id}"})
-    with _reading(desk):
-        learned = desk.keeper.extract(given.messages, dry_run=given.dry_run, by=call.by, **given.about())
+    with _reading(state):
+        learned = state.keeper.extract(request.messages, dry_run=request.dry_run, by=context.by, **request.about())
     return HandlerReply(learned.as_dict())
 
 
-def job(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
-    item = desk.keeper.item(call.id)
+def job(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    item = state.keeper.item(context.id)
     if item.task != "extract":
-        raise NotFound(f"There is no job {call.id}.", "GET /inbox/ID shows a capture.")
+        raise NotFound(f"There is no job {context.id}.", "GET /inbox/ID shows a capture.")
     return {
         "job": item.id,
         "state": item.state,
@@ -54,88 +54,88 @@ def job(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: AR
     }
 
 
-def status(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
-    told = desk.keeper.extraction()
+def status(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    told = state.keeper.extraction()
     if not told["enabled"]:
         return told
-    health = desk.checkup.told()
+    health = state.checkup.told()
     problem = {"problem": health.problem} if health.problem else {}
     return {**told, "status": "healthy" if health else "unhealthy", **problem}
 
 
-def begin_backfill(desk: AppState, given: requests.EmptyRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    return {"series": desk.keeper.begin_backfill(by=call.by)}
+def begin_backfill(state: AppState, request: requests.EmptyRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    return {"series": state.keeper.begin_backfill(by=context.by)}
 
 
-def end_backfill(desk: AppState, given: requests.EmptyRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    desk.keeper.end_backfill(call.id, by=call.by)
-    return {"series": call.id}
+def end_backfill(state: AppState, request: requests.EmptyRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    state.keeper.end_backfill(context.id, by=context.by)
+    return {"series": context.id}
 
 
-def turns(desk: AppState, given: requests.PendingTurnsRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    return {"turns": sorted(desk.keeper.turns(given.client, given.session, any_key=given.any_key))}
+def turns(state: AppState, request: requests.PendingTurnsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    return {"turns": sorted(state.keeper.turns(request.client, request.session, any_key=request.any_key))}
 
 
-def ledger(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
-    return desk.keeper.ledger().as_dict()
+def ledger(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    return state.keeper.ledger().as_dict()
 
 
-def inbox(desk: AppState, given: requests.InboxRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    state = None if given.state is UNSET else given.state
-    after = None if given.after is UNSET else given.after
-    items = desk.keeper.items(state, limit=given.limit, after=after)  # type: ignore[arg-type]
-    following = items[-1].id if len(items) == given.limit else None
+def inbox(desk: AppState, request: requests.InboxRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    state = None if request.state is UNSET else request.state
+    after = None if request.after is UNSET else request.after
+    items = desk.keeper.items(state, limit=request.limit, after=after)  # type: ignore[arg-type]
+    following = items[-1].id if len(items) == request.limit else None
     return {"items": [each.as_dict() for each in items], "next": following}
 
 
-def item(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
-    return desk.keeper.item(call.id).as_dict()
+def item(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    return state.keeper.item(context.id).as_dict()
 
 
-def retry(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
-    again = desk.keeper.retry(call.id).as_dict()
-    desk.worker.wake()
+def retry(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    again = state.keeper.retry(context.id).as_dict()
+    state.worker.wake()
     return again
 
 
 def _taken_in(
-    desk: AppState,
-    given: requests.CaptureRequest | requests.ObserveRequest,
-    call: RequestContext,
+    state: AppState,
+    request: requests.CaptureRequest | requests.ObserveRequest,
+    context: RequestContext,
     messages: Messages,
     about: Plain,
 ) -> HandlerReply:
     """Store the exchange and learn from it later, or now with `wait`; a dry run only previews."""
-    if given.dry_run:
-        with _reading(desk):
-            learned = desk.keeper.learn(messages, dry_run=True, by=call.by, **about)
+    if request.dry_run:
+        with _reading(state):
+            learned = state.keeper.learn(messages, dry_run=True, by=context.by, **about)
         return HandlerReply({"id": None, "new": False, "state": learned.state, **learned.as_dict()})
-    captured = kept(desk, messages, wait=given.wait, by=call.by, about=about)
-    return HandlerReply(_captured(captured), 200 if given.wait and captured.state not in OPEN else 202)
+    captured = kept(state, messages, wait=request.wait, by=context.by, about=about)
+    return HandlerReply(_captured(captured), 200 if request.wait and captured.state not in OPEN else 202)
 
 
-def kept(desk: AppState, messages: Messages, *, wait: bool, by: str, about: Plain) -> CaptureStatus:
+def kept(state: AppState, messages: Messages, *, wait: bool, by: str, about: Plain) -> CaptureStatus:
     """Return the capture's outcome: learned from now with `wait`, else when it is due."""
-    waits = wait and desk.reading.acquire(blocking=False)
+    waits = wait and state.reading.acquire(blocking=False)
     try:
-        captured = desk.keeper.capture(messages, wait=waits, by=by, **about)
+        captured = state.keeper.capture(messages, wait=waits, by=by, **about)
     finally:
         if waits:
-            desk.reading.release()
-    desk.worker.wake()
+            state.reading.release()
+    state.worker.wake()
     return captured
 
 
 @contextmanager
-def _reading(desk: AppState) -> Iterator[None]:
+def _reading(state: AppState) -> Iterator[None]:
     """Reserve the model for one request; raise if the queue is too long."""
-    if not desk.reading.acquire(blocking=False):
+    if not state.reading.acquire(blocking=False):
         hint = 'Retry in a few seconds, or send "async": true and fetch the result later.'
         raise TooBusy("The model is busy with other conversations.", hint)
     try:
         yield
     finally:
-        desk.reading.release()
+        state.reading.release()
 
 
 def _captured(captured: CaptureStatus) -> Plain:

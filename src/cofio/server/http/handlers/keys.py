@@ -13,22 +13,22 @@ from cofio.server.http.responses import HandlerReply
 Plain = dict[str, Any]
 
 
-def create_key(desk: AppState, given: requests.NewKeyRequest, call: RequestContext) -> HandlerReply:
-    key, secret = desk.keeper.create_key(given.as_grant(), by=call.by, deed=call.deed())
+def create_key(state: AppState, request: requests.NewKeyRequest, context: RequestContext) -> HandlerReply:
+    key, secret = state.keeper.create_key(request.as_grant(), by=context.by, deed=context.deed())
     return HandlerReply({**key.as_dict(), "secret": secret}, 201)
 
 
-def list_keys(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
-    made = desk.keeper.keys()
+def list_keys(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    made = state.keeper.keys()
     return {"keys": [each.as_dict() for each in made]}
 
 
-def revoke_key(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
-    return desk.keeper.revoke_key(call.id, by=call.by, deed=call.deed()).as_dict()
+def revoke_key(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    return state.keeper.revoke_key(context.id, by=context.by, deed=context.deed()).as_dict()
 
 
-def log(desk: AppState, given: requests.AuditLogRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    key, after = (None if each is UNSET else each for each in (given.key, given.after))
-    found = desk.keeper.deeds(limit=given.limit, after=after, key=key)
-    following = found[-1].id if len(found) == given.limit else None
+def log(state: AppState, request: requests.AuditLogRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    key, after = (None if each is UNSET else each for each in (request.key, request.after))
+    found = state.keeper.deeds(limit=request.limit, after=after, key=key)
+    following = found[-1].id if len(found) == request.limit else None
     return {"deeds": [each.as_dict() for each in found], "next": following}

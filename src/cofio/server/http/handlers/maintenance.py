@@ -10,47 +10,49 @@ from cofio.server.http.context import AppState, RequestContext
 Plain = dict[str, Any]
 
 
-def consolidate(desk: AppState, given: requests.ConsolidateRequest, call: RequestContext) -> Plain:
-    plan = desk.keeper.consolidate(
-        dry_run=given.dry_run, source_prefix=given.source_prefix, by=call.by, why=given.reason()
+def consolidate(state: AppState, request: requests.ConsolidateRequest, context: RequestContext) -> Plain:
+    plan = state.keeper.consolidate(
+        dry_run=request.dry_run, source_prefix=request.source_prefix, by=context.by, why=request.reason()
     )
     return plan.as_dict()
 
 
-def prune(desk: AppState, given: requests.PruneRequest, call: RequestContext) -> Plain:
-    return desk.keeper.prune(dry_run=given.dry_run, by=call.by, why=given.reason()).as_dict()
+def prune(state: AppState, request: requests.PruneRequest, context: RequestContext) -> Plain:
+    return state.keeper.prune(dry_run=request.dry_run, by=context.by, why=request.reason()).as_dict()
 
 
-def approve(desk: AppState, given: requests.ApproveRequest, call: RequestContext) -> Plain:
-    done = desk.keeper.approve(given.chore, given.as_decisions(), as_of=given.as_of, by=call.by, why=given.reason())
+def approve(state: AppState, request: requests.ApproveRequest, context: RequestContext) -> Plain:
+    done = state.keeper.approve(
+        request.chore, request.as_decisions(), as_of=request.as_of, by=context.by, why=request.reason()
+    )
     return done.as_dict()
 
 
-def contradictions(desk: AppState, given: requests.ContradictionsRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    return desk.keeper.contradictions(limit=given.limit).as_dict()
+def contradictions(state: AppState, request: requests.ContradictionsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    return state.keeper.contradictions(limit=request.limit).as_dict()
 
 
-def agree(desk: AppState, given: requests.DismissContradictionRequest, call: RequestContext) -> Plain:
-    return desk.keeper.agree(given.ids, by=call.by, why=given.reason()).as_dict()
+def agree(state: AppState, request: requests.DismissContradictionRequest, context: RequestContext) -> Plain:
+    return state.keeper.agree(request.ids, by=context.by, why=request.reason()).as_dict()
 
 
-def runs(desk: AppState, given: requests.RunsRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    told = [each.as_dict() for each in desk.keeper.runs(limit=given.limit, chore=given.chore)]
-    return {"runs": told, "schedules": dict(desk.schedules)}
+def runs(state: AppState, request: requests.RunsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    told = [each.as_dict() for each in state.keeper.runs(limit=request.limit, chore=request.chore)]
+    return {"runs": told, "schedules": dict(state.schedules)}
 
 
-def usage(desk: AppState, given: requests.UsageRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    found = desk.keeper.usage(given.view, limit=given.limit, days=given.days, **given.within())
-    return {"view": given.view, "memories": [each.as_dict() for each in found]}
+def usage(state: AppState, request: requests.UsageRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    found = state.keeper.usage(request.view, limit=request.limit, days=request.days, **request.within())
+    return {"view": request.view, "memories": [each.as_dict() for each in found]}
 
 
-def llm_usage(desk: AppState, given: requests.LLMUsageRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    return desk.keeper.llm_usage(limit=given.limit).as_dict()
+def llm_usage(state: AppState, request: requests.LLMUsageRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    return state.keeper.llm_usage(limit=request.limit).as_dict()
 
 
-def llm_call(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
-    return desk.keeper.llm_call(call.id).as_dict()
+def llm_call(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    return state.keeper.llm_call(context.id).as_dict()
 
 
-def audit(desk: AppState, given: requests.AuditRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    return desk.keeper.audit(examples=given.examples).as_dict()
+def audit(state: AppState, request: requests.AuditRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    return state.keeper.audit(examples=request.examples).as_dict()

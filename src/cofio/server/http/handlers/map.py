@@ -8,5 +8,5 @@ from cofio.server.http import requests
 from cofio.server.http.context import AppState, RequestContext
 
 
-def drawn(desk: AppState, given: requests.MapRequest, call: RequestContext) -> dict[str, Any]:  # noqa: ARG001
-    return desk.keeper.outlook.map(most=given.most, **given.within()).as_dict()
+def drawn(state: AppState, request: requests.MapRequest, context: RequestContext) -> dict[str, Any]:  # noqa: ARG001
+    return state.keeper.outlook.map(most=request.most, **request.within()).as_dict()

@@ -18,9 +18,9 @@ from cofio.errors import CofioError, Forbidden, InvalidInput, NotConfigured
 from cofio.models.auth import allows
 from cofio.models.exchange import CaptureStatus
 from cofio.server.http import auth
-from cofio.server.http.audit import what
+from cofio.server.http.audit import summarize_response
 from cofio.server.http.context import AppState, RequestContext
-from cofio.server.http.error_responses import to_stranger
+from cofio.server.http.error_responses import redact_for_stranger
 from cofio.server.http.handlers.hooks import CALLED
 from cofio.server.http.handlers.ingest import kept
 from cofio.server.http.responses import JSON, HandlerReply
@@ -28,19 +28,19 @@ from cofio.server.mcp import SDK
 from cofio.server.mcp.dispatcher import Dispatcher
 from cofio.server.mcp.tool_handlers import BY, KNOWN_AS, Caller, MemoriesLike, folder_or_name
 from cofio.server.mcp.tool_results import ToolResult
-from cofio.server.mcp.tools import tool_called
+from cofio.server.mcp.tools import find_tool
 
 _READ = ("accept", "content-type")  # headers read, besides the protocol's own
 _OWN = "mcp-"
 
 
-def exchange(desk: AppState, given: bytes, call: RequestContext) -> HandlerReply:
+def exchange(state: AppState, request: bytes, context: RequestContext) -> HandlerReply:
     """Return the SDK's reply to this message. NotConfigured if the SDK is not installed."""
     wire = _wire()
-    headers = {name: value for name, value in call.headers.items() if name in _READ or name.startswith(_OWN)}
+    headers = {name: value for name, value in context.headers.items() if name in _READ or name.startswith(_OWN)}
     if not headers.get("content-type", "").lower().startswith(JSON):
         raise InvalidInput("The body is not declared as JSON.", f"Send a message of the protocol, as {JSON}.")
-    told = wire.exchanged(RequestDispatcher(desk, call), headers, given)
+    told = wire.exchanged(RequestDispatcher(state, context), headers, request)
     if told.status >= 400 and not told.media.startswith(JSON):
         raise InvalidInput("Not a valid request of the protocol.", f"Accept {JSON}, and send one message at a time.")
     return HandlerReply(told.body, told.status, told.media or JSON)
@@ -62,20 +62,22 @@ def _wire() -> ModuleType:
 class RequestDispatcher(Dispatcher):
     """Tools for one request, with the permissions of the caller's key; calls are recorded in the audit log."""
 
-    def __init__(self, desk: AppState, call: RequestContext) -> None:
+    def __init__(self, state: AppState, context: RequestContext) -> None:
         super().__init__(self._open, self._who)
-        self._desk, self._call = desk, call
-        self._named = folder_or_name if call.local and call.viewer is None else str  # paths of this machine, or names
+        self._desk, self._call = state, context
+        self._named = (
+            folder_or_name if context.local and context.viewer is None else str
+        )  # paths of this machine, or names
 
     def call(self, name: str, arguments: Mapping[str, Any], client: str) -> ToolResult:
         """Run a tool. Forbidden for a read-only key if the tool writes."""
-        tool = tool_called(name)
+        tool = find_tool(name)
         with self._refusals(name):
             if not tool.reads and not allows(self._call.role, "write"):
-                raise auth.too_little("write", self._call.role)
+                raise auth.insufficient_role("write", self._call.role)
             answer = super().call(name, arguments, client)
         if not tool.reads:
-            self._note(name, "done", what(answer.data))
+            self._note(name, "done", summarize_response(answer.data))
         return answer
 
     @contextmanager
@@ -83,7 +85,7 @@ class RequestDispatcher(Dispatcher):
         try:
             yield _LimitedMemories(self._desk)
         except CofioError as error:
-            raise to_stranger(error) if self._call.viewer else error from None
+            raise redact_for_stranger(error) if self._call.viewer else error from None
 
     def _who(self, client: str) -> Caller:
         headers = self._call.headers
@@ -116,8 +118,8 @@ def _known(agent: str) -> str:
 class _LimitedMemories:
     """Keeper as the tools use it; calls that wait for the model queue with all others."""
 
-    def __init__(self, desk: AppState) -> None:
-        self._desk, keeper = desk, desk.keeper
+    def __init__(self, state: AppState) -> None:
+        self._desk, keeper = state, state.keeper
         self.search_episodes = keeper.search_episodes
         self.search, self.add, self.supersede, self.delete = keeper.search, keeper.add, keeper.supersede, keeper.delete
         self.history, self.get, self.freshness = keeper.history, keeper.get, keeper.freshness

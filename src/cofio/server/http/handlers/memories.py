@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import UNSET
 
 from cofio.errors import CofioError
-from cofio.models.memory import Change, Changeset, Decision, Delete, Fact, Hit, fits_badly, plain
+from cofio.models.memory import Change, Changeset, Decision, Delete, Fact, Hit, is_poor_match, to_plain
 from cofio.server.http import metrics, requests
 from cofio.server.http.context import AppState, RequestContext
 from cofio.server.http.responses import HandlerReply
@@ -23,70 +23,70 @@ Plain = dict[str, Any]
 # ── the service itself ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def health(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
-    told: Plain = {"status": "healthy", "version": __version__, "auth": call.auth}
-    if call.auth == "missing":
+def health(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    told: Plain = {"status": "healthy", "version": __version__, "auth": context.auth}
+    if context.auth == "missing":
         return told
-    memories = desk.census.told() if call.viewer is None else desk.keeper.count()
-    return {**told, **({"role": call.role} if call.auth == "ok" else {}), "memories": memories}
+    memories = state.census.told() if context.viewer is None else state.keeper.count()
+    return {**told, **({"role": context.role} if context.auth == "ok" else {}), "memories": memories}
 
 
-def stats(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
-    uptime = round(time.monotonic() - desk.began, 3)
-    until = desk.keeper.extraction().get("spent_until")
+def stats(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    uptime = round(time.monotonic() - state.began, 3)
+    until = state.keeper.extraction().get("spent_until")
     spent = {"llm_spent_until": until} if until else {}
-    return {**desk.keeper.stats(), **spent, "version": __version__, "uptime_seconds": uptime}
+    return {**state.keeper.stats(), **spent, "version": __version__, "uptime_seconds": uptime}
 
 
-def measured(desk: AppState, given: None, call: RequestContext) -> HandlerReply:  # noqa: ARG001
-    return HandlerReply(desk.metrics.written(desk.census.told(), desk.ledger.told()), media=metrics.MEDIA)
+def measured(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
+    return HandlerReply(state.metrics.written(state.census.told(), state.ledger.told()), media=metrics.MEDIA)
 
 
-def document(desk: AppState, given: None, call: RequestContext) -> HandlerReply:  # noqa: ARG001
-    return desk.document()
+def document(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
+    return state.document()
 
 
-def page(desk: AppState, given: None, call: RequestContext) -> HandlerReply:  # noqa: ARG001
-    return desk.page()
+def page(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
+    return state.page()
 
 
 # ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def search(desk: AppState, given: requests.SearchRequest, call: RequestContext) -> Plain:
-    query = given.as_query()
-    return _found(query.text, desk.keeper.search(query, by=call.by))
+def search(state: AppState, request: requests.SearchRequest, context: RequestContext) -> Plain:
+    query = request.as_query()
+    return _found(query.text, state.keeper.search(query, by=context.by))
 
 
-def search_all(desk: AppState, given: requests.SearchAllRequest, call: RequestContext) -> Plain:
-    queries = given.as_queries()
-    answers = desk.keeper.search_all(queries, by=call.by)
+def search_all(state: AppState, request: requests.SearchAllRequest, context: RequestContext) -> Plain:
+    queries = request.as_queries()
+    answers = state.keeper.search_all(queries, by=context.by)
     return {"results": [_found(query.text, hits) for query, hits in zip(queries, answers, strict=True)]}
 
 
-def recall(desk: AppState, given: requests.RecallRequest, call: RequestContext) -> Plain:
-    told = desk.keeper.recall(
-        given.prompt, project=given.project, k=given.k, by=call.by, client=given.client, session=given.session
+def recall(state: AppState, given: requests.RecallRequest, context: RequestContext) -> Plain:
+    told = state.keeper.recall(
+        given.prompt, project=given.project, k=given.k, by=context.by, client=given.client, session=given.session
     )
     return {"text": told.text, "ids": list(told.ids), "tokens": told.tokens}
 
 
-def recall_context(desk: AppState, given: requests.RecallContextRequest, call: RequestContext) -> Plain:
-    text = desk.keeper.recall_context(
-        given.query,
-        max_memories=given.max_memories,
-        max_patterns=given.max_patterns,
-        max_thresholds=given.max_thresholds,
-        at=given.at,
-        by=call.by,
+def recall_context(state: AppState, request: requests.RecallContextRequest, context: RequestContext) -> Plain:
+    text = state.keeper.recall_context(
+        request.query,
+        max_memories=request.max_memories,
+        max_patterns=request.max_patterns,
+        max_thresholds=request.max_thresholds,
+        at=request.at,
+        by=context.by,
     )
     return {"context": text}
 
 
-def is_novel(desk: AppState, given: requests.IsNovelRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    fact = Fact(text=given.text, speaker=given.speaker)
-    threshold = None if given.threshold is UNSET else given.threshold
-    told = desk.keeper.is_novel(fact, threshold=threshold, **given.within())
+def is_novel(state: AppState, request: requests.IsNovelRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    fact = Fact(text=request.text, speaker=request.speaker)
+    threshold = None if request.threshold is UNSET else request.threshold
+    told = state.keeper.is_novel(fact, threshold=threshold, **request.within())
     return {
         "novel": told.novel,
         "is_novel": told.novel,
@@ -96,32 +96,32 @@ def is_novel(desk: AppState, given: requests.IsNovelRequest, call: RequestContex
     }
 
 
-def get(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
-    episode = desk.keeper.episode_of(call.id)
-    return {**desk.keeper.get(call.id).as_dict(), **({} if episode is None else {"episode": episode})}
+def get(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    episode = state.keeper.episode_of(context.id)
+    return {**state.keeper.get(context.id).as_dict(), **({} if episode is None else {"episode": episode})}
 
 
-def listing(desk: AppState, given: requests.ListingRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    after = None if given.after is UNSET else given.after
-    page = desk.keeper.list(limit=given.limit, after=after, skip=given.skip, **given.within())
+def listing(state: AppState, request: requests.ListingRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    after = None if request.after is UNSET else request.after
+    page = state.keeper.list(limit=request.limit, after=after, skip=request.skip, **request.within())
     return {"memories": [each.as_dict() for each in page.memories], "next": page.next, "total": page.total}
 
 
-def projects(desk: AppState, given: requests.ProjectsRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    return {"projects": [each._asdict() for each in desk.keeper.projects(limit=given.limit, after=given.after)]}
+def projects(state: AppState, request: requests.ProjectsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    return {"projects": [each._asdict() for each in state.keeper.projects(limit=request.limit, after=request.after)]}
 
 
 # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def add(desk: AppState, given: requests.AddRequest, call: RequestContext) -> HandlerReply:
-    change = desk.keeper.add(given.as_fact(), dedup=given.deduplicate, by=call.by, why=given.reason())
+def add(state: AppState, request: requests.AddRequest, context: RequestContext) -> HandlerReply:
+    change = state.keeper.add(request.as_fact(), dedup=request.deduplicate, by=context.by, why=request.reason())
     told = {**settled(change), "changeset": change.changeset, "memory": change.memory.as_dict()}
     return HandlerReply(told, 200 if change.action == "noop" else 201)
 
 
-def add_all(desk: AppState, given: requests.AddAllRequest, call: RequestContext) -> Plain:
-    changes = desk.keeper.add_all(given.as_facts(), dedup=given.deduplicate, by=call.by, why=given.reason())
+def add_all(state: AppState, request: requests.AddAllRequest, context: RequestContext) -> Plain:
+    changes = state.keeper.add_all(request.as_facts(), dedup=request.deduplicate, by=context.by, why=request.reason())
     counts = Counter(change.action for change in changes)
     return {
         "added": counts["add"],
@@ -132,35 +132,35 @@ def add_all(desk: AppState, given: requests.AddAllRequest, call: RequestContext)
     }
 
 
-def edit(desk: AppState, given: requests.EditRequest, call: RequestContext) -> Plain:
-    return _changed(desk.keeper.update(call.id, by=call.by, why=given.reason(), **given.changes()))
+def edit(state: AppState, request: requests.EditRequest, context: RequestContext) -> Plain:
+    return _changed(state.keeper.update(context.id, by=context.by, why=request.reason(), **request.changes()))
 
 
-def delete(desk: AppState, given: requests.DeleteRequest, call: RequestContext) -> Plain:
-    if given.purge:
+def delete(state: AppState, request: requests.DeleteRequest, context: RequestContext) -> Plain:
+    if request.purge:
         with suppress(CofioError):  # a purge is not delayed
-            desk.attendant.fetch()  # pending spool entries could bring it back; in the inbox they are erased too
-    remove = desk.keeper.purge if given.purge else desk.keeper.delete
-    change = remove(call.id, by=call.by, why=given.reason())
+            state.attendant.fetch()  # pending spool entries could bring it back; in the inbox they are erased too
+    remove = state.keeper.purge if request.purge else state.keeper.delete
+    change = remove(context.id, by=context.by, why=request.reason())
     return {"id": change.memory_id, "action": change.action, "changeset": change.changeset}
 
 
-def restore(desk: AppState, given: requests.ReasonRequest, call: RequestContext) -> Plain:
-    return _changed(desk.keeper.restore(call.id, by=call.by, why=given.reason()))
+def restore(state: AppState, request: requests.ReasonRequest, context: RequestContext) -> Plain:
+    return _changed(state.keeper.restore(context.id, by=context.by, why=request.reason()))
 
 
-def confirm(desk: AppState, given: requests.ReasonRequest, call: RequestContext) -> Plain:
-    return _changed(desk.keeper.confirm(call.id, by=call.by, why=given.reason()))
+def confirm(state: AppState, request: requests.ReasonRequest, context: RequestContext) -> Plain:
+    return _changed(state.keeper.confirm(context.id, by=context.by, why=request.reason()))
 
 
-def freshness(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
-    told = desk.keeper.freshness(call.id)
-    return {"id": call.id, "freshness": told.state, "stale": list(told.notes)}
+def freshness(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    told = state.keeper.freshness(context.id)
+    return {"id": context.id, "freshness": told.state, "stale": list(told.notes)}
 
 
-def supersede(desk: AppState, given: requests.SupersedeRequest, call: RequestContext) -> Plain:
-    written, archived = desk.keeper.supersede(
-        given.old_id, given.new_text, by=call.by, why=given.reason(), **given.about()
+def supersede(state: AppState, request: requests.SupersedeRequest, context: RequestContext) -> Plain:
+    written, archived = state.keeper.supersede(
+        request.old_id, request.new_text, by=context.by, why=request.reason(), **request.about()
     )
     return {
         "old_id": archived.memory_id,
@@ -174,46 +174,46 @@ def supersede(desk: AppState, given: requests.SupersedeRequest, call: RequestCon
 # ── many at once, dry by default ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def deduplicate(desk: AppState, given: requests.DeduplicateRequest, call: RequestContext) -> Plain:
-    threshold = None if given.threshold is UNSET else given.threshold
-    within = {"source_prefix": given.source_prefix}
-    if given.dry_run:
-        return _plan(desk.keeper.find_duplicates(threshold=threshold, **within), None)
-    done = desk.keeper.merge_duplicates(threshold=threshold, by=call.by, why=given.reason(), **within)
+def deduplicate(state: AppState, request: requests.DeduplicateRequest, context: RequestContext) -> Plain:
+    threshold = None if request.threshold is UNSET else request.threshold
+    within = {"source_prefix": request.source_prefix}
+    if request.dry_run:
+        return _plan(state.keeper.find_duplicates(threshold=threshold, **within), None)
+    done = state.keeper.merge_duplicates(threshold=threshold, by=context.by, why=request.reason(), **within)
     return _plan(_deletions(done), done.id if done else None, dry=False)
 
 
-def delete_all(desk: AppState, given: requests.DeleteAllRequest, call: RequestContext) -> Plain:
-    why = given.reason()
-    decisions = desk.keeper.find_all(why, source_prefix=given.prefix())
-    if given.dry_run or not decisions:
-        return _plan(decisions, None, dry=given.dry_run)
-    rows = desk.keeper.read_from(decisions)
-    done = desk.keeper.apply(decisions, by=call.by, why=why or f"delete all of {given.source}", knowledge=rows)
+def delete_all(state: AppState, request: requests.DeleteAllRequest, context: RequestContext) -> Plain:
+    why = request.reason()
+    decisions = state.keeper.find_all(why, source_prefix=request.prefix())
+    if request.dry_run or not decisions:
+        return _plan(decisions, None, dry=request.dry_run)
+    rows = state.keeper.read_from(decisions)
+    done = state.keeper.apply(decisions, by=context.by, why=why or f"delete all of {request.source}", knowledge=rows)
     return _plan(decisions, done.id, dry=False)
 
 
 # ── history ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def history(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
-    return {"id": call.id, "changes": [change.as_dict() for change in desk.keeper.history(call.id)]}
+def history(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    return {"id": context.id, "changes": [change.as_dict() for change in state.keeper.history(context.id)]}
 
 
-def sightings(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
-    return {"id": call.id, "sightings": [asdict(each) for each in desk.keeper.sightings(call.id)]}
+def sightings(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    return {"id": context.id, "sightings": [asdict(each) for each in state.keeper.sightings(context.id)]}
 
 
-def changes(desk: AppState, given: requests.ChangesRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    return {"changesets": [each.as_dict() for each in desk.keeper.changes(limit=given.limit)]}
+def changes(state: AppState, request: requests.ChangesRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    return {"changesets": [each.as_dict() for each in state.keeper.changes(limit=request.limit)]}
 
 
-def changeset(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
-    return desk.keeper.changeset(call.id).as_dict()
+def changeset(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    return state.keeper.changeset(context.id).as_dict()
 
 
-def undo(desk: AppState, given: requests.ReasonRequest, call: RequestContext) -> Plain:
-    return desk.keeper.undo(call.id, by=call.by, why=given.reason()).as_dict()
+def undo(state: AppState, request: requests.ReasonRequest, context: RequestContext) -> Plain:
+    return state.keeper.undo(context.id, by=context.by, why=request.reason()).as_dict()
 
 
 # ── words as plain values ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -221,7 +221,7 @@ def undo(desk: AppState, given: requests.ReasonRequest, call: RequestContext) ->
 
 def _found(query: str, hits: Sequence[Hit]) -> Plain:
     results = [hit.as_dict() for hit in hits]
-    return {"query": query, "count": len(hits), "fits_badly": fits_badly(hits), "results": results}
+    return {"query": query, "count": len(hits), "fits_badly": is_poor_match(hits), "results": results}
 
 
 def settled(change: Change) -> Plain:
@@ -238,7 +238,7 @@ def _changed(change: Change) -> Plain:
 
 
 def _plan(decisions: Sequence[Decision], done: int | None, *, dry: bool = True) -> Plain:
-    told = [plain(each) for each in decisions]
+    told = [to_plain(each) for each in decisions]
     return {"dry_run": dry, "count": len(told), "decisions": told, "changeset": done}
 
 

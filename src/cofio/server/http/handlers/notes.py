@@ -15,24 +15,24 @@ from cofio.server.http.responses import HandlerReply
 Plain = dict[str, Any]
 
 
-def flush_note(desk: AppState, given: requests.FlushRequest, call: RequestContext) -> HandlerReply:
-    about = given.about()
-    change = desk.keeper.notes.flush(given.summary, about.pop("tags", ()), by=call.by, **about)
+def flush_note(state: AppState, request: requests.FlushRequest, context: RequestContext) -> HandlerReply:
+    about = request.about()
+    change = state.keeper.notes.flush(request.summary, about.pop("tags", ()), by=context.by, **about)
     told = {**settled(change), "changeset": change.changeset, "memory": change.memory.as_dict()}
     return HandlerReply(told, 200 if change.action == "noop" else 201)
 
 
-def list_notes(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
-    return {"folders": [asdict(each) for each in desk.keeper.notes.folders()]}
+def list_notes(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    return {"folders": [asdict(each) for each in state.keeper.notes.folders()]}
 
 
-def index_notes(desk: AppState, given: requests.IndexNotesRequest, call: RequestContext) -> Plain:
-    folder = _there(given.folder) if given.folder else None
-    return desk.keeper.notes.index(folder, label=given.label, dry_run=given.dry_run, by=call.by).as_dict()
+def index_notes(state: AppState, request: requests.IndexNotesRequest, context: RequestContext) -> Plain:
+    folder = _there(request.folder) if request.folder else None
+    return state.keeper.notes.index(folder, label=request.label, dry_run=request.dry_run, by=context.by).as_dict()
 
 
-def export_notes(desk: AppState, given: requests.ExportNotesRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    return desk.keeper.notes.export(_there(given.folder), **given.within()).as_dict()
+def export_notes(state: AppState, request: requests.ExportNotesRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    return state.keeper.notes.export(_there(request.folder), **request.within()).as_dict()
 
 
 def _there(said: str) -> Path:

@@ -10,14 +10,14 @@ from cofio.server.http.context import AppState, RequestContext
 Plain = dict[str, Any]
 
 
-def list_sessions(desk: AppState, given: requests.SessionsRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    found = desk.keeper.sessions(**given.narrowed())
+def list_sessions(state: AppState, request: requests.SessionsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    found = state.keeper.sessions(**request.narrowed())
     return {"sessions": [each.as_dict() for each in found]}
 
 
-def show_session(desk: AppState, given: requests.SessionRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    return desk.keeper.session(**given.given(("session", "client", "owner"))).as_dict()
+def show_session(state: AppState, request: requests.SessionRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    return state.keeper.session(**request.given(("session", "client", "owner"))).as_dict()
 
 
-def resume(desk: AppState, given: requests.ResumeRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    return desk.keeper.resume(**given.given(("project", "limit", "max_tokens"))).as_dict()
+def resume(state: AppState, request: requests.ResumeRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    return state.keeper.resume(**request.given(("project", "limit", "max_tokens"))).as_dict()

@@ -45,8 +45,8 @@ _UNTOLD = "..."  # placeholder of a hidden value
 # ── settings ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def show_settings(desk: AppState, given: None, call: RequestContext) -> Plain:  # noqa: ARG001
-    known = desk.settings
+def show_settings(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    known = state.settings
     path = known.home / "config.toml"
     now, problem = _loaded_anew(known, path)
     fields = {each.name: each for each in setting.settable()}
@@ -104,14 +104,14 @@ def _written(known: Settings, name: str, secret: bool) -> bool | int | float | s
 # ── the doctor ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def examine(desk: AppState, given: requests.DoctorRequest, call: RequestContext) -> Plain:
+def examine(state: AppState, request: requests.DoctorRequest, context: RequestContext) -> Plain:
     """Run the doctor. It reads files of this machine, so callers elsewhere are refused."""
-    if not call.local:
+    if not context.local:
         hint = "Open the page on that machine, or run `cofio doctor` there."
         raise Forbidden("The doctor answers requests from the service's own machine only.", hint)
-    if desk.doctor is None:
+    if state.doctor is None:
         raise NotConfigured("This service has no doctor.", "Start it with `cofio serve` or `cofio up`.")
-    found = desk.doctor(_InProcessService(desk, call), given.about == "clients")
+    found = state.doctor(_InProcessService(state, context), request.about == "clients")
     return {"checks": [_finding(each) for each in found]}
 
 
@@ -123,8 +123,8 @@ def _finding(check: Check) -> Plain:
 class _InProcessService:
     """The service as seen by its own doctor: over HTTP, the request would wait for itself."""
 
-    def __init__(self, desk: AppState, call: RequestContext) -> None:
-        self._desk, self._call = desk, call
+    def __init__(self, state: AppState, context: RequestContext) -> None:
+        self._desk, self._call = state, context
 
     def is_novel(self, fact: str, /) -> object:
         return self._desk.keeper.is_novel(fact)

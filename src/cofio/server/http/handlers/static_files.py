@@ -7,12 +7,12 @@ from collections.abc import Callable
 from cofio.errors import NotFound
 from cofio.server.http.context import AppState, RequestContext
 from cofio.server.http.responses import HandlerReply
-from cofio.server.ui import PAGES, POLICY, StaticFile, pages, shipped
+from cofio.server.ui import PAGES, POLICY, StaticFile, pages, static_files
 
 _FIRST = next(iter(PAGES))
 
 
-def first_page(desk: AppState, given: None, call: RequestContext) -> HandlerReply:  # noqa: ARG001
+def first_page(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
     """Redirect to the first page, by a relative URL, so that it works behind a proxy's prefix."""
     return HandlerReply(b"", 307, media="text/html; charset=utf-8", headers={"Location": f"ui/{_FIRST}"})
 
@@ -20,18 +20,18 @@ def first_page(desk: AppState, given: None, call: RequestContext) -> HandlerRepl
 def page_of(name: str) -> Callable[[AppState, None, RequestContext], HandlerReply]:
     """Return the handler of this page."""
 
-    def whole_page(desk: AppState, given: None, call: RequestContext) -> HandlerReply:  # noqa: ARG001
+    def whole_page(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
         return _sent(pages()[name])
 
     whole_page.__name__ = f"{name}_page"  # operation names must be unique
     return whole_page
 
 
-def page_file(desk: AppState, given: None, call: RequestContext) -> HandlerReply:  # noqa: ARG001
+def page_file(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
     """Return a script, stylesheet or image. NotFound for any other name."""
-    if call.file not in shipped():
+    if context.file not in static_files():
         raise NotFound("There is no such file.", "GET /ui leads to the pages.")
-    return _sent(shipped()[call.file])
+    return _sent(static_files()[context.file])
 
 
 def _sent(file: StaticFile) -> HandlerReply:

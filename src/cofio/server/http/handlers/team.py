@@ -12,22 +12,24 @@ from cofio.server.http.context import AppState, RequestContext
 Plain = dict[str, Any]
 
 
-def facts(desk: AppState, given: requests.TeamFactsRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    found = desk.keeper.get_team_facts(limit=given.limit, category=given.category, team=_named(given))
+def facts(state: AppState, request: requests.TeamFactsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    found = state.keeper.get_team_facts(limit=request.limit, category=request.category, team=_named(request))
     return {"memories": [each.as_dict() for each in found]}
 
 
-def patterns(desk: AppState, given: requests.TeamPatternsRequest, call: RequestContext) -> Plain:  # noqa: ARG001
-    found = desk.keeper.detect_cross_agent_patterns(
-        min_occurrences=given.min_occurrences, limit=given.limit, category=given.category, team=_named(given)
+def patterns(state: AppState, request: requests.TeamPatternsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    found = state.keeper.detect_cross_agent_patterns(
+        min_occurrences=request.min_occurrences, limit=request.limit, category=request.category, team=_named(request)
     )
     return {"patterns": [each.as_dict() for each in found]}
 
 
-def enrich(desk: AppState, given: requests.EnrichRequest, call: RequestContext) -> Plain:
-    text = desk.keeper.enrich_prompt(given.query, given.session, given.include_team, given.max_facts, by=call.by)
+def enrich(state: AppState, request: requests.EnrichRequest, context: RequestContext) -> Plain:
+    text = state.keeper.enrich_prompt(
+        request.query, request.session, request.include_team, request.max_facts, by=context.by
+    )
     return {"context": text}
 
 
-def _named(given: requests.TeamFactsRequest) -> str | None:
-    return None if given.team is UNSET else given.team
+def _named(request: requests.TeamFactsRequest) -> str | None:
+    return None if request.team is UNSET else request.team
