@@ -148,7 +148,7 @@ def measured(seconds: float, rounds: int, threads: int, folder: Path | None = No
     for _, side in itertools.product(range(rounds), sides(threads)):
         with tempfile.TemporaryDirectory(prefix="cofio-bench-", dir=folder) as name:
             runs.setdefault(side.label, []).append(_run(side, Path(name), seconds))
-    return [sorted(each, key=lambda rate: rate.per_second)[len(each) // 2] for each in runs.values()]
+    return [sorted(run, key=lambda rate: rate.per_second)[len(run) // 2] for run in runs.values()]
 
 
 def _run(side: Side, folder: Path, seconds: float) -> Rate:

@@ -205,7 +205,7 @@ _CLAUSES = _zipf(
 
 
 def _topic(name: str, says: str, asks: str) -> Topic:
-    return Topic(name, *(tuple(each.strip() for each in text.strip().splitlines()) for text in (says, asks)))
+    return Topic(name, *(tuple(line.strip() for line in text.strip().splitlines()) for text in (says, asks)))
 
 
 _ALL_TOPICS = (

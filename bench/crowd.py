@@ -105,10 +105,10 @@ class Writer:
         said = f"We switched from Toolx{number} to Tooly{number}."
         turn = {"client": "crowd", "session": f"w{self._number}", "turn": str(self._round), "source": "crowd/tools"}
         threads = [threading.Thread(target=self._deliver, args=(each, said, turn)) for each in self._both]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         with self._promises.lock:
             self._promises.said[f"Team switched from Toolx{number} to Tooly{number}"] = f"{number}"
 
@@ -166,10 +166,10 @@ def crowd(url: str, *, seconds: float, writers: int = 8, readers: int = 8, folde
         steps = [Writer(each, clients, promises).step for each in range(1, writers + 1)]
         steps += [Reader(each, clients, promises).step for each in range(readers)]
         threads = [threading.Thread(target=_keep_on, args=(step, until, promises)) for step in steps]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         drained = _drained(clients[0])
         promises.problems += _broken(clients, promises) if drained else ["the inbox was not drained in time"]
     promises.problems += _deadlocks(url)

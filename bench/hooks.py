@@ -73,7 +73,7 @@ class Runs:
     rungs: Counter[str] = field(default_factory=Counter)
 
     def over(self, limit: float) -> float:
-        return sum(each > limit for each in self.seconds) / len(self.seconds)
+        return sum(second > limit for second in self.seconds) / len(self.seconds)
 
     def as_dict(self) -> dict[str, Any]:
         timed = {**measure.spread("took", self.seconds), "max_ms": 1e3 * max(self.seconds), "runs": len(self.seconds)}
@@ -121,7 +121,7 @@ class Measured:
     @property
     def failed(self) -> int:
         """Return the number of hooks with a non-zero exit code."""
-        every = [each for runs in self.states.values() for each in runs]
+        every = [run for runs in self.states.values() for run in runs]
         return sum(times for each in every for code, times in each.codes.items() if code)
 
 
@@ -265,10 +265,10 @@ def _once(side: Side, run: int, home: Path) -> tuple[float, int]:
 
 def report(found: Measured, command: str) -> Report:
     """Return the page: a table for each state, a curve for each, and the targets."""
-    states = {name: [each.as_dict() for each in runs] for name, runs in found.states.items()}
+    states = {name: [run.as_dict() for run in runs] for name, runs in found.states.items()}
     values = {
         "prompt_ms": {name: measure.middle(_prompts(runs)).as_dict() for name, runs in found.states.items()},
-        "bare_ms": measure.middle([1e3 * each for each in _of(found.states["idle"], BARE).seconds]).as_dict(),
+        "bare_ms": measure.middle([1e3 * second for second in _of(found.states["idle"], BARE).seconds]).as_dict(),
         "memories": found.size,
         "states": states,
         "load": dict(found.loads),
@@ -308,22 +308,22 @@ def _table(found: Measured, state: str, title: str) -> Table:
     ]  # fmt: skip
     runs = found.states[state]
     bare = measure.percentile(_of(runs, BARE).seconds, 0.5)
-    rows = [_row(each, bare) for each in runs]
+    rows = [_row(run, bare) for run in runs]
     return Table(title, columns, rows, f"Load average when it began: {found.loads[state]:.1f}.")
 
 
 def _of(runs: Sequence[Runs], label: str) -> Runs:
     """Return the first runs with this label: of the hooks, those of Claude Code."""
-    return next(each for each in runs if each.label == label)
+    return next(run for run in runs if run.label == label)
 
 
 def _prompts(runs: Sequence[Runs]) -> list[float]:
     """Return the milliseconds of all prompt hooks of both clients."""
-    return [1e3 * took for each in runs if each.label == PROMPT for took in each.seconds]
+    return [1e3 * took for run in runs if run.label == PROMPT for took in run.seconds]
 
 
 def _row(runs: Runs, bare: float) -> list[Cell]:
-    milliseconds = [1e3 * each for each in runs.seconds]
+    milliseconds = [1e3 * second for second in runs.seconds]
     rungs = ", ".join(f"{rung} {times}" for rung, times in runs.rungs.most_common() if times)
     return [
         runs.label,

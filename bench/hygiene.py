@@ -21,10 +21,10 @@ def main() -> None:
     machine = measure.machine()
     print(f"{machine['cpu']}, Python {machine['python']}, load {machine['load']}")
     print(f"{'':42}{'µs (median)':>12}{'× str.lower':>13}")
-    ordinary = " ".join(each.text for each in facts(20))[:500]
+    ordinary = " ".join(fact.text for fact in facts(20))[:500]
     named = ordinary.replace(" the ", " the token ", 3)
     exchange = [{"role": "user", "content": ordinary}, {"role": "assistant", "content": ordinary}]
-    long = " ".join(each.text for each in facts(600))[:50_000]
+    long = " ".join(fact.text for fact in facts(600))[:50_000]
     _line("redact, an ordinary message of 500", partial(redact, ordinary), ordinary)
     _line("redact, one that speaks of tokens", partial(redact, named), named)
     _line("redact, 50,000 characters", partial(redact, long), long)

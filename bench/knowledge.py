@@ -172,10 +172,10 @@ def _seconds(work: Callable[[], object]) -> float:
 def told(figures: Sequence[Figure]) -> str:
     """Return the figures as a table."""
     lines = [f"{'':>20}{'ms':>8}{'all rows':>12}{'ratio':>9}{'loaded before':>16}{'ratio':>9}"]
-    for each in figures:
-        ours = f"{each.label:>20}{each.ours * 1e3:>8.2f}"
-        plain = f"{each.plain * 1e3:>12.1f}{each.ours / each.plain:>9.5f}"
-        lines.append(f"{ours}{plain}{each.scan * 1e3:>16.1f}{each.ours / each.scan:>9.4f}")
+    for figure in figures:
+        ours = f"{figure.label:>20}{figure.ours * 1e3:>8.2f}"
+        plain = f"{figure.plain * 1e3:>12.1f}{figure.ours / figure.plain:>9.5f}"
+        lines.append(f"{ours}{plain}{figure.scan * 1e3:>16.1f}{figure.ours / figure.scan:>9.4f}")
     return "\n".join(lines)
 
 

@@ -58,7 +58,7 @@ def keeping(memories: int, rows: int, embedder: Embedder, folder: Path) -> Itera
         for start in range(0, memories, 1_000):
             keeper.apply([Add(Fact(text=each)) for each in said[start : start + 1_000]], by="bench", why="bench")
         if rows:
-            keeper.apply([], by="bench", why="bench", knowledge=[Put(each) for each in claims(rows)])
+            keeper.apply([], by="bench", why="bench", knowledge=[Put(claim) for claim in claims(rows)])
         yield keeper
 
 

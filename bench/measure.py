@@ -81,7 +81,7 @@ def p50_p95(name: str, seconds: Sequence[float]) -> dict[str, float]:
 
 def spread(name: str, seconds: Sequence[float]) -> dict[str, float]:
     """Return both percentiles in milliseconds, and the 95 % interval of the median."""
-    sure = middle([1e3 * each for each in seconds])
+    sure = middle([1e3 * second for second in seconds])
     return {**p50_p95(name, seconds), f"{name}_p50_low_ms": sure.low, f"{name}_p50_high_ms": sure.high}
 
 

@@ -66,7 +66,7 @@ class Stages:
     def opened(self, folder: Path, size: int) -> dict[str, float]:
         """Open the store in a fresh process and search once."""
         names = ("cofio.bootstrap", self._loads)
-        imports = measure.once(lambda: [importlib.import_module(each) for each in names])
+        imports = measure.once(lambda: [importlib.import_module(name) for name in names])
         material = _material(folder)
         asked, embedder = material.prompts()[0], material.embedder()
         keepers: list[Keeper] = []

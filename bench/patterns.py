@@ -141,7 +141,10 @@ def of_messages() -> list[Figure]:
 
 def told(label: str, figures: Sequence[Figure]) -> str:
     """Return the median of the figures as one line."""
-    ours, plain = statistics.median(each.ours for each in figures), statistics.median(each.plain for each in figures)
+    ours, plain = (
+        statistics.median(figure.ours for figure in figures),
+        statistics.median(figure.plain for figure in figures),
+    )
     return f"{label:>20}{ours * 1e6:>12.1f}{plain * 1e6:>12.2f}{ours / plain:>8.0f}"
 
 
@@ -155,10 +158,10 @@ def main() -> None:
     """Print the figures."""
     figures = of_messages()
     print(f"{'':20}{'µs / 500':>12}{'str.split':>12}{'ratio':>8}")
-    for each in figures:
-        print(told(f"{each.length} characters", [each]))
-    eventful = [each for each in figures if each.facts]
-    quiet = [each for each in figures if not each.facts]
+    for figure in figures:
+        print(told(f"{figure.length} characters", [figure]))
+    eventful = [figure for figure in figures if figure.facts]
+    quiet = [figure for figure in figures if not figure.facts]
     mix = quiet * 4 * len(eventful) + eventful * len(quiet)
     for label, some in (("without facts", quiet), ("with facts", eventful), ("four to one", mix)):
         print(told(label, some))

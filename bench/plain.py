@@ -155,7 +155,7 @@ def grown(folder: Path, size: int) -> dict[str, float]:
     plain.close()
     figures = measure.spread("add", single[len(single) // 10 :])
     figures["add_cpu_ms"] = 1e3 * used / len(single)
-    return {**figures, **measure.spread("bulk_each", [each / effort.bulk for each in bulks])}
+    return {**figures, **measure.spread("bulk_each", [bulk / effort.bulk for bulk in bulks])}
 
 
 def _searches(

@@ -32,12 +32,12 @@ def press(url: str, key: str, callers: int) -> dict[str, int]:
     with Client(url, key, timeout=120.0) as client:
         deeds = [partial(_call, client, number) for number in range(callers)] + [partial(_upkeep, client)]
         threads = [threading.Thread(target=_keep_on, args=(deed(), done, ended), daemon=True) for deed in deeds]
-        for each in threads:
-            each.start()
+        for thread in threads:
+            thread.start()
         print("pressing", flush=True)
         ended.wait()
-        for each in threads:
-            each.join(5.0)
+        for thread in threads:
+            thread.join(5.0)
     return dict(done)
 
 

@@ -79,7 +79,7 @@ class Measured:
     read_gb_per_s: float
 
     def of(self, side: str) -> list[Point]:
-        return sorted((each for each in self.points if each.side == side), key=lambda each: each.size)
+        return sorted((point for point in self.points if point.side == side), key=lambda each: each.size)
 
     def limit(self, size: int, width: int) -> float:
         """Return the minimum milliseconds for reading this many vectors of this many bytes per dimension."""
@@ -203,7 +203,7 @@ def report(found: Measured, command: str) -> Report:
             side: {str(each.size): each.median("search_new").as_dict() for each in found.of(side)} for side in SIDES
         },
         "add_ms": {side: {str(each.size): each.median("add").as_dict() for each in found.of(side)} for side in SIDES},
-        "points": [each.as_dict() for each in found.points],
+        "points": [point.as_dict() for point in found.points],
         "missing": list(found.missing),
         "read_gb_per_s": found.read_gb_per_s,
         "limit_ms": {
@@ -364,7 +364,7 @@ def _in_order(found: Measured) -> list[Point]:
 
 
 def _sizes(found: Measured) -> list[int]:
-    return sorted({each.size for each in found.points})
+    return sorted({point.size for point in found.points})
 
 
 def _tell(text: str) -> None:

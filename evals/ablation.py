@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--streams", default="dev", help="folder of streams under FOLDER/streams")
     parser.add_argument("--authors", nargs="+", default=["t", "u"], help="authors of turns and pairs")
     given = parser.parse_args(arguments)
-    turns, pairs = ([given.data / kind / f"{each}.jsonl" for each in given.authors] for kind in ("turns", "pairs"))
+    turns, pairs = ([given.data / kind / f"{author}.jsonl" for author in given.authors] for kind in ("turns", "pairs"))
     try:
         every_pair = sorted((given.data / "pairs").glob("*.jsonl"))
         print(report(given.data / "streams" / given.streams, turns, pairs, every_pair).text())
@@ -114,11 +114,11 @@ def report(
     for name in ("everything", *PARTS, RULES):
         own = replace(settings, judge=name != RULES)
         with _without(name):
-            summed = streams.total(streams.run(each, own, embedder) for each in conversations)
+            summed = streams.total(streams.run(conversation, own, embedder) for conversation in conversations)
             texts, verdicts = _read(turns, own, embedder), _decide(pairs, own, embedder)
             if own.judge:
                 edit_rows.append([name, *_of_edits(edits)])
-        usual = usual or (texts, [each.verdict for each in verdicts])
+        usual = usual or (texts, [verdict.verdict for verdict in verdicts])
         changed = [
             sum(one != other for one, other in zip(texts, usual[0], strict=True)),
             sum(each.verdict != other for each, other in zip(verdicts, usual[1], strict=True)),

@@ -69,14 +69,14 @@ def ask(conversation: Conversation) -> list[Asked]:
     """Return the candidates of every question with an answer, in a store with this conversation only."""
     found = []
     with remembered(conversation) as keeper:
-        for each in conversation.questions:
-            if not each.evidence or each.category in LEFT_OUT:
+        for question in conversation.questions:
+            if not question.evidence or question.category in LEFT_OUT:
                 continue
             started = time.perf_counter()
-            ten = tuple(keeper.search(each.text, k=10, closely=False))
+            ten = tuple(keeper.search(question.text, k=10, closely=False))
             spent = time.perf_counter() - started
-            everything = tuple(keeper.search(each.text, k=MAX_HITS, explain=True, closely=False))
-            found.append(Asked(each.category, each.evidence, everything, ten, spent))
+            everything = tuple(keeper.search(question.text, k=MAX_HITS, explain=True, closely=False))
+            found.append(Asked(question.category, question.evidence, everything, ten, spent))
     print(f"{conversation.id}: {len(conversation.facts)} units, {len(found)} questions", file=sys.stderr)
     return found
 

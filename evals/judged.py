@@ -79,16 +79,16 @@ def ask(file: Path, judge: Judge, among: int, weight: float) -> list[Asked]:
     asked = []
     for conversation in read(file):
         with remembered(conversation) as keeper:
-            for each in conversation.questions:
-                if each.evidence and each.category not in LEFT_OUT:
+            for question in conversation.questions:
+                if question.evidence and question.category not in LEFT_OUT:
                     started = time.perf_counter()
-                    hits = keeper.search(each.text, k=among)
+                    hits = keeper.search(question.text, k=among)
                     searched = time.perf_counter() - started
-                    scores = [hit.score + weight * judge.score(each.text, hit) for hit in hits]
+                    scores = [hit.score + weight * judge.score(question.text, hit) for hit in hits]
                     order = sorted(range(len(hits)), key=lambda place, scores=scores: -scores[place])  # type: ignore[misc]
                     plain = [str(hit.memory.metadata["unit"]) for hit in hits]
                     spent = time.perf_counter() - started
-                    asked.append(Asked(plain, [plain[place] for place in order], each.evidence, searched, spent))
+                    asked.append(Asked(plain, [plain[place] for place in order], question.evidence, searched, spent))
     return asked
 
 

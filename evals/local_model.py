@@ -170,7 +170,9 @@ def both_ways(
 def invented(outcomes: Sequence[TurnOutcome]) -> int:
     """Return the number of stored texts whose words, numbers or names are in neither the turn nor the known facts."""
     return sum(
-        not carries(" ".join((each.turn.text, *each.turn.before)), text) for each in outcomes for text in each.stored
+        not carries(" ".join((outcome.turn.text, *outcome.turn.before)), text)
+        for outcome in outcomes
+        for text in outcome.stored
     )
 
 
@@ -323,10 +325,10 @@ def _of_turns(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
         "label_right": interval(_labels(outcomes)).as_dict(),
         "kept": {name: each.as_dict() for name, each in of_turns.kept_or_not(outcomes, _is_kept).items()},
         "facts": {name: each.as_dict() for name, each in of_turns.of_facts(outcomes).items()},
-        "facts_stored": sum(len(each.stored) for each in outcomes),
+        "facts_stored": sum(len(outcome.stored) for outcome in outcomes),
         "invented": invented(outcomes),
-        "overwrote": sum(each.overwrote for each in outcomes),
-        "failed": sum(bool(each.failed) for each in outcomes),
+        "overwrote": sum(outcome.overwrote for outcome in outcomes),
+        "failed": sum(bool(outcome.failed) for outcome in outcomes),
     }
 
 
@@ -339,16 +341,16 @@ def differences(alone: Sequence[TurnOutcome], asked: Sequence[TurnOutcome]) -> d
 
 
 def _labels(outcomes: Sequence[TurnOutcome]) -> list[float]:
-    return [float(each.given == each.turn.label) for each in outcomes]
+    return [float(outcome.given == outcome.turn.label) for outcome in outcomes]
 
 
 def _told(outcomes: Sequence[TurnOutcome]) -> list[float]:
     """Return, by turn, the share of its facts that are stored; without facts 1 if nothing was stored."""
     return [
-        sum(carries(" ".join(each.stored), fact) for fact in each.turn.facts) / len(each.turn.facts)
-        if each.turn.facts
-        else float(not each.stored)
-        for each in outcomes
+        sum(carries(" ".join(outcome.stored), fact) for fact in outcome.turn.facts) / len(outcome.turn.facts)
+        if outcome.turn.facts
+        else float(not outcome.stored)
+        for outcome in outcomes
     ]
 
 
@@ -431,7 +433,7 @@ def _turns_table(found: Measured) -> Table:
                 kept["recall"],
                 facts["precision"],
                 facts["recall"],
-                sum(len(each.stored) for each in outcomes),
+                sum(len(outcome.stored) for outcome in outcomes),
                 invented(outcomes),
             ]
         )

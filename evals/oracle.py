@@ -68,8 +68,10 @@ class Oracle:
 
     def __init__(self, stream: Stream) -> None:
         self._exchanges = stream["exchanges"]
-        self._facts = {fact["id"]: fact for each in self._exchanges for fact in each["facts"]}
-        labels = [change for each in self._exchanges for change in self._labels(each) if change.action != "NOOP"]
+        self._facts = {fact["id"]: fact for exchange in self._exchanges for fact in exchange["facts"]}
+        labels = [
+            change for exchange in self._exchanges for change in self._labels(exchange) if change.action != "NOOP"
+        ]
         self._changes = {_plain(change.text): change for change in labels}
         self.calls = 0
         self.input_tokens = 0  # four characters each
@@ -125,7 +127,7 @@ class Oracle:
         return exchange if _shared(spoken, exchange["user"]) >= _SAME_TURN else None
 
     def _decided(self, user: str) -> list[dict[str, Any]]:
-        memories = {each["memory"]: each["text"] for each in _rows(user, "memories")}
+        memories = {row["memory"]: row["text"] for row in _rows(user, "memories")}
         return [self._decision(fact, memories) for fact in _rows(user, "facts")]
 
     def _decision(self, fact: Mapping[str, Any], memories: Mapping[str, str]) -> dict[str, Any]:
@@ -215,7 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ]
         print(f"{path}: {', '.join(figures)}; {calls} calls, {100 * tokens // exchanges} tokens per 100 exchanges")
         if asked.failures:
-            lost = [each for outcome, _ in runs for each in outcome.failures if " injected" not in each]
+            lost = [failure for outcome, _ in runs for failure in outcome.failures if " injected" not in failure]
             print(*lost, *(f"not shown: {each}" for _, oracle in runs for each in oracle.hidden), sep="\n")
     return 0 if reached else 1
 

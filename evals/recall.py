@@ -111,12 +111,14 @@ def asked(conversations: Sequence[Conversation]) -> dict[str, list[Found]]:
 def facts(others: Sequence[Conversation] = ()) -> Conversation:
     """Return the facts of the coding set, together with the units of these conversations."""
     own = (cofio.Fact(text=text, kind=kind, metadata={"unit": name}) for name, (kind, text) in coding.FACTS.items())
-    return Conversation("coding", (*own, *(fact for each in others for fact in each.facts)), ())
+    return Conversation("coding", (*own, *(fact for other in others for fact in other.facts)), ())
 
 
 def questions(conversation: Conversation) -> list[Case]:
     """Return the questions of a conversation that have an answer in it."""
-    answered = (each for each in conversation.questions if each.evidence and each.category not in LEFT_OUT)
+    answered = (
+        question for question in conversation.questions if question.evidence and question.category not in LEFT_OUT
+    )
     return [Case(each.text, each.evidence) for each in answered]
 
 

@@ -94,7 +94,7 @@ def prompt_of(body: Mapping[str, Any]) -> tuple[str, str]:
     """Return the system and the user part of a request to any of the providers."""
     said = {each["role"]: each["content"] for each in body["messages"]}
     blocks = body.get("system")
-    return said.get("system") or "".join(each["text"] for each in blocks or ()), said["user"]
+    return said.get("system") or "".join(block["text"] for block in blocks or ()), said["user"]
 
 
 def as_told_by(provider: str, text: str, tokens: int) -> dict[str, Any]:
@@ -188,7 +188,7 @@ def _told(total: streams.StreamOutcome, recorded: Recorded, *, failures: bool) -
         f"{recorded.calls} calls, {recorded.characters // 4} tokens in; {len(recorded.missing)} prompts without a reply"
     )
     if failures:
-        print(*(each for each in total.failures if " injected" not in each), sep="\n")
+        print(*(failure for failure in total.failures if " injected" not in failure), sep="\n")
     return 0 if reached else 1
 
 

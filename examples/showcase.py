@@ -121,7 +121,7 @@ def _facts(chance: random.Random, further: int) -> list[Fact]:
             text, agent = _chosen(sentence, project, chance), chance.choice(AGENTS)
             about = {"source": f"{agent}/{project}", "project": project, "agent": agent}
             made[text] = Fact(text=text, kind=kind, tags=(topic,), **about)
-    facts = [*made.values(), *(_told(each, chance) for each in story.facts(further))]
+    facts = [*made.values(), *(_told(fact, chance) for fact in story.facts(further))]
     chance.shuffle(facts)
     return facts
 

@@ -157,7 +157,7 @@ def _sha256(file: Path) -> str:
 
 
 def _size(folder: Path) -> int:
-    return sum(each.stat().st_size for each in folder.glob("*.whl")) if folder.exists() else 0
+    return sum(path.stat().st_size for path in folder.glob("*.whl")) if folder.exists() else 0
 
 
 def _room(folder: Path, needed: int) -> None:

@@ -58,7 +58,7 @@ def answered(reply: str, turn: str = "p1", **fields: Any) -> Event:
 
 def said(item: Item) -> list[tuple[str, str]]:
     assert item.exchange
-    return [(each.role, each.text) for each in item.exchange.messages]
+    return [(message.role, message.text) for message in item.exchange.messages]
 
 
 # ── what is kept ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -25,14 +25,14 @@ def keeper() -> Iterator[Keeper]:
 
 def state(keeper: Keeper) -> list[dict[str, Any]]:
     """Every memory as it is, but for when it was changed last."""
-    plain = [each.as_dict() for each in keeper.list(include_archived=True).memories]
+    plain = [memory.as_dict() for memory in keeper.list(include_archived=True).memories]
     return [{name: value for name, value in each.items() if name != "updated_at"} for each in plain]
 
 
 def test_many_are_archived_in_one_changeset_and_one_undo_brings_them_back(keeper: Keeper) -> None:
     before = state(keeper)
     done = keeper.bulk([1, 2, 2, 3], "archive", by="ada", why="out of date")
-    assert (done.by, done.why, [each.action for each in done.changes]) == ("ada", "out of date", ["delete"] * 3)
+    assert (done.by, done.why, [change.action for change in done.changes]) == ("ada", "out of date", ["delete"] * 3)
     assert [memory.id for memory in keeper.list().memories] == [4]
     keeper.undo(done.id)
     assert state(keeper) == before
@@ -40,14 +40,14 @@ def test_many_are_archived_in_one_changeset_and_one_undo_brings_them_back(keeper
 
 def test_what_is_so_already_is_passed_over_and_nothing_at_all_is_a_conflict(keeper: Keeper) -> None:
     keeper.update(1, pinned=True)
-    assert [each.memory_id for each in keeper.bulk([1, 2], "pin").changes] == [2]
+    assert [change.memory_id for change in keeper.bulk([1, 2], "pin").changes] == [2]
     newest = keeper.changes(limit=1)[0].id
     with pytest.raises(Conflict, match="nothing to change"):
         keeper.bulk([1, 2], "pin")
     with pytest.raises(Conflict):
         keeper.bulk([3, 4], "restore")
     assert keeper.changes(limit=1)[0].id == newest
-    assert [each.memory_id for each in keeper.bulk([1, 2, 3], "unpin").changes] == [1, 2]
+    assert [change.memory_id for change in keeper.bulk([1, 2, 3], "unpin").changes] == [1, 2]
 
 
 def test_tags_are_added_to_those_that_are_there_and_taken_from_them(keeper: Keeper) -> None:
@@ -60,7 +60,9 @@ def test_tags_are_added_to_those_that_are_there_and_taken_from_them(keeper: Keep
 
 def test_fields_are_edited_and_a_kind_brings_its_category(keeper: Keeper) -> None:
     done = keeper.bulk([1, 2], "edit", changes={"kind": "policy", "project": "/srv/web"})
-    assert [(each.memory.category, each.memory.project) for each in done.changes] == [("decision", "/srv/web")] * 2
+    assert [(change.memory.category, change.memory.project) for change in done.changes] == [
+        ("decision", "/srv/web")
+    ] * 2
     assert done.why == "edit"
 
 
@@ -101,7 +103,7 @@ def test_domain_knowledge_goes_and_comes_with_the_memories_that_say_it(keeper: K
     assert [each.action for each in done.knowledge] == ["delete", "delete"]
     assert [each.pattern for each in keeper.knowledge.list("patterns")] == ["Fridays are long"]
     back = keeper.bulk([1, 3, 4], "restore")
-    assert ([each.memory_id for each in back.changes], len(back.knowledge)) == ([3, 4], 2)
+    assert ([change.memory_id for change in back.changes], len(back.knowledge)) == ([3, 4], 2)
     assert len(keeper.knowledge.list("patterns")) == 3
     keeper.undo(back.id)
     keeper.undo(done.id)
@@ -120,7 +122,7 @@ def test_a_viewer_changes_what_they_see_and_all_or_nothing(keeper: Keeper) -> No
         ada.bulk([own, shared], "edit", changes={"visibility": "global"})  # another's to say
     assert state(keeper) == before
     done = ada.bulk([own, shared], "tag", tags=["mine"])
-    assert [each.memory_id for each in done.changes] == [own, shared]
+    assert [change.memory_id for change in done.changes] == [own, shared]
     ada.undo(done.id)
     assert state(keeper) == before
 
@@ -141,7 +143,7 @@ def test_the_exchange_is_told_that_a_memory_was_learned_from(keeper: Keeper) -> 
     item = keeper.learned_from(memory)
     assert item is not None
     assert item.exchange is not None
-    assert [each.text for each in item.exchange.messages] == ["We switched from Prisma to Drizzle."]
+    assert [message.text for message in item.exchange.messages] == ["We switched from Prisma to Drizzle."]
     keeper.update(memory, pinned=True)
     assert keeper.learned_from(memory) == item  # what came later does not matter
     assert keeper.learned_from(1) is None

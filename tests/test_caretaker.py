@@ -247,15 +247,15 @@ def test_of_caretakers_in_several_processes_one_does_what_is_due(keeper: Keeper,
         )
         for _ in range(3)
     ]
-    for each in others:
-        assert each.stdout is not None
-        assert each.stdout.readline() == "ready\n"
-    for each in others:
-        assert each.stdin is not None
-        each.stdin.write("go\n")
-        each.stdin.flush()
-    answers = [each.communicate(timeout=60) for each in others]
-    assert [each.returncode for each in others] == [0, 0, 0], answers
+    for other in others:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "ready\n"
+    for other in others:
+        assert other.stdin is not None
+        other.stdin.write("go\n")
+        other.stdin.flush()
+    answers = [other.communicate(timeout=60) for other in others]
+    assert [other.returncode for other in others] == [0, 0, 0], answers
     assert sorted(chore for out, _ in answers for chore in out.strip().split(",") if chore) == ["consolidate", "prune"]
     done = [(run.chore, run.slot[:16]) for run in keeper.runs() if run.outcome == "done"]
     assert sorted(done) == [("consolidate", "2026-03-03T03:00"), ("prune", "2026-03-03T03:00")]

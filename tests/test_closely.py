@@ -192,7 +192,7 @@ def test_a_reader_that_fails_costs_a_closer_look_and_not_the_answer(caplog: pyte
         keeper.add("the ferry leaves at nine")
         assert keeper.search("ferry")[0].text == "the ferry leaves at nine"
         assert keeper.search("ferry")
-        assert [each.message for each in caplog.records].count(caplog.records[-1].message) == 1
+        assert [record.message for record in caplog.records].count(caplog.records[-1].message) == 1
 
 
 def test_nothing_but_a_closer_look_depends_on_a_reader_that_fails(caplog: pytest.LogCaptureFixture) -> None:

@@ -32,7 +32,7 @@ def test_an_id_can_be_read(row: Threshold | Feedback, ref: str) -> None:
 
 @given(st.lists(st.text("ab1 _-.~*/ßé", min_size=1, max_size=8).filter(str.strip), min_size=2, max_size=2))
 def test_what_is_told_apart_has_another_id(names: list[str]) -> None:
-    one, other = (flag(each) for each in names)
+    one, other = (flag(name) for name in names)
     assert (one.id == other.id) == (fold(one.source) == fold(other.source))
 
 

@@ -44,8 +44,8 @@ def test_a_longer_text_is_cut_where_sentences_and_lines_end() -> None:
     passages = passages_of(text)
     assert "".join(passages) == text
     assert len(passages) > 3
-    assert all(80 <= len(each.split()) <= 120 for each in passages[:-1])
-    assert all(each.rstrip().endswith((".", "!")) for each in passages)
+    assert all(80 <= len(passage.split()) <= 120 for passage in passages[:-1])
+    assert all(passage.rstrip().endswith((".", "!")) for passage in passages)
 
 
 @pytest.mark.parametrize("text", ["word " * 1_000, "x" * 5_000, "日本語" * 1_000, "a.b.c\n" * 500])
@@ -53,7 +53,7 @@ def test_text_without_sentences_is_cut_too(text: str) -> None:
     passages = passages_of(text)
     assert "".join(passages) == text.strip()
     assert len(passages) > 1
-    assert all(len(each) <= 1_400 for each in passages)
+    assert all(len(passage) <= 1_400 for passage in passages)
 
 
 def test_of_a_very_long_text_both_ends_are_kept() -> None:
@@ -342,4 +342,11 @@ def test_a_backup_brings_episodes_back(tmp_path: Path) -> None:
         assert hit.match_type == "hybrid"
         assert keeper.search_episodes("lighthouse", min_score=0.2) == []
         newer = keeper.capture("A third turn about the ferry.", wait=True)
-        assert next(each for each in keeper.search_episodes("ferry") if each.passage.capture == newer.id).episode > 2
+        assert (
+            next(
+                search_episode
+                for search_episode in keeper.search_episodes("ferry")
+                if search_episode.passage.capture == newer.id
+            ).episode
+            > 2
+        )

@@ -68,15 +68,15 @@ def test_the_watcher_gets_better_and_leaves_the_one_without_a_memory_behind(year
     quarters = list(year.watcher)
     assert quarters == ["Q1", "Q2", "Q3", "Q4"]
     assert all(year.watcher[later].quality > year.watcher["Q1"].quality for later in quarters[1:])
-    assert all(year.watcher[each].quality > year.without[each].quality for each in quarters)
+    assert all(year.watcher[quarter].quality > year.without[quarter].quality for quarter in quarters)
     learned = quarters[1:]
     assert 5 * sum(year.watcher[each].false for each in learned) < sum(year.without[each].false for each in learned)
 
 
 def test_what_the_series_hides_is_found(year: Year, market: ModuleType) -> None:
-    thresholds = {each.source: each for each in year.claims if isinstance(each, Threshold)}
-    (season,) = (each for each in year.claims if isinstance(each, Seasonal))
-    (lead,) = (each for each in year.claims if isinstance(each, Correlation) and each.confidence > 0.6)
+    thresholds = {claim.source: claim for claim in year.claims if isinstance(claim, Threshold)}
+    (season,) = (claim for claim in year.claims if isinstance(claim, Seasonal))
+    (lead,) = (claim for claim in year.claims if isinstance(claim, Correlation) and claim.confidence > 0.6)
     assert (season.period, season.during) == ("monthly", "last fri")
     assert season.confidence > 0.8  # it was judged, month by month
     assert (lead.source_a, lead.relation, lead.source_b) == ("ACME volume", "leads", "BOLT volume")
@@ -88,7 +88,7 @@ def test_what_the_series_hides_is_found(year: Year, market: ModuleType) -> None:
 def test_a_year_of_watching_is_the_same_twice(year: Year, market: ModuleType, tmp_path: Path) -> None:
     again = watched(market, tmp_path)
     assert (again.without, again.watcher, again.printed) == (year.without, year.watcher, year.printed)
-    one, other = ([(each.ref, each.confidence, each.confirmed, each.refuted) for each in told.claims]
+    one, other = ([(claim.ref, claim.confidence, claim.confirmed, claim.refuted) for claim in told.claims]
                   for told in (again, year))  # fmt: skip
     assert one == other
 

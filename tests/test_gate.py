@@ -78,7 +78,7 @@ def judged(*said: tuple[str, str]) -> GateVerdict:
 def test_a_text_that_ends_in_a_question_still_yields_the_statements_before_it() -> None:
     verdict = judged(("user", "We moved from Heroku to Fly.io. We use uv for tooling. Can you fix the deploy?"))
     assert [each.text for each in verdict.found] == ["Team moved from Heroku to Fly.io", "Team uses uv for tooling"]
-    assert [each.way for each in verdict.sentences] == ["pattern", "pattern", "skip"]
+    assert [sentence.way for sentence in verdict.sentences] == ["pattern", "pattern", "skip"]
     assert verdict.sentences[-1].reason == QUESTION
 
 
@@ -96,23 +96,26 @@ def test_what_an_assistant_says_is_worth_a_model_once_the_user_stated_something(
     advice = "You should always validate user input."
     assert judged(("user", "Rename the file."), ("assistant", advice)).way == "skip"
     with_fact = judged(("assistant", advice), ("user", "We use Postgres for storage."))
-    assert [(each.role, each.way) for each in with_fact.sentences] == [("assistant", "model"), ("user", "pattern")]
+    assert [(sentence.role, sentence.way) for sentence in with_fact.sentences] == [
+        ("assistant", "model"),
+        ("user", "pattern"),
+    ]
 
 
 def test_in_an_observation_the_answer_counts_like_the_users_own_words() -> None:
     answer = "I prefer tabs. There is a policy for naming things."
     said = (Message("user", "How do we indent?"), Message("assistant", answer))
     observed = gate.judge(Exchange(messages=said, context=OBSERVATION), patterns.find)
-    assert [(each.role, each.way) for each in observed.sentences] == [
+    assert [(sentence.role, sentence.way) for sentence in observed.sentences] == [
         ("user", "skip"), ("assistant", "pattern"), ("assistant", "model"),
     ]  # fmt: skip
-    assert {each.way for each in gate.judge(Exchange(messages=said), patterns.find).sentences} == {"skip"}
+    assert {sentence.way for sentence in gate.judge(Exchange(messages=said), patterns.find).sentences} == {"skip"}
 
 
 def test_sentences_come_back_in_the_order_in_which_they_were_said() -> None:
     verdict = judged(("user", "One. Two."), ("assistant", "Three."), ("user", "Four. Five."), ("assistant", "Six."))
-    assert [each.text for each in verdict.sentences] == ["One.", "Two.", "Three.", "Four.", "Five.", "Six."]
-    assert [each.role[0] for each in verdict.sentences] == list("uuauua")
+    assert [sentence.text for sentence in verdict.sentences] == ["One.", "Two.", "Three.", "Four.", "Five.", "Six."]
+    assert [sentence.role[0] for sentence in verdict.sentences] == list("uuauua")
 
 
 def test_nothing_said_is_nothing_judged() -> None:

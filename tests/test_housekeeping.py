@@ -87,7 +87,7 @@ def test_without_a_model_what_says_the_same_is_merged_and_nothing_else(house: Ca
     assert shown.dry_run
     assert shown.changeset is None
     done = here.keeper.consolidate(dry_run=False)
-    assert {each.id for each in done.decisions} <= set(same)  # type: ignore[union-attr]
+    assert {decision.id for decision in done.decisions} <= set(same)  # type: ignore[union-attr]
     assert done.decisions == shown.decisions
     assert len(done.decisions) == 2
     assert here.keeper.count() == 1 + len(CLUSTER)
@@ -102,7 +102,7 @@ def test_with_a_model_a_cluster_becomes_one_fact_and_undo_restores_the_export(ho
     here.keeper.search(ASKED)
     before = here.everything()
     done = here.keeper.consolidate(dry_run=False, by="ann")
-    assert [type(each) for each in done.decisions] == [Merge], done.refused
+    assert [type(decision) for decision in done.decisions] == [Merge], done.refused
     assert done.changeset is not None
     merged = done.changeset.changes[0].memory
     assert merged.text == MERGED
@@ -202,7 +202,7 @@ def test_another_process_that_changes_a_memory_just_before_the_write_wins(
     done = here.keeper.consolidate(dry_run=False)
     other.close()
     assert not here.keeper.get(goes).archived
-    assert [each.id for each in done.decisions if each.id in pairs[1]] != []  # type: ignore[union-attr]
+    assert [decision.id for decision in done.decisions if decision.id in pairs[1]] != []  # type: ignore[union-attr]
     assert "meanwhile" in done.refused[0].reason
     assert here.keeper.count() == 3
 
@@ -239,7 +239,7 @@ def test_what_nobody_recalled_is_set_aside_and_undo_restores_the_export(house: C
     here.keeper.search("recalled fact number", k=8)
     used_for(here, 61)
     before = here.everything()
-    assert [each.id for each in here.keeper.prune().decisions] == [dead]  # type: ignore[union-attr]
+    assert [decision.id for decision in here.keeper.prune().decisions] == [dead]  # type: ignore[union-attr]
     done = here.keeper.prune(dry_run=False)
     assert here.keeper.get(dead).archived
     assert done.changeset is not None
@@ -285,7 +285,7 @@ def test_what_is_said_again_or_asked_for_while_the_model_judges_stays(house: Cal
     here.keeper.search("recalled fact number", k=14)
     used_for(here, 61)
     done = here.keeper.prune(dry_run=False)
-    assert [each.id for each in done.decisions] == [dead]  # type: ignore[union-attr]
+    assert [decision.id for decision in done.decisions] == [dead]  # type: ignore[union-attr]
     assert sorted(each.ids[0] for each in done.refused) == sorted([said, asked])
 
 
@@ -294,7 +294,7 @@ def test_what_was_recalled_just_now_is_counted_before_anything_is_pruned(house: 
     ids = [here.keeper.add(f"a detail about topic {n}").memory_id for n in range(6)]
     used_for(here, 61)
     here.keeper.search("a detail about topic 3", k=1)
-    assert ids[3] not in {each.id for each in here.keeper.prune().decisions}  # type: ignore[union-attr]
+    assert ids[3] not in {decision.id for decision in here.keeper.prune().decisions}  # type: ignore[union-attr]
 
 
 def test_what_was_recalled_elsewhere_is_counted_before_anything_is_pruned(tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ def test_what_was_recalled_elsewhere_is_counted_before_anything_is_pruned(tmp_pa
             keeper.search("recalled fact number", k=8)
             clock.advance(DAY)
         told.append((clock(), "codex", [kept]))
-        assert [each.id for each in keeper.prune().decisions] == [dead]  # type: ignore[union-attr]
+        assert [decision.id for decision in keeper.prune().decisions] == [dead]  # type: ignore[union-attr]
 
 
 # ── runs ──────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -322,11 +322,14 @@ def test_team_facts_come_newest_first_and_private_ones_not_at_all(keeper: Keeper
     keeper.add("Team uses TypeScript", kind="technology", visibility="team")
     keeper.add("Team uses pnpm", kind="technology", visibility="team")
     keeper.add("User prefers tabs", kind="preference")
-    assert [each.text for each in keeper.get_team_facts()] == ["Team uses pnpm", "Team uses TypeScript"]
-    assert [each.text for each in keeper.get_team_facts(limit=1)] == ["Team uses pnpm"]
+    assert [get_team_fact.text for get_team_fact in keeper.get_team_facts()] == [
+        "Team uses pnpm",
+        "Team uses TypeScript",
+    ]
+    assert [get_team_fact.text for get_team_fact in keeper.get_team_facts(limit=1)] == ["Team uses pnpm"]
     assert keeper.get_team_facts(category="policy") == []
     keeper.add("Team used npm", kind="technology", visibility="team", created_at="2020-01-01")
-    assert [each.text for each in keeper.get_team_facts()][-1] == "Team used npm"
+    assert [get_team_fact.text for get_team_fact in keeper.get_team_facts()][-1] == "Team used npm"
 
 
 def test_a_session_is_told_what_it_was_given_until_that_is_long_ago(keeper: Keeper) -> None:

@@ -93,7 +93,7 @@ def test_inserts_and_retrieves_pattern(known: KnowledgeBase) -> None:
     known.upsert_pattern(
         "volume spike before earnings", id="p1", confidence=0.8, source="a", created_at=1, updated_at=1
     )
-    assert [each.id for each in known.patterns()] == ["p1"]
+    assert [pattern.id for pattern in known.patterns()] == ["p1"]
 
 
 def test_updates_on_upsert(known: KnowledgeBase) -> None:
@@ -119,7 +119,7 @@ def test_crud_thresholds(known: KnowledgeBase) -> None:
 def test_filters_patterns_by_min_confidence(known: KnowledgeBase) -> None:
     known.upsert_pattern("low", id="p1", confidence=0.2, source="a", created_at=1, updated_at=1)
     known.upsert_pattern("high", id="p2", confidence=0.8, source="a", created_at=1, updated_at=1)
-    assert [each.id for each in known.patterns(0.5)] == ["p2"]
+    assert [pattern.id for pattern in known.patterns(0.5)] == ["p2"]
 
 
 # ── kept ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -589,10 +589,10 @@ def at_once(acts: list[Callable[[], object]]) -> None:
             failed.append(error)
 
     threads = [threading.Thread(target=run, args=(act,)) for act in acts]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     if failed:
         raise failed[0]
 

@@ -47,17 +47,17 @@ def flag(value: float = 5_000_000, **known: Any) -> Threshold:
 
 
 def put(keeper: Keeper, *rows: Knowledge, why: str = "test") -> Changeset:
-    return keeper.apply([], by="test", why=why, knowledge=[Put(each) for each in rows])
+    return keeper.apply([], by="test", why=why, knowledge=[Put(row) for row in rows])
 
 
 def told(keeper: Keeper, *rows: Knowledge, text: str = SPIKES, **about: Any) -> int:
     """A memory, and the rows that were read from it, in one changeset; the memory's id."""
-    puts = [Put(each, told=0) for each in rows]
+    puts = [Put(row, told=0) for row in rows]
     return keeper.apply([Add(Fact(text=text, **about))], by="test", why="read", knowledge=puts).changes[0].memory_id
 
 
 def rows(store: Store) -> list[str]:
-    return [each.ref for table in ("patterns", "thresholds", "feedback") for each in store.domain.rows(table)]
+    return [row.ref for table in ("patterns", "thresholds", "feedback") for row in store.domain.rows(table)]
 
 
 # ── doing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -74,7 +74,7 @@ def test_knowledge_alone_is_a_changeset(keeper: Keeper, store: Store) -> None:
 
 def test_what_is_put_beside_a_memory_is_told_by_it(keeper: Keeper, store: Store) -> None:
     memory = told(keeper, flag())
-    assert [each.memory for each in store.domain.rows("thresholds") if isinstance(each, Threshold)] == [memory]
+    assert [row.memory for row in store.domain.rows("thresholds") if isinstance(row, Threshold)] == [memory]
     assert [each.ref for each in store.domain.told_by([memory])] == ["thresholds/aapl.volume.above"]
 
 
@@ -112,11 +112,11 @@ def test_a_changeset_of_knowledge_alone_is_undone_and_brought_back(keeper: Keepe
     undone = keeper.undo(second.id)
     assert (undone.undoes, undone.changes) == (second.id, ())
     assert [change.action for change in undone.knowledge] == ["revert", "revert"]
-    assert [each.value for each in store.domain.rows("thresholds") if isinstance(each, Threshold)] == [1]
+    assert [row.value for row in store.domain.rows("thresholds") if isinstance(row, Threshold)] == [1]
     assert rows(store) == ["thresholds/aapl.volume.above"]
     keeper.undo(undone.id)
     assert rows(store) == before
-    assert [each.value for each in store.domain.rows("thresholds") if isinstance(each, Threshold)] == [2]
+    assert [row.value for row in store.domain.rows("thresholds") if isinstance(row, Threshold)] == [2]
 
 
 def test_a_memory_and_what_was_read_from_it_are_undone_together(keeper: Keeper, store: Store) -> None:
@@ -157,7 +157,7 @@ def test_a_series_is_undone_with_its_knowledge(keeper: Keeper, store: Store) -> 
     assert (keeper.count(), rows(store)) == (0, [])
     keeper.undo(undone.id)
     assert keeper.count() == 2
-    assert [each.value for each in store.domain.rows("thresholds") if isinstance(each, Threshold)] == [2]
+    assert [row.value for row in store.domain.rows("thresholds") if isinstance(row, Threshold)] == [2]
 
 
 def test_what_was_erased_since_is_passed_over(keeper: Keeper, store: Store) -> None:
@@ -188,7 +188,7 @@ def test_bringing_a_memory_back_brings_its_rows_back(keeper: Keeper, store: Stor
     put(keeper, Pattern(pattern=SPIKES, confidence=0.9))  # somebody says it by hand meanwhile
     keeper.restore(memory)
     assert [each.ref for each in store.domain.told_by([memory])] == ["thresholds/aapl.volume.above"]
-    assert [each.confidence for each in store.domain.rows("patterns") if isinstance(each, Pattern)] == [0.9]
+    assert [row.confidence for row in store.domain.rows("patterns") if isinstance(row, Pattern)] == [0.9]
 
 
 def test_correcting_a_memory_drops_what_was_read_from_the_old_words(keeper: Keeper, store: Store) -> None:
@@ -206,7 +206,7 @@ def test_correcting_a_memory_drops_what_was_read_from_the_old_words(keeper: Keep
 
 
 def journalled(store: Store) -> str:
-    return repr([store.changeset(each.id) for each in store.changesets(100)])
+    return repr([store.changeset(changeset.id) for changeset in store.changesets(100)])
 
 
 def test_purging_a_memory_erases_what_was_read_from_it(keeper: Keeper, store: Store) -> None:

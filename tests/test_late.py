@@ -23,7 +23,7 @@ def test_it_is_used_as_one_that_was_compiled() -> None:
     assert found is not None
     assert found["word"] == "Two"
     assert WORD.sub("x", "a b") == "x x"
-    assert [each[0] for each in WORD.finditer("a b")] == ["a", "b"]
+    assert [match[0] for match in WORD.finditer("a b")] == ["a", "b"]
     assert (WORD.pattern, WORD.flags, WORD.groups) == (r"(?P<word>[a-z]+)", re.compile("", re.IGNORECASE).flags, 1)
     assert copy.deepcopy({"word": WORD})["word"].fullmatch("Two")
 
@@ -49,15 +49,19 @@ def test_what_it_does_not_have_is_an_error() -> None:
 def test_several_may_be_the_first() -> None:
     shared, found = lazy_re.compile("a|b|c"), []
     threads = [threading.Thread(target=lambda: found.append(bool(shared.fullmatch("b")))) for _ in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert found == [True] * 8
 
 
 def test_every_one_of_ours_can_be_compiled() -> None:
-    modules = [each.name for each in pkgutil.walk_packages(cofio.__path__, "cofio.") if "__main__" not in each.name]
+    modules = [
+        walk_package.name
+        for walk_package in pkgutil.walk_packages(cofio.__path__, "cofio.")
+        if "__main__" not in walk_package.name
+    ]
     assert len(modules) > 200
     count, made = counted(f"len(late._all), late.compile_all() or {MADE}", *modules)
     assert made == count > 300

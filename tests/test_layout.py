@@ -253,7 +253,7 @@ def check(drawn: Map, count: int) -> None:
     """Every point is on the square, and no two are on one spot."""
     for values in (drawn.x, drawn.y, drawn.cluster):
         assert len(values) == count
-        assert all(type(each) is int for each in values)
+        assert all(type(value) is int for value in values)
     assert all(0 <= each <= SIDE for each in (*drawn.x, *drawn.y))
     assert all(-1 <= each < len(drawn.clusters) for each in drawn.cluster)
     assert len(set(zip(drawn.x, drawn.y, strict=True))) == count

@@ -56,7 +56,7 @@ def rows(keeper: Keeper) -> dict[str, Claim]:
 
 
 def told(keeper: Keeper) -> list[str]:
-    return sorted(each.text for each in keeper.list().memories)
+    return sorted(memory.text for memory in keeper.list().memories)
 
 
 def threshold(keeper: Keeper) -> Threshold:
@@ -73,7 +73,7 @@ def test_memory_and_row_are_written_in_one_changeset_and_linked(keeper: Keeper) 
     assert learned.count("add") == 4
     done = keeper.changeset(learned.changeset or 0)
     assert {each.ref for each in done.knowledge} == set(rows(keeper))
-    memories = {each.id: each.text for each in keeper.list().memories}
+    memories = {memory.id: memory.text for memory in keeper.list().memories}
     assert {row.says.split(" (")[0]: memories[row.memory or 0] for row in rows(keeper).values()} == {
         "AAPL/volume: above 5000000": "flag AAPL if volume exceeds 5M",
         "BTC price leads COIN stock": "BTC price leads COIN stock",
@@ -355,8 +355,8 @@ def test_a_row_that_no_memory_tells_is_dropped_too(keeper: Keeper) -> None:
 def facts_of(*texts: str, kind: str = "threshold", said_by: str = "assistant") -> str:
     return json.dumps({
         "facts": [
-            {"text": each, "category": "detail", "kind": kind, "confidence": "high", "said_by": said_by, "entities": []}
-            for each in texts
+            {"text": text, "category": "detail", "kind": kind, "confidence": "high", "said_by": said_by, "entities": []}
+            for text in texts
         ]
     })  # fmt: skip
 

@@ -247,8 +247,8 @@ def test_an_empty_folder_is_a_disk_that_is_not_mounted_unless_its_files_were_see
     kept = texts(keeper)
     away = vault.with_name("away")
     shutil.copytree(vault, away)
-    for each in vault.iterdir():
-        each.unlink()
+    for path in vault.iterdir():
+        path.unlink()
     assert rested(NotesWatcher(keeper, [vault])) == []  # of a service that starts now
     assert texts(keeper) == kept
     rested(librarian)

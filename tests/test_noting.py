@@ -102,7 +102,7 @@ def test_flush_writes_a_markdown_file(keeper: Keeper, tmp_path: Path) -> None:
     assert re.fullmatch(r"2026-01-01-00-[0-9a-f]{8}\.md", file.name)
     assert file.read_text() == "# Memory: 2026-01-01-00\n\nTags: AAPL, volume\n\nAAPL volume spike.\n"
     assert file.stat().st_mode & 0o077 == 0
-    assert [each.name for each in (tmp_path / "notes").iterdir()] == [file.name]
+    assert [path.name for path in (tmp_path / "notes").iterdir()] == [file.name]
 
 
 def test_flush_remembers_it_with_its_file_for_a_source(keeper: Keeper, tmp_path: Path) -> None:
@@ -503,7 +503,7 @@ def test_a_label_names_the_folder_in_its_sources(tmp_path: Path) -> None:
         for bad in ("a/b", "a=b", "a,b", "x" * 2_000):
             with pytest.raises(InvalidInput):
                 keeper.notes.index(tmp_path / "rest", label=bad)
-        assert [(Path(each.folder).name, each.followed, each.files) for each in keeper.notes.folders()] == [
+        assert [(Path(folder.folder).name, folder.followed, folder.files) for folder in keeper.notes.folders()] == [
             ("docs", True, 1),
             ("more", False, 1),
         ]
@@ -965,7 +965,7 @@ def test_files_that_are_not_ours_are_never_written_over(keeper: Keeper, out: Pat
         ["A file of that name exists and is not an exported note."],
     )
     assert next(out.iterdir()).read_text() == "My own words about tabs."
-    assert [each.name for each in out.iterdir()] == [f"We use tabs ({memory.id}).md"]
+    assert [path.name for path in out.iterdir()] == [f"We use tabs ({memory.id}).md"]
     keeper.notes.index(out)  # that it was read does not make it ours
     assert [why for _, why in keeper.notes.export(out).skipped] == [
         "A file of that name exists and is not an exported note."
@@ -993,7 +993,7 @@ def test_a_renamed_note_is_still_the_memorys(keeper: Keeper, out: Path) -> None:
     note_of(out, memory.id).rename(out / "tabs.md")
     assert counts(keeper.notes.index(out)) == (0, 0, 0)
     assert told(keeper.notes.export(out)) == (1, 0, 0)
-    assert [each.name for each in out.iterdir()] == ["tabs.md"]
+    assert [path.name for path in out.iterdir()] == ["tabs.md"]
     keeper.update(memory.id, text="We use spaces")
     assert told(keeper.notes.export(out)) == (1, 1, 0)
     assert "We use spaces" in (out / "tabs.md").read_text()
@@ -1207,7 +1207,7 @@ def test_the_settings_say_where_notes_are(tmp_path: Path) -> None:
         keeper.notes.index(tmp_path / "docs")
         keeper.notes.flush("AAPL volume spike.")
         assert {memory.source.split("/")[0] for memory in keeper.list().memories} >= {"file:wiki"}
-        assert [(each.followed, each.there) for each in keeper.notes.folders()] == [
+        assert [(folder.followed, folder.there) for folder in keeper.notes.folders()] == [
             (True, False),
             (True, True),
             (False, True),

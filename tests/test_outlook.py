@@ -158,7 +158,7 @@ def test_agents_are_told_of_at_once(keeper: Keeper) -> None:
     keeper.add("We decided on Drizzle.", source="claude-code/web")
     keeper.search("which drizzle?", by="cursor")
     keeper.recall("which drizzle?", by="codex")
-    assert {each.name: (each.memories, each.recalls) for each in keeper.outlook.agents()} == {
+    assert {agent.name: (agent.memories, agent.recalls) for agent in keeper.outlook.agents()} == {
         "codex": (0, 1),
         "cursor": (0, 1),
         "claude-code": (1, 0),

@@ -316,7 +316,7 @@ def test_prompt_recall_is_noted_without_secrets_and_a_start_is_not_a_retrieval()
     [first] = store._tables.retrievals
     assert (first.memory_id, first.caller) == (shown, "claude-code")
     assert first.query.startswith("fix the auth bug, my password is [redacted")
-    assert [each.occasion for each in injections] == ["prompt", "start"]
+    assert [injection.occasion for injection in injections] == ["prompt", "start"]
 
 
 def test_a_trivial_prompt_costs_no_embedding() -> None:

@@ -34,7 +34,7 @@ def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Keeper]:
 
 
 def put(keeper: Keeper, *rows: Knowledge) -> None:
-    keeper.apply([], by="test", why="known", knowledge=[Put(each) for each in rows])
+    keeper.apply([], by="test", why="known", knowledge=[Put(row) for row in rows])
 
 
 def told_in_words(keeper: Keeper, text: str, row: Claim) -> int:

@@ -36,7 +36,7 @@ class WordJudge:
     def relevance(self, prompt: str, memories: Sequence[str]) -> list[float]:
         self.asked.append((prompt, list(memories)))
         known = set(search_terms(prompt))
-        return [len(known & set(search_terms(each))) / max(1, len(search_terms(each))) for each in memories]
+        return [len(known & set(search_terms(memory))) / max(1, len(search_terms(memory))) for memory in memories]
 
 
 @pytest.fixture

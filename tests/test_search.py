@@ -134,7 +134,7 @@ def test_what_is_skipped_is_not_counted_as_recalled(keeper: Keeper) -> None:
     for number in range(4):
         keeper.add(f"host {number} is patched")
     (second,) = keeper.search("which host is patched?", k=1, skip=1)
-    assert [each.id for each in keeper.list().memories if each.retrieval_count] == [second.id]
+    assert [memory.id for memory in keeper.list().memories if memory.retrieval_count] == [second.id]
     with pytest.raises(InvalidInput, match="skip"):
         keeper.search("which host is patched?", skip=-1)
 

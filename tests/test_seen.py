@@ -142,7 +142,7 @@ def test_what_a_memory_said_before_is_shown_with_what_it_took_the_place_of(keepe
     told = keeper.seen_by(EVE).get(new)
     assert (told.previous_text, told.supersedes) == (None, secret)
     assert "noon" not in "".join(keeper.seen_by(EVE).export_lines())
-    assert all(each.previous_text is None for each in keeper.seen_by(EVE).list().memories)
+    assert all(memory.previous_text is None for memory in keeper.seen_by(EVE).list().memories)
 
 
 # ── the journal ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -200,7 +200,7 @@ def test_a_reason_is_not_told_where_it_may_quote_what_is_not_seen(keeper: Keeper
     about: dict[str, Any] = {"visibility": "global", "project": "/web"}
     old = keeper.add("Sofia owns the billing service", source="work/web", **about)
     told = keeper.learn(f"User: {TAKEN_OVER}", source="other/web", user="eve", **about)
-    assert [each["action"] for each in told.actions] == ["update"]
+    assert [action["action"] for action in told.actions] == ["update"]
     assert "Raj" not in repr(keeper.seen_by(BOUND).history(old.memory_id))
 
 
@@ -378,7 +378,7 @@ def test_what_is_adopted_is_stamped_and_gets_an_id_of_this_store(store: Store) -
     [change] = seen.apply([Adopt(memory, (Occurrence("claude"),))], {}, by="t", why="t").changes
     assert change.after
     assert (change.after.user, change.after.previous_text) == ("ada", None)
-    assert [each.agent for each in seen.sightings(change.memory_id)] == ["codex", "codex"]
+    assert [sighting.agent for sighting in seen.sightings(change.memory_id)] == ["codex", "codex"]
     with pytest.raises(Forbidden):
         seen.apply([Adopt(replace(memory, id=1 << 60))], {}, by="t", why="t")
 
@@ -386,7 +386,7 @@ def test_what_is_adopted_is_stamped_and_gets_an_id_of_this_store(store: Store) -
 def test_a_sighting_is_the_viewers(keeper: Keeper, says: Says) -> None:
     number = says(ADA, "The vault opens at noon", visibility="global")
     keeper.seen_by(EVE).apply([Noop(number, Occurrence("codex", "s1"))], by="t", why="t")
-    assert [each.agent for each in keeper.sightings(number)] == ["codex", "claude"]
+    assert [sighting.agent for sighting in keeper.sightings(number)] == ["codex", "claude"]
 
 
 def test_a_twin_out_of_reach_is_not_told_of(keeper: Keeper) -> None:
@@ -471,8 +471,8 @@ def test_what_another_was_told_is_no_echo(keeper: Keeper) -> None:
     keeper.add(known, user="eve", project="/web")
     theirs = keeper.seen_by(EVE).learn(said, **report)
     mine = keeper.seen_by(ADA).learn(said, **report)
-    assert [each["reason"] for each in theirs.actions] == ["the agent repeats memory 1"]
-    assert [each["action"] for each in mine.actions] == ["add"]
+    assert [action["reason"] for action in theirs.actions] == ["the agent repeats memory 1"]
+    assert [action["action"] for action in mine.actions] == ["add"]
 
 
 def test_a_bound_teller_does_not_touch_what_is_out_of_reach(keeper: Keeper) -> None:
@@ -485,7 +485,7 @@ def test_a_bound_teller_does_not_touch_what_is_out_of_reach(keeper: Keeper) -> N
         keeper.attempt(item)
     told = seen.item(kept.id)
     for actions in (dry.actions, told.result["actions"]):
-        assert [each["action"] for each in actions] == ["add"]
+        assert [action["action"] for action in actions] == ["add"]
         assert "Sofia owns the billing service" not in repr(actions)
         assert f"memory {old.memory_id}" not in repr(actions)
     assert not keeper.get(old.memory_id).archived
@@ -528,7 +528,7 @@ def test_nobody_adds_to_anothers_turn(keeper: Keeper) -> None:
     assert keeper.seen_by(EVE).release("codex", "s1") == 0
     exchange = keeper.item(held.id).exchange
     assert exchange
-    assert [each.text for each in exchange.messages] == [DRIZZLE]
+    assert [message.text for message in exchange.messages] == [DRIZZLE]
     assert keeper.seen_by(ADA).release("codex", "s1") == 1
 
 
@@ -544,14 +544,14 @@ def test_an_item_is_told_to_who_told_it(keeper: Keeper) -> None:
     told = keeper.seen_by(ADA).item(mine).exchange
     assert told
     assert (told.client, told.injected) == ("codex", ())
-    assert [each.id for each in keeper.seen_by(ADA).items()] == [mine]
+    assert [item.id for item in keeper.seen_by(ADA).items()] == [mine]
 
 
 def test_ones_own_items_are_found_behind_any_number_of_others(keeper: Keeper) -> None:
     mine = keeper.seen_by(ADA).capture("User: " + DRIZZLE).id
     for _ in range(12):
         keeper.seen_by(EVE).capture("User: We deploy with Fly.io.")
-    assert [each.id for each in keeper.seen_by(ADA).items(limit=2)] == [mine]
+    assert [item.id for item in keeper.seen_by(ADA).items(limit=2)] == [mine]
 
 
 # ── what is derived, and upkeep ───────────────────────────────────────────────────────────────────────────────────────
@@ -725,7 +725,7 @@ def flag(value: float = 5_000_000, **known: Any) -> Threshold:
 
 
 def put(keeper: Keeper, viewer: Viewer | None, *rows: Knowledge, why: str = "") -> Changeset:
-    return keeper.seen_by(viewer).apply([], by="test", why=why, knowledge=[Put(each, "noted") for each in rows])
+    return keeper.seen_by(viewer).apply([], by="test", why=why, knowledge=[Put(row, "noted") for row in rows])
 
 
 def key_of(done: Changeset) -> str:
@@ -915,8 +915,8 @@ def test_the_newest_changesets_of_knowledge_come_however_many_others_there_are(k
     dropped = keeper.seen_by(ADA).apply([], by="ada", why="", knowledge=[Drop("thresholds", key_of(mine))])
     for number in range(30):
         put(keeper, EVE, flag(number))
-    assert [each.id for each in keeper.seen_by(ADA).changes(limit=5)] == [dropped.id, mine.id]
-    assert [each.id for each in keeper.seen_by(ADA).changes(limit=1)] == [dropped.id]
+    assert [change.id for change in keeper.seen_by(ADA).changes(limit=5)] == [dropped.id, mine.id]
+    assert [change.id for change in keeper.seen_by(ADA).changes(limit=1)] == [dropped.id]
 
 
 def test_what_one_put_can_be_undone_by_who_sees_it_all(store: Store, keeper: Keeper) -> None:

@@ -88,7 +88,7 @@ def test_a_session_is_seen_by_whom_its_turns_are_for(
     say(keeper.seen_by(ADA), "The vault opens at noon", "Noted.", visibility=visibility, learn=learn)
     for viewer in (ADA, BOB, EVE, BOT):
         seen = keeper.seen_by(viewer)
-        assert [each.session for each in seen.sessions()] == (["s1"] if viewer in seers else [])
+        assert [session.session for session in seen.sessions()] == (["s1"] if viewer in seers else [])
         assert ("vault" in everything(seen)) == (viewer in seers)
         if viewer not in seers:
             for name in ("s1", "s"):
@@ -106,7 +106,7 @@ def test_turns_in_one_session_are_counted_and_shown_as_far_as_they_are_seen(keep
     assert (seen.turns, seen.first_at, seen.last_at) == (1, seen.last_at, "2025-01-02T00:00:00.000000+00:00")
     assert seen.project == "/srv/shared"
     assert keeper.seen_by(BOB).sessions(project="/srv/web") == []
-    assert [each.prompt for each in keeper.seen_by(BOB).session("s1").turns] == ["Shared plan"]
+    assert [turn.prompt for turn in keeper.seen_by(BOB).session("s1").turns] == ["Shared plan"]
     assert "Private" not in everything(keeper.seen_by(BOB))
     assert ada.sessions()[0].turns == keeper.sessions()[0].turns == 3
 
@@ -116,18 +116,23 @@ def test_a_bound_key_sees_turns_within_its_reach(keeper: Keeper) -> None:
     say(ada, "The vault opens at noon", source="work/website", turn="1")
     assert keeper.seen_by(BOUND).sessions() == []
     say(keeper.seen_by(BOUND), "The door is green", source="work/web", turn="2")
-    assert [each.turns for each in keeper.seen_by(BOUND).sessions()] == [1]
+    assert [session.turns for session in keeper.seen_by(BOUND).sessions()] == [1]
     assert "vault" not in everything(keeper.seen_by(BOUND))
-    assert [(each.client, each.turns) for each in ada.sessions()] == [("claude-code", 2)]  # one person, two keys
+    assert [(session.client, session.turns) for session in ada.sessions()] == [
+        ("claude-code", 2)
+    ]  # one person, two keys
 
 
 def test_a_session_of_the_same_name_stays_apart(keeper: Keeper) -> None:
     say(keeper.seen_by(ADA), "Where were we?", "At the harbour.", turn="1")
     say(keeper.seen_by(BOB), "Run the malicious script", "Done.", turn="1", visibility="global", at="2025-05-01")
     ada = keeper.seen_by(ADA)
-    assert [(each.session, each.user, each.turns) for each in ada.sessions()] == [("s1", "ada", 1), ("s1", "bob", 1)]
-    assert [each.prompt for each in ada.session("s1").turns] == ["Where were we?"]  # one's own goes first
-    assert [each.prompt for each in ada.session("s1", owner="bob").turns] == ["Run the malicious script"]
+    assert [(session.session, session.user, session.turns) for session in ada.sessions()] == [
+        ("s1", "ada", 1),
+        ("s1", "bob", 1),
+    ]
+    assert [turn.prompt for turn in ada.session("s1").turns] == ["Where were we?"]  # one's own goes first
+    assert [turn.prompt for turn in ada.session("s1", owner="bob").turns] == ["Run the malicious script"]
     assert "malicious" not in ada.resume("/srv/web").text
     assert len(keeper.sessions()) == 2
 
@@ -138,7 +143,7 @@ def test_two_owners_of_one_id_and_client_have_each_their_own(keeper: Keeper, lea
         say(keeper, f"My editor is number {place}.", user=user, turn=user or "none", learn=learn)
     for place, user in enumerate(("ada", "bob", "")):
         detail = keeper.session("s1", client="claude-code", owner=user)
-        assert [each.prompt for each in detail.turns] == [f"My editor is number {place}."]
+        assert [turn.prompt for turn in detail.turns] == [f"My editor is number {place}."]
         assert all(str(place) in each.text for each in detail.learned)
         assert len({each.id for each in (*detail.learned, *detail.changed)}) <= 1
 
@@ -149,14 +154,14 @@ def test_a_key_resumes_its_own_session_behind_many_of_others(keeper: Keeper) -> 
         about = {"session": f"b{number}", "visibility": "team", "at": "2025-02-01"}
         say(keeper.seen_by(BOB), "Look here", turn="1", learn=False, **about)
     for project in ("/srv/web", "web", None):
-        assert [each.session.session for each in keeper.seen_by(ADA).resume(project).sessions] == ["s1"]
+        assert [session.session.session for session in keeper.seen_by(ADA).resume(project).sessions] == ["s1"]
     assert len(keeper.seen_by(BOT).resume("web").sessions) == 0
 
 
 def test_a_project_is_found_by_the_name_of_its_folder(keeper: Keeper) -> None:
     say(keeper, "Add retries", learn=False)
     say(keeper, "Elsewhere", session="s2", project="/srv/website")
-    assert [each.session for each in keeper.sessions(project="web")] == ["s1"]
+    assert [session.session for session in keeper.sessions(project="web")] == ["s1"]
     assert "Add retries" in keeper.resume("web").text
     assert keeper.resume("srv/web").sessions == keeper.resume("b").sessions == ()
 
@@ -220,11 +225,11 @@ def test_sessions_are_listed_newest_first_and_narrowed(keeper: Keeper) -> None:
     for number in range(4):
         client = "codex" if number % 2 else "claude-code"
         say(keeper, f"Turn {number}", "Yes.", session=f"s{number}", client=client, at=f"2025-01-0{number + 1}")
-    assert [each.session for each in keeper.sessions()] == ["s3", "s2", "s1", "s0"]
-    assert [each.session for each in keeper.sessions(limit=1)] == ["s3"]
-    assert [each.session for each in keeper.sessions(client="codex")] == ["s3", "s1"]
+    assert [session.session for session in keeper.sessions()] == ["s3", "s2", "s1", "s0"]
+    assert [session.session for session in keeper.sessions(limit=1)] == ["s3"]
+    assert [session.session for session in keeper.sessions(client="codex")] == ["s3", "s1"]
     assert keeper.sessions(client="code") == keeper.sessions(project="") == keeper.sessions(project="/srv") == []
-    assert [each.session for each in keeper.sessions(since="2025-01-03")] == ["s3", "s2"]
+    assert [session.session for session in keeper.sessions(since="2025-01-03")] == ["s3", "s2"]
     say(keeper, "Elsewhere now", session="s0", client="claude-code", project="/srv/api", at="2025-02-01", turn="2")
     (moved,) = keeper.sessions(project="/srv/api")
     assert (moved.session, moved.turns, moved.project) == ("s0", 2, "/srv/api")
@@ -285,7 +290,7 @@ def test_sessions_are_listed_without_episodes_too(tmp_path: Path) -> None:
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, episodes=False) as keeper:
         say(keeper, "I prefer tabs over spaces.", "Noted.")
-        assert [each.session for each in keeper.sessions()] == ["s1"]
+        assert [session.session for session in keeper.sessions()] == ["s1"]
         assert [each.action for each in keeper.session("s1").learned] == ["add"]
 
 
@@ -371,7 +376,7 @@ def test_a_report_says_where_work_stopped(keeper: Keeper) -> None:
     about = {"client": "claude-code", "session": "s1", "project": "/srv/web", "turn": "compact-1", "at": "2025-01-02"}
     keeper.capture(told, wait=True, context=COMPACT_SUMMARY, **about)
     found = keeper.resume("/srv/web")
-    assert [each.session.session for each in found.sessions] == ["s1", "s0"]
+    assert [session.session.session for session in found.sessions] == ["s1", "s0"]
     assert found.open == ("The agent asked: Shall I go on?", "Write the test for timeouts", "Update the docs")
     for part in ("Now add retries", "tabs over spaces", "Current Work: Editing client.py", "2025-01-03", "claude-code"):
         assert part in found.text

@@ -114,7 +114,7 @@ def test_rules_and_due_dates_get_their_share_in_a_crowd(keeper: Keeper, starts: 
         add(keeper, f"Milestone number {number} is due on 2026-11-05 at noon")
     shown = starts()
     rules, due = ([each for each in shown if word in each] for word in ("prefers", "Milestone"))
-    assert 0 < sum(estimate_tokens(f"- [2026-11-02] {each}\n") for each in rules) <= 1_200 // 4
+    assert 0 < sum(estimate_tokens(f"- [2026-11-02] {rule}\n") for rule in rules) <= 1_200 // 4
     assert 0 < sum(estimate_tokens(f"- [2026-11-02] {each}\n") for each in due) <= 1_200 // 6
     assert len(shown) > 2 * len(rules)
 

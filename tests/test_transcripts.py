@@ -46,7 +46,7 @@ def item(role: str, *texts: str, kind: str = "input_text") -> dict[str, Any]:
 
 
 def said(turn: TranscriptTurn) -> list[tuple[str, Any]]:
-    return [(each["role"], each["content"]) for each in turn.messages]
+    return [(message["role"], message["content"]) for message in turn.messages]
 
 
 # ── Claude Code ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -172,13 +172,13 @@ class Filled:
         elif deed.kind in ("add", "two"):
             facts = [self._fact(deed.about) for _ in range(1 + (deed.kind == "two"))]
             other = {**deed.about, "user": "bob", "visibility": "private"}
-            added = self.keeper.add_all([*facts[:1], *(Fact(text=each.text, **other) for each in facts[1:])],
+            added = self.keeper.add_all([*facts[:1], *(Fact(text=fact.text, **other) for fact in facts[1:])],
                                         dedup=False, why=why)  # fmt: skip
             done = self.keeper.changeset(added[0].changeset)
         elif deed.kind in KNOWN_KINDS:
             facts = [self._fact(deed.about)] if deed.kind == "tell" else []
             done = self.keeper.apply(
-                [Add(each) for each in facts], by="owner", why=why, knowledge=list(self._known(deed))
+                [Add(fact) for fact in facts], by="owner", why=why, knowledge=list(self._known(deed))
             )
         else:
             done = self.keeper.apply([self._decision(deed)], by="owner", why=why)
@@ -256,7 +256,7 @@ class Filled:
             if whole and not viewer.prefixes:
                 words |= {word for change in (*done.changes, *done.knowledge) for word in WORD.findall(change.reason)}
             words |= set(WORD.findall(done.why)) if whole else set()
-        words |= {word for each in self.episodes() if viewer.sees(each) for word in WORD.findall(each.text)}
+        words |= {word for episode in self.episodes() if viewer.sees(episode) for word in WORD.findall(episode.text)}
         words |= {word for row in self.rows() if sees(viewer, row) for word in WORD.findall(repr(row))}
         return words | {word for memory in self._rows() if viewer.sees(memory) for word in _words_of(memory)}
 
@@ -265,7 +265,7 @@ class Filled:
         return ["vault", *(f"told{number:04}" for number in range(1, next(self._words)))]
 
     def changesets(self) -> list[int]:
-        return [each.id for each in self.keeper.changes(limit=1_000)]
+        return [change.id for change in self.keeper.changes(limit=1_000)]
 
     def last(self, done: Changeset) -> list[Knowledge]:
         """The rows that it changed, as they are now, or were last."""
@@ -280,7 +280,7 @@ class Filled:
 
     def episodes(self) -> list[Episode]:
         """Every episode."""
-        return [each.episode for each in self.store.carrying.episodes(0, 1_000)]
+        return [episode.episode for episode in self.store.carrying.episodes(0, 1_000)]
 
     def rows(self) -> list[Knowledge]:
         """All that is known of a domain."""
@@ -356,9 +356,9 @@ def told_of_episodes(seen: Keeper, ids: Sequence[int], episodes: Sequence[int]) 
     for session in seen.sessions(limit=1_000):
         yield "sessions", session
         yield "session", seen.session(session.session, client=session.client, owner=session.owner)
-    for each in episodes:
+    for episode in episodes:
         with suppress(CofioError):
-            yield f"episode {each}", seen.episode(each)
+            yield f"episode {episode}", seen.episode(episode)
     for each in ids:
         with suppress(CofioError):
             yield f"episode_of {each}", seen.episode_of(each)
@@ -473,14 +473,14 @@ def test_episodes_are_seen_as_memories_are(
         store.keeper.embed_episodes()
         for viewer in viewers:
             seen = store.keeper.seen_by(viewer)
-            mine = {each.id for each in store.episodes() if viewer.sees(each)}
-            ids = [each.id for each in store.episodes()]
+            mine = {episode.id for episode in store.episodes() if viewer.sees(episode)}
+            ids = [episode.id for episode in store.episodes()]
             assert_nothing_slips_out(told_of_episodes(seen, store.ids, ids), store.allowed(viewer))
             for k in (1, 3, 100):
                 assert len(seen.search_episodes("vault noon", k=k)) == min(k, len(mine))
             assert {hit.episode for hit in seen.search_episodes("vault noon", k=100)} == mine
             assert {each for each in ids if _is_told(seen, each)} == mine
-            assert sum(each.turns for each in seen.sessions(limit=1_000)) == len(mine)
+            assert sum(session.turns for session in seen.sessions(limit=1_000)) == len(mine)
         asked = {"query": QUESTION, "project": "*", "limit": 20, "episodes": True, "resume": True}
         assert_nothing_slips_out(by_tools(seen, store.ids, asked), store.allowed(viewer))
 
@@ -534,7 +534,7 @@ def test_all_that_may_be_seen_of_a_domain_is_found(
         for done in map(store.keeper.changeset, store.changesets()):
             states = [state for line in done.knowledge for state in (line.before, line.after) if state]
             if states and not done.changes and all(sees(viewer, state) for state in states + store.last(done)):
-                listed = [each.id for each in store.keeper.seen_by(viewer).changes(limit=100)]
+                listed = [change.id for change in store.keeper.seen_by(viewer).changes(limit=100)]
                 assert done.id in listed, (done, listed)
 
 
@@ -547,7 +547,7 @@ def test_nothing_that_a_viewer_does_touches_what_they_may_not_see(
     with filled(make, deeds) as store:
         seen, allowed = store.keeper.seen_by(viewer), store.allowed(viewer)
         others = [row for row in store.rows() if not sees(viewer, row)]
-        past = {each: store.keeper.changeset(each) for each in store.changesets()}
+        past = {changeset: store.keeper.changeset(changeset) for changeset in store.changesets()}
         assert_nothing_slips_out(undone(seen, len(past)), allowed)
         for key in ROWS:
             mine = Pattern(pattern="The cellar is dry", id=key, place=(*viewer.prefixes, "")[0])

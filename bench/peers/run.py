@@ -116,7 +116,7 @@ def _install(peers: Sequence[str]) -> None:
 
     Failures are recorded there, and reported with the figures.
     """
-    named = [each for each in peers if (Path(__file__).parent / f"requirements-{each}.txt").exists()]
+    named = [peer for peer in peers if (Path(__file__).parent / f"requirements-{peer}.txt").exists()]
     if named:
         subprocess.run(["sh", "scripts/peers", sys.prefix, *named], cwd=child.ROOT, check=True)
 

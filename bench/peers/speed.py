@@ -64,7 +64,7 @@ def prepared(
         folder, embedder, count=count, asked=prompts, warming=effort.warming, anchors=min(anchors, count)
     )
     asked, warming, asked_vectors = material.prompts()
-    facts = [each.text for each in corpus.facts(count + 2 * effort.embedded)]
+    facts = [fact.text for fact in corpus.facts(count + 2 * effort.embedded)]
     prompted = corpus.prompts(prompts + effort.warming + effort.embedded)[prompts + effort.warming :]
     made = []
     for size in sizes:

@@ -137,7 +137,7 @@ def _quality(figures: Figures) -> Table:
         Column("R@10 less “cofio, text alone”", "±%"),
         Column("R@10 less “cofio”", "±%"),
     ]
-    questions = max((each.get("questions", 0) for each in figures.values()), default=0)
+    questions = max((figure.get("questions", 0) for figure in figures.values()), default=0)
     title = f"What is found: {questions:,} questions"
     return Table(title, columns, [_row(name, each, shown) for name, each in figures.items()], _with(_QUALITY, figures))
 

@@ -319,7 +319,7 @@ class Keeper:
         """Store many facts in one changeset; one change per fact, in order."""
         if isinstance(facts, str):
             raise InvalidInput("facts is a string.", "Give a list of facts; `add` takes one.")
-        checked = [self._anchored(self._own(as_fact(each, {}))) for each in facts]
+        checked = [self._anchored(self._own(as_fact(fact, {}))) for fact in facts]
         if not checked:
             return []
         _check_who(by, why)
@@ -418,7 +418,7 @@ class Keeper:
 
     def _brought_back(self, decisions: Sequence[Decision]) -> builtins.list[KnowledgeDecision]:
         """Return decisions that restore the rows dropped with these memories; each row once."""
-        restored = [each.id for each in decisions if isinstance(each, Restore)]
+        restored = [decision.id for decision in decisions if isinstance(decision, Restore)]
         rows = [row for each in restored for row in cascade.restored_rows(each, self._store, self.viewer)]
         return list({row.known.ref: row for row in rows if isinstance(row, Put)}.values())
 
@@ -442,7 +442,7 @@ class Keeper:
         """
         _check_decided(decisions, knowledge)
         _check_who(by, why)
-        decisions = [self._decided(each) for each in decisions]
+        decisions = [self._decided(decision) for decision in decisions]
         vectors = self._vectors_for(decisions)
         with self._deciding:
             done = self._store.apply(
@@ -458,13 +458,13 @@ class Keeper:
         """Apply as `apply` does, but leave vectors to `embed_missing` if the embedder fails; also return how many."""
         _check_decided(decisions, ())
         _check_who(by, why)
-        decisions = [self._decided(each) for each in decisions]
+        decisions = [self._decided(decision) for decision in decisions]
         waiting = 0
         try:
             vectors = self._vectors_for(decisions)
         except Unavailable as error:
             _log.warning("memories left without vectors for now: %s", error)
-            vectors, waiting = {}, sum(_brings_words(each) for each in decisions)
+            vectors, waiting = {}, sum(_brings_words(decision) for decision in decisions)
         with self._deciding:
             done = self._store.apply(
                 decisions, vectors, by=by, why=why, part_of=part_of, knowledge=self.read_from(decisions)
@@ -959,7 +959,7 @@ class Keeper:
     ) -> tuple[builtins.list[Memory], builtins.list[Memory]]:
         """Return the relevant memories: the caller's own, and those of the team."""
         scopes = [enrich.personal_memories(session), *([enrich.team_memories()] if include_team else [])]
-        queries = [each for scope in scopes for each in self._relevance.queries(asked, scope, most, most)]
+        queries = [query for scope in scopes for query in self._relevance.queries(asked, scope, most, most)]
         answers = self._answers(queries)
         own = enrich.first_hits(self._relevant(asked, answers[: len(asked)], most), most)
         return own, enrich.first_hits(self._relevant(asked, answers[len(asked) :], most), most, own)
@@ -1005,7 +1005,7 @@ class Keeper:
         """Return the projects of live memories by name, starting after `after`."""
         check_int(limit, "limit", least=1, most=MAX_PAGE)
         check_text(after, "after", MAX_LABEL)
-        return [Project(*each) for each in self._store.projects(Scope(), limit, after)]
+        return [Project(*project) for project in self._store.projects(Scope(), limit, after)]
 
     def count(self) -> int:
         """Return the number of live memories."""
@@ -1548,7 +1548,7 @@ class _Reranker:
     def documents(self, memories: Sequence[Memory]) -> builtins.list[bytes]:
         """Return the token embeddings of each memory; empty on failure."""
         try:
-            texts = [read_in_context(each.text, each.speaker, each.context) for each in memories]
+            texts = [read_in_context(memory.text, memory.speaker, memory.context) for memory in memories]
             return self._reader.read(texts, "document") if self._reader else []
         except Exception as error:  # noqa: BLE001 - a model may raise anything
             _log.warning("Re-ranking disabled: %s", error)
@@ -1621,7 +1621,7 @@ def _moment_or(told: str, otherwise: str) -> str:
 def _check_decided(decisions: Sequence[Decision], knowledge: Sequence[KnowledgeDecision]) -> None:
     if not decisions and not knowledge:
         raise InvalidInput("There is nothing to do.", "Give at least one decision.")
-    if not all(isinstance(each, Decision) for each in decisions):
+    if not all(isinstance(decision, Decision) for decision in decisions):
         raise InvalidInput("Not a list of decisions.", "Give Add, Update, Edit, Delete, Restore, Noop or Purge.")
     if not all(isinstance(each, KnowledgeDecision) for each in knowledge):
         raise InvalidInput("Not a list of knowledge decisions.", "Give Put, Drop or Erase.")

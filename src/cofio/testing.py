@@ -109,7 +109,7 @@ class WordOverlapModel:
 
     def likeness(self, question: bytes, readings: Sequence[bytes]) -> list[float]:
         asked = set(question.split())
-        return [len(asked & set(each.split())) / (len(asked) or 1) for each in readings]
+        return [len(asked & set(reading.split())) / (len(asked) or 1) for reading in readings]
 
 
 _WELL = Health(True)
@@ -191,7 +191,7 @@ class MemoryStore:
             self._refuse_if_closed()
             self._refuse_bad(vectors)
             draft: _DictRowStorage = _drafted(self._tables)
-            if undoes is not None and any(each.undoes == undoes for each in draft.changesets):
+            if undoes is not None and any(changeset.undoes == undoes for changeset in draft.changesets):
                 raise Conflict(f"Changeset {undoes} is undone already.", "Undo that undo to reapply it.")
             at, number = self._clock(), len(draft.changesets) + 1
             blobs = {place: np.asarray(vector, dtype="<f4").tobytes() for place, vector in vectors.items()}
@@ -351,13 +351,13 @@ class MemoryStore:
 
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         with self._lock:
-            for each in retrievals:
-                if memory := self._tables.memories.get(each.memory_id):
-                    self._tables.retrievals.append(each)
-                    last = max(memory.last_retrieved_at or "", each.at)
+            for retrieval in retrievals:
+                if memory := self._tables.memories.get(retrieval.memory_id):
+                    self._tables.retrievals.append(retrieval)
+                    last = max(memory.last_retrieved_at or "", retrieval.at)
                     times = memory.retrieval_count + 1
                     self._tables.count(replace(memory, retrieval_count=times, last_retrieved_at=last))
-            first = min((each.at for each in self._tables.retrievals), default="")
+            first = min((retrieval.at for retrieval in self._tables.retrievals), default="")
             self._tables.tracked_since = min(first, self._tables.tracked_since or first) or None
 
     def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
@@ -453,7 +453,7 @@ class MemoryStore:
         return changes
 
     def _told(self, done: Changeset) -> Changeset:
-        undone_by = [each.id for each in self._tables.changesets if each.undoes == done.id]
+        undone_by = [changeset.id for changeset in self._tables.changesets if changeset.undoes == done.id]
         return replace(done, undone_by=undone_by[0] if undone_by else None)
 
 
@@ -476,7 +476,7 @@ class FakeUsageQueries:
 
     def tracking(self, since: str) -> UsageTracking:
         tables = self._store._tables
-        days = {each.at[:10] for each in tables.retrievals if each.at >= to_utc_iso(since)}
+        days = {retrieval.at[:10] for retrieval in tables.retrievals if retrieval.at >= to_utc_iso(since)}
         return UsageTracking(tables.tracked_since, len(days))
 
     def unused(self, category: str, before: str, limit: int) -> list[Memory]:
@@ -497,9 +497,9 @@ class FakeUsageQueries:
         latest: dict[str, str] = {}
         tables = self._store._tables
         meant = {*ids, *(m.id for m in tables.memories.values() if m.superseded_by in ids)}
-        for each in tables.retrievals:
-            if each.query and each.memory_id in meant:
-                latest[each.query] = max(each.at, latest.get(each.query, ""))
+        for retrieval in tables.retrievals:
+            if retrieval.query and retrieval.memory_id in meant:
+                latest[retrieval.query] = max(retrieval.at, latest.get(retrieval.query, ""))
         return sorted(sorted(latest), key=lambda query: latest[query], reverse=True)[:limit]
 
     def touched(self, ids: Sequence[int], after: int) -> set[int]:
@@ -507,7 +507,7 @@ class FakeUsageQueries:
 
     def forget(self, before: str) -> int:
         tables = self._store._tables
-        kept = [each for each in tables.retrievals if each.at >= to_utc_iso(before)]
+        kept = [retrieval for retrieval in tables.retrievals if retrieval.at >= to_utc_iso(before)]
         gone, tables.retrievals = len(tables.retrievals) - len(kept), kept
         return gone
 
@@ -562,7 +562,7 @@ class _DictRowStorage:
         )
 
     def touched(self, memory_id: int) -> int:
-        return max((each.changeset for each in self.entries if each.memory_id == memory_id), default=0)
+        return max((entry.changeset for entry in self.entries if entry.memory_id == memory_id), default=0)
 
     def count(self, memory: Memory) -> None:
         self.memories[memory.id] = memory
@@ -570,7 +570,7 @@ class _DictRowStorage:
     def remove(self, memory_id: int) -> None:
         del self.memories[memory_id]
         self.vectors.pop(memory_id, None)
-        self.sightings = [each for each in self.sightings if each[1] != memory_id]
+        self.sightings = [sighting for sighting in self.sightings if sighting[1] != memory_id]
         self.given = {whom: told for whom, told in self.given.items() if whom[2] != memory_id}
 
     def vector(self, memory_id: int) -> bytes | None:
@@ -610,14 +610,14 @@ class _DictRowStorage:
         self.sightings.append((change_id, memory_id, occurrence))
 
     def unsee(self, change_id: int) -> bool:
-        before, self.sightings = self.sightings, [each for each in self.sightings if each[0] != change_id]
+        before, self.sightings = self.sightings, [sighting for sighting in self.sightings if sighting[0] != change_id]
         return len(self.sightings) < len(before)
 
     def erase(self, memory: Memory, viewer: Viewer | None) -> None:
         memory_id = memory.id
         mine = [entry for entry in self.entries if entry.memory_id == memory_id]
         versions, changesets = [memory, *(entry.before for entry in mine)], {entry.changeset for entry in mine}
-        words = (text for each in versions if each for text in (each.text, each.context))
+        words = (text for version in versions if version for text in (version.text, version.context))
         said = inbox_rules.words_to_erase(words, memory.previous_text)
         self.calls.erase()
         self.said.erase(self.captures, said, changesets, viewer)
@@ -635,7 +635,7 @@ class _DictRowStorage:
             return replace(entry, before=cleared(entry.before) if entry.before else None)
 
         self.entries = [scrubbed(entry) for entry in self.entries]
-        self.retrievals = [each for each in self.retrievals if each.memory_id != memory_id]
+        self.retrievals = [retrieval for retrieval in self.retrievals if retrieval.memory_id != memory_id]
         self.memories = {each.id: cleared(each) for each in self.memories.values()}
 
 

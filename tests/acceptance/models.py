@@ -123,7 +123,7 @@ class Models:
     def asked(self) -> list[Asked]:
         """What the clients asked a model, oldest first."""
         with self.lock:
-            return [each for each in self.requests if each.is_for_a_model]
+            return [request for request in self.requests if request.is_for_a_model]
 
     def about(self, words: str) -> list[Asked]:
         """The requests in which these words were given to a model."""

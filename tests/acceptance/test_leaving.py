@@ -119,7 +119,7 @@ def test_doctor_is_content_after_an_installation_and_names_what_is_broken(laptop
     laptop.down()
     said = laptop.cofio("doctor", ok=False)
     assert said.returncode != 0
-    assert [each for each in complaints(said.stdout) if "service: " in each]
+    assert [complaint for complaint in complaints(said.stdout) if "service: " in complaint]
     assert "cofio up" in said.stdout
 
 

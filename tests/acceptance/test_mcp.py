@@ -90,7 +90,7 @@ def test_claude_code_lists_the_tools_and_calls_them(laptop: Laptop, models: Mode
     told = ("--output-format", "stream-json", "--verbose", "--allowedTools", allowed)
     with added(laptop, "claude", web, *to_claude(laptop, web, transport)):
         ran = laptop.run("claude", "-p", f"Look it up by {transport}, please.", *told, at=web)
-    begun = next(each for each in events(ran) if each.get("subtype") == "init")
+    begun = next(event for event in events(ran) if event.get("subtype") == "init")
     assert {"name": "cofio", "status": "connected"} in [
         {name: each[name] for name in ("name", "status")} for each in begun["mcp_servers"]
     ]

@@ -66,8 +66,8 @@ def test_a_prompt_and_its_answer_have_one_turn(client: str) -> None:
     (asked,) = [each for each in events(client) if each.prompt.startswith(PRISMA) and each.kind == "prompt"]
     answers = [each for each in events(client) if each.kind == "stop" and each.turn == asked.turn]
     assert answers
-    assert {each.session for each in answers} == {asked.session}
-    assert all(each.reply for each in answers)
+    assert {answer.session for answer in answers} == {asked.session}
+    assert all(answer.reply for answer in answers)
 
 
 def test_words_sent_while_the_agent_works_belong_to_its_turn() -> None:

@@ -53,8 +53,8 @@ def near(route: Route) -> st.SearchStrategy[Any]:
         return st.fixed_dictionaries({"hook_event_name": HOOKS, "event": HOOKS}, optional=dict.fromkeys(TOLD, TEXTS))
     assert route.takes
     fields = msgspec.structs.fields(route.takes)
-    required = {each.name: plausible(each.name) for each in fields if each.required}
-    optional = {each.name: plausible(each.name) for each in fields if not each.required}
+    required = {field.name: plausible(field.name) for field in fields if field.required}
+    optional = {field.name: plausible(field.name) for field in fields if not field.required}
     return st.fixed_dictionaries(required, optional=optional)
 
 

@@ -41,7 +41,7 @@ def service(keeper: Keeper) -> Iterator[Caller]:
 
 def add(service: Caller, *texts: str) -> list[int]:
     facts = [{"text": text, "source": "acme/web", "deduplicate": False} for text in texts]
-    return [service.post("/memory/add", each).json["id"] for each in facts]
+    return [service.post("/memory/add", fact).json["id"] for fact in facts]
 
 
 def live(service: Caller) -> set[int]:
@@ -140,7 +140,7 @@ def test_what_is_of_different_places_does_not_agree(keeper: Keeper, service: Cal
         numbers.append(told.json["id"])
     refused = service.having(admin).post("/maintenance/agree", {"ids": numbers})
     assert (refused.status, "different places" in refused.error["message"]) == (400, True)
-    assert all(keeper.get(each).metadata == {} for each in numbers)
+    assert all(keeper.get(number).metadata == {} for number in numbers)
 
 
 def test_it_takes_a_key_of_an_admin_who_sees_everything(keeper: Keeper, service: Caller) -> None:

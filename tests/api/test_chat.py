@@ -64,7 +64,7 @@ def captured(service: Caller, count: int = 1) -> list[dict[str, Any]]:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         items: list[dict[str, Any]] = service.get("/inbox").json["items"][::-1]
-        if len(items) >= count and all(each["state"] != "pending" for each in items):
+        if len(items) >= count and all(item["state"] != "pending" for item in items):
             return items
         time.sleep(0.02)
     raise AssertionError(items)
@@ -140,7 +140,7 @@ def test_tools_pictures_and_whatever_else_pass_through(serve: Serve, model: Mode
             extra_body={"unheard_of": {"deep": [1, None]}},
             **more,
         )
-    assert [each.message.tool_calls[0].function.arguments for each in told.choices] == ['{"place": "Ulm"}'] * 2
+    assert [choice.message.tool_calls[0].function.arguments for choice in told.choices] == ['{"place": "Ulm"}'] * 2
     body = model.seen[0].body
     assert body["messages"][1:] == [{"role": "user", "content": parts}]
     assert {name: body[name] for name in more} == more

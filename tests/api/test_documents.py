@@ -107,7 +107,7 @@ def test_every_reference_of_the_document_resolves(served: Caller) -> None:
 
 def test_every_operation_has_a_name_of_its_own(served: Caller) -> None:
     document = served.get("/openapi.json").json
-    names = [each["operationId"] for methods in document["paths"].values() for each in methods.values()]
+    names = [method["operationId"] for methods in document["paths"].values() for method in methods.values()]
     assert len(names) == len(set(names))
 
 

@@ -211,7 +211,7 @@ def test_a_look_up_keeps_nobody_waiting(house: House, monkeypatch: pytest.Monkey
     assert house.caller.get("/health").json["auth"] == "missing"  # answered meanwhile
     go_on.set()
     waiting.join(30)
-    assert [each.status for each in answers] == [200]
+    assert [answer.status for answer in answers] == [200]
 
 
 def test_a_store_that_cannot_be_asked_lets_nobody_in(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,14 +377,14 @@ def test_what_is_changed_with_a_key_is_written_down_and_what_is_read_is_not(hous
     ada.patch("/memory/99", {"tags": ["x"]})
     ada.delete("/memory/1", why="a reason")
     lines = list(reversed(house.deeds(key=key.id)))
-    assert [(each.act, each.what, each.outcome) for each in lines] == [
+    assert [(line.act, line.what, line.outcome) for line in lines] == [
         ("POST /memory/add", "id 1, changeset 1", "done"),
         ("POST /memory/add-batch", "changeset 2, ids 2 3", "done"),
         ("PATCH /memory/1", "id 1, changeset 3", "done"),
         ("DELETE /memory/1", "id 1, changeset 4", "done"),
     ]
-    assert {(each.name, each.address) for each in lines} == {("ada's laptop", "127.0.0.1")}
-    assert all(each.at.startswith("2026-01-01") for each in lines)
+    assert {(line.name, line.address) for line in lines} == {("ada's laptop", "127.0.0.1")}
+    assert all(line.at.startswith("2026-01-01") for line in lines)
 
 
 def test_keys_made_and_revoked_are_written_down_once(house: House) -> None:
@@ -392,7 +392,7 @@ def test_keys_made_and_revoked_are_written_down_once(house: House) -> None:
     made = caller.post("/keys", {"name": "ci", "agent": "ci"}).json
     caller.delete(f"/keys/{made['id']}")
     house.keeper.create_key(Grant(name="late", user="bob"), by="cli")
-    told = [(each.act, each.what, each.key, each.name, each.address) for each in reversed(house.deeds())]
+    told = [(deed.act, deed.what, deed.key, deed.name, deed.address) for deed in reversed(house.deeds())]
     assert told == [
         ("key created", "key 1 (root), admin", None, "library", ""),
         ("key created", "key 2 (ci), write", root.id, "root", "127.0.0.1"),
@@ -410,7 +410,7 @@ def test_refusals_are_written_down_with_why(house: House) -> None:
     ada.get("/memories")
     house.keeper.revoke_key(key.id)
     ada.get("/nope/cofio_secret")
-    told = [each for each in reversed(house.deeds()) if each.outcome == "refused"]
+    told = [deed for deed in reversed(house.deeds()) if deed.outcome == "refused"]
     assert [(each.act, each.key, each.address) for each in told] == [
         ("GET /memories", None, "127.0.0.1"),
         ("POST /memory/add", key.id, "127.0.0.1"),
@@ -482,7 +482,7 @@ def test_an_answer_neither_waits_for_the_log_nor_fails_with_it(house: House, mon
         broken.setattr(keys, "used", fails)
         assert ada.post("/memory/add", {"text": "We deploy on Fridays."}).status == 201
         assert house.deeds(key=key.id) == []  # told as it is
-    assert [each.act for each in house.deeds(key=key.id)] == ["POST /memory/add"]  # and not lost
+    assert [deed.act for deed in house.deeds(key=key.id)] == ["POST /memory/add"]  # and not lost
     assert house.keeper.keys()[0].last_used_at is not None
 
 
@@ -494,7 +494,7 @@ def test_what_waits_is_written_when_the_keeper_closes(tmp_path: Path) -> None:
     keeper.note_used(key, clock())
     keeper.close()
     store = SqliteStore(tmp_path / "cofio.db", clock)
-    assert [each.act for each in store.keys.deeds(5)] == ["POST /memory/add", "key created"]
+    assert [deed.act for deed in store.keys.deeds(5)] == ["POST /memory/add", "key created"]
     assert store.keys.all()[0].last_used_at is not None
     store.close()
 
@@ -506,7 +506,7 @@ def test_old_lines_are_forgotten_after_so_many_days(house: House) -> None:
     house.keeper.tidy(captures=30, retrievals=30, deeds=101)
     assert len(house.deeds()) == 2
     house.keeper.tidy(captures=30, retrievals=30, deeds=99)
-    assert [each.what for each in house.deeds()] == ["key 2 (new), write"]
+    assert [deed.what for deed in house.deeds()] == ["key 2 (new), write"]
 
 
 # ── guessing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -562,7 +562,7 @@ def test_that_somebody_is_made_to_wait_is_written_down_once_a_minute(house: Hous
     house.key()
     for _ in range(5 * MOST_TRIES):
         house.caller.having("guess").get("/memories")
-    refusals = [each.what for each in house.deeds() if each.outcome == "refused"]
+    refusals = [deed.what for deed in house.deeds() if deed.outcome == "refused"]
     assert len(refusals) == MOST_TRIES + 1
     assert "10 invalid keys came from 127.0.0.1" in refusals[0]
 

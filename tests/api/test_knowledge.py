@@ -439,7 +439,7 @@ def test_the_audit_log_names_the_table_and_never_the_words(house: House) -> None
     row = keep(ada, "thresholds", **VOLUME)
     ada.delete(f"/knowledge/thresholds/{row['id']}")
     deeds = house.keeper.deeds(limit=2)
-    assert [(each.act, each.outcome, each.what) for each in deeds] == [
+    assert [(deed.act, deed.outcome, deed.what) for deed in deeds] == [
         ("DELETE /knowledge/thresholds/{row}", "done", "changeset 2"),
         ("POST /knowledge/thresholds", "done", "changeset 1"),
     ]

@@ -193,7 +193,7 @@ def test_one_looks_for_all_and_nobody_when_nobody_reads(keeper: Keeper) -> None:
         relay.part()
     keeper.add("We decided on Drizzle.")
     assert [relay.part() for relay in relays] == [b'event: moved\ndata: {"what": ["memories"]}\n\n'] * 3
-    assert {each for each in looks if each.startswith("cofio-")} == {"cofio-news"}
+    assert {look for look in looks if look.startswith("cofio-")} == {"cofio-news"}
     for relay in relays:
         relay.stop()
         assert relay.part() == b""

@@ -44,7 +44,7 @@ def test_runs_are_listed_newest_first(serve: Serve) -> None:
     caller.post("/maintenance/prune?dry_run=false", headers={"X-Cofio-Client": "ann"})
     caller.post("/maintenance/consolidate?dry_run=false")
     runs = caller.get("/maintenance/runs").json["runs"]
-    assert [(each["chore"], each["outcome"]) for each in runs] == [("consolidate", "done"), ("prune", "done")]
+    assert [(run["chore"], run["outcome"]) for run in runs] == [("consolidate", "done"), ("prune", "done")]
     assert runs[1]["by"] == "ann"
     assert [each["chore"] for each in caller.get("/maintenance/runs", chore="prune").json["runs"]] == ["prune"]
     assert caller.get("/maintenance/runs", chore="dust").status == 400

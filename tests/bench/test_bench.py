@@ -72,7 +72,7 @@ def test_facts_are_distinct_and_the_same_every_time_and_a_longer_corpus_begins_w
     said = corpus.facts(3_000)
     texts = [each.text for each in said]
     assert len(set(texts)) == 3_000
-    assert texts[:500] == [each.text for each in corpus.facts(500)]
+    assert texts[:500] == [fact.text for fact in corpus.facts(500)]
     assert all(corpus.SHORTEST <= len(text.split()) <= corpus.LONGEST for text in texts)
     assert not any("\t" in text or "\n" in text or "{" in text for text in texts)
 
@@ -129,7 +129,7 @@ def test_a_plot_of_a_single_point_has_axes_too() -> None:
         if each
     ]
     assert numbers
-    assert all(math.isfinite(each) for each in numbers)
+    assert all(math.isfinite(number) for number in numbers)
 
 
 class _NoModel(HashEmbedder):

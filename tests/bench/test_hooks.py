@@ -23,13 +23,13 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> hooks.Measured:
 def test_every_hook_of_both_clients_is_timed_in_every_state_beside_one_that_does_nothing(found: hooks.Measured) -> None:
     for state in hooks.STATES:
         runs = found.states[state]
-        timed = {(each.label, each.client) for each in runs}
+        timed = {(run.label, run.client) for run in runs}
         labels = (hooks.START, hooks.PROMPT, hooks.ANSWER, hooks.END)
         assert timed == {(hooks.TRUE, ""), (hooks.BARE, "")} | {
             (label, client) for label in labels for client in ("claude-code", "codex")
         }
-        assert {len(each.seconds) for each in runs} == {2}
-        assert all(sum(each.rungs.values()) == 2 for each in runs if each.client)  # each left its line in the log
+        assert {len(run.seconds) for run in runs} == {2}
+        assert all(sum(run.rungs.values()) == 2 for run in runs if run.client)  # each left its line in the log
 
 
 def test_every_hook_ends_with_0_and_without_the_service_another_rung_answers(found: hooks.Measured) -> None:

@@ -9,6 +9,6 @@ from bench import knowledge
 
 def test_every_question_is_asked_both_ways(tmp_path: Path) -> None:
     figures = knowledge.measured(120, 3, tmp_path)
-    assert [each.label for each in figures] == ["evaluate a value", "find by a name", "walk two steps"]
-    assert all(each.ours > 0 and each.plain > 0 for each in figures)
+    assert [figure.label for figure in figures] == ["evaluate a value", "find by a name", "walk two steps"]
+    assert all(figure.ours > 0 and figure.plain > 0 for figure in figures)
     assert len(knowledge.told(figures).splitlines()) == 4

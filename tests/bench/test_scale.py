@@ -37,18 +37,18 @@ def _measured(keep: Path, sides: tuple[str, ...], **more: Any) -> scale.Measured
 
 def test_both_stores_and_plain_are_measured(found: scale.Measured, keep: Path) -> None:
     assert found.missing == []
-    assert {(each.side, each.size) for each in found.points} == {(side, SIZE) for side in scale.SIDES}
-    for each in found.points:
+    assert {(point.side, point.size) for point in found.points} == {(side, SIZE) for side in scale.SIDES}
+    for point in found.points:
         timed = ("search_new", "add", "bulk_each")
-        assert all(0 < each.median(name).low <= each.median(name).value <= each.median(name).high for name in timed)
-        assert each.figures["search_cpu_ms"] > 0
-        assert each.figures["recall_at_10"] == 1.0  # small stores are searched exactly
-        assert each.bytes_each() > 100
+        assert all(0 < point.median(name).low <= point.median(name).value <= point.median(name).high for name in timed)
+        assert point.figures["search_cpu_ms"] > 0
+        assert point.figures["recall_at_10"] == 1.0  # small stores are searched exactly
+        assert point.bytes_each() > 100
     assert {path.suffix for path in keep.iterdir()} == {".json"}  # neither stores nor material stay
 
 
 def test_the_report_has_tables_curves_and_the_limit_of_the_memory(found: scale.Measured, tmp_path: Path) -> None:
-    larger = [replace(each, size=10 * SIZE) for each in found.points]
+    larger = [replace(point, size=10 * SIZE) for point in found.points]
     told = scale.report(replace(found, points=[*found.points, *larger]), "python -m bench.scale")
     told.write(tmp_path)
     values = json.loads((tmp_path / "scale.json").read_text(encoding="utf-8"))
@@ -67,7 +67,7 @@ def test_the_report_has_tables_curves_and_the_limit_of_the_memory(found: scale.M
 def test_what_was_measured_is_not_measured_again(found: scale.Measured, keep: Path) -> None:
     again = _measured(keep, tuple(scale.SIDES), patience=0.0)  # there is no time to measure anything
     assert again.missing == []
-    assert [each.figures for each in again.points] == [each.figures for each in found.points]
+    assert [point.figures for point in again.points] == [point.figures for point in found.points]
 
 
 def test_a_size_that_is_not_ready_in_time_is_told_and_left_out(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def test_a_backfill_that_is_killed_ends_as_one_that_was_not(tmp_path: Path) -> N
     again = killed.json("backfill", "--yes")
     assert (again["series"], again["turns"], again["notes"]) == (None, 0, 0)
     changesets = killed.json("history", "-n", "1000")["changesets"]
-    [series] = {each["part_of"] for each in changesets if each["part_of"]}
+    [series] = {changeset["part_of"] for changeset in changesets if changeset["part_of"]}
     killed.json("undo", str(series), "--yes")
     assert killed.memories() == []
 

@@ -427,8 +427,8 @@ def test_the_help_of_every_command_has_an_example_and_says_what_options_do(cofio
         assert isinstance(command, click.Group)
         command = command.commands[name]
     assert command.help
-    options = [each for each in command.params if isinstance(each, click.Option)]
-    assert [each.name for each in options if not each.help and not each.hidden] == []
+    options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+    assert [option.name for option in options if not option.help and not option.hidden] == []
 
 
 def test_every_command_stands_under_a_heading(cofio: Cofio) -> None:

@@ -36,7 +36,7 @@ def test_a_person_gets_tables_of_one_half_and_files_where_they_are_asked_for(cof
     done = cofio("eval", "turns", str(file), "--split", "dev", "--write", str(file.parent / "out"))
     assert done.exit_code == 0
     assert "all of it, dev" in done.stdout
-    assert {each.name for each in (file.parent / "out").iterdir()} == {"turns.json", "turns.md"}
+    assert {path.name for path in (file.parent / "out").iterdir()} == {"turns.json", "turns.md"}
 
 
 def test_a_file_that_holds_something_else_is_refused(cofio: Cofio, file: Path) -> None:

@@ -132,14 +132,14 @@ def sessions_are_listed_shown_and_resumed(memories: Memories) -> Any:
     about = {"client": "claude", "session": "s1/a b", "project": "/srv/web", "source": "acme/web"}
     memories.capture("I prefer tabs over spaces.", wait=True, turn="1", **about)
     memories.capture("Where were we?", wait=True, turn="2", **{**about, "session": "s2", "project": ""})
-    assert [each.turns for each in memories.sessions(project="/srv/web")] == [1]
+    assert [session.turns for session in memories.sessions(project="/srv/web")] == [1]
     (learned,) = memories.session("s1/a b", client="claude").learned
     assert "tabs" in learned.text
     return [
-        [each.session for each in memories.sessions(limit=5, client="claude", since="2020-01-01")],
-        [each.session for each in memories.sessions(project="")],
+        [session.session for session in memories.sessions(limit=5, client="claude", since="2020-01-01")],
+        [session.session for session in memories.sessions(project="")],
         memories.session("s1").session.turns,
-        [each.session.session for each in memories.resume("/srv/web").sessions],
+        [session.session.session for session in memories.resume("/srv/web").sessions],
         memories.resume("").project,
         len(memories.resume(limit=1, max_tokens=200).sessions),
         refused(NotFound, lambda: memories.session("another")),
@@ -237,9 +237,9 @@ def what_a_team_knows_and_keeps_saying_is_told(memories: Memories) -> Any:
     memories.add("We ship on mondays", visibility="team", team="red", created_at="2020-01-01")
     memories.add("Ada prefers tabs")
     facts = memories.get_team_facts(team="red")
-    assert [each.text for each in facts] == ["Add a null check", "We ship on mondays"]
+    assert [fact.text for fact in facts] == ["Add a null check", "We ship on mondays"]
     patterns = memories.detect_cross_agent_patterns(team="red")
-    assert [(each.agent, each.occurrences) for each in patterns] == [("agent-1", 2)]
+    assert [(pattern.agent, pattern.occurrences) for pattern in patterns] == [("agent-1", 2)]
     refused(InvalidInput, lambda: memories.get_team_facts(limit=0))
     refused(InvalidInput, lambda: memories.detect_cross_agent_patterns(min_occurrences=0))
     unknown = refused(InvalidInput, lambda: memories.get_team_facts(category="gossip"))
@@ -757,8 +757,8 @@ def a_folder_of_notes_is_followed_and_written(memories: Memories) -> Any:
         again = memories.notes.export(str(out), kind="policy")
         assert (first.added, shown.archived, gone.archived, written.written, again.written) == (2, 1, 1, 1, 0)
         assert (shown.dry_run, shown.changeset, len(first.skipped)) == (True, None, 1)
-        folders = [each for each in memories.notes.folders() if Path(each.folder).parent == Path(made)]
-        assert [(Path(each.folder).name, each.followed, each.there) for each in folders] == [
+        folders = [folder for folder in memories.notes.folders() if Path(folder.folder).parent == Path(made)]
+        assert [(Path(folder.folder).name, folder.followed, folder.there) for folder in folders] == [
             ("out", False, True),
             ("vault", False, True),
         ]
@@ -766,7 +766,7 @@ def a_folder_of_notes_is_followed_and_written(memories: Memories) -> Any:
             refused(NotFound, act)
         refused(InvalidInput, lambda: memories.notes.index(vault / "broken.md"))
         refused(InvalidInput, lambda: memories.notes.export(out, kind="gossip"))
-        told = [replace(each, folder="") for each in (first, shown, gone, *folders)]
+        told = [replace(folder, folder="") for folder in (first, shown, gone, *folders)]
         changeset = memories.changeset(first.changeset or 0)
         assert (changeset.by, changeset.changes[0].memory.source) == ("tester", "file:handbook/deploy.md")
         return [told, [replace(each, folder="") for each in (written, again)], changeset]

@@ -323,7 +323,7 @@ def completed(known: Cofio, *words: str, monkeypatch: pytest.MonkeyPatch) -> lis
     monkeypatch.setenv("COFIO_HOME", str(known.home))
     session = CliContext(open_keeper=hashing_keeper)
     shell = ShellComplete(cli, {"obj": session}, "cofio", "_COFIO_COMPLETE")
-    return [each.value for each in shell.get_completions(["knowledge", *words[:-1]], words[-1])]
+    return [get_completion.value for get_completion in shell.get_completions(["knowledge", *words[:-1]], words[-1])]
 
 
 def test_a_shell_completes_tables_and_rows(known: Cofio, monkeypatch: pytest.MonkeyPatch) -> None:

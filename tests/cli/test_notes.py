@@ -76,7 +76,7 @@ def test_a_summary_comes_from_the_standard_input_whole(anywhere: Cofio) -> None:
     assert "Migrations are SQL." in told["memory"]["text"]
     piped = anywhere.json("notes", "flush", says="Ada likes tea.")
     assert "Ada likes tea." in piped["memory"]["text"]
-    assert {each.name for each in (anywhere.home / "notes").glob("*.md")} == {told["file"], piped["file"]}
+    assert {path.name for path in (anywhere.home / "notes").glob("*.md")} == {told["file"], piped["file"]}
 
 
 def test_a_flush_is_undone(anywhere: Cofio) -> None:
@@ -137,7 +137,7 @@ def test_a_label_is_in_the_sources(anywhere: Cofio, vault: Path) -> None:
     anywhere.json("notes", "index", str(vault), "--label", "handbook")
     sources = {each["source"] for each in anywhere.json("list")["memories"]}
     assert len(sources) == 2
-    assert all("handbook" in each for each in sources)
+    assert all("handbook" in source for source in sources)
 
 
 @pytest.mark.parametrize("command", ["index", "watch"])

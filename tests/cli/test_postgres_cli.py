@@ -172,9 +172,9 @@ def test_two_homes_may_serve_one_database(tmp_path: Path, address: str) -> None:
     shells = [Shell(tmp_path / name) for name in ("one", "two")]
     serving = []
     try:
-        for each in shells:
-            each.env["COFIO_STORE"] = address
-            serving.append(each.start("serve", "--json"))
+        for shell in shells:
+            shell.env["COFIO_STORE"] = address
+            serving.append(shell.start("serve", "--json"))
         urls = [json.loads(_document(each))["url"] for each in serving]
         with Client(urls[0]) as one, Client(urls[1]) as other:
             added = one.add("We deploy to Fly.io, never on a Friday").memory
@@ -185,7 +185,7 @@ def test_two_homes_may_serve_one_database(tmp_path: Path, address: str) -> None:
             _until(lambda: one.ledger().pending == 0)
             ledger = other.ledger()
             assert (ledger.captured, ledger.pending) == (6, 0)
-            texts = [each.text for each in one.list(limit=50).memories]
+            texts = [memory.text for memory in one.list(limit=50).memories]
             assert len(texts) == len(set(texts)) >= 6  # nothing was learned twice
     finally:
         for each in serving:

@@ -48,7 +48,7 @@ def test_an_export_goes_to_a_file_of_its_owner_and_replaces_none_unless_forced(c
     assert cofio("export").stdout_bytes == written == file.read_bytes()
     assert cofio("export", str(tmp_path)).exit_code == 1
     assert cofio("export", str(tmp_path / "no" / "folder.jsonl")).exit_code == 1
-    assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["memories.jsonl"]
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["memories.jsonl"]
 
 
 def test_what_is_exported_is_imported_elsewhere_and_taken_back(cofio: Cofio, other: Cofio, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_an_import_without_vectors_says_how_they_are_made(cofio: Cofio, other: C
 def test_lines_of_anything_become_facts_of_a_project_with_their_secrets_cut_out(cofio: Cofio, tmp_path: Path) -> None:
     file = tmp_path / "facts.jsonl"
     lines = [{"text": "we ship on mondays"}, {"text": "the token is ghp_" + "a1B2" * 9}, {"text": ""}]
-    file.write_text("\n".join(json.dumps(each) for each in lines))
+    file.write_text("\n".join(json.dumps(line) for line in lines))
     stopped = cofio("import", str(file), "--project", "acme", "--source", "notes")
     assert stopped.exit_code == 1
     assert "Line 3: It has no text." in stopped.stderr
@@ -142,7 +142,7 @@ def test_backups_go_to_a_folder_and_old_ones_are_removed(cofio: Cofio, tmp_path:
     old.write_text("x")
     told = cofio.json("backup", "--to", str(folder), "--keep-days", "30")
     assert told["removed"] == [str(old)]
-    assert [each.name for each in folder.iterdir()] == [Path(told["path"]).name]
+    assert [path.name for path in folder.iterdir()] == [Path(told["path"]).name]
     assert cofio.lines("backup", "--list", "--to", str(folder))[0].endswith(told["path"])
     assert "no backups yet" in cofio("backup", "--list").stderr
     assert cofio("backup", "--keep-days", "0").exit_code == 2

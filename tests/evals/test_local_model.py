@@ -171,10 +171,10 @@ def test_what_is_said_goes_all_the_way_and_an_outage_in_between_loses_nothing(
     assert any("Friday" in text for text in way.memories)
     assert any("facets" in text for text in way.memories)
     assert "Unavailable" in {each.failed for each in llm.asked}
-    told = "\n".join(each["messages"][-1]["content"] for each in server.questions)
+    told = "\n".join(question["messages"][-1]["content"] for question in server.questions)
     assert "Decide about:" in told
-    transcripts = [each["messages"][-1]["content"].partition("<transcript>")[2] for each in server.questions]
-    assert not any("looks good" in each for each in transcripts)
+    transcripts = [question["messages"][-1]["content"].partition("<transcript>")[2] for question in server.questions]
+    assert not any("looks good" in transcript for transcript in transcripts)
 
 
 def test_a_server_of_somebody_else_is_not_stopped(server: StandIn, settings: Settings, llm: llama.Watched) -> None:

@@ -24,7 +24,7 @@ def test_every_reply_is_an_object_and_named_by_a_digest() -> None:
     replies = recorded.read()
     assert len(replies) > 100
     assert all(len(name) == 24 for name in replies)
-    assert {key for each in replies.values() for key in json.loads(each)} == {"facts", "decisions"}
+    assert {key for reply in replies.values() for key in json.loads(reply)} == {"facts", "decisions"}
 
 
 def test_a_changed_prompt_has_no_reply_and_fails_the_run(

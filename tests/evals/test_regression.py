@@ -58,7 +58,7 @@ def test_as_many_turns_come_out_as_they_should(embedder: LocalEmbedder, tmp_path
     wanted = {each.id: each.label for each in every}
     outcomes = turns.learned(every, Settings(home=tmp_path), embedder)
     before = {name: (wanted.get(name, ""), given) for name, given in regression.recorded("turns", "per_turn").items()}
-    now = {each.turn.id: (each.turn.label, each.given) for each in outcomes}
+    now = {outcome.turn.id: (outcome.turn.label, outcome.given) for outcome in outcomes}
     told = regression.compared("macro-F1 of the labelled turns", before, now, score=labels, worth=right)
     assert not told.is_worse, str(told)
 

@@ -53,11 +53,11 @@ def test_a_unit_becomes_a_fact_with_speaker_date_and_what_was_said_before(tmp_pa
 def test_speaker_date_id_category_and_evidence_may_be_missing(tmp_path: Path) -> None:
     found = of(tmp_path, [unit(), unit("u2", speaker=None, date=None)], [asked(), asked(evidence=None, category=None)])
     assert [(fact.speaker, fact.created_at) for fact in found.facts] == [("", ""), ("", "")]
-    assert [(each.id, each.category, each.evidence) for each in found.questions] == [
+    assert [(question.id, question.category, question.evidence) for question in found.questions] == [
         ("0", "none", frozenset()),
         ("1", "none", frozenset()),
     ]
-    assert not any(each.has_answer for each in found.questions)
+    assert not any(question.has_answer for question in found.questions)
 
 
 def test_ids_and_categories_may_be_numbers_and_evidence_a_single_id(tmp_path: Path) -> None:
@@ -67,15 +67,19 @@ def test_ids_and_categories_may_be_numbers_and_evidence_a_single_id(tmp_path: Pa
         asked(category=" Adversarial ", evidence="1"),
     ]
     found = of(tmp_path, [unit(1)], questions)
-    assert [(each.id, each.category) for each in found.questions] == [("7", "4"), ("1", "['a']"), ("2", "Adversarial")]
-    assert [each.evidence for each in found.questions] == [{"1"}, {"1"}, {"1"}]
-    assert [each.has_answer for each in found.questions] == [True, True, False]
+    assert [(question.id, question.category) for question in found.questions] == [
+        ("7", "4"),
+        ("1", "['a']"),
+        ("2", "Adversarial"),
+    ]
+    assert [question.evidence for question in found.questions] == [{"1"}, {"1"}, {"1"}]
+    assert [question.has_answer for question in found.questions] == [True, True, False]
     assert found.units == {"1"}
 
 
 def test_questions_without_words_are_counted_and_not_asked(tmp_path: Path) -> None:
     found = of(tmp_path, [unit()], [asked(" "), asked(None), asked("\x00"), asked()])
-    assert ([each.text for each in found.questions], found.without_words) == (["When does the ferry leave?"], 3)
+    assert ([question.text for question in found.questions], found.without_words) == (["When does the ferry leave?"], 3)
 
 
 def test_units_without_words_stay_units(tmp_path: Path) -> None:
@@ -103,7 +107,7 @@ def test_names_that_are_not_their_own_are_made_so(tmp_path: Path) -> None:
     same = {"id": "c", "units": [unit()], "questions": [asked(id="q"), asked(id="q"), asked(id="q (2)")]}
     found = one(tmp_path, same, same)
     assert [each.id for each in found] == ["c", "c (2)"]
-    assert [each.id for each in found[0].questions] == ["q", "q (2)", "q (2) (2)"]
+    assert [question.id for question in found[0].questions] == ["q", "q (2)", "q (2) (2)"]
 
 
 @pytest.mark.parametrize(

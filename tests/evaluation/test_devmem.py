@@ -81,8 +81,8 @@ def test_episodes_are_searched_where_the_keeper_has_them(
 
 def test_sessions_are_read_in_the_order_of_their_dates(folder: Path) -> None:
     sessions, questions = devmem.read(folder)
-    assert [each["sessionId"] for each in sessions] == ["S1", "S2"]
-    assert [each.id for each in questions] == ["Q1", "Q2", "Q4"]
+    assert [session["sessionId"] for session in sessions] == ["S1", "S2"]
+    assert [question.id for question in questions] == ["Q1", "Q2", "Q4"]
 
 
 def test_missing_and_wrong_files_are_reported(folder: Path, settings: Settings) -> None:

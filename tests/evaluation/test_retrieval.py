@@ -264,11 +264,11 @@ def test_recall_is_asked_what_has_no_answer_and_what_another_conversation_answer
     assert [told[sort]["questions"] for sort in ("answerable", "unanswerable", "foreign")] == [4, 1, 4]
     talk, sea = read(file)
     with remembered(talk, embedder=HashEmbedder()) as keeper:
-        own = [keeper.recall(each.text).tokens for each in talk.questions if each.has_answer]
+        own = [keeper.recall(question.text).tokens for question in talk.questions if question.has_answer]
         cat = keeper.recall("What is the cat called?").tokens
         foreign = [keeper.recall(sea.questions[0].text).tokens]
     with remembered(sea, embedder=HashEmbedder()) as keeper:
-        foreign += [keeper.recall(each.text).tokens for each in talk.questions if each.has_answer]
+        foreign += [keeper.recall(question.text).tokens for question in talk.questions if question.has_answer]
         own.append(keeper.recall(sea.questions[0].text).tokens)
     assert told["answerable"]["tokens"]["value"] == pytest.approx(mean(own))
     assert told["unanswerable"]["tokens"]["value"] == cat

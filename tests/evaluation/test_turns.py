@@ -80,7 +80,7 @@ def test_every_secret_is_made_up() -> None:
 
 def written(folder: Path, *lines: dict[str, Any] | str) -> Path:
     file = folder / "turns.jsonl"
-    texts = (each if isinstance(each, str) else json.dumps(each) for each in lines)
+    texts = (line if isinstance(line, str) else json.dumps(line) for line in lines)
     file.write_text("\n".join(texts) + "\n", encoding="utf-8")
     return file
 
@@ -190,7 +190,7 @@ def test_precision_and_recall_are_of_what_was_kept_and_of_what_should_be() -> No
     ]
     figures = turns.kept_or_not(told, lambda each: each.read)
     assert [round(figures[name].value, 3) for name in ("precision", "recall", "f1")] == [0.667, 0.5, 0.571]
-    assert all(0 <= each.low <= each.value <= each.high <= 1 for each in figures.values())
+    assert all(0 <= figure.low <= figure.value <= figure.high <= 1 for figure in figures.values())
 
 
 def test_macro_f1_is_the_mean_over_the_labels_that_are_wanted() -> None:
@@ -271,7 +271,7 @@ def test_turns_go_the_way_of_any_conversation_and_the_users_store_is_not_touched
     assert {name: each["turns"] for name, each in told["by_split"].items()} == {"all": 5, "dev": 2, "test": 3}
     assert (told["by_tag"]["technology"]["kept"], told["by_role"]["user"]["turns"]) == (1, 5)
     assert (told["with_model"], told["model"]) == (None, "")
-    assert [each.name for each in tmp_path.iterdir()] == ["turns.jsonl"]
+    assert [path.name for path in tmp_path.iterdir()] == ["turns.jsonl"]
 
 
 def test_one_half_alone_is_measured_and_one_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_any_mixture_of_telling_words_is_read_and_what_is_found_can_be_kept(text
     verdict = judged(text, role)
     for found in verdict.found:
         assert found.role == role
-        assert found.said in [each.text for each in verdict.sentences]
+        assert found.said in [sentence.text for sentence in verdict.sentences]
         assert 0 < len(found.text) <= len(found.said) + 40
         Fact(text=found.text, kind=found.kind, entities=found.entities, confidence=found.confidence)
 
@@ -105,4 +105,4 @@ def test_a_single_sentence_of_any_length_is_read_in_no_time(piece: str) -> None:
 
 
 def test_a_message_takes_a_fraction_of_a_millisecond() -> None:
-    assert min(each.ours for each in of_messages()) < 0.002  # about 0.05 ms at rest
+    assert min(of_message.ours for of_message in of_messages()) < 0.002  # about 0.05 ms at rest

@@ -420,7 +420,7 @@ def test_facts_about_the_person_belong_to_no_project_and_say_where_they_were_sai
 
 def test_a_retraction_is_not_stored(keeper: Keeper) -> None:
     learned = keeper.learn("User: We no longer deploy on Fridays.")
-    assert [each["action"] for each in learned.actions] == ["rejected"]
+    assert [action["action"] for action in learned.actions] == ["rejected"]
     assert list(keeper) == []
 
 
@@ -433,7 +433,7 @@ def test_a_tentative_fact_only_changes_memories() -> None:
     ) as keeper:
         assert keeper.learn(f"User: {said}").actions == ()
         keeper.add("Gateways speak REST here", dedup=False)
-        assert [each["action"] for each in keeper.learn(f"User: {said}").actions] == ["update"]
+        assert [action["action"] for action in keeper.learn(f"User: {said}").actions] == ["update"]
         assert [memory.text for memory in keeper] == ["Gateways speak gRPC here"]
 
 
@@ -445,7 +445,7 @@ def test_a_tentative_fact_that_probably_changes_a_memory_is_kept_beside_it() -> 
     judge.thresholds = {**limits, "change": 0.8}
     with Keeper(MemoryStore(FixedClock()), HashEmbedder(), FixedClock(), judge=judge) as keeper:
         old = keeper.add("Gateways speak REST here", dedup=False).memory_id
-        assert [each["action"] for each in keeper.learn(f"User: {said}").actions] == ["add"]
+        assert [action["action"] for action in keeper.learn(f"User: {said}").actions] == ["add"]
         [new] = [memory for memory in keeper if memory.id != old]
         assert new.metadata == {MAY_REPLACE: [old]}
 
@@ -455,7 +455,7 @@ def test_message_that_only_ends_a_memory_is_not_stored() -> None:
     judge = FixedJudge(Span(0, 6, 0.12, "retraction", "project"), delete=0.97)  # hardly a fact, but a hint
     with Keeper(MemoryStore(FixedClock()), HashEmbedder(), FixedClock(), judge=judge) as keeper:
         keeper.add("The gateways speak gRPC here", dedup=False)
-        assert [each["action"] for each in keeper.learn(f"User: {said}").actions] == ["delete"]
+        assert [action["action"] for action in keeper.learn(f"User: {said}").actions] == ["delete"]
 
 
 def test_message_without_a_hint_of_a_fact_is_not_compared() -> None:

@@ -24,7 +24,7 @@ def test_a_labelled_observation_is_a_pattern() -> None:
 
 def test_thresholds_and_correlations_are_told_apart() -> None:
     said = "Threshold recommendation: flag AAPL if volume exceeds 5M.\nCorrelation: BTC price leads COIN stock."
-    assert [(each.kind, each.confidence, each.text) for each in facts(said)] == [
+    assert [(fact.kind, fact.confidence, fact.text) for fact in facts(said)] == [
         ("threshold", 0.7, "flag AAPL if volume exceeds 5M"),
         ("correlation", 0.5, "BTC price leads COIN stock"),
     ]

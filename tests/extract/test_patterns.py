@@ -139,7 +139,7 @@ def test_only_facts_of_the_wanted_kind_are_returned() -> None:
 
 def test_every_sentence_of_a_text_is_read() -> None:
     text = "Hi! I prefer tabs. We use uv for tooling, can you fix the build?\n> we always use npm\n"
-    assert [each.text for each in patterns.facts(text)] == ["User prefers tabs", "Team uses uv for tooling"]
+    assert [fact.text for fact in patterns.facts(text)] == ["User prefers tabs", "Team uses uv for tooling"]
 
 
 def test_no_word_belongs_to_two_facts() -> None:

@@ -300,7 +300,10 @@ def test_no_line_of_a_file_takes_long_to_read(ending: str, line: str) -> None:
 @given(st.text() | st.text("`./_(): amke", max_size=300))
 @example("`./`")
 def test_whatever_is_written_names_something_or_nothing(text: str) -> None:
-    assert all(each.name and 0 <= each.place <= len(text) for each in find_references(text, "/srv/web"))
+    assert all(
+        find_reference.name and 0 <= find_reference.place <= len(text)
+        for find_reference in find_references(text, "/srv/web")
+    )
 
 
 @pytest.mark.parametrize("piece", ["a/", "`", "a_", "a.", "make ", "x(", "a@", "http://", "_"])

@@ -156,9 +156,9 @@ def test_an_anchor_of_a_later_version_says_nothing(repo: Repository) -> None:
 
 def test_ten_memories_are_checked_in_no_time(repo: Repository) -> None:
     memories = [repo.memory("`make test` runs src/net.py and `parse_config()`") for _ in range(10)]
-    for each in memories:
-        repo.freshness.check(each)
+    for memory in memories:
+        repo.freshness.check(memory)
     began = time.thread_time()
-    for each in memories:
-        repo.freshness.check(each)
+    for memory in memories:
+        repo.freshness.check(memory)
     assert time.thread_time() - began < 0.1

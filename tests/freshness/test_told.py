@@ -26,7 +26,7 @@ def add(keeper: Keeper, repo: Repository, text: str, **about: Any) -> int:
 
 
 def paths(keeper: Keeper, memory_id: int) -> list[str]:
-    return [each.path for each in keeper.get(memory_id).anchors]
+    return [anchor.path for anchor in keeper.get(memory_id).anchors]
 
 
 def rows(text: str) -> list[str]:

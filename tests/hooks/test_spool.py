@@ -37,7 +37,7 @@ def test_what_is_done_is_gone_and_what_is_put_aside_is_kept(tmp_path: Path) -> N
     done, aside, left = spool.entries(tmp_path)
     spool.remove_entry(done)
     spool.set_aside(aside)
-    assert [each.path for each in spool.entries(tmp_path)] == [left.path]
+    assert [entry.path for entry in spool.entries(tmp_path)] == [left.path]
     assert (tmp_path / "spool" / "bad" / aside.path.name).read_bytes().endswith(aside.raw)
     assert spool.count_bad(tmp_path) == 1
 
@@ -86,9 +86,9 @@ def test_files_of_others_and_links_are_put_aside_and_folders_are_left(tmp_path: 
     (folder / "9.hook").symlink_to(real)
     (folder / "nowhere").symlink_to("/nowhere/at/all")
     (folder / "folder").mkdir()
-    assert [each.path for each in spool.entries(tmp_path)] == [real]
-    assert {each.name for each in folder.iterdir()} == {real.name, "bad", "folder", "nowhere"}
-    assert {each.name for each in (folder / "bad").iterdir()} == {"notes.txt", "9.hook"}
+    assert [entry.path for entry in spool.entries(tmp_path)] == [real]
+    assert {path.name for path in folder.iterdir()} == {real.name, "bad", "folder", "nowhere"}
+    assert {path.name for path in (folder / "bad").iterdir()} == {"notes.txt", "9.hook"}
 
 
 def test_what_is_being_written_is_left_alone_and_what_was_left_half_written_is_not(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_what_is_being_written_is_left_alone_and_what_was_left_half_written_is_n
         path.write_bytes(kept)
     for path in (whole_one, half):
         os.utime(path, (1, 1))
-    assert {each.path for each in spool.entries(tmp_path)} == {whole, whole_one}
+    assert {entry.path for entry in spool.entries(tmp_path)} == {whole, whole_one}
     assert fresh.exists()
     assert [each.name for each in (tmp_path / "spool" / "bad").iterdir()] == [half.name]
 
@@ -131,7 +131,7 @@ def test_there_is_room_for_so_much_and_what_came_first_is_kept(tmp_path: Path, m
     kept = [put(tmp_path) for _ in range(3)]
     with pytest.raises(spool.SpoolFull):
         put(tmp_path)
-    assert [each.path for each in spool.entries(tmp_path)] == kept
+    assert [entry.path for entry in spool.entries(tmp_path)] == kept
     monkeypatch.undo()
     monkeypatch.setattr(spool, "MOST_BYTES", 10_000)
     with pytest.raises(spool.SpoolFull):

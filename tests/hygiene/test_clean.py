@@ -523,8 +523,8 @@ def test_what_a_person_writes_before_and_after_a_long_paste_is_kept(answer: str)
     assert messages[0].text.startswith("We never deploy on a Friday.\n\nrow 0 ")
     assert messages[0].text.count(LEFT_OUT) == 1
     assert messages[0].text.endswith("\n\nWhy is row 7 wrong?")
-    assert MAX_SAID - 200 < sum(len(each.text) for each in messages) <= MAX_SAID
-    assert [each.text for each in messages[1:]] == ([answer.strip()] if answer else [])
+    assert MAX_SAID - 200 < sum(len(message.text) for message in messages) <= MAX_SAID
+    assert [message.text for message in messages[1:]] == ([answer.strip()] if answer else [])
 
 
 def test_of_an_older_message_only_the_end_is_kept() -> None:

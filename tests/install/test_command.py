@@ -244,7 +244,7 @@ def test_without_a_name_those_that_are_found_are_asked_about_one_by_one(at: Mach
     done = at("install", "--no-start", says="n\ny\nn\n4\n")
     assert done.exit_code == 0, done.output
     assert "Set up Claude Code? [Y/n]: n" in done.stdout
-    assert {each.split("/")[0] for each in at.files()} == {".codex"}
+    assert {file.split("/")[0] for file in at.files()} == {".codex"}
     assert "type /hooks" in done.stdout
 
 
@@ -416,7 +416,7 @@ def test_uninstalling_one_client_leaves_the_other(at: Machine) -> None:
     assert at("install", "claude-code", "codex", "--yes").exit_code == 0
     told = at.told("uninstall", "codex")
     assert list(told["clients"]) == ["codex"]
-    assert not any(each.startswith(".codex/") for each in at.files())
+    assert not any(file.startswith(".codex/") for file in at.files())
     assert ".claude/settings.json" in at.files()
 
 

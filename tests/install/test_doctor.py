@@ -70,7 +70,7 @@ def test_all_is_well_and_the_proof_leaves_no_trace(at: Machine) -> None:
         assert "the turn was captured" in found[f"{client}, capture"][0]["says"]
     with Client(at.env["COFIO_URL"], "the service's key") as client_:
         assert client_.list(include_archived=True).memories == ()
-        assert [each.exchange for each in client_.items()] == [None] * 3  # counted, and forgotten
+        assert [item.exchange for item in client_.items()] == [None] * 3  # counted, and forgotten
     assert not list((at.home / "spool").glob("*.hook"))
     assert run_log.summary(at.home)["last"] is None  # nobody's work: it counts for nothing in the figures
     done = at("doctor")
@@ -134,7 +134,7 @@ def test_what_the_proof_said_is_not_learned_later_though_it_waits(at: Machine, m
         [item] = client.items()
         assert item.state == "pending"
         assert item.exchange is not None
-        assert "".join(each.text for each in item.exchange.messages).strip() == ""
+        assert "".join(message.text for message in item.exchange.messages).strip() == ""
         assert item.exchange.injected == ()
         end = {"hook_event_name": "SessionEnd", "session_id": item.exchange.session, "cwd": "/"}
         deliver(at, "claude-code", end)
@@ -151,7 +151,7 @@ def test_what_an_earlier_proof_left_is_erased(at: Machine) -> None:
         assert settled(client, client.items()[0].id).state == "stored"
         examined(at)
         assert client.list(include_archived=True).memories == ()
-        assert {each.exchange for each in client.items()} == {None}
+        assert {item.exchange for item in client.items()} == {None}
 
 
 def test_what_the_proof_spooled_is_taken_back(at: Machine) -> None:
@@ -207,7 +207,7 @@ def test_all_is_well_with_a_key_that_may_write_and_the_proof_leaves_no_trace(at:
     assert [each["state"] for name in names for each in found[name]] == ["ok"] * 4, found
     with Client(at.env["COFIO_URL"], "the service's key") as owner:
         assert owner.list(include_archived=True).memories == ()
-        assert [each.exchange for each in owner.items()] == [None]
+        assert [item.exchange for item in owner.items()] == [None]
 
 
 def test_a_key_that_may_only_read_is_told_with_what_to_do(at: Machine) -> None:

@@ -376,7 +376,7 @@ def test_two_homes_leave_nothing_behind_whichever_is_asked(machine: Machine, ord
         machine.install("claude-code")
     machine.home = machine.user / last
     machine.uninstall("claude-code")
-    assert {each for each in machine.files() if each.startswith(".claude/")} == set()
+    assert {file for file in machine.files() if file.startswith(".claude/")} == set()
     machine.home = machine.user / ("second" if last == "first" else "first")
     machine.uninstall("claude-code")
     assert not any((machine.user / home / "install.json").exists() for home in order)

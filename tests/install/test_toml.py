@@ -111,12 +111,12 @@ def test_tables_come_and_go(text: str) -> None:
 @given(texts())
 def test_every_statement_is_found_where_it_stands(text: str) -> None:
     values = _read_or_skip(text)
-    top = [each for each in toml_edit.statements(text) if each.kind == "pair"]
+    top = [statement for statement in toml_edit.statements(text) if statement.kind == "pair"]
     for each in top:
         told = tomllib.loads(text[each.start : each.end])
         key = each.key[0]
         assert key in told
-    firsts = {each.key[0] for each in toml_edit.statements(text) if each.kind != "pair"}
+    firsts = {statement.key[0] for statement in toml_edit.statements(text) if statement.kind != "pair"}
     assert firsts <= set(values)
 
 

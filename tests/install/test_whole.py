@@ -49,7 +49,7 @@ def test_a_setup_that_is_given_up_says_that_the_service_was_started(cofio: Cofio
     done = cofio("install", "--yes", "--provider", "anthropic", "--provider-key", "wrong")
     assert done.returncode == 1
     assert "Nothing was written. The service was started;" in done.stderr
-    assert machine.files().keys() - {each for each in machine.files() if each.startswith(".cache/")} == set()
+    assert machine.files().keys() - {file for file in machine.files() if file.startswith(".cache/")} == set()
 
 
 def test_it_is_installed_proven_and_gone_again(cofio: Cofio, machine: Machine) -> None:
@@ -72,5 +72,5 @@ def test_it_is_installed_proven_and_gone_again(cofio: Cofio, machine: Machine) -
     assert cofio.told("status")["memories"] == 0
 
     cofio.told("uninstall")
-    assert machine.files().keys() - {each for each in machine.files() if each.startswith(".cache/")} == set()
+    assert machine.files().keys() - {file for file in machine.files() if file.startswith(".cache/")} == set()
     assert machine.home.exists()

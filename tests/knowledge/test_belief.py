@@ -23,8 +23,8 @@ def pattern(confidence: float = 0.5, **more: Any) -> Pattern:
 
 
 def after(claim: Claim, verdicts: list[str]) -> Claim:
-    for each in verdicts:
-        claim = apply_verdict(claim, each)
+    for verdict in verdicts:
+        claim = apply_verdict(claim, verdict)
     return claim
 
 

@@ -166,7 +166,7 @@ def test_hygiene_takes_the_whole_block_out_again(texts: list[str], said: str) ->
     told = built(found, [Pattern(pattern=text) for text in texts if _is_said(text)])
     plain = "".join(sign for sign in said if sign.isalpha() and sign.isascii())
     heard = sanitize.clean([{"role": "assistant", "content": f"{told}\nI looked at the volume {plain}."}])
-    assert [each.text for each in heard.messages] == [f"I looked at the volume {plain}."]
+    assert [message.text for message in heard.messages] == [f"I looked at the volume {plain}."]
 
 
 def _is_said(text: str) -> bool:

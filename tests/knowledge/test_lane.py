@@ -117,7 +117,7 @@ def test_the_leading_words_of_a_side_find_it() -> None:
 def test_the_way_multiplies_its_confidence_and_its_inverses() -> None:
     known = among([pair("A", "B", 0.8, inverse=True), pair("B", "C", 0.5, inverse=True), pair("C", "D", 0.5)])
     steps = walk(known, "A", 3)
-    assert [(each.there, each.depth, each.confidence, each.inverse) for each in steps] == [
+    assert [(step.there, step.depth, step.confidence, step.inverse) for step in steps] == [
         ("B", 1, 0.8, True), ("C", 2, 0.4, False), ("D", 3, 0.2, False),
     ]  # fmt: skip
 
@@ -157,8 +157,8 @@ def test_a_walk_reaches_all_that_is_connected_in_the_fewest_steps(edges: set[tup
                 distance[other] = distance[here] + 1
                 frontier.append(other)
     steps = walk(among(known), "A", 10)
-    assert {each.there: each.depth for each in steps} == {name: far for name, far in distance.items() if far}
-    assert len({fold(each.there) for each in steps}) == len(steps)
-    assert [(each.depth, -each.confidence) for each in steps] == sorted(
-        (each.depth, -each.confidence) for each in steps
+    assert {step.there: step.depth for step in steps} == {name: far for name, far in distance.items() if far}
+    assert len({fold(step.there) for step in steps}) == len(steps)
+    assert [(step.depth, -step.confidence) for step in steps] == sorted(
+        (step.depth, -step.confidence) for step in steps
     )

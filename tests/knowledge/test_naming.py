@@ -27,7 +27,7 @@ def correlation(one: str, other: str, **more: Any) -> Correlation:
 
 def holding(*rows: Knowledge) -> KnowledgeTables:
     store = MemoryStore(FixedClock())
-    store.apply([], {}, by="test", why="", knowledge=[Put(each) for each in rows])
+    store.apply([], {}, by="test", why="", knowledge=[Put(row) for row in rows])
     return store.domain
 
 
@@ -241,5 +241,7 @@ def test_a_common_word_brings_up_only_the_names_that_open_with_it() -> None:
     by = lambda *words: [each.id for each in domain.naming([name_prefix(words)])]  # noqa: E731
     assert len(domain.naming(["price"])) == 31
     assert (by("price"), by("web"), by("web", "7")) == ([oil.id], [], [hosts[7].id])
-    assert [each.known.id for each in find_mentions("is web-7 up?", domain)] == [hosts[7].id]
-    assert [each.sides for each in find_mentions("what will the economy do?", domain)] == [("the economy",)]
+    assert [find_mention.known.id for find_mention in find_mentions("is web-7 up?", domain)] == [hosts[7].id]
+    assert [find_mention.sides for find_mention in find_mentions("what will the economy do?", domain)] == [
+        ("the economy",)
+    ]

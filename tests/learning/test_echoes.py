@@ -79,7 +79,7 @@ def test_nor_does_it_when_a_model_takes_the_repetition_for_a_fact(learning: Lear
     taught = learning(ScriptedLLM(replies), judge=judge)
     for text in known:
         learned = taught.extract(f"User: what do we know?\nAssistant: {lightly_paraphrased(text)}", source=SOURCE)
-        assert [each["action"] for each in learned.actions] == ["rejected"], learned.actions
+        assert [action["action"] for action in learned.actions] == ["rejected"], learned.actions
     assert sorted(memory.text for memory in taught) == sorted(known)
 
 
@@ -126,7 +126,7 @@ def test_who_said_it_is_told_by_the_words_where_the_model_does_not(learning: Lea
     taught = learning(ScriptedLLM([json.dumps(["The auth service listens on port 8080"])]))
     talk = "User: what do we know?\nAssistant: As I recall, the auth service listens on port 8080."
     learned = taught.extract(talk, source=SOURCE)
-    assert [each["action"] for each in learned.actions] == ["rejected"]
+    assert [action["action"] for action in learned.actions] == ["rejected"]
     [memory] = keeper
     assert memory.occurrences == 1
 
@@ -144,7 +144,7 @@ def test_nor_is_a_boot_file_that_a_model_reads_back(learning: Learning) -> None:
     learned = keeper.extract(
         [{"role": "user", "content": BOOT}, {"role": "assistant", "content": "We always use pnpm, never npm."}]
     )
-    assert [each["action"] for each in learned.actions] == ["rejected"]
+    assert [action["action"] for action in learned.actions] == ["rejected"]
     assert list(keeper) == []
 
 
@@ -162,4 +162,4 @@ def test_what_the_assistant_corrects_is_not_an_echo(learning: Learning) -> None:
     told = {"text": "The auth service listens on port 9090", "category": "detail", "said_by": "assistant"}
     taught = learning(ScriptedLLM([json.dumps({"facts": [told]})], reconciles=False), judge=ValueJudge())
     learned = taught.extract("User: move it\nAssistant: The auth service listens on port 9090 now.", source=SOURCE)
-    assert [each["action"] for each in learned.actions] == ["add"]  # beside it: an agent's word replaces nothing
+    assert [action["action"] for action in learned.actions] == ["add"]  # beside it: an agent's word replaces nothing

@@ -63,7 +63,7 @@ def test_a_prompt_is_held_until_its_answer_comes_and_both_are_one_exchange(learn
     assert InboxWorker(keeper).drain() == 1
     item = keeper.item(asked.id)
     assert item.exchange is not None
-    assert [each.role for each in item.exchange.messages] == ["user", "assistant"]
+    assert [message.role for message in item.exchange.messages] == ["user", "assistant"]
     assert counted(keeper) == {"User prefers tabs over spaces": 1}
     assert keeper.turns("claude-code", "s1") == {"1"}
 
@@ -220,7 +220,7 @@ def test_whoever_tells_whatever_when_every_fact_is_learned_once(steps: list[tupl
         for what, messages, hold in steps:
             if what == "tell":
                 keeper.amend(messages, hold=hold, **TURN)
-                told |= {line for each in messages for line in each["content"].splitlines() if line in ASKED}
+                told |= {line for message in messages for line in message["content"].splitlines() if line in ASKED}
             elif what == "take":
                 given_out += keeper.due()
             elif what == "learn" and given_out:

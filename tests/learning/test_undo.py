@@ -60,7 +60,7 @@ def everything(store: Store) -> str:
 def test_undo_restores_the_export(keeper: Keeper, store: Store, said: str, actions: list[str]) -> None:
     before = everything(store)
     learned = keeper.learn(f"User: {said}", source="test/shop")
-    assert [each["action"] for each in learned.actions] == actions
+    assert [action["action"] for action in learned.actions] == actions
     assert everything(store) != before
     assert learned.changeset is not None
     keeper.undo(learned.changeset)

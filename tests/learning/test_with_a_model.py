@@ -22,7 +22,7 @@ TALK = "User: use drizzle\nAssistant: Done, Drizzle it is."
 
 
 def facts(*texts: str, **about: Any) -> str:
-    return json.dumps({"facts": [{"text": each, "category": "decision", **about} for each in texts]})
+    return json.dumps({"facts": [{"text": text, "category": "decision", **about} for text in texts]})
 
 
 def decisions(*told: dict[str, Any]) -> str:
@@ -211,7 +211,7 @@ def test_a_memory_that_went_meanwhile_spoils_only_what_was_decided_about_it(
 def test_a_dry_run_asks_and_writes_nothing(learning: Learning) -> None:
     keeper = learning(ScriptedLLM([facts("Uses Drizzle ORM")]))
     learned = keeper.extract(TALK, dry_run=True)
-    assert [(each["action"], each["id"]) for each in learned.actions] == [("add", None)]
+    assert [(action["action"], action["id"]) for action in learned.actions] == [("add", None)]
     assert keeper.changes() == []
 
 
@@ -248,7 +248,7 @@ def test_what_became_known_while_the_model_was_thinking_is_not_added_twice(learn
 
     told = decisions({"fact": "f1", "action": "ADD", "memory": None, "text": None})
     learned = learning(Slow([facts("The shop uses Drizzle in its reports"), told])).extract(TALK, source=SOURCE)
-    assert [each["action"] for each in learned.actions] == ["noop"]
+    assert [action["action"] for action in learned.actions] == ["noop"]
 
 
 def test_with_a_wrong_key_a_capture_waits_and_is_read_by_the_model_later(learning: Learning) -> None:
@@ -301,7 +301,7 @@ def test_a_retraction_ends_a_memory_and_is_not_stored(
 def test_a_retraction_of_what_is_not_known_is_not_stored(learning: Learning) -> None:
     keeper = learning(ScriptedLLM([facts("The shop does not use Solr", kind="retraction")]))
     learned = keeper.extract("User: drop solr", source=SOURCE)
-    assert [each["action"] for each in learned.actions] == ["rejected"]
+    assert [action["action"] for action in learned.actions] == ["rejected"]
     assert not list(keeper)
 
 
@@ -350,8 +350,8 @@ def test_what_two_facts_make_untrue_is_retired_once(learning: Learning) -> None:
         keeper.add(text, source=SOURCE, dedup=False)
     llm = ScriptedLLM([facts("The staging port is 9090", "The staging port is 9191"), "no decisions, sorry"])
     learned = learning(llm).extract("User: the staging port is 9090, then 9191", source=SOURCE)
-    assert not [each for each in learned.actions if each["action"] == "error"]
-    gone = [each["old_id"] for each in learned.actions if "old_id" in each]
+    assert not [action for action in learned.actions if action["action"] == "error"]
+    gone = [action["old_id"] for action in learned.actions if "old_id" in action]
     assert len(gone) == len(set(gone))
 
 

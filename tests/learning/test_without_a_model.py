@@ -59,7 +59,7 @@ def test_what_is_said_again_stays_one_memory_that_was_seen_twice(keeper: Keeper)
     assert again["action"] == "noop"
     [memory] = keeper
     assert memory.occurrences == 2
-    assert [each.session for each in keeper.sightings(memory.id)] == ["monday", "tuesday"]
+    assert [sighting.session for sighting in keeper.sightings(memory.id)] == ["monday", "tuesday"]
 
 
 def test_switch_replaces_memory_and_keeps_its_history(judged: Keeper) -> None:
@@ -169,8 +169,8 @@ def test_a_secret_reaches_neither_the_memories_nor_the_inbox(keeper: Keeper) -> 
 
 def test_a_dry_run_tells_sentence_by_sentence_and_keeps_nothing(keeper: Keeper) -> None:
     learned = keeper.learn("Hello! I prefer tabs over spaces. What is React?", dry_run=True)
-    assert [each.way for each in learned.sentences] == ["skip", "pattern", "skip"]
-    assert [each["action"] for each in learned.actions] == ["add"]
+    assert [sentence.way for sentence in learned.sentences] == ["skip", "pattern", "skip"]
+    assert [action["action"] for action in learned.actions] == ["add"]
     assert texts(keeper) == []
     assert keeper.ledger().captured == 0
 

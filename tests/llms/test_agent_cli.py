@@ -193,8 +193,8 @@ def test_a_model_that_stops_kills_its_child_and_starts_none(program: Program) ->
         waiting = threads.submit(llm.complete, "s", "u")  # for its turn
         llm.stop()
         errors = [each.exception(timeout=30.0) for each in (running, waiting)]
-    assert [type(each) for each in errors] == [NoReply, Unavailable]
-    assert all("stop" in str(each) for each in errors)
+    assert [type(error) for error in errors] == [NoReply, Unavailable]
+    assert all("stop" in str(error) for error in errors)
     for pid in json.loads(started.read_text("utf-8"))["pids"]:
         wait_until(lambda pid=pid: not is_alive(pid))
     assert program.calls() == []

@@ -112,7 +112,7 @@ def test_the_log_closes_calls_of_processes_that_died() -> None:
         for _ in range(3):
             store.llm_calls.start("anthropic", "m", CallOrigin(), "question", characters=400, limits=Limits())
             clock.advance(200.0)
-        assert [each.outcome for each in keeper.llm_usage().calls] == ["running", "interrupted", "interrupted"]
+        assert [call.outcome for call in keeper.llm_usage().calls] == ["running", "interrupted", "interrupted"]
         clock.advance(200.0)
         assert keeper.llm_call(3).outcome == "interrupted"
         assert keeper.llm_usage().today == LLMSpending(3, 300)

@@ -101,7 +101,7 @@ def test_nothing_is_matched_twice_and_nothing_is_lost(
     found = sync.match_sections(
         [page(path, *parts) for path, parts in after.items()], old, [path for path in before if path not in after]
     )
-    paired = [each for path in found.pairs for each in memories(found, path) if each is not None]
+    paired = [memory for path in found.pairs for memory in memories(found, path) if memory is not None]
     assert sorted([*paired, *left(found)]) == list(range(1, number + 1))
     words = {each: text for path in before for each, text in _numbered(before)}
     for path, pairs in found.pairs.items():

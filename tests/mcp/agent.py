@@ -116,10 +116,10 @@ class Agent:
     def every_resource(self) -> list[str]:
         """The addresses of all that is listed, page after page."""
         page = self.resources()
-        found = [each.uri for each in page.resources]
+        found = [resource.uri for resource in page.resources]
         while page.next_cursor:
             page = self.resources(page.next_cursor)
-            found += [each.uri for each in page.resources]
+            found += [resource.uri for resource in page.resources]
         return found
 
     def read(self, uri: str) -> tuple[str, dict[str, Any]]:

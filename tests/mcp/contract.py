@@ -64,7 +64,7 @@ class Contract:
         assert {name for name, each in hints.items() if each and each.destructive_hint} == {
             "memory_update", "memory_forget", "memory_extract",
         }  # fmt: skip
-        assert not any(each and each.open_world_hint for each in hints.values())
+        assert not any(hint and hint.open_world_hint for hint in hints.values())
         assert "memory_search" in agent.instructions
 
     def test_every_tool_works(self, agent: Agent) -> None:
@@ -93,8 +93,8 @@ class Contract:
         asking = [("memory_search", {"query": "which port belongs to which tenant?"})] * 16
         results = agent.calls([*adding, *asking])
         assert len(results) == 32
-        assert not any(each.is_error for each in results)
-        numbers = [each.structured_content["id"] for each in results[:16] if each.structured_content]
+        assert not any(result.is_error for result in results)
+        numbers = [result.structured_content["id"] for result in results[:16] if result.structured_content]
         assert len(set(numbers)) == 16
         for number, (_, given) in zip(numbers, adding, strict=True):
             told = agent.told("memory_history", id=number)
@@ -103,7 +103,7 @@ class Contract:
     def test_the_same_search_gives_the_same_text(self, agent: Agent) -> None:
         agent.told("memory_add", text="The release is cut on Tuesdays")
         asked = [("memory_search", {"query": "when is the release cut?", "limit": 10})] * 4
-        assert len({text(each) for each in agent.calls(asked)}) == 1
+        assert len({text(call) for call in agent.calls(asked)}) == 1
 
     def test_a_search_is_read_page_by_page(self, agent: Agent) -> None:
         for number in range(12):
@@ -192,14 +192,14 @@ class Contract:
         assert 60 <= len(numbers) <= 200
         for uri in (found[0], found[-1]):
             assert agent.read(uri)[0]
-        named = {each.uri: each for each in first.resources}[found[0]]
+        named = {resource.uri: resource for resource in first.resources}[found[0]]
         assert (named.title, named.mime_type) == (
             f"Briefing of {named.name.removeprefix('briefing of ')}",
             "text/plain",
         )
 
     def test_the_forms_of_addresses_are_told(self, agent: Agent) -> None:
-        assert [each.uri_template for each in agent.templates()] == ["cofio://memory/{id}", BRIEFING]
+        assert [template.uri_template for template in agent.templates()] == ["cofio://memory/{id}", BRIEFING]
 
     @pytest.mark.parametrize(
         "uri",
@@ -219,7 +219,7 @@ class Contract:
 
     def test_a_person_may_ask_what_we_know(self, agent: Agent) -> None:
         (prompt,) = agent.prompts()
-        assert (prompt.name, [(each.name, each.required) for each in prompt.arguments or ()]) == (
+        assert (prompt.name, [(argument.name, argument.required) for argument in prompt.arguments or ()]) == (
             "what_do_we_know", [("topic", True), ("project", False)],
         )  # fmt: skip
         agent.told("memory_add", text="The lift is serviced by Otis every spring")
@@ -275,7 +275,9 @@ class Contract:
         for data in (read[0][1], content(found)):
             assert "<" not in json.dumps(data, ensure_ascii=False)
             assert data["notice"] == NOTICE
-        titles = " ".join(f"{each.name} {each.title} {each.description}" for each in agent.resources().resources)
+        titles = " ".join(
+            f"{resource.name} {resource.title} {resource.description}" for resource in agent.resources().resources
+        )
         assert "hostile" in titles
         assert "<" not in titles
 

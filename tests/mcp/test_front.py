@@ -48,7 +48,7 @@ def calls(number: Any, **params: Any) -> dict[str, Any]:
 
 
 def lines(*messages: Any) -> str:
-    return "".join(json.dumps(each) + "\n" for each in messages)
+    return "".join(json.dumps(message) + "\n" for message in messages)
 
 
 class Sdk:

@@ -95,7 +95,7 @@ def calls(name: str, **arguments: Any) -> dict[str, Any]:
 def test_clients_of_the_old_and_of_the_new_protocol_are_served(url: str, mode: str, version: str) -> None:
     with Calling(url, mode=mode) as agent:
         assert agent.version == version
-        assert [each.name for each in agent.tools()] == TOOLS
+        assert [tool.name for tool in agent.tools()] == TOOLS
         agent.told("memory_add", text="We use pnpm")
         assert agent.found("pnpm") == ["We use pnpm"]
         assert agent.read("cofio://memory/1")[1]["memory"]["text"] == "We use pnpm"
@@ -192,7 +192,7 @@ def test_a_key_for_some_sources_keeps_what_its_agent_adds_below_the_first_of_the
         number = agent.told("memory_add", text="We use pnpm")["id"]
         agent.told("memory_extract", text="We decided to use pnpm for the whole of the shop.")
     assert keeper.get(number).source == "web/api/claude-code"
-    assert [each.exchange.source for each in keeper.items() if each.exchange] == ["web/api/claude-code"]
+    assert [item.exchange.source for item in keeper.items() if item.exchange] == ["web/api/claude-code"]
 
 
 def test_what_is_done_and_what_is_refused_is_in_the_journal_and_in_the_audit_log(keeper: Keeper, url: str) -> None:
@@ -204,22 +204,22 @@ def test_what_is_done_and_what_is_refused_is_in_the_journal_and_in_the_audit_log
     with Calling(url, {**bearing(key(keeper, "bob", role="read")), "X-Cofio-Client": "robot"}) as agent:
         agent.refused("memory_add", text="We use pnpm")
     assert [each.by for each in keeper.history(number)] == ["ada's laptop (key 1) · mcp"] * 2
-    deeds = [each for each in keeper.deeds() if each.act.startswith("POST")]
-    assert [(each.act, each.outcome, each.name, each.what) for each in deeds] == [
+    deeds = [deed for deed in keeper.deeds() if deed.act.startswith("POST")]
+    assert [(deed.act, deed.outcome, deed.name, deed.what) for deed in deeds] == [
         ("POST /mcp memory_add", "refused", "bob's laptop", LITTLE),
         ("POST /mcp memory_forget", "done", "ada's laptop", "changeset 2"),
         ("POST /mcp memory_add", "done", "ada's laptop", "id 1, changeset 1"),
     ]  # fmt: skip
-    assert all(each.at.startswith("20") and each.address == "127.0.0.1" for each in deeds)
+    assert all(deed.at.startswith("20") and deed.address == "127.0.0.1" for deed in deeds)
 
 
 def test_on_an_open_service_the_journal_names_the_client_and_nobody_is_audited(keeper: Keeper, url: str) -> None:
     says(url, calls("memory_add", text="We use pnpm"))
     says(url, calls("memory_add", text="We use vite"), {"X-Cofio-Client": "robot"})
-    assert [each.by for each in keeper.changes()] == ["robot", "mcp"]
+    assert [change.by for change in keeper.changes()] == ["robot", "mcp"]
     says(url, calls("memory_add", text="We use Bun"), {"User-Agent": "codex-mcp-client/0.166.0"})
     says(url, calls("memory_add", text="We use Deno"), {"User-Agent": "curl/8.0 codex"})
-    assert [each.source for each in keeper.list().memories] == ["mcp", "codex", "robot", "mcp"]
+    assert [memory.source for memory in keeper.list().memories] == ["mcp", "codex", "robot", "mcp"]
     assert keeper.deeds() == []
 
 

@@ -207,7 +207,7 @@ class Raw:
 
     def say(self, *messages: dict[str, Any]) -> None:
         assert self.child.stdin
-        self.child.stdin.write("".join(json.dumps(each) + "\n" for each in messages))
+        self.child.stdin.write("".join(json.dumps(message) + "\n" for message in messages))
         self.child.stdin.flush()
 
     def call(self, number: int, name: str, **arguments: Any) -> None:

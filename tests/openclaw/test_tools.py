@@ -89,4 +89,4 @@ def test_a_tool_needs_words(load: Load, service: Caller, name: str) -> None:
 def test_the_tools_take_what_the_service_takes(load: Load) -> None:
     tools = {each["name"]: each["parameters"] for each in load().do("tools")}
     assert tools["memory_store"]["properties"]["kind"]["enum"] == list(KINDS)
-    assert all(each["additionalProperties"] is False for each in tools.values())
+    assert all(tool["additionalProperties"] is False for tool in tools.values())

@@ -19,11 +19,11 @@ def plugin(load: Load, stand: Stand) -> Plugin:
 
 
 def ends(stand: Stand) -> list[Any]:
-    return [each for each in stand.events() if each["event"] == "agent_end"]
+    return [event for event in stand.events() if event["event"] == "agent_end"]
 
 
 def prompts(stand: Stand) -> list[str]:
-    return [each["prompt"] for each in stand.events() if each["event"] == "before_prompt_build"]
+    return [event["prompt"] for event in stand.events() if event["event"] == "before_prompt_build"]
 
 
 def test_a_turn_is_told_in_the_words_that_the_service_reads(plugin: Plugin, stand: Stand) -> None:
@@ -126,7 +126,7 @@ def test_what_no_person_said_is_neither_recalled_for_nor_learned(
 def test_what_a_person_said_is(plugin: Plugin, stand: Stand, context: dict[str, Any]) -> None:
     plugin.prompt(SAID, **context)
     plugin.end(user(SAID), agent("Good."), **context)
-    assert [each["event"] for each in stand.events()] == ["session_start", "before_prompt_build", "agent_end"]
+    assert [event["event"] for event in stand.events()] == ["session_start", "before_prompt_build", "agent_end"]
 
 
 def test_that_nobody_spoke_is_remembered_until_the_run_ends(plugin: Plugin, stand: Stand) -> None:
@@ -229,7 +229,7 @@ def test_what_always_matters_is_put_before_a_prompt_even_if_the_rest_does_not_co
 ) -> None:
     stand.reply, stand.good = b'{"context": "<cofio-memory>x</cofio-memory>"}', 1
     assert plugin.prompt(SAID) == "<cofio-memory>x</cofio-memory>"
-    assert [each["event"] for each in stand.events()] == ["session_start", "before_prompt_build"]
+    assert [event["event"] for event in stand.events()] == ["session_start", "before_prompt_build"]
 
 
 def test_a_prompt_for_which_nothing_came_is_asked_for_again(plugin: Plugin, stand: Stand) -> None:
@@ -243,14 +243,14 @@ def test_a_run_without_a_name_is_named_by_its_words(plugin: Plugin, stand: Stand
     plugin.prompt(SAID, runId=None)
     plugin.end(user(SAID), agent("Good."), runId=None)
     plugin.end(user(SAID), agent("Good."), runId=None, sessionId="another")
-    names = [each["turn"] for each in stand.events() if "turn" in each]
+    names = [event["turn"] for event in stand.events() if "turn" in event]
     assert names[0] == names[1] != names[2]
 
 
 def test_a_session_without_an_id_goes_by_its_key(plugin: Plugin, stand: Stand) -> None:
     plugin.end(user(SAID), agent("Good."), sessionId=None)
     plugin.fire("session_end", {"sessionId": "s9", "messageCount": 2}, sessionId=None, sessionKey=None)
-    assert [each["session"] for each in stand.events()] == ["agent:main:main", "s9"]
+    assert [event["session"] for event in stand.events()] == ["agent:main:main", "s9"]
 
 
 @pytest.mark.parametrize(

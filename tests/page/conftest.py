@@ -75,8 +75,8 @@ class Visitor:
             self.faults.append(text)
 
     def leave(self) -> None:
-        for each in self._contexts:
-            each.close()
+        for context in self._contexts:
+            context.close()
 
 
 def at(page: Page, now: Any) -> Page:

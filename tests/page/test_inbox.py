@@ -302,7 +302,7 @@ def test_all_of_it_is_learned_only_when_asked_for(inbox: Open, visit: Visitor) -
     tried = try_it(page, TALK)
     press(tried, "Learn all of it")
     expect(tried.locator(".learn")).to_contain_text("Learned: 1 kept, 2 changed, 1 known.")
-    assert [each.text for each in here.keeper.list(project="/srv/shop").memories][:1] != []
+    assert [memory.text for memory in here.keeper.list(project="/srv/shop").memories][:1] != []
     assert here.keeper.get(3).superseded_by is not None
     tried.get_by_role("link", name="See the capture").click()
     expect(page.locator("#captures .detail blockquote").first).to_contain_text("We switched from Prisma")

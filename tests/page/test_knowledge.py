@@ -136,7 +136,7 @@ def test_rows_are_narrowed_by_text_by_source_and_by_confidence(service: Caller, 
         keep(service, "thresholds", **{**VOLUME, "source": source, "confidence": 0.9 - number * 0.3})
     page = visit(service)
     expect(rows(page)).to_have_count(3)
-    assert [each.split()[0] for each in rows(page).all_inner_texts()] == ["AAPL", "MSFT", "checkout"]
+    assert [text.split()[0] for text in rows(page).all_inner_texts()] == ["AAPL", "MSFT", "checkout"]
     tools = page.get_by_role("search")
     tools.get_by_label("Find").fill("VOLUME mSf")
     expect(rows(page)).to_have_count(1)
@@ -329,7 +329,7 @@ def test_a_service_that_is_gone_is_told(service: Caller, visit: Visitor) -> None
     expect(page.locator(".empty")).to_be_visible()
     page.context.set_offline(True)
     expect(ask(page, "AAPL", "volume", "5M").get_by_role("status")).to_contain_text("The service does not answer.")
-    assert all("ERR_INTERNET_DISCONNECTED" in each for each in visit.faults)
+    assert all("ERR_INTERNET_DISCONNECTED" in fault for fault in visit.faults)
     visit.faults.clear()
 
 

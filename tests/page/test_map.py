@@ -95,7 +95,7 @@ class Chart:
     def all_seen(self, numbers: Iterable[int]) -> bool:
         """Whether these are drawn where they can be seen."""
         spots, box = self.insides(), self.box
-        return all(0 < spots[each][0] < box["width"] and 0 < spots[each][1] < box["height"] for each in numbers)
+        return all(0 < spots[number][0] < box["width"] and 0 < spots[number][1] < box["height"] for number in numbers)
 
     def colour(self, number: int) -> list[int]:
         """The pixel in the middle of a memory."""
@@ -113,7 +113,7 @@ class Chart:
                 [...copy.getImageData(Math.round(across * sharp), Math.round(down * sharp), 1, 1).data]);
         }"""
         places = self.insides()
-        found: list[list[int]] = self.page.evaluate(look, [list(places[each]) for each in numbers])
+        found: list[list[int]] = self.page.evaluate(look, [list(places[number]) for number in numbers])
         return found
 
     def drag(self, *way: Spot, keys: tuple[str, ...] = ()) -> None:
@@ -211,7 +211,7 @@ def test_a_point_has_the_colour_of_its_class_by_category_project_and_age(told: C
         if way == "Age":
             continue
         drawn = entry.locator(".dot").evaluate("(it) => getComputedStyle(it).backgroundColor")
-        assert chart.colour(number)[:3] == [int(each) for each in re.findall(r"\d+", drawn)]
+        assert chart.colour(number)[:3] == [int(match) for match in re.findall(r"\d+", drawn)]
     ages = page.locator(".class bdi").all_inner_texts()
     counts = page.locator(".class .count").all_inner_texts()
     assert ages[-1] == "Jun 2026"  # of the month that the last was said in
@@ -387,7 +387,7 @@ def test_every_group_is_in_a_list_that_goes_to_it(told: Caller, visit: Visitor) 
     chart = Chart(page, told)
     groups = page.locator("#panel .group")
     expect(groups).to_have_count(len(chart.told["clusters"]))
-    counts = [int(each) for each in groups.locator(".count").all_inner_texts()]
+    counts = [int(text) for text in groups.locator(".count").all_inner_texts()]
     assert counts == sorted((each["count"] for each in chart.told["clusters"]), reverse=True)
     before = chart.view
     number = int(groups.nth(1).get_attribute("data-group") or 0)
@@ -576,7 +576,7 @@ def test_what_is_new_is_told_and_drawn_when_it_is_asked_for(service: Caller, vis
 def test_a_key_is_offered_what_it_may_do(serve: Callable[..., Caller], visit: Visitor, role: str, deeds: int) -> None:
     service = serve(api_key="owner")
     owner = service.having("owner")
-    seed(owner, [{**each, "visibility": "global"} for each in story.facts(30)])
+    seed(owner, [{**fact, "visibility": "global"} for fact in story.facts(30)])
     key = owner.post("/keys", {"name": "ann", "user": "ann", "role": role}).json["secret"]
     page = visit(service, "/ui/map", **CALM)
     page.get_by_label("API key").fill(key)
@@ -748,7 +748,7 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
     vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
     with Keeper(store, embedder, clock) as keeper, serving(keeper) as url:
         keeper.add("The first, by which the store knows its embedder.")
-        facts = [Add(Fact(**each)) for each in story.facts(MANY - 1)]
+        facts = [Add(Fact(**fact)) for fact in story.facts(MANY - 1)]
         store.apply(facts, dict(enumerate(vectors[: MANY - 1])), by="test", why="many")
         yield Caller(url)
 

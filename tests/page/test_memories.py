@@ -565,7 +565,7 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
     kinds = ("policy", "learning", "observation")
     facts = [Fact(text=f"Service {each} listens on port {each + 2_000}.", kind=kinds[each % 3]) for each in range(MANY)]
     for start in range(0, MANY, 250):
-        store.apply([Add(each) for each in facts[start : start + 250]], {}, by="test", why="many")
+        store.apply([Add(fact) for fact in facts[start : start + 250]], {}, by="test", why="many")
     with Keeper(store, HashEmbedder(), clock) as keeper, serving(keeper) as url:
         yield Caller(url)
 

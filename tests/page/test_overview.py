@@ -345,7 +345,9 @@ def test_a_service_that_goes_away_and_comes_back_is_told(tmp_path: Path, visit: 
             expect(page.locator("#live")).not_to_contain_text("Not live", timeout=PATIENT)
             expect(value(page, "Memories")).to_have_text("2")  # what was missed
             page.context.close()
-    visit.faults[:] = [each for each in visit.faults if "ERR_CONNECTION" not in each and "ERR_INCOMPLETE" not in each]
+    visit.faults[:] = [
+        fault for fault in visit.faults if "ERR_CONNECTION" not in fault and "ERR_INCOMPLETE" not in fault
+    ]
 
 
 def test_a_tab_that_nobody_sees_lets_go_of_its_connection_and_catches_up(service: Caller, visit: Visitor) -> None:
@@ -591,6 +593,6 @@ def test_the_first_view_of_ten_thousand_memories_is_there_at_once(
     expect(value(page, "Memories")).to_have_text("10,000")
     expect(box(page, "Newest changes").get_by_role("listitem").first).to_be_visible()
     with capsys.disabled():
-        print(f"\nfirst view with {MANY:,} memories: {min(times):.0f} ms (of {[round(each) for each in times]})")
+        print(f"\nfirst view with {MANY:,} memories: {min(times):.0f} ms (of {[round(time) for time in times]})")
     assert len([each for each in asked if "/overview?" in each]) == 1
     assert min(times) < 10_000  # a second is the aim

@@ -68,8 +68,8 @@ def test_what_the_team_knows_and_what_it_is_told_again(team: Caller, visit: Visi
     expect(facts(page).first).to_contain_text("told 7 times")
     expect(page.locator("body")).not_to_contain_text("Ada's own note")
     expect(patterns(page)).to_have_count(5)
-    times = [each.split()[0] for each in patterns(page).all_inner_texts()]
-    assert [each.rstrip("×") for each in times] == ["7", "5", "4", "3", "2"]
+    times = [text.split()[0] for text in patterns(page).all_inner_texts()]
+    assert [time.rstrip("×") for time in times] == ["7", "5", "4", "3", "2"]
     expect(patterns(page).first).to_contain_text("reviewer")
     widths = page.locator(".patterns .level").evaluate_all("(bars) => bars.map((bar) => bar.style.inlineSize)")
     assert (widths[0], widths[-1][:5]) == ("100%", "28.57")

@@ -62,7 +62,7 @@ class House:
         return ids
 
     def live(self) -> set[int]:
-        return {each.id for each in self.keeper.list(limit=1_000).memories}
+        return {memory.id for memory in self.keeper.list(limit=1_000).memories}
 
 
 Open = Callable[..., House]

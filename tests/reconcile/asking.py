@@ -67,7 +67,7 @@ def asked(
     texts = [fact(each) if isinstance(each, str) else each for each in facts]
     written = reply if isinstance(reply, str | Completion | Exception) else json.dumps(reply)
     llm = ScriptedLLM([written], reconciles=how.pop("reconciles", True))
-    vectors = embedded([each.text for each in texts])
+    vectors = embedded([text.text for text in texts])
     settled, _, problem = decide_by_llm(llm, texts, vectors, store, **{"novel": without_a_model(store), **how})
     assert [each.fact for each in settled] == texts
     return settled, problem, llm.calls

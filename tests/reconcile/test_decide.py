@@ -187,7 +187,7 @@ def test_facts_of_a_message_that_leaves_a_memory_alone_are_not_compared_with_it(
 
 def test_memories_that_share_words_are_compared_though_others_are_nearer(store: Store) -> None:
     numbers = "old new third fourth fifth sixth seventh eighth ninth".split()
-    remember(store, *(f"The {each} staging port is open" for each in numbers))
+    remember(store, *(f"The {number} staging port is open" for number in numbers))
     [wanted] = remember(store, "Grafana was bought in spring by somebody who left the company long before that")
     near = decide.candidates(fact("The staging port of Grafana is open"), embedded([NEW])[0], store)
     assert (len(near), wanted in [memory.id for memory, _ in near]) == (decide.CANDIDATES, True)

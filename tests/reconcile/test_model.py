@@ -208,12 +208,12 @@ def test_the_model_sees_short_names_categories_kinds_and_similarities(store: Sto
     assert schema == SCHEMA
     assert all(action in system for action in ("ADD", "UPDATE", "DELETE", "NOOP"))
     memories, facts = rows(user, "memories"), rows(user, "facts")
-    assert [each["memory"] for each in memories] == [f"m{number}" for number in range(1, len(memories) + 1)]
+    assert [memory["memory"] for memory in memories] == [f"m{number}" for number in range(1, len(memories) + 1)]
     assert [(each["fact"], each["category"], each["kind"]) for each in facts] == [
         ("f1", "detail", "technology"),
         ("f2", "decision", "policy"),
     ]
-    by_name = {each["memory"]: each["text"] for each in memories}
+    by_name = {memory["memory"]: memory["text"] for memory in memories}
     for told, meant in zip(facts, (new, other), strict=True):
         assert len(told["similar"]) == SHOWN
         for each in told["similar"]:
@@ -243,7 +243,7 @@ def test_only_live_memories_of_the_same_place_are_shown(store: Store) -> None:
     (gone,) = remember(store, "The api listens on port 7070")
     store.apply([Delete(gone)], {}, by="t", why="t")
     _, _, calls = asked(store, "[]", "The api listens on port 9090")
-    assert [each["text"] for each in rows(calls[0][1], "memories")] == ["The api listens on port 8080"]
+    assert [row["text"] for row in rows(calls[0][1], "memories")] == ["The api listens on port 8080"]
     assert len(ids) == 5
 
 
@@ -282,7 +282,7 @@ def test_a_fact_that_was_settled_early_keeps_its_number(store: Store) -> None:
     remember(store, "TypeScript strict mode", PRISMA)
     reply = [answer("f1", "ADD"), answer("f2", "UPDATE", "m1")]
     settled, _, calls = asked(store, reply, "TypeScript strict mode", DRIZZLE)
-    assert [each["fact"] for each in rows(calls[0][1], "facts")] == ["f2"]
+    assert [row["fact"] for row in rows(calls[0][1], "facts")] == ["f2"]
     assert [each.action for each in settled] == ["noop", "update"]
 
 
@@ -398,7 +398,7 @@ def test_two_questions_lead_from_a_conversation_to_memories(store: Store) -> Non
     facts = [fact(each.text, category=each.category) for each in found]
     vectors = embedded([each.text for each in facts])
     settled, usage, problem = decide_by_llm(llm, facts, vectors, store, novel=without_a_model(store))
-    names = {each["text"]: each["memory"] for each in rows(llm.calls[1][1], "memories")}
+    names = {row["text"]: row["memory"] for row in rows(llm.calls[1][1], "memories")}
     assert names == {PRISMA: "m1", "TypeScript strict mode is on": "m2"}
     result = LearningResult(
         actions=tuple(to_plain(each.decision) for each in settled if each.decision), usage=usage
@@ -422,7 +422,7 @@ def test_all_four_decisions_are_done_in_one_transaction_that_can_be_told_apart(s
         "No deploys happen on Fridays any more",
     ]
     _, _, calls = asked(store, "[]", *new, "The worker listens on port 9090")
-    names = {each["text"]: each["memory"] for each in rows(calls[0][1], "memories")}
+    names = {row["text"]: row["memory"] for row in rows(calls[0][1], "memories")}
     reply = [
         answer("f1", "UPDATE", names[PRISMA]),
         answer("f2", "NOOP", names["Redis caches the sessions"]),
@@ -440,7 +440,7 @@ def test_all_four_decisions_are_done_in_one_transaction_that_can_be_told_apart(s
         1,
     ]
     changeset = done(store, settled)
-    assert [each.action for each in changeset.changes] == ["update", "delete", "noop", "delete", "add"]
+    assert [change.action for change in changeset.changes] == ["update", "delete", "noop", "delete", "add"]
     assert [memory.id for memory in store.get(old) if memory.archived] == [old[0], old[2]]
     assert store.get([old[1]])[0].occurrences == 2
     assert {memory.text for memory in live(store)} == {

@@ -93,7 +93,7 @@ def test_a_memory_shown_beside_another_fact_may_not_be_named(store: Store) -> No
     mine, other = remember(store, "The api listens on port 8080", fact("Ada likes tea", source="other"))
     new = [fact("The api listens on port 9090"), fact("Ada likes coffee", source="other")]
     _, _, calls = asked(store, "[]", *new)
-    names = {each["text"]: each["memory"] for each in rows(calls[0][1], "memories")}
+    names = {row["text"]: row["memory"] for row in rows(calls[0][1], "memories")}
     settled, _, _ = asked(store, [answer("f1", "DELETE", names["Ada likes tea"]), answer("f2", "ADD")], *new)
     assert by_rule(settled[0].decision)
     done(store, settled)
@@ -195,8 +195,8 @@ def test_orders_in_a_memory_or_a_fact_stay_inside_their_line(store: Store) -> No
     _, _, calls = asked(store, "[]", f"The {attack} is new")
     user = calls[0][1]
     assert all(user.count(tag) == 1 for tag in ("<memories>", "</memories>", "<facts>", "</facts>"))
-    assert [each["text"] for each in rows(user, "memories")] == [attack]
-    assert [each["fact"] for each in rows(user, "facts")] == ["f1"]
+    assert [row["text"] for row in rows(user, "memories")] == [attack]
+    assert [row["fact"] for row in rows(user, "facts")] == ["f1"]
 
 
 def test_a_model_that_was_talked_into_deleting_everything_archives_one_memory_a_fact_at_most(store: Store) -> None:
@@ -207,7 +207,7 @@ def test_a_model_that_was_talked_into_deleting_everything_archives_one_memory_a_
     archived = [memory.id for memory in store.get(ids) if memory.archived]
     assert len(archived) <= 2
     assert len(settled) == 2
-    undone = [each.memory_id for each in changes if each.action == "delete"]
+    undone = [change.memory_id for change in changes if change.action == "delete"]
     assert sorted(undone) == sorted(archived)  # archived in the journal, not erased
 
 
@@ -254,6 +254,6 @@ def test_whatever_the_model_replies_every_fact_is_settled_and_the_store_stays_wh
     settled, _, _ = asked(store, Completion(reply, truncated=truncated), *new)
     changes = done(store, settled).changes
     assert len(settled) == 3
-    assert {memory.id for memory in live(store)} | {each.memory_id for each in changes} >= set(ids)
+    assert {memory.id for memory in live(store)} | {change.memory_id for change in changes} >= set(ids)
     assert all(memory.superseded_by is None for memory in live(store))
     assert sum(memory.archived for memory in store.get(ids)) <= 3

@@ -34,7 +34,7 @@ def agent(text: str) -> tuple[str, str]:
 
 def said(store: Store, item: int) -> list[tuple[str, str]]:
     exchange = store.inbox.item(item).exchange
-    return [(each.role, each.text) for each in exchange.messages] if exchange else []
+    return [(message.role, message.text) for message in exchange.messages] if exchange else []
 
 
 class AmendContract:
@@ -244,7 +244,7 @@ class AmendContract:
         first = store.inbox.amend(known, hold=HOUR)
         apply(store, Purge(memory.id))
         for _ in range(2):
-            store.inbox.amend(turn(*[(each.role, each.text) for each in known.messages], agent("Noted.")))
+            store.inbox.amend(turn(*[(message.role, message.text) for message in known.messages], agent("Noted.")))
             store.inbox.amend(known)
         assert said(store, first.id) == [user(". We use tabs."), agent("Noted.")]
         store.inbox.settle(ending(first.id))

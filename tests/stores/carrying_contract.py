@@ -58,7 +58,7 @@ class CarryingContract:
         for agent, at in (("b", "2026-03-02"), ("a", "2026-03-02"), ("z", "2026-03-01")):
             apply(store, Noop(one.id, Occurrence(agent, "s", at)))
         first, second = store.carrying.rows(0, 2)
-        assert [each.agent for each in first.sightings] == ["z", "a", "b"]
+        assert [sighting.agent for sighting in first.sightings] == ["z", "a", "b"]
         assert first.memory == store.get([one.id])[0]
         assert (second.memory.archived, second.sightings, second.vector) == (True, (), None)
         (last,) = store.carrying.rows(two.id, 10, vectors=True)
@@ -97,6 +97,6 @@ class CarryingContract:
             add(store, "two")
             apply(store, Delete(one.id))
             assert then.counts() == (1, one.id)
-            assert [each.memory for each in then.rows(0, 10)] == [one]
+            assert [row.memory for row in then.rows(0, 10)] == [one]
             assert store.carrying.counts()[0] == 2
         assert store.get([one.id])[0].archived

@@ -36,7 +36,7 @@ ADA, BOB = Viewer(user="ada", team="web"), Viewer(user="bob", team="ops")
 
 def know(store: Store, *decisions: KnowledgeDecision | Knowledge, why: str = "", **more: Any) -> Changeset:
     """Apply decisions about what is known; a row stands for putting it."""
-    asked = [Put(each) if isinstance(each, Knowledge) else each for each in decisions]
+    asked = [Put(decision) if isinstance(decision, Knowledge) else decision for decision in decisions]
     return store.apply([], {}, by="test", why=why, knowledge=asked, **more)
 
 
@@ -568,15 +568,15 @@ class DomainContract:
         his = know(store, Pattern(pattern="it rains", user="bob"))
         add(store, "hello", user="ada")
         gone = know(store, Drop("thresholds", hers.knowledge[0].key))
-        newest = [each.id for each in store.changesets(9)]
+        newest = [changeset.id for changeset in store.changesets(9)]
         assert newest == [gone.id, his.id + 1, his.id, hers.id]
-        seen = [each.id for each in store.changesets(9, within=Scope(include_archived=True, viewer=ADA))]
+        seen = [changeset.id for changeset in store.changesets(9, within=Scope(include_archived=True, viewer=ADA))]
         assert seen == [gone.id, his.id + 1, hers.id]
-        seen = [each.id for each in store.changesets(9, within=Scope(viewer=BOB))]
+        seen = [changeset.id for changeset in store.changesets(9, within=Scope(viewer=BOB))]
         assert seen == [his.id]
         assert store.changesets(9, within=Scope(project="/srv/web", viewer=ADA)) == []
         assert store.changesets(9, within=Scope(category="decision")) == []
-        assert all(each.knowledge == each.changes == () for each in store.changesets(9))
+        assert all(changeset.knowledge == changeset.changes == () for changeset in store.changesets(9))
 
     # ── from store to store ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -599,6 +599,6 @@ class DomainContract:
     def test_memories_are_found_while_knowledge_changes(self, store: Store) -> None:
         memory = add(store, "the zebra stays")
         know(store, volume())
-        assert [each.id for each in store.matching(["zebra"], 5, Scope()).candidates] == [memory.id]
+        assert [candidate.id for candidate in store.matching(["zebra"], 5, Scope()).candidates] == [memory.id]
         assert store.stats()["changesets"] == 2
         assert store.domain.counts() == {**dict.fromkeys(TABLES, 0), "thresholds": 1}

@@ -56,13 +56,13 @@ def learned(store: Store, fact: str, *texts: str, **about: Any) -> tuple[int, in
 def embed(store: Store) -> None:
     store.sign(EMBEDDER.signature)
     passages = store.episodes.unembedded(100)
-    vectors = EMBEDDER.embed([each.text for each in passages], "document")
+    vectors = EMBEDDER.embed([passage.text for passage in passages], "document")
     store.episodes.put_vectors({each.id: vector for each, vector in zip(passages, vectors, strict=True)})
 
 
 def by_words(store: Store, *words: str, scope: Scope = ALL) -> list[int]:
     found = store.episodes.matching(words, 10, scope).candidates
-    return [each.episode for each in store.episodes.passages([each.id for each in found])]
+    return [passage.episode for passage in store.episodes.passages([each.id for each in found])]
 
 
 def vector(text: str) -> Vector:
@@ -228,7 +228,7 @@ class EpisodesContract:
         assert by_words(store, "deploy") in ([outside.id, inside.id], [inside.id, outside.id])
         assert by_words(store, "deploy", scope=scope) == [inside.id]
         near = store.episodes.nearest(vector("We deploy with Fly."), 5, scope)
-        assert [each.episode for each in store.episodes.passages([each.id for each in near])] == [inside.id]
+        assert [passage.episode for passage in store.episodes.passages([each.id for each in near])] == [inside.id]
 
     def test_a_viewer_finds_what_they_may_see(self, store: Store) -> None:
         mine = episode(store, "deploy mine", user="ann", source="a/x")
@@ -329,8 +329,8 @@ class EpisodesContract:
         with store.carrying.still() as still:
             rows = still.episodes(0, 10)
             assert [each.episode.id for each in still.episodes(first.id, 10)] == [second.id]
-        assert [each.episode.capture for each in rows] == [None, None]
-        assert all(blob for each in rows for _, blob in each.passages)
+        assert [row.episode.capture for row in rows] == [None, None]
+        assert all(blob for row in rows for _, blob in row.passages)
         store.episodes.remove([first.id, second.id])
         store.episodes.adopt(rows)
         store.episodes.adopt(rows)
@@ -338,7 +338,7 @@ class EpisodesContract:
         assert [each.text for each in store.episodes.get([first.id, second.id])] == [first.text, second.text]
         assert by_words(store, "pears") == [first.id]
         near = store.episodes.nearest(vector(first.text), 1, ALL)
-        assert [each.episode for each in store.episodes.passages([each.id for each in near])] == [first.id]
+        assert [passage.episode for passage in store.episodes.passages([each.id for each in near])] == [first.id]
         assert episode(store, "a new one").id > second.id
 
     # ── sessions ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -374,11 +374,11 @@ class EpisodesContract:
             assert store.episodes.sessions(9, project=name) == [ada]
         for name in ("ap", "eb", "/eb", "", "api/"):
             assert ada not in store.episodes.sessions(9, project=name)
-        assert [each.text for each in store.episodes.turns(ada, 9)] == ["User: one", "User: two"]
-        assert [each.text for each in store.episodes.turns(ada, 1)] == ["User: two"]
-        assert [each.text for each in store.episodes.turns(ada, 9, summaries=True)] == ["User: sum"]
+        assert [turn.text for turn in store.episodes.turns(ada, 9)] == ["User: one", "User: two"]
+        assert [turn.text for turn in store.episodes.turns(ada, 1)] == ["User: two"]
+        assert [turn.text for turn in store.episodes.turns(ada, 9, summaries=True)] == ["User: sum"]
         assert store.episodes.turns(ada, 9, viewer=Viewer(user="bob")) == []
-        assert {each.client for each in store.episodes.turns(ada, 9)} == {"claude"}
+        assert {turn.client for turn in store.episodes.turns(ada, 9)} == {"claude"}
 
     def test_a_session_leads_to_its_changesets_and_what_it_was_given(self, store: Store) -> None:
         memory, _ = learned(store, "We use tabs", "tabs", user="ada", turn="1")
@@ -386,7 +386,7 @@ class EpisodesContract:
         store.give("claude", "s1", {memory: "d"})
         ada, bob = (next(s for s in store.episodes.sessions(9) if s.user == user) for user in ("ada", "bob"))
         (changeset,) = store.episodes.changesets(ada, 9)
-        assert [each.memory_id for each in store.changeset(changeset).changes] == [memory]
+        assert [change.memory_id for change in store.changeset(changeset).changes] == [memory]
         assert (store.episodes.given(ada), store.episodes.given(bob)) == ([memory], [])
         assert changeset not in store.episodes.changesets(bob, 9)
         store.inbox.forget("2100-01-01")
@@ -404,7 +404,7 @@ class EpisodesContract:
         capture(store, "waits", turn="1", at="2025-01-03", user="ada", session="waits", project="web")
         found = store.episodes.sessions(3, project="web", viewer=whose, own=whose)
         assert [each.session for each in found] == ["waits", "bot", "mine"]
-        assert [each.session for each in store.episodes.sessions(1, own=whose)] == ["waits"]
+        assert [session.session for session in store.episodes.sessions(1, own=whose)] == ["waits"]
 
     @pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "waiting"])
     def test_two_owners_of_one_session_id_are_not_mixed(self, store: Store, indexed: bool) -> None:

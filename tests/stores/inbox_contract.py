@@ -95,7 +95,7 @@ class InboxContract:
     def test_every_exchange_has_a_receipt_in_its_order(self, store: Store) -> None:
         numbers = receive(store, *(f"number {place}" for place in range(20)))
         assert numbers == sorted(set(numbers))
-        assert texts([store.inbox.item(each) for each in numbers]) == [f"number {place}" for place in range(20)]
+        assert texts([store.inbox.item(number) for number in numbers]) == [f"number {place}" for place in range(20)]
 
     def test_a_turn_that_is_delivered_twice_is_kept_once(self, store: Store) -> None:
         first = said("We use tabs", "t1", client="cc", session="s")

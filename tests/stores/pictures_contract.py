@@ -139,7 +139,7 @@ class PicturesContract:
             Agent("claude-code", 3, "2025-12-02T10:00:00.000000+00:00", 1, asked[0]),
             Agent("notes", 1, "2025-12-01T00:00:00.000000+00:00", 0, None),
         ]
-        assert [each.name for each in store.pictures.agents(2)] == ["codex", "cursor"]
+        assert [agent.name for agent in store.pictures.agents(2)] == ["codex", "cursor"]
 
     def test_one_who_asks_with_several_keys_is_one_agent(self, store: Store) -> None:
         one = said(store, "red", FIRST, source="cursor/web")
@@ -187,11 +187,11 @@ class PicturesContract:
         texts = ["red green", "Ümläut \u202e\U0001f600 tail", "blue"]
         memories = [said(store, text, FIRST, kind="decision", project=f"/srv/{text[:3]}") for text in texts]
         dots = store.pictures.dots(Scope(), 10, 9)
-        assert list(dots.ids) == [each.id for each in reversed(memories)]
+        assert list(dots.ids) == [memory.id for memory in reversed(memories)]
         assert list(dots.texts) == [text[:9] for text in reversed(texts)]
         assert list(dots.categories) == ["decision"] * 3
-        assert list(dots.projects) == [each.project for each in reversed(memories)]
-        assert list(dots.created) == [each.created_at for each in reversed(memories)]
+        assert list(dots.projects) == [memory.project for memory in reversed(memories)]
+        assert list(dots.created) == [memory.created_at for memory in reversed(memories)]
         assert dots.total == 3
         assert dots.vectors.dtype == np.float32
         np.testing.assert_array_equal(dots.vectors, np.array([vector(text) for text in reversed(texts)], np.float32))
@@ -199,7 +199,7 @@ class PicturesContract:
     def test_of_too_many_dots_the_newest_are_shown_and_all_are_counted(self, store: Store) -> None:
         memories = [add(store, f"fact {number}") for number in range(7)]
         dots = store.pictures.dots(Scope(), 3, 9)
-        assert (list(dots.ids), dots.vectors.shape[0], dots.total) == ([each.id for each in memories[:-4:-1]], 3, 7)
+        assert (list(dots.ids), dots.vectors.shape[0], dots.total) == ([memory.id for memory in memories[:-4:-1]], 3, 7)
         assert store.pictures.dots(Scope(), 7, 9).total == 7
         narrow = store.pictures.dots(Scope(until="2030-01-01"), 3, 9)
         assert (len(narrow.ids), narrow.total) == (3, 7)
@@ -243,4 +243,4 @@ class PicturesContract:
         apply(store, Purge(gone.id))
         assert list(store.pictures.dots(Scope(), 9, 99).texts) == ["red"]
         assert [each.day for each in store.pictures.arrived(EVER, Scope())] == ["2025-12-01"]
-        assert [each.name for each in store.pictures.agents(9)] == [kept.source]
+        assert [agent.name for agent in store.pictures.agents(9)] == [kept.source]

@@ -18,7 +18,7 @@ def found(store: Store, scope: Scope, text: str = "red green blue") -> set[int]:
     """What the scope holds; every way of finding has to agree."""
     ways = [
         {each.id for each in store.nearest(vector(text), 500, scope)},
-        {each.id for each in store.matching(["red"], 500, scope).candidates},
+        {candidate.id for candidate in store.matching(["red"], 500, scope).candidates},
         set(store.known(text, scope)),
         {memory.id for memory in store.page(scope, limit=500)[0]},
     ]
@@ -80,7 +80,7 @@ class ProjectContract:
         for scope in (Scope(project=WEB), Scope(seen_from=WEB)):
             for _ in range(2):  # the second time the scope is known
                 assert {each.id for each in store.nearest(vector("red green blue"), 3, scope)} == own
-                assert {each.id for each in store.matching(["red", "green"], 3, scope).candidates} == own
+                assert {candidate.id for candidate in store.matching(["red", "green"], 3, scope).candidates} == own
 
     def test_a_memory_moves_to_another_project_and_back(self, store: Store) -> None:
         memory = add(store, "red green blue", project=WEB)

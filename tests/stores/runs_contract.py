@@ -137,7 +137,7 @@ class RunsContract:
         for _ in range(5):
             claims.append(store.runs.claim("prune", MONDAY, "schedule"))
             clock.advance(A_WHILE)
-        assert [each is not None for each in claims] == [True, True, True, False, False]
+        assert [claim is not None for claim in claims] == [True, True, True, False, False]
         assert store.runs.claim("prune", TUESDAY, "schedule") is not None
 
     def test_a_run_ends_once(self, store: Store) -> None:

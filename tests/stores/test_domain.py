@@ -141,7 +141,7 @@ def test_an_erasure_leaves_no_word_in_the_file_nor_in_its_log(tmp_path: Path) ->
     store = opened(tmp_path / "cofio.db")
     for _ in range(2):
         keep_and_erase(store)
-        raw = b"".join(each.read_bytes() for each in tmp_path.iterdir()).lower()
+        raw = b"".join(path.read_bytes() for path in tmp_path.iterdir()).lower()
         for word in SECRETS:
             assert word.encode() not in raw
         assert b"zebra" in raw  # the file was looked into
@@ -159,7 +159,7 @@ def test_an_erasure_while_somebody_reads_is_done_and_wiped_with_the_next_write(t
     reader.execute("COMMIT")
     reader.close()
     know(store, volume())
-    assert b"xylophone" not in b"".join(each.read_bytes() for each in tmp_path.iterdir())
+    assert b"xylophone" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
     store.close()
 
 

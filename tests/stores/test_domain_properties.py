@@ -226,8 +226,10 @@ def test_both_stores_erase_the_same(told: list[list[Knowledge]], erased: int) ->
             know(store, Erase(gone.TABLE, gone.id))
             for rows in told:
                 know(store, *rows)
-        numbers = [each.id for each in stores[0].changesets(99)]
-        assert [stores[0].changeset(each) for each in numbers] == [stores[1].changeset(each) for each in numbers]
+        numbers = [changeset.id for changeset in stores[0].changesets(99)]
+        assert [stores[0].changeset(number) for number in numbers] == [
+            stores[1].changeset(number) for number in numbers
+        ]
         assert all_known(stores[0]) == all_known(stores[1])
         for store in stores:
             store.close()

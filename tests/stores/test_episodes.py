@@ -54,8 +54,8 @@ class TestSqliteStore(EpisodesContract):
             store.episodes.remove([number])
         store.apply([Purge(memory)], {}, by="test", why="")
         store._file.empty_log()
-        files = [each for each in tmp_path.iterdir() if each.is_file()]
-        assert all(b"zanzibar4711" not in each.read_bytes() for each in files)
+        files = [path for path in tmp_path.iterdir() if path.is_file()]
+        assert all(b"zanzibar4711" not in file.read_bytes() for file in files)
 
 
 class TestPostgresStore(EpisodesContract):

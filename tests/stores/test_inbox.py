@@ -270,7 +270,7 @@ def test_what_is_forgotten_is_gone_from_the_file(tmp_path: Path) -> None:
     forgotten, kept = receive(store, "quixoticsecret " * 1_000, "the zebra stays")
     store.inbox.settle(ending(forgotten, result={"actions": [{"text": "zyzzyvatext"}]}))
     assert store.inbox.forget(FOR_EVER) == 1
-    raw = b"".join(each.read_bytes() for each in tmp_path.iterdir())
+    raw = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     for word in (b"quixoticsecret", b"zyzzyvatext"):
         assert word not in raw
     assert b"zebra" in raw
@@ -288,7 +288,7 @@ def test_a_purge_leaves_no_word_of_what_a_memory_was_learned_from(tmp_path: Path
     store.inbox.settle(ending(rejected, "rejected", reason="An echo", result={"actions": [{"text": spoken}]}))
     store.inbox.postpone(pending, 0, f"Nothing came of {spoken}")
     apply(store, Purge(done.changes[0].memory_id))
-    raw = b"".join(each.read_bytes() for each in tmp_path.iterdir()).lower()
+    raw = b"".join(path.read_bytes() for path in tmp_path.iterdir()).lower()
     for word in (b"quixoticsecret", b"xylophone"):
         assert word not in raw
     assert texts([store.inbox.item(pending)]) == [". The zebra stays."]
@@ -385,7 +385,7 @@ def test_prompts_and_answers_that_come_at_once_share_one_commit(store: SqliteSto
     for place, receipt in enumerate(told[:6]):
         exchange = store.inbox.item(receipt.id).exchange
         assert exchange
-        assert {each.text for each in exchange.messages} == {f"prompt {place}", "Noted.", f"answer {place}"}
+        assert {message.text for message in exchange.messages} == {f"prompt {place}", "Noted.", f"answer {place}"}
 
 
 def test_a_turn_that_is_told_in_two_processes_is_one(tmp_path: Path) -> None:
@@ -394,7 +394,7 @@ def test_a_turn_that_is_told_in_two_processes_is_one(tmp_path: Path) -> None:
     assert there.inbox.amend(said("Always semicolons", "t1")) == Receipt(first.id, False)
     (item,) = here.inbox.due(10)
     assert item.exchange
-    assert [each.text for each in item.exchange.messages] == ["We use tabs", "Noted.", "Always semicolons"]
+    assert [message.text for message in item.exchange.messages] == ["We use tabs", "Noted.", "Always semicolons"]
     here.close()
     there.close()
 
@@ -407,7 +407,7 @@ def test_what_is_purged_from_a_turn_in_parts_is_gone_from_the_file(tmp_path: Pat
     first = store.inbox.amend(telling, hold=3600)
     apply(store, Purge(memory.id))
     store.inbox.amend(telling)
-    raw = b"".join(each.read_bytes() for each in tmp_path.iterdir())
+    raw = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"quixoticsecret" not in raw
     assert texts([store.inbox.item(first.id)]) == [". The zebra stays."]
     store.close()

@@ -47,5 +47,5 @@ def test_forgotten_texts_are_gone_from_the_file(tmp_path: Path, clock: FixedCloc
     store = SqliteStore(tmp_path / "cofio.db", clock)
     call(store, "quixoticsecret " * 1_000)
     assert store.llm_calls.forget("2027-01-01") == 1
-    assert b"quixoticsecret" not in b"".join(each.read_bytes() for each in tmp_path.iterdir())
+    assert b"quixoticsecret" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
     store.close()

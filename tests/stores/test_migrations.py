@@ -107,7 +107,7 @@ def test_a_file_from_before_projects_keeps_its_memories_which_belong_to_none(tmp
     for scope in (Scope(project=""), Scope(seen_from="/srv/web"), Scope(source="cc/web")):
         assert [memory.id for memory in store.page(scope, limit=9)[0]] == [8, 7]
         assert store.nearest(vector("the zebra stays"), 1, scope)[0].id == 7
-        assert [each.id for each in store.matching(["zebra"], 9, scope).candidates] == [7]
+        assert [candidate.id for candidate in store.matching(["zebra"], 9, scope).candidates] == [7]
     assert store.page(Scope(project="/srv/web"), limit=9) == ([], 0)
     apply(store, Edit(8, {"pinned": True}))
     assert store.get([8])[0].metadata == {"project": "mine"}

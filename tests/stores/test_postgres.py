@@ -265,7 +265,9 @@ def test_what_one_process_writes_the_other_finds_at_once(postgres_url: str) -> N
             memory = add(one, f"deploy number{place} on friday")
             assert other.get([memory.id]) == [memory]
             assert other.nearest(vector(memory.text), 1, Scope())[0].id == memory.id
-            assert [each.id for each in other.matching([f"number{place}"], 5, Scope()).candidates] == [memory.id]
+            assert [candidate.id for candidate in other.matching([f"number{place}"], 5, Scope()).candidates] == [
+                memory.id
+            ]
             assert len(other.matching(["friday"], 10, Scope()).candidates) == place + 1
         apply(other, Delete(memory.id))
         assert one.matching([f"number{place}"], 5, Scope()).candidates == ()
@@ -462,13 +464,13 @@ def test_words_with_every_sort_of_sign_are_safe_and_are_found(store: PostgresSto
 )
 def test_a_sign_that_stands_for_letters_ends_a_word(store: PostgresStore, said: str, asked: str) -> None:
     memory = add(store, said)
-    assert [each.id for each in store.matching([asked], 5, Scope()).candidates] == [memory.id]
+    assert [candidate.id for candidate in store.matching([asked], 5, Scope()).candidates] == [memory.id]
 
 
 def test_a_word_of_several_parts_is_a_phrase(store: PostgresStore) -> None:
     both = add(store, "we use Next.js here")
     add(store, "the js that comes next")
-    assert [each.id for each in store.matching(["next.js"], 5, Scope()).candidates] == [both.id]
+    assert [candidate.id for candidate in store.matching(["next.js"], 5, Scope()).candidates] == [both.id]
 
 
 # ── vectors ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -140,7 +140,7 @@ def test_what_grows_while_it_is_worked_on_is_not_given_to_another_meanwhile(stor
     store.inbox.give_back([claimed])
     (grown,) = store.inbox.claim(9)
     assert grown.exchange is not None
-    assert [each.text for each in grown.exchange.messages] == ["We use 1", "Noted."]
+    assert [message.text for message in grown.exchange.messages] == ["We use 1", "Noted."]
 
 
 def test_what_is_learned_halfway_stays_claimed(store: Store) -> None:
@@ -201,7 +201,7 @@ def test_what_two_tell_of_a_new_turn_at_once_is_kept_of_both(postgres_url: str) 
     second.join(30)
     (item,) = one.inbox.items()
     assert item.exchange is not None
-    assert [each.text for each in item.exchange.messages] == ["We use 1", "Noted."]
+    assert [message.text for message in item.exchange.messages] == ["We use 1", "Noted."]
     one.close()
     two.close()
 
@@ -319,7 +319,9 @@ def test_a_turn_that_many_deliver_at_once_through_two_stores_is_one_item(postgre
         for number in range(10):
             exchanges = [turn(number), turn(100 + number)]
             receipts = stores[place % 2].inbox.receive(exchanges if place % 3 else exchanges[::-1])
-            kept.append((number, tuple(sorted(each.id for each in receipts)), sum(each.new for each in receipts)))
+            kept.append(
+                (number, tuple(sorted(receipt.id for receipt in receipts)), sum(receipt.new for receipt in receipts))
+            )
 
     threads = [threading.Thread(target=deliver, args=(place,)) for place in range(8)]
     for thread in threads:

@@ -123,7 +123,7 @@ class Journal(RuleBasedStateMachine):
         for each in found:
             expected = float(np.dot(vector(memories[each.id].text), vector("red")))
             assert abs(each.score - expected) < 1e-4
-        holding = {each.id for each in self.store.matching(["green"], 1_000, Scope()).candidates}
+        holding = {candidate.id for candidate in self.store.matching(["green"], 1_000, Scope()).candidates}
         assert holding == {number for number in live if "green" in memories[number].text.split()}
 
 

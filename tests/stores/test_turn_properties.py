@@ -152,7 +152,7 @@ def lines_in(exchange: Exchange | None) -> list[tuple[str, str, str]]:
 
 
 def _lines(turn: str, messages: tuple[Message, ...]) -> list[tuple[str, str, str]]:
-    return [(turn, each.role, line) for each in messages for line in each.text.splitlines() if line]
+    return [(turn, message.role, line) for message in messages for line in message.text.splitlines() if line]
 
 
 TestTurns = Turns.TestCase

@@ -37,7 +37,7 @@ def recalled(store: Store, memory: Memory, *when: str, query: str = "q") -> None
 
 def merge(store: Store, *members: Memory, text: str = "Tests run on PostgreSQL 16, in parallel") -> list[Memory]:
     """The memory that was written, and the members as they are after it."""
-    decision = Merge(tuple(each.id for each in members), Fact(text=text), "one fact")
+    decision = Merge(tuple(member.id for member in members), Fact(text=text), "one fact")
     done = store.apply([decision], {0: vector(text)}, by="test", why="consolidate")
     return [change.memory for change in done.changes]
 

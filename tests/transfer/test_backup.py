@@ -67,7 +67,7 @@ def test_a_backup_is_one_file_for_its_owner_and_holds_everything(store: SqliteSt
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     copy = opened(made.path)
     assert exported(copy, vectors=True) == exported(store, vectors=True)
-    assert [each.id for each in copy.changesets(100)] == [each.id for each in store.changesets(100)]
+    assert [changeset.id for changeset in copy.changesets(100)] == [changeset.id for changeset in store.changesets(100)]
     copy.close()
 
 
@@ -404,7 +404,7 @@ def test_a_restore_that_is_killed_at_any_moment_leaves_one_state_or_the_other(
     two_states: tuple[Path, Path], path: Path, folder: Path
 ) -> None:
     rng = random.Random(random.randrange(1 << 20))
-    states = [texts(each) for each in two_states]
+    states = [texts(two_state) for two_state in two_states]
     seen = []
     for _ in range(15):
         command = [sys.executable, "-c", _RESTORER, *map(str, (*two_states, path, folder))]
@@ -418,8 +418,8 @@ def test_a_restore_that_is_killed_at_any_moment_leaves_one_state_or_the_other(
         seen.append(texts(path))
         assert seen[-1] in states
     assert_in_step(path)
-    for each in two_states:
-        assert texts(each) in states
+    for two_state in two_states:
+        assert texts(two_state) in states
 
 
 def test_a_disk_that_is_full_leaves_the_store_as_it_was(

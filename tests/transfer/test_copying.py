@@ -120,8 +120,8 @@ def test_a_copy_finds_what_the_source_finds(source: Store, target: Store) -> Non
     for text in ("where do we deploy?", "PostgreSQL"):
         found = [each.id for each in source.nearest(vector(text), 5, Scope())]
         assert [each.id for each in target.nearest(vector(text), 5, Scope())] == found
-    assert {each.id for each in target.matching(["postgresql"], 5, Scope()).candidates} == {
-        each.id for each in source.matching(["postgresql"], 5, Scope()).candidates
+    assert {candidate.id for candidate in target.matching(["postgresql"], 5, Scope()).candidates} == {
+        candidate.id for candidate in source.matching(["postgresql"], 5, Scope()).candidates
     }
     pinned = [memory for memory in everything(source) if memory.pinned]
     assert target.newest(Scope(pinned=True), 5) == pinned
@@ -245,13 +245,13 @@ def test_a_copy_that_was_stopped_goes_on(source: Store, target: Store, batches: 
     told = copy(source, target)
     assert (told.known, told.added) == (3 * batches, told.memories - 3 * batches)
     assert exported(target, vectors=True) == exported(source, vectors=True)
-    parts = target.carrying.parts(min(each.id for each in target.changesets(100)))
+    parts = target.carrying.parts(min(changeset.id for changeset in target.changesets(100)))
     assert len(parts) == len(target.changesets(100))
 
 
 def test_what_changed_at_the_source_since_is_brought_anew(source: Store, target: Store) -> None:
     stopped(source, target, 2)
-    ids = [each.memory.id for each in target.carrying.rows(0, 100)]
+    ids = [row.memory.id for row in target.carrying.rows(0, 100)]
     apply(source, Edit(ids[0], {"text": "said otherwise"}))
     source.note([Retrieval(ids[1], "q", "cli", to_utc_iso("2026-05-01"))])
     apply(source, Noop(ids[2], Occurrence("bob", "s-9", to_utc_iso("2026-05-01"))))

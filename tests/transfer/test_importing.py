@@ -195,10 +195,10 @@ def test_two_imports_of_the_same_at_once_bring_nothing_twice(make: Make, tmp_pat
         store.close()
 
     threads = [threading.Thread(target=importing_it) for _ in range(2)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     imported(two, lines)
     assert said(two) == sorted([*said(one), "own"])
 

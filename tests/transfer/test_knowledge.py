@@ -67,7 +67,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
 
 
 def put(store: Store, *decisions: Knowledge | KnowledgeDecision) -> Changeset:
-    rows = [Put(each) if isinstance(each, Knowledge) else each for each in decisions]
+    rows = [Put(decision) if isinstance(decision, Knowledge) else decision for decision in decisions]
     return store.apply([], {}, by="test", why="know", knowledge=rows)
 
 
@@ -412,7 +412,7 @@ def test_a_copy_is_brought_up_to_date(make: Make) -> None:
     again = copy(one, two)
     assert again.digest != first.digest
     assert rows(two) == rows(one)
-    assert "btc leads eth" not in repr([two.changeset(each.id) for each in two.changesets(100)]).lower()
+    assert "btc leads eth" not in repr([two.changeset(changeset.id) for changeset in two.changesets(100)]).lower()
     assert copy(one, two).digest == again.digest
 
 

@@ -60,7 +60,7 @@ class House:
         return "".join(export.export_lines(self.store))
 
     def live(self) -> list[int]:
-        return sorted(each.id for each in self.keeper.list(limit=1_000).memories)
+        return sorted(memory.id for memory in self.keeper.list(limit=1_000).memories)
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
@@ -109,7 +109,7 @@ def test_one_duplicate_is_merged_the_other_is_left_and_undo_restores_the_export(
     first, second = plan.decisions
     done = here.keeper.approve("consolidate", [first], as_of=plan.as_of, by="ann")
     assert (done.by, done.why) == ("ann", "approved: consolidate")
-    assert [each.action for each in done.changes] == ["delete", "noop"]
+    assert [change.action for change in done.changes] == ["delete", "noop"]
     assert len(here.live()) == 3
     later = here.keeper.approve("consolidate", [second], as_of=plan.as_of)  # what the first did is not in the way
     assert len(here.live()) == 2
@@ -147,7 +147,7 @@ def test_what_was_touched_since_is_refused_and_nothing_of_it_is_done(house: Call
     with pytest.raises(Conflict, match=f"Memory {ids[2]} was changed or retrieved since"):
         here.keeper.approve("consolidate", plan.decisions, as_of=plan.as_of)
     assert here.live() == ids
-    untouched = [each for each in plan.decisions if isinstance(each, Delete) and each.id in ids[:2]]
+    untouched = [decision for decision in plan.decisions if isinstance(decision, Delete) and decision.id in ids[:2]]
     here.keeper.approve("consolidate", untouched, as_of=plan.as_of)
     assert len(here.live()) == 3
 
@@ -257,11 +257,11 @@ def pruned(here: House) -> tuple[list[int], MaintenancePlan]:
 def test_what_nobody_asks_for_goes_one_by_one(house: Callable[..., House]) -> None:
     here = house()
     ids, plan = pruned(here)
-    gone = [each for each in plan.decisions if isinstance(each, Delete)]
+    gone = [decision for decision in plan.decisions if isinstance(decision, Delete)]
     assert {each.id for each in gone} == set(ids)
     before = here.everything()
     done = here.keeper.approve("prune", gone[:1], as_of=plan.as_of, by="ann")
-    assert (done.why, [each.memory_id for each in done.changes]) == ("approved: prune", [gone[0].id])
+    assert (done.why, [change.memory_id for change in done.changes]) == ("approved: prune", [gone[0].id])
     assert not {each.id for each in gone[1:]} - set(here.live())
     here.keeper.undo(done.id)
     assert here.everything() == before
@@ -347,7 +347,7 @@ def test_both_hold_and_neither_list_nor_audit_tells_of_them_again(house: Callabl
     old, new = here.add(OLD, NEW, metadata={"ticket": 7})
     before = here.everything()
     done = here.keeper.agree([new, old], by="ann")
-    assert (done.by, done.why, [each.action for each in done.changes]) == ("ann", "both hold", ["edit", "edit"])
+    assert (done.by, done.why, [change.action for change in done.changes]) == ("ann", "both hold", ["edit", "edit"])
     assert here.keeper.get(old).metadata["ticket"] == 7
     assert here.keeper.contradictions().count == 0
     assert told_by_audit(here) == 0
@@ -358,7 +358,7 @@ def test_both_hold_and_neither_list_nor_audit_tells_of_them_again(house: Callabl
 
 def told_by_audit(here: House) -> int:
     profile = audit.profile(here.store, redact=redact, stale=lambda _: {}, comparer=JudgedComparer(ValueJudge()))
-    return next(each.count for each in profile.findings if each.name == "contradictions")
+    return next(finding.count for finding in profile.findings if finding.name == "contradictions")
 
 
 def test_they_are_asked_about_again_once_one_of_them_says_something_else(house: Callable[..., House]) -> None:

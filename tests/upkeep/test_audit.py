@@ -38,7 +38,7 @@ class Audited:
 
     def keep(self, *facts: str | Fact, embedded: bool = True) -> list[int]:
         """The ids under which they are kept."""
-        made = [each if isinstance(each, Fact) else Fact(text=each) for each in facts]
+        made = [fact if isinstance(fact, Fact) else Fact(text=fact) for fact in facts]
         vectors = self.embedder.embed([embedding_text(each.text, each.speaker) for each in made], "document")
         given = dict(enumerate(vectors)) if embedded else {}
         done = self.store.apply([Add(each) for each in made], given, by="test", why="test")
@@ -49,7 +49,7 @@ class Audited:
         return audit.profile(self.store, **{**usual, **how})
 
     def find(self, name: str, **how: Any) -> Finding:
-        return next(each for each in self.profile(**how).findings if each.name == name)
+        return next(finding for finding in self.profile(**how).findings if finding.name == name)
 
     def ids(self, name: str) -> list[list[int]]:
         """The ids of each example, as many as there are."""
@@ -71,18 +71,18 @@ def store(tmp_path: Path) -> Iterator[Audited]:
 def test_an_empty_store_has_every_finding_and_none_of_them(store: Audited) -> None:
     found = store.profile()
     assert found.memories == 0
-    assert [each.name for each in found.findings] == [
+    assert [finding.name for finding in found.findings] == [
         *("secrets", "exact_duplicates", "near_duplicates", "contradictions", "echoes"),
         *("stale_anchors", "never_recalled", "unembedded", "oversized"),
     ]
-    assert not any(each.count or each.examples for each in found.findings)
+    assert not any(finding.count or finding.examples for finding in found.findings)
 
 
 def test_facts_that_have_nothing_to_do_with_each_other_are_no_finding(store: Audited) -> None:
     store.keep("We deploy with Fly.io", "The database is Postgres 16", "Ada reviews what touches billing")
     found = store.profile(now="2026-01-02T00:00:00+00:00")
     assert found.memories == 3
-    assert {each.name: each.count for each in found.findings if each.count} == {}
+    assert {finding.name: finding.count for finding in found.findings if finding.count} == {}
 
 
 # ── duplicates ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -93,7 +93,7 @@ def test_copies_are_counted_as_what_could_be_spared_the_largest_group_first(stor
     thrice = store.keep(*["The database is Postgres 16"] * 3)
     found = store.find("exact_duplicates")
     assert found.count == 3
-    assert [each["ids"] for each in found.examples] == [thrice[:2], twice]
+    assert [example["ids"] for example in found.examples] == [thrice[:2], twice]
     assert "3 memories" in found.examples[0]["reason"]
 
 
@@ -230,7 +230,7 @@ def test_what_was_learned_from_a_boot_file_of_the_project_is_an_echo(store: Audi
     store.keep(replace(said, method="manual"), replace(said, project="/home/ann/blog"), replace(said, project="shop"))
     store.keep(replace(said, text="Deploy the blog with Fly.io"))
     found = store.find("echoes", boot=boot_lines)
-    assert [(each["ids"], each["reason"]) for each in found.examples] == [([echo], "CLAUDE.md says so")]
+    assert [(example["ids"], example["reason"]) for example in found.examples] == [([echo], "CLAUDE.md says so")]
     assert store.find("echoes").count == 0
 
 
@@ -256,8 +256,8 @@ def test_a_boot_file_that_cannot_be_read_says_nothing(tmp_path: Path) -> None:
 def test_a_secret_is_found_wherever_it_stands_and_is_never_shown(store: Audited, where: str, fact: Fact) -> None:
     ids = store.keep(fact)
     found = store.profile()
-    secrets = next(each for each in found.findings if each.name == "secrets")
-    assert [each["ids"] for each in secrets.examples] == [ids]
+    secrets = next(finding for finding in found.findings if finding.name == "secrets")
+    assert [example["ids"] for example in secrets.examples] == [ids]
     assert where in secrets.examples[0]["reason"]
     assert "[redacted:" in secrets.examples[0]["reason"]
     assert KEY not in json.dumps(found.as_dict())
@@ -306,12 +306,14 @@ def test_what_speaks_of_something_that_changed_is_stale(store: Audited) -> None:
     asked: list[int] = []
 
     def tell(memories: Sequence[Memory]) -> dict[int, list[str]]:
-        asked.extend(each.id for each in memories)
+        asked.extend(memory.id for memory in memories)
         return {stale: ["src/app.py has changed since"], fresh: []}
 
     found = store.find("stale_anchors", stale=tell)
     assert sorted(asked) == [fresh, stale]
-    assert [(each["ids"], each["reason"]) for each in found.examples] == [([stale], "src/app.py has changed since")]
+    assert [(example["ids"], example["reason"]) for example in found.examples] == [
+        ([stale], "src/app.py has changed since")
+    ]
 
 
 def test_what_has_no_vector_and_what_is_too_long_is_told(store: Audited) -> None:
@@ -347,7 +349,7 @@ def test_only_the_nearest_pairs_are_compared_and_the_note_says_so(
     monkeypatch.setattr(pair_finder, "MOST_PAIRS", 1)
     found = store.profile()
     assert "1 nearest" in found.note
-    assert {each.name: each.count for each in found.findings}["contradictions"] == 1
+    assert {finding.name: finding.count for finding in found.findings}["contradictions"] == 1
 
 
 def test_progress_goes_on_to_the_end(store: Audited) -> None:

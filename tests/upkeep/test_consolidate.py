@@ -50,7 +50,7 @@ def test_without_a_model_duplicates_go_into_the_best_and_nothing_else_does(kind:
         first, second, third, *limits = remember(store, *said)
         store.note([Retrieval(second.id, "indentation", "ann", "2026-02-01T00:00:00.000000+00:00")])
         plan = decided(store)
-        assert {(each.id, each.into) for each in plan.decisions if isinstance(each, Delete)} == {
+        assert {(decision.id, decision.into) for decision in plan.decisions if isinstance(decision, Delete)} == {
             (first.id, second.id),
             (third.id, second.id),
         }
@@ -59,7 +59,7 @@ def test_without_a_model_duplicates_go_into_the_best_and_nothing_else_does(kind:
         done(store, plan.decisions)
         assert decided(store).decisions == ()
         assert store.get([second.id])[0].occurrences == 3
-        assert all(not memory.archived for memory in store.get([each.id for each in limits]))
+        assert all(not memory.archived for memory in store.get([limit.id for limit in limits]))
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ def test_the_same_words_of_two_sources_outside_of_projects_stay_two(store: Store
 def test_a_good_merge_of_a_cluster_is_decided(store: Store, case: Case) -> None:
     members = remember(store, *case.members)
     plan = decided(store, Says(case.merged), similarity=-1.0, least=2, comparer=BY_WORDS)
-    same = {each.id for each in plan.decisions if isinstance(each, Delete)}
-    (merge,) = (each for each in plan.decisions if isinstance(each, Merge))
+    same = {decision.id for decision in plan.decisions if isinstance(decision, Delete)}
+    (merge,) = (decision for decision in plan.decisions if isinstance(decision, Merge))
     assert {*merge.ids, *same} == {memory.id for memory in members}
     assert merge.fact.text == case.merged
     assert plan.refused == ()
@@ -197,7 +197,7 @@ def test_what_was_merged_can_be_undone_as_if_it_had_never_been(store: Store) -> 
     before = everything(store)
     changes = done(store, decided(store, Says(GOOD)).decisions)
     assert [memory.text for memory in store.page(Scope(), limit=10)[0]] == [GOOD]
-    store.apply([Revert(each.id) for each in reversed(changes.changes)], {}, by="t", why="t", undoes=changes.id)
+    store.apply([Revert(change.id) for change in reversed(changes.changes)], {}, by="t", why="t", undoes=changes.id)
     assert everything(store) == before
 
 
@@ -208,7 +208,7 @@ def test_two_facts_can_share_the_members_between_them(store: Store) -> None:
         MergedText(text="We deploy with make from main.", ids=(members[0].id, members[1].id)),
         MergedText(text="We deploy to Fly after review.", ids=(members[2].id, members[3].id)),
     ))), similarity=0.2, comparer=BY_WORDS)  # fmt: skip
-    assert [each.ids for each in plan.decisions if isinstance(each, Merge)] == [
+    assert [decision.ids for decision in plan.decisions if isinstance(decision, Merge)] == [
         (members[0].id, members[1].id),
         (members[2].id, members[3].id),
     ]
@@ -243,7 +243,7 @@ def test_a_bad_merge_leaves_the_cluster_and_tells_why(store: Store, bad: Bad) ->
     remember(store, *bad.members)
     before = everything(store)
     plan = decided(store, Says(bad.merged), similarity=0.05, least=2)
-    assert not [each for each in plan.decisions if isinstance(each, Merge)]
+    assert not [decision for decision in plan.decisions if isinstance(decision, Merge)]
     assert plan.refused
     assert all(refusal.reason for refusal in plan.refused)
     assert everything(store) == before
@@ -375,7 +375,7 @@ def test_pinned_archived_and_duplicate_memories_are_not_put_to_the_model(store: 
     plan = decided(store, merger)
     ((shown),) = merger.asked
     assert {memory.id for memory in shown} == {memory.id for memory in kept}
-    assert {type(each) for each in plan.decisions} == {Delete, Merge}
+    assert {type(decision) for decision in plan.decisions} == {Delete, Merge}
     done(store, plan.decisions)
     assert not store.get([pinned.id])[0].archived
     assert store.get([again.id])[0].archived
@@ -480,7 +480,7 @@ def test_the_keeper_consolidates_and_undoes_it(tmp_path: Path) -> None:
         keeper.add_all([*LIMITS, "we use tabs", "We use tabs."], dedup=False)
         keeper.search("what is the timeout of the HTTP client")
         clock.advance(60)
-        assert {type(each) for each in keeper.consolidate().decisions} == {Delete, Merge}
+        assert {type(decision) for decision in keeper.consolidate().decisions} == {Delete, Merge}
         assert len(keeper.list().memories) == 5  # a dry run
         plan = keeper.consolidate(dry_run=False)
         assert plan.changeset
@@ -520,6 +520,6 @@ def test_with_the_real_embedder_good_merges_are_made_and_found_again(tmp_path: P
 
         merger = Does(merge)
         plan = decided(store, merger, similarity=0.75, finds=found, embed=embed)
-        merged = [each for each in plan.decisions if isinstance(each, Merge)]
+        merged = [decision for decision in plan.decisions if isinstance(decision, Merge)]
         assert len(merged) == merger.asked >= 5
         assert len(plan.refused) <= 3  # in two cases the judgement model takes a detail for a change

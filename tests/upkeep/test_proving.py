@@ -150,7 +150,7 @@ def test_the_overlay_finds_what_is_found_once_the_merge_is_done(store: Store) ->
     before = {question: finds(question, overlay)[:5] for question in questions}
     (heir, *_) = done(store, [Merge(tuple(m.id for m in members), Fact(text=case.merged, source="s"))]).changes
     for question in questions:
-        after = [-1 if each == heir.memory_id else each for each in finds(question, store)[:5]]
+        after = [-1 if find == heir.memory_id else find for find in finds(question, store)[:5]]
         assert set(before[question][:3]) <= set(after)
         assert before[question][0] == after[0]
 

@@ -61,8 +61,8 @@ def plan(store: Store, day: int, **how: Any) -> MaintenancePlan:
 
 
 def pruned(plan: MaintenancePlan) -> list[int]:
-    assert all(isinstance(each, Delete) and each.into is None for each in plan.decisions)
-    return [each.id for each in plan.decisions if isinstance(each, Delete)]
+    assert all(isinstance(decision, Delete) and decision.into is None for decision in plan.decisions)
+    return [decision.id for decision in plan.decisions if isinstance(decision, Delete)]
 
 
 # ── what goes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -118,7 +118,7 @@ def test_the_reason_counts_from_the_last_time_that_it_was_said(store: Store, clo
     clock.advance(40 * 86_400)
     apply(store, Noop(said.id, Occurrence(at=on(40))))
     imported = add(store, "of years ago", created_at="2025-12-02T00:00:00Z")
-    reasons = {each.id: each.reason for each in plan(store, 110).decisions if isinstance(each, Delete)}
+    reasons = {decision.id: decision.reason for decision in plan(store, 110).decisions if isinstance(decision, Delete)}
     assert reasons == {
         said.id: "never recalled in the 70 days since it was last said",
         imported.id: "never recalled in the 120 days since retrievals are recorded; last said 140 days ago",
@@ -212,10 +212,10 @@ class Judge:
         self._fails = fails
 
     def __call__(self, memories: Sequence[Memory]) -> set[int]:
-        self.asked.append([each.id for each in memories])
+        self.asked.append([memory.id for memory in memories])
         if len(self.asked) in self._fails:
             raise Unavailable("The provider is out.", "Try later.")
-        return {each.id for each in memories if "gem" in each.text}
+        return {memory.id for memory in memories if "gem" in memory.text}
 
 
 def dead(store: Store, count: int, text: Callable[[int], str] = lambda number: f"dead number {number}") -> list[int]:

@@ -25,9 +25,9 @@ class Chroma:
         return self.add_many(collection, [item])
 
     def add_many(self, collection: str, items: Sequence[wire.Item]) -> int:
-        texts = [each["text"] for each in items]
+        texts = [item["text"] for item in items]
         self._collection(collection).add(
-            ids=[each["id"] or uuid4().hex for each in items], documents=texts, embeddings=self._embed(texts)
+            ids=[item["id"] or uuid4().hex for item in items], documents=texts, embeddings=self._embed(texts)
         )
         return len(items)
 

@@ -31,7 +31,7 @@ class Cofio:
         return int(self._keeper(collection).add(self._fact(item)).action == "add")
 
     def add_many(self, collection: str, items: Sequence[wire.Item]) -> int:
-        done = self._keeper(collection).add_all([self._fact(each) for each in items], dedup=self._dedup)
+        done = self._keeper(collection).add_all([self._fact(item) for item in items], dedup=self._dedup)
         return sum(each.action == "add" for each in done)
 
     def said(self, collection: str, text: str) -> int:
@@ -43,7 +43,7 @@ class Cofio:
 
     def search(self, collection: str, text: str, k: int) -> list[str]:
         memories = [hit.memory for hit in self._keeper(collection).search(text, k=k)]
-        return [f"{each.speaker}: {each.text}" if each.speaker else each.text for each in memories]
+        return [f"{memory.speaker}: {memory.text}" if memory.speaker else memory.text for memory in memories]
 
     def count(self, collection: str) -> int:
         return int(self._keeper(collection).list(limit=1).total)

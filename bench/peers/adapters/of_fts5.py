@@ -27,7 +27,7 @@ class Fts5:
     def add_many(self, collection: str, items: Sequence[wire.Item]) -> int:
         run = self._file(collection)
         run.execute("BEGIN")
-        run.executemany("INSERT INTO words (text) VALUES (?)", [(each["text"],) for each in items])
+        run.executemany("INSERT INTO words (text) VALUES (?)", [(item["text"],) for item in items])
         run.execute("COMMIT")
         return len(items)
 

@@ -43,7 +43,7 @@ class McpMemoryService:
         return _counted(kept, why)
 
     def add_many(self, collection: str, items: Sequence[wire.Item]) -> int:
-        told = self._loop.run(self._store(collection).store_batch([self._made(each) for each in items]))
+        told = self._loop.run(self._store(collection).store_batch([self._made(item) for item in items]))
         return sum(_counted(kept, why) for kept, why in told)
 
     def search(self, collection: str, text: str, k: int) -> list[str]:

@@ -38,7 +38,7 @@ class Mem0:
         return len(self._memory.add(item["text"], user_id=collection, infer=False)["results"])
 
     def add_many(self, collection: str, items: Sequence[wire.Item]) -> int:
-        messages = [{"role": "user", "content": each["text"]} for each in items]
+        messages = [{"role": "user", "content": item["text"]} for item in items]
         return len(self._memory.add(messages, user_id=collection, infer=False)["results"])
 
     def search(self, collection: str, text: str, k: int) -> list[str]:

@@ -23,7 +23,7 @@ class Exact:
         return self.add_many(collection, [item])
 
     def add_many(self, collection: str, items: Sequence[wire.Item]) -> int:
-        texts = [each["text"] for each in items]
+        texts = [item["text"] for item in items]
         self._rows(collection).append(texts, self._embed(texts))
         return len(items)
 

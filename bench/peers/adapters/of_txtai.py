@@ -27,7 +27,7 @@ class Txtai:
         return self.add_many(collection, [item])
 
     def add_many(self, collection: str, items: Sequence[wire.Item]) -> int:
-        self._index(collection).upsert([(each["id"] or uuid4().hex, each["text"], None) for each in items])
+        self._index(collection).upsert([(item["id"] or uuid4().hex, item["text"], None) for item in items])
         return len(items)
 
     def search(self, collection: str, text: str, k: int) -> list[str]:

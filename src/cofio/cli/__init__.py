@@ -105,7 +105,7 @@ class Cofio(click.Group):
         """List the commands under their headings."""
         for heading, commands in _SECTIONS:
             with formatter.section(heading):
-                formatter.write_dl([(each.name or "", each.get_short_help_str(90)) for each in commands])
+                formatter.write_dl([(command.name or "", command.get_short_help_str(90)) for command in commands])
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any

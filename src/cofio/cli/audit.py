@@ -46,7 +46,7 @@ def audit(session: CliContext, examples: int, strict: bool) -> None:
         output.document(found.as_dict())
     else:
         _tell(found)
-    if strict and any(each.count for each in found.findings if each.name in GRAVE):
+    if strict and any(finding.count for finding in found.findings if finding.name in GRAVE):
         sys.exit(_FAILED)
 
 

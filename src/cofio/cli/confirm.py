@@ -19,7 +19,7 @@ def confirm(session: CliContext, memory_ids: tuple[int, ...], why: str) -> None:
     from now on.
     """
     with session.memories() as memories:
-        found = [memories.get(each) for each in dict.fromkeys(memory_ids)]
+        found = [memories.get(fromkey) for fromkey in dict.fromkeys(memory_ids)]
         done = [memories.confirm(memory.id, by=BY, why=why) for memory in found]
     if session.as_json:
         told = [{"id": each.memory_id, "action": each.action, "changeset": each.changeset} for each in done]

@@ -25,7 +25,7 @@ def _writable(_context: click.Context, _parameter: click.Parameter, folder: Path
     """Return the folder after a test write, so that an hour of measuring is not lost to an unwritable folder."""
     if folder is None:
         return None
-    there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     try:
         with TemporaryFile(dir=there):
             return folder

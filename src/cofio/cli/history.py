@@ -62,7 +62,7 @@ def _tell_changeset(session: CliContext, done: Changeset) -> None:
 
 def _tell_changesets(session: CliContext, changesets: Sequence[Changeset]) -> None:
     if session.as_json:
-        output.document({"changesets": [each.as_dict() for each in changesets]})
+        output.document({"changesets": [changeset.as_dict() for changeset in changesets]})
         return
     columns = (
         Field("changeset", "cyan", "right"),
@@ -72,7 +72,10 @@ def _tell_changesets(session: CliContext, changesets: Sequence[Changeset]) -> No
         Field("what", wraps=True),
         Field("", "yellow"),
     )
-    rows = ((each.id, output.when(each.at), each.by, each.why, _summed_up(each), _fate(each)) for each in changesets)
+    rows = (
+        (changeset.id, output.when(changeset.at), changeset.by, changeset.why, _summed_up(changeset), _fate(changeset))
+        for changeset in changesets
+    )
     output.table(columns, rows)
     if not changesets:
         output.say("There are no changes yet.")
@@ -111,7 +114,8 @@ def _tables_of(done: Changeset) -> None:
 def _table_of(changes: Sequence[Change]) -> None:
     columns = (Field("changeset", "cyan", "right"), WHEN, ID, Field("action", "green"), Field("by"), TEXT)
     rows = (
-        (each.changeset, output.when(each.at), each.memory_id, each.action, each.by, _told(each)) for each in changes
+        (change.changeset, output.when(change.at), change.memory_id, change.action, change.by, _told(change))
+        for change in changes
     )
     output.table(columns, rows)
 
@@ -176,7 +180,7 @@ def undo(session: CliContext, changeset_id: int | None, yes: bool, why: str) -> 
     with session.memories() as memories:
         found = memories.changeset(_newest(memories) if changeset_id is None else changeset_id)
         if not yes and not found.undone_by:
-            _tell_what_goes(found, sum(each.part_of == found.id for each in memories.changes(limit=_SERIES)))
+            _tell_what_goes(found, sum(change.part_of == found.id for change in memories.changes(limit=_SERIES)))
         if not found.undone_by and not agreed(f"Undo changeset {found.id}?", yes=yes):
             output.say("Nothing was changed.")
             if session.as_json:

@@ -115,7 +115,7 @@ def _tell_rows(told: Sequence[dict[str, Any]]) -> None:
 
 
 def _sum_up(told: Sequence[dict[str, Any]], actions: Sequence[dict[str, Any]], *, dry_run: bool) -> None:
-    counts = Counter(each["action"] for each in actions)
+    counts = Counter(action["action"] for action in actions)
     known = sum(not each.get("new", True) for each in told)
     waiting = sum(each.get("state") in OPEN for each in told)
     did = ", ".join(f"{number} {name}" for name, number in counts.items()) or "nothing to keep"
@@ -232,15 +232,15 @@ def _tell_ledger(session: CliContext, told: Ledger) -> None:
 
 def _tell_items(session: CliContext, items: Sequence[Item]) -> None:
     if session.as_json:
-        output.document({"items": [each.as_dict() for each in items]})
+        output.document({"items": [item.as_dict() for item in items]})
         return
     columns = (ID, WHEN, Field("state", "green"), Field("tries", "", "right"), Field("said", wraps=True),
                Field("reason", "dim", wraps=True))  # fmt: skip
     output.table(
         columns,
         (
-            (each.id, output.when(each.received_at), each.state, each.attempts, _gist(each), each.reason)
-            for each in items
+            (item.id, output.when(item.received_at), item.state, item.attempts, _gist(item), item.reason)
+            for item in items
         ),
     )
     if not items:
@@ -251,5 +251,5 @@ def _gist(item: Item) -> str:
     """Return the beginning of the captured text."""
     if item.exchange is None:
         return "(forgotten)"
-    said = " / ".join(each.text for each in item.exchange.messages)
+    said = " / ".join(message.text for message in item.exchange.messages)
     return said if len(said) <= 120 else said[:119] + "…"

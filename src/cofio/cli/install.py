@@ -102,7 +102,7 @@ def uninstall(session: CliContext, clients: tuple[str, ...]) -> None:
     provider = _end_agent(session, wanted, problems)
     plugins = {each: plugin for each in wanted if (plugin := client.plugin_name(each, settings))}
     if session.as_json:
-        about = {"problems": [str(each) for each in problems], "home": str(settings.home)}
+        about = {"problems": [str(problem) for problem in problems], "home": str(settings.home)}
         output.document({"clients": told, "plugins": plugins, "provider": provider, **about})
     else:
         if provider:

@@ -223,15 +223,15 @@ def _tell_counts(session: CliContext, given: dict[str, Any]) -> None:
 
 def _tell_rows(rows: Sequence[Knowledge], done: str = "") -> None:
     """Print rows of one table, with the action taken on them."""
-    if any(isinstance(each, Feedback) for each in rows):
+    if any(isinstance(row, Feedback) for row in rows):
         judged = (_REF, Field("verdict", "green"), Field("about", wraps=True), Field("note", wraps=True),
                   Field("", "dim"), WHEN)  # fmt: skip
-        output.table(judged, (_judged(each) for each in rows if isinstance(each, Feedback)))
+        output.table(judged, (_judged(row) for row in rows if isinstance(row, Feedback)))
         return
-    claims = [each for each in rows if isinstance(each, Claim)]
-    where = [_SOURCE] if any(isinstance(each, _PLACED) for each in claims) else []
+    claims = [row for row in rows if isinstance(row, Claim)]
+    where = [_SOURCE] if any(isinstance(claim, _PLACED) for claim in claims) else []
     columns = (_REF, *([Field("", "green")] if done else []), _SURE, _VERDICTS, _SAYS, *where, WHEN)
-    output.table(columns, (_claimed(each, done) for each in claims))
+    output.table(columns, (_claimed(claim, done) for claim in claims))
 
 
 def _claimed(claim: Claim, done: str) -> list[str]:
@@ -271,10 +271,10 @@ def history(session: CliContext, ref: Ref) -> None:
     with session.memories() as memories:
         changes = memories.knowledge.history(*ref)
     if session.as_json:
-        output.document({"table": ref.table, "key": ref.key, "changes": [each.as_dict() for each in changes]})
+        output.document({"table": ref.table, "key": ref.key, "changes": [change.as_dict() for change in changes]})
         return
     columns = (Field("changeset", "cyan", "right"), WHEN, Field("action", "green"), Field("by"), _SURE, _SAYS)
-    output.table(columns, (_stepped(each) for each in changes))
+    output.table(columns, (_stepped(change) for change in changes))
 
 
 def _stepped(change: KnowledgeChange) -> tuple[Any, ...]:
@@ -351,7 +351,7 @@ def active(session: CliContext, at: str | None, source: str) -> None:
 
 def _on(season: ActivePattern) -> tuple[str, ...]:
     row, times = season.seasonal, (season.since, season.until)
-    shown = (datetime.fromisoformat(each).astimezone().strftime("%a %Y-%m-%d %H:%M") for each in times)
+    shown = (datetime.fromisoformat(time).astimezone().strftime("%a %Y-%m-%d %H:%M") for time in times)
     return row.ref, row.says, row.source, *(shown if output.on_terminal() else times), f"{row.confidence:.2f}"
 
 
@@ -416,7 +416,7 @@ def read(session: CliContext, text: str) -> None:
 def _meant(reading: KnowledgeReading) -> str:
     """Return the summary of a row to keep, or the known fields of a row to drop."""
     if reading.denied:
-        return " ".join(str(each) for each in reading.fields.values())
+        return " ".join(str(field) for field in reading.fields.values())
     return make_row(reading.table, reading.fields).says
 
 
@@ -478,10 +478,10 @@ def _tell_moved(session: CliContext, done: Changeset | None, *, waits: bool = Fa
 
 
 def _moves(changes: Iterable[KnowledgeChange]) -> Iterable[tuple[str, str, str, str]]:
-    for each in changes:
-        before, after = each.before, each.after
+    for change in changes:
+        before, after = change.before, change.after
         if isinstance(before, Claim) and isinstance(after, Claim):
-            yield each.ref, f"{before.confidence:.2f}", f"{after.confidence:.2f}", after.says
+            yield change.ref, f"{before.confidence:.2f}", f"{after.confidence:.2f}", after.says
 
 
 # ── remove ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -493,7 +493,9 @@ def _moves(changes: Iterable[KnowledgeChange]) -> Iterable[tuple[str, str, str, 
 def forget(session: CliContext, refs: tuple[Ref, ...], why: str) -> None:
     """Delete rows; `cofio undo` restores them."""
     with session.memories() as memories:
-        found = [memories.knowledge.get(*each) for each in dict.fromkeys(refs)]  # all must exist before any is deleted
+        found = [
+            memories.knowledge.get(*fromkey) for fromkey in dict.fromkeys(refs)
+        ]  # all must exist before any is deleted
         done = [
             (memories.knowledge.delete(*ref, by=BY, why=why), ref, row.says)
             for ref, row in zip(dict.fromkeys(refs), found, strict=True)
@@ -511,7 +513,7 @@ def purge(session: CliContext, refs: tuple[Ref, ...], yes: bool, why: str) -> No
     This cannot be undone.
     """
     with session.memories() as memories:
-        found = [(each, _said(memories, each)) for each in dict.fromkeys(refs)]
+        found = [(fromkey, _said(memories, fromkey)) for fromkey in dict.fromkeys(refs)]
         for ref, says in found:
             output.say(f"{'/'.join(ref)}: {says}")
         if not agreed(f"Erase {output.count(len(found), 'row')} permanently?", yes=yes):

@@ -73,7 +73,7 @@ def _tell(session: CliContext, memories: Memories, plan: MaintenancePlan, words:
         )
     if plan.note:
         output.say(plan.note)
-    number = output.count(sum(len(_ids(each)) for each in plan.decisions), "memory", "memories")
+    number = output.count(sum(len(_ids(decision)) for decision in plan.decisions), "memory", "memories")
     if not plan.decisions:
         output.say(nothing)
     elif plan.changeset:
@@ -182,11 +182,11 @@ def _usage_of_llm(session: CliContext, limit: int, call: int | None) -> None:
     counts = [Field(name, align="right") for name in ("calls", "failed", "characters", "tokens in", "tokens out")]
     names = [Field(name) for name in ("period", "provider", "model", "client", "session", "project")]
     rows = [
-        (_period(days), each.provider, each.model, *whose, *_counts(each))
+        (_period(days), total.provider, total.model, *whose, *_counts(total))
         for days, models, sessions in usage.periods
         for totals, whose_of in ((models, lambda _: ("all", "all", "all")), (sessions, _whose))
-        for each in totals
-        for whose in [whose_of(each)]
+        for total in totals
+        for whose in [whose_of(total)]
     ]
     output.table((*names, *counts), rows)
     columns = [Field(name) for name in ("model", "purpose", "session", "outcome")]

@@ -326,7 +326,7 @@ def show(session: CliContext, memory_id: int) -> None:
     for name in ("created_at", "updated_at", "archived_at", "last_retrieved_at"):
         if told[name] and output.on_terminal():
             told[name] = f"{told[name]} ({output.ago(told[name])})"
-    told["anchors"] = [f"{each.name} ({each.kind} in {each.path})" for each in memory.anchors]
+    told["anchors"] = [f"{anchor.name} ({anchor.kind} in {anchor.path})" for anchor in memory.anchors]
     told["episode"] = episode
     told["freshness"] = ": ".join(part for part in (freshly.state, "; ".join(freshly.notes)) if part)
     for each in seen[1:]:
@@ -423,7 +423,9 @@ def _edited_text(memories: Memories, memory_id: int) -> dict[str, Any]:
 def forget(session: CliContext, memory_ids: tuple[int, ...], purge: bool, yes: bool, why: str) -> None:
     """Archive memories; `cofio restore` and `cofio undo` restore them."""
     with session.memories() as memories:
-        found = [memories.get(each) for each in dict.fromkeys(memory_ids)]  # all must exist before any is archived
+        found = [
+            memories.get(fromkey) for fromkey in dict.fromkeys(memory_ids)
+        ]  # all must exist before any is archived
         if purge:
             for memory in found:
                 output.say(f"{memory.id}: {memory.text}")
@@ -435,7 +437,7 @@ def forget(session: CliContext, memory_ids: tuple[int, ...], purge: bool, yes: b
     _tell_done(session, done)
     for memory, others in ((each, _merged_with(each, memory_ids)) for each in found if purge):
         if others:
-            named = " ".join(str(each) for each in others)
+            named = " ".join(str(other) for other in others)
             output.say(
                 f"{memory.id} was merged with {named}, which may contain the same text; check and purge them too."
             )
@@ -488,7 +490,7 @@ def restore(session: CliContext, what: tuple[str, ...], yes: bool, why: str) -> 
         restore_backup(session, what[0], yes=yes)
         return
     with session.memories() as memories:
-        found = [memories.get(int(each)) for each in dict.fromkeys(what)]
+        found = [memories.get(int(fromkey)) for fromkey in dict.fromkeys(what)]
         done = [(memories.restore(memory.id, by=BY, why=why), memory.text) for memory in found]
     _tell_done(session, done)
 

@@ -73,8 +73,10 @@ def _print(detail: SessionDetail) -> None:
     about = detail.session
     named = ("session", "client", "project", "user", "agent", "first_at", "last_at", "turns")
     output.facts_about((each, getattr(about, each)) for each in named)
-    _part("Turns", [f"{each.at[:16]}  {shortened(each.prompt or each.answer)}" for each in detail.turns])
-    _part("Compaction summaries", [f"{each.at[:16]}  {shortened(each.text, 2_000)}" for each in detail.summaries])
+    _part("Turns", [f"{turn.at[:16]}  {shortened(turn.prompt or turn.answer)}" for turn in detail.turns])
+    _part(
+        "Compaction summaries", [f"{summary.at[:16]}  {shortened(summary.text, 2_000)}" for summary in detail.summaries]
+    )
     _part("Recalled", [_memory(each) for each in detail.recalled])
     _part("Learned", [_memory(each) for each in detail.learned])
     _part("Changed", [_memory(each) for each in detail.changed])

@@ -87,7 +87,7 @@ class Client:
         self, facts: Sequence[str | Fact], *, dedup: bool = True, by: str = "library", why: str = ""
     ) -> builtins.list[Change]:
         """Store many facts in one changeset; one change per fact, in order. The service accepts 1,000 per call."""
-        bodies = [_fact_body(as_fact(each, {})) for each in facts]
+        bodies = [_fact_body(as_fact(fact, {})) for fact in facts]
         if not bodies:
             return []
         body = {"memories": bodies, "deduplicate": dedup, "why": why}
@@ -166,7 +166,7 @@ class Client:
         """Return one list of hits per query, in order."""
         answers: builtins.list[builtins.list[Hit]] = []
         for start in range(0, len(queries), _QUERIES_AT_ONCE):
-            body = {"queries": [_query_body(each) for each in queries[start : start + _QUERIES_AT_ONCE]]}
+            body = {"queries": [_query_body(query) for query in queries[start : start + _QUERIES_AT_ONCE]]}
             told = self._wire.ask("POST", "/search/batch", body, by=by)
             answers += [[_hit(each) for each in answer["results"]] for answer in told["results"]]
         return answers
@@ -388,7 +388,7 @@ class Client:
     def ledger(self) -> Ledger:
         """Return counts of all captures ever: stored, merged, rejected or pending."""
         told = self._wire.ask("GET", "/ledger")
-        return Ledger(**{each.name: told[each.name] for each in fields(Ledger)})
+        return Ledger(**{field.name: told[field.name] for field in fields(Ledger)})
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> builtins.list[Item]:
         """Return the newest inbox items, optionally of one state."""
@@ -494,7 +494,7 @@ class Client:
         self, chore: str, decisions: Sequence[Decision], *, as_of: int, by: str = "library", why: str = ""
     ) -> Changeset:
         """Apply some of the decisions that `consolidate`, `prune` or `contradictions` showed, in one changeset."""
-        body = {"chore": chore, "as_of": as_of, "decisions": [to_plain(each) for each in decisions], "why": why}
+        body = {"chore": chore, "as_of": as_of, "decisions": [to_plain(decision) for decision in decisions], "why": why}
         return _changeset(self._wire.ask("POST", "/maintenance/approve", body, by=by))
 
     def agree(self, ids: Sequence[int], *, by: str = "library", why: str = "") -> Changeset:
@@ -775,7 +775,7 @@ def _given(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fact_body(fact: Fact, *, whole: bool = False) -> dict[str, Any]:
-    values = {each.name: getattr(fact, each.name) for each in fields(Fact) if each.name not in _THEIRS}
+    values = {field.name: getattr(fact, field.name) for field in fields(Fact) if field.name not in _THEIRS}
     empty: tuple[Any, ...] = ("",) if whole else ("", (), {})
     return {name: value for name, value in values.items() if value not in empty}
 
@@ -785,7 +785,7 @@ def _scope(within: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _scope_body(scope: Scope) -> dict[str, Any]:
-    return {each.name: value for each in fields(Scope) if (value := getattr(scope, each.name)) != each.default}
+    return {field.name: value for field in fields(Scope) if (value := getattr(scope, field.name)) != field.default}
 
 
 def _listable(scope: dict[str, Any]) -> dict[str, Any]:
@@ -813,14 +813,14 @@ def _duplicates_body(threshold: float | None, within: Mapping[str, Any], *, dry_
 
 
 def _change(told: Mapping[str, Any]) -> Change:
-    known = {each.name: told[each.name] for each in fields(Change) if each.name in told}
+    known = {field.name: told[field.name] for field in fields(Change) if field.name in told}
     for name in ("before", "after"):
         known[name] = Memory.from_dict(told[name]) if told[name] else None
     return Change(**known)
 
 
 def _changeset(told: Mapping[str, Any]) -> Changeset:
-    known = {each.name: told[each.name] for each in fields(Changeset) if each.name in told}
+    known = {field.name: told[field.name] for field in fields(Changeset) if field.name in told}
     changes = {
         "changes": tuple(_change(each) for each in told.get("changes", ())),
         "knowledge": tuple(KnowledgeChange.from_dict(each) for each in told.get("knowledge", ())),
@@ -858,11 +858,11 @@ def _one_a_fact(results: Sequence[Mapping[str, Any]], changes: Sequence[Change])
     waiting: dict[int, deque[Change]] = defaultdict(deque)
     for change in changes:
         waiting[change.memory_id].append(change)
-    return [waiting[each["id"]].popleft() for each in results]
+    return [waiting[result["id"]].popleft() for result in results]
 
 
 def _path(*parts: Any) -> str:
-    return "/" + "/".join(quote(str(each), safe="") for each in parts)
+    return "/" + "/".join(quote(str(part), safe="") for part in parts)
 
 
 def _captured(told: dict[str, Any]) -> CaptureStatus:

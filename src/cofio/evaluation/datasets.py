@@ -108,7 +108,7 @@ def _conversation(plain: Any, number: int) -> Conversation:
         raise _BadLine(f"it is {_kind(plain)}, not an object")
     units, asked, name = _objects(plain, "units"), _objects(plain, "questions"), _UniqueNames()
     questions = [_question(each, place, name) for place, each in enumerate(asked)]
-    worded = tuple(each for each in questions if each.text)
+    worded = tuple(question for question in questions if question.text)
     given = plain.get("id")
     return Conversation(
         clean(number if given is None else given), tuple(_facts(units)), worded, len(questions) - len(worded)

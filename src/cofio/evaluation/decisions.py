@@ -229,8 +229,10 @@ def _learned(keeper: Keeper, said: str, project: str) -> LearningResult:
 
 def _live(done: LearningResult) -> list[int]:
     """Return the added memories that are still live."""
-    came = [each["id"] if each["action"] == "add" else each["new_id"] for each in done.actions if _brings(each)]
-    gone = {each["old_id"] for each in done.actions if each["action"] in ("update", "delete")}
+    came = [
+        action["id"] if action["action"] == "add" else action["new_id"] for action in done.actions if _brings(action)
+    ]
+    gone = {action["old_id"] for action in done.actions if action["action"] in ("update", "delete")}
     return [each for each in came if each not in gone]
 
 
@@ -240,8 +242,8 @@ def _brings(action: Mapping[str, Any]) -> bool:
 
 def _outcome(case: PairCase, known: Sequence[int], done: LearningResult) -> DecisionOutcome:
     """Return the result by its effect: a deletion counts as one even if a line remains that states it."""
-    gone = {each["old_id"] for each in done.actions if each["action"] in ("update", "delete")} & set(known)
-    noted = {each["existing_id"] for each in done.actions if each["action"] == "noop"} & set(known)
+    gone = {action["old_id"] for action in done.actions if action["action"] in ("update", "delete")} & set(known)
+    noted = {action["existing_id"] for action in done.actions if action["action"] == "noop"} & set(known)
     came = bool(_live(done))
     if gone:
         given = "update" if came and case.wanted != "delete" else "delete"
@@ -287,7 +289,7 @@ def _counted(labels: Sequence[str]) -> dict[str, int]:
 
 
 def _figures(wanted: Sequence[str], outcomes: Sequence[DecisionOutcome]) -> dict[str, Any]:
-    given = [each.given for each in outcomes]
+    given = [outcome.given for outcome in outcomes]
     rates = {name: _rate(outcomes, name) for name in RATES}
     return {
         "macro_f1": macro_f1s(wanted, given).as_dict(),
@@ -306,7 +308,7 @@ _ASKED = {
 
 def _rate(outcomes: Sequence[DecisionOutcome], name: str) -> Figure | None:
     """Return the rate over the cases to which it applies; None without such cases."""
-    values = [float(value) for each in outcomes if (value := getattr(each, _ASKED[name])) is not None]
+    values = [float(value) for outcome in outcomes if (value := getattr(outcome, _ASKED[name])) is not None]
     return interval(values) if values else None
 
 

@@ -97,10 +97,13 @@ def read(folder: Path) -> tuple[list[dict[str, Any]], list[DevMemQuestion]]:
     questions = _objects(folder, "questions", ("questionId", "questionType", "question", "groundTruth"))
     answerable = [
         DevMemQuestion(
-            str(each["questionId"]), str(each["questionType"]), str(each["question"]), str(each["groundTruth"])
+            str(question["questionId"]),
+            str(question["questionType"]),
+            str(question["question"]),
+            str(question["groundTruth"]),
         )
-        for each in questions
-        if each["questionType"] != UNANSWERABLE
+        for question in questions
+        if question["questionType"] != UNANSWERABLE
     ]
     if not answerable:
         raise InvalidInput(f"No question in {folder} has an answer.", _SHAPE)
@@ -116,7 +119,7 @@ def _objects(folder: Path, name: str, fields: Sequence[str]) -> list[dict[str, A
         except (OSError, ValueError) as error:
             raise InvalidInput(f"{file} is not JSON: {error}.", _SHAPE) from error
         for row in rows if isinstance(rows, list) else [rows]:
-            if missing := [each for each in fields if not isinstance(row, dict) or each not in row]:
+            if missing := [field for field in fields if not isinstance(row, dict) or field not in row]:
                 raise InvalidInput(f"An object in {file} has no {missing[0]}.", _SHAPE)
             found.append(row)
     if not found:
@@ -178,7 +181,7 @@ def ask(question: DevMemQuestion, keeper: Keeper, said: Sequence[str]) -> DevMem
 
 
 def _report(folder: Path, sessions: int, stored: int, outcomes: Sequence[DevMemOutcome]) -> Report:
-    types = sorted({each.question.type for each in outcomes})
+    types = sorted({outcome.question.type for outcome in outcomes})
     groups = {"all": list(outcomes)} | {name: [one for one in outcomes if one.question.type == name] for name in types}
     searched = list(outcomes[0].in_one)
     figures = {name: {kind: _figures(some, kind) for kind in searched} for name, some in groups.items()}
@@ -186,10 +189,10 @@ def _report(folder: Path, sessions: int, stored: int, outcomes: Sequence[DevMemO
         "sessions": sessions,
         "questions": len(outcomes),
         "memories": stored,
-        "said": sum(each.said for each in outcomes) / len(outcomes),
+        "said": sum(outcome.said for outcome in outcomes) / len(outcomes),
         **{kind: _plain(figures["all"][kind]) for kind in searched},
         "by_type": {name: {kind: _plain(figures[name][kind]) for kind in searched} for name in types},
-        "per_question": {each.question.id: each.in_one for each in outcomes},
+        "per_question": {outcome.question.id: outcome.in_one for outcome in outcomes},
     }
     rows: list[list[Cell]] = [
         [
@@ -213,8 +216,8 @@ def _report(folder: Path, sessions: int, stored: int, outcomes: Sequence[DevMemO
 
 
 def _figures(outcomes: Sequence[DevMemOutcome], kind: str) -> tuple[Figure, Figure]:
-    one = interval([float(each.in_one[kind]) for each in outcomes])
-    return one, interval([float(each.together[kind]) for each in outcomes])
+    one = interval([float(outcome.in_one[kind]) for outcome in outcomes])
+    return one, interval([float(outcome.together[kind]) for outcome in outcomes])
 
 
 def _plain(figures: tuple[Figure, Figure]) -> dict[str, Any]:

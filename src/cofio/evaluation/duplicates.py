@@ -97,7 +97,7 @@ def compared(cases: PairCases, holding: Holding) -> list[ComparedPairs]:
 def _pairs(cases: Sequence[PairCase], holding: Holding) -> list[DuplicatePair]:
     old, new = [(case.id, case.known[0]) for case in cases], [(case.id, case.new) for case in cases]
     with holding([*old, *new]) as (keeper, ids):
-        merged = {each.id for each in keeper.find_duplicates()}
+        merged = {find_duplicate.id for find_duplicate in keeper.find_duplicates()}
     doubled = [one in merged or other in merged for one, other in zip(ids, ids[len(cases) :], strict=False)]
     with holding(old) as (keeper, _):
         near = [_nearness(keeper, case) for case in cases]

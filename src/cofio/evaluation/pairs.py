@@ -83,7 +83,7 @@ def sampled(cases: PairCases, size: int) -> PairCases:
         sorts.setdefault(case.wanted, []).append(case)
     chosen: list[PairCase] = []
     while len(chosen) < min(size, len(cases.cases)):
-        chosen += [each.pop() for each in sorts.values() if each][: size - len(chosen)]
+        chosen += [sort.pop() for sort in sorts.values() if sort][: size - len(chosen)]
     kept = {case.id for case in chosen}
     return replace(cases, cases=tuple(case for case in cases.cases if case.id in kept))
 

@@ -137,17 +137,17 @@ class RelationFigures:
     @classmethod
     def of(cls, outcomes: Sequence[RelationOutcome]) -> RelationFigures:
         """Return the figures of outcomes."""
-        changes = [each for each in outcomes if each.pair.label in CHANGES]
-        adds = [each for each in outcomes if each.pair.label == "add"]
-        unrelated = [each.overwrites_unrelated for each in outcomes if each.overwrites_unrelated is not None]
-        raw = [each.change for each in changes], [each.change for each in adds]
+        changes = [outcome for outcome in outcomes if outcome.pair.label in CHANGES]
+        adds = [outcome for outcome in outcomes if outcome.pair.label == "add"]
+        unrelated = [outcome.overwrites_unrelated for outcome in outcomes if outcome.overwrites_unrelated is not None]
+        raw = [change.change for change in changes], [add.change for add in adds]
         return cls(
             pairs=len(outcomes),
-            macro_f1=macro_f1([each.pair.label for each in outcomes], [each.given for each in outcomes]),
+            macro_f1=macro_f1([outcome.pair.label for outcome in outcomes], [outcome.given for outcome in outcomes]),
             changes_found=_share(changes),
             false_overwrites=_share(adds),
             unrelated_overwrites=interval([float(each) for each in unrelated]) if unrelated else None,
-            doubtful=sum(each.verdict == "doubtful" for each in outcomes) / len(outcomes),
+            doubtful=sum(outcome.verdict == "doubtful" for outcome in outcomes) / len(outcomes),
             at={rate: found_at(*raw, rate) for rate in RATES},
         )
 
@@ -165,20 +165,20 @@ class RelationFigures:
 
 
 def _share(outcomes: Sequence[RelationOutcome]) -> Figure | None:
-    return interval([float(each.changes) for each in outcomes]) if outcomes else None
+    return interval([float(outcome.changes) for outcome in outcomes]) if outcomes else None
 
 
 # ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[RelationOutcome]]) -> Report:
-    outcomes = [each for rows in by_author.values() for each in rows]
+    outcomes = [row for rows in by_author.values() for row in rows]
     whole, each_author = (
         RelationFigures.of(outcomes),
         {author: RelationFigures.of(rows) for author, rows in by_author.items()},
     )
     labels = _labels(outcomes)
-    confusion = Counter((each.pair.label, each.verdict) for each in outcomes)
+    confusion = Counter((outcome.pair.label, outcome.verdict) for outcome in outcomes)
     cases = _cases(outcomes)
     values: dict[str, Any] = {
         **whole.as_dict(),
@@ -186,7 +186,7 @@ def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[RelationOutc
         "confusion": {wanted: {given: confusion[wanted, given] for given in _GIVEN} for wanted in RELATIONS},
         "by_author": {author: figures.as_dict() for author, figures in each_author.items()},
         "by_case": cases,
-        "per_pair": {author: [each.verdict for each in rows] for author, rows in by_author.items()},
+        "per_pair": {author: [row.verdict for row in rows] for author, rows in by_author.items()},
     }
     tables = [
         _author_table({**each_author, **({"all": whole} if len(each_author) > 1 else {})}),
@@ -211,7 +211,7 @@ def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[RelationOutc
 
 
 def _labels(outcomes: Sequence[RelationOutcome]) -> dict[str, dict[str, Any]]:
-    wanted, given = [each.pair.label for each in outcomes], [each.given for each in outcomes]
+    wanted, given = [outcome.pair.label for outcome in outcomes], [outcome.given for outcome in outcomes]
     found = {}
     for label in RELATIONS:
         precision, recalled, harmonic = of_label(wanted, given, label)
@@ -220,8 +220,8 @@ def _labels(outcomes: Sequence[RelationOutcome]) -> dict[str, dict[str, Any]]:
 
 
 def _cases(outcomes: Sequence[RelationOutcome]) -> dict[str, dict[str, Any]]:
-    counts = Counter(each.pair.case for each in outcomes if each.pair.case)
-    right = Counter(each.pair.case for each in outcomes if each.given == each.pair.label)
+    counts = Counter(outcome.pair.case for outcome in outcomes if outcome.pair.case)
+    right = Counter(outcome.pair.case for outcome in outcomes if outcome.given == outcome.pair.label)
     return {case: {"pairs": count, "right": right[case] / count} for case, count in counts.most_common()}
 
 

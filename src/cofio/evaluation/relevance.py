@@ -73,7 +73,7 @@ def evaluate(
 
 def _prompt(plain: dict[str, Any]) -> LabelledPrompt:
     memories, needed = plain["memories"], plain["needed"]
-    if not isinstance(memories, list) or not memories or not all(isinstance(each, str) for each in memories):
+    if not isinstance(memories, list) or not memories or not all(isinstance(memory, str) for memory in memories):
         raise TypeError("memories is not a list of texts")
     if not isinstance(needed, list) or not all(type(each) is int and 0 <= each < len(memories) for each in needed):
         raise ValueError("needed has a position that is not in memories")
@@ -124,7 +124,7 @@ class RelevanceFigures:
 
 
 def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[RelevanceOutcome]], threshold: float) -> Report:
-    outcomes = [each for rows in by_author.values() for each in rows]
+    outcomes = [row for rows in by_author.values() for row in rows]
     whole = RelevanceFigures.of(outcomes, threshold)
     each_author = {author: RelevanceFigures.of(rows, threshold) for author, rows in by_author.items()}
     values = {

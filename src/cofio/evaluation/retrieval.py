@@ -170,14 +170,17 @@ def _reader(settings: Settings) -> LateInteractionModel | None:
 
 def _answerable(conversations: Sequence[Conversation], file: Path) -> list[Conversation]:
     """Return the conversations with the questions to ask. Raise InvalidInput if none has existing evidence."""
-    asked = [(each, one) for each in conversations for one in each.questions if one.has_answer]
+    asked = [(conversation, one) for conversation in conversations for one in conversation.questions if one.has_answer]
     if not asked:
         hint = f"Name the units that answer it under evidence; {' and '.join(LEFT_OUT)} questions have no answer."
         raise InvalidInput(f"No question of {file} has an answer to look for.", hint)
     if not any(one.evidence & each.units for each, one in asked):
         hint = "Evidence names units of the same conversation by their ids."
         raise InvalidInput(f"No evidence of {file} names a unit of its conversation.", hint)
-    return [replace(each, questions=tuple(filter(_is_asked, each.questions))) for each in conversations]
+    return [
+        replace(conversation, questions=tuple(filter(_is_asked, conversation.questions)))
+        for conversation in conversations
+    ]
 
 
 def _is_asked(question: Question) -> bool:
@@ -195,14 +198,19 @@ def sampled(conversations: Sequence[Conversation], limit: int | None) -> list[Co
             raise InvalidInput(f"limit is {limit}.", "Ask at least one question.")
         chosen = _drawn(conversations, limit)
         conversations = [
-            replace(each, questions=tuple(one for one in each.questions if (each.id, one.id) in chosen))
-            for each in conversations
+            replace(
+                conversation,
+                questions=tuple(one for one in conversation.questions if (conversation.id, one.id) in chosen),
+            )
+            for conversation in conversations
         ]
-    return [each for each in conversations if each.questions]
+    return [conversation for conversation in conversations if conversation.questions]
 
 
 def _drawn(conversations: Sequence[Conversation], limit: int) -> set[tuple[str, str]]:
-    every = [(each.id, one.id, one.has_answer) for each in conversations for one in each.questions]
+    every = [
+        (conversation.id, one.id, one.has_answer) for conversation in conversations for one in conversation.questions
+    ]
     answered = [(each, one) for each, one, has_answer in every if has_answer]
     others = [(each, one) for each, one, has_answer in every if not has_answer]
     rng, share = random.Random(SEED), min(1.0, limit / len(answered))  # noqa: S311
@@ -213,7 +221,7 @@ def _of_another(conversations: Sequence[Conversation], place: int) -> list[Quest
     """Return questions that this conversation cannot answer: the answerable ones of the conversation before it."""
     if len(conversations) == 1:
         return []
-    return [each for each in conversations[place - 1].questions if each.has_answer]
+    return [question for question in conversations[place - 1].questions if question.has_answer]
 
 
 class _Progress:
@@ -223,7 +231,9 @@ class _Progress:
         self._progress = progress
         self._done = 0
         foreign = sum(len(_of_another(conversations, place)) for place in range(len(conversations)))
-        self._total = foreign + sum(len(each.facts) + len(each.questions) for each in conversations)
+        self._total = foreign + sum(
+            len(conversation.facts) + len(conversation.questions) for conversation in conversations
+        )
 
     def advance(self, steps: int) -> None:
         self._done += steps
@@ -261,8 +271,8 @@ def values(found: RetrievalMeasurement) -> dict[str, Any]:
     return {
         **_means(found),
         "by_category": {
-            each: {**_means(found, category=each), "questions": len(found.values("r@10", category=each))}
-            for each in found.categories
+            category: {**_means(found, category=category), "questions": len(found.values("r@10", category=category))}
+            for category in found.categories
         },
         "p50_ms": found.milliseconds(0.50),
         "p95_ms": found.milliseconds(0.95),

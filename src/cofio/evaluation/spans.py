@@ -223,14 +223,14 @@ class SpanFigures:
 
 
 def _share(flags: Sequence[bool]) -> Figure | None:
-    return interval([float(each) for each in flags]) if flags else None
+    return interval([float(flag) for flag in flags]) if flags else None
 
 
 # ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[SpanOutcome]]) -> Report:
-    outcomes = [each for rows in by_author.values() for each in rows]
+    outcomes = [row for rows in by_author.values() for row in rows]
     whole, each_author = SpanFigures.of(outcomes), {author: SpanFigures.of(rows) for author, rows in by_author.items()}
     by_case = _cases(outcomes)
     values = {

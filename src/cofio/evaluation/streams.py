@@ -101,9 +101,9 @@ def evaluate(
 def total(outcomes: Iterable[StreamOutcome]) -> StreamOutcome:
     """Return the sum of outcomes."""
     summed = StreamOutcome()
-    for each in outcomes:
-        summed.counts.update(each.counts)
-        summed.failures += each.failures
+    for outcome in outcomes:
+        summed.counts.update(outcome.counts)
+        summed.failures += outcome.failures
     return summed
 
 
@@ -239,7 +239,7 @@ class _StreamRun:
 
     def _live(self) -> Live:
         memories: Sequence[Memory] = self._keeper.list(limit=500).memories
-        return {each.id: each.text for each in memories}
+        return {memory.id: memory.text for memory in memories}
 
     def _capture(self, exchange: Mapping[str, Any], *, wait: bool) -> None:
         said = [{"role": role, "content": exchange[role]} for role in ("user", "assistant") if exchange[role]]
@@ -374,7 +374,7 @@ def _report(path: Path, streams: Sequence[Stream], outcomes: Sequence[StreamOutc
         f" {cost['embedding']:.0f} ms.",
     )
     tables = [_table_of_all(summed), _table_of_each(streams, outcomes)]
-    ends = ["Failures:\n" + "\n".join(f"- {each}" for each in summed.failures)] if failures else []
+    ends = ["Failures:\n" + "\n".join(f"- {failure}" for failure in summed.failures)] if failures else []
     command = f"cofio eval streams {path.name}"
     return Report("streams", "Conversations from end to end", command, says, values, tables, ends=ends)
 

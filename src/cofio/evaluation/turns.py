@@ -113,8 +113,8 @@ def _outcome(turn: LabelledTurn, keeper: Keeper) -> TurnOutcome:
     stored = tuple(text for memory, text in live.items() if memory not in known)
     return TurnOutcome(
         turn,
-        read=any(each.way == "pattern" for each in told.sentences),
-        passed=any(each.way != "skip" for each in told.sentences),
+        read=any(sentence.way == "pattern" for sentence in told.sentences),
+        passed=any(sentence.way != "skip" for sentence in told.sentences),
         given=_given(told),
         stored=stored,
         right_target=gone == {turn.replaces} and _tells(turn, stored),
@@ -124,7 +124,7 @@ def _outcome(turn: LabelledTurn, keeper: Keeper) -> TurnOutcome:
 
 def _tells(turn: LabelledTurn, stored: Sequence[str]) -> bool:
     """Return whether the stored texts together state every fact of the turn."""
-    return all(carries(" ".join(stored), each, turn.replaces) for each in turn.facts)
+    return all(carries(" ".join(stored), fact, turn.replaces) for fact in turn.facts)
 
 
 def _given(told: LearningResult) -> str:
@@ -139,7 +139,7 @@ def _given(told: LearningResult) -> str:
 
 def kept_or_not(outcomes: Sequence[TurnOutcome], kept: Callable[[TurnOutcome], bool]) -> Figures:
     """Return precision, recall and F1 of the turns kept."""
-    rows = [(kept(each) and each.turn.is_news, kept(each), each.turn.is_news) for each in outcomes]
+    rows = [(kept(outcome) and outcome.turn.is_news, kept(outcome), outcome.turn.is_news) for outcome in outcomes]
     return {name: _figure(rows, of) for name, of in _OF_KEPT.items()}
 
 
@@ -149,23 +149,27 @@ def of_facts(outcomes: Sequence[TurnOutcome]) -> Figures:
     The stored texts of a turn are taken together, so that a fact in two parts counts.
     """
     rows = []
-    for each in outcomes:
-        stored = " ".join(each.stored)
-        right = [text for text in each.stored if _is_meant(text, each.turn)]
-        told = [fact for fact in each.turn.facts if carries(stored, fact, each.turn.replaces)]
-        rows.append((len(right), len(each.stored), len(told), len(each.turn.facts)))
+    for outcome in outcomes:
+        stored = " ".join(outcome.stored)
+        right = [text for text in outcome.stored if _is_meant(text, outcome.turn)]
+        told = [fact for fact in outcome.turn.facts if carries(stored, fact, outcome.turn.replaces)]
+        rows.append((len(right), len(outcome.stored), len(told), len(outcome.turn.facts)))
     return {name: _figure(rows, of) for name, of in _OF_FACTS.items()}
 
 
 def of_labels(outcomes: Sequence[TurnOutcome]) -> Figures:
     """Return the accuracy of the labels, and their macro-F1."""
-    right = [(each.given == each.turn.label, True) for each in outcomes]
+    right = [(outcome.given == outcome.turn.label, True) for outcome in outcomes]
     return {"accuracy": _figure(right, _first_of_second), "macro_f1": _figure(_by_label(outcomes), _macro)}
 
 
 def of_targets(outcomes: Sequence[TurnOutcome]) -> Figure:
     """Return the share of updates in which exactly the labelled memory was replaced, by the new fact."""
-    rows = [(each.right_target and each.given == "update", True) for each in outcomes if each.turn.label == "update"]
+    rows = [
+        (outcome.right_target and outcome.given == "update", True)
+        for outcome in outcomes
+        if outcome.turn.label == "update"
+    ]
     return _figure(rows, _first_of_second)
 
 
@@ -280,7 +284,7 @@ def _report(
 
 def _plain(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
     """Return all figures of these turns as JSON."""
-    unknown = [each for each in outcomes if not each.turn.is_known]
+    unknown = [outcome for outcome in outcomes if not outcome.turn.is_known]
     return {
         "turns": len(outcomes),
         "patterns": _dicts(kept_or_not(unknown, lambda each: each.read)),
@@ -298,9 +302,9 @@ def _whole(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
         "target_accuracy": of_targets(outcomes).as_dict(),
         "facts": _dicts(of_facts(outcomes)),
         "confusion": _confusion(outcomes),
-        "overwrote": sum(each.overwrote for each in outcomes),
-        "secrets": sum(bool(each.turn.secret) for each in outcomes),
-        "secrets_kept": sum(each.leaked for each in outcomes),
+        "overwrote": sum(outcome.overwrote for outcome in outcomes),
+        "secrets": sum(bool(outcome.turn.secret) for outcome in outcomes),
+        "secrets_kept": sum(outcome.leaked for outcome in outcomes),
     }
 
 
@@ -315,17 +319,17 @@ def _of_tag(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
     """Return counts instead of intervals, since a tag has few turns."""
     return {
         "turns": len(outcomes),
-        "to_keep": sum(each.turn.is_news for each in outcomes),
-        "patterns": sum(each.read for each in outcomes),
-        "gate": sum(each.passed for each in outcomes),
-        "kept": sum(_is_kept(each) for each in outcomes),
-        "label_accuracy": sum(each.given == each.turn.label for each in outcomes) / len(outcomes),
+        "to_keep": sum(outcome.turn.is_news for outcome in outcomes),
+        "patterns": sum(outcome.read for outcome in outcomes),
+        "gate": sum(outcome.passed for outcome in outcomes),
+        "kept": sum(_is_kept(outcome) for outcome in outcomes),
+        "label_accuracy": sum(outcome.given == outcome.turn.label for outcome in outcomes) / len(outcomes),
     }
 
 
 def _confusion(outcomes: Sequence[TurnOutcome]) -> dict[str, dict[str, int]]:
     """Return how often each label was given, by the wanted label."""
-    pairs = [(each.turn.label, each.given) for each in outcomes]
+    pairs = [(outcome.turn.label, outcome.given) for outcome in outcomes]
     return {wanted: {given: pairs.count((wanted, given)) for given in LABELS} for wanted in LABELS}
 
 
@@ -333,14 +337,14 @@ def _groups(
     outcomes: Sequence[TurnOutcome], names: Callable[[LabelledTurn], Sequence[str]]
 ) -> dict[str, list[TurnOutcome]]:
     found: dict[str, list[TurnOutcome]] = {}
-    for each in outcomes:
-        for name in names(each.turn):
-            found.setdefault(name, []).append(each)
+    for outcome in outcomes:
+        for name in names(outcome.turn):
+            found.setdefault(name, []).append(outcome)
     return dict(sorted(found.items()))
 
 
 def _of_split(outcomes: Sequence[TurnOutcome], split: str) -> list[TurnOutcome]:
-    return [each for each in outcomes if each.turn.split == split]
+    return [outcome for outcome in outcomes if outcome.turn.split == split]
 
 
 def _is_kept(outcome: TurnOutcome) -> bool:

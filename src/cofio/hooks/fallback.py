@@ -245,7 +245,7 @@ def _is_gone(project: str, anchors: str) -> bool:
     import json  # rarely needed: most memories reference no file
 
     try:
-        paths = [each["path"] for each in json.loads(anchors) if each["kind"] == "file"]
+        paths = [load["path"] for load in json.loads(anchors) if load["kind"] == "file"]
         return any(".." not in path.split("/") and not _is_there(f"{project}/{path}") for path in paths)
     except (ValueError, TypeError, KeyError, AttributeError):
         return False

@@ -33,7 +33,7 @@ def append_run(home: bytes, client: str, event: str, rung: str, seconds: float, 
     try:
         file = posix.open(path, posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC, 0o600)
         try:
-            posix.write(file, " ".join(each for each in words if each).encode("utf-8", "replace") + b"\n")
+            posix.write(file, " ".join(word for word in words if word).encode("utf-8", "replace") + b"\n")
             full = posix.fstat(file).st_size > MOST_BYTES
         finally:
             posix.close(file)

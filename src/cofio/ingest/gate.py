@@ -53,7 +53,7 @@ def judge(exchange: Exchange, find: Find) -> GateVerdict:
     Assistants say much that sounds like facts. Their sentences go to the language model only if the user stated
     something too, or if they state a lesson learned. In an observed dialogue they count like the user's.
     """
-    said = [(each.role, sentences.split(each.text)) for each in exchange.messages]
+    said = [(message.role, sentences.split(message.text)) for message in exchange.messages]
     if exchange.context == OBSERVATION:
         return GateVerdict(
             tuple(replace(weigh(text, "user", find), role=role) for role, texts in said for text in texts)

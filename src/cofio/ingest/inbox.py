@@ -74,7 +74,10 @@ class InboxProcessor:
     def receive(self, exchanges: Sequence[Exchange], task: Task = "learn") -> list[CaptureStatus]:
         """Store exchanges for later. Raise TooBusy if too many are waiting."""
         receipts = self._inbox.receive(exchanges, task=task, most=self._limit)
-        return [CaptureStatus(each.id, True, "pending") if each.new else self._again(each.id) for each in receipts]
+        return [
+            CaptureStatus(receipt.id, True, "pending") if receipt.new else self._again(receipt.id)
+            for receipt in receipts
+        ]
 
     def take_in(self, exchange: Exchange, task: Task, by: str) -> CaptureStatus:
         """Store an exchange and learn from it immediately. It stays pending if that fails."""
@@ -225,7 +228,7 @@ def _session(item: Item) -> tuple[str, str] | None:
 
 
 def _characters(item: Item) -> int:
-    return sum(len(each.text) for each in item.exchange.messages) if item.exchange else 0
+    return sum(len(message.text) for message in item.exchange.messages) if item.exchange else 0
 
 
 def _captured(item: Item, *, new: bool) -> CaptureStatus:

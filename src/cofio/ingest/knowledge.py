@@ -88,7 +88,7 @@ class KnowledgeWriter:
         """Keep the row; this fact takes over from a memory that is gone or replaced by it."""
         decision = self._batch.settled[place].decision
         taken_over = isinstance(decision, Update) and decision.id == old.memory
-        if taken_over or not any(not each.archived for each in self._tellers([old])):
+        if taken_over or not any(not teller.archived for teller in self._tellers([old])):
             self.puts[old.ref] = (old, place, old)
         else:
             self._left[old.ref] = old
@@ -120,12 +120,12 @@ class KnowledgeWriter:
         return self._batch.store.get(ids) if ids else []
 
     def _is_pinned(self, row: Claim) -> bool:
-        return any(each.pinned and not each.archived for each in self._tellers([row]))
+        return any(teller.pinned and not teller.archived for teller in self._tellers([row]))
 
     def _newer(self, row: Claim, place: int) -> int | None:
         """Return a memory that stated the row after the fact was said."""
         fact, store = self._batch.facts[place], self._batch.store
-        live = [each for each in self._tellers([row]) if not each.archived]
+        live = [teller for teller in self._tellers([row]) if not teller.archived]
         return next((each.id for each in live if is_older_than(fact, each, store)), None)
 
     # ── results ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -133,7 +133,11 @@ class KnowledgeWriter:
     def decisions(self, first: Mapping[int, int], memories: Sequence[Decision]) -> list[KnowledgeDecision]:
         """Return all decisions about the tables. `first` maps each fact to the index of its memory decision."""
         viewer = self._batch.store.viewer if isinstance(self._batch.store, ScopedStore) else None
-        gone = [each for each in cascade.removed_rows(memories, self._batch.store, viewer) if isinstance(each, Drop)]
+        gone = [
+            removed_row
+            for removed_row in cascade.removed_rows(memories, self._batch.store, viewer)
+            if isinstance(removed_row, Drop)
+        ]
         reasons = {f"{each.table}/{each.id}": each.reason for each in gone}
         reasons.update(dict.fromkeys(self._drops, _DENIED))
         drops = [Drop(*parse_ref(ref), reason) for ref, reason in reasons.items() if ref not in self.puts]
@@ -150,9 +154,11 @@ class KnowledgeWriter:
     @property
     def told(self) -> list[dict[str, Any]]:
         """Return the changes for a dry run."""
-        memories = [each for one in self._batch.settled for each in one.decisions]
+        memories = [decision for one in self._batch.settled for decision in one.decisions]
         drops = [
-            each for each in self.decisions(dict.fromkeys(self._batch.heard, 0), memories) if isinstance(each, Drop)
+            decision
+            for decision in self.decisions(dict.fromkeys(self._batch.heard, 0), memories)
+            if isinstance(decision, Drop)
         ]
         there = {each.ref: each for each in _rows_of(drops, self._batch.store)}
         told = [change_summary("delete", ref, row) for ref, row in there.items()]
@@ -161,7 +167,7 @@ class KnowledgeWriter:
 
 
 def _rows_of(drops: Sequence[Drop], store: Store) -> list[Knowledge]:
-    return [row for each in drops for row in store.domain.get(each.table, [each.id])]
+    return [row for drop in drops for row in store.domain.get(drop.table, [drop.id])]
 
 
 def change_summary(action: str, ref: str, row: Knowledge | None) -> dict[str, Any]:

@@ -275,7 +275,7 @@ class Learner:
         """Return whether the model reads an exchange: it may hold a fact or, if so configured, only if that is in
         doubt.
         """
-        if any(each.way == "model" for each in verdict.sentences) or _is_worth_a_look(exchange, verdict):
+        if any(sentence.way == "model" for sentence in verdict.sentences) or _is_worth_a_look(exchange, verdict):
             return True
         if self._judge is None or verdict.way == "skip":
             return False
@@ -283,14 +283,14 @@ class Learner:
 
     def _without_model(self, source: _Source, verdict: GateVerdict) -> _Extracted:
         """Return the facts found without a language model; none if they are stored already."""
-        unread = [each for each in verdict.sentences if each.way == "model"]
+        unread = [sentence for sentence in verdict.sentences if sentence.way == "model"]
         read = () if source.is_halfway else verdict.found + self._known_of_domain(source.exchange)
         return _reading(read, sentences=verdict.sentences, missed=len(unread), otherwise=_why_not(verdict))
 
     def _told(self, sources: Sequence[_Source]) -> list[by_model.LLMExtraction]:
         """Let the model read exchanges of one session; return its facts for each. The first one carries the usage."""
         assert self.llm is not None  # checked by the callers
-        told = by_model.facts(self.llm, [each.exchange for each in sources], self._background(sources))
+        told = by_model.facts(self.llm, [source.exchange for source in sources], self._background(sources))
         whole = told.complete and (any(told.found) or not told.problem)
         empty = replace(told, found=(), usage=TokenUsage(), problem="" if whole else told.problem)
         each = [
@@ -328,7 +328,10 @@ class Learner:
         said = [
             (
                 source.exchange,
-                tail_of(" ".join(each.text for each in source.exchange.messages if each.role == "user"), _ASKED_ABOUT),
+                tail_of(
+                    " ".join(message.text for message in source.exchange.messages if message.role == "user"),
+                    _ASKED_ABOUT,
+                ),
             )
             for source in sources
         ]
@@ -351,7 +354,9 @@ class Learner:
         """Return the facts that a domain agent reports; only for exchanges marked as analyses."""
         if exchange.context != ANALYSIS:
             return ()
-        return tuple(extraction.facts("\n".join(each.text for each in exchange.messages if each.role == "assistant")))
+        return tuple(
+            extraction.facts("\n".join(message.text for message in exchange.messages if message.role == "assistant"))
+        )
 
     def _unread(self, sources: Sequence[_Source]) -> list[_Extracted]:
         """Return empty readings: a compaction summary is stored, but not learned from."""
@@ -391,7 +396,7 @@ class Learner:
             rows = KnowledgeWriter(batch)
             rows.decide()
             if learned.dry_run:
-                actions = tuple(each for one in batch.settled for each in _actions(one, []))
+                actions = tuple(action for one in batch.settled for action in _actions(one, []))
                 return replace(learned, actions=actions, knowledge=tuple(rows.told))
             try:
                 return self._applied(batch, rows, learned, work)
@@ -485,9 +490,9 @@ class Learner:
         """Apply everything in one transaction, including the settlement of the inbox item."""
         batch.retire_each_once()
         plan = [
-            (place, self._reanchored(each, batch.facts[place], batch.exchange))
+            (place, self._reanchored(decision, batch.facts[place], batch.exchange))
             for place, one in enumerate(batch.settled)
-            for each in one.decisions
+            for decision in one.decisions
         ]
         if not plan:
             actions = tuple(action for one in batch.settled for action in _actions(one, []))
@@ -579,7 +584,7 @@ class _ExchangeFacts:
     @property
     def spoken_for(self) -> set[int]:
         """Return the ids of the memories that have a decision."""
-        decided = [each for one in self.settled for each in one.decisions]
+        decided = [decision for one in self.settled for decision in one.decisions]
         return {each.id for each in decided if isinstance(each, Update | Delete | Noop)}
 
     def vector(self, place: int) -> Vector:
@@ -766,7 +771,7 @@ def _is_worth_a_look(exchange: Exchange, verdict: GateVerdict) -> bool:
     that is more than a greeting or a question.
     """
     if exchange.context == OBSERVATION:
-        return not verdict.found and any(each.reason == gate.NOTHING for each in verdict.sentences)
+        return not verdict.found and any(sentence.reason == gate.NOTHING for sentence in verdict.sentences)
     return exchange.context == _THOROUGH and bool(exchange.messages)
 
 

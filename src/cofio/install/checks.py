@@ -52,7 +52,7 @@ def versions() -> Check:
 def home(settings: Settings) -> Check:
     """Check that the home is writable."""
     path = settings.home
-    there = path if path.exists() else next(each for each in path.parents if each.exists())
+    there = path if path.exists() else next(parent for parent in path.parents if parent.exists())
     if os.access(there, os.W_OK | os.X_OK):
         return Check("home", "ok", str(path))
     return Check("home", "wrong", f"{path} cannot be written to.", "Check its permissions, or set COFIO_HOME.")
@@ -231,7 +231,7 @@ def check_waiting(settings: Settings, client: ServiceProbe | None) -> Iterator[C
         yield Check("spool", "warning", says, f"They are kept in {settings.home / 'spool' / 'bad'}.")
     if client and (parked := len(_items(client, "parked"))):
         yield Check("inbox", "warning", f"{parked} captures are parked.", "`cofio ledger --state parked` says why.")
-    if client and (failed := [each for each in _items(client, "pending") if each.attempts]):
+    if client and (failed := [item for item in _items(client, "pending") if item.attempts]):
         says = f"{len(failed)} captures wait after a failed attempt: {failed[0].reason}"
         yield Check("inbox", "warning", says, "They are tried again; `cofio ledger --state pending` lists them.")
 
@@ -337,10 +337,10 @@ def _hooks(client: str, settings: Settings, record: Manifest, plugin: str = "") 
 def _astray(client: str, commands: Collection[str]) -> Iterator[Check]:
     """Check that the scripts that hooks start exist and are executable."""
     scripts = sorted({merge.program(command) for command in commands})
-    if gone := [each for each in scripts if not os.path.lexists(each)]:
+    if gone := [script for script in scripts if not os.path.lexists(script)]:
         says = f"Hook scripts are missing: {', '.join(gone)}."
         yield Check(client, "wrong", says, f"`cofio install {client}` installs them.")
-    if closed := [each for each in scripts if os.path.lexists(each) and not os.access(each, os.X_OK)]:
+    if closed := [script for script in scripts if os.path.lexists(script) and not os.access(script, os.X_OK)]:
         says = f"Hook scripts are not executable: {', '.join(closed)}."
         yield Check(client, "wrong", says, f"`cofio install {client}` repairs that.")
 

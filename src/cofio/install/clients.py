@@ -56,7 +56,7 @@ def _still_named(edits: Collection[FileEdit]) -> Iterator[FileResult]:
         with suppress(InvalidInput):  # not our format: nothing was removed from it
             text = merge.text_or_empty_object(files.text_of(edit.path, content or b""))
             left = merge.installed(text, edit.ours, grouped=edit.kind == "hooks")
-            if told := sorted({each for commands in left.values() for each in commands}):
+            if told := sorted({command for commands in left.values() for command in commands}):
                 yield FileResult(edit.path, "kept", f"one of your own hooks starts a removed script: {'; '.join(told)}")
 
 

@@ -260,7 +260,7 @@ def previous_notify(wrapper: Path) -> list[str]:
     content = (files.read(wrapper) or b"").decode(errors="replace")
     line = next((each for each in content.splitlines() if each.startswith(_THEN)), _THEN + "[]")
     try:
-        return [str(each) for each in json.loads(line.removeprefix(_THEN))]
+        return [str(load) for load in json.loads(line.removeprefix(_THEN))]
     except ValueError:
         return []
 

@@ -46,18 +46,18 @@ class Manifest:
         try:
             told = json.loads(content)
             entries = [_entry(each) for each in told["files"]]
-            return cls(home, {each.path: each for each in entries}, [str(each) for each in told["folders"]])
+            return cls(home, {entry.path: entry for entry in entries}, [str(each) for each in told["folders"]])
         except (ValueError, KeyError, TypeError) as error:
             hint = "Move it away; uninstalling then removes the entries that it recognises."
             raise Misconfigured(f"{home / NAME} is not the installer's record.", hint) from error
 
     def clients(self) -> list[str]:
         """Return the sorted clients with entries."""
-        return sorted({each.client for each in self.entries.values() if each.client})
+        return sorted({entry.client for entry in self.entries.values() if entry.client})
 
     def of(self, client: str) -> list[ManifestEntry]:
         """Return the entries of a client, in order."""
-        return [each for each in self.entries.values() if each.client == client]
+        return [entry for entry in self.entries.values() if entry.client == client]
 
     def original(self, entry: ManifestEntry) -> bytes | None:
         """Return the original content; None if there was no file or its backup is missing."""
@@ -73,7 +73,7 @@ class Manifest:
         """Record an entry before the file itself is written."""
         replaced = self.entries.get(entry.path)
         self.entries[entry.path] = entry
-        self.folders += [str(each) for each in folders if str(each) not in self.folders]
+        self.folders += [str(folder) for folder in folders if str(folder) not in self.folders]
         self._save()
         if replaced:
             self._leave_copy(replaced)
@@ -111,7 +111,7 @@ class Manifest:
             if (self.home / BACKUPS).is_dir() and not any((self.home / BACKUPS).iterdir()):
                 (self.home / BACKUPS).rmdir()
             return
-        told = {"version": 1, "files": [asdict(each) for each in self.entries.values()], "folders": self.folders}
+        told = {"version": 1, "files": [asdict(entry) for entry in self.entries.values()], "folders": self.folders}
         files.write(self.home / NAME, json.dumps(told, indent=2).encode(), mode=0o600)
 
 

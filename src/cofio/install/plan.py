@@ -77,7 +77,7 @@ def prepare(plan: InstallPlan, record: Manifest) -> list[tuple[Path, bytes | Non
 
 def changed_paths(plan: InstallPlan, record: Manifest) -> list[Path]:
     """Return the files that the plan would write. Writes nothing."""
-    modes = {each.path: each for each in plan.copies}
+    modes = {copy.path: copy for copy in plan.copies}
     return [path for path, now, wanted in prepare(plan, record)
             if now != wanted or (path in modes and not _is_as_open(modes[path]))]  # fmt: skip
 

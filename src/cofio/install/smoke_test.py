@@ -209,7 +209,7 @@ def _settled(trial: TrialSession, service: Client) -> Item | None:
     found: Item | None = None
     began = time.monotonic()
     while time.monotonic() - began < (_PATIENCE if found else _ARRIVAL):
-        items = [each for each in service.items(limit=50) if _session_of(each) == trial.session]
+        items = [item for item in service.items(limit=50) if _session_of(item) == trial.session]
         found = items[0] if items else found
         if found and found.state != "pending":
             return found
@@ -233,10 +233,10 @@ def erase(service: Client, is_meant: Callable[[Item], bool], projects: set[str] 
     are not, since other sessions may contain the same text. Counts are kept.
     """
     with suppress(CofioError):
-        items = [each for each in service.items(limit=_LOOKED_AT) if is_meant(each)]
-        said = [each.exchange for each in items if each.exchange]
+        items = [item for item in service.items(limit=_LOOKED_AT) if is_meant(item)]
+        said = [item.exchange for item in items if item.exchange]
         for one in said:
-            for text in (each.text for each in one.messages if each.role == "user" and each.text.strip()):
+            for text in (message.text for message in one.messages if message.role == "user" and message.text.strip()):
                 fact = Fact(text=text, source=f"{one.client}/doctor", project=one.project)
                 _purge(service, service.add(fact, dedup=False, by=_BY).memory_id)
         for where in projects | {each.project for each in said}:

@@ -22,7 +22,9 @@ def removed_rows(decisions: Sequence[Decision], store: Store, viewer: Viewer | N
 
     Rows of an erased memory are erased, including those removed earlier.
     """
-    silenced = [each for each in decisions if isinstance(each, _Silencing) and _is_silenced(each, store)]
+    silenced = [
+        decision for decision in decisions if isinstance(decision, _Silencing) and _is_silenced(decision, store)
+    ]
     forgotten = {each.id: each for each in silenced if not isinstance(each, Purge)}
     found: list[KnowledgeDecision] = []
     for row in store.domain.told_by(list(forgotten)) if forgotten else ():
@@ -36,7 +38,7 @@ def removed_rows(decisions: Sequence[Decision], store: Store, viewer: Viewer | N
 
 def restored_rows(memory_id: int, store: Store, viewer: Viewer | None) -> list[KnowledgeDecision]:
     """Return decisions that restore rows dropped when this memory was archived, unless they have been replaced."""
-    archived = [each.changeset for each in _changes(memory_id, store) if each.action == "delete"][-1:]
+    archived = [change.changeset for change in _changes(memory_id, store) if change.action == "delete"][-1:]
     dropped = [line.before for each in archived for line in store.changeset(each).knowledge if line.action == "delete"]
     mine = [row for row in dropped if row and _teller(row) == memory_id and owns(viewer, row)]
     free = [row for row in mine if not store.domain.get(row.TABLE, [row.id])]
@@ -81,8 +83,8 @@ def _may_erase(row: Knowledge, store: Store, viewer: Viewer | None) -> bool:
 
 def _once_told(memory_id: int, store: Store) -> dict[str, Knowledge]:
     """Return the rows that this memory ever stated, in their latest version, by reference."""
-    changesets = dict.fromkeys(each.changeset for each in _changes(memory_id, store))
-    lines = [line for each in changesets for line in store.changeset(each).knowledge]
+    changesets = dict.fromkeys(change.changeset for change in _changes(memory_id, store))
+    lines = [line for changeset in changesets for line in store.changeset(changeset).knowledge]
     states = [(line.ref, row) for line in lines for row in (line.before, line.after) if row]
     return {ref: row for ref, row in states if _teller(row) == memory_id}
 

@@ -100,11 +100,11 @@ def build_recall_context(query: str, sources: RecallSources, config: AutoRecallC
     filled = {
         heading: _section(heading, lines, room)
         for heading, lines in (
-            (THRESHOLDS, (threshold_item(each) for each in thresholds)),
-            (PATTERNS, (list_item(each.pattern, score=each.confidence) for each in patterns)),
-            (SEASONS, (list_item(season_text(each), score=each.seasonal.confidence) for each in seasons)),
+            (THRESHOLDS, (threshold_item(threshold) for threshold in thresholds)),
+            (PATTERNS, (list_item(pattern.pattern, score=pattern.confidence) for pattern in patterns)),
+            (SEASONS, (list_item(season_text(season), score=season.seasonal.confidence) for season in seasons)),
             (RELATED, (list_item(related_text(each.correlation), score=each.confidence) for each in related)),
-            (MEMORIES, (memory_item(each) for each in memories)),
+            (MEMORIES, (memory_item(memory) for memory in memories)),
         )
     }
     sections = [filled[each] for each in (MEMORIES, PATTERNS, THRESHOLDS, RELATED, SEASONS) if filled[each]]
@@ -114,10 +114,10 @@ def build_recall_context(query: str, sources: RecallSources, config: AutoRecallC
 def _section(heading: str, items: Iterable[str], room: RemainingSpace) -> str:
     """Return the heading and the distinct lines that fit, or ""."""
     lines: list[str] = []
-    for each in dict.fromkeys(each for each in items if each):
-        if not room.takes(f"{each}\n" if lines else f"{heading}\n{each}\n\n"):
+    for fromkey in dict.fromkeys(item for item in items if item):
+        if not room.takes(f"{fromkey}\n" if lines else f"{heading}\n{fromkey}\n\n"):
             break
-        lines.append(f"{each}\n")
+        lines.append(f"{fromkey}\n")
     return f"{heading}\n{''.join(lines)}" if lines else ""
 
 
@@ -177,10 +177,13 @@ class ShownRows:
     @property
     def memories(self) -> frozenset[int]:
         """Return the memories that state these rows in words."""
-        thresholds = [each.threshold if isinstance(each, FiringThreshold) else each for each in self.thresholds]
-        steps, on = [each.correlation for each in self.related], [each.seasonal for each in self.seasons]
+        thresholds = [
+            threshold.threshold if isinstance(threshold, FiringThreshold) else threshold
+            for threshold in self.thresholds
+        ]
+        steps, on = [each.correlation for each in self.related], [season.seasonal for season in self.seasons]
         rows: list[Claim] = [*self.patterns, *thresholds, *steps, *on]
-        return frozenset(each.memory for each in rows if each.memory is not None)
+        return frozenset(row.memory for row in rows if row.memory is not None)
 
     def beside(self, search: Callable[[str], Sequence[Scored]]) -> RecallSources:
         """Return the rows as sources, together with this search."""
@@ -212,7 +215,7 @@ def shown_rows(
 
     def more(table: Table, cap: int) -> list[Knowledge]:
         rows = domain.rows(table, limit=cap + len(named), viewer=viewer) if cap else []
-        return [each for each in rows if each.ref not in named]
+        return [row for row in rows if row.ref not in named]
 
     seasonal = [each.known for each in found if isinstance(each.known, Seasonal)]
     few = _SEASONS_LOOKED_AT if config.max_seasons else 0

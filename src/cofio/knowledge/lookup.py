@@ -27,7 +27,9 @@ MOST_STEPS = 500  # maximum number of sources per walk
 def firing(thresholds: Iterable[Threshold], value: float, unit: str = "") -> list[FiringThreshold]:
     """Return the thresholds that the value crosses, by confidence. If both have a unit, the units must be equal."""
     value = check_number(value, "value")
-    comparable = [each for each in thresholds if not unit or not each.unit or fold(each.unit) == fold(unit)]
+    comparable = [
+        threshold for threshold in thresholds if not unit or not threshold.unit or fold(threshold.unit) == fold(unit)
+    ]
     fired = [FiringThreshold(each, value, _distance(value, each.value)) for each in comparable if _crosses(value, each)]
     return sorted(fired, key=lambda each: (-each.threshold.confidence, -each.by, each.threshold.id))
 
@@ -79,12 +81,16 @@ class _End(NamedTuple):
 
 def _onward(end: _End, correlations: Iterable[Correlation], depth: int) -> Iterator[CorrelationStep]:
     """Yield every step that continues the path."""
-    for each in correlations:
-        confidence, inverse = end.confidence * each.confidence, end.inverse != each.inverse
-        if matches(end.name, each.source_a):
-            yield CorrelationStep(each.source_a, each.source_b, each, True, depth, confidence, inverse)
-        if matches(end.name, each.source_b):
-            yield CorrelationStep(each.source_b, each.source_a, each, False, depth, confidence, inverse)
+    for correlation in correlations:
+        confidence, inverse = end.confidence * correlation.confidence, end.inverse != correlation.inverse
+        if matches(end.name, correlation.source_a):
+            yield CorrelationStep(
+                correlation.source_a, correlation.source_b, correlation, True, depth, confidence, inverse
+            )
+        if matches(end.name, correlation.source_b):
+            yield CorrelationStep(
+                correlation.source_b, correlation.source_a, correlation, False, depth, confidence, inverse
+            )
 
 
 def _order(step: CorrelationStep) -> tuple[float, str, str]:

@@ -190,9 +190,9 @@ class _PromptWords:
         found = []
         for place in self._places.get(words[0].folded, ()) if words else ():
             run = self._words[place : place + len(words)]
-            if [each.folded for each in run] != [each.folded for each in words] or not self._joined(run):
+            if [each.folded for each in run] != [word.folded for word in words] or not self._joined(run):
                 continue
-            if not as_written or [each.raw for each in run] == [each.raw for each in words]:
+            if not as_written or [each.raw for each in run] == [word.raw for word in words]:
                 found.append((run[0].start, run[-1].end))
         return found
 
@@ -216,11 +216,11 @@ class _PromptWords:
         return min(ways, key=lambda way: way[:3])[-1] if ways else None
 
     def _near(self, metric: Span, unit: str) -> Iterator[PromptQuantity]:
-        for each in self._quantities:
-            if each.unit == "%" and unit != "%":
+        for quantity in self._quantities:
+            if quantity.unit == "%" and unit != "%":
                 continue  # "volume fell 5%" is a change, not a value
-            if metric[0] - _APART <= each.end and each.start <= metric[1] + 2 * _APART:
-                yield each
+            if metric[0] - _APART <= quantity.end and quantity.start <= metric[1] + 2 * _APART:
+                yield quantity
 
     def _is_number(self, told: PromptQuantity) -> bool:
         """Return whether it has digits or is large; the "one" in "price is one of the things" is not a price."""
@@ -258,8 +258,8 @@ def _words(text: str) -> list[_Word]:
 def _is_telling(words: Sequence[_Word]) -> bool:
     """Return whether any word is specific: not a number, a letter or a stop word."""
     return any(
-        not (each.folded.isdigit() or (len(each.folded) < 2 and each.folded.isascii()) or each.folded in STOP_WORDS)
-        for each in words
+        not (word.folded.isdigit() or (len(word.folded) < 2 and word.folded.isascii()) or word.folded in STOP_WORDS)
+        for word in words
     )
 
 
@@ -275,7 +275,7 @@ def _says_as_much(lead: Sequence[_Word], rest: Sequence[_Word]) -> bool:
 
 def _is_code(words: Sequence[_Word]) -> bool:
     """Return whether it is written like a code: BTC, S3, 7203, EUR/USD."""
-    return all(each.folded.isdigit() or _is_capital(each) for each in words)
+    return all(word.folded.isdigit() or _is_capital(word) for word in words)
 
 
 def _is_capital(word: _Word) -> bool:

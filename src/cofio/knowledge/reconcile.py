@@ -123,7 +123,7 @@ def _claimed(row: Claim) -> tuple[Any, ...]:
     if isinstance(row, Correlation):
         sides = (fold(row.source_a), fold(row.source_b))
         return (sides if row.relation == "leads" else tuple(sorted(sides)), row.relation, row.inverse)
-    told = [getattr(row, each.name) for each in fields(row) if each.name not in _BESIDE]
+    told = [getattr(row, field.name) for field in fields(row) if field.name not in _BESIDE]
     return tuple(fold(each) if isinstance(each, str) else each for each in told)
 
 
@@ -132,9 +132,9 @@ def _example(about: Mapping[str, Any]) -> Claim:
     return Threshold(source=ANY, metric="any", value=0, direction="above", **about)
 
 
-_BESIDE = frozenset(each.name for each in fields(Claim))
+_BESIDE = frozenset(field.name for field in fields(Claim))
 
 
 def ids_of_tellers(rows: Sequence[Claim]) -> list[int]:
     """Return the memories that state these rows in words."""
-    return list(dict.fromkeys(each.memory for each in rows if each.memory is not None))
+    return list(dict.fromkeys(row.memory for row in rows if row.memory is not None))

@@ -156,11 +156,11 @@ def _endless(rule: _Rule, zone: tzinfo, year: int) -> bool:
 def _joined(stretches: Iterable[_Stretch]) -> list[_Stretch]:
     """Merge overlapping and adjacent intervals, in order."""
     joined: list[_Stretch] = []
-    for each in sorted(stretches):
-        if joined and each.start <= joined[-1].end:
-            joined[-1] = _Stretch(joined[-1].start, max(joined[-1].end, each.end))
+    for stretch in sorted(stretches):
+        if joined and stretch.start <= joined[-1].end:
+            joined[-1] = _Stretch(joined[-1].start, max(joined[-1].end, stretch.end))
         else:
-            joined.append(each)
+            joined.append(stretch)
     return joined
 
 
@@ -243,8 +243,8 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        near = {each.casefold(): each for each in available_timezones()}
-        meant = [near[each] for each in get_close_matches(name.casefold(), near, 1)]
+        near = {timezone.casefold(): timezone for timezone in available_timezones()}
+        meant = [near[match] for match in get_close_matches(name.casefold(), near, 1)]
         such = meant[0] if meant else "Europe/London"
         hint = f"Give an IANA timezone name, such as {such}."
         raise InvalidInput(f"There is no timezone {name!r}.", hint) from error
@@ -280,7 +280,7 @@ class _Calendar:
     reach: timedelta = timedelta(0)  # intervals past midnight are attributed to the next day
 
     def minutes(self, day: date) -> list[tuple[int, int]]:
-        return _runs(each for clause in self.clauses for each in clause.minutes(day))
+        return _runs(minute for clause in self.clauses for minute in clause.minutes(day))
 
     def of(self, day: date, zone: tzinfo) -> Iterable[_Stretch]:
         midnight, clock = _utc(day), None
@@ -453,7 +453,7 @@ class _Cron:
         if offset is not None:
             begin = midnight - offset
             return [_Stretch(begin + timedelta(minutes=a), begin + timedelta(minutes=b)) for a, b in self.runs]
-        walls = (midnight + timedelta(minutes=each) for each in self.minutes)
+        walls = (midnight + timedelta(minutes=minute) for minute in self.minutes)
         return [_Stretch(start, start + self.lasts) for wall in walls for start in self._starts(wall, clock)]
 
     def _starts(self, wall: datetime, clock: _Clock) -> list[datetime]:

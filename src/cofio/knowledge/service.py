@@ -179,8 +179,8 @@ class KnowledgeBase:
             check_text(given, name, MAX_LABEL)
         found = [
             row
-            for each in dict.fromkeys((source, ANY))
-            for row in self._domain.rows("thresholds", where={"source": each, "metric": metric})
+            for fromkey in dict.fromkeys((source, ANY))
+            for row in self._domain.rows("thresholds", where={"source": fromkey, "metric": metric})
         ]
         return lookup.firing(cast(Iterable[Threshold], found), value, unit)
 
@@ -333,7 +333,7 @@ class KnowledgeBase:
 
         Returns None if anything has to be changed.
         """
-        rows = [row for each in decisions if (row := self._there_just_so(each))]
+        rows = [row for decision in decisions if (row := self._there_just_so(decision))]
         if len(rows) < len(decisions):
             return None
         check_text(by, "by", MAX_LABEL)
@@ -435,7 +435,7 @@ def _replacing(old: Feedback, verdict: str, said: Mapping[str, Any]) -> Feedback
 
 
 def _fields(row: Knowledge) -> dict[str, Any]:
-    return {each.name: getattr(row, each.name) for each in fields(row)}
+    return {field.name: getattr(row, field.name) for field in fields(row)}
 
 
 def _refuse_what_follows(given: Mapping[str, Any]) -> None:

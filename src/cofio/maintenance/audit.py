@@ -227,7 +227,7 @@ def _says_never_recalled(store: Store, at: str) -> str:
 
 def _unembedded(store: Store) -> tuple[list[_FindingCase], str]:
     memories = store.unembedded(_MOST_UNEMBEDDED)
-    found = [_FindingCase((each.id,), "it has no vector") for each in memories if not each.archived]
+    found = [_FindingCase((memory.id,), "it has no vector") for memory in memories if not memory.archived]
     whole = len(memories) < _MOST_UNEMBEDDED
     return found, "" if whole else f"Only the first {_MOST_UNEMBEDDED:,} memories without a vector were counted."
 
@@ -265,9 +265,9 @@ class _Examples:
     def _one(self, found: _FindingCase) -> dict[str, Any]:
         memories = self._store.get(found.ids)
         return {
-            "ids": [each.id for each in memories],
-            "texts": [self._text(each) for each in memories],
-            "created_at": [each.created_at for each in memories],
+            "ids": [memory.id for memory in memories],
+            "texts": [self._text(memory) for memory in memories],
+            "created_at": [memory.created_at for memory in memories],
             "reason": found.reason,
         }
 

@@ -23,11 +23,11 @@ def decide(
     """Return one decision per memory that the action changes. Raise Conflict if it changes none."""
     _check(action, changes, tags)
     if action == "archive":
-        found: list[Decision] = [Delete(each.id, why) for each in memories if not each.archived]
+        found: list[Decision] = [Delete(memory.id, why) for memory in memories if not memory.archived]
     elif action == "restore":
-        found = [Restore(each.id, why) for each in memories if each.archived]
+        found = [Restore(memory.id, why) for memory in memories if memory.archived]
     else:
-        wanted = ((each, _fields(each, action, changes, tags)) for each in memories)
+        wanted = ((memory, _fields(memory, action, changes, tags)) for memory in memories)
         found = [Edit(each.id, fields, why) for each, fields in wanted if apply_edit(each, fields) != each]
     if not found:
         raise Conflict("There is nothing to change.", "All these memories already have the requested state.")
@@ -58,6 +58,6 @@ def _fields(memory: Memory, action: str, changes: Mapping[str, Any], tags: Seque
         case "tag":
             return {"tags": [*memory.tags, *tags]}
         case "untag":
-            gone = [str(each).strip() for each in tags]  # normalised as they are stored
-            return {"tags": [each for each in memory.tags if each not in gone]}
+            gone = [str(tag).strip() for tag in tags]  # normalised as they are stored
+            return {"tags": [tag for tag in memory.tags if tag not in gone]}
     return changes

@@ -304,7 +304,7 @@ class _MergeProposer:
 
 def _named(members: Sequence[Memory]) -> str:
     """Return a name for the current state of these memories that reveals none of their words."""
-    told = ",".join(f"{each.id}:{each.updated_at}" for each in sorted(members, key=lambda each: each.id))
+    told = ",".join(f"{member.id}:{member.updated_at}" for member in sorted(members, key=lambda each: each.id))
     return blake2b(told.encode(), digest_size=8).hexdigest()
 
 
@@ -358,8 +358,8 @@ def fact(text: str, members: Sequence[Memory], category: str = "") -> Fact:
         category=category,
         confidence=min(memory.confidence for memory in members),
         method="llm",
-        entities=tuple(dict.fromkeys(each for memory in members for each in memory.entities))[:_LABELS],
-        tags=tuple(dict.fromkeys(each for memory in members for each in memory.tags))[:_LABELS],
+        entities=tuple(dict.fromkeys(entity for memory in members for entity in memory.entities))[:_LABELS],
+        tags=tuple(dict.fromkeys(tag for memory in members for tag in memory.tags))[:_LABELS],
         session=newest.session if len({memory.session for memory in members}) == 1 else "",
         agent=newest.agent,
         user=newest.user,
@@ -376,7 +376,7 @@ def _common(sources: Sequence[str]) -> str:
     """Return the common source of all members, or its common prefix."""
     parts = [source.split("/") for source in sources]
     shared = 0
-    while all(len(each) > shared and each[shared] == parts[0][shared] for each in parts):
+    while all(len(part) > shared and part[shared] == parts[0][shared] for part in parts):
         shared += 1
     return "/".join(parts[0][:shared])
 
@@ -384,7 +384,9 @@ def _common(sources: Sequence[str]) -> str:
 def _anchors(members: Sequence[Memory]) -> tuple[Anchor, ...]:
     """Return the anchors of all members, as the newest of them saw each."""
     ordered = sorted(members, key=lambda memory: (memory.created_at, memory.id))
-    return tuple({(each.kind, each.name, each.path): each for memory in ordered for each in memory.anchors}.values())
+    return tuple(
+        {(anchor.kind, anchor.name, anchor.path): anchor for memory in ordered for anchor in memory.anchors}.values()
+    )
 
 
 def _as_memory(memory_id: int, fact: Fact) -> Memory:

@@ -84,14 +84,14 @@ def repeated(same_words: Iterable[EchoCandidate]) -> Iterator[tuple[EchoCandidat
     """Yield each echo with an older memory that it repeats, among memories with the same words; one per place."""
     first: dict[str, EchoCandidate] = {}  # by project in which it is visible
     settled: set[int] = set()
-    for each in sorted(same_words, key=lambda one: (one.at, one.id)):
-        if each.place in settled:
+    for same_word in sorted(same_words, key=lambda one: (one.at, one.id)):
+        if same_word.place in settled:
             continue  # a duplicate in its own place
-        settled.add(each.place)
-        older = first.get(each.project) or first.get(_ANYWHERE)
-        if each.learned and older:
-            yield each, older
-        first.setdefault(_ANYWHERE if each.shared else each.project, each)
+        settled.add(same_word.place)
+        older = first.get(same_word.project) or first.get(_ANYWHERE)
+        if same_word.learned and older:
+            yield same_word, older
+        first.setdefault(_ANYWHERE if same_word.shared else same_word.project, same_word)
 
 
 BOOT_FILES = (

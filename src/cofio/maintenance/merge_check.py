@@ -106,15 +106,15 @@ def _missing(member: TextClaims, elsewhere: frozenset[str], told: TextClaims) ->
 
 def _unwritten(members: Sequence[str], text: str) -> Iterator[str]:
     """Yield code, flags, paths and operators that are missing, changed or new."""
-    written = frozenset(each for member in members for each in forms(member))
+    written = frozenset(form for member in members for form in forms(member))
     for member in members:
-        yield from (f"{each} is lost" for each in sorted(literals(member) - forms(text)))
-    yield from (f"{each} is made up" for each in sorted(literals(text) - written))
+        yield from (f"{literal} is lost" for literal in sorted(literals(member) - forms(text)))
+    yield from (f"{literal} is made up" for literal in sorted(literals(text) - written))
 
 
 def _unmarked(members: Sequence[str], text: str) -> Iterator[str]:
     """Yield bounds, quantities, obligations, times and doubts that are lost or new."""
-    told, said = marks(text), frozenset(each for member in members for each in marks(member))
+    told, said = marks(text), frozenset(mark for member in members for mark in marks(member))
     meant = frozenset(each for member in members for each in implied(member))
     yield from (f"“{each}” is lost" for each in sorted(said - told - (implied(text) & {"after"})))
     yield from (f"“{each}” is made up" for each in sorted(told - said - meant))

@@ -118,7 +118,7 @@ def _judged(
     """Yield the relation of the newer to the older memory of each pair, if there is one."""
     wanted = sorted({each for low, high, _ in pairs for each in (low, high)})
     memories = {each.id: each for each in store.get(wanted) if not each.archived}
-    said = {each.id: _last_said(store, each) for each in memories.values()}
+    said = {memory.id: _last_said(store, memory) for memory in memories.values()}
     for low, high, cosine in pairs:
         if low not in memories or high not in memories:
             continue  # gone meanwhile

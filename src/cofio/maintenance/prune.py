@@ -148,7 +148,7 @@ class _PruneResult:
 def _reason(memory: Memory, store: Store, now: str, since: str) -> str:
     """Return the reason for archiving a memory; it covers only the time in which retrievals were recorded."""
     sightings = store.sightings(memory.id) if memory.occurrences > 1 else []
-    said = max(memory.created_at, *(each.at for each in sightings)) if sightings else memory.created_at
+    said = max(memory.created_at, *(sighting.at for sighting in sightings)) if sightings else memory.created_at
     spoken = _days(said, now)
     if said >= since:
         return f"never recalled in the {spoken} since it was last said"

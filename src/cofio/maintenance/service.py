@@ -282,7 +282,7 @@ class MaintenanceService:
             plan = replace(self._still_so(plan), dry_run=False)
             if not plan.decisions:
                 return plan
-            decisions = [_dated(each, plan.as_of) for each in plan.decisions]
+            decisions = [_dated(decision, plan.as_of) for decision in plan.decisions]
             try:
                 with self._deciding:
                     done = self._doing.apply(decisions, by=by, why=why or run.chore)
@@ -390,8 +390,8 @@ def _checked(decision: Decision, chore: Proposed) -> Merge | Delete:
 def _placed(decision: Merge | Delete, there: Mapping[int, Memory]) -> Merge | Delete:
     """Return the decision with the place and labels of its memories, which must share one place."""
     members = [there[each] for each in _ids(decision)]
-    if len({clusters.place_of(each) for each in members}) > 1:
-        numbers = ", ".join(str(each.id) for each in members)
+    if len({clusters.place_of(member) for member in members}) > 1:
+        numbers = ", ".join(str(member.id) for member in members)
         hint = "They differ in project, source, speaker or in who may see them."
         raise InvalidInput(f"Memories {numbers} are in different places.", hint)
     if isinstance(decision, Delete):

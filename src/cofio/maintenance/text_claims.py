@@ -66,7 +66,7 @@ def read(text: str) -> TextClaims:
         pieces=pieces,
         numbers=tuple(_values(tokens, _number)),
         tokens=tuple(map(tuple, tokens)),
-        turns=frozenset(turn for each in tokens for turn in _turns(each)),
+        turns=frozenset(turn for token in tokens for turn in _turns(token)),
         spans=tuple(" ".join(span.split()) for span in _SPAN.findall(text)),
         names=called,
         spoken=_spoken(clean),

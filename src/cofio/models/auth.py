@@ -74,7 +74,7 @@ class Grant:
             raise InvalidInput("An admin key sees everything, so it cannot be restricted.", hint)
 
     def _viewer(self) -> Viewer:
-        if not all(each.strip() for each in self.prefixes):  # ignoring it would restrict the key to nothing
+        if not all(prefix.strip() for prefix in self.prefixes):  # ignoring it would restrict the key to nothing
             raise InvalidInput("A source prefix is empty.", "Leave it out to allow every source.")
         if not (self.agent or self.user):
             raise InvalidInput("The key has no owner.", "Name its agent or user.")

@@ -118,7 +118,7 @@ class Map:
             "side": SIDE,
             "categories": categories,
             "projects": projects,
-            "clusters": [each._asdict() for each in self.clusters],
+            "clusters": [cluster._asdict() for cluster in self.clusters],
             "points": {
                 "id": list(self.dots.ids),
                 "x": list(self.x),
@@ -165,4 +165,4 @@ class Overview:
 
 def _places(values: Sequence[str], among: Sequence[str]) -> list[int]:
     place = {each: number for number, each in enumerate(among)}
-    return [place[each] for each in values]
+    return [place[value] for value in values]

@@ -52,7 +52,7 @@ class Episode:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Episode:
         """Read an episode written by `as_dict`, ignoring unknown keys."""
-        return cls(**{each.name: plain[each.name] for each in fields(cls) if each.name in plain})
+        return cls(**{field.name: plain[field.name] for field in fields(cls) if field.name in plain})
 
 
 class Passage(NamedTuple):

@@ -79,7 +79,7 @@ class Exchange:
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values that `from_dict` reads."""
         told = {each.name: getattr(self, each.name) for each in fields(self)}
-        told["messages"] = [{"role": each.role, "text": each.text} for each in self.messages]
+        told["messages"] = [{"role": message.role, "text": message.text} for message in self.messages]
         told.update(injected=list(self.injected), reach=list(self.reach))
         return told
 
@@ -153,7 +153,7 @@ class GateVerdict:
     @property
     def reason(self) -> str:
         """Return the reason of the first sentence on that route."""
-        return next((each.reason for each in self.sentences if each.way == self.way), "Nothing was said")
+        return next((sentence.reason for sentence in self.sentences if sentence.way == self.way), "Nothing was said")
 
 
 # ── reconcile ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -231,10 +231,11 @@ class LearningResult:
     def as_dict(self) -> dict[str, Any]:
         """Return the result for clients; a dry run includes the gate result of each sentence."""
         gate = [
-            {"text": each.text, "role": each.role, "way": each.way, "reason": each.reason} for each in self.sentences
+            {"text": sentence.text, "role": sentence.role, "way": sentence.way, "reason": sentence.reason}
+            for sentence in self.sentences
         ]
         return {
-            "actions": [dict(each) for each in self.actions],
+            "actions": [dict(action) for action in self.actions],
             "knowledge": [dict(each) for each in self.knowledge],
             "extracted_count": len(self.actions),
             "stored_count": self.count("add"),

@@ -535,7 +535,7 @@ def as_quantity(text: str) -> tuple[float, str]:
     found = _QUANTITY.fullmatch(text.strip())
     if not found:
         raise InvalidInput(f"{text!r} is not a number.", "Write it as 5000000, 5M, -2.5, 90% or 250ms.")
-    sign, money, digits, power, gap, rest = (each or "" for each in found.groups())
+    sign, money, digits, power, gap, rest = (group or "" for group in found.groups())
     if rest in ("m", "b") or (gap and not money and rest in ("K", "B", "T")):
         hint = f"Write {rest.upper()} directly after the number for the scale, or give the unit separately."
         raise InvalidInput(f"{text!r} is ambiguous: a scale or a unit.", hint)

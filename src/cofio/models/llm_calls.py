@@ -148,7 +148,11 @@ class LLMUsage:
 
     def as_dict(self) -> dict[str, Any]:
         periods = [
-            {"days": days, "models": [asdict(each) for each in models], "sessions": [asdict(each) for each in sessions]}
+            {
+                "days": days,
+                "models": [asdict(model) for model in models],
+                "sessions": [asdict(session) for session in sessions],
+            }
             for days, models, sessions in self.periods
         ]
         return {
@@ -157,7 +161,7 @@ class LLMUsage:
             "spent": self.is_spent,
             "resets_at": self.resets_at,
             "periods": periods,
-            "calls": [each.as_dict() for each in self.calls],
+            "calls": [call.as_dict() for call in self.calls],
         }
 
     @classmethod
@@ -180,7 +184,7 @@ class LLMUsage:
 
 
 def _known(kind: type[LLMCall | LLMTotal], told: Mapping[str, Any]) -> dict[str, Any]:
-    return {each.name: told[each.name] for each in fields(kind) if each.name in told}
+    return {field.name: told[field.name] for field in fields(kind) if field.name in told}
 
 
 class DaySum(NamedTuple):

@@ -53,7 +53,7 @@ class MaintenancePlan:
             "count": len(self.decisions),
             "examined": self.examined,
             "note": self.note,
-            "decisions": [to_plain(each) for each in self.decisions],
+            "decisions": [to_plain(decision) for decision in self.decisions],
             "refused": [each.as_dict() for each in self.refused],
             "changeset": self.changeset.id if self.changeset else None,
             "as_of": self.as_of,
@@ -109,7 +109,11 @@ class Audit:
     note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        return {"memories": self.memories, "note": self.note, "findings": [each.as_dict() for each in self.findings]}
+        return {
+            "memories": self.memories,
+            "note": self.note,
+            "findings": [finding.as_dict() for finding in self.findings],
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +140,7 @@ class Contradictions:
     as_of: int = 0  # see Plan
 
     def as_dict(self) -> dict[str, Any]:
-        pairs = [each.as_dict() for each in self.pairs]
+        pairs = [pair.as_dict() for pair in self.pairs]
         return {"pairs": pairs, "count": self.count, "note": self.note, "as_of": self.as_of}
 
 

@@ -115,7 +115,7 @@ def _labels(values: Any, name: str) -> tuple[str, ...]:
         raise InvalidInput(f"{name} is {type(values).__name__}.", f"Give {name} as a list of texts.")
     if len(values) > MAX_LABELS:
         raise TooLarge(f"{name} has {len(values):,} entries.", f"At most {MAX_LABELS} are allowed.")
-    cleaned = (check_text(each, name, MAX_LABEL).strip() for each in values)
+    cleaned = (check_text(value, name, MAX_LABEL).strip() for value in values)
     return tuple(dict.fromkeys(each for each in cleaned if each))
 
 
@@ -198,8 +198,8 @@ def _checked_anchors(values: Any) -> tuple[Anchor, ...]:
     if not isinstance(values, list | tuple) or len(values) > MAX_LABELS:
         raise InvalidInput("anchors is not a list of anchors.", f"Give at most {MAX_LABELS} with {', '.join(names)}.")
     try:
-        given = [{name: each[name] if isinstance(each, Mapping) else getattr(each, name) for name in names}
-                 for each in values]  # fmt: skip
+        given = [{name: value[name] if isinstance(value, Mapping) else getattr(value, name) for name in names}
+                 for value in values]  # fmt: skip
     except (KeyError, AttributeError) as error:
         raise InvalidInput(f"An anchor lacks {error.args[0]}.", f"It has: {', '.join(names)}.") from error
     return tuple(Anchor(**{name: check_text(each[name], name, 4 * MAX_LABEL) for name in names}) for each in given)
@@ -623,7 +623,7 @@ class Viewer:
     def __post_init__(self) -> None:
         for name in ("agent", "user", "team"):
             _fill(self, name, check_text(getattr(self, name), name, MAX_LABEL).strip())
-        _fill(self, "prefixes", tuple(each.rstrip("/") for each in _labels(self.prefixes, "prefixes")))
+        _fill(self, "prefixes", tuple(label.rstrip("/") for label in _labels(self.prefixes, "prefixes")))
         if not self.agent and not self.user:
             raise InvalidInput("A viewer has no name.", "Name the agent or the user.")
         if not all(self.prefixes):
@@ -635,7 +635,7 @@ class Viewer:
 
     def reaches(self, source: str) -> bool:
         """Return whether the source is allowed by the prefixes."""
-        return not self.prefixes or any(source == each or source.startswith(each + "/") for each in self.prefixes)
+        return not self.prefixes or any(source == prefix or source.startswith(prefix + "/") for prefix in self.prefixes)
 
     def below(self, source: str) -> str:
         """Return the source if it is allowed, else the same source below the first prefix.

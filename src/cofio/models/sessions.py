@@ -69,7 +69,7 @@ class AgentSession:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> AgentSession:
         """Read a session written by `as_dict`, ignoring unknown keys."""
-        return cls(**{each.name: plain[each.name] for each in fields(cls) if each.name in plain})
+        return cls(**{field.name: plain[field.name] for field in fields(cls) if field.name in plain})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +155,7 @@ class ResumeReport:
     def as_dict(self) -> dict[str, Any]:
         return {
             "project": self.project,
-            "sessions": [each.as_dict() for each in self.sessions],
+            "sessions": [session.as_dict() for session in self.sessions],
             "open": list(self.open),
             "text": self.text,
             "tokens": self.tokens,
@@ -175,9 +175,9 @@ class ResumeReport:
 def sessions_of(episodes: Iterable[Episode]) -> list[AgentSession]:
     """Group turns into sessions, dropping turns without a session."""
     turns: dict[tuple[str, str, str, str], list[Episode]] = {}
-    for each in episodes:
-        if each.session:
-            turns.setdefault(key_of(each), []).append(each)
+    for episode in episodes:
+        if episode.session:
+            turns.setdefault(key_of(episode), []).append(episode)
     return [_session(key, said) for key, said in turns.items()]
 
 
@@ -348,7 +348,7 @@ def _lines(project: str | None, details: Sequence[SessionDetail], points: Sequen
     yield f"Last sessions {where}:"
     if points:
         yield "\nOpen:"
-        yield from (f"- {each}" for each in points)
+        yield from (f"- {point}" for point in points)
     summary = _newest_summary(details)
     for place, each in enumerate(details):
         yield from _of_session(each)
@@ -394,7 +394,7 @@ def _newest_summary(details: Sequence[SessionDetail]) -> tuple[SessionDetail, Co
 
 def _open_points(details: Sequence[SessionDetail]) -> Iterator[str]:
     """Yield points known to be open: an unanswered prompt, the agent's question, pending tasks of a summary."""
-    begun = bool(details) and details[0].session.turns <= 1 and not any(each.answer for each in details[0].turns)
+    begun = bool(details) and details[0].session.turns <= 1 and not any(turn.answer for turn in details[0].turns)
     for detail in details[: 2 if begun else 1]:  # a session that just began may be the current one
         last = detail.turns[-1] if detail.turns else None
         if last and last.prompt and not last.answer:
@@ -404,8 +404,10 @@ def _open_points(details: Sequence[SessionDetail]) -> Iterator[str]:
     newest = _newest_summary(details)
     for title, body in _sections(newest[1].text) if newest else ():
         if title.lower() in _PENDING:
-            points = [each.strip() for each in _BULLET.findall(body)] or [body]
-            yield from (shortened(each, _POINT) for each in points[:_POINTS] if each and not _NOTHING_OPEN.match(each))
+            points = [match.strip() for match in _BULLET.findall(body)] or [body]
+            yield from (
+                shortened(point, _POINT) for point in points[:_POINTS] if point and not _NOTHING_OPEN.match(point)
+            )
 
 
 def _sections(text: str) -> list[tuple[str, str]]:

@@ -100,7 +100,7 @@ def _fields(name: str, value: str, below: Sequence[str]) -> FrontMatter:
         return {name: _value(value)}
     entries = [_scalar(line.strip()[2:]) for line in below if line.strip().startswith("- ")]
     if entries:
-        return {name: [each for each in entries if each]}
+        return {name: [entry for entry in entries if entry]}
     inner: FrontMatter = {}
     for line in below:
         if line.strip() and (found := _keyed(line.strip())):

@@ -100,7 +100,7 @@ def split_sections(text: str, path: str) -> list[Section]:
             return _flushed(head, each[head.end() :])
     fields, body = frontmatter.split_front_matter(plain)
     page = _page(fields.fields, path)
-    found = [_part(page, *each) for each in _pieces(_uncommented(body.split("\n")))]
+    found = [_part(page, *piece) for piece in _pieces(_uncommented(body.split("\n")))]
     return [each for each in found if each is not None]
 
 
@@ -180,7 +180,7 @@ def _part(page: Mapping[str, Any], headings: tuple[str, ...], blocks: Sequence[t
     links: list[str] = list(page["entities"])
     said = [text if code else _plain(text, tags, links) for text, code in blocks]
     text = "".join(said).strip()
-    named = tuple(filter(None, (_plain(each, tags, links).strip() for each in headings)))
+    named = tuple(filter(None, (_plain(heading, tags, links).strip() for heading in headings)))
     words = [word for word in text.split() if any(char.isalnum() for char in word)]
     if not words:
         return None

@@ -164,7 +164,7 @@ class NotesService:
     def folders(self) -> builtins.list[NotesFolder]:
         """List the folders that were read or are watched."""
         self._keeping.refuse_viewer("Reading folders")
-        followed = {_real(each) for each in self._notebook.labels}
+        followed = {_real(label) for label in self._notebook.labels}
         known = {FolderPath.of(key).path: self._store.notes.files(key).values() for key in self._store.notes.folders()}
         return [
             NotesFolder(
@@ -419,7 +419,7 @@ class _FolderSync:
 
     def _memories(self, pairs: Sequence[SectionPair]) -> dict[int, Memory]:
         ids = [
-            each.said.memory if isinstance(each.said, Note) else each.old.memory if each.old else 0 for each in pairs
+            pair.said.memory if isinstance(pair.said, Note) else pair.old.memory if pair.old else 0 for pair in pairs
         ]
         return {memory.id: memory for memory in self._store.get([each for each in ids if each])}
 
@@ -501,14 +501,14 @@ class _FolderSync:
             why = f"notes {self._place.label or self._place.path.name}"
             series = self._indexed.changeset
             done, waiting = self._keeping.apply(decisions, by=self._by, why=why, part_of=series)
-        came_back = {each.id for each in decisions if isinstance(each, Restore)}
-        brought = [each for each in decisions if isinstance(each, Add | Update)]
+        came_back = {decision.id for decision in decisions if isinstance(decision, Restore)}
+        brought = [decision for decision in decisions if isinstance(decision, Add | Update)]
         known = sum(change.action == "noop" for change in _one_each(brought, done.changes if done else ()))
         self._indexed = replace(
             self._indexed,
-            added=self._indexed.added + sum(isinstance(each, Add | Restore) for each in decisions) - known,
-            updated=self._indexed.updated + sum(_updates(each, came_back) for each in decisions),
-            archived=self._indexed.archived + sum(isinstance(each, Delete) for each in decisions),
+            added=self._indexed.added + sum(isinstance(decision, Add | Restore) for decision in decisions) - known,
+            updated=self._indexed.updated + sum(_updates(decision, came_back) for decision in decisions),
+            archived=self._indexed.archived + sum(isinstance(decision, Delete) for decision in decisions),
             unembedded=self._indexed.unembedded + waiting,
             changeset=self._indexed.changeset or (done.id if done else None),
         )
@@ -613,7 +613,7 @@ class _VaultWriter:
         around = [
             key for key in self._store.notes.folders() if self._place.path.is_relative_to(FolderPath.of(key).path)
         ]
-        filed = (each for key in around for each in self._store.notes.files(key).values())
+        filed = (file for key in around for file in self._store.notes.files(key).values())
         return {part.memory for each in filed for part in each.parts if not part.exported}
 
     def _names(self, ids: Sequence[int]) -> dict[int, str]:

@@ -55,5 +55,5 @@ def _section(heading: str, memories: Sequence[Memory], fresh: Callable[[Memory],
         list_item(embedding_text(memory.text, memory.speaker), told.notes, doubtful=told.state == _GONE)
         for memory, told in looked_at
     ]
-    lines = [f"{each}\n" for each in items if each]
+    lines = [f"{item}\n" for item in items if item]
     return f"\n\n{heading}\n{''.join(lines)}" if lines else ""

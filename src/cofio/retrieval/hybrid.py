@@ -82,7 +82,7 @@ def episode_hits(query: Query, vector: Vector, index: EpisodeIndex, floor: float
     judged = judge(near, matching, floor, VECTOR_WEIGHT if query.hybrid else 1.0)
     passing = [each for each in judged if each.similarity >= query.threshold and each.fused >= query.min_score]
     ordered = sorted(passing, key=_best_first)
-    passages = {each.id: each for each in index.passages([each.id for each in ordered])}
+    passages = {passage.id: passage for passage in index.passages([each.id for each in ordered])}
     best: dict[int, _ScoredCandidate] = {}
     for each in ordered:
         if each.id in passages:
@@ -105,7 +105,7 @@ def _candidates(
     """Return both rankings to this depth; keyword matches include their cosine."""
     looked_for = search_terms(query.text) if query.hybrid else []
     matching = index.matching(looked_for, depth, query.scope) if looked_for else Matching((), 0.0)
-    return index.nearest(vector, depth, query.scope, also=(each.id for each in matching.candidates)), matching
+    return index.nearest(vector, depth, query.scope, also=(candidate.id for candidate in matching.candidates)), matching
 
 
 def judge(near: Sequence[Candidate], matching: Matching, floor: float, weight: float) -> list[_ScoredCandidate]:

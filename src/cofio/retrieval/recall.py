@@ -120,9 +120,9 @@ class Relevance:
         """Return a candidate query per question; `spare` is the number of hits that may be dropped later."""
         if self.judge:
             k = min(MAX_HITS, max(CANDIDATES, most) + spare)
-            return [Query(text=each, k=k, closely=False, scope=scope) for each in questions]
+            return [Query(text=question, k=k, closely=False, scope=scope) for question in questions]
         k = min(MAX_HITS, most + SPARE + spare)
-        return [Query(text=each, k=k, min_score=self.least, scope=scope) for each in questions]
+        return [Query(text=question, k=k, min_score=self.least, scope=scope) for question in questions]
 
     def relevant(self, questions: Sequence[str], candidates: Sequence[Hit], most: int) -> list[Hit]:
         """Return the candidates that help with any of the questions, best first; of equals the newer first.
@@ -250,8 +250,8 @@ def build_episode_briefing(hits: Sequence[EpisodeHit], given: Mapping[int, str])
         )
         for hit in sorted(best.values(), key=lambda hit: -hit.score)
     ]
-    text, ids = build_block([each for each in lines if each.id not in given][:SAID], SAID_EARLIER)
-    digests = {each.id: digest(each.text) for each in lines}
+    text, ids = build_block([line for line in lines if line.id not in given][:SAID], SAID_EARLIER)
+    digests = {line.id: digest(line.text) for line in lines}
     return Briefing(text, {each: digests[each] for each in ids}, estimate_tokens(text))
 
 

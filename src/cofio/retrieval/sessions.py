@@ -48,7 +48,7 @@ class SessionService:
         return SessionDetail(
             session=session,
             turns=tuple(sessions.turn_of(each) for each in said),
-            summaries=tuple(sessions.summary_of(each) for each in summaries),
+            summaries=tuple(sessions.summary_of(summary) for summary in summaries),
             recalled=tuple(SessionMemory(id=each.id, text=each.text) for each in recalled),
             learned=tuple(learned),
             changed=tuple(changed),

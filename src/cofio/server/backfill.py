@@ -194,14 +194,14 @@ def _turns(path: Path) -> Iterator[TranscriptTurn]:
 
 
 def _prompt(turn: TranscriptTurn) -> str:
-    return next((str(each["content"]) for each in turn.messages if each["role"] == "user"), "")
+    return next((str(message["content"]) for message in turn.messages if message["role"] == "user"), "")
 
 
 def _characters(turn: TranscriptTurn) -> int:
     sizes = (
-        min(len(str(each["content"])), _ASSISTANT if each["role"] == "assistant" else MAX_SAID)
-        for each in turn.messages
-        if each["role"] != "system"
+        min(len(str(message["content"])), _ASSISTANT if message["role"] == "assistant" else MAX_SAID)
+        for message in turn.messages
+        if message["role"] != "system"
     )
     return min(sum(sizes), MAX_SAID)
 

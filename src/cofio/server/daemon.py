@@ -214,7 +214,7 @@ def _told(file: IO[bytes]) -> Instance:
     try:
         file.seek(0)
         told = json.loads(file.read())
-        return Instance(**{each.name: told[each.name] for each in fields(Instance) if each.name in told})
+        return Instance(**{field.name: told[field.name] for field in fields(Instance) if field.name in told})
     except (ValueError, TypeError):
         return Instance(pid=0)
 

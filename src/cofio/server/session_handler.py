@@ -385,7 +385,7 @@ def _turn(happened: Event, sitting: _SessionState) -> str:
 
 def turn_name(turn: transcripts.TranscriptTurn, known: set[str]) -> str:
     """Return the name under which a hook reported the turn, if one did; else its own."""
-    prompt = next((each["content"] for each in turn.messages if each["role"] == "user"), "")
+    prompt = next((message["content"] for message in turn.messages if message["role"] == "user"), "")
     by_words = name_from_words(prompt) if isinstance(prompt, str) else ""
     return by_words if by_words in known else turn.turn
 

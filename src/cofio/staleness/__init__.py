@@ -60,10 +60,10 @@ class StalenessChecker:
             return ()
         until = time.monotonic() + _PATIENCE
         names = find_references(text, tree.root)
-        files = {each.name: path for each in names if each.kind == "file" and (path := _file(tree, each.name, until))}
+        files = {name.name: path for name in names if name.kind == "file" and (path := _file(tree, name.name, until))}
         found: dict[tuple[str, str, str], Anchor] = {}
-        for each in names:
-            anchor = _anchor(tree, each, files, until)
+        for name in names:
+            anchor = _anchor(tree, name, files, until)
             if anchor:
                 found.setdefault((anchor.kind, anchor.path, anchor.name if anchor.kind != "file" else ""), anchor)
         inside = {each.path for each in found.values() if each.kind != "file"}

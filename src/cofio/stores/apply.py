@@ -193,7 +193,7 @@ class UnitOfWork:
     def _merge(self, decision: Merge, vector: bytes | None) -> list[Change]:
         if len(set(decision.ids)) < 2:
             raise InvalidInput("A merge needs at least two memories.", "Use Update to replace one.")
-        members = [self._live(each, decision.as_of) for each in dict.fromkeys(decision.ids)]
+        members = [self._live(fromkey, decision.as_of) for fromkey in dict.fromkeys(decision.ids)]
         written = self._keep(decision.fact, vector, decision.reason)
         heir = replace(
             written.memory,
@@ -215,8 +215,8 @@ class UnitOfWork:
         memory = replace(memory, id=self._rows.insert(memory))
         self._rows.set_vector(memory.id, vector)
         change = self._record("add", memory.id, None, memory, decision.reason)
-        for each in decision.sightings:
-            self._rows.see(memory.id, change.id, each)
+        for sighting in decision.sightings:
+            self._rows.see(memory.id, change.id, sighting)
         return change
 
     def _restore(self, decision: Restore) -> list[Change]:
@@ -278,8 +278,8 @@ class UnitOfWork:
     def _bring_back(self, memory: Memory, beside: Counters, change_id: int) -> None:
         counts = {"retrieval_count": beside.retrieval_count, "last_retrieved_at": beside.last_retrieved_at}
         self._rows.count(replace(memory, **counts))  # type: ignore[arg-type]
-        for each in beside.sightings:
-            self._rows.see(memory.id, change_id, each)
+        for sighting in beside.sightings:
+            self._rows.see(memory.id, change_id, sighting)
 
     def _put_back(self, entry: JournalEntry, current: Memory | None) -> bytes | None:
         """Restore the old version; return the vector that it replaced."""

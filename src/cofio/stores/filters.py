@@ -98,5 +98,5 @@ def _below(prefix: str, name: str, dialect: Dialect, source: str = "source") -> 
     """
     value = dialect.value.format
     bounds = {name: prefix, f"{name}_from": prefix + "/", f"{name}_to": prefix + "0"}  # "0" is the character after "/"
-    at, start, end = (value(each) for each in bounds)
+    at, start, end = (value(bound) for bound in bounds)
     return f"({source} = {at} OR ({source} >= {start} AND {source} < {end}))", bounds

@@ -193,7 +193,7 @@ def words_to_erase(texts: Iterable[str | None], replaced: str | None) -> list[st
 
     A context equal to the text of the memory that it replaced belongs to that memory, and is kept.
     """
-    own = {each for each in texts if each and each.strip() and each != replaced}
+    own = {text for text in texts if text and text.strip() and text != replaced}
     return sorted(own, key=lambda each: (-len(each), each))
 
 
@@ -221,7 +221,11 @@ def contains_words(payload: str, result: str, words: Sequence[str]) -> bool:
     if exchange is None:
         return any(as_json(each)[1:-1] in payload for each in words)
     done = json.loads(result).get("actions", ())
-    texts = [*(each.text for each in exchange.messages), *exchange.injected, *(str(each.get("text")) for each in done)]
+    texts = [
+        *(message.text for message in exchange.messages),
+        *exchange.injected,
+        *(str(each.get("text")) for each in done),
+    ]
     return any(word in text for word in words for text in texts)
 
 
@@ -229,7 +233,7 @@ def cut_payload(payload: str, words: Sequence[str]) -> str:
     """Return the payload with these words cut out; "" if it is damaged and contains them."""
     exchange = from_payload(payload)
     if exchange is None:
-        return "" if any(as_json(each)[1:-1] in payload for each in words) else payload
+        return "" if any(as_json(word)[1:-1] in payload for word in words) else payload
     rest = without_words(exchange, words)
     return payload if rest == exchange else to_payload(rest, (*purged_roles(payload), *parts_cut(exchange, rest)))
 
@@ -242,8 +246,8 @@ def parts_cut(exchange: Exchange, rest: Exchange) -> tuple[str, ...]:
 
 def without_words(exchange: Exchange, words: Sequence[str]) -> Exchange:
     """Return the exchange without these words, in any spacing and markup. The rest has unprocessed captures."""
-    found = re.compile("|".join(rf"(?<!\w){_loosely(each)}(?!\w)" for each in words), re.IGNORECASE)
-    messages = tuple(Message(each.role, found.sub("", each.text)) for each in exchange.messages)
+    found = re.compile("|".join(rf"(?<!\w){_loosely(word)}(?!\w)" for word in words), re.IGNORECASE)
+    messages = tuple(Message(message.role, found.sub("", message.text)) for message in exchange.messages)
     return replace(exchange, messages=messages, injected=tuple(found.sub("", each) for each in exchange.injected))
 
 

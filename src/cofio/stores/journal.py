@@ -39,7 +39,7 @@ def to_changeset(
 
 
 def beside_json(beside: Counters) -> str:
-    seen = [[each.agent, each.session, each.at] for each in beside.sightings]
+    seen = [[sighting.agent, sighting.session, sighting.at] for sighting in beside.sightings]
     return as_json([beside.retrieval_count, beside.last_retrieved_at, seen])
 
 

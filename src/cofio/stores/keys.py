@@ -74,7 +74,7 @@ class SqliteKeys:
 
     def log(self, deeds: Sequence[AuditEntry]) -> None:
         with self._file.writing() as connection:
-            connection.executemany(_SQL["log_deed"], [asdict(each) for each in deeds])
+            connection.executemany(_SQL["log_deed"], [asdict(deed) for deed in deeds])
 
     def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
         if not is_storable_int(key or 0):
@@ -105,7 +105,7 @@ class FakeKeys:
         self._last = 0  # last id in the audit log; ids are not reused
 
     def create(self, grant: Grant, digest: str, hint: str, by: str) -> Key:
-        if any(each.grant.name == grant.name and each.revoked_at is None for each in self._keys.values()):
+        if any(key.grant.name == grant.name and key.revoked_at is None for key in self._keys.values()):
             refuse_name(grant.name)
         number = len(self._keys) + 1
         self._keys[digest] = Key(id=number, grant=grant, hint=hint, created_at=self._clock(), created_by=by)
@@ -119,14 +119,14 @@ class FakeKeys:
 
     def any_valid(self) -> bool:
         at = self._clock()
-        return any(each.is_valid(at) for each in self._keys.values())
+        return any(key.is_valid(at) for key in self._keys.values())
 
     def revoke(self, key_id: int) -> Key:
         for digest, each in self._keys.items():
             if each.id == key_id and each.revoked_at is None:
                 self._keys[digest] = replace(each, revoked_at=self._clock())
                 return self._keys[digest]
-        return refuse_revoking(key_id, next((each for each in self._keys.values() if each.id == key_id), None))
+        return refuse_revoking(key_id, next((key for key in self._keys.values() if key.id == key_id), None))
 
     def used(self, when: Mapping[int, str]) -> None:
         for digest, each in self._keys.items():
@@ -151,11 +151,11 @@ class FakeKeys:
         self._last += len(deeds)
 
     def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
-        newest = [each for each in reversed(self._deeds) if key in (None, each.key)]
+        newest = [deed for deed in reversed(self._deeds) if key in (None, deed.key)]
         return [each for each in newest if after is None or each.id < after][:limit]
 
     def forget(self, before: str) -> int:
-        kept = [each for each in self._deeds if each.at >= to_utc_iso(before)]
+        kept = [deed for deed in self._deeds if deed.at >= to_utc_iso(before)]
         gone, self._deeds = len(self._deeds) - len(kept), kept
         return gone
 

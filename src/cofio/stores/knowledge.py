@@ -116,7 +116,7 @@ class KnowledgeUnitOfWork:
         self, decisions: Sequence[KnowledgeDecision], told: Sequence[Sequence[Change]]
     ) -> tuple[KnowledgeChange, ...]:
         """Return every change, in order. `told` are the changes of each memory decision, to which a Put may refer."""
-        return tuple(change for each in decisions for change in self._do(each, told))
+        return tuple(change for decision in decisions for change in self._do(decision, told))
 
     def _do(self, decision: KnowledgeDecision, told: Sequence[Sequence[Change]]) -> list[KnowledgeChange]:
         match decision:
@@ -491,7 +491,7 @@ class SqlKnowledgeTables:
 
     def told_by(self, memories: Sequence[int]) -> list[Knowledge]:
         with self._reading() as asking:
-            values = {"ids": asking.listed([each for each in memories if is_storable_int(each)])}
+            values = {"ids": asking.listed([memory for memory in memories if is_storable_int(memory)])}
             found = {
                 table: asking.all("known_by_memory", values, table=table, columns=LISTED[table]) for table in CLAIMS
             }

@@ -57,7 +57,7 @@ class FakeNotes:
 
     def put(self, folder: str, files: Sequence[FileState]) -> None:
         at = self._clock()
-        self._files.setdefault(folder, {}).update({each.path: replace(each, at=each.at or at) for each in files})
+        self._files.setdefault(folder, {}).update({file.path: replace(file, at=file.at or at) for file in files})
 
     def drop(self, folder: str, paths: Sequence[str]) -> None:
         for path in paths:
@@ -69,14 +69,14 @@ def to_rows(folder: str, files: Sequence[FileState], at: str) -> list[dict[str, 
     return [
         {
             "folder": folder,
-            "path": each.path,
-            "hash": each.hash,
-            "size": each.size,
-            "modified": each.modified,
-            "at": each.at or at,
-            "parts": as_json([list(part) for part in each.parts]),
+            "path": file.path,
+            "hash": file.hash,
+            "size": file.size,
+            "modified": file.modified,
+            "at": file.at or at,
+            "parts": as_json([list(part) for part in file.parts]),
         }
-        for each in files
+        for file in files
     ]
 
 

@@ -35,7 +35,7 @@ def to_memory(row: Sequence[Any]) -> Memory:
     values[_TAGS] = tuple(json.loads(row[_TAGS])) if row[_TAGS] != "[]" else ()
     values[_METADATA] = json.loads(row[_METADATA]) if row[_METADATA] != "{}" else {}
     values[_PINNED] = bool(row[_PINNED])
-    values[_ANCHORS] = tuple(Anchor(**each) for each in json.loads(row[_ANCHORS])) if row[_ANCHORS] != "[]" else ()
+    values[_ANCHORS] = tuple(Anchor(**load) for load in json.loads(row[_ANCHORS])) if row[_ANCHORS] != "[]" else ()
     return Memory(**dict(zip(COLUMNS, values, strict=True)))
 
 
@@ -44,7 +44,7 @@ def to_row(memory: Memory) -> dict[str, Any]:
     row = {name: getattr(memory, name) for name in COLUMNS}
     for name in _JSON:
         row[name] = as_json(row[name])
-    row["anchors"] = as_json([asdict(each) for each in memory.anchors])
+    row["anchors"] = as_json([asdict(anchor) for anchor in memory.anchors])
     row["pinned"] = int(memory.pinned)
     row["fingerprint"] = fingerprint(memory.text)
     return row

@@ -171,11 +171,11 @@ class ScopedStore:
         settles: Settles | None = None,
         knowledge: Sequence[KnowledgeDecision] = (),
     ) -> Changeset:
-        if undoes is not None or any(isinstance(each, Revert | Withdraw) for each in (*decisions, *knowledge)):
+        if undoes is not None or any(isinstance(decision, Revert | Withdraw) for decision in (*decisions, *knowledge)):
             self._hand.refuse_undo(undoes, decisions, knowledge)
         if part_of is not None and not self._sight.in_full(self._store.changeset(part_of)):
             raise NotFound(f"There is no changeset {part_of}.", "cofio history shows the newest.")
-        mine = [self._hand.decision(each) for each in decisions]
+        mine = [self._hand.decision(decision) for decision in decisions]
         rows = self._hand.rows(knowledge)
         done = self._store.apply(
             mine, vectors, by=by, why=why, undoes=undoes, part_of=part_of, settles=settles, knowledge=rows
@@ -266,8 +266,8 @@ class ScopedStore:
     # ── what is derived ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def note(self, retrievals: Sequence[Retrieval]) -> None:
-        there = set(self._sight.ids([each.memory_id for each in retrievals]))
-        self._store.note([each for each in retrievals if each.memory_id in there])
+        there = set(self._sight.ids([retrieval.memory_id for retrieval in retrievals]))
+        self._store.note([retrieval for retrieval in retrievals if retrieval.memory_id in there])
 
     def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
         if among is None:
@@ -313,7 +313,7 @@ class ScopedStore:
             "inbox_pending": 0,
             "embedder": self._store.stats()["embedder"],
             "bytes": 0,
-            "by_source": _counted({each: self._count(source_prefix=each) for each in self.viewer.prefixes}),
+            "by_source": _counted({prefix: self._count(source_prefix=prefix) for prefix in self.viewer.prefixes}),
             **{f"by_{name}": _counted({each: self._count(**_only(name, each)) for each in of}) for name, of in groups},
         }
 
@@ -368,7 +368,9 @@ class _ReadPolicy:
     def changes(self, changes: Sequence[Change]) -> list[Change]:
         """Return the visible changes. Reasons are included only if the whole changeset is visible."""
         left = self._seen(changes)
-        whole = {each: self.in_full(self.store.changeset(each)) for each in dict.fromkeys(c.changeset for c in left)}
+        whole = {
+            fromkey: self.in_full(self.store.changeset(fromkey)) for fromkey in dict.fromkeys(c.changeset for c in left)
+        }
         return [self._told(change, whole=whole[change.changeset]) for change in left]
 
     def changeset(self, done: Changeset) -> Changeset | None:
@@ -400,7 +402,7 @@ class _ReadPolicy:
         """Return whether both states are visible. A purged memory has no owner any more."""
         states = [each for each in (change.before, change.after) if each]
         purged_now = change.action == "purge"
-        return (bool(states) or purged_now) and all(self.viewer.sees(each) for each in states)
+        return (bool(states) or purged_now) and all(self.viewer.sees(state) for state in states)
 
     def _standing(self, ids: set[int]) -> set[int]:
         """Return those that are visible now; deleted ones count by their last state."""
@@ -429,13 +431,15 @@ class _ReadPolicy:
     def rows(self, changes: Sequence[KnowledgeChange]) -> list[KnowledgeChange]:
         """Return the visible changes, by the rules of `changes`."""
         left = self._seen_rows(changes)
-        whole = {each: self.in_full(self.store.changeset(each)) for each in dict.fromkeys(c.changeset for c in left)}
+        whole = {
+            fromkey: self.in_full(self.store.changeset(fromkey)) for fromkey in dict.fromkeys(c.changeset for c in left)
+        }
         return [self._told_row(change, whole=whole[change.changeset]) for change in left]
 
     def sees_row(self, change: KnowledgeChange) -> bool:
         """Return whether before and after are visible. An erased row has no owner any more."""
         states = [each for each in (change.before, change.after) if each]
-        return (bool(states) or change.action == "purge") and all(sees(self.viewer, each) for each in states)
+        return (bool(states) or change.action == "purge") and all(sees(self.viewer, state) for state in states)
 
     def last_row(self, table: Table, key: str) -> Knowledge | None:
         """Return the current row; if deleted, its last state; None if nothing is known of it."""
@@ -588,7 +592,7 @@ class _WritePolicy:
             if link is not None:
                 self._target(link)
         before = memory.previous_text if memory.supersedes is not None else None
-        sightings = tuple(self._sighting(each) for each in decision.sightings)
+        sightings = tuple(self._sighting(sighting) for sighting in decision.sightings)
         return replace(
             decision, memory=replace(memory, **self._whose(memory.agent), previous_text=before), sightings=sightings
         )
@@ -615,9 +619,9 @@ class _WritePolicy:
             raise NotFound(f"There is no changeset {undoes}.", "cofio history shows the newest.")
         if not self._sight.in_full(done):
             raise Forbidden(f"Changeset {undoes} changed memories that you may not see.", f"To undo it, {_TAKES}.")
-        reverted = {each.change_id if isinstance(each, Revert) else None for each in decisions}
+        reverted = {decision.change_id if isinstance(decision, Revert) else None for decision in decisions}
         withdrawn = {each.change_id if isinstance(each, Withdraw) else None for each in knowledge}
-        if (reverted, withdrawn) != ({each.id for each in done.changes}, {each.id for each in done.knowledge}):
+        if (reverted, withdrawn) != ({change.id for change in done.changes}, {each.id for each in done.knowledge}):
             raise Forbidden(
                 f"The decisions do not revert exactly changeset {undoes}.", "Undo the whole changeset, and only that."
             )
@@ -641,7 +645,7 @@ class _WritePolicy:
     def rows(self, decisions: Sequence[KnowledgeDecision]) -> list[KnowledgeDecision]:
         """Return the decisions with the viewer as owner. Raise NotFound or Forbidden if one is not allowed."""
         new: set[str] = set()  # rows created by these decisions
-        return [self._row_decision(each, new) for each in decisions]
+        return [self._row_decision(decision, new) for decision in decisions]
 
     def _row_decision(self, decision: KnowledgeDecision, new: set[str]) -> KnowledgeDecision:
         match decision:
@@ -661,7 +665,7 @@ class _WritePolicy:
     def _had_alone(self, known: Knowledge) -> bool:
         """Return whether the viewer owned the row in all its states."""
         states = self._sight.row_states(known.TABLE, known.id)
-        return all(sees(self._viewer, each) and owns(self._viewer, each) for each in states)
+        return all(sees(self._viewer, state) and owns(self._viewer, state) for state in states)
 
     def _put(self, decision: Put, new: set[str]) -> Put:
         row = self.row(decision.known)
@@ -759,7 +763,9 @@ class _ScopedInbox:
     def receive(
         self, exchanges: Sequence[Exchange], *, task: Task = "learn", most: int | None = None, hold: float = 0.0
     ) -> list[Receipt]:
-        return self._inbox.receive([self._hand.marked(each) for each in exchanges], task=task, most=most, hold=hold)
+        return self._inbox.receive(
+            [self._hand.marked(exchange) for exchange in exchanges], task=task, most=most, hold=hold
+        )
 
     def amend(self, exchange: Exchange, *, hold: float = 0.0, most: int | None = None) -> Receipt:
         return self._inbox.amend(self._hand.marked(exchange), hold=hold, most=most)
@@ -1007,7 +1013,7 @@ class _ScopedEpisodeIndex:
         return self._sight.ids(self._index.given(session)) if is_own(session, self._sight.viewer) else []
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
-        seen = [each.id for each in self.passages(list(also))]
+        seen = [passage.id for passage in self.passages(list(also))]
         return self._index.nearest(vector, k, self._sight.scope(scope), also=seen)
 
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:

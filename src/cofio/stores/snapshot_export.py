@@ -93,7 +93,7 @@ class SqliteSnapshots:
             return there
 
     def origins(self, origins: Sequence[str]) -> dict[str, int]:
-        return dict(self._read(_SQL["origins"], (as_json([each for each in origins if each]),)))
+        return dict(self._read(_SQL["origins"], (as_json([origin for origin in origins if origin]),)))
 
     def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[ExportedMemory]:
         with self._reading() as connection:
@@ -192,7 +192,7 @@ class FakeSnapshots:
             return there
 
     def origins(self, origins: Sequence[str]) -> dict[str, int]:
-        wanted = {each for each in origins if each}
+        wanted = {origin for origin in origins if origin}
         with self._changing() as held:
             return {memory.origin: memory.id for memory in held.memories.values() if memory.origin in wanted}
 
@@ -223,7 +223,7 @@ class FakeSnapshots:
 
     def parts(self, changeset_id: int) -> list[int]:
         with self._changing() as held:
-            return [each.id for each in held.changesets if changeset_id in (each.id, each.part_of)]
+            return [changeset.id for changeset in held.changesets if changeset_id in (changeset.id, changeset.part_of)]
 
 
 def as_vector(blob: bytes) -> Vector:

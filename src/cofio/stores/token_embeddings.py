@@ -69,7 +69,7 @@ class FakeTokenEmbeddings:
         return {each: self._read[each][1] for each in ids if by == self._signature and self._is_read(each)}
 
     def unread(self, limit: int) -> list[Memory]:
-        waiting = sorted((each for each in self._memories() if not self._is_read(each)), reverse=True)
+        waiting = sorted((memory for memory in self._memories() if not self._is_read(memory)), reverse=True)
         return [self._memories()[each] for each in waiting[:limit]]
 
     def put(self, readings: Sequence[tuple[Memory, bytes]], by: str) -> bool:

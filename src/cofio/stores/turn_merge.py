@@ -48,14 +48,14 @@ def merge_turn(parts: Sequence[StoredMessage], exchange: Exchange) -> TurnMerge 
         grown = _grown(known[-1], _unsaid(told, known[:-1]))
         if grown == known[-1]:
             return None
-        if sum(len(each.text) for each in grown.messages) <= MAX_SAID:
+        if sum(len(message.text) for message in grown.messages) <= MAX_SAID:
             return TurnMerge(last, grown)
     rest = _unsaid(told, known)
     return TurnMerge(None, replace(rest, turn=f"{exchange.turn}+{len(parts)}")) if rest.messages else None
 
 
 def _without_cut(exchange: Exchange, cut: set[str]) -> Exchange:
-    messages = tuple(each for each in exchange.messages if each.role not in cut)
+    messages = tuple(message for message in exchange.messages if message.role not in cut)
     return replace(exchange, messages=messages, injected=() if "injected" in cut else exchange.injected)
 
 

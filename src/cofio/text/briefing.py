@@ -262,7 +262,7 @@ def is_trivial(prompt: str) -> bool:
         return True
     if len(said) > _LONGEST_TRIVIAL:
         return False
-    found = [each.replace("’", "'").strip("'") for each in _WORD.findall(said.casefold())]
+    found = [match.replace("’", "'").strip("'") for match in _WORD.findall(said.casefold())]
     return len(found) <= _MOST_TRIVIAL and all(
         each in _TRIVIAL or (len(each) == 1 and each in _CHOICES) for each in found
     )

@@ -40,7 +40,7 @@ def content_words(text: str) -> tuple[str, ...]:
     """Return the content words of a text, in order."""
     plain = _THOUSANDS.sub("", text.lower().replace("’", "'"))
     plain = _SHORT_NOT.sub(" not", plain.replace("cannot", "can not"))
-    found = (each.strip("-") if each[-1:] == "-" else each for each in _TOKEN.findall(plain))
+    found = (match.strip("-") if match[-1:] == "-" else match for match in _TOKEN.findall(plain))
     return tuple(normalize_word(each) for each in found if each not in _SILENT)
 
 

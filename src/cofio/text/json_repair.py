@@ -58,7 +58,7 @@ def parse_reply(text: str) -> ParsedReply:
 
 
 def _worth(piece: ParsedReply) -> int:
-    return sum(isinstance(each, dict | str) for each in piece.entries or ())
+    return sum(isinstance(entry, dict | str) for entry in piece.entries or ())
 
 
 def _after_thinking(text: str) -> str:
@@ -99,7 +99,7 @@ def _entries(value: Any) -> list[Any] | None:
         return [value]
     lists = [inner for key, inner in value.items() if isinstance(inner, list) and key not in _LISTS_OF_AN_ENTRY]
     if lists:
-        return max(lists, key=lambda entries: sum(isinstance(each, dict) for each in entries))
+        return max(lists, key=lambda entries: sum(isinstance(entry, dict) for entry in entries))
     return next((_entries(inner) for inner in value.values() if isinstance(inner, dict)), None)
 
 

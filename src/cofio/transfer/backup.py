@@ -55,7 +55,7 @@ def make(store: Path, folder: Path, clock: Clock, *, progress: Progress | None =
 def run_scheduled_backup(store: Path, folder: Path, days: int, clock: Clock) -> dict[str, Any]:
     """Make a backup and remove expired ones; return a summary."""
     made = make(store, folder, clock)
-    return {**made.as_dict(), "removed": [str(each) for each in prune_backups(folder, days, clock)]}
+    return {**made.as_dict(), "removed": [str(prune_backup) for prune_backup in prune_backups(folder, days, clock)]}
 
 
 # ── retention ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -78,9 +78,9 @@ def is_backup(name: str) -> bool:
 
 def latest(folder: Path) -> Path:
     """Return the newest regular backup. Raise NotFound if there is none."""
-    for each in backups(folder):
-        if each.path.name.startswith("cofio-"):
-            return each.path
+    for backup in backups(folder):
+        if backup.path.name.startswith("cofio-"):
+            return backup.path
     raise NotFound(f"There is no backup in {folder}.", "`cofio backup` creates one; name a file to restore another.")
 
 
@@ -118,8 +118,8 @@ def open_connection(path: Path, mode: Literal["ro", "rw"]) -> Iterator[sqlite3.C
 @contextmanager
 def temporary_file(folder: Path) -> Iterator[Path]:
     """Yield an empty file with a unique name; it is removed at the end, unless it was renamed."""
-    for each in reversed((folder, *folder.parents)):
-        each.mkdir(mode=0o700, exist_ok=True)
+    for parent in reversed((folder, *folder.parents)):
+        parent.mkdir(mode=0o700, exist_ok=True)
     half = folder / f".cofio-{secrets.token_hex(8)}.half"
     os.close(os.open(half, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     try:

@@ -162,10 +162,10 @@ class CopyRun:
 
     def _bring(self, rows: Sequence[ExportedMemory], there: Mapping[int, ExportedMemory], why: str) -> None:
         """Make the target hold these rows, and no others in their range."""
-        here = {each.memory.id for each in rows}
+        here = {row.memory.id for row in rows}
         gone = [each for each in there if each not in here]
-        changed = [each for each in rows if each.memory.id in there and not _same(each, there[each.memory.id])]
-        new = [each for each in rows if each.memory.id not in there]
+        changed = [row for row in rows if row.memory.id in there and not _same(row, there[row.memory.id])]
+        new = [row for row in rows if row.memory.id not in there]
         decisions: list[Decision] = [Purge(each, "deleted at the source") for each in gone]
         decisions += [Revert(self._brought_by(each.memory.id), "changed at the source") for each in changed]
         vectors: dict[int, Vector] = {}
@@ -190,15 +190,15 @@ class CopyRun:
             self._bring_known((), _known_up_to(self.target.carrying, table, after, None), why)
 
     def _bring_known(self, rows: Sequence[Knowledge], there: Mapping[str, Knowledge], why: str) -> None:
-        here = {each.id for each in rows}
+        here = {row.id for row in rows}
         decisions: list[KnowledgeDecision] = [
             Erase(each.TABLE, each.id, "deleted at the source") for each in there.values() if each.id not in here
         ]
-        for each in rows:
-            old = there.get(each.id)
-            if old != each:
-                decisions += [Drop(each.TABLE, each.id, "changed at the source")] if old else []
-                decisions.append(Put(each))
+        for row in rows:
+            old = there.get(row.id)
+            if old != row:
+                decisions += [Drop(row.TABLE, row.id, "changed at the source")] if old else []
+                decisions.append(Put(row))
         if decisions:
             self._apply((), {}, why, decisions)
 
@@ -208,7 +208,7 @@ class CopyRun:
         while episodes := still.episodes(after, EPISODES):
             last = episodes[-1].episode.id
             there = {each.episode.id: each for each in _episodes_up_to(self.target.carrying, after, last)}
-            changed = [each for each in episodes if there.pop(each.episode.id, None) != each]
+            changed = [episode for episode in episodes if there.pop(episode.episode.id, None) != episode]
             if changed:
                 self.target.episodes.adopt(changed)
             self._remove_episodes(there)
@@ -266,14 +266,14 @@ class _RowDigest:
         self._hash = sha256()
 
     def add(self, rows: Sequence[ExportedMemory]) -> None:
-        for each in rows:
-            self._hash.update(_written(each))
-            self._hash.update(each.vector or b"")
+        for row in rows:
+            self._hash.update(_written(row))
+            self._hash.update(row.vector or b"")
         self.count += len(rows)
 
     def know(self, rows: Iterable[Knowledge]) -> None:
-        for each in rows:
-            self._hash.update(_as_bytes(knowledge.row_to_dict(each)))
+        for row in rows:
+            self._hash.update(_as_bytes(knowledge.row_to_dict(row)))
             self.rows += 1
 
     def say(self, episodes: Iterable[ExportedEpisode]) -> None:
@@ -296,7 +296,7 @@ class _RowDigest:
 def _written(row: ExportedMemory) -> bytes:
     """Return a memory with all its data, but without the vector, as the same bytes for every kind of store."""
     plain = {name: getattr(row.memory, name) for name in _FIELDS}
-    plain["anchors"] = [asdict(each) for each in row.memory.anchors]
+    plain["anchors"] = [asdict(anchor) for anchor in row.memory.anchors]
     plain["sightings"] = [(each.at, each.agent, each.session) for each in _seen(row)]
     plain["vector"] = None if row.vector is None else len(row.vector)
     return _as_bytes(plain)
@@ -321,7 +321,7 @@ def _between(carrying: Snapshots, after: int, last: int) -> dict[int, ExportedMe
 
 def _rows_up_to(carrying: Snapshots, after: int, last: int) -> Iterator[ExportedMemory]:
     while after < last and (rows := carrying.rows(after, BATCH, vectors=True)):
-        yield from (each for each in rows if each.memory.id <= last)
+        yield from (row for row in rows if row.memory.id <= last)
         after = rows[-1].memory.id
 
 
@@ -329,7 +329,7 @@ def _known_up_to(carrying: Snapshots, table: Table, after: str, last: str | None
     """Return the rows of a table above an id up to another, or all of them, by id."""
     found: dict[str, Knowledge] = {}
     while (last is None or after < last) and (rows := carrying.knowledge(table, after, BATCH)):
-        found.update((each.id, each) for each in rows if last is None or each.id <= last)
+        found.update((row.id, row) for row in rows if last is None or row.id <= last)
         after = rows[-1].id
     return found
 
@@ -337,7 +337,7 @@ def _known_up_to(carrying: Snapshots, table: Table, after: str, last: str | None
 def _episodes_up_to(carrying: Snapshots, after: int, last: int | None) -> Iterator[ExportedEpisode]:
     """Yield the episodes above an id up to another, or all of them."""
     while (last is None or after < last) and (episodes := carrying.episodes(after, EPISODES)):
-        yield from (each for each in episodes if last is None or each.episode.id <= last)
+        yield from (episode for episode in episodes if last is None or episode.episode.id <= last)
         after = episodes[-1].episode.id
 
 

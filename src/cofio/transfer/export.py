@@ -87,8 +87,8 @@ def _refuse_if_there(path: Path, force: bool) -> None:
 def _plain(carried: ExportedMemory) -> dict[str, Any]:
     memory = carried.memory
     plain = {name: getattr(memory, name) for name in _FIELDS}
-    plain["anchors"] = [asdict(each) for each in memory.anchors]
-    plain["sightings"] = [asdict(each) for each in carried.sightings]
+    plain["anchors"] = [asdict(anchor) for anchor in memory.anchors]
+    plain["sightings"] = [asdict(sighting) for sighting in carried.sightings]
     if carried.vector is not None:
         plain["vector"] = b64encode(carried.vector).decode()
     return plain

@@ -213,11 +213,11 @@ class ImportRun:
 
     def _new(self, facts: Sequence[Fact]) -> list[Fact]:
         """Return the facts with a new origin, and with words that are new at their place, each once."""
-        there = self.store.carrying.origins([each.origin for each in facts])
+        there = self.store.carrying.origins([fact.origin for fact in facts])
         new: dict[Any, Fact] = {}
-        for each in facts:
-            if each.origin not in there and not self._is_said(each):
-                new.setdefault((fingerprint(each.text), merge_scope(each), each.speaker), each)
+        for fact in facts:
+            if fact.origin not in there and not self._is_said(fact):
+                new.setdefault((fingerprint(fact.text), merge_scope(fact), fact.speaker), fact)
         return list(new.values())
 
     def _is_repeated(self, fact: Fact, vector: Vector | None) -> bool:

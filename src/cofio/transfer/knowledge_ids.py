@@ -37,13 +37,13 @@ class KnowledgeIdMapping:
     def _named(self, rows: Sequence[Knowledge]) -> list[Knowledge]:
         there = self._there(rows)
         named = []
-        for each in rows:
-            mine = each
-            if each.ref in there and not _is_same(each, there[each.ref]):
-                mine = replace(each, id=each.id[: MAX_ID - len(self._end)] + self._end)
-                self._renamed[each.ref] = mine.ref
-            if isinstance(each, Claim):
-                self._counted[each.ref] = mine is not each or _is_judged_alike(each, there.get(each.ref))
+        for row in rows:
+            mine = row
+            if row.ref in there and not _is_same(row, there[row.ref]):
+                mine = replace(row, id=row.id[: MAX_ID - len(self._end)] + self._end)
+                self._renamed[row.ref] = mine.ref
+            if isinstance(row, Claim):
+                self._counted[row.ref] = mine is not row or _is_judged_alike(row, there.get(row.ref))
             named.append(mine)
         return named
 
@@ -69,13 +69,12 @@ class KnowledgeIdMapping:
         """Return the rows with the ids here of the memories that express them; None for missing memories."""
         if self._places is None:
             return list(rows)
-        theirs = {each.memory for each in rows if isinstance(each, Claim) and each.memory is not None}
+        theirs = {row.memory for row in rows if isinstance(row, Claim) and row.memory is not None}
         ours = {each: self._places.linked(each) for each in theirs}
         there = self._store.said([each for each in ours.values() if each is not None])
         links = {each: here for each, here in ours.items() if here in there}
         return [
-            replace(each, memory=links.get(each.memory)) if isinstance(each, Claim) and each.memory else each
-            for each in rows
+            replace(row, memory=links.get(row.memory)) if isinstance(row, Claim) and row.memory else row for row in rows
         ]
 
 

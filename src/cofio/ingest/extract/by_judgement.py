@@ -323,7 +323,7 @@ def _is_fact(text: str, judge: Judge) -> bool:
     if len(text.split()) < _FEWEST_WORDS:
         return False
     spans = judge.spans(text, "", "user", windows=1)
-    return any(each.probability >= _PART and 2 * (each.end - each.start) > len(text) for each in spans)
+    return any(span.probability >= _PART and 2 * (span.end - span.start) > len(text) for span in spans)
 
 
 def _facts(

@@ -133,7 +133,7 @@ def _attributed(found: ExtractedFact, exchange: Exchange) -> ExtractedFact:
     """
     wanted = set(search_terms(found.text))
     said = {
-        role: wanted & set(words(" ".join(each.text for each in exchange.messages if each.role == role)))
+        role: wanted & set(words(" ".join(message.text for message in exchange.messages if message.role == role)))
         for role in ROLES
     }
     copied = len(said["assistant"]) >= _COPIED * len(wanted) and len(said["user"]) < _MOSTLY * len(wanted)
@@ -144,7 +144,7 @@ def _attributed(found: ExtractedFact, exchange: Exchange) -> ExtractedFact:
 
 
 def _system(exchanges: Sequence[Exchange]) -> str:
-    thorough = any(each.context in THOROUGH for each in exchanges)
+    thorough = any(exchange.context in THOROUGH for exchange in exchanges)
     project = _project(exchanges[0].project or exchanges[0].source)
     name = "extract_thorough" if thorough else "extract"
     return prompts.read(name, project=project, rules=prompts.read("extract_rules"))
@@ -159,18 +159,18 @@ def _project(path: str) -> str:
 def _room(llm: LLM, system: str, exchanges: Sequence[Exchange]) -> int:
     """Return the characters available for the conversation; fewer for non-Latin text, with up to a token per letter."""
     tokens = llm.profile.context - len(system) // _LETTERS - min(_ROOM, llm.profile.context // 4)
-    said = "".join(message.text for each in exchanges for message in each.messages)
+    said = "".join(message.text for exchange in exchanges for message in exchange.messages)
     ascii_share = len(said.encode("ascii", "ignore")) / max(1, len(said))
     return max(_LEAST, int(tokens * (1 + (_LETTERS - 1) * ascii_share**2)))
 
 
 def _user(exchanges: Sequence[Exchange], background: Background, room: int) -> str:
-    shown = [text for each in exchanges for text in each.injected]
+    shown = [text for exchange in exchanges for text in exchange.injected]
     known = _known((*background.memories, *shown), min(_KNOWN, room // 4))
     earlier = _earlier(background.earlier, min(_EARLIER, room // 8))
     left = room - len(known) - len(earlier)
     said = "\n".join(_exchange(f"t{number}", each, left) for number, each in enumerate(exchanges, 1))
-    believed = f"{_BELIEVED} " if any(each.context == OBSERVATION for each in exchanges) else ""
+    believed = f"{_BELIEVED} " if any(exchange.context == OBSERVATION for exchange in exchanges) else ""
     asks = f"{believed}Write down what lasts. Reply with the JSON object only."
     return f"{known}{earlier}<transcript>\n{said}\n</transcript>\n\n{asks}"
 
@@ -179,20 +179,20 @@ def _exchange(name: str, exchange: Exchange, room: int) -> str:
     """Return one exchange with its name and date."""
     messages = exchange.messages
     if exchange.context not in _WHOLE:
-        messages = tuple(Message(each.role, _shortened(each, _ASSISTANT)) for each in messages)
+        messages = tuple(Message(message.role, _shortened(message, _ASSISTANT)) for message in messages)
     turns = "\n".join(_turn(each) for each in _newest(messages, room))
     return f'<exchange id="{name}"{_dated(exchange.at)}>\n{turns}\n</exchange>'
 
 
 def _known(texts: Sequence[str], room: int) -> str:
-    distinct = {fingerprint(each): each for each in reversed(texts) if each.strip()}
+    distinct = {fingerprint(text): text for text in reversed(texts) if text.strip()}
     lines = "\n".join(_harmless(each) for each in reversed(distinct.values()))[:room]
     return f"<known>\n{lines}\n</known>\n\n" if lines else ""
 
 
 def _earlier(messages: Sequence[Message], room: int) -> str:
     """Return the end of the earlier conversation, with every message shortened."""
-    short = [Message(each.role, truncate_middle(each.text, _EARLIER_TURN)) for each in messages]
+    short = [Message(message.role, truncate_middle(message.text, _EARLIER_TURN)) for message in messages]
     turns = "\n".join(_turn(each) for each in _newest(short, room)) if room >= _EARLIER_TURN // 2 else ""
     return f"<earlier>\n{turns}\n</earlier>\n\n" if turns else ""
 
@@ -287,7 +287,9 @@ def _place(entry: Any, found: ExtractedFact, exchanges: Sequence[Exchange]) -> i
     if number is not None and 1 <= number <= len(exchanges):
         return number - 1
     wanted = set(search_terms(found.text))
-    shared = [len(wanted & set(words(" ".join(message.text for message in each.messages)))) for each in exchanges]
+    shared = [
+        len(wanted & set(words(" ".join(message.text for message in exchange.messages)))) for exchange in exchanges
+    ]
     return max(range(len(exchanges)), key=lambda place: (shared[place], place))
 
 

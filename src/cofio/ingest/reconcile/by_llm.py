@@ -192,7 +192,7 @@ def _asked(
     asked = _fitting(cases, shown, room * _LETTERS)
     if not asked:
         return {}, TokenUsage(), "no memory fits into the model's context"
-    named = [shown[each] for each in dict.fromkeys(each for case in asked for each in case.similar)]
+    named = [shown[fromkey] for fromkey in dict.fromkeys(each for case in asked for each in case.similar)]
     schema = SCHEMA if llm.profile.json_schema else None
     try:
         reply = llm.complete(system, _question(asked, named), schema=schema)
@@ -328,8 +328,8 @@ def _updated(fact: Fact, memory: Memory, text: str | None, near: str) -> FactOut
 def _one_of(answers: Sequence[_LLMDecision]) -> _LLMDecision:
     """Return the first answer. A DELETE of a memory together with an ADD of the fact is an UPDATE of that memory."""
     first = answers[0]
-    removed = next((each for each in answers if each.action == "DELETE"), None)
-    if removed and first.action in ("ADD", "DELETE") and any(each.action == "ADD" for each in answers):
+    removed = next((answer for answer in answers if answer.action == "DELETE"), None)
+    if removed and first.action in ("ADD", "DELETE") and any(answer.action == "ADD" for answer in answers):
         return _LLMDecision("UPDATE", removed.memory)
     return first
 
@@ -364,7 +364,7 @@ def _keeps(text: str, of: str) -> bool:
 
 def _values(text: str) -> set[str]:
     """Return the numbers in a text, without the things they count."""
-    return {each.split()[0] for each in find_numbers(text)}
+    return {find_number.split()[0] for find_number in find_numbers(text)}
 
 
 def _spoken(text: str) -> set[str]:

@@ -167,7 +167,7 @@ def share_words(one: str, other: str) -> bool:
 
 
 def _figures(text: str) -> set[str]:
-    return {each.split()[0] for each in find_numbers(text)}
+    return {find_number.split()[0] for find_number in find_numbers(text)}
 
 
 def _other_row(statement: str, memory: str) -> str:

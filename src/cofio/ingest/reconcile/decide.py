@@ -94,7 +94,7 @@ def _nearest_facts(facts: Sequence[Fact], vectors: Matrix, store: Store) -> dict
 
 def _replaced(decisions: Sequence[Decision]) -> set[int]:
     """Return the ids of memories that the decisions replace or archive."""
-    return {each.id for each in decisions if isinstance(each, Update | Delete)}
+    return {decision.id for decision in decisions if isinstance(decision, Update | Delete)}
 
 
 def _taking_over(settled: FactOutcome, withdrawn: Sequence[Decision]) -> FactOutcome:
@@ -340,7 +340,7 @@ def candidates(fact: Fact, vector: Vector, store: Store) -> list[tuple[Memory, f
     These are the nearest memories, and those that share the most content words with the fact.
     """
     scope = scope_of(fact)
-    matched = [each.id for each in store.matching(search_terms(fact.text), _LOOKED_UP, scope).candidates]
+    matched = [candidate.id for candidate in store.matching(search_terms(fact.text), _LOOKED_UP, scope).candidates]
     near = store.nearest(vector, _LOOKED_UP, scope, also=matched)
     memories = {memory.id: memory for memory in store.get([each.id for each in near])}
     peers = {
@@ -352,7 +352,7 @@ def candidates(fact: Fact, vector: Vector, store: Store) -> list[tuple[Memory, f
     chosen = dict.fromkeys(nearest[: CANDIDATES - _BY_WORDS])
     by_words = (each for each in [*matched, *nearest] if each in peers and each not in chosen)
     chosen |= dict.fromkeys(islice(by_words, CANDIDATES - len(chosen)))
-    return [peers[each] for each in peers if each in chosen]
+    return [peers[peer] for peer in peers if peer in chosen]
 
 
 def scope_of(fact: Fact) -> Scope:
@@ -479,7 +479,9 @@ def _repeats(text: str, known: str, covered: float) -> bool:
     within = shared >= covered * len(set(one)) or (shared >= covered * len(set(other)) and len(one) <= 1.5 * len(other))
     if not shared or not within or is_negated(text) != is_negated(known):
         return False
-    told = {each.split()[0] for each in find_numbers(text)} <= {each.split()[0] for each in find_numbers(known)}
+    told = {find_number.split()[0] for find_number in find_numbers(text)} <= {
+        find_number.split()[0] for find_number in find_numbers(known)
+    }
     return told and set(find_names(text)) <= {*find_names(known), *words(known)}
 
 

@@ -43,11 +43,11 @@ def clean(messages: str | Sequence[Mapping[str, Any]], **about: Any) -> Exchange
     kept: list[Message] = []
     injected: list[str] = []
     speaker = "assistant" if about.get("context") == ANALYSIS else "user"  # an analysis is the agent's own report
-    for each in read_messages(messages, speaker=speaker):
-        text, put_in = _cleaned(each)
+    for read_message in read_messages(messages, speaker=speaker):
+        text, put_in = _cleaned(read_message)
         injected += put_in
-        if text and each.role in ROLES:
-            kept.append(Message(each.role, text))
+        if text and read_message.role in ROLES:
+            kept.append(Message(read_message.role, text))
     for text in told:
         injected += text_lines(redact(make_storable(text)))
     return Exchange(messages=tuple(_newest(kept)), injected=_newest_lines(injected), **about)
@@ -134,7 +134,7 @@ def _newest_lines(injected: Sequence[str]) -> tuple[str, ...]:
     return tuple(reversed(kept))
 
 
-_FIELDS = tuple(each.name for each in fields(Exchange) if each.name not in ("messages", "reach"))
+_FIELDS = tuple(field.name for field in fields(Exchange) if field.name not in ("messages", "reach"))
 _LABELS = frozenset({"source", "context", "client", "session", "turn", "agent"})
 _INSTRUCTING = ("system", "developer")  # roles of texts that instruct the agent
 _GAP = re.compile(r"\n(?:[ \t]*\n)+")

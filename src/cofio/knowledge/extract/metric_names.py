@@ -168,7 +168,7 @@ def _without_kind(said: str) -> str:
 
 
 def _has_times(words: Sequence[str]) -> bool:
-    return not _CALENDAR.isdisjoint(each.lower() for each in words)
+    return not _CALENDAR.isdisjoint(word.lower() for word in words)
 
 
 def _is_clause(said: str) -> bool:

@@ -65,8 +65,8 @@ class ColbertModel:
         """
         if not readings:
             return []
-        words = [_unpacked(each) for each in readings]
-        starts = np.cumsum([0, *(len(each) for each in words[:-1])])
+        words = [_unpacked(reading) for reading in readings]
+        starts = np.cumsum([0, *(len(word) for word in words[:-1])])
         near = np.maximum.reduceat(np.concatenate(words) @ _unpacked(question).T, starts, axis=0)
         return [float(each) for each in near.mean(axis=1)]
 

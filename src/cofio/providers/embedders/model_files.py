@@ -201,8 +201,8 @@ def _stamps(home: Path) -> dict[str, Any]:
 
 def _made(place: Path) -> None:
     """Create the folder if needed; new folders, including the home, are private to their owner."""
-    for each in (*reversed(place.parents), place):
-        each.mkdir(mode=0o700, exist_ok=True)
+    for parent in (*reversed(place.parents), place):
+        parent.mkdir(mode=0o700, exist_ok=True)
 
 
 def _keep_stamp(home: Path, path: Path, stamp: dict[str, Any]) -> None:

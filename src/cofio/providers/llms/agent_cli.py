@@ -227,7 +227,7 @@ class ClaudeCLI(AgentCLI):
         ]  # fmt: skip
 
     def _completion(self, ran: ChildResult) -> Completion:
-        reply = next((each for each in ran.events() if each.get("type") == "result"), {})
+        reply = next((event for event in ran.events() if event.get("type") == "result"), {})
         text, stopped, status = reply.get("result"), reply.get("stop_reason"), reply.get("api_error_status")
         if stopped == "refusal":
             raise RefusedError(

@@ -70,7 +70,7 @@ class AnthropicLLM(RemoteLLM):
             raise self._refused()
         if not isinstance(blocks, list):
             raise self._malformed(reply)
-        text = "".join(str(value_at(each, "text") or "") for each in blocks if value_at(each, "type") == "text")
+        text = "".join(str(value_at(block, "text") or "") for block in blocks if value_at(block, "type") == "text")
         return Completion(text.strip(), stopped in ("max_tokens", "model_context_window_exceeded"), _usage(reply))
 
     def _problem(self) -> str:

@@ -226,7 +226,7 @@ def value_at(value: Any, *path: str | int) -> Any:
 def token_usage(read: Any, written: Any = 0, cache_read: Any = 0, cache_written: Any = 0) -> TokenUsage:
     """Return the usage of one billed call; invalid counts become 0."""
     counts = (read, written, cache_read, cache_written)
-    return TokenUsage(1, *(each if isinstance(each, int) and each > 0 else 0 for each in counts))
+    return TokenUsage(1, *(count if isinstance(count, int) and count > 0 else 0 for count in counts))
 
 
 def without_thinking(text: str) -> str:

@@ -49,7 +49,7 @@ class NotesWatcher:
         self._filling = _Pause(_FILL, _EMBEDDER_AGAIN, ticks)
         self._filling.begin()  # wait first: the start of the service has priority
         self._shelves = [
-            _WatchedFolder(each, _Pause(every, _FOLDER_AGAIN, ticks)) for each in dict.fromkeys(folders) if every
+            _WatchedFolder(fromkey, _Pause(every, _FOLDER_AGAIN, ticks)) for fromkey in dict.fromkeys(folders) if every
         ]
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="cofio-librarian", daemon=True)

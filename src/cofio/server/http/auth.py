@@ -253,7 +253,7 @@ def _is_address(name: str) -> bool:
 
 
 def _same_origin(origins: list[str], host: str) -> bool:
-    scheme_and_host = [each.lower().partition("://")[::2] for each in origins]
+    scheme_and_host = [origin.lower().partition("://")[::2] for origin in origins]
     return all(scheme in ("http", "https") and where == host.lower() for scheme, where in scheme_and_host)
 
 

@@ -119,4 +119,4 @@ def _lower(text: str) -> str:
 
 def _fields(takes: type[RequestModel]) -> str:
     fields = sorted(msgspec.structs.fields(takes), key=lambda each: not each.required)
-    return ", ".join(each.encode_name for each in fields)
+    return ", ".join(field.encode_name for field in fields)

@@ -54,7 +54,10 @@ def page(routes: Sequence[Route], document: Mapping[str, Any]) -> HandlerReply:
 
 
 def _route(route: Route, schemas: Mapping[str, Any]) -> str:
-    rows = [_row(each["name"], each["schema"], "required" * each["required"]) for each in parameters(route)]
+    rows = [
+        _row(parameter["name"], parameter["schema"], "required" * parameter["required"])
+        for parameter in parameters(route)
+    ]
     if route.has_body and route.takes:
         rows += _rows(schemas[route.takes.__name__], "required", "")
     gives = route.gives if isinstance(route.gives, str) else _link(route.gives.__name__)

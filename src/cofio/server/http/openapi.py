@@ -28,7 +28,9 @@ _KEYS = {
 def document(routes: Sequence[Route]) -> dict[str, Any]:
     """Return the document: every route, with its request and reply schemas."""
     bodies = [route.takes for route in routes if route.has_body and route.takes]
-    shapes = [shape for route in routes for each in route.statuses if not isinstance(shape := route.shape(each), str)]
+    shapes = [
+        shape for route in routes for status in route.statuses if not isinstance(shape := route.shape(status), str)
+    ]
     _, schemas = msgspec.json.schema_components([*bodies, *shapes, responses.ErrorResponse], ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -79,7 +81,7 @@ def _operation(route: Route) -> dict[str, Any]:
 
 def needs_body(route: Route) -> bool:
     """Return whether an empty body is invalid."""
-    return route.takes is not None and any(each.required for each in msgspec.structs.fields(route.takes))
+    return route.takes is not None and any(field.required for field in msgspec.structs.fields(route.takes))
 
 
 def _given(route: Route, status: int) -> dict[str, Any]:

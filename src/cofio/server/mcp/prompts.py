@@ -75,11 +75,11 @@ def complete_argument(name: str, argument: str, begun: str, memories: MemoriesLi
     if (name, argument) not in COMPLETED:
         return NameSuggestions((), 0)
     wanted = begun.strip().casefold()
-    known = [each.name for each in memories.projects(limit=_LOOKED_THROUGH)]
+    known = [project.name for project in memories.projects(limit=_LOOKED_THROUGH)]
     found = sorted((each for each in known if wanted in each.casefold()), key=lambda each: _place(each, wanted))
     return NameSuggestions(found[:MOST_NAMES], len(found))
 
 
 def _place(name: str, wanted: str) -> tuple[bool, str]:
     parts = (name, name.rpartition("/")[2])
-    return not any(each.casefold().startswith(wanted) for each in parts), name
+    return not any(part.casefold().startswith(wanted) for part in parts), name

@@ -71,7 +71,7 @@ def list_resources(cursor: str, memories: MemoriesLike) -> dict[str, Any]:
     found: list[dict[str, str]] = []
     if part.project is not None:
         names = memories.projects(limit=PAGE + 1, after=part.project)
-        found = [_briefing(each) for each in names[:PAGE]]
+        found = [_briefing(name) for name in names[:PAGE]]
         if len(names) > PAGE:
             return {"resources": found, "nextCursor": f"project:{quote(names[PAGE - 1].name, safe='')}"}
     return _with_memories(found, part, memories)
@@ -82,7 +82,7 @@ def _with_memories(found: list[dict[str, str]], part: ListCursor, memories: Memo
     if room <= 0:
         return {"resources": found, **({"nextCursor": "memory::0"} if found else {})}
     page = memories.list(limit=room, after=part.after)
-    told = {"resources": [*found, *(_memory(each) for each in page.memories)]}
+    told = {"resources": [*found, *(_memory(memory) for memory in page.memories)]}
     total = part.listed + len(page.memories)
     if page.next is None or total >= NEWEST:
         return told

@@ -127,7 +127,7 @@ def _doubted(told: dict[str, Any], text: str, most: int, fresh: FreshnessResult)
 def _labels(memory: Memory) -> dict[str, Any]:
     return {
         "category": memory.category,
-        "tags": [shorten(each, _LABEL) for each in memory.tags[:_TAGS]],
+        "tags": [shorten(tag, _LABEL) for tag in memory.tags[:_TAGS]],
         "pinned": memory.pinned,
         "said": memory.occurrences,
         "supersedes": memory.supersedes,
@@ -171,7 +171,7 @@ def _page(
     rows = [told] if isinstance(told, Mapping) else told
     if not rows:
         return ToolResult(says, data)
-    return ToolResult("\n".join([says, f"<{TAG}>", NOTICE, *(f"- {line(each)}" for each in rows), f"</{TAG}>"]), data)
+    return ToolResult("\n".join([says, f"<{TAG}>", NOTICE, *(f"- {line(row)}" for row in rows), f"</{TAG}>"]), data)
 
 
 def _memory_line(told: _Told) -> str:

@@ -38,7 +38,7 @@ class ChatRequest:
             raise InvalidInput("The body is not a JSON object.", hint) from error
         self._body = body
         self._messages: list[Raw] = _read(self._fields.get("messages"), list[Raw]) or []
-        self._told = [_message(each) for each in self._messages]
+        self._told = [_message(message) for message in self._messages]
 
     @property
     def model(self) -> str:
@@ -128,10 +128,10 @@ class ChatReply:
 
     def _take_choices(self, told: Mapping[str, Any] | None, name: str) -> None:
         choices = (told or {}).get("choices")
-        for each in choices if isinstance(choices, list) else ():
-            if isinstance(each, dict) and each.get("index", 0) == 0:
-                self._take(each.get(name))
-                self.ended = str(each.get("finish_reason") or self.ended)
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, dict) and choice.get("index", 0) == 0:
+                self._take(choice.get(name))
+                self.ended = str(choice.get("finish_reason") or self.ended)
 
     def _take(self, message: Any) -> None:
         text = text_of(message.get("content")) if isinstance(message, dict) else ""

@@ -54,10 +54,10 @@ class StaticFile(NamedTuple):
 def static_files() -> dict[str, StaticFile]:
     """Return every file by its name. Files are read once: request data never becomes a path."""
     found = {}
-    for each in files(__name__).iterdir():
-        ending = each.name[each.name.rfind(".") :]
+    for path in files(__name__).iterdir():
+        ending = path.name[path.name.rfind(".") :]
         if ending in _MEDIA:
-            found[each.name] = StaticFile(each.read_bytes(), _MEDIA[ending])
+            found[path.name] = StaticFile(path.read_bytes(), _MEDIA[ending])
     return found
 
 

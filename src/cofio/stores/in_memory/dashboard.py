@@ -54,20 +54,22 @@ class FakeDashboardQueries:
 
     def done(self, since: str) -> dict[str, int]:
         with self._holding() as held:
-            at = {each.id: each.at for each in held.changesets}
-            actions = [each.action for each in held.entries if at[each.changeset] >= to_utc_iso(since)]
-        return dict(sorted(Counter(each for each in actions if each != "noop").items()))
+            at = {changeset.id: changeset.at for changeset in held.changesets}
+            actions = [entry.action for entry in held.entries if at[entry.changeset] >= to_utc_iso(since)]
+        return dict(sorted(Counter(action for action in actions if action != "noop").items()))
 
     def inject(self, injections: Sequence[Injection]) -> None:
         self._injections += injections
         self._noted += len(injections)
 
     def injected(self, since: str) -> list[InjectionCount]:
-        days = sorted({each.at[:10] for each in self._injections if each.at[:10] >= day(since)})
-        return [_summed(said, [each for each in self._injections if each.at[:10] == said]) for said in days]
+        days = sorted({injection.at[:10] for injection in self._injections if injection.at[:10] >= day(since)})
+        return [
+            _summed(said, [injection for injection in self._injections if injection.at[:10] == said]) for said in days
+        ]
 
     def forget_injected(self, before: str) -> int:
-        kept = [each for each in self._injections if each.at >= to_utc_iso(before)]
+        kept = [injection for injection in self._injections if injection.at >= to_utc_iso(before)]
         gone, self._injections = len(self._injections) - len(kept), kept
         return gone
 
@@ -76,9 +78,12 @@ class FakeDashboardQueries:
         for memory in self._inside(Scope()):
             kept.setdefault(memory.source.partition("/")[0], []).append(memory.created_at)
         with self._holding() as held:
-            recalls = Counter(each.caller for each in held.retrievals)
-            times = [(each.at, each.caller) for each in held.retrievals]
-        asked = {caller: at for at, caller in sorted([*times, *((each.at, each.caller) for each in self._injections)])}
+            recalls = Counter(retrieval.caller for retrieval in held.retrievals)
+            times = [(retrieval.at, retrieval.caller) for retrieval in held.retrievals]
+        asked = {
+            caller: at
+            for at, caller in sorted([*times, *((injection.at, injection.caller) for injection in self._injections)])
+        }
         givers = [(name, len(said), max(said)) for name, said in kept.items()]
         takers = [(name, recalls[name], last) for name, last in asked.items() if name]
         return to_agents(givers, takers, limit)
@@ -102,6 +107,6 @@ class FakeDashboardQueries:
 
 def _summed(said: str, those: Sequence[Injection]) -> InjectionCount:
     prompts = [each for each in those if each.occasion == "prompt"]
-    answered = sum(each.tokens > 0 for each in prompts)
+    answered = sum(prompt.tokens > 0 for prompt in prompts)
     sums = sum(each.memories for each in those), sum(each.tokens for each in those)
     return InjectionCount(said, len(prompts), answered, len(those) - len(prompts), *sums)

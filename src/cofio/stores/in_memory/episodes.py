@@ -106,9 +106,9 @@ class EpisodeText:
         return list(range(self.last_passage - len(texts) + 1, self.last_passage + 1))
 
     def drop(self, passages: Iterable[int]) -> None:
-        for each in passages:
-            del self.passages[each]
-            self.vectors.pop(each, None)
+        for passage in passages:
+            del self.passages[passage]
+            self.vectors.pop(passage, None)
 
     def remove(self, ids: Iterable[int]) -> None:
         for number in [each for each in ids if each in self.episodes]:
@@ -192,7 +192,9 @@ class FakeEpisodes:
     def of_memory(self, memory_id: int) -> int | None:
         with self._holding() as held:
             changesets = [entry.changeset for entry in held.entries if entry.memory_id == memory_id]
-            items = [item for each in changesets for item in held.captures.items.values() if item.changeset == each]
+            items = [
+                item for changeset in changesets for item in held.captures.items.values() if item.changeset == changeset
+            ]
             found = (held.said.episode_by_capture(item.id) for item in items)
             return next((each for each in found if each is not None), None)
 
@@ -286,8 +288,8 @@ class FakeEpisodes:
 
     def adopt(self, episodes: Sequence[ExportedEpisode]) -> None:
         with self._holding() as held:
-            for each in episodes:
-                held.said.adopt(each)
+            for episode in episodes:
+                held.said.adopt(episode)
 
     def counts(self) -> EpisodeCounts:
         with self._holding() as held:
@@ -323,7 +325,7 @@ def _may_be_told_in(held: _EpisodeTables, session: AgentSession, capture: int) -
 def _changed(held: _EpisodeTables) -> list[int]:
     """Return the captures whose present words are not indexed."""
     items = held.captures.items.values()
-    return [each.id for each in items if each.exchange and held.said.indexed.get(each.id) != each.exchange]
+    return [item.id for item in items if item.exchange and held.said.indexed.get(item.id) != item.exchange]
 
 
 def _passage(said: EpisodeText, number: int) -> Passage:

@@ -57,7 +57,7 @@ class FakeKnownRows:
         return next(later, None)
 
     def was_known(self, table: Table, key: str) -> bool:
-        return any((each.table, each.key) == (table, key) for each in self.lines)
+        return any((line.table, line.key) == (table, key) for line in self.lines)
 
     def erase(self, table: Table, key: str) -> None:
         ref, mark = f"{table}/{key}", erased_name(table, key)

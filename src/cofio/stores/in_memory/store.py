@@ -75,7 +75,11 @@ class InboxState:
     def erase(self, said: Sequence[str], changesets: Container[int | None], viewer: Viewer | None) -> None:
         """Remove the words of a memory that these changesets made; with a viewer, only from the viewer's items."""
         for item in [each for each in self.items.values() if inbox_rules.is_told_by(each.exchange, viewer)]:
-            kept = [*(each.text for each in item.exchange.messages), *item.exchange.injected] if item.exchange else []
+            kept = (
+                [*(message.text for message in item.exchange.messages), *item.exchange.injected]
+                if item.exchange
+                else []
+            )
             kept += [action.get("text", "") for action in item.result.get("actions", ())]
             says = any(each in text for each in said for text in kept)
             left = replace(item, reason="") if any(each in item.reason for each in said) else item
@@ -102,7 +106,7 @@ class FakeInbox:
         with self._changing() as held:
             at = self._clock()
             due_at = inbox_rules.add_seconds(at, hold)
-            dated = [inbox_rules.with_time(each, at) for each in exchanges]
+            dated = [inbox_rules.with_time(exchange, at) for exchange in exchanges]
             for each in dated:
                 inbox_rules.to_payload(each)  # raises for what no store can hold
             if most is not None and held.waiting() >= most and not all(held.knows(each, task) for each in dated):

@@ -32,7 +32,7 @@ class PostgresDashboardQueries:
     def inject(self, injections: Sequence[Injection]) -> None:
         if injections:
             with self._server.writing(BRIEFLY) as rows:  # log writes do not block
-                rows.many("inject", [each._asdict() for each in injections])
+                rows.many("inject", [injection._asdict() for injection in injections])
 
     def injected(self, since: str) -> list[InjectionCount]:
         with self._server.reading() as rows:

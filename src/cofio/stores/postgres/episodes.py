@@ -84,7 +84,7 @@ class PostgresEpisodes(SqlEpisodes):
             self._bound_to(rows, vectors)
             _fill(rows, vectors)
             if episodes:
-                last = max(each.episode.id for each in episodes)
+                last = max(episode.episode.id for episode in episodes)
                 rows.run("raise_sequence", {"id": last}, table="episodes")
 
     def drop_vectors(self, rows: TenantQueries, dimension: int) -> None:

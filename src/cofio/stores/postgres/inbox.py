@@ -40,7 +40,9 @@ class PostgresInbox:
     ) -> list[Receipt]:
         at = self._clock()
         due_at = inbox_rules.add_seconds(at, hold)
-        delivered = [inbox_rules.to_row(inbox_rules.with_time(each, at), task, at, due_at) for each in exchanges]
+        delivered = [
+            inbox_rules.to_row(inbox_rules.with_time(exchange, at), task, at, due_at) for exchange in exchanges
+        ]
         if not delivered:
             return []
         with self._server.writing() as rows:

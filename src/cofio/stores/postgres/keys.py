@@ -65,7 +65,7 @@ class PostgresKeys:
 
     def log(self, deeds: Sequence[AuditEntry]) -> None:
         with self._server.writing() as rows:
-            rows.many("log_deed", [asdict(each) for each in deeds])
+            rows.many("log_deed", [asdict(deed) for deed in deeds])
 
     def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
         values = {"limit": limit, "after": after if after is not None else 1 << 62, "key": key}

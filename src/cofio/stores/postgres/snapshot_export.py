@@ -73,7 +73,7 @@ class PostgresSnapshots:
             return there
 
     def origins(self, origins: Sequence[str]) -> dict[str, int]:
-        return dict(self._read("origins", {"origins": [each for each in origins if each]}))
+        return dict(self._read("origins", {"origins": [origin for origin in origins if origin]}))
 
     def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[ExportedMemory]:
         with self._reading() as rows:

@@ -263,12 +263,12 @@ class PostgresStore:
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         if not retrievals:
             return
-        counts = Counter(each.memory_id for each in retrievals)
-        latest = {each.memory_id: each.at for each in sorted(retrievals, key=lambda each: each.at)}
+        counts = Counter(retrieval.memory_id for retrieval in retrievals)
+        latest = {retrieval.memory_id: retrieval.at for retrieval in sorted(retrievals, key=lambda each: each.at)}
         # By id, so that concurrent writers of the same memories do not deadlock.
-        moved = [{"id": each, "count": counts[each], "last": latest[each]} for each in sorted(counts)]
+        moved = [{"id": count, "count": counts[count], "last": latest[count]} for count in sorted(counts)]
         with self._server.writing(BRIEFLY) as rows:  # log writes do not block
-            rows.many("note", [asdict(each) for each in retrievals])
+            rows.many("note", [asdict(retrieval) for retrieval in retrievals])
             rows.run("begin_tracking")
             rows.many("count_retrievals", moved)
 

@@ -42,7 +42,7 @@ class SqliteDashboardQueries:
     def inject(self, injections: Sequence[Injection]) -> None:
         if injections:
             with self._file.writing(BRIEFLY) as connection:  # log writes do not block
-                connection.executemany(_SQL["inject"], [each._asdict() for each in injections])
+                connection.executemany(_SQL["inject"], [injection._asdict() for injection in injections])
 
     def injected(self, since: str) -> list[InjectionCount]:
         with self._file.reading() as connection:

@@ -52,7 +52,7 @@ class SqliteInbox:
     ) -> list[Receipt]:
         at = self._clock()
         due_at = inbox_rules.add_seconds(at, hold)
-        rows = [inbox_rules.to_row(inbox_rules.with_time(each, at), task, at, due_at) for each in exchanges]
+        rows = [inbox_rules.to_row(inbox_rules.with_time(exchange, at), task, at, due_at) for exchange in exchanges]
         return self._keep(_PendingDelivery(rows, most)) if rows else []
 
     def amend(self, exchange: Exchange, *, hold: float = 0.0, most: int | None = None) -> Receipt:

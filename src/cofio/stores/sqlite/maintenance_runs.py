@@ -80,7 +80,7 @@ class SqliteRuns:
 
 def check_outcome(outcome: str) -> None:
     """Raise InvalidInput unless it is a final outcome of a run."""
-    ends = [each for each in get_args(Outcome) if each not in ("running", "died")]
+    ends = [get_argument for get_argument in get_args(Outcome) if get_argument not in ("running", "died")]
     if outcome not in ends:
         raise InvalidInput(f"A run does not end as {outcome!r}.", f"It ends as one of: {', '.join(ends)}.")
 

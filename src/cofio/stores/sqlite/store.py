@@ -301,12 +301,14 @@ class SqliteStore:
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         if not retrievals:
             return
-        counts = Counter(each.memory_id for each in retrievals)
-        latest = {each.memory_id: each.at for each in sorted(retrievals, key=lambda each: each.at)}
+        counts = Counter(retrieval.memory_id for retrieval in retrievals)
+        latest = {retrieval.memory_id: retrieval.at for retrieval in sorted(retrievals, key=lambda each: each.at)}
         with self._file.writing(BRIEFLY) as connection:  # log writes do not block
-            connection.executemany(_SQL["note"], (asdict(each) for each in retrievals))
+            connection.executemany(_SQL["note"], (asdict(retrieval) for retrieval in retrievals))
             connection.execute(_SQL["begin_tracking"])
-            connection.executemany(_SQL["count_retrievals"], ((counts[each], latest[each], each) for each in counts))
+            connection.executemany(
+                _SQL["count_retrievals"], ((counts[count], latest[count], count) for count in counts)
+            )
 
     def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
         name, values = ("unembedded", (limit,)) if among is None else ("unembedded_among", (ids_json(among), limit))

@@ -158,7 +158,7 @@ def _towards(folder_: str, slug: str) -> list[str]:
     except OSError:
         return []
     paths = [f"{folder_.rstrip('/')}/{name}" for name in names]
-    return [each for each in paths if slug == _slug(each) or slug.startswith(_slug(each) + "-")]
+    return [path for path in paths if slug == _slug(path) or slug.startswith(_slug(path) + "-")]
 
 
 def _count(path: Path) -> int:

@@ -165,7 +165,7 @@ def _heading(lines: list[str], at: int) -> tuple[int, str, int] | None:
 def _opens(line: str) -> bool:
     """Return whether something other than a paragraph begins on the line."""
     begins = (_FENCE, _BULLET, _STEP, _HEADING, _RULE)
-    return any(each.match(line) for each in begins)
+    return any(begin.match(line) for begin in begins)
 
 
 def _leads(lines: list[str], at: int) -> bool:

@@ -60,7 +60,7 @@ def _fact(name: str, entry: Mapping[str, Any]) -> Found:
     metadata = object_of(entry.get("metadata"))
     user = str(entry.get("user_id") or "")
     categories = to_list(entry.get("categories"))
-    kind = next((_KIND_OF[each] for each in categories if each in _KIND_OF), "other")
+    kind = next((_KIND_OF[category] for category in categories if category in _KIND_OF), "other")
     return to_fact(
         "mem0",
         name,

@@ -71,7 +71,7 @@ def shapes(path: Path) -> dict[str, list[str]]:
 
 def rows(db: sqlite3.Connection, table: str, columns: Iterable[str], where: str = "1") -> Iterator[sqlite3.Row]:
     """Yield the rows that match, in the order of insertion."""
-    wanted = ", ".join(_bounded(each) for each in columns)
+    wanted = ", ".join(_bounded(column) for column in columns)
     query = (
         f"SELECT rowid AS at_row, {wanted} FROM {_quoted(table)} WHERE rowid > ? AND ({where}) ORDER BY rowid LIMIT ?"
     )

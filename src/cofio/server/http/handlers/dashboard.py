@@ -28,7 +28,7 @@ def overview(state: AppState, request: requests.OverviewRequest, context: Reques
 
 
 def agents(state: AppState, request: requests.AgentsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"agents": [each._asdict() for each in state.keeper.outlook.agents(limit=request.limit)]}
+    return {"agents": [agent._asdict() for agent in state.keeper.outlook.agents(limit=request.limit)]}
 
 
 def events(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001

@@ -37,7 +37,7 @@ def agree(state: AppState, request: requests.DismissContradictionRequest, contex
 
 
 def runs(state: AppState, request: requests.RunsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    told = [each.as_dict() for each in state.keeper.runs(limit=request.limit, chore=request.chore)]
+    told = [run.as_dict() for run in state.keeper.runs(limit=request.limit, chore=request.chore)]
     return {"runs": told, "schedules": dict(state.schedules)}
 
 

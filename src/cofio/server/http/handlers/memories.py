@@ -104,11 +104,13 @@ def get(state: AppState, request: None, context: RequestContext) -> Plain:  # no
 def listing(state: AppState, request: requests.ListingRequest, context: RequestContext) -> Plain:  # noqa: ARG001
     after = None if request.after is UNSET else request.after
     page = state.keeper.list(limit=request.limit, after=after, skip=request.skip, **request.within())
-    return {"memories": [each.as_dict() for each in page.memories], "next": page.next, "total": page.total}
+    return {"memories": [memory.as_dict() for memory in page.memories], "next": page.next, "total": page.total}
 
 
 def projects(state: AppState, request: requests.ProjectsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"projects": [each._asdict() for each in state.keeper.projects(limit=request.limit, after=request.after)]}
+    return {
+        "projects": [project._asdict() for project in state.keeper.projects(limit=request.limit, after=request.after)]
+    }
 
 
 # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -201,11 +203,11 @@ def history(state: AppState, request: None, context: RequestContext) -> Plain:  
 
 
 def sightings(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"id": context.id, "sightings": [asdict(each) for each in state.keeper.sightings(context.id)]}
+    return {"id": context.id, "sightings": [asdict(sighting) for sighting in state.keeper.sightings(context.id)]}
 
 
 def changes(state: AppState, request: requests.ChangesRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"changesets": [each.as_dict() for each in state.keeper.changes(limit=request.limit)]}
+    return {"changesets": [change.as_dict() for change in state.keeper.changes(limit=request.limit)]}
 
 
 def changeset(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
@@ -238,7 +240,7 @@ def _changed(change: Change) -> Plain:
 
 
 def _plan(decisions: Sequence[Decision], done: int | None, *, dry: bool = True) -> Plain:
-    told = [to_plain(each) for each in decisions]
+    told = [to_plain(decision) for decision in decisions]
     return {"dry_run": dry, "count": len(told), "decisions": told, "changeset": done}
 
 

@@ -23,7 +23,7 @@ def flush_note(state: AppState, request: requests.FlushRequest, context: Request
 
 
 def list_notes(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"folders": [asdict(each) for each in state.keeper.notes.folders()]}
+    return {"folders": [asdict(folder) for folder in state.keeper.notes.folders()]}
 
 
 def index_notes(state: AppState, request: requests.IndexNotesRequest, context: RequestContext) -> Plain:
