@@ -1,10 +1,11 @@
-"""Generator of docs/reference/ from the code: the command line, HTTP, settings, Python. `--check` only compares.
+"""Generator of docs/reference/ from the code: command line, HTTP, settings, Python, modules. `--check` only compares.
 
 python scripts/reference.py [--check]
 """
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import json
@@ -15,6 +16,7 @@ from typing import Any
 
 import click
 
+import cofio
 from cofio.cli import cli
 from cofio.core import Keeper
 from cofio.models import memory
@@ -29,7 +31,13 @@ WIDTH = 100
 
 def main() -> int:
     """Write the pages; with --check, print the outdated ones and return 1 if there are any."""
-    pages = {"cli.md": command_line(), "http.md": http(), "settings.md": settings(), "python.md": python()}
+    pages = {
+        "cli.md": command_line(),
+        "http.md": http(),
+        "settings.md": settings(),
+        "python.md": python(),
+        "modules.md": modules(),
+    }
     stale = [name for name, text in pages.items() if not _same(FOLDER / name, text)]
     if "--check" in sys.argv[1:]:
         sys.stdout.write("".join(f"docs/reference/{name} is out of date: run make docs\n" for name in stale))
@@ -149,6 +157,22 @@ def python() -> str:
         names = ", ".join(f"`{field.name}`" for field in dataclasses.fields(kind))
         parts.append(f"### {kind.__name__}\n\n{inspect.getdoc(kind)}\n\n{names}\n")
     return "\n".join(parts)
+
+
+def modules() -> str:
+    """Return the modules of the package with the first sentence of their docstrings, by folder."""
+    root = Path(cofio.__file__).parent
+    walks = "[Architecture](../explanation/design.md) shows how they work together."
+    parts = [f"# Modules\n\n{MADE}The modules of `src/cofio`, by folder. {walks}\n"]
+    for folder in sorted({path.parent for path in root.rglob("*.py")}):
+        name = "cofio" if folder == root else str(folder.relative_to(root))
+        rows = [f"\n## {name}\n", "| module | contents |", "|---|---|"]
+        for path in sorted(folder.glob("*.py")):
+            lines = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n\n")[0]
+            sentence = " ".join(lines.split()).replace("|", "\\|")
+            rows.append(f"| `{path.stem}` | {sentence} |")
+        parts.append("\n".join(rows) + "\n")
+    return "".join(parts)
 
 
 def _same(path: Path, text: str) -> bool:
