@@ -61,8 +61,8 @@ PARTS: dict[str, tuple[Any, str, Any]] = {
     "without the guard: negation": (compare, "negations", lambda _: 0),
     "without the guard: number": (compare, "_figures", lambda _: set()),
     "without the guard: another word": (compare, "_other_word", lambda *_: ""),
-    "without the guard: identifier": (compare, "names", lambda _: []),
-    "without the guard: code and signs": (compare, "unlike", lambda *_: ""),
+    "without the guard: identifier": (compare, "find_names", lambda _: []),
+    "without the guard: code and signs": (compare, "missing_literal", lambda *_: ""),
     "without the guard: environment": (compare, "_other_environment", lambda *_: ""),
 }
 RULES = "patterns and words alone"

@@ -36,7 +36,7 @@ TOLD = "COFIO_TEST_POSTGRES_URL"
 OTHERWISE = f"Or name a PostgreSQL with pgvector for the tests: {TOLD}=postgresql://user:password@host/postgres"
 ROOT = Path(__file__).parents[1]
 STORES = ROOT / "src" / "cofio" / "stores"
-SCHEMA = ("postgres/server.py", "sql/postgres/**/*.sql")
+SCHEMA = ("postgres/connection.py", "sql/postgres/**/*.sql")
 NAME = "cofio"
 # Nothing here has to outlive the machine's power, and the tests open many connections at once.
 OPTIONS = {

@@ -14,7 +14,7 @@ import pytest
 import cofio
 from cofio.text import lazy_re
 
-MADE = "sum('_made' in vars(each) for each in late._all)"
+MADE = "sum('_made' in vars(each) for each in lazy_re._all)"
 WORD = lazy_re.compile(r"(?P<word>[a-z]+)", re.IGNORECASE)
 
 
@@ -63,18 +63,18 @@ def test_every_one_of_ours_can_be_compiled() -> None:
         if "__main__" not in walk_package.name
     ]
     assert len(modules) > 200
-    count, made = counted(f"len(late._all), late.compile_all() or {MADE}", *modules)
+    count, made = counted(f"len(lazy_re._all), lazy_re.compile_all() or {MADE}", *modules)
     assert made == count > 300
 
 
 def test_a_command_that_reads_nothing_compiles_hardly_any() -> None:
-    count, made = counted(f"len(late._all), {MADE}")
+    count, made = counted(f"len(lazy_re._all), {MADE}")
     assert count > 300
     assert made < 5
 
 
 def counted(what: str, *modules: str) -> list[int]:
     """The numbers that a process of its own tells, which has imported these, or all that a command does."""
-    script = f"import {', '.join(modules or ['cofio.bootstrap'])}; from cofio import late; print({what})"
+    script = f"import {', '.join(modules or ['cofio.bootstrap'])}; from cofio.text import lazy_re; print({what})"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return [int(each) for each in done.stdout.split()]

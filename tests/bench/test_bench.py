@@ -142,5 +142,5 @@ def test_without_the_model_it_says_what_to_do(
 ) -> None:
     monkeypatch.setattr(run.embedders, "make", lambda *_, **__: _NoModel())
     assert run.main(["--sizes", "10", "--json", str(tmp_path / "latest.json"), "--folder", str(tmp_path)]) == 2
-    assert "needs the local model, once: The model is not here. Run `make setup`." in capsys.readouterr().err
+    assert "needs the local model: The model is not here. Run `make setup`." in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

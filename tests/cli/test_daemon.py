@@ -239,7 +239,7 @@ def test_a_service_that_does_not_stop_is_killed_only_when_forced(
 ) -> None:
     monkeypatch.setattr(daemon, "_STOP_SECONDS", 0.5)
     program = (
-        "import sys, time, signal; from cofio import daemon; from cofio.settings import Settings\n"
+        "import sys, time, signal; from cofio.server import daemon; from cofio.settings import Settings\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "with daemon._holding(Settings.load({'home': sys.argv[1]}, environ={})) as hold:\n"
         "    hold('http://127.0.0.1:1'); print('held', flush=True); time.sleep(60)"

@@ -268,15 +268,15 @@ def test_a_file_that_may_not_be_read_is_not_anchored_and_of_an_anchored_one_nobo
 ) -> None:
     repo.write("src/net.py", "it has changed").chmod(0)
     script = (
-        "import sys; from cofio.staleness import Freshness; from cofio.models.memory import Anchor, Memory\n"
+        "import sys; from cofio.staleness import StalenessChecker; from cofio.models.memory import Anchor, Memory\n"
         "root = sys.argv[1]\n"
         "anchors = (Anchor(kind='file', name='src/net.py', path='src/net.py', hash='0' * 16),)\n"
         "memory = Memory(id=1, text='', project=root, created_at='', updated_at='', anchors=anchors)\n"
-        "print(Freshness().anchors('src/net.py', root), Freshness().check(memory))\n"
+        "checker = StalenessChecker(); print(checker.anchors('src/net.py', root), checker.check(memory))\n"
     )
     command = [sys.executable, "-c", script, str(repo.root)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=without_privileges)
-    assert done.stdout.strip() == "() Freshly(state='', notes=())"
+    assert done.stdout.strip() == "() FreshnessResult(state='', notes=())"
 
 
 def test_a_tree_with_far_too_many_files_is_listed_in_part(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -260,7 +260,7 @@ def test_what_cannot_be_read_any_more_is_parked_and_the_others_go_on(store: Sqli
     assert [item.id for item in store.inbox.due(1)] == [whole]
     item = store.inbox.item(damaged)
     assert (item.state, item.exchange) == ("parked", None)
-    assert "cannot be read" in item.reason
+    assert "unreadable" in item.reason
     assert len(store.inbox.items()) == 2
     assert store.inbox.ledger().balanced
 

@@ -38,7 +38,7 @@ told = {"before": peak(), "dry": take(store, None, Made(int(sys.argv[3])), name=
 told["looked"] = peak()
 told["added"] = take(store, None, Made(int(sys.argv[2])), name="long").added
 told["imported"] = peak()
-told["lines"] = sum(1 for _ in export.lines(store))
+told["lines"] = sum(1 for _ in export.export_lines(store))
 told["exported"] = peak()
 print(json.dumps(told))
 store.close()
