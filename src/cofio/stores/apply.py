@@ -110,7 +110,7 @@ class UnitOfWork:
 
     def each(self, decisions: Sequence[Decision], vectors: Mapping[int, bytes]) -> list[list[Change]]:
         """Return the changes of each decision, in their order."""
-        return [self.do(each, vectors.get(place)) for place, each in enumerate(decisions)]
+        return [self.do(decision, vectors.get(place)) for place, decision in enumerate(decisions)]
 
     def do(self, decision: Decision, vector: bytes | None) -> list[Change]:
         """Return the changes of the decision: one, or more where one memory replaces others."""
@@ -148,7 +148,7 @@ class UnitOfWork:
         first = (
             self._see_again(twin, _sighting(fact), "said before") if twin else self._keep(fact, vector, decision.reason)
         )
-        return [first, *(self._see_again(first.memory_id, each, "said again") for each in decision.again)]
+        return [first, *(self._see_again(first.memory_id, occurrence, "said again") for occurrence in decision.again)]
 
     def _keep(self, fact: Fact, vector: bytes | None, reason: str, old: Memory | None = None) -> Change:
         values: dict[str, Any] = {name: getattr(fact, name) for name in _FACT_FIELDS}
@@ -161,11 +161,11 @@ class UnitOfWork:
 
     def _update(self, decision: Update, vector: bytes | None) -> list[Change]:
         old = self._live(decision.id)
-        written = self._keep(
+        added = self._keep(
             decision.fact, vector, decision.reason, old
         )  # insert the new one before archiving the old one
-        gone = replace(old, archived_at=self._at, updated_at=self._at, superseded_by=written.memory_id)
-        return [written, self._save("delete", old, gone, decision.reason)]
+        archived = replace(old, archived_at=self._at, updated_at=self._at, superseded_by=added.memory_id)
+        return [added, self._save("delete", old, archived, decision.reason)]
 
     def _edit(self, decision: Edit, vector: bytes | None) -> Change:
         before = self._existing(decision.id)
@@ -179,34 +179,38 @@ class UnitOfWork:
     def _delete(self, decision: Delete) -> list[Change]:
         before = self._live(decision.id, decision.as_of)
         if decision.into is None:
-            gone = replace(before, archived_at=self._at, updated_at=self._at)
-            return [self._save("delete", before, gone, decision.reason)]
+            archived = replace(before, archived_at=self._at, updated_at=self._at)
+            return [self._save("delete", before, archived, decision.reason)]
         if decision.into == decision.id:
             raise InvalidInput(f"Memory {decision.id} cannot be merged into itself.", "Name another one.")
         heir = self._live(decision.into, decision.as_of)
-        gone = replace(before, archived_at=self._at, updated_at=self._at, superseded_by=heir.id)
+        archived = replace(before, archived_at=self._at, updated_at=self._at, superseded_by=heir.id)
         tags = tuple(dict.fromkeys((*heir.tags, *before.tags)))[:MAX_LABELS]  # it was found by these
         richer = replace(heir, occurrences=heir.occurrences + before.occurrences, tags=tags)
-        changed = self._save("delete", before, gone, decision.reason)
+        changed = self._save("delete", before, archived, decision.reason)
         return [changed, self._save("noop", heir, richer, f"represents memory {before.id} too")]
 
     def _merge(self, decision: Merge, vector: bytes | None) -> list[Change]:
         if len(set(decision.ids)) < 2:
             raise InvalidInput("A merge needs at least two memories.", "Use Update to replace one.")
-        members = [self._live(fromkey, decision.as_of) for fromkey in dict.fromkeys(decision.ids)]
-        written = self._keep(decision.fact, vector, decision.reason)
+        members = [self._live(memory_id, decision.as_of) for memory_id in dict.fromkeys(decision.ids)]
+        added = self._keep(decision.fact, vector, decision.reason)
         heir = replace(
-            written.memory,
+            added.memory,
             pinned=any(member.pinned for member in members),
             occurrences=sum(member.occurrences for member in members),
             retrieval_count=sum(member.retrieval_count for member in members),
-            last_retrieved_at=max((each.last_retrieved_at for each in members if each.last_retrieved_at), default=None),
+            last_retrieved_at=max(
+                (member.last_retrieved_at for member in members if member.last_retrieved_at), default=None
+            ),
         )
         self._rows.save(heir)
         self._rows.count(heir)
-        gone = [replace(each, archived_at=self._at, updated_at=self._at, superseded_by=heir.id) for each in members]
-        archived = [self._save("delete", *both, decision.reason) for both in zip(members, gone, strict=True)]
-        return [replace(written, after=heir), *archived]
+        after = [
+            replace(member, archived_at=self._at, updated_at=self._at, superseded_by=heir.id) for member in members
+        ]
+        archived = [self._save("delete", *states, decision.reason) for states in zip(members, after, strict=True)]
+        return [replace(added, after=heir), *archived]
 
     def _adopt(self, decision: Adopt, vector: bytes | None) -> Change:
         memory = decision.memory
@@ -233,10 +237,10 @@ class UnitOfWork:
 
     def _see_again(self, memory_id: int, occurrence: Occurrence, reason: str) -> Change:
         before = self._existing(memory_id)
-        seen = replace(occurrence, at=occurrence.at or self._at)
+        dated = replace(occurrence, at=occurrence.at or self._at)
         after = replace(before, occurrences=before.occurrences + 1)
-        change = self._save("noop", before, after, reason, occurrence=seen)
-        self._rows.see(memory_id, change.id, seen)
+        change = self._save("noop", before, after, reason, occurrence=dated)
+        self._rows.see(memory_id, change.id, dated)
         return change
 
     def _purge(self, decision: Purge) -> Change:
@@ -302,8 +306,8 @@ class UnitOfWork:
         later = self._rows.next_recorded(entry)
         if later is None:
             return
-        left = later.before and journal_state(later.before)
-        if left != (current and journal_state(current)):
+        former = later.before and journal_state(later.before)
+        if former != (current and journal_state(current)):
             hint = f"Undo changeset {later.changeset} first; cofio history {entry.memory_id} shows them all."
             raise Conflict(f"Memory {entry.memory_id} was changed again by changeset {later.changeset}.", hint)
 

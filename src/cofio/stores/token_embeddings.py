@@ -66,11 +66,15 @@ class FakeTokenEmbeddings:
             self._signature, self._read = signature, {}
 
     def get(self, ids: Sequence[int], by: str) -> dict[int, bytes]:
-        return {each: self._read[each][1] for each in ids if by == self._signature and self._is_read(each)}
+        return {
+            memory_id: self._read[memory_id][1]
+            for memory_id in ids
+            if by == self._signature and self._is_read(memory_id)
+        }
 
     def unread(self, limit: int) -> list[Memory]:
         waiting = sorted((memory for memory in self._memories() if not self._is_read(memory)), reverse=True)
-        return [self._memories()[each] for each in waiting[:limit]]
+        return [self._memories()[memory_id] for memory_id in waiting[:limit]]
 
     def put(self, readings: Sequence[tuple[Memory, bytes]], by: str) -> bool:
         if by != self._signature:

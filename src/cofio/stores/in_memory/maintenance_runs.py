@@ -27,15 +27,15 @@ class FakeRuns:
     def claim(self, chore: str, slot: str, by: str) -> MaintenanceRun | None:
         with self._lock:
             at, slot = self._clock(), to_utc_iso(slot) if slot else ""
-            seen = self._seen(at)
+            current = self._seen(at)
             self._runs = [
                 replace(now, finished_at=at) if now.chore == chore and now != before else before
-                for before, now in zip(self._runs, seen, strict=True)
+                for before, now in zip(self._runs, current, strict=True)
             ]
-            mine = [run for run in self._runs if run.chore == chore]
-            taken = any(run.slot == slot or slot < run.slot <= at for run in mine if run.outcome != "died")
-            deaths = sum(run.slot == slot and run.outcome == "died" for run in mine)
-            if any(run.outcome == "running" for run in mine) or (slot and (taken or deaths >= DEATHS)):
+            same_chore = [run for run in self._runs if run.chore == chore]
+            is_taken = any(run.slot == slot or slot < run.slot <= at for run in same_chore if run.outcome != "died")
+            deaths = sum(run.slot == slot and run.outcome == "died" for run in same_chore)
+            if any(run.outcome == "running" for run in same_chore) or (slot and (is_taken or deaths >= DEATHS)):
                 return None
             run = MaintenanceRun(id=len(self._runs) + 1, chore=chore, slot=slot, by=by, started_at=at)
             self._runs.append(run)
@@ -52,7 +52,7 @@ class FakeRuns:
 
     def alive(self, run_id: int) -> bool:
         with self._lock:
-            if (run := self._found(run_id)) is None or run.outcome != "running":
+            if (run := self._find(run_id)) is None or run.outcome != "running":
                 return False
             self._alive[run_id] = self._clock()
             return True
@@ -62,10 +62,10 @@ class FakeRuns:
     ) -> MaintenanceRun:
         check_outcome(outcome)
         with self._lock:
-            if (run := self._found(run_id)) is None or run.outcome != "running":
+            if (run := self._find(run_id)) is None or run.outcome != "running":
                 refuse(run_id, run)
-            kept = json.loads(json.dumps(dict(told)))  # as read back from a file
-            ended: dict[str, Any] = {"outcome": outcome, "told": kept, "changeset": changeset}
+            report = json.loads(json.dumps(dict(told)))  # as read back from a file
+            ended: dict[str, Any] = {"outcome": outcome, "told": report, "changeset": changeset}
             self._runs[run_id - 1] = replace(run, **ended, finished_at=self._clock())
             return self._runs[run_id - 1]
 
@@ -77,5 +77,5 @@ class FakeRuns:
     def newest(self, limit: int, chore: str = "") -> list[MaintenanceRun]:
         return [run for run in reversed(self._seen(self._clock())) if chore in ("", run.chore)][:limit]
 
-    def _found(self, run_id: int) -> MaintenanceRun | None:
+    def _find(self, run_id: int) -> MaintenanceRun | None:
         return self._runs[run_id - 1] if 1 <= run_id <= len(self._runs) else None

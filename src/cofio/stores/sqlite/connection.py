@@ -103,8 +103,8 @@ class StoreFile:
 
     def size(self) -> int:
         """Return the bytes on disk, the write-ahead log included."""
-        beside = (self.path, self.path.with_name(self.path.name + "-wal"))
-        return sum(each.stat().st_size for each in beside if each.exists())
+        files = (self.path, self.path.with_name(self.path.name + "-wal"))
+        return sum(path.stat().st_size for path in files if path.exists())
 
     def close(self) -> None:
         with self._lock:
@@ -199,17 +199,17 @@ def translated(path: Path) -> Iterator[None]:
     except CofioError:
         raise
     except sqlite3.Error as error:
-        raise _ours(error, path) from error
+        raise _translate(error, path) from error
     except OSError as error:
         raise StoreError(f"{path} cannot be opened: {error.strerror}.", _CHECK) from error
 
 
-def _ours(error: sqlite3.Error, path: Path) -> StoreError:
-    said = str(error)
+def _translate(error: sqlite3.Error, path: Path) -> StoreError:
+    text = str(error)
     for sign, kind, message, hint in _TRANSLATIONS:
-        if sign in said:
+        if sign in text:
             return kind(message.format(path=path), hint)
-    return StoreError(f"{path} could not be used: {said}.", "If it persists, restore a backup.")
+    return StoreError(f"{path} could not be used: {text}.", "If it persists, restore a backup.")
 
 
 _CHECK = "Check the path and its permissions: a store must be writable even for reading."
