@@ -85,10 +85,10 @@ class HashEmbedder:
 
     def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:  # noqa: ARG002
         self.calls += 1
-        rows = [self._one(text) for text in texts]
+        rows = [self._embed_one(text) for text in texts]
         return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimension)
 
-    def _one(self, text: str) -> Vector:
+    def _embed_one(self, text: str) -> Vector:
         vector = np.full(self.dimension, 1e-3, dtype=np.float32)  # a text without words has a direction too
         for word in words(text):
             digest = hashlib.blake2b(stem(word).encode(), digest_size=8).digest()
@@ -261,11 +261,11 @@ class MemoryStore:
         return by_cosine(self._tables.vectors, inside, vector, k, also)
 
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
-        texts = {memory.id: _counted_words(memory) for memory in self._tables.memories.values()}
+        texts = {memory.id: _count_words(memory) for memory in self._tables.memories.values()}
         return by_words(texts, [memory.id for memory in self._inside(scope)], words, k)
 
     def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
-        texts = {memory.id: _counted_words(memory) for memory in self.get(ids)}
+        texts = {memory.id: _count_words(memory) for memory in self.get(ids)}
         return {memory_id: [word for word in words if stem(word) in texts.get(memory_id, {})] for memory_id in ids}
 
     def known(self, text: str, scope: Scope) -> list[int]:
@@ -304,7 +304,7 @@ class MemoryStore:
             linked |= {m.id for m in memories if {m.supersedes, m.superseded_by} & lineage}
             is_growing = not linked <= lineage
             lineage |= linked
-        changes = self._changes(entry for entry in self._tables.entries if entry.memory_id in lineage)
+        changes = self._build_changes(entry for entry in self._tables.entries if entry.memory_id in lineage)
         if not changes:
             raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
         return changes
@@ -347,7 +347,7 @@ class MemoryStore:
         entries = (entry for entry in self._tables.entries if entry.changeset == changeset_id)
         changeset = self._add_undone_by(self._tables.changesets[changeset_id - 1])
         knowledge = self._tables.known.of_changeset(changeset, self._tables.changesets)
-        return replace(changeset, changes=tuple(self._changes(entries)), knowledge=knowledge)
+        return replace(changeset, changes=tuple(self._build_changes(entries)), knowledge=knowledge)
 
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
         inside = {memory.id for memory in self._inside(within)} if within else set()
@@ -452,9 +452,9 @@ class MemoryStore:
 
     def _inside(self, scope: Scope) -> list[Memory]:
         self._refuse_if_closed()
-        return [memory for memory in self._tables.memories.values() if _in_scope(memory, scope)]
+        return [memory for memory in self._tables.memories.values() if _is_in_scope(memory, scope)]
 
-    def _changes(self, entries: Iterable[JournalEntry]) -> list[Change]:
+    def _build_changes(self, entries: Iterable[JournalEntry]) -> list[Change]:
         changes = []
         for entry in entries:
             later = self._tables.next_recorded(entry)
@@ -641,7 +641,7 @@ class _DictRowStorage:
 
         def clear_memory(other: Memory) -> Memory:
             previous = None if other.supersedes == memory_id else other.previous_text
-            is_same_owner = viewer is None or _owner(other) == _owner(memory)
+            is_same_owner = viewer is None or _get_owner(other) == _get_owner(memory)
             context = "" if is_same_owner and other.context in fragments else other.context
             return replace(other, previous_text=previous, context=context)
 
@@ -655,11 +655,11 @@ class _DictRowStorage:
         self.memories = {kept.id: clear_memory(kept) for kept in self.memories.values()}
 
 
-def _owner(memory: Memory) -> tuple[str, str]:
+def _get_owner(memory: Memory) -> tuple[str, str]:
     return (memory.user, "") if memory.user else ("", memory.agent)
 
 
-def _in_scope(memory: Memory, scope: Scope) -> bool:
+def _is_in_scope(memory: Memory, scope: Scope) -> bool:
     prefix = scope.source_prefix.rstrip("/")
     return (
         (scope.include_archived or not memory.archived)
@@ -679,6 +679,6 @@ def _in_scope(memory: Memory, scope: Scope) -> bool:
     )
 
 
-def _counted_words(memory: Memory) -> Counter[str]:
+def _count_words(memory: Memory) -> Counter[str]:
     about = " ".join((memory.speaker, memory.agent, memory.source, *memory.entities, *memory.tags))
     return counted(f"{memory.text} {about} {memory.context}")

@@ -146,7 +146,9 @@ class UnitOfWork:
         fact = decision.fact
         twin = self._rows.twin(fact) if decision.unless_known else None
         first = (
-            self._see_again(twin, _sighting(fact), "said before") if twin else self._keep(fact, vector, decision.reason)
+            self._see_again(twin, _to_sighting(fact), "said before")
+            if twin
+            else self._keep(fact, vector, decision.reason)
         )
         return [first, *(self._see_again(first.memory_id, occurrence, "said again") for occurrence in decision.again)]
 
@@ -160,7 +162,7 @@ class UnitOfWork:
         return self._record("update" if old else "add", memory.id, None, memory, reason)
 
     def _update(self, decision: Update, vector: bytes | None) -> list[Change]:
-        old = self._live(decision.id)
+        old = self._load_live(decision.id)
         added = self._keep(
             decision.fact, vector, decision.reason, old
         )  # insert the new one before archiving the old one
@@ -168,7 +170,7 @@ class UnitOfWork:
         return [added, self._save("delete", old, archived, decision.reason)]
 
     def _edit(self, decision: Edit, vector: bytes | None) -> Change:
-        before = self._existing(decision.id)
+        before = self._load_existing(decision.id)
         after = replace(apply_edit(before, decision.fields), updated_at=self._at)
         anew = vector is not None or (after.text, after.speaker) != (before.text, before.speaker)
         replaced = self._rows.vector(before.id) if anew else None
@@ -177,13 +179,13 @@ class UnitOfWork:
         return self._save("edit", before, after, decision.reason, vector=replaced)
 
     def _delete(self, decision: Delete) -> list[Change]:
-        before = self._live(decision.id, decision.as_of)
+        before = self._load_live(decision.id, decision.as_of)
         if decision.into is None:
             archived = replace(before, archived_at=self._at, updated_at=self._at)
             return [self._save("delete", before, archived, decision.reason)]
         if decision.into == decision.id:
             raise InvalidInput(f"Memory {decision.id} cannot be merged into itself.", "Name another one.")
-        heir = self._live(decision.into, decision.as_of)
+        heir = self._load_live(decision.into, decision.as_of)
         archived = replace(before, archived_at=self._at, updated_at=self._at, superseded_by=heir.id)
         tags = tuple(dict.fromkeys((*heir.tags, *before.tags)))[:MAX_LABELS]  # it was found by these
         richer = replace(heir, occurrences=heir.occurrences + before.occurrences, tags=tags)
@@ -193,7 +195,7 @@ class UnitOfWork:
     def _merge(self, decision: Merge, vector: bytes | None) -> list[Change]:
         if len(set(decision.ids)) < 2:
             raise InvalidInput("A merge needs at least two memories.", "Use Update to replace one.")
-        members = [self._live(memory_id, decision.as_of) for memory_id in dict.fromkeys(decision.ids)]
+        members = [self._load_live(memory_id, decision.as_of) for memory_id in dict.fromkeys(decision.ids)]
         added = self._keep(decision.fact, vector, decision.reason)
         heir = replace(
             added.memory,
@@ -224,7 +226,7 @@ class UnitOfWork:
         return change
 
     def _restore(self, decision: Restore) -> list[Change]:
-        before = self._existing(decision.id)
+        before = self._load_existing(decision.id)
         if not before.archived:
             raise Conflict(f"Memory {before.id} is not archived.", "There is nothing to restore.")
         after = replace(before, archived_at=None, superseded_by=None, updated_at=self._at)
@@ -236,7 +238,7 @@ class UnitOfWork:
         return changes
 
     def _see_again(self, memory_id: int, occurrence: Occurrence, reason: str) -> Change:
-        before = self._existing(memory_id)
+        before = self._load_existing(memory_id)
         dated = replace(occurrence, at=occurrence.at or self._at)
         after = replace(before, occurrences=before.occurrences + 1)
         change = self._save("noop", before, after, reason, occurrence=dated)
@@ -244,7 +246,7 @@ class UnitOfWork:
         return change
 
     def _purge(self, decision: Purge) -> Change:
-        memory = self._existing(decision.id)
+        memory = self._load_existing(decision.id)
         self._rows.remove(decision.id)
         change = self._record("purge", decision.id, None, None, decision.reason)
         # Its own entry included: what remains shows that a memory existed, not its content.
@@ -348,7 +350,7 @@ class UnitOfWork:
         )
         return to_change(replace(entry, id=self._rows.record(entry)), after, self._at, self._by, self._why)
 
-    def _existing(self, memory_id: int) -> Memory:
+    def _load_existing(self, memory_id: int) -> Memory:
         memory = self._rows.load(memory_id)
         if memory is None:
             raise NotFound(
@@ -356,8 +358,8 @@ class UnitOfWork:
             )
         return memory
 
-    def _live(self, memory_id: int, as_of: int | None = None) -> Memory:
-        memory = self._existing(memory_id)
+    def _load_live(self, memory_id: int, as_of: int | None = None) -> Memory:
+        memory = self._load_existing(memory_id)
         if as_of is not None and as_of < self._rows.touched(memory_id) != self._changeset:
             raise Conflict(f"Memory {memory_id} has changed since this was decided.", "Decide again.")
         if memory.archived:
@@ -382,5 +384,5 @@ def to_change(entry: JournalEntry, after: Memory | None, at: str, by: str, why: 
     )
 
 
-def _sighting(fact: Fact) -> Occurrence:
+def _to_sighting(fact: Fact) -> Occurrence:
     return Occurrence(fact.agent, fact.session, fact.created_at)

@@ -81,7 +81,7 @@ class SqlEpisodes:
         values = {"capture": capture}
         rows = queries.all("capture_to_index", values)
         exchange = inbox_rules.from_payload(rows[0][0]) if rows else None
-        old = _first(queries.all("episode_by_capture", values))
+        old = _get_first(queries.all("episode_by_capture", values))
         queries.run("mark_indexed", values)
         if exchange is None:  # forgotten: its index entries are kept
             return old
@@ -89,20 +89,20 @@ class SqlEpisodes:
         number = None
         if is_indexed(exchange):
             episode = episode_of(exchange, capture)
-            number = self._row(queries, episode, old)
+            number = self._save_row(queries, episode, old)
             others = int(queries.all("count_passages", {"episode": number})[0][0])
             self._insert(queries, number, capture, passages_of(episode.text, others))
         if old not in (None, number):
             queries.run("drop_empty_episode", {"episode": old})
         return number
 
-    def _row(self, queries: NamedQueries, episode: Episode, old: int | None) -> int:
+    def _save_row(self, queries: NamedQueries, episode: Episode, old: int | None) -> int:
         """Return the row that the episode goes into: its own, that of its turn, or a new one."""
         row = _to_row(episode)
         if old is not None and not queries.all("count_passages", {"episode": old})[0][0]:
             queries.run("save_episode", {**row, "id": old})
             return old
-        number = _first(queries.all("episode_by_turn", {**row, "base": base_turn(episode.turn)}))
+        number = _get_first(queries.all("episode_by_turn", {**row, "base": base_turn(episode.turn)}))
         return number if number is not None else _insert_episode(queries, row)
 
     def _insert(
@@ -136,7 +136,7 @@ class SqlEpisodes:
         if not is_storable_int(memory_id):
             return None
         with self._reading() as queries:
-            return _first(queries.all("episode_by_memory", {"memory": memory_id}))
+            return _get_first(queries.all("episode_by_memory", {"memory": memory_id}))
 
     def unembedded(self, limit: int) -> list[Passage]:
         with self._reading() as queries:
@@ -353,7 +353,7 @@ def _may_be_told_in(session: AgentSession, user: str | None, agent: str, payload
     return (user, agent) == (session.user, session.agent)
 
 
-def _first(rows: Sequence[Sequence[Any]]) -> int | None:
+def _get_first(rows: Sequence[Sequence[Any]]) -> int | None:
     return int(rows[0][0]) if rows else None
 
 

@@ -439,7 +439,7 @@ class SqlKnowledgeTables:
 
     def get(self, table: Table, keys: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
         with self._reading() as queries:
-            row_by_id = {row.id: row for row in _by_id(queries, table, keys, viewer)}
+            row_by_id = {row.id: row for row in _get_by_id(queries, table, keys, viewer)}
         return [row_by_id[key] for key in keys if key in row_by_id]
 
     def rows(
@@ -459,18 +459,18 @@ class SqlKnowledgeTables:
             if least and table in CLAIMS:
                 parts.append((f"confidence >= {queries.dialect.value.format('least')}", {"least": least}))
             if after is not None:
-                parts.append(self._following(queries, table, after, viewer))
+                parts.append(self._filter_after(queries, table, after, viewer))
             values = {name: value for _, params in parts for name, value in params.items()}
             where_, order = " AND ".join(part for part, _ in parts), f"{ORDERED[table]} DESC, id"
             values["limit"] = queries.unlimited if limit is None else limit
             rows = queries.all("known_rows", values, table=table, columns=LISTED[table], where=where_, order=order)
         return [to_known(table, row) for row in rows]
 
-    def _following(
+    def _filter_after(
         self, queries: NamedQueries, table: Table, after: str, viewer: Viewer | None
     ) -> tuple[str, dict[str, Any]]:
         """Return a condition for the rows after the one with this id."""
-        last = _by_id(queries, table, [after], viewer)
+        last = _get_by_id(queries, table, [after], viewer)
         if not last:
             refuse_after(table, after)
         order, value = ORDERED[table], queries.dialect.value.format
@@ -486,7 +486,7 @@ class SqlKnowledgeTables:
         with self._reading() as queries:
             for table, key in queries.all("known_by_word", {"words": queries.listed(sought)}):  # usually none
                 keys.setdefault(table, []).append(key)
-            rows = [row for table, ids in keys.items() for row in _by_id(queries, table, ids, viewer)]
+            rows = [row for table, ids in keys.items() for row in _get_by_id(queries, table, ids, viewer)]
         return sort_by_confidence(rows)
 
     def told_by(self, memories: Sequence[int]) -> list[Knowledge]:
@@ -509,7 +509,7 @@ class SqlKnowledgeTables:
             return {table: queries.all("count_known", values, table=table, where=where)[0][0] for table in TABLES}
 
 
-def _by_id(queries: NamedQueries, table: Table, keys: Sequence[str], viewer: Viewer | None) -> list[Knowledge]:
+def _get_by_id(queries: NamedQueries, table: Table, keys: Sequence[str], viewer: Viewer | None) -> list[Knowledge]:
     """Return the rows with these ids, in any order."""
     columns = LISTED[check_table(table)]
     where, values = seen_by(viewer, queries.dialect, "place")
@@ -547,24 +547,24 @@ def history(queries: NamedQueries, table: Table, key: str) -> list[KnowledgeChan
     """Return every change of a row, oldest first; those from before it was erased too, without their content."""
     value = queries.dialect.value.format
     which = f"c.row_table = {value('table')} AND c.row_id IN ({value('id')}, {value('mark')})"
-    changes = _changes(queries, which, {"table": table, "id": key, "mark": erased_name(table, key)})
+    changes = _read_changes(queries, which, {"table": table, "id": key, "mark": erased_name(table, key)})
     return [replace(change, key=key) for change in changes]
 
 
 def of_changeset(queries: NamedQueries, changeset_id: int) -> tuple[KnowledgeChange, ...]:
     """Return the changes of a changeset to the tables."""
     which = f"c.changeset_id = {queries.dialect.value.format('changeset')}"
-    return tuple(_changes(queries, which, {"changeset": changeset_id}))
+    return tuple(_read_changes(queries, which, {"changeset": changeset_id}))
 
 
-def _changes(queries: NamedQueries, which: str, values: Mapping[str, Any]) -> list[KnowledgeChange]:
+def _read_changes(queries: NamedQueries, which: str, values: Mapping[str, Any]) -> list[KnowledgeChange]:
     """Return the changes that the condition selects, each with the row after it: before the next change, or now."""
     entries = [(to_line(row[:8]), *row[8:]) for row in queries.all("known_changes", values, which=which)]
     last: dict[Table, list[str]] = {}
     for line, _, _, _, later, _ in entries:
         if later is None:
             last.setdefault(line.table, []).append(line.key)
-    row_by_ref = {row.ref: row for table, keys in last.items() for row in _by_id(queries, table, keys, None)}
+    row_by_ref = {row.ref: row for table, keys in last.items() for row in _get_by_id(queries, table, keys, None)}
     changes = []
     for line, at, by, why, later, before in entries:
         after = row_by_ref.get(f"{line.table}/{line.key}") if later is None else _read(line.table, before)
@@ -583,7 +583,7 @@ class SqlKnownRows:
         self._queries = queries
 
     def load(self, table: Table, key: str) -> Knowledge | None:
-        rows = _by_id(self._queries, table, [key], None)
+        rows = _get_by_id(self._queries, table, [key], None)
         return rows[0] if rows else None
 
     def save(self, row: Knowledge) -> None:

@@ -417,10 +417,10 @@ class _ReadPolicy:
     def _find_standing(self, ids: set[int]) -> set[int]:
         """Return those that are visible now; deleted ones count by their last state."""
         memory_by_id = {memory.id: memory for memory in self.store.get(sorted(ids))}
-        last = {memory_id: memory_by_id.get(memory_id) or self._last_of(memory_id) for memory_id in ids}
+        last = {memory_id: memory_by_id.get(memory_id) or self._find_last(memory_id) for memory_id in ids}
         return {memory_id for memory_id, memory in last.items() if memory and self.viewer.sees(memory)}
 
-    def _last_of(self, memory_id: int) -> Memory | None:
+    def _find_last(self, memory_id: int) -> Memory | None:
         own = [change for change in self.store.history(memory_id) if change.memory_id == memory_id]
         return next((state for change in reversed(own) if (state := change.after or change.before)), None)
 
@@ -542,11 +542,11 @@ class _WritePolicy:
             case Add():
                 return self._add(decision)
             case Update():
-                self._target(decision.id)
+                self._get_target(decision.id)
                 return replace(decision, fact=self.fact(decision.fact))
             case Merge():
                 for memory_id in decision.ids:
-                    self._target(memory_id)
+                    self._get_target(memory_id)
                 return replace(decision, fact=self.fact(decision.fact))
             case Adopt():
                 return self._adopt(decision)
@@ -554,7 +554,7 @@ class _WritePolicy:
                 self._check(decision)
                 return replace(decision, viewer=self._viewer)
             case Noop():
-                self._target(decision.id)
+                self._get_target(decision.id)
                 return replace(decision, occurrence=self._sighting(decision.occurrence))
             case _:
                 self._check(decision)
@@ -566,13 +566,13 @@ class _WritePolicy:
             case Edit():
                 self._check_edit(decision)
             case Delete():
-                self._target(decision.id)
+                self._get_target(decision.id)
                 if decision.into is not None:
-                    self._target(decision.into)
+                    self._get_target(decision.into)
             case Restore():
-                self._target(decision.id)
+                self._get_target(decision.id)
             case Purge():
-                if self._target(decision.id).visibility != "private":
+                if self._get_target(decision.id).visibility != "private":
                     raise Forbidden(
                         f"Memory {decision.id} is not private to you.", f"Archive it; to erase it, {_TAKES}."
                     )
@@ -601,7 +601,7 @@ class _WritePolicy:
         self._check_source(memory.source)
         for link in (memory.supersedes, memory.superseded_by):
             if link is not None:
-                self._target(link)
+                self._get_target(link)
         before = memory.previous_text if memory.supersedes is not None else None
         sightings = tuple(self._sighting(sighting) for sighting in decision.sightings)
         return replace(
@@ -609,7 +609,7 @@ class _WritePolicy:
         )
 
     def _check_edit(self, decision: Edit) -> None:
-        before = self._target(decision.id)
+        before = self._get_target(decision.id)
         after = apply_edit(before, decision.fields)
         if any(getattr(before, name) != getattr(after, name) for name in _WHOSE):
             raise Forbidden("The owner of a memory cannot be changed with this key.", _ADMIN)
@@ -669,7 +669,7 @@ class _WritePolicy:
                 return self._put(decision, new)
             case Drop():
                 if f"{decision.table}/{decision.id}" not in new:
-                    self._row_target(decision.table, decision.id)
+                    self._get_row_target(decision.table, decision.id)
             case Erase():
                 last = self._sight.last_row(decision.table, decision.id)
                 if last is None or not sees(self._viewer, last):
@@ -688,7 +688,7 @@ class _WritePolicy:
         current = self._get_seen_row(row.TABLE, row.id)
         memory = getattr(row, "memory", None)
         if memory is not None and memory != getattr(current, "memory", None):
-            self._target(memory)
+            self._get_target(memory)
         if current or row.ref in new:
             return replace(decision, known=row)
         new.add(row.ref)
@@ -734,7 +734,7 @@ class _WritePolicy:
         rows = self._sight.store.domain.get(table, [key], viewer=self._viewer)
         return rows[0] if rows else None
 
-    def _row_target(self, table: Table, key: str) -> Knowledge:
+    def _get_row_target(self, table: Table, key: str) -> Knowledge:
         row = self._get_seen_row(table, key)
         if row is None:
             raise _no_row(table, key)
@@ -742,7 +742,7 @@ class _WritePolicy:
 
     # ── where it may go ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _target(self, memory_id: int) -> Memory:
+    def _get_target(self, memory_id: int) -> Memory:
         memories = self._sight.memories(self._sight.store.get([memory_id]))
         if not memories:
             raise NotFound(

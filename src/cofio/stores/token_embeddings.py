@@ -80,8 +80,8 @@ class FakeTokenEmbeddings:
         if by != self._signature:
             return False
         for memory, words in readings:
-            if memory.id in self._memories() and _said(self._memories()[memory.id]) == _said(memory):
-                self._read[memory.id] = _said(memory), words
+            if memory.id in self._memories() and _get_texts(self._memories()[memory.id]) == _get_texts(memory):
+                self._read[memory.id] = _get_texts(memory), words
         return True
 
     def counts(self) -> tuple[int, int]:
@@ -90,13 +90,17 @@ class FakeTokenEmbeddings:
 
     def _is_read(self, memory_id: int) -> bool:
         memory = self._memories().get(memory_id)
-        return memory is not None and memory_id in self._read and self._read[memory_id][0] == _said(memory)
+        return memory is not None and memory_id in self._read and self._read[memory_id][0] == _get_texts(memory)
 
 
 def columns_of(memory: Memory, words: bytes) -> dict[str, Any]:
     """Return a reading as values of columns, with the memory's words at the time of reading."""
-    return {"id": memory.id, "words": words, **dict(zip(("text", "speaker", "context"), _said(memory), strict=True))}
+    return {
+        "id": memory.id,
+        "words": words,
+        **dict(zip(("text", "speaker", "context"), _get_texts(memory), strict=True)),
+    }
 
 
-def _said(memory: Memory) -> tuple[str, str, str]:
+def _get_texts(memory: Memory) -> tuple[str, str, str]:
     return memory.text, memory.speaker, memory.context

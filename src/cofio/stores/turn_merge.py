@@ -42,7 +42,7 @@ def merge_turn(parts: Sequence[StoredMessage], exchange: Exchange) -> TurnMerge 
     exchanges = [part.item.exchange for part in parts if part.item.exchange]
     if len(exchanges) < len(parts):
         return None
-    uncut = _without_cut(exchange, {words for part in parts for words in part.cut})
+    uncut = _drop_cut(exchange, {words for part in parts for words in part.cut})
     last = parts[-1]
     if last.item.state in OPEN and not last.item.result:  # a result means that the item is partly processed
         merged = _merge_exchanges(exchanges[-1], _drop_known(uncut, exchanges[:-1]))
@@ -54,7 +54,7 @@ def merge_turn(parts: Sequence[StoredMessage], exchange: Exchange) -> TurnMerge 
     return TurnMerge(None, replace(rest, turn=f"{exchange.turn}+{len(parts)}")) if rest.messages else None
 
 
-def _without_cut(exchange: Exchange, cut: set[str]) -> Exchange:
+def _drop_cut(exchange: Exchange, cut: set[str]) -> Exchange:
     messages = tuple(message for message in exchange.messages if message.role not in cut)
     return replace(exchange, messages=messages, injected=() if "injected" in cut else exchange.injected)
 
@@ -119,8 +119,8 @@ def _cut_known(new: _NormalizedMessage, entries: Sequence[_NormalizedMessage]) -
     while new.plain:
         if any(_stands_in(new, entry) for entry in entries):
             return _normalize(Message(role, ""))
-        parts = (part for entry in entries if entry.message.role == role for part in _parts(entry))
-        shorter = (_without(new.message.text, part) for part in parts)
+        parts = (part for entry in entries if entry.message.role == role for part in _split_parts(entry))
+        shorter = (_drop_part(new.message.text, part) for part in parts)
         rest = next((entry for entry in shorter if entry != new.message.text), None)
         if rest is None:
             break
@@ -136,14 +136,14 @@ class _NormalizedMessage(NamedTuple):
 
 
 def _normalize(message: Message) -> _NormalizedMessage:
-    return _NormalizedMessage(message, "\n".join(_line(line) for line in _lines(message.text)))
+    return _NormalizedMessage(message, "\n".join(_normalize_line(line) for line in _split_lines(message.text)))
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.strip()]
 
 
-def _line(line: str) -> str:
+def _normalize_line(line: str) -> str:
     return " ".join(line.split())
 
 
@@ -155,10 +155,10 @@ def _stands_in(one: _NormalizedMessage, other: _NormalizedMessage) -> bool:
     """
     if one.message.role != other.message.role:
         return False
-    return all(_is_part(part, other.plain) for part in _parts(one))
+    return all(_is_part(part, other.plain) for part in _split_parts(one))
 
 
-def _parts(entry: _NormalizedMessage) -> list[str]:
+def _split_parts(entry: _NormalizedMessage) -> list[str]:
     return entry.plain.split(f"\n{LEFT_OUT}\n")
 
 
@@ -166,10 +166,10 @@ def _is_part(part: str, plain: str) -> bool:
     return f"\n{part}\n" in f"\n{plain}\n" or (len(part) >= _LONG and part in plain)
 
 
-def _without(text: str, part: str) -> str:
+def _drop_part(text: str, part: str) -> str:
     """Return the text without the lines of a part; unchanged unless they are consecutive whole lines of it."""
-    lines, part_lines = _lines(text), part.split("\n")
-    plain = [_line(line) for line in lines]
+    lines, part_lines = _split_lines(text), part.split("\n")
+    plain = [_normalize_line(line) for line in lines]
     for start in range(len(plain) - len(part_lines) + 1):
         if plain[start : start + len(part_lines)] == part_lines:
             return "\n".join(lines[:start] + lines[start + len(part_lines) :])

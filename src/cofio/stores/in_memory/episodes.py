@@ -83,17 +83,17 @@ class EpisodeText:
         number = None
         if is_indexed(exchange):
             episode = episode_of(exchange, capture)
-            number = self._row(episode, old)
+            number = self._save_row(episode, old)
             self._insert(number, capture, passages_of(episode.text, len(self.of(number))))
         if old is not None and not self.of(old):
             del self.episodes[old]
         return number
 
-    def _row(self, episode: Episode, old: int | None) -> int:
+    def _save_row(self, episode: Episode, old: int | None) -> int:
         if old is not None and not self.of(old):
             self.episodes[old] = replace(episode, id=old)
             return old
-        numbers = [stored.id for stored in self.episodes.values() if _same_turn(stored, episode)]
+        numbers = [stored.id for stored in self.episodes.values() if _is_same_turn(stored, episode)]
         exact = [number for number in numbers if self.episodes[number].turn == episode.turn]
         if numbers:
             return min(exact or numbers)
@@ -189,7 +189,7 @@ class FakeEpisodes:
 
     def passages(self, ids: Sequence[int]) -> list[Passage]:
         with self._holding() as tables:
-            return [_passage(tables.said, number) for number in ids if number in tables.said.passages]
+            return [_to_passage(tables.said, number) for number in ids if number in tables.said.passages]
 
     def of_memory(self, memory_id: int) -> int | None:
         with self._holding() as tables:
@@ -263,7 +263,7 @@ class FakeEpisodes:
     def unembedded(self, limit: int) -> list[Passage]:
         with self._holding() as tables:
             missing = sorted(tables.said.passages.keys() - tables.said.vectors.keys(), reverse=True)
-            return [_passage(tables.said, number) for number in missing[:limit]]
+            return [_to_passage(tables.said, number) for number in missing[:limit]]
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
         with self._holding() as tables:
@@ -341,24 +341,24 @@ def _list_changed(tables: _EpisodeTables) -> list[int]:
     return [item.id for item in items if item.exchange and tables.said.indexed.get(item.id) != item.exchange]
 
 
-def _passage(texts: EpisodeText, number: int) -> Passage:
+def _to_passage(texts: EpisodeText, number: int) -> Passage:
     episode, capture, text = texts.passages[number]
     about = texts.episodes[episode]
     return Passage(number, episode, text, about.at, about.session, about.project, about.source, capture)
 
 
-def _same_turn(stored: Episode, new: Episode) -> bool:
+def _is_same_turn(stored: Episode, new: Episode) -> bool:
     is_named = bool(stored.turn) and bool(stored.client or stored.session)
     same_place = all(getattr(stored, name) == getattr(new, name) for name in _PLACE)
     return is_named and same_place and stored.turn in (new.turn, base_turn(new.turn))
 
 
 def _list_inside(texts: EpisodeText, scope: Scope) -> list[int]:
-    inside = {episode.id for episode in texts.episodes.values() if _in_scope(episode, scope)}
+    inside = {episode.id for episode in texts.episodes.values() if _is_in_scope(episode, scope)}
     return [number for number, (episode, *_) in texts.passages.items() if episode in inside]
 
 
-def _in_scope(episode: Episode, scope: Scope) -> bool:
+def _is_in_scope(episode: Episode, scope: Scope) -> bool:
     prefix = scope.source_prefix.rstrip("/")
     return (
         all(getattr(scope, name) in (None, getattr(episode, name)) for name in ("source", "project", "user", "team"))

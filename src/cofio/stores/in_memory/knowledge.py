@@ -97,8 +97,8 @@ class FakeKnownRows:
         return {line.changeset for line in lines}
 
 
-def _may_see(viewer: Viewer | None, whose: Knowledge | None) -> bool:
-    return viewer is None or (whose is not None and sees(viewer, whose))
+def _may_see(viewer: Viewer | None, row: Knowledge | None) -> bool:
+    return viewer is None or (row is not None and sees(viewer, row))
 
 
 class FakeKnowledgeTables:
@@ -130,7 +130,7 @@ class FakeKnowledgeTables:
         if after is not None:
             places = [place for place, row in enumerate(ordered, start=1) if row.id == after]
             ordered = ordered[places[0] :] if places else refuse_after(table, after)
-        matches = [row for row in ordered if is_what_is_wanted(row, conditions) and _confidence(row) >= least]
+        matches = [row for row in ordered if is_what_is_wanted(row, conditions) and _get_confidence(row) >= least]
         return matches[:limit]
 
     def _sort_rows(self, table: Table, viewer: Viewer | None) -> list[Knowledge]:
@@ -159,5 +159,5 @@ class FakeKnowledgeTables:
         return {table: len(self._sort_rows(table, viewer)) for table in TABLES}
 
 
-def _confidence(row: Knowledge) -> float:
+def _get_confidence(row: Knowledge) -> float:
     return row.confidence if isinstance(row, Claim) else 1.0

@@ -27,22 +27,22 @@ class FakeRuns:
     def claim(self, chore: str, slot: str, by: str) -> MaintenanceRun | None:
         with self._lock:
             at, slot = self._clock(), to_utc_iso(slot) if slot else ""
-            current = self._seen(at)
+            current_runs = self._mark_dead(at)
             self._runs = [
                 replace(now, finished_at=at) if now.chore == chore and now != before else before
-                for before, now in zip(self._runs, current, strict=True)
+                for before, now in zip(self._runs, current_runs, strict=True)
             ]
-            same_chore = [run for run in self._runs if run.chore == chore]
-            is_taken = any(run.slot == slot or slot < run.slot <= at for run in same_chore if run.outcome != "died")
-            deaths = sum(run.slot == slot and run.outcome == "died" for run in same_chore)
-            if any(run.outcome == "running" for run in same_chore) or (slot and (is_taken or deaths >= DEATHS)):
+            chore_runs = [run for run in self._runs if run.chore == chore]
+            is_taken = any(run.slot == slot or slot < run.slot <= at for run in chore_runs if run.outcome != "died")
+            deaths = sum(run.slot == slot and run.outcome == "died" for run in chore_runs)
+            if any(run.outcome == "running" for run in chore_runs) or (slot and (is_taken or deaths >= DEATHS)):
                 return None
             run = MaintenanceRun(id=len(self._runs) + 1, chore=chore, slot=slot, by=by, started_at=at)
             self._runs.append(run)
             self._alive[run.id] = at
             return run
 
-    def _seen(self, at: str) -> list[MaintenanceRun]:
+    def _mark_dead(self, at: str) -> list[MaintenanceRun]:
         """Return all runs; those without a heartbeat for too long have died."""
         dead = add_seconds(at, -SILENCE)
         return [
@@ -71,11 +71,11 @@ class FakeRuns:
 
     def last(self, chore: str) -> MaintenanceRun | None:
         at = self._clock()
-        of_slots = [run for run in self._seen(at) if run.chore == chore and run.slot and run.outcome != "died"]
+        of_slots = [run for run in self._mark_dead(at) if run.chore == chore and run.slot and run.outcome != "died"]
         return max((run for run in of_slots if run.slot <= at), key=lambda run: run.slot, default=None)
 
     def newest(self, limit: int, chore: str = "") -> list[MaintenanceRun]:
-        return [run for run in reversed(self._seen(self._clock())) if chore in ("", run.chore)][:limit]
+        return [run for run in reversed(self._mark_dead(self._clock())) if chore in ("", run.chore)][:limit]
 
     def _find(self, run_id: int) -> MaintenanceRun | None:
         return self._runs[run_id - 1] if 1 <= run_id <= len(self._runs) else None

@@ -192,7 +192,7 @@ def prepare(address: str) -> None:
     """Run pending migrations; one process at a time does it."""
     with psycopg.connect(address, **_ways(address)) as connection:
         _refuse_old(connection)
-        if _version(connection) == _NEWEST:
+        if _read_version(connection) == _NEWEST:
             return
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock("migrations"),))
@@ -200,7 +200,7 @@ def prepare(address: str) -> None:
 
 
 def _migrate(connection: psycopg.Connection[Any]) -> None:
-    version = _version(connection)  # another process may have migrated already
+    version = _read_version(connection)  # another process may have migrated already
     if version > _NEWEST:
         hint = "Upgrade cofio (pip install --upgrade cofio); the database was left as it is."
         raise StoreTooNew(f"The database was written by a newer cofio (schema {version}, known {_NEWEST}).", hint)
@@ -212,7 +212,7 @@ def _migrate(connection: psycopg.Connection[Any]) -> None:
             connection.execute(_SQL["note_migration"], {"number": number})
 
 
-def _version(connection: psycopg.Connection[Any]) -> int:
+def _read_version(connection: psycopg.Connection[Any]) -> int:
     """Return the number of the last migration; 0 for a database without our tables."""
     row = connection.execute("SELECT to_regclass('cofio_migrations') IS NOT NULL").fetchone()
     if not row or not row[0]:

@@ -68,12 +68,13 @@ class PostgresInbox:
 
     def hold(self, client: str, session: str, batching: Batching, *, broken_off: bool = False) -> None:
         at = self._clock()
-        whose = {"client": client, "session": session}
+        session_key = {"client": client, "session": session}
         with self._server.writing() as rows:
-            until = {**whose, "at": at, "until": inbox_rules.add_seconds(at, batching.seconds)}
+            until = {**session_key, "at": at, "until": inbox_rules.add_seconds(at, batching.seconds)}
             waiting = rows.value("waiting_of_session", until)
             rows.count(
-                "hold_items", {**whose, **inbox_rules.holding_columns(at, waiting, batching, broken_off=broken_off)}
+                "hold_items",
+                {**session_key, **inbox_rules.holding_columns(at, waiting, batching, broken_off=broken_off)},
             )
 
     def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:

@@ -167,12 +167,12 @@ class PostgresStore:
     def page(self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0) -> tuple[list[Memory], int]:
         where, values = condition(scope, POSTGRES)
         with self._server.reading() as rows:
-            memories = _page(rows, scope, limit, _LAST if after is None else after, skip)
+            memories = _read_page(rows, scope, limit, _LAST if after is None else after, skip)
             return memories, int(rows.value("count", values, where=where))
 
     def newest(self, scope: Scope, limit: int) -> list[Memory]:
         with self._server.reading() as rows:
-            return _page(rows, scope, limit, _LAST)
+            return _read_page(rows, scope, limit, _LAST)
 
     def latest(self, scope: Scope, limit: int) -> list[Memory]:
         where, values = condition(scope, POSTGRES)
@@ -221,7 +221,7 @@ class PostgresStore:
 
     def history(self, memory_id: int) -> list[Change]:
         with self._server.reading() as rows:
-            changes = _changes(rows, "changes_of_lineage", memory_id)
+            changes = _read_changes(rows, "changes_of_lineage", memory_id)
         if not changes:
             raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
         return changes
@@ -248,7 +248,7 @@ class PostgresStore:
             if row is None:
                 raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
             knowledge = of_changeset(PostgresNamedQueries(rows), changeset_id)
-            return to_changeset(row, _changes(rows, "changes_of_changeset", changeset_id), knowledge)
+            return to_changeset(row, _read_changes(rows, "changes_of_changeset", changeset_id), knowledge)
 
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
         with self._server.reading() as rows:
@@ -373,13 +373,13 @@ def _open_changeset(rows: TenantQueries, about: Mapping[str, Any]) -> int:
         raise Conflict(f"Changeset {about['undoes']} is undone already.", "Undo that undo to reapply it.") from error
 
 
-def _page(rows: TenantQueries, scope: Scope, limit: int, after: int, skip: int = 0) -> list[Memory]:
+def _read_page(rows: TenantQueries, scope: Scope, limit: int, after: int, skip: int = 0) -> list[Memory]:
     where, values = condition(scope, POSTGRES)
     records = rows.all("page", {**values, "after": after, "limit": limit, "skip": skip}, columns=LISTED, where=where)
     return [to_memory(row) for row in records]
 
 
-def _changes(rows: TenantQueries, name: str, key: int) -> list[Change]:
+def _read_changes(rows: TenantQueries, name: str, key: int) -> list[Change]:
     """Return the changes that a query selects, each with the memory after it; a changeset may have thousands."""
     records = rows.all(name, {"id": key}) if is_storable_int(key) else []
     entries = [to_entry(columns) for *columns, _, _, _ in records]

@@ -142,9 +142,9 @@ class PostingsCache:
             self._known, self._known_at, self._kept = {}, changeset, 0
         cache = self._known
         if word not in cache:
-            text = self._holders(connection, self._kind.text + quote_fts(word))
+            text = self._find_holders(connection, self._kind.text + quote_fts(word))
             around = self._kind.context + quote_fts(word) if self._kind.context else ""
-            context = self._holders(connection, around) if around else np.empty(0, np.int64)
+            context = self._find_holders(connection, around) if around else np.empty(0, np.int64)
             ids = np.union1d(text, context) if context.size else text
             weights = np.isin(ids, text).astype(np.float32) + CONTEXT * np.isin(ids, context)
             cache[word] = (ids, weights.astype(np.float32)) if context.size else (ids, np.ones(len(ids), np.float32))
@@ -164,7 +164,7 @@ class PostingsCache:
                 self._counts[word] = (count, total)
         return count
 
-    def _holders(self, connection: sqlite3.Connection, match: str) -> Ids:
+    def _find_holders(self, connection: sqlite3.Connection, match: str) -> Ids:
         # One text from SQLite, parsed by NumPy: six times as fast as one row per memory.
         (ids,) = connection.execute(self._kind.query("holders"), (match,)).fetchone()
         return np.fromstring(ids, np.int64, sep=",") if ids else np.empty(0, np.int64)

@@ -139,13 +139,13 @@ class StoreFile:
     def _prepare(self) -> None:
         self._refuse_strangers()
         self._switch_to_wal()
-        if self._version() < _NEWEST:
+        if self._read_version() < _NEWEST:
             self._migrate()
 
     def _refuse_strangers(self) -> None:
         self._writer.execute("BEGIN")  # a consistent snapshot: another process may be creating the store right now
         try:
-            version, owner = self._version(), self._writer.execute("PRAGMA application_id").fetchone()[0]
+            version, owner = self._read_version(), self._writer.execute("PRAGMA application_id").fetchone()[0]
             empty = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
         finally:
             self._writer.execute("COMMIT")
@@ -171,13 +171,13 @@ class StoreFile:
     def _migrate(self) -> None:
         with self.writing() as connection:
             for number, script in migrations("sqlite"):
-                if number > self._version():  # another process may have migrated already
+                if number > self._read_version():  # another process may have migrated already
                     for statement in statements(script):
                         connection.execute(statement)
                     connection.execute(f"PRAGMA user_version = {number}")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
-    def _version(self) -> int:
+    def _read_version(self) -> int:
         return int(self._writer.execute("PRAGMA user_version").fetchone()[0])
 
 

@@ -62,18 +62,18 @@ class SqliteInbox:
         return self._keep(_PendingDelivery([row], most, dated))[0]
 
     def release(self, client: str, session: str) -> int:
-        whose = {"client": client, "session": session, "at": self._clock()}
+        values = {"client": client, "session": session, "at": self._clock()}
         with self._file.writing() as connection:
-            return connection.execute(_SQL["release_items"], whose).rowcount
+            return connection.execute(_SQL["release_items"], values).rowcount
 
     def hold(self, client: str, session: str, batching: Batching, *, broken_off: bool = False) -> None:
         at = self._clock()
-        key = {"client": client, "session": session}
+        session_key = {"client": client, "session": session}
         with self._file.writing() as connection:
-            until = {**key, "at": at, "until": inbox_rules.add_seconds(at, batching.seconds)}
+            until = {**session_key, "at": at, "until": inbox_rules.add_seconds(at, batching.seconds)}
             (waiting,) = connection.execute(_SQL["waiting_of_session"], until).fetchone()
             columns = inbox_rules.holding_columns(at, waiting, batching, broken_off=broken_off)
-            connection.execute(_SQL["hold_items"], {**key, **columns})
+            connection.execute(_SQL["hold_items"], {**session_key, **columns})
 
     def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
         values = {"client": client, "session": session, "any_key": int(any_key)}

@@ -37,7 +37,7 @@ class BlockComparison:
     def __init__(self, matrix: Matrix, rows: Rows, directions: Matrix | None) -> None:
         """Take the rows by rising id. `directions` are orthonormal columns; without them every pair is computed."""
         self._matrix = matrix
-        self._ceilings = None if directions is None else _with_rest(matrix, rows, directions)
+        self._ceilings = None if directions is None else _add_rest(matrix, rows, directions)
         self._tried = self._in_vain = 0
 
     def between(self, left_block: RowBlock, right_block: RowBlock) -> tuple[Rows, Rows, Vector]:
@@ -58,7 +58,7 @@ class BlockComparison:
         return left, right, cosines[left, right]
 
 
-def _with_rest(matrix: Matrix, rows: Rows, directions: Matrix) -> Matrix:
+def _add_rest(matrix: Matrix, rows: Rows, directions: Matrix) -> Matrix:
     """Return the head of each row and the length of its rest, so that products of them are ceilings."""
     width = directions.shape[1]
     result = np.empty((len(rows), width + 1), np.float32)
@@ -95,30 +95,30 @@ class RowBlock:
             near = cosines >= other._least[right]
             other._keep(right[near], self.rows[left[near]], cosines[near])
 
-    def _keep(self, whose: Rows, neighbours: Rows, cosines: Vector) -> None:
-        self._met.append((whose, neighbours, cosines))
-        self._unsorted += len(whose)
+    def _keep(self, sources: Rows, neighbours: Rows, cosines: Vector) -> None:
+        self._met.append((sources, neighbours, cosines))
+        self._unsorted += len(sources)
         if self._unsorted > UNSORTED:
             self._sort()
 
     def _sort(self) -> None:
         """Drop all but the k nearest of each row."""
-        whose, neighbours, cosines = (np.concatenate(column) for column in zip(*self._met, strict=True))
-        is_other = self.rows[whose] != neighbours
-        whose, neighbours, cosines = whose[is_other], neighbours[is_other], cosines[is_other]
-        order = np.lexsort((-cosines, whose))  # stable: of equals, the one found first, with the lower id, wins
-        whose, neighbours, cosines = whose[order], neighbours[order], cosines[order]
-        rank = np.arange(len(whose)) - np.searchsorted(whose, whose)  # among the neighbours of the same row
+        sources, neighbours, cosines = (np.concatenate(column) for column in zip(*self._met, strict=True))
+        is_other = self.rows[sources] != neighbours
+        sources, neighbours, cosines = sources[is_other], neighbours[is_other], cosines[is_other]
+        order = np.lexsort((-cosines, sources))  # stable: of equals, the one found first, with the lower id, wins
+        sources, neighbours, cosines = sources[order], neighbours[order], cosines[order]
+        rank = np.arange(len(sources)) - np.searchsorted(sources, sources)  # among the neighbours of the same row
         last, is_best = rank == self._k - 1, rank < self._k
-        self._least[whose[last]] = cosines[last]
-        self._met, self._unsorted = [(whose[is_best], neighbours[is_best], cosines[is_best])], 0
+        self._least[sources[last]] = cosines[last]
+        self._met, self._unsorted = [(sources[is_best], neighbours[is_best], cosines[is_best])], 0
 
     def told(self, ids: Ids) -> Iterator[tuple[int, list[tuple[int, float]]]]:
         """Yield each row's id with the ids and cosines of its neighbours, and drop them."""
         self._sort()
-        ((whose, others, cosines),) = self._met
+        ((source_of_pair, others, cosines),) = self._met
         self._met = []
-        sources, starts = np.unique(whose, return_index=True)
+        sources, starts = np.unique(source_of_pair, return_index=True)
         neighbours, near = ids[others].tolist(), np.clip(cosines, -1, 1).tolist()
         bounds = [*starts.tolist(), len(neighbours)]
         for memory_id, start, end in zip(ids[self.rows[sources]].tolist(), bounds[:-1], bounds[1:], strict=True):

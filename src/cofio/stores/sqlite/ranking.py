@@ -52,12 +52,12 @@ class Ranking:
         index = memory_index.vectors
         if index is None:
             return []
-        ids, cosines = self._nearest_in_scope(memory_index, index, vector, k, scope)
+        ids, cosines = self._find_nearest_in_scope(memory_index, index, vector, k, scope)
         candidates = list(starmap(Candidate, zip(ids.tolist(), cosines.tolist(), strict=True)))
         missing = sorted(set(also) - {candidate.id for candidate in candidates})
         return candidates + list(starmap(Candidate, index.cosines(vector, missing).items()))
 
-    def _nearest_in_scope(
+    def _find_nearest_in_scope(
         self, memory_index: InMemoryIndex, index: VectorIndex, vector: Vector, k: int, scope: Scope
     ) -> tuple[Any, Any]:
         archived = scope.include_archived
@@ -69,7 +69,7 @@ class Ranking:
         # gives fewer than k, the whole scope is read; then it is cached.
         wide = 2 * k + 32
         ids, cosines = index.nearest(vector, wide, archived=archived)
-        inside = self._inside(ids, scope)
+        inside = self._mask_inside(ids, scope)
         if inside.sum() >= k or len(ids) < wide:
             return ids[inside][:k], cosines[inside][:k]
         return index.nearest(vector, k, archived=archived, within=self.ids_of(scope, memory_index))
@@ -80,22 +80,22 @@ class Ranking:
             scores, ideal, left_out = self._postings.scores(
                 connection, words, memory_index.lengths, memory_index.changeset
             )
-            ids, best_scores = self._best_in_scope(memory_index, scores, k, scope)
+            ids, best_scores = self._find_best_in_scope(memory_index, scores, k, scope)
             if left_out and scope.narrows and not len(ids):  # the rarest words may all be outside the scope
                 scores, ideal, _ = self._postings.scores(
                     connection, words, memory_index.lengths, memory_index.changeset, most=5 * POSTINGS
                 )
-                ids, best_scores = self._best_in_scope(memory_index, scores, k, scope)
+                ids, best_scores = self._find_best_in_scope(memory_index, scores, k, scope)
         return Matching(tuple(starmap(Candidate, zip(ids.tolist(), best_scores.tolist(), strict=True))), ideal)
 
-    def _best_in_scope(self, memory_index: InMemoryIndex, scores: Any, k: int, scope: Scope) -> tuple[Any, Any]:
+    def _find_best_in_scope(self, memory_index: InMemoryIndex, scores: Any, k: int, scope: Scope) -> tuple[Any, Any]:
         allowed = np.ones_like(memory_index.lengths.live) if scope.include_archived else memory_index.lengths.live
         if not scope.narrows:
             return top_k(scores, k, allowed)
         wide = 2 * k + 32
         if scope not in self._scopes.of(memory_index.changeset):
             ids, top_scores = top_k(scores, wide, allowed)
-            inside = self._inside(ids, scope)
+            inside = self._mask_inside(ids, scope)
             if inside.sum() >= k or len(ids) < wide:
                 return ids[inside][:k], top_scores[inside][:k]
         within, ids = np.zeros_like(allowed), self.ids_of(scope, memory_index)
@@ -112,7 +112,7 @@ class Ranking:
             ids_by_scope[scope] = np.array([row[0] for row in rows], dtype=np.int64)
         return ids_by_scope[scope]
 
-    def _inside(self, ids: Ids, scope: Scope) -> Any:
+    def _mask_inside(self, ids: Ids, scope: Scope) -> Any:
         """Return a mask of these ids that are in the scope."""
         where, values = condition(scope)
         with self._file.reading() as connection:
@@ -209,7 +209,7 @@ def _apply_changes(
     vectors = vectors or VectorIndex(len(new[0][1]) // 4)
     ids = np.array([memory_id for memory_id, _, _ in new], dtype=np.int64)
     live_flags = np.array([live for _, _, live in new], dtype=bool)
-    vectors.put_many(ids, _matrix([blob for _, blob, _ in new]), live_flags)
+    vectors.put_many(ids, _to_matrix([blob for _, blob, _ in new]), live_flags)
     return vectors
 
 
@@ -223,12 +223,12 @@ def _load_vectors(connection: sqlite3.Connection, kind: SearchIndexKind) -> Vect
     while batch := rows.fetchmany(_AT_ONCE):  # never all the blobs in addition to the matrix
         end = filled + len(batch)
         ids[filled:end], live[filled:end] = [row[0] for row in batch], [row[2] for row in batch]
-        matrix[filled:end] = _matrix([row[1] for row in batch])
+        matrix[filled:end] = _to_matrix([row[1] for row in batch])
         filled = end
     vectors = VectorIndex(size // 4)
     vectors.load(ids, matrix, live)
     return vectors
 
 
-def _matrix(blobs: Sequence[bytes]) -> Matrix:
+def _to_matrix(blobs: Sequence[bytes]) -> Matrix:
     return np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1)

@@ -250,7 +250,7 @@ class SqliteStore:
 
     def history(self, memory_id: int) -> list[Change]:
         with self._file.reading() as connection:
-            changes = self._changes(connection, "changes_of_lineage", memory_id)
+            changes = self._read_changes(connection, "changes_of_lineage", memory_id)
         if not changes:
             raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
         return changes
@@ -281,7 +281,7 @@ class SqliteStore:
             if row is None:
                 raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
             knowledge = of_changeset(SqliteNamedQueries(connection), changeset_id)
-            return to_changeset(row, self._changes(connection, "changes_of_changeset", changeset_id), knowledge)
+            return to_changeset(row, self._read_changes(connection, "changes_of_changeset", changeset_id), knowledge)
 
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
         query, values = _SQL["newest_changesets"], dict[str, Any]()
@@ -292,7 +292,7 @@ class SqliteStore:
             rows = connection.execute(query, {**values, "limit": limit}).fetchall()
         return [to_changeset(row, []) for row in rows]
 
-    def _changes(self, connection: sqlite3.Connection, name: str, key: int) -> list[Change]:
+    def _read_changes(self, connection: sqlite3.Connection, name: str, key: int) -> list[Change]:
         tables = _SqliteRowStorage(connection)
         rows = connection.execute(_SQL[name], (key,)).fetchall() if is_storable_int(key) else []
         changes = []

@@ -188,7 +188,7 @@ class VectorIndex:
             return None
         rng = np.random.default_rng(0)
         sample = matrix[np.sort(rng.permutation(rows)[:PCA_ROWS])]
-        return np.ascontiguousarray(_directions(sample, rng)[:, : self._dimension // 3])
+        return np.ascontiguousarray(_find_directions(sample, rng)[:, : self._dimension // 3])
 
     def load(self, ids: Ids, matrix: Matrix, live: Mask) -> None:
         """Replace all vectors by these.
@@ -311,7 +311,7 @@ class VectorIndex:
 
     def _make_heads(self) -> None:
         rows = np.flatnonzero(self._states[: self._count] != GONE)
-        self._basis = _calibrated_basis(self._matrix, rows)
+        self._basis = _calibrate_basis(self._matrix, rows)
         self._heads = None
         self._calibrated_at = len(rows)
         if self._basis is not None:
@@ -398,7 +398,7 @@ def _copy_rows(array: NDArray[Any], count: int, capacity: int) -> NDArray[Any]:
     return enlarged
 
 
-def _calibrated_basis(matrix: Matrix, rows: Rows) -> Matrix | None:
+def _calibrate_basis(matrix: Matrix, rows: Rows) -> Matrix | None:
     """Return the fewest directions that find the neighbours of made-up queries, as columns; None if none suffice.
 
     A query is the midpoint of two random vectors: farther from all of them than they are from each other, like a
@@ -408,7 +408,7 @@ def _calibrated_basis(matrix: Matrix, rows: Rows) -> Matrix | None:
     """
     rng = np.random.default_rng(0)
     rows = rng.permutation(rows)
-    basis = _directions(matrix[rows[:PCA_ROWS]], rng)
+    basis = _find_directions(matrix[rows[:PCA_ROWS]], rng)
     sample = matrix[rows[: TRIAL_SIZE // matrix.shape[1]]]
     trials = np.arange(TRIALS)
     queries = sample[trials] + sample[trials + TRIALS]
@@ -426,7 +426,7 @@ def _calibrated_basis(matrix: Matrix, rows: Rows) -> Matrix | None:
     return None
 
 
-def _directions(sample: Matrix, rng: np.random.Generator) -> Matrix:
+def _find_directions(sample: Matrix, rng: np.random.Generator) -> Matrix:
     """Return the orthonormal directions that hold most of these vectors' length, as columns, strongest first.
 
     By subspace iteration, which takes 1.5 s for 3,072 dimensions; all eigenvectors would take 8 s. Not centred: dot
