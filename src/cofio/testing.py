@@ -345,7 +345,7 @@ class MemoryStore:
         if not 1 <= changeset_id <= len(self._tables.changesets):
             raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
         entries = (entry for entry in self._tables.entries if entry.changeset == changeset_id)
-        changeset = self._add_undone_by(self._tables.changesets[changeset_id - 1])
+        changeset = self._add_undo(self._tables.changesets[changeset_id - 1])
         knowledge = self._tables.known.of_changeset(changeset, self._tables.changesets)
         return replace(changeset, changes=tuple(self._build_changes(entries)), knowledge=knowledge)
 
@@ -354,9 +354,7 @@ class MemoryStore:
         matches = {entry.changeset for entry in self._tables.entries if entry.memory_id in inside}
         matches |= self._tables.known.changed_within(within) if within else set()
         newest = reversed(self._tables.changesets)
-        return [self._add_undone_by(changeset) for changeset in newest if within is None or changeset.id in matches][
-            :limit
-        ]
+        return [self._add_undo(changeset) for changeset in newest if within is None or changeset.id in matches][:limit]
 
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         with self._lock:
@@ -463,7 +461,7 @@ class MemoryStore:
             changes.append(to_change(entry, after, changeset.at, changeset.by, changeset.why))
         return changes
 
-    def _add_undone_by(self, changeset: Changeset) -> Changeset:
+    def _add_undo(self, changeset: Changeset) -> Changeset:
         undone_by = [undo.id for undo in self._tables.changesets if undo.undoes == changeset.id]
         return replace(changeset, undone_by=undone_by[0] if undone_by else None)
 
@@ -652,7 +650,7 @@ class _DictRowStorage:
 
         self.entries = [scrub_entry(entry) for entry in self.entries]
         self.retrievals = [retrieval for retrieval in self.retrievals if retrieval.memory_id != memory_id]
-        self.memories = {kept.id: clear_memory(kept) for kept in self.memories.values()}
+        self.memories = {other.id: clear_memory(other) for other in self.memories.values()}
 
 
 def _get_owner(memory: Memory) -> tuple[str, str]:

@@ -121,7 +121,7 @@ def _cut_known(new: _NormalizedMessage, entries: Sequence[_NormalizedMessage]) -
             return _normalize(Message(role, ""))
         parts = (part for entry in entries if entry.message.role == role for part in _split_parts(entry))
         shorter = (_drop_part(new.message.text, part) for part in parts)
-        rest = next((entry for entry in shorter if entry != new.message.text), None)
+        rest = next((text for text in shorter if text != new.message.text), None)
         if rest is None:
             break
         new = _normalize(Message(role, rest))
