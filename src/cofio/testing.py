@@ -85,10 +85,10 @@ class HashEmbedder:
 
     def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:  # noqa: ARG002
         self.calls += 1
-        rows = [self._one(text) for text in texts]
+        rows = [self._embed_one(text) for text in texts]
         return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimension)
 
-    def _one(self, text: str) -> Vector:
+    def _embed_one(self, text: str) -> Vector:
         vector = np.full(self.dimension, 1e-3, dtype=np.float32)  # a text without words has a direction too
         for word in words(text):
             digest = hashlib.blake2b(stem(word).encode(), digest_size=8).digest()
@@ -108,8 +108,8 @@ class WordOverlapModel:
         return [" ".join(sorted({stem(word) for word in words(text)})).encode() for text in texts]
 
     def likeness(self, question: bytes, readings: Sequence[bytes]) -> list[float]:
-        asked = set(question.split())
-        return [len(asked & set(reading.split())) / (len(asked) or 1) for reading in readings]
+        question_words = set(question.split())
+        return [len(question_words & set(reading.split())) / (len(question_words) or 1) for reading in readings]
 
 
 _WELL = Health(True)
@@ -143,10 +143,10 @@ class ScriptedLLM:
 
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
         self.calls.append((system, user, schema))
-        asked = len(self.calls)
-        if asked > len(self._script):
-            raise AssertionError(f"Call {asked} of a script with {len(self._script)} replies: {user[:200]!r}")
-        reply = self._script[asked - 1]
+        number = len(self.calls)
+        if number > len(self._script):
+            raise AssertionError(f"Call {number} of a script with {len(self._script)} replies: {user[:200]!r}")
+        reply = self._script[number - 1]
         if isinstance(reply, Exception):
             raise reply
         return reply if isinstance(reply, Completion) else Completion(reply, usage=TokenUsage(calls=1))
@@ -190,21 +190,23 @@ class MemoryStore:
         with self._lock:
             self._refuse_if_closed()
             self._refuse_bad(vectors)
-            draft: _DictRowStorage = _drafted(self._tables)
+            draft: _DictRowStorage = _copy_tables(self._tables)
             if undoes is not None and any(changeset.undoes == undoes for changeset in draft.changesets):
                 raise Conflict(f"Changeset {undoes} is undone already.", "Undo that undo to reapply it.")
             at, number = self._clock(), len(draft.changesets) + 1
             blobs = {place: np.asarray(vector, dtype="<f4").tobytes() for place, vector in vectors.items()}
             head: dict[str, Any] = {"at": at, "by": by, "why": why}
-            told = UnitOfWork(draft, changeset=number, **head).each(decisions, blobs)
-            known = KnowledgeUnitOfWork(draft.known, changeset=number, **head).all(knowledge, told)
+            changes_by_decision = UnitOfWork(draft, changeset=number, **head).each(decisions, blobs)
+            knowledge_changes = KnowledgeUnitOfWork(draft.known, changeset=number, **head).all(
+                knowledge, changes_by_decision
+            )
             draft.changesets.append(Changeset(id=number, **head, undoes=undoes, part_of=part_of))
-            changes = tuple(change for each in told for change in each)
-            done = replace(draft.changesets[-1], changes=changes, knowledge=known)
+            changes = tuple(change for group in changes_by_decision for change in group)
+            changeset = replace(draft.changesets[-1], changes=changes, knowledge=knowledge_changes)
             if settles:
-                draft.captures.settle(settles(done), at, number)
+                draft.captures.settle(settles(changeset), at, number)
             self._tables = draft
-            return done
+            return changeset
 
     @contextmanager
     def _changing(self) -> Iterator[InboxState]:
@@ -234,8 +236,8 @@ class MemoryStore:
 
     def get(self, ids: Sequence[int]) -> list[Memory]:
         self._refuse_if_closed()
-        found = (self._tables.memories.get(each) for each in ids)
-        return [memory for memory in found if memory]
+        memories = (self._tables.memories.get(memory_id) for memory_id in ids)
+        return [memory for memory in memories if memory]
 
     def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
         return {memory.id: (memory.speaker, memory.created_at) for memory in self.get(ids)}
@@ -259,20 +261,20 @@ class MemoryStore:
         return by_cosine(self._tables.vectors, inside, vector, k, also)
 
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
-        texts = {memory.id: _counted_words(memory) for memory in self._tables.memories.values()}
+        texts = {memory.id: _count_words(memory) for memory in self._tables.memories.values()}
         return by_words(texts, [memory.id for memory in self._inside(scope)], words, k)
 
     def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
-        texts = {memory.id: _counted_words(memory) for memory in self.get(ids)}
-        return {each: [word for word in words if stem(word) in texts.get(each, {})] for each in ids}
+        texts = {memory.id: _count_words(memory) for memory in self.get(ids)}
+        return {memory_id: [word for word in words if stem(word) in texts.get(memory_id, {})] for memory_id in ids}
 
     def known(self, text: str, scope: Scope) -> list[int]:
-        wanted = fingerprint(text)
-        return sorted(memory.id for memory in self._inside(scope) if fingerprint(memory.text) == wanted)
+        target = fingerprint(text)
+        return sorted(memory.id for memory in self._inside(scope) if fingerprint(memory.text) == target)
 
     def pairs(self, threshold: float, scope: Scope) -> Iterator[tuple[int, int, float]]:
         inside = sorted(memory.id for memory in self._inside(scope) if memory.id in self._tables.vectors)
-        vectors = {each: np.frombuffer(self._tables.vectors[each], dtype="<f4") for each in inside}
+        vectors = {memory_id: np.frombuffer(self._tables.vectors[memory_id], dtype="<f4") for memory_id in inside}
         for place, low in enumerate(inside):
             for high in inside[place + 1 :]:
                 cosine = float(vectors[low] @ vectors[high])
@@ -281,23 +283,28 @@ class MemoryStore:
 
     def neighbours(self, ids: Sequence[int], threshold: float, k: int) -> Iterator[tuple[int, list[Candidate]]]:
         live = {memory.id for memory in self.get(ids) if not memory.archived} & self._tables.vectors.keys()
-        vectors = {each: np.frombuffer(self._tables.vectors[each], dtype="<f4") for each in sorted(live)}
-        for each, vector in vectors.items():
-            others = [Candidate(other, float(vector @ vectors[other])) for other in vectors if other != each]
-            near = sorted((one for one in others if one.score >= threshold), key=lambda one: (-one.score, one.id))
+        vectors = {memory_id: np.frombuffer(self._tables.vectors[memory_id], dtype="<f4") for memory_id in sorted(live)}
+        for memory_id, vector in vectors.items():
+            candidates = [
+                Candidate(other_id, float(vector @ vectors[other_id])) for other_id in vectors if other_id != memory_id
+            ]
+            near = sorted(
+                (candidate for candidate in candidates if candidate.score >= threshold),
+                key=lambda candidate: (-candidate.score, candidate.id),
+            )
             if near[:k]:
-                yield each, near[:k]
+                yield memory_id, near[:k]
 
     def history(self, memory_id: int) -> list[Change]:
         lineage = {memory_id}
-        grown = True
-        while grown:
+        is_growing = True
+        while is_growing:
             memories = self._tables.memories.values()
             linked = {link for m in memories if m.id in lineage for link in (m.supersedes, m.superseded_by) if link}
             linked |= {m.id for m in memories if {m.supersedes, m.superseded_by} & lineage}
-            grown = not linked <= lineage
+            is_growing = not linked <= lineage
             lineage |= linked
-        changes = self._changes(entry for entry in self._tables.entries if entry.memory_id in lineage)
+        changes = self._build_changes(entry for entry in self._tables.entries if entry.memory_id in lineage)
         if not changes:
             raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
         return changes
@@ -306,48 +313,48 @@ class MemoryStore:
         memories = self._tables.memories
         merged = {memory_id}
         while (
-            grown := {
+            new_ids := {
                 m.id
                 for m in memories.values()
                 if m.superseded_by in merged and memories[m.superseded_by].supersedes != m.id
             }
             - merged
         ):
-            merged |= grown
-        later = [seen for _, each, seen in self._tables.sightings if each in merged]
+            merged |= new_ids
+        later = [sighting for _, memory_id, sighting in self._tables.sightings if memory_id in merged]
         first = [Occurrence(m.agent, m.session, m.created_at) for m in memories.values() if m.id in merged]
-        return sorted([*first, *later], key=lambda seen: seen.at)
+        return sorted([*first, *later], key=lambda sighting: sighting.at)
 
     def projects(self, scope: Scope, limit: int, after: str = "") -> list[tuple[str, int]]:
         counts = Counter(memory.project for memory in self._inside(scope) if memory.project > after)
         return sorted(counts.items())[:limit]
 
     def repeated(self, least: int, limit: int, scope: Scope) -> list[tuple[str, int, int]]:
-        said: dict[tuple[str, int], list[int]] = {}
+        ids_by_fact: dict[tuple[str, int], list[int]] = {}
         for memory in self._inside(scope):
             agents = [
                 memory.agent,
-                *(seen.agent for _, each, seen in self._tables.sightings if each == memory.id),
+                *(sighting.agent for _, memory_id, sighting in self._tables.sightings if memory_id == memory.id),
             ]
             for agent in filter(None, agents):
-                said.setdefault((agent, fingerprint(memory.text)), []).append(memory.id)
-        found = [(agent, min(ids), len(ids)) for (agent, _), ids in said.items() if len(ids) >= least]
-        return sorted(found, key=lambda each: (-each[2], each[1], each[0]))[:limit]
+                ids_by_fact.setdefault((agent, fingerprint(memory.text)), []).append(memory.id)
+        repeats = [(agent, min(ids), len(ids)) for (agent, _), ids in ids_by_fact.items() if len(ids) >= least]
+        return sorted(repeats, key=lambda repeat: (-repeat[2], repeat[1], repeat[0]))[:limit]
 
     def changeset(self, changeset_id: int) -> Changeset:
         if not 1 <= changeset_id <= len(self._tables.changesets):
             raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
         entries = (entry for entry in self._tables.entries if entry.changeset == changeset_id)
-        told = self._told(self._tables.changesets[changeset_id - 1])
-        known = self._tables.known.of_changeset(told, self._tables.changesets)
-        return replace(told, changes=tuple(self._changes(entries)), knowledge=known)
+        changeset = self._add_undo(self._tables.changesets[changeset_id - 1])
+        knowledge = self._tables.known.of_changeset(changeset, self._tables.changesets)
+        return replace(changeset, changes=tuple(self._build_changes(entries)), knowledge=knowledge)
 
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
         inside = {memory.id for memory in self._inside(within)} if within else set()
-        wanted = {entry.changeset for entry in self._tables.entries if entry.memory_id in inside}
-        wanted |= self._tables.known.changed_within(within) if within else set()
+        matches = {entry.changeset for entry in self._tables.entries if entry.memory_id in inside}
+        matches |= self._tables.known.changed_within(within) if within else set()
         newest = reversed(self._tables.changesets)
-        return [self._told(each) for each in newest if within is None or each.id in wanted][:limit]
+        return [self._add_undo(changeset) for changeset in newest if within is None or changeset.id in matches][:limit]
 
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         with self._lock:
@@ -361,23 +368,23 @@ class MemoryStore:
             self._tables.tracked_since = min(first, self._tables.tracked_since or first) or None
 
     def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
-        wanted = self._tables.memories.keys() if among is None else self._tables.memories.keys() & set(among)
-        missing = sorted(wanted - self._tables.vectors.keys())
-        return [self._tables.memories[each] for each in missing[:limit]]
+        ids = self._tables.memories.keys() if among is None else self._tables.memories.keys() & set(among)
+        missing = sorted(ids - self._tables.vectors.keys())
+        return [self._tables.memories[memory_id] for memory_id in missing[:limit]]
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
         with self._lock:
             self._refuse_bad(vectors)
-            for each, vector in vectors.items():
-                if each in self._tables.memories and each not in self._tables.vectors:
-                    self._tables.set_vector(each, np.asarray(vector, dtype="<f4").tobytes())
+            for memory_id, vector in vectors.items():
+                if memory_id in self._tables.memories and memory_id not in self._tables.vectors:
+                    self._tables.set_vector(memory_id, np.asarray(vector, dtype="<f4").tobytes())
 
     def sign(self, signature: str, *, anew: bool = False) -> None:
-        known = self._tables.signature
+        current = self._tables.signature
         embedded = self._tables.vectors or self._tables.said.vectors
-        if known and known != signature and embedded and not anew:
+        if current and current != signature and embedded and not anew:
             hint = "Set the embedder back, or run `cofio reembed` to embed every memory again."
-            raise EmbedderMismatch(f"The store was embedded with {known}, not with {signature}.", hint)
+            raise EmbedderMismatch(f"The store was embedded with {current}, not with {signature}.", hint)
         self._tables.signature = signature
         if anew:
             self._tables.vectors.clear()
@@ -386,14 +393,16 @@ class MemoryStore:
 
     def given(self, client: str, session: str) -> dict[int, str]:
         self._refuse_if_closed()
-        given = self._tables.given.items()
-        return {each: digest for (*whom, each), (digest, _) in given if whom == [client, session]}
+        digests = self._tables.given.items()
+        return {memory_id: digest for (*whom, memory_id), (digest, _) in digests if whom == [client, session]}
 
     def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
         with self._lock:
             at = self._clock()
-            there = {each: digest for each, digest in given.items() if each in self._tables.memories}
-            self._tables.given.update({(client, session, each): (digest, at) for each, digest in there.items()})
+            digests = {memory_id: digest for memory_id, digest in given.items() if memory_id in self._tables.memories}
+            self._tables.given.update(
+                {(client, session, memory_id): (digest, at) for memory_id, digest in digests.items()}
+            )
 
     def forget_given(self, client: str, session: str) -> None:
         self._keep_given(lambda whom, _: whom[:2] != (client, session))
@@ -402,10 +411,10 @@ class MemoryStore:
         limit = to_utc_iso(before)
         return self._keep_given(lambda _, at: at >= limit)
 
-    def _keep_given(self, kept: Callable[[tuple[str, str, int], str], bool]) -> int:
+    def _keep_given(self, is_kept: Callable[[tuple[str, str, int], str], bool]) -> int:
         with self._lock:
             before = len(self._tables.given)
-            self._tables.given = {whom: told for whom, told in self._tables.given.items() if kept(whom, told[1])}
+            self._tables.given = {whom: entry for whom, entry in self._tables.given.items() if is_kept(whom, entry[1])}
             return before - len(self._tables.given)
 
     def stats(self) -> dict[str, Any]:
@@ -436,25 +445,25 @@ class MemoryStore:
             raise StoreError("The store is closed.", "Open it again with cofio.open().")
 
     def _refuse_bad(self, vectors: Mapping[int, Vector]) -> None:
-        known = {len(blob) // 4 for blob in list(self._tables.vectors.values())[:1]}
-        check_vectors(vectors, known.pop() if known else None)
+        sizes = {len(blob) // 4 for blob in list(self._tables.vectors.values())[:1]}
+        check_vectors(vectors, sizes.pop() if sizes else None)
 
     def _inside(self, scope: Scope) -> list[Memory]:
         self._refuse_if_closed()
-        return [memory for memory in self._tables.memories.values() if _in_scope(memory, scope)]
+        return [memory for memory in self._tables.memories.values() if _is_in_scope(memory, scope)]
 
-    def _changes(self, entries: Iterable[JournalEntry]) -> list[Change]:
+    def _build_changes(self, entries: Iterable[JournalEntry]) -> list[Change]:
         changes = []
         for entry in entries:
             later = self._tables.next_recorded(entry)
             after = later.before if later else self._tables.memories.get(entry.memory_id)
-            done = self._tables.changesets[entry.changeset - 1]
-            changes.append(to_change(entry, after, done.at, done.by, done.why))
+            changeset = self._tables.changesets[entry.changeset - 1]
+            changes.append(to_change(entry, after, changeset.at, changeset.by, changeset.why))
         return changes
 
-    def _told(self, done: Changeset) -> Changeset:
-        undone_by = [changeset.id for changeset in self._tables.changesets if changeset.undoes == done.id]
-        return replace(done, undone_by=undone_by[0] if undone_by else None)
+    def _add_undo(self, changeset: Changeset) -> Changeset:
+        undone_by = [undo.id for undo in self._tables.changesets if undo.undoes == changeset.id]
+        return replace(changeset, undone_by=undone_by[0] if undone_by else None)
 
 
 class FakeUsageQueries:
@@ -483,7 +492,7 @@ class FakeUsageQueries:
         limit_at, tables = to_utc_iso(before), self._store._tables
         touched = {e.memory_id for e in tables.entries if tables.changesets[e.changeset - 1].at >= limit_at}
         as_another = {m.superseded_by for m in tables.memories.values() if m.retrieval_count}
-        found = [
+        memories = [
             memory
             for memory in self._store._inside(Scope(pinned=False))
             if memory.category == category
@@ -491,14 +500,14 @@ class FakeUsageQueries:
             and not memory.retrieval_count
             and memory.id not in touched | as_another
         ]
-        return sorted(found, key=lambda memory: (memory.created_at, memory.id))[:limit]
+        return sorted(memories, key=lambda memory: (memory.created_at, memory.id))[:limit]
 
     def queries(self, ids: Sequence[int], limit: int) -> list[str]:
         latest: dict[str, str] = {}
         tables = self._store._tables
-        meant = {*ids, *(m.id for m in tables.memories.values() if m.superseded_by in ids)}
+        memory_ids = {*ids, *(m.id for m in tables.memories.values() if m.superseded_by in ids)}
         for retrieval in tables.retrievals:
-            if retrieval.query and retrieval.memory_id in meant:
+            if retrieval.query and retrieval.memory_id in memory_ids:
                 latest[retrieval.query] = max(retrieval.at, latest.get(retrieval.query, ""))
         return sorted(sorted(latest), key=lambda query: latest[query], reverse=True)[:limit]
 
@@ -507,20 +516,20 @@ class FakeUsageQueries:
 
     def forget(self, before: str) -> int:
         tables = self._store._tables
-        kept = [retrieval for retrieval in tables.retrievals if retrieval.at >= to_utc_iso(before)]
-        gone, tables.retrievals = len(tables.retrievals) - len(kept), kept
-        return gone
+        remaining = [retrieval for retrieval in tables.retrievals if retrieval.at >= to_utc_iso(before)]
+        deleted, tables.retrievals = len(tables.retrievals) - len(remaining), remaining
+        return deleted
 
 
-def _drafted(value: Any) -> Any:
+def _copy_tables(value: Any) -> Any:
     """Return a copy with its own tables, dictionaries and lists. Rows are immutable, and shared."""
     if isinstance(value, dict):
-        return {key: _drafted(each) for key, each in value.items()}
+        return {key: _copy_tables(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_drafted(each) for each in value]
+        return [_copy_tables(item) for item in value]
     if isinstance(value, _DictRowStorage | Calls | InboxState | FakeKnownRows | EpisodeText):
         draft = copy.copy(value)
-        vars(draft).update({name: _drafted(each) for name, each in vars(value).items()})
+        vars(draft).update({name: _copy_tables(item) for name, item in vars(value).items()})
         return draft
     return value
 
@@ -571,15 +580,18 @@ class _DictRowStorage:
         del self.memories[memory_id]
         self.vectors.pop(memory_id, None)
         self.sightings = [sighting for sighting in self.sightings if sighting[1] != memory_id]
-        self.given = {whom: told for whom, told in self.given.items() if whom[2] != memory_id}
+        self.given = {whom: entry for whom, entry in self.given.items() if whom[2] != memory_id}
 
     def vector(self, memory_id: int) -> bytes | None:
         return self.vectors.get(memory_id)
 
     def beside(self, memory_id: int) -> Counters:
         memory = self.memories[memory_id]
-        seen = sorted((seen for _, each, seen in self.sightings if each == memory_id), key=lambda seen: seen.at)
-        return Counters(memory.retrieval_count, memory.last_retrieved_at, tuple(seen))
+        sightings = sorted(
+            (sighting for _, number, sighting in self.sightings if number == memory_id),
+            key=lambda sighting: sighting.at,
+        )
+        return Counters(memory.retrieval_count, memory.last_retrieved_at, tuple(sightings))
 
     def set_vector(self, memory_id: int, vector: bytes | None) -> None:
         if vector is None:
@@ -588,11 +600,11 @@ class _DictRowStorage:
             self.vectors[memory_id] = vector
 
     def twin(self, fact: Fact) -> int | None:
-        wanted = fingerprint(fact.text)
+        target = fingerprint(fact.text)
         same = (
             memory.id
             for memory in self.memories.values()
-            if not memory.archived and fingerprint(memory.text) == wanted and same_place(fact, memory)
+            if not memory.archived and fingerprint(memory.text) == target and same_place(fact, memory)
         )
         return min(same, default=None)
 
@@ -604,7 +616,9 @@ class _DictRowStorage:
         return self.entries[change_id - 1] if 1 <= change_id <= len(self.entries) else None
 
     def next_recorded(self, entry: JournalEntry) -> JournalEntry | None:
-        return next((each for each in self.entries[entry.id :] if each.memory_id == entry.memory_id), None)
+        return next(
+            (following for following in self.entries[entry.id :] if following.memory_id == entry.memory_id), None
+        )
 
     def see(self, memory_id: int, change_id: int, occurrence: Occurrence) -> None:
         self.sightings.append((change_id, memory_id, occurrence))
@@ -615,35 +629,35 @@ class _DictRowStorage:
 
     def erase(self, memory: Memory, viewer: Viewer | None) -> None:
         memory_id = memory.id
-        mine = [entry for entry in self.entries if entry.memory_id == memory_id]
-        versions, changesets = [memory, *(entry.before for entry in mine)], {entry.changeset for entry in mine}
+        entries = [entry for entry in self.entries if entry.memory_id == memory_id]
+        versions, changesets = [memory, *(entry.before for entry in entries)], {entry.changeset for entry in entries}
         words = (text for version in versions if version for text in (version.text, version.context))
-        said = inbox_rules.words_to_erase(words, memory.previous_text)
+        fragments = inbox_rules.words_to_erase(words, memory.previous_text)
         self.calls.erase()
-        self.said.erase(self.captures, said, changesets, viewer)
-        self.captures.erase(said, changesets, viewer)
+        self.said.erase(self.captures, fragments, changesets, viewer)
+        self.captures.erase(fragments, changesets, viewer)
 
-        def cleared(other: Memory) -> Memory:
+        def clear_memory(other: Memory) -> Memory:
             previous = None if other.supersedes == memory_id else other.previous_text
-            theirs = viewer is None or _owner(other) == _owner(memory)
-            context = "" if theirs and other.context in said else other.context
+            is_same_owner = viewer is None or _get_owner(other) == _get_owner(memory)
+            context = "" if is_same_owner and other.context in fragments else other.context
             return replace(other, previous_text=previous, context=context)
 
-        def scrubbed(entry: JournalEntry) -> JournalEntry:
+        def scrub_entry(entry: JournalEntry) -> JournalEntry:
             if entry.memory_id == memory_id:
                 return replace(entry, before=None, vector=None, occurrence=None, beside=None, reason="", erased=True)
-            return replace(entry, before=cleared(entry.before) if entry.before else None)
+            return replace(entry, before=clear_memory(entry.before) if entry.before else None)
 
-        self.entries = [scrubbed(entry) for entry in self.entries]
+        self.entries = [scrub_entry(entry) for entry in self.entries]
         self.retrievals = [retrieval for retrieval in self.retrievals if retrieval.memory_id != memory_id]
-        self.memories = {each.id: cleared(each) for each in self.memories.values()}
+        self.memories = {other.id: clear_memory(other) for other in self.memories.values()}
 
 
-def _owner(memory: Memory) -> tuple[str, str]:
+def _get_owner(memory: Memory) -> tuple[str, str]:
     return (memory.user, "") if memory.user else ("", memory.agent)
 
 
-def _in_scope(memory: Memory, scope: Scope) -> bool:
+def _is_in_scope(memory: Memory, scope: Scope) -> bool:
     prefix = scope.source_prefix.rstrip("/")
     return (
         (scope.include_archived or not memory.archived)
@@ -663,6 +677,6 @@ def _in_scope(memory: Memory, scope: Scope) -> bool:
     )
 
 
-def _counted_words(memory: Memory) -> Counter[str]:
+def _count_words(memory: Memory) -> Counter[str]:
     about = " ".join((memory.speaker, memory.agent, memory.source, *memory.entities, *memory.tags))
     return counted(f"{memory.text} {about} {memory.context}")

@@ -110,7 +110,7 @@ class UnitOfWork:
 
     def each(self, decisions: Sequence[Decision], vectors: Mapping[int, bytes]) -> list[list[Change]]:
         """Return the changes of each decision, in their order."""
-        return [self.do(each, vectors.get(place)) for place, each in enumerate(decisions)]
+        return [self.do(decision, vectors.get(place)) for place, decision in enumerate(decisions)]
 
     def do(self, decision: Decision, vector: bytes | None) -> list[Change]:
         """Return the changes of the decision: one, or more where one memory replaces others."""
@@ -146,9 +146,11 @@ class UnitOfWork:
         fact = decision.fact
         twin = self._rows.twin(fact) if decision.unless_known else None
         first = (
-            self._see_again(twin, _sighting(fact), "said before") if twin else self._keep(fact, vector, decision.reason)
+            self._see_again(twin, _to_sighting(fact), "said before")
+            if twin
+            else self._keep(fact, vector, decision.reason)
         )
-        return [first, *(self._see_again(first.memory_id, each, "said again") for each in decision.again)]
+        return [first, *(self._see_again(first.memory_id, occurrence, "said again") for occurrence in decision.again)]
 
     def _keep(self, fact: Fact, vector: bytes | None, reason: str, old: Memory | None = None) -> Change:
         values: dict[str, Any] = {name: getattr(fact, name) for name in _FACT_FIELDS}
@@ -160,15 +162,15 @@ class UnitOfWork:
         return self._record("update" if old else "add", memory.id, None, memory, reason)
 
     def _update(self, decision: Update, vector: bytes | None) -> list[Change]:
-        old = self._live(decision.id)
-        written = self._keep(
+        old = self._load_live(decision.id)
+        added = self._keep(
             decision.fact, vector, decision.reason, old
         )  # insert the new one before archiving the old one
-        gone = replace(old, archived_at=self._at, updated_at=self._at, superseded_by=written.memory_id)
-        return [written, self._save("delete", old, gone, decision.reason)]
+        archived = replace(old, archived_at=self._at, updated_at=self._at, superseded_by=added.memory_id)
+        return [added, self._save("delete", old, archived, decision.reason)]
 
     def _edit(self, decision: Edit, vector: bytes | None) -> Change:
-        before = self._existing(decision.id)
+        before = self._load_existing(decision.id)
         after = replace(apply_edit(before, decision.fields), updated_at=self._at)
         anew = vector is not None or (after.text, after.speaker) != (before.text, before.speaker)
         replaced = self._rows.vector(before.id) if anew else None
@@ -177,36 +179,40 @@ class UnitOfWork:
         return self._save("edit", before, after, decision.reason, vector=replaced)
 
     def _delete(self, decision: Delete) -> list[Change]:
-        before = self._live(decision.id, decision.as_of)
+        before = self._load_live(decision.id, decision.as_of)
         if decision.into is None:
-            gone = replace(before, archived_at=self._at, updated_at=self._at)
-            return [self._save("delete", before, gone, decision.reason)]
+            archived = replace(before, archived_at=self._at, updated_at=self._at)
+            return [self._save("delete", before, archived, decision.reason)]
         if decision.into == decision.id:
             raise InvalidInput(f"Memory {decision.id} cannot be merged into itself.", "Name another one.")
-        heir = self._live(decision.into, decision.as_of)
-        gone = replace(before, archived_at=self._at, updated_at=self._at, superseded_by=heir.id)
+        heir = self._load_live(decision.into, decision.as_of)
+        archived = replace(before, archived_at=self._at, updated_at=self._at, superseded_by=heir.id)
         tags = tuple(dict.fromkeys((*heir.tags, *before.tags)))[:MAX_LABELS]  # it was found by these
         richer = replace(heir, occurrences=heir.occurrences + before.occurrences, tags=tags)
-        changed = self._save("delete", before, gone, decision.reason)
+        changed = self._save("delete", before, archived, decision.reason)
         return [changed, self._save("noop", heir, richer, f"represents memory {before.id} too")]
 
     def _merge(self, decision: Merge, vector: bytes | None) -> list[Change]:
         if len(set(decision.ids)) < 2:
             raise InvalidInput("A merge needs at least two memories.", "Use Update to replace one.")
-        members = [self._live(fromkey, decision.as_of) for fromkey in dict.fromkeys(decision.ids)]
-        written = self._keep(decision.fact, vector, decision.reason)
+        members = [self._load_live(memory_id, decision.as_of) for memory_id in dict.fromkeys(decision.ids)]
+        added = self._keep(decision.fact, vector, decision.reason)
         heir = replace(
-            written.memory,
+            added.memory,
             pinned=any(member.pinned for member in members),
             occurrences=sum(member.occurrences for member in members),
             retrieval_count=sum(member.retrieval_count for member in members),
-            last_retrieved_at=max((each.last_retrieved_at for each in members if each.last_retrieved_at), default=None),
+            last_retrieved_at=max(
+                (member.last_retrieved_at for member in members if member.last_retrieved_at), default=None
+            ),
         )
         self._rows.save(heir)
         self._rows.count(heir)
-        gone = [replace(each, archived_at=self._at, updated_at=self._at, superseded_by=heir.id) for each in members]
-        archived = [self._save("delete", *both, decision.reason) for both in zip(members, gone, strict=True)]
-        return [replace(written, after=heir), *archived]
+        after = [
+            replace(member, archived_at=self._at, updated_at=self._at, superseded_by=heir.id) for member in members
+        ]
+        archived = [self._save("delete", *states, decision.reason) for states in zip(members, after, strict=True)]
+        return [replace(added, after=heir), *archived]
 
     def _adopt(self, decision: Adopt, vector: bytes | None) -> Change:
         memory = decision.memory
@@ -220,7 +226,7 @@ class UnitOfWork:
         return change
 
     def _restore(self, decision: Restore) -> list[Change]:
-        before = self._existing(decision.id)
+        before = self._load_existing(decision.id)
         if not before.archived:
             raise Conflict(f"Memory {before.id} is not archived.", "There is nothing to restore.")
         after = replace(before, archived_at=None, superseded_by=None, updated_at=self._at)
@@ -232,15 +238,15 @@ class UnitOfWork:
         return changes
 
     def _see_again(self, memory_id: int, occurrence: Occurrence, reason: str) -> Change:
-        before = self._existing(memory_id)
-        seen = replace(occurrence, at=occurrence.at or self._at)
+        before = self._load_existing(memory_id)
+        dated = replace(occurrence, at=occurrence.at or self._at)
         after = replace(before, occurrences=before.occurrences + 1)
-        change = self._save("noop", before, after, reason, occurrence=seen)
-        self._rows.see(memory_id, change.id, seen)
+        change = self._save("noop", before, after, reason, occurrence=dated)
+        self._rows.see(memory_id, change.id, dated)
         return change
 
     def _purge(self, decision: Purge) -> Change:
-        memory = self._existing(decision.id)
+        memory = self._load_existing(decision.id)
         self._rows.remove(decision.id)
         change = self._record("purge", decision.id, None, None, decision.reason)
         # Its own entry included: what remains shows that a memory existed, not its content.
@@ -302,8 +308,8 @@ class UnitOfWork:
         later = self._rows.next_recorded(entry)
         if later is None:
             return
-        left = later.before and journal_state(later.before)
-        if left != (current and journal_state(current)):
+        former = later.before and journal_state(later.before)
+        if former != (current and journal_state(current)):
             hint = f"Undo changeset {later.changeset} first; cofio history {entry.memory_id} shows them all."
             raise Conflict(f"Memory {entry.memory_id} was changed again by changeset {later.changeset}.", hint)
 
@@ -344,7 +350,7 @@ class UnitOfWork:
         )
         return to_change(replace(entry, id=self._rows.record(entry)), after, self._at, self._by, self._why)
 
-    def _existing(self, memory_id: int) -> Memory:
+    def _load_existing(self, memory_id: int) -> Memory:
         memory = self._rows.load(memory_id)
         if memory is None:
             raise NotFound(
@@ -352,8 +358,8 @@ class UnitOfWork:
             )
         return memory
 
-    def _live(self, memory_id: int, as_of: int | None = None) -> Memory:
-        memory = self._existing(memory_id)
+    def _load_live(self, memory_id: int, as_of: int | None = None) -> Memory:
+        memory = self._load_existing(memory_id)
         if as_of is not None and as_of < self._rows.touched(memory_id) != self._changeset:
             raise Conflict(f"Memory {memory_id} has changed since this was decided.", "Decide again.")
         if memory.archived:
@@ -378,5 +384,5 @@ def to_change(entry: JournalEntry, after: Memory | None, at: str, by: str, why: 
     )
 
 
-def _sighting(fact: Fact) -> Occurrence:
+def _to_sighting(fact: Fact) -> Occurrence:
     return Occurrence(fact.agent, fact.session, fact.created_at)

@@ -60,7 +60,7 @@ class AuditLog:
             if used:
                 self._store.keys.used(used)
                 with self._lock:
-                    self._used = {each: at for each, at in self._used.items() if used.get(each) != at}
+                    self._used = {key_id: at for key_id, at in self._used.items() if used.get(key_id) != at}
 
     def flush_or_tell(self) -> None:
         """Write pending entries; log a failure, which must not fail the request."""

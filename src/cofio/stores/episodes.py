@@ -70,49 +70,49 @@ class SqlEpisodes:
     # ── indexing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def unindexed(self, limit: int) -> list[int]:
-        with self._reading() as asking:
-            return [capture for (capture,) in asking.all("captures_to_index", {"limit": limit})]
+        with self._reading() as queries:
+            return [capture for (capture,) in queries.all("captures_to_index", {"limit": limit})]
 
     def index(self, capture: int) -> int | None:
-        with self._writing() as asking:
-            return self._indexed(asking, capture)
+        with self._writing() as queries:
+            return self._index_capture(queries, capture)
 
-    def _indexed(self, asking: NamedQueries, capture: int) -> int | None:
-        asked = {"capture": capture}
-        found = asking.all("capture_to_index", asked)
-        exchange = inbox_rules.from_payload(found[0][0]) if found else None
-        old = _first(asking.all("episode_by_capture", asked))
-        asking.run("mark_indexed", asked)
+    def _index_capture(self, queries: NamedQueries, capture: int) -> int | None:
+        values = {"capture": capture}
+        rows = queries.all("capture_to_index", values)
+        exchange = inbox_rules.from_payload(rows[0][0]) if rows else None
+        old = _get_first(queries.all("episode_by_capture", values))
+        queries.run("mark_indexed", values)
         if exchange is None:  # forgotten: its index entries are kept
             return old
-        asking.run("drop_passages", asked)
+        queries.run("drop_passages", values)
         number = None
         if is_indexed(exchange):
             episode = episode_of(exchange, capture)
-            number = self._row(asking, episode, old)
-            others = int(asking.all("count_passages", {"episode": number})[0][0])
-            self._insert(asking, number, capture, passages_of(episode.text, others))
+            number = self._save_row(queries, episode, old)
+            others = int(queries.all("count_passages", {"episode": number})[0][0])
+            self._insert(queries, number, capture, passages_of(episode.text, others))
         if old not in (None, number):
-            asking.run("drop_empty_episode", {"episode": old})
+            queries.run("drop_empty_episode", {"episode": old})
         return number
 
-    def _row(self, asking: NamedQueries, episode: Episode, old: int | None) -> int:
+    def _save_row(self, queries: NamedQueries, episode: Episode, old: int | None) -> int:
         """Return the row that the episode goes into: its own, that of its turn, or a new one."""
         row = _to_row(episode)
-        if old is not None and not asking.all("count_passages", {"episode": old})[0][0]:
-            asking.run("save_episode", {**row, "id": old})
+        if old is not None and not queries.all("count_passages", {"episode": old})[0][0]:
+            queries.run("save_episode", {**row, "id": old})
             return old
-        known = _first(asking.all("episode_by_turn", {**row, "base": base_turn(episode.turn)}))
-        return known if known is not None else _inserted(asking, row)
+        number = _get_first(queries.all("episode_by_turn", {**row, "base": base_turn(episode.turn)}))
+        return number if number is not None else _insert_episode(queries, row)
 
     def _insert(
-        self, asking: NamedQueries, episode: int, capture: int | None, texts: Sequence[str], after: int = 0
+        self, queries: NamedQueries, episode: int, capture: int | None, texts: Sequence[str], after: int = 0
     ) -> list[int]:
         numbers = []
-        for place, said in enumerate(texts, after):
-            text = inbox_rules.make_storable(said)
+        for place, passage in enumerate(texts, after):
+            text = inbox_rules.make_storable(passage)
             row = {"episode": episode, "capture": capture, "place": place, "size": len(text.encode()), "text": text}
-            numbers.append(int(asking.all("insert_passage", {**row, **self._searchable(text)})[0][0]))
+            numbers.append(int(queries.all("insert_passage", {**row, **self._searchable(text)})[0][0]))
         return numbers
 
     def _searchable(self, text: str) -> dict[str, Any]:  # noqa: ARG002
@@ -122,29 +122,29 @@ class SqlEpisodes:
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, ids: Sequence[int]) -> list[Episode]:
-        with self._reading() as asking:
-            found = {episode.id: episode for episode in _episodes(asking, ids)}
-        return [found[each] for each in ids if each in found]
+        with self._reading() as queries:
+            episode_by_id = {episode.id: episode for episode in _read_episodes(queries, ids)}
+        return [episode_by_id[number] for number in ids if number in episode_by_id]
 
     def passages(self, ids: Sequence[int]) -> list[Passage]:
-        with self._reading() as asking:
-            rows = asking.all("get_passages", {"ids": _listed(asking, ids)})
-        found = {row[0]: Passage(*row) for row in rows}
-        return [found[each] for each in ids if each in found]
+        with self._reading() as queries:
+            rows = queries.all("get_passages", {"ids": _list_ids(queries, ids)})
+        passage_by_id = {row[0]: Passage(*row) for row in rows}
+        return [passage_by_id[number] for number in ids if number in passage_by_id]
 
     def of_memory(self, memory_id: int) -> int | None:
         if not is_storable_int(memory_id):
             return None
-        with self._reading() as asking:
-            return _first(asking.all("episode_by_memory", {"memory": memory_id}))
+        with self._reading() as queries:
+            return _get_first(queries.all("episode_by_memory", {"memory": memory_id}))
 
     def unembedded(self, limit: int) -> list[Passage]:
-        with self._reading() as asking:
-            return [Passage(*row) for row in asking.all("passage_unembedded", {"limit": limit})]
+        with self._reading() as queries:
+            return [Passage(*row) for row in queries.all("passage_unembedded", {"limit": limit})]
 
     def counts(self) -> EpisodeCounts:
-        with self._reading() as asking:
-            return EpisodeCounts(*asking.all("count_episodes", {})[0])
+        with self._reading() as queries:
+            return EpisodeCounts(*queries.all("count_episodes", {})[0])
 
     # ── sessions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -159,119 +159,130 @@ class SqlEpisodes:
         viewer: Viewer | None = None,
         own: Viewer | None = None,
     ) -> list[AgentSession]:
-        asked = {"first": prefix, "last": prefix + _LAST, "since": since, "client": client, "limit": limit}
-        asked |= {"anywhere": int(project is None), "project": project or "", "folder": folder_of(project)}
-        asked |= {
+        params = {"first": prefix, "last": prefix + _LAST, "since": since, "client": client, "limit": limit}
+        params |= {"anywhere": int(project is None), "project": project or "", "folder": folder_of(project)}
+        params |= {
             "own": int(own is not None),
             "own_user": own.user if own else "",
             "own_agent": own.agent if own else "",
         }
-        with self._reading() as asking:
+        with self._reading() as queries:
             waiting = [
-                each
-                for each in self._waiting(asking, viewer)
-                if each.session.startswith(prefix) and client in ("", shown_client(each.client))
+                episode
+                for episode in self._read_waiting(queries, viewer)
+                if episode.session.startswith(prefix) and client in ("", shown_client(episode.client))
             ]
-            within = {key_of(each) for each in waiting if is_in(each.project, project)}
-            asked["also"] = asking.listed(sorted({session for _, session, *_ in within}))
-            where, values = seen_by(viewer, asking.dialect)
-            rows = asking.all("sessions", {**asked, **values}, where=where)
-        found = [_to_session(row) for row in rows]
-        within |= {each.key for each, row in zip(found, rows, strict=True) if project is None or row[-1]}
-        listed = merge_sessions([*found, *sessions_of(waiting)])
-        fitting = (each for each in listed if each.key in within and each.last_at >= since and is_own(each, own))
-        return [each for each in fitting if client in ("", each.client)][:limit]
+            within = {key_of(episode) for episode in waiting if is_in(episode.project, project)}
+            params["also"] = queries.listed(sorted({session for _, session, *_ in within}))
+            where, values = seen_by(viewer, queries.dialect)
+            rows = queries.all("sessions", {**params, **values}, where=where)
+        sessions = [_to_session(row) for row in rows]
+        within |= {session.key for session, row in zip(sessions, rows, strict=True) if project is None or row[-1]}
+        merged = merge_sessions([*sessions, *sessions_of(waiting)])
+        matches = (
+            session for session in merged if session.key in within and session.last_at >= since and is_own(session, own)
+        )
+        return [session for session in matches if client in ("", session.client)][:limit]
 
     def turns(
         self, session: AgentSession, limit: int, *, summaries: bool = False, viewer: Viewer | None = None
     ) -> list[Episode]:
-        with self._reading() as asking:
-            where, values = seen_by(viewer, asking.dialect)
-            asked = {**self._named(asking, session), "summaries": int(summaries), "limit": limit}
-            numbers = [number for (number,) in asking.all("session_episodes", {**asked, **values}, where=where)]
-            found = [*_episodes(asking, numbers), *self._waiting(asking, viewer, session.session)]
-        own = [each for each in found if belongs_to(each, session) and is_summary(each) == summaries]
-        told = sorted(own, key=lambda each: (each.at, each.id or 1 << 62))[-limit:]
-        return [replace(each, client=shown_client(each.client)) for each in told]
+        with self._reading() as queries:
+            where, values = seen_by(viewer, queries.dialect)
+            params = {**self._bind_session(queries, session), "summaries": int(summaries), "limit": limit}
+            numbers = [number for (number,) in queries.all("session_episodes", {**params, **values}, where=where)]
+            episodes = [*_read_episodes(queries, numbers), *self._read_waiting(queries, viewer, session.session)]
+        own = [episode for episode in episodes if belongs_to(episode, session) and is_summary(episode) == summaries]
+        newest = sorted(own, key=lambda episode: (episode.at, episode.id or 1 << 62))[-limit:]
+        return [replace(episode, client=shown_client(episode.client)) for episode in newest]
 
-    def _waiting(self, asking: NamedQueries, viewer: Viewer | None, session: str = "") -> list[Episode]:
+    def _read_waiting(self, queries: NamedQueries, viewer: Viewer | None, session: str = "") -> list[Episode]:
         """Return the episodes that unindexed captures will become; only those of one session, if given."""
-        rows = asking.all("waiting_captures", {"limit": _WAITING, "session": session})
-        read = ((capture, inbox_rules.from_payload(payload)) for capture, payload in rows)
-        told = [episode_of(exchange, capture) for capture, exchange in read if exchange and is_indexed(exchange)]
-        return [each for each in told if viewer is None or viewer.sees(each)]
+        rows = queries.all("waiting_captures", {"limit": _WAITING, "session": session})
+        exchanges = ((capture, inbox_rules.from_payload(payload)) for capture, payload in rows)
+        episodes = [
+            episode_of(exchange, capture) for capture, exchange in exchanges if exchange and is_indexed(exchange)
+        ]
+        return [episode for episode in episodes if viewer is None or viewer.sees(episode)]
 
     def changesets(self, session: AgentSession, limit: int) -> list[int]:
-        with self._reading() as asking:
-            rows = asking.all("session_changesets", self._named(asking, session))
-        told = [number for number, *teller in rows if _may_be_told_in(session, *teller)]
-        return sorted(set(told[:limit]))
+        with self._reading() as queries:
+            rows = queries.all("session_changesets", self._bind_session(queries, session))
+        numbers = [number for number, *teller in rows if _may_be_told_in(session, *teller)]
+        return sorted(set(numbers[:limit]))
 
     def given(self, session: AgentSession) -> list[int]:
-        with self._reading() as asking:
-            return [number for (number,) in asking.all("session_given", self._named(asking, session, shared=False))]
+        with self._reading() as queries:
+            return [
+                number for (number,) in queries.all("session_given", self._bind_session(queries, session, shared=False))
+            ]
 
-    def _named(self, asking: NamedQueries, session: AgentSession, *, shared: bool = True) -> dict[str, Any]:
+    def _bind_session(self, queries: NamedQueries, session: AgentSession, *, shared: bool = True) -> dict[str, Any]:
         """Return the values that identify a session, with its client's name under each key that delivered it.
 
         Without `shared`, names under which another owner has a session of the same id are left out.
         """
         about = {"session": session.session, "user": session.user, "agent": session.agent}
-        told = {tuple(row) for row in asking.all("session_clients", about)}
-        told |= {(each.client, each.user, each.agent) for each in self._waiting(asking, None, session.session)}
-        return {**about, "clients": asking.listed(sorted(clients_of(session, told, shared=shared)))}
+        clients = {tuple(row) for row in queries.all("session_clients", about)}
+        clients |= {
+            (episode.client, episode.user, episode.agent)
+            for episode in self._read_waiting(queries, None, session.session)
+        }
+        return {**about, "clients": queries.listed(sorted(clients_of(session, clients, shared=shared)))}
 
     # ── removing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def remove(self, ids: Sequence[int]) -> int:
-        with self._writing() as asking:
-            asked = {"ids": _listed(asking, ids)}
-            if waiting := asking.all("open_captures_of", asked):
+        with self._writing() as queries:
+            values = {"ids": _list_ids(queries, ids)}
+            if waiting := queries.all("open_captures_of", values):
                 hint = "Try again later; `cofio inbox` shows pending captures."
                 raise Conflict(f"Episode {waiting[0][0]} has unprocessed captures.", hint)
-            there = len(asking.all("get_episodes", asked, columns=_LISTED))
+            count = len(queries.all("get_episodes", values, columns=_LISTED))
             for name in ("erase_captures_of", "remove_episodes"):
-                asking.run(name, asked)
-            llm_calls.erase(asking)
-            self._wipe(asking)
-        return there
+                queries.run(name, values)
+            llm_calls.erase(queries)
+            self._wipe(queries)
+        return count
 
     def forget(self, before: str, most_bytes: int) -> int:
-        with self._reading() as asking:
-            limits = {"before": to_utc_iso(before), "most": most_bytes, "vector": self._vector_size(asking)}
-            old = [number for (number,) in asking.all("old_episodes", limits)]
+        with self._reading() as queries:
+            limits = {"before": to_utc_iso(before), "most": most_bytes, "vector": self._vector_size(queries)}
+            old = [number for (number,) in queries.all("old_episodes", limits)]
         for start in range(0, len(old), _AT_ONCE):  # in small transactions, so that others can write in between
-            with self._writing() as asking:
-                asking.run("remove_episodes", {"ids": asking.listed(old[start : start + _AT_ONCE])})
+            with self._writing() as queries:
+                queries.run("remove_episodes", {"ids": queries.listed(old[start : start + _AT_ONCE])})
         return len(old)
 
-    def _vector_size(self, asking: NamedQueries) -> int:
+    def _vector_size(self, queries: NamedQueries) -> int:
         """Return the size of a passage's vector in bytes."""
         raise NotImplementedError
 
-    def _wipe(self, asking: NamedQueries) -> None:
+    def _wipe(self, queries: NamedQueries) -> None:
         """Erase remaining traces of the removed words."""
 
 
-def erase(asking: NamedQueries, memory_id: int, said: Sequence[str], viewer: Viewer | None) -> int:
+def erase(queries: NamedQueries, memory_id: int, texts: Sequence[str], viewer: Viewer | None) -> int:
     """Remove the episodes that a purged memory was learned from, or that contain its words; return how many.
 
     With a viewer, only the viewer's own.
     """
-    found = [number for (number,) in asking.all("episodes_saying", {"id": memory_id, "said": asking.listed(said)})]
+    numbers = [number for (number,) in queries.all("episodes_saying", {"id": memory_id, "said": queries.listed(texts)})]
     if viewer is not None:
-        found = [episode.id for episode in _episodes(asking, found) if inbox_rules.is_told_by(episode, viewer)]
-    if found:
-        asking.run("remove_episodes", {"ids": asking.listed(found)})
-    return len(found)
+        numbers = [
+            episode.id for episode in _read_episodes(queries, numbers) if inbox_rules.is_told_by(episode, viewer)
+        ]
+    if numbers:
+        queries.run("remove_episodes", {"ids": queries.listed(numbers)})
+    return len(numbers)
 
 
-def export_episodes(asking: NamedQueries, after: int, limit: int) -> list[ExportedEpisode]:
+def export_episodes(queries: NamedQueries, after: int, limit: int) -> list[ExportedEpisode]:
     """Return the episodes above an id, for adoption by another store."""
-    rows = asking.all("carried_episodes", {"after": after, "limit": limit}, columns=_LISTED)
-    listed = asking.listed([row[0] for row in rows])
-    said = groupby(asking.all("carried_passages", {"ids": listed}), key=lambda row: row[0])
-    parts = {number: tuple((text, _as_blob(vector)) for _, text, vector in some) for number, some in said}
+    rows = queries.all("carried_episodes", {"after": after, "limit": limit}, columns=_LISTED)
+    ids = queries.listed([row[0] for row in rows])
+    passages = groupby(queries.all("carried_passages", {"ids": ids}), key=lambda row: row[0])
+    parts = {number: tuple((text, _as_blob(vector)) for _, text, vector in group) for number, group in passages}
     return [
         ExportedEpisode(_to_episode(row, [text for text, _ in parts.get(row[0], ())]), parts.get(row[0], ()))
         for row in rows
@@ -284,29 +295,29 @@ def _as_blob(vector: Any) -> bytes | None:
     return np.ascontiguousarray(vector.to_numpy(), dtype="<f4").tobytes()
 
 
-def adopt_rows(index: SqlEpisodes, asking: NamedQueries, episodes: Sequence[ExportedEpisode]) -> dict[int, bytes]:
+def adopt_rows(index: SqlEpisodes, queries: NamedQueries, episodes: Sequence[ExportedEpisode]) -> dict[int, bytes]:
     """Store episodes of another store under their own ids, replacing existing ones; return vectors by passage."""
-    asking.run("remove_episodes", {"ids": asking.listed([each.episode.id for each in episodes])})
+    queries.run("remove_episodes", {"ids": queries.listed([exported.episode.id for exported in episodes])})
     vectors: dict[int, bytes] = {}
     for episode, parts in episodes:
-        number = _inserted(asking, {**_to_row(episode), "id": episode.id}, ("id", *_COLUMNS))
-        passages = index._insert(asking, number, None, [text for text, _ in parts])
-        vectors.update({each: blob for each, (_, blob) in zip(passages, parts, strict=True) if blob is not None})
+        number = _insert_episode(queries, {**_to_row(episode), "id": episode.id}, ("id", *_COLUMNS))
+        passages = index._insert(queries, number, None, [text for text, _ in parts])
+        vectors.update({passage: blob for passage, (_, blob) in zip(passages, parts, strict=True) if blob is not None})
     return vectors
 
 
-def _episodes(asking: NamedQueries, ids: Sequence[int]) -> list[Episode]:
-    asked = {"ids": _listed(asking, ids)}
-    said = groupby(asking.all("passages_of", asked), key=lambda row: row[0])
-    texts = {number: [text for _, _, text in rows] for number, rows in said}
-    rows = asking.all("get_episodes", asked, columns=_LISTED)
+def _read_episodes(queries: NamedQueries, ids: Sequence[int]) -> list[Episode]:
+    values = {"ids": _list_ids(queries, ids)}
+    passages = groupby(queries.all("passages_of", values), key=lambda row: row[0])
+    texts = {number: [text for _, _, text in rows] for number, rows in passages}
+    rows = queries.all("get_episodes", values, columns=_LISTED)
     return [_to_episode(row, texts.get(row[0], [])) for row in rows]
 
 
-def _inserted(asking: NamedQueries, row: Mapping[str, Any], names: Sequence[str] = _COLUMNS) -> int:
+def _insert_episode(queries: NamedQueries, row: Mapping[str, Any], names: Sequence[str] = _COLUMNS) -> int:
     columns = ", ".join(f'"{name}"' for name in names)
-    places = ", ".join(asking.dialect.value.format(name) for name in names)
-    return int(asking.all("insert_episode", row, columns=columns, places=places)[0][0])
+    places = ", ".join(queries.dialect.value.format(name) for name in names)
+    return int(queries.all("insert_episode", row, columns=columns, places=places)[0][0])
 
 
 def _to_row(episode: Episode) -> dict[str, Any]:
@@ -315,8 +326,8 @@ def _to_row(episode: Episode) -> dict[str, Any]:
 
 def _to_episode(row: Sequence[Any], texts: Sequence[str]) -> Episode:
     number, at, *labels, capture = row
-    named: dict[str, Any] = dict(zip(_LABELS, labels, strict=True))
-    return Episode(id=number, at=at, text="".join(texts).strip(), capture=capture, **named)
+    fields: dict[str, Any] = dict(zip(_LABELS, labels, strict=True))
+    return Episode(id=number, at=at, text="".join(texts).strip(), capture=capture, **fields)
 
 
 def _to_session(row: Sequence[Any]) -> AgentSession:
@@ -342,12 +353,12 @@ def _may_be_told_in(session: AgentSession, user: str | None, agent: str, payload
     return (user, agent) == (session.user, session.agent)
 
 
-def _first(rows: Sequence[Sequence[Any]]) -> int | None:
+def _get_first(rows: Sequence[Sequence[Any]]) -> int | None:
     return int(rows[0][0]) if rows else None
 
 
-def _listed(asking: NamedQueries, ids: Iterable[int]) -> Any:
-    return asking.listed([each for each in ids if is_storable_int(each)])
+def _list_ids(queries: NamedQueries, ids: Iterable[int]) -> Any:
+    return queries.listed([number for number in ids if is_storable_int(number)])
 
 
 def with_archived(scope: Scope) -> Scope:
@@ -384,28 +395,28 @@ class SqliteEpisodes(SqlEpisodes):
         return self._ranking.matching(words, k, with_archived(scope))
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
-        blobs = {each: np.ascontiguousarray(vector, dtype="<f4").tobytes() for each, vector in vectors.items()}
+        blobs = {number: np.ascontiguousarray(vector, dtype="<f4").tobytes() for number, vector in vectors.items()}
         with self._file.writing(BRIEFLY) as connection:  # deferrable: writers of facts go first
-            asking = SqliteNamedQueries(connection)
-            self._refuse_another_embedder(str(asking.all("state", {})[0][3]))
-            check_vectors(vectors, (self._vector_size(asking) // _FLOAT) or None)
-            self._fill(asking, blobs)
+            queries = SqliteNamedQueries(connection)
+            self._refuse_another_embedder(str(queries.all("state", {})[0][3]))
+            check_vectors(vectors, (self._vector_size(queries) // _FLOAT) or None)
+            self._fill(queries, blobs)
 
-    def _fill(self, asking: NamedQueries, blobs: Mapping[int, bytes]) -> None:
-        for each, blob in blobs.items():
-            asking.run("passage_fill_vector", {"id": each, "vector": blob})
+    def _fill(self, queries: NamedQueries, blobs: Mapping[int, bytes]) -> None:
+        for number, blob in blobs.items():
+            queries.run("passage_fill_vector", {"id": number, "vector": blob})
 
     def remove(self, ids: Sequence[int]) -> int:
-        there = super().remove(ids)
+        count = super().remove(ids)
         self._wiped()
-        return there
+        return count
 
     def adopt(self, episodes: Sequence[ExportedEpisode]) -> None:
-        with self._writing() as asking:
-            self._fill(asking, adopt_rows(self, asking, episodes))
+        with self._writing() as queries:
+            self._fill(queries, adopt_rows(self, queries, episodes))
 
-    def _vector_size(self, asking: NamedQueries) -> int:
-        return int(asking.all("passage_size_of_vectors", {})[0][1] or 0)
+    def _vector_size(self, queries: NamedQueries) -> int:
+        return int(queries.all("passage_size_of_vectors", {})[0][1] or 0)
 
-    def _wipe(self, asking: NamedQueries) -> None:
-        asking.run("tidy_passage_words", {})
+    def _wipe(self, queries: NamedQueries) -> None:
+        queries.run("tidy_passage_words", {})

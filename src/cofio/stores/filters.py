@@ -28,39 +28,39 @@ POSTGRES = Dialect("%({})s", "tags ? {}")
 
 def condition(scope: Scope, dialect: Dialect = SQLITE) -> tuple[str, dict[str, Any]]:
     """Return the scope as an SQL condition, and its named values."""
-    parts = list(_parts(scope, dialect))
-    values = {name: value for _, named in parts for name, value in named.items()}
+    parts = list(_list_conditions(scope, dialect))
+    values = {name: value for _, params in parts for name, value in params.items()}
     live = () if scope.include_archived else ("archived_at IS NULL",)
     return " AND ".join((*live, *(part for part, _ in parts))) or "true", values
 
 
-def _parts(scope: Scope, dialect: Dialect) -> Iterator[tuple[str, dict[str, Any]]]:
+def _list_conditions(scope: Scope, dialect: Dialect) -> Iterator[tuple[str, dict[str, Any]]]:
     value = dialect.value.format
-    yield from _equal(scope, dialect)
+    yield from _match_equal(scope, dialect)
     if scope.seen_from is not None:
         seen_from = {"seen_from": scope.seen_from}
         yield f"(project IN ({value('seen_from')}, '') OR visibility = 'global')", seen_from
     if prefix := scope.source_prefix.rstrip("/"):
-        yield _below(prefix, "prefix", dialect)
+        yield _match_below(prefix, "prefix", dialect)
     for place, tag in enumerate(scope.tags):
         yield dialect.tagged.format(value(f"tag{place}")), {f"tag{place}": tag}
     if scope.visibility:
-        seen = {f"see{place}": each for place, each in enumerate(scope.visibility)}
-        yield f"visibility IN ({', '.join(value(name) for name in seen)})", seen
+        params = {f"see{place}": visibility for place, visibility in enumerate(scope.visibility)}
+        yield f"visibility IN ({', '.join(value(name) for name in params)})", params
     for name, bound in _BOUNDS:
-        if wanted := getattr(scope, name):
-            yield f"created_at {bound} {value(name)}", {name: wanted}
+        if limit := getattr(scope, name):
+            yield f"created_at {bound} {value(name)}", {name: limit}
     if scope.pinned is not None:
         yield f"pinned = {int(scope.pinned)}", {}  # a literal, so that the planner can use the index of pinned memories
     if scope.viewer:
-        yield from _seen_by(scope.viewer, dialect)
+        yield from _list_visible(scope.viewer, dialect)
 
 
-def _equal(scope: Scope, dialect: Dialect) -> Iterator[tuple[str, dict[str, Any]]]:
+def _match_equal(scope: Scope, dialect: Dialect) -> Iterator[tuple[str, dict[str, Any]]]:
     for name in _EQUAL:
-        wanted = getattr(scope, name)
-        if wanted or (name in _NONE_IS_A_VALUE and wanted is not None):
-            yield f'"{name}" = {dialect.value.format(name)}', {name: wanted}
+        scope_value = getattr(scope, name)
+        if scope_value or (name in _NONE_IS_A_VALUE and scope_value is not None):
+            yield f'"{name}" = {dialect.value.format(name)}', {name: scope_value}
 
 
 def seen_by(viewer: Viewer | None, dialect: Dialect, source: str = "source") -> tuple[str, dict[str, Any]]:
@@ -68,30 +68,30 @@ def seen_by(viewer: Viewer | None, dialect: Dialect, source: str = "source") -> 
 
     Without a viewer, everything is visible.
     """
-    parts = list(_seen_by(viewer, dialect, source)) if viewer else []
-    values = {name: value for _, named in parts for name, value in named.items()}
+    parts = list(_list_visible(viewer, dialect, source)) if viewer else []
+    values = {name: value for _, params in parts for name, value in params.items()}
     return " AND ".join(part for part, _ in parts) or "true", values
 
 
-def _seen_by(viewer: Viewer, dialect: Dialect, source: str = "source") -> Iterator[tuple[str, dict[str, Any]]]:
+def _list_visible(viewer: Viewer, dialect: Dialect, source: str = "source") -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the conditions of `Viewer.sees` in SQL."""
     value = dialect.value.format
-    whose = {"viewing_team": viewer.team}
+    params = {"viewing_team": viewer.team}
     ways = ["visibility = 'global'", f"(visibility = 'team' AND team = {value('viewing_team')})"]
     if viewer.user:
-        whose["viewing_user"] = viewer.user
+        params["viewing_user"] = viewer.user
         ways.append(f"""(visibility = 'private' AND "user" = {value("viewing_user")})""")
     if viewer.agent:
-        whose["viewing_agent"] = viewer.agent
+        params["viewing_agent"] = viewer.agent
         ways.append(f"""(visibility = 'private' AND "user" = '' AND agent = {value("viewing_agent")})""")
-    yield f"({' OR '.join(ways)})", whose
+    yield f"({' OR '.join(ways)})", params
     if viewer.prefixes:
-        below = [_below(prefix, f"reach{place}", dialect, source) for place, prefix in enumerate(viewer.prefixes)]
-        named = {name: each for _, values in below for name, each in values.items()}
-        yield f"({' OR '.join(part for part, _ in below)})", named
+        below = [_match_below(prefix, f"reach{place}", dialect, source) for place, prefix in enumerate(viewer.prefixes)]
+        prefix_values = {name: bound for _, values in below for name, bound in values.items()}
+        yield f"({' OR '.join(part for part, _ in below)})", prefix_values
 
 
-def _below(prefix: str, name: str, dialect: Dialect, source: str = "source") -> tuple[str, dict[str, Any]]:
+def _match_below(prefix: str, name: str, dialect: Dialect, source: str = "source") -> tuple[str, dict[str, Any]]:
     """Return a condition for sources at or below the prefix, by whole path segments.
 
     A range, so that an index can be used.

@@ -49,8 +49,8 @@ def to_payload(exchange: Exchange, cut: Sequence[str] = ()) -> str:
 def from_payload(payload: str) -> Exchange | None:
     """Return the exchange that `to_payload` wrote; None if it is forgotten or damaged."""
     try:
-        told = json.loads(payload)
-        return Exchange.from_dict(told) if "messages" in told else None
+        data = json.loads(payload)
+        return Exchange.from_dict(data) if "messages" in data else None
     except (ValueError, TypeError, KeyError, AttributeError, InvalidInput):
         return None
 
@@ -65,9 +65,9 @@ def purged_roles(payload: str) -> tuple[str, ...]:
 
 def to_row(exchange: Exchange, task: Task, at: str, due_at: str) -> dict[str, Any]:
     """Return the values of a new row, by column."""
-    named = {"client": exchange.client, "session": exchange.session, "turn": exchange.turn, "task": task}
+    key = {"client": exchange.client, "session": exchange.session, "turn": exchange.turn, "task": task}
     return {
-        **named,
+        **key,
         "received_at": at,
         "due_at": due_at,
         "payload": to_payload(exchange),
@@ -77,9 +77,9 @@ def to_row(exchange: Exchange, task: Task, at: str, due_at: str) -> dict[str, An
 
 def to_item(row: Sequence[Any]) -> Item:
     """Return the item of a row selected with ITEMS."""
-    told = dict(zip(_COLUMNS, row, strict=True))
-    exchange, result = from_payload(told.pop("payload")), json.loads(told.pop("result"))
-    return Item(exchange=exchange, changeset=told.pop("changeset_id"), result=result, **told)
+    fields = dict(zip(_COLUMNS, row, strict=True))
+    exchange, result = from_payload(fields.pop("payload")), json.loads(fields.pop("result"))
+    return Item(exchange=exchange, changeset=fields.pop("changeset_id"), result=result, **fields)
 
 
 def turn_of(item: Item) -> tuple[int, int]:
@@ -125,14 +125,14 @@ def settled_item(settlement: ItemResolution, changeset: int | None) -> tuple[str
     result = dict(settlement.result)
     if changeset is not None:
         result["changeset"] = changeset
-    read: dict[str, Any] = json.loads(make_storable(as_json(result)))  # as it is read back: tuples become lists
-    return make_storable(settlement.reason), read
+    reloaded: dict[str, Any] = json.loads(make_storable(as_json(result)))  # as it is read back: tuples become lists
+    return make_storable(settlement.reason), reloaded
 
 
 def refuse_if_moved(settlement: ItemResolution, exchange: Exchange | None, result: Mapping[str, Any]) -> None:
     """Raise Conflict if the item has changed since it was read: words were purged, or another process worked on it."""
-    read = settlement.read
-    if read is not None and (exchange != read.exchange or dict(result) != dict(read.result)):
+    basis = settlement.read
+    if basis is not None and (exchange != basis.exchange or dict(result) != dict(basis.result)):
         raise Conflict(f"Item {settlement.item} has changed since it was read.", "It is retried automatically.")
 
 
@@ -172,15 +172,15 @@ def too_busy(most: int) -> TooBusy:
 
 def ledger_of(states: Mapping[str, int], reasons: Mapping[str, int], oldest: str | None) -> Ledger:
     """Return the ledger: every item counted once, the most common reasons by name, the others summed."""
-    ordered = sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
-    told = dict(ordered[:_REASONS])
+    ordered = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
+    counts = dict(ordered[:_REASONS])
     if rest := sum(count for _, count in ordered[_REASONS:]):
-        told["other"] = told.get("other", 0) + rest
+        counts["other"] = counts.get("other", 0) + rest
     return Ledger(
         captured=sum(states.values()),
         **{state: states.get(state, 0) for state in (*SETTLED, "parked")},
         pending=sum(states.get(state, 0) for state in OPEN),
-        reasons=told,
+        reasons=counts,
         oldest=oldest,
     )
 
@@ -194,15 +194,15 @@ def words_to_erase(texts: Iterable[str | None], replaced: str | None) -> list[st
     A context equal to the text of the memory that it replaced belongs to that memory, and is kept.
     """
     own = {text for text in texts if text and text.strip() and text != replaced}
-    return sorted(own, key=lambda each: (-len(each), each))
+    return sorted(own, key=lambda text: (-len(text), text))
 
 
 def is_told_by(exchange: Exchange | Episode | None, viewer: Viewer | None) -> bool:
     """Return whether the viewer said it, from one of their sources. Always true without a viewer (store owner)."""
     if viewer is None or exchange is None:
         return viewer is None
-    mine = exchange.user == viewer.user if exchange.user else exchange.agent == viewer.agent != ""
-    return mine and viewer.reaches(exchange.source)
+    is_owner = exchange.user == viewer.user if exchange.user else exchange.agent == viewer.agent != ""
+    return is_owner and viewer.reaches(exchange.source)
 
 
 def ids_told_by(rows: Iterable[Sequence[Any]], viewer: Viewer | None) -> list[int]:
@@ -219,12 +219,12 @@ def contains_words(payload: str, result: str, words: Sequence[str]) -> bool:
     """Return whether any of these words occurs in the exchange or in its result."""
     exchange = from_payload(payload)
     if exchange is None:
-        return any(as_json(each)[1:-1] in payload for each in words)
-    done = json.loads(result).get("actions", ())
+        return any(as_json(word)[1:-1] in payload for word in words)
+    actions = json.loads(result).get("actions", ())
     texts = [
         *(message.text for message in exchange.messages),
         *exchange.injected,
-        *(str(each.get("text")) for each in done),
+        *(str(action.get("text")) for action in actions),
     ]
     return any(word in text for word in words for text in texts)
 
@@ -240,15 +240,15 @@ def cut_payload(payload: str, words: Sequence[str]) -> str:
 
 def parts_cut(exchange: Exchange, rest: Exchange) -> tuple[str, ...]:
     """Return the parts of which the rest lacks words: roles, and "injected"."""
-    roles = {one.role for one, other in zip(exchange.messages, rest.messages, strict=True) if one != other}
+    roles = {before.role for before, after in zip(exchange.messages, rest.messages, strict=True) if before != after}
     return (*sorted(roles), *(("injected",) if exchange.injected != rest.injected else ()))
 
 
 def without_words(exchange: Exchange, words: Sequence[str]) -> Exchange:
     """Return the exchange without these words, in any spacing and markup. The rest has unprocessed captures."""
-    found = re.compile("|".join(rf"(?<!\w){_loosely(word)}(?!\w)" for word in words), re.IGNORECASE)
-    messages = tuple(Message(message.role, found.sub("", message.text)) for message in exchange.messages)
-    return replace(exchange, messages=messages, injected=tuple(found.sub("", each) for each in exchange.injected))
+    pattern = re.compile("|".join(rf"(?<!\w){_loosely(word)}(?!\w)" for word in words), re.IGNORECASE)
+    messages = tuple(Message(message.role, pattern.sub("", message.text)) for message in exchange.messages)
+    return replace(exchange, messages=messages, injected=tuple(pattern.sub("", text) for text in exchange.injected))
 
 
 def _loosely(text: str) -> str:

@@ -39,10 +39,10 @@ def to_changeset(
 
 
 def beside_json(beside: Counters) -> str:
-    seen = [[sighting.agent, sighting.session, sighting.at] for sighting in beside.sightings]
-    return as_json([beside.retrieval_count, beside.last_retrieved_at, seen])
+    sightings = [[sighting.agent, sighting.session, sighting.at] for sighting in beside.sightings]
+    return as_json([beside.retrieval_count, beside.last_retrieved_at, sightings])
 
 
-def beside_from(written: str) -> Counters:
-    count, last, seen = json.loads(written)
-    return Counters(count, last, tuple(Occurrence(*each) for each in seen))
+def beside_from(text: str) -> Counters:
+    count, last, sightings = json.loads(text)
+    return Counters(count, last, tuple(Occurrence(*sighting) for sighting in sightings))

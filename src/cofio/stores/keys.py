@@ -59,7 +59,7 @@ class SqliteKeys:
 
     def used(self, when: Mapping[int, str]) -> None:
         with self._file.writing(BRIEFLY) as connection:  # these writes do not block
-            connection.executemany(_SQL["key_used"], [{"id": each, "at": at} for each, at in when.items()])
+            connection.executemany(_SQL["key_used"], [{"id": key_id, "at": at} for key_id, at in when.items()])
 
     def carried(self) -> list[tuple[Key, str]]:
         with self._file.reading() as connection:
@@ -122,42 +122,46 @@ class FakeKeys:
         return any(key.is_valid(at) for key in self._keys.values())
 
     def revoke(self, key_id: int) -> Key:
-        for digest, each in self._keys.items():
-            if each.id == key_id and each.revoked_at is None:
-                self._keys[digest] = replace(each, revoked_at=self._clock())
+        for digest, key in self._keys.items():
+            if key.id == key_id and key.revoked_at is None:
+                self._keys[digest] = replace(key, revoked_at=self._clock())
                 return self._keys[digest]
         return refuse_revoking(key_id, next((key for key in self._keys.values() if key.id == key_id), None))
 
     def used(self, when: Mapping[int, str]) -> None:
-        for digest, each in self._keys.items():
-            last = max(each.last_used_at or "", when.get(each.id, "")) or None
-            self._keys[digest] = replace(each, last_used_at=last)
+        for digest, key in self._keys.items():
+            last = max(key.last_used_at or "", when.get(key.id, "")) or None
+            self._keys[digest] = replace(key, last_used_at=last)
 
     def carried(self) -> list[tuple[Key, str]]:
         return [(key, digest) for digest, key in self._keys.items()]
 
     def adopt(self, key: Key, digest: str) -> None:
-        others = (each.grant.name for known, each in self._keys.items() if known != digest and not each.revoked_at)
+        others = (
+            other_key.grant.name
+            for other_digest, other_key in self._keys.items()
+            if other_digest != digest and not other_key.revoked_at
+        )
         if key.revoked_at is None and key.grant.name in others:
             refuse_name(key.grant.name)
-        here = self._keys.get(digest)
-        since = here.revoked_at if here and here.revoked_at else key.revoked_at
-        used = key.last_used_at or (here.last_used_at if here else None)
-        number = here.id if here else len(self._keys) + 1
-        self._keys[digest] = replace(key, id=number, revoked_at=since, last_used_at=used)
+        existing = self._keys.get(digest)
+        since = existing.revoked_at if existing and existing.revoked_at else key.revoked_at
+        last_used = key.last_used_at or (existing.last_used_at if existing else None)
+        number = existing.id if existing else len(self._keys) + 1
+        self._keys[digest] = replace(key, id=number, revoked_at=since, last_used_at=last_used)
 
     def log(self, deeds: Sequence[AuditEntry]) -> None:
-        self._deeds += [replace(each, id=self._last + place) for place, each in enumerate(deeds, start=1)]
+        self._deeds += [replace(deed, id=self._last + place) for place, deed in enumerate(deeds, start=1)]
         self._last += len(deeds)
 
     def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
         newest = [deed for deed in reversed(self._deeds) if key in (None, deed.key)]
-        return [each for each in newest if after is None or each.id < after][:limit]
+        return [deed for deed in newest if after is None or deed.id < after][:limit]
 
     def forget(self, before: str) -> int:
-        kept = [deed for deed in self._deeds if deed.at >= to_utc_iso(before)]
-        gone, self._deeds = len(self._deeds) - len(kept), kept
-        return gone
+        remaining = [deed for deed in self._deeds if deed.at >= to_utc_iso(before)]
+        deleted, self._deeds = len(self._deeds) - len(remaining), remaining
+        return deleted
 
 
 def grant_columns(grant: Grant) -> dict[str, Any]:
@@ -173,15 +177,15 @@ def adopted(key: Key, digest: str) -> dict[str, Any]:
 
 def to_key(row: Sequence[Any]) -> Key:
     """Return the key of a row selected with KEYS."""
-    told = dict(zip(KEY_COLUMNS, row, strict=True))
-    grant = {name: told.pop(name) for name in _GRANTED}
-    return Key(grant=Grant(**{**grant, "prefixes": tuple(json.loads(grant["prefixes"]))}), **told)
+    fields = dict(zip(KEY_COLUMNS, row, strict=True))
+    grant = {name: fields.pop(name) for name in _GRANTED}
+    return Key(grant=Grant(**{**grant, "prefixes": tuple(json.loads(grant["prefixes"]))}), **fields)
 
 
 def to_audit_entry(row: Sequence[Any]) -> AuditEntry:
     """Return the audit log entry of a row selected with DEEDS."""
-    told = dict(zip(DEED_COLUMNS, row, strict=True))
-    return AuditEntry(key=told.pop("key_id"), **told)
+    fields = dict(zip(DEED_COLUMNS, row, strict=True))
+    return AuditEntry(key=fields.pop("key_id"), **fields)
 
 
 def refuse_name(name: str) -> NoReturn:

@@ -86,7 +86,7 @@ class KnownRows(Protocol):
     """Operations on the tables inside a transaction."""
 
     def load(self, table: Table, key: str) -> Knowledge | None: ...
-    def save(self, known: Knowledge) -> None:
+    def save(self, row: Knowledge) -> None:
         """Insert the row, or replace the one with its id."""
 
     def remove(self, table: Table, key: str) -> None: ...
@@ -113,16 +113,16 @@ class KnowledgeUnitOfWork:
         self._at, self._by, self._why = at, by, why
 
     def all(
-        self, decisions: Sequence[KnowledgeDecision], told: Sequence[Sequence[Change]]
+        self, decisions: Sequence[KnowledgeDecision], memory_changes: Sequence[Sequence[Change]]
     ) -> tuple[KnowledgeChange, ...]:
-        """Return every change, in order. `told` are the changes of each memory decision, to which a Put may refer."""
-        return tuple(change for decision in decisions for change in self._do(decision, told))
+        """Return every change, in order. A Put may refer to `memory_changes`, those of each memory decision."""
+        return tuple(change for decision in decisions for change in self._do(decision, memory_changes))
 
-    def _do(self, decision: KnowledgeDecision, told: Sequence[Sequence[Change]]) -> list[KnowledgeChange]:
+    def _do(self, decision: KnowledgeDecision, memory_changes: Sequence[Sequence[Change]]) -> list[KnowledgeChange]:
         match decision:
             case Put():
                 self._refuse_if_another(decision.known.TABLE, decision.known.id, decision.as_of)
-                return [self._put(_linked(decision, told), decision.reason)]
+                return [self._put(_link_memory(decision, memory_changes), decision.reason)]
             case Drop():
                 self._refuse_if_another(decision.table, decision.id, decision.as_of)
                 return [self._drop(decision)]
@@ -131,18 +131,16 @@ class KnowledgeUnitOfWork:
             case Withdraw():
                 return self._withdraw(decision)
 
-    def _put(self, known: Knowledge, reason: str) -> KnowledgeChange:
-        before = self._rows.load(known.TABLE, known.id)
+    def _put(self, row: Knowledge, reason: str) -> KnowledgeChange:
+        before = self._rows.load(row.TABLE, row.id)
         if before is None:
-            times = {"created_at": known.created_at or self._at, "updated_at": known.updated_at or self._at}
-        elif is_same_row(before, known):
-            line = RowJournalEntry(
-                changeset=self._changeset, table=known.TABLE, key=known.id, action="noop", reason=reason
-            )
+            times = {"created_at": row.created_at or self._at, "updated_at": row.updated_at or self._at}
+        elif is_same_row(before, row):
+            line = RowJournalEntry(changeset=self._changeset, table=row.TABLE, key=row.id, action="noop", reason=reason)
             return to_knowledge_change(replace(line, before=before), before, self._at, self._by, self._why)
         else:
             times = {"created_at": before.created_at, "updated_at": self._at}
-        after = replace(known, **times)
+        after = replace(row, **times)
         self._rows.save(after)
         return self._record("update" if before else "add", before, after, reason)
 
@@ -157,8 +155,8 @@ class KnowledgeUnitOfWork:
         """Raise Conflict if the row has changed since the decision was made."""
         if as_of is None:
             return
-        there = self._rows.load(table, key)
-        if as_of != (there.updated_at if there else ""):
+        current = self._rows.load(table, key)
+        if as_of != (current.updated_at if current else ""):
             raise Conflict(f"{table}/{key} was changed meanwhile.", "Read it again, then decide.")
 
     def _erase(self, decision: Erase) -> KnowledgeChange:
@@ -201,26 +199,26 @@ class KnowledgeUnitOfWork:
     def _record(
         self, action: KnowledgeAction, before: Knowledge | None, after: Knowledge | None, reason: str
     ) -> KnowledgeChange:
-        known = cast(Knowledge, after or before)
+        row = cast(Knowledge, after or before)
         line = RowJournalEntry(
-            changeset=self._changeset, table=known.TABLE, key=known.id, action=action, reason=reason, before=before
+            changeset=self._changeset, table=row.TABLE, key=row.id, action=action, reason=reason, before=before
         )
-        line = replace(line, id=self._rows.record(line, known))
+        line = replace(line, id=self._rows.record(line, row))
         return to_knowledge_change(line, after, self._at, self._by, self._why)
 
 
-def _linked(decision: Put, told: Sequence[Sequence[Change]]) -> Knowledge:
+def _link_memory(decision: Put, memory_changes: Sequence[Sequence[Change]]) -> Knowledge:
     """Return the row to put, linked to the memory that expresses it in words."""
-    place, known = decision.told, decision.known
+    place, row = decision.told, decision.known
     if place is None:
-        return known
-    if not isinstance(known, Claim) or not 0 <= place < len(told):
+        return row
+    if not isinstance(row, Claim) or not 0 <= place < len(memory_changes):
         raise InvalidInput(
-            f"{known.ref} cannot refer to decision {place}.",
+            f"{row.ref} cannot refer to decision {place}.",
             "Only a claim can, to a decision on memories of this changeset.",
         )
-    changes = told[place]
-    return replace(known, memory=changes[0].memory_id) if changes else known
+    changes = memory_changes[place]
+    return replace(row, memory=changes[0].memory_id) if changes else row
 
 
 def to_knowledge_change(line: RowJournalEntry, after: Knowledge | None, at: str, by: str, why: str) -> KnowledgeChange:
@@ -285,25 +283,25 @@ def to_known(table: str, row: Sequence[Any]) -> Knowledge:
     return KNOWLEDGE[table](**values)
 
 
-def to_row(known: Knowledge) -> dict[str, Any]:
+def to_row(row: Knowledge) -> dict[str, Any]:
     """Return the values of a row, by column, with the folded columns."""
-    row = {name: getattr(known, name) for name in TYPES[known.TABLE]}
-    for name, kind in TYPES[known.TABLE].items():
+    values = {name: getattr(row, name) for name in TYPES[row.TABLE]}
+    for name, kind in TYPES[row.TABLE].items():
         if kind.startswith("tuple"):
-            row[name] = as_json(list(row[name]))
-    return row | {f"{name}_folded": folded(row[name]) for name in FOLDED[known.TABLE]}
+            values[name] = as_json(list(values[name]))
+    return values | {f"{name}_folded": folded(values[name]) for name in FOLDED[row.TABLE]}
 
 
 def folded(text: str) -> str:
     """Return the text as it is compared: folded, and a digest if it is long, because of index size limits."""
     plain = fold(text)
-    written = plain.encode()
-    return plain if len(written) <= _LONG else "#" + blake2b(written, digest_size=16).hexdigest()
+    encoded = plain.encode()
+    return plain if len(encoded) <= _LONG else "#" + blake2b(encoded, digest_size=16).hexdigest()
 
 
-def words_kept(known: Knowledge) -> list[str]:
+def words_kept(row: Knowledge) -> list[str]:
     """Return the words by which the row is found."""
-    return sorted({folded(word) for word in named_words(known)})
+    return sorted({folded(word) for word in named_words(row)})
 
 
 def words_sought(words: Iterable[str]) -> list[str]:
@@ -347,13 +345,15 @@ def column_conditions(table: str, where: Mapping[str, Any]) -> list[ColumnCondit
     types = TYPES[check_table(table)]
     if unknown := sorted(str(name) for name in where if name not in types):
         raise InvalidInput(f"{table} have no {', '.join(unknown)}.", f"They have: {', '.join(types)}.")
-    return [each for name, value in where.items() for each in _wanted(table, name, types[name], value)]
+    return [
+        condition for name, value in where.items() for condition in _make_conditions(table, name, types[name], value)
+    ]
 
 
-def _wanted(table: str, name: str, kind: str, value: Any) -> Iterator[ColumnCondition]:
+def _make_conditions(table: str, name: str, kind: str, value: Any) -> Iterator[ColumnCondition]:
     if kind.startswith("tuple"):
-        for each in value if isinstance(value, list | tuple) else [value]:
-            yield ColumnCondition(name, "holds", check_text(each, name, MAX_SAID))
+        for member in value if isinstance(value, list | tuple) else [value]:
+            yield ColumnCondition(name, "holds", check_text(member, name, MAX_SAID))
     elif kind == "str" and name in FOLDED[table]:
         yield ColumnCondition(name, "folded", folded(check_text(value, name, MAX_SAID)))
     elif kind == "str":
@@ -383,20 +383,20 @@ def _plain(name: str, kind: str, value: Any) -> Any:
     return check_number(value, name) if kind.startswith("float") else check_int(value, name)
 
 
-def is_what_is_wanted(known: Knowledge, asked: Iterable[ColumnCondition]) -> bool:
+def is_what_is_wanted(row: Knowledge, conditions: Iterable[ColumnCondition]) -> bool:
     """Return whether the row meets all conditions."""
-    return all(_has(getattr(known, each.name), each) for each in asked)
+    return all(_matches(getattr(row, condition.name), condition) for condition in conditions)
 
 
-def _has(value: Any, each: ColumnCondition) -> bool:
-    if each.how == "holds":
-        return each.value in value
-    return bool((folded(value) if each.how == "folded" else value) == each.value)
+def _matches(value: Any, condition: ColumnCondition) -> bool:
+    if condition.how == "holds":
+        return condition.value in value
+    return bool((folded(value) if condition.how == "folded" else value) == condition.value)
 
 
-def place_in_order(known: Knowledge) -> tuple[Any, str]:
+def place_in_order(row: Knowledge) -> tuple[Any, str]:
     """Return the row's sort key in its table, and its id."""
-    return getattr(known, ORDERED[known.TABLE]), known.id
+    return getattr(row, ORDERED[row.TABLE]), row.id
 
 
 def refuse_after(table: str, key: str) -> NoReturn:
@@ -405,9 +405,9 @@ def refuse_after(table: str, key: str) -> NoReturn:
     )
 
 
-def sort_by_confidence(known: Iterable[Knowledge]) -> list[Knowledge]:
+def sort_by_confidence(rows: Iterable[Knowledge]) -> list[Knowledge]:
     """Return claims of several tables in one order."""
-    return sorted(known, key=lambda each: (-cast(Claim, each).confidence, TABLES.index(each.TABLE), each.id))
+    return sorted(rows, key=lambda row: (-cast(Claim, row).confidence, TABLES.index(row.TABLE), row.id))
 
 
 # ── SQL ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -438,9 +438,9 @@ class SqlKnowledgeTables:
         self._reading = reading
 
     def get(self, table: Table, keys: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
-        with self._reading() as asking:
-            found = {each.id: each for each in _by_id(asking, table, keys, viewer)}
-        return [found[key] for key in keys if key in found]
+        with self._reading() as queries:
+            row_by_id = {row.id: row for row in _get_by_id(queries, table, keys, viewer)}
+        return [row_by_id[key] for key in keys if key in row_by_id]
 
     def rows(
         self,
@@ -452,28 +452,28 @@ class SqlKnowledgeTables:
         after: str | None = None,
         viewer: Viewer | None = None,
     ) -> list[Knowledge]:
-        asked = column_conditions(table, where)
+        conditions = column_conditions(table, where)
         least, limit = check_fraction(least, "least"), None if limit is None else check_int(limit, "limit", least=0)
-        with self._reading() as asking:
-            parts = [seen_by(viewer, asking.dialect, "place"), _having(asking, asked)]
+        with self._reading() as queries:
+            parts = [seen_by(viewer, queries.dialect, "place"), _filter_columns(queries, conditions)]
             if least and table in CLAIMS:
-                parts.append((f"confidence >= {asking.dialect.value.format('least')}", {"least": least}))
+                parts.append((f"confidence >= {queries.dialect.value.format('least')}", {"least": least}))
             if after is not None:
-                parts.append(self._following(asking, table, after, viewer))
-            values = {name: value for _, named in parts for name, value in named.items()}
+                parts.append(self._filter_after(queries, table, after, viewer))
+            values = {name: value for _, params in parts for name, value in params.items()}
             where_, order = " AND ".join(part for part, _ in parts), f"{ORDERED[table]} DESC, id"
-            values["limit"] = asking.unlimited if limit is None else limit
-            read_ = asking.all("known_rows", values, table=table, columns=LISTED[table], where=where_, order=order)
-        return [to_known(table, row) for row in read_]
+            values["limit"] = queries.unlimited if limit is None else limit
+            rows = queries.all("known_rows", values, table=table, columns=LISTED[table], where=where_, order=order)
+        return [to_known(table, row) for row in rows]
 
-    def _following(
-        self, asking: NamedQueries, table: Table, after: str, viewer: Viewer | None
+    def _filter_after(
+        self, queries: NamedQueries, table: Table, after: str, viewer: Viewer | None
     ) -> tuple[str, dict[str, Any]]:
         """Return a condition for the rows after the one with this id."""
-        last = _by_id(asking, table, [after], viewer)
+        last = _get_by_id(queries, table, [after], viewer)
         if not last:
             refuse_after(table, after)
-        order, value = ORDERED[table], asking.dialect.value.format
+        order, value = ORDERED[table], queries.dialect.value.format
         by, key = place_in_order(last[0])
         behind = f"({order} < {value('after')} OR ({order} = {value('after')} AND id > {value('after_id')}))"
         return behind, {"after": by, "after_id": key}
@@ -483,148 +483,155 @@ class SqlKnowledgeTables:
         if not sought:
             return []
         keys: dict[Table, list[str]] = {}
-        with self._reading() as asking:
-            for table, key in asking.all("known_by_word", {"words": asking.listed(sought)}):  # usually none
+        with self._reading() as queries:
+            for table, key in queries.all("known_by_word", {"words": queries.listed(sought)}):  # usually none
                 keys.setdefault(table, []).append(key)
-            found = [row for table, named in keys.items() for row in _by_id(asking, table, named, viewer)]
-        return sort_by_confidence(found)
+            rows = [row for table, ids in keys.items() for row in _get_by_id(queries, table, ids, viewer)]
+        return sort_by_confidence(rows)
 
     def told_by(self, memories: Sequence[int]) -> list[Knowledge]:
-        with self._reading() as asking:
-            values = {"ids": asking.listed([memory for memory in memories if is_storable_int(memory)])}
-            found = {
-                table: asking.all("known_by_memory", values, table=table, columns=LISTED[table]) for table in CLAIMS
+        with self._reading() as queries:
+            values = {"ids": queries.listed([memory for memory in memories if is_storable_int(memory)])}
+            rows_by_table = {
+                table: queries.all("known_by_memory", values, table=table, columns=LISTED[table]) for table in CLAIMS
             }
-        return [to_known(table, row) for table, rows in found.items() for row in rows]
+        return [to_known(table, row) for table, rows in rows_by_table.items() for row in rows]
 
     def history(self, table: Table, key: str) -> list[KnowledgeChange]:
         check_table(table)
-        with self._reading() as asking:
-            changes = history(asking, table, key) if is_storable(key) else []
+        with self._reading() as queries:
+            changes = history(queries, table, key) if is_storable(key) else []
         return changes or refuse_unknown(table, key)
 
     def counts(self, *, viewer: Viewer | None = None) -> dict[str, int]:
-        with self._reading() as asking:
-            seen, values = seen_by(viewer, asking.dialect, "place")
-            return {each: asking.all("count_known", values, table=each, where=seen)[0][0] for each in TABLES}
+        with self._reading() as queries:
+            where, values = seen_by(viewer, queries.dialect, "place")
+            return {table: queries.all("count_known", values, table=table, where=where)[0][0] for table in TABLES}
 
 
-def _by_id(asking: NamedQueries, table: Table, keys: Sequence[str], viewer: Viewer | None) -> list[Knowledge]:
+def _get_by_id(queries: NamedQueries, table: Table, keys: Sequence[str], viewer: Viewer | None) -> list[Knowledge]:
     """Return the rows with these ids, in any order."""
     columns = LISTED[check_table(table)]
-    seen, values = seen_by(viewer, asking.dialect, "place")
-    values["ids"] = asking.listed([key for key in keys if is_storable(key)])
-    return [to_known(table, row) for row in asking.all("known_by_id", values, table=table, columns=columns, where=seen)]
+    where, values = seen_by(viewer, queries.dialect, "place")
+    values["ids"] = queries.listed([key for key in keys if is_storable(key)])
+    return [
+        to_known(table, row) for row in queries.all("known_by_id", values, table=table, columns=columns, where=where)
+    ]
 
 
-def in_order_of_ids(asking: NamedQueries, table: Table, after: str, limit: int) -> list[Knowledge]:
+def in_order_of_ids(queries: NamedQueries, table: Table, after: str, limit: int) -> list[Knowledge]:
     """Return the rows with an id above this one, for copying to another store."""
-    columns, value = LISTED[check_table(table)], asking.dialect.value.format
+    columns, value = LISTED[check_table(table)], queries.dialect.value.format
     values = {"after": after, "limit": limit}
-    found = asking.all("known_rows", values, table=table, columns=columns, where=f"id > {value('after')}", order="id")
-    return [to_known(table, row) for row in found]
+    rows = queries.all("known_rows", values, table=table, columns=columns, where=f"id > {value('after')}", order="id")
+    return [to_known(table, row) for row in rows]
 
 
-def _having(asking: NamedQueries, asked: Sequence[ColumnCondition]) -> tuple[str, dict[str, Any]]:
+def _filter_columns(queries: NamedQueries, conditions: Sequence[ColumnCondition]) -> tuple[str, dict[str, Any]]:
     """Return the filter as an SQL condition, and its named values."""
-    values = {f"wanted{place}": each.value for place, each in enumerate(asked)}
+    values = {f"wanted{place}": condition.value for place, condition in enumerate(conditions)}
     parts = []
-    for each, name in zip(asked, values, strict=True):
-        value, column = asking.dialect.value.format(name), each.name + ("_folded" if each.how == "folded" else "")
-        if each.how == "holds":
-            parts.append(asking.holds.format(value))
+    for condition, name in zip(conditions, values, strict=True):
+        value, column = (
+            queries.dialect.value.format(name),
+            condition.name + ("_folded" if condition.how == "folded" else ""),
+        )
+        if condition.how == "holds":
+            parts.append(queries.holds.format(value))
         else:
-            parts.append(f'"{column}" IS NULL' if each.value is None else f'"{column}" = {value}')
+            parts.append(f'"{column}" IS NULL' if condition.value is None else f'"{column}" = {value}')
     return " AND ".join(parts) or "true", values
 
 
-def history(asking: NamedQueries, table: Table, key: str) -> list[KnowledgeChange]:
+def history(queries: NamedQueries, table: Table, key: str) -> list[KnowledgeChange]:
     """Return every change of a row, oldest first; those from before it was erased too, without their content."""
-    value = asking.dialect.value.format
+    value = queries.dialect.value.format
     which = f"c.row_table = {value('table')} AND c.row_id IN ({value('id')}, {value('mark')})"
-    changes = _changes(asking, which, {"table": table, "id": key, "mark": erased_name(table, key)})
+    changes = _read_changes(queries, which, {"table": table, "id": key, "mark": erased_name(table, key)})
     return [replace(change, key=key) for change in changes]
 
 
-def of_changeset(asking: NamedQueries, changeset_id: int) -> tuple[KnowledgeChange, ...]:
+def of_changeset(queries: NamedQueries, changeset_id: int) -> tuple[KnowledgeChange, ...]:
     """Return the changes of a changeset to the tables."""
-    which = f"c.changeset_id = {asking.dialect.value.format('changeset')}"
-    return tuple(_changes(asking, which, {"changeset": changeset_id}))
+    which = f"c.changeset_id = {queries.dialect.value.format('changeset')}"
+    return tuple(_read_changes(queries, which, {"changeset": changeset_id}))
 
 
-def _changes(asking: NamedQueries, which: str, values: Mapping[str, Any]) -> list[KnowledgeChange]:
+def _read_changes(queries: NamedQueries, which: str, values: Mapping[str, Any]) -> list[KnowledgeChange]:
     """Return the changes that the condition selects, each with the row after it: before the next change, or now."""
-    found = [(to_line(row[:8]), *row[8:]) for row in asking.all("known_changes", values, which=which)]
+    entries = [(to_line(row[:8]), *row[8:]) for row in queries.all("known_changes", values, which=which)]
     last: dict[Table, list[str]] = {}
-    for line, _, _, _, later, _ in found:
+    for line, _, _, _, later, _ in entries:
         if later is None:
             last.setdefault(line.table, []).append(line.key)
-    there = {each.ref: each for table, keys in last.items() for each in _by_id(asking, table, keys, None)}
+    row_by_ref = {row.ref: row for table, keys in last.items() for row in _get_by_id(queries, table, keys, None)}
     changes = []
-    for line, at, by, why, later, before in found:
-        left = there.get(f"{line.table}/{line.key}") if later is None else _read(line.table, before)
-        changes.append(to_knowledge_change(line, left, at, by, why))
+    for line, at, by, why, later, before in entries:
+        after = row_by_ref.get(f"{line.table}/{line.key}") if later is None else _read(line.table, before)
+        changes.append(to_knowledge_change(line, after, at, by, why))
     return changes
 
 
-def _read(table: Table, written: str | None) -> Knowledge | None:
-    return row_from_dict(table, json.loads(written)) if written else None
+def _read(table: Table, text: str | None) -> Knowledge | None:
+    return row_from_dict(table, json.loads(text)) if text else None
 
 
 class SqlKnownRows:
     """KnownRows inside one transaction of an SQL store."""
 
-    def __init__(self, asking: NamedQueries) -> None:
-        self._asking = asking
+    def __init__(self, queries: NamedQueries) -> None:
+        self._queries = queries
 
     def load(self, table: Table, key: str) -> Knowledge | None:
-        found = _by_id(self._asking, table, [key], None)
-        return found[0] if found else None
+        rows = _get_by_id(self._queries, table, [key], None)
+        return rows[0] if rows else None
 
-    def save(self, known: Knowledge) -> None:
-        table, row = known.TABLE, to_row(known)
-        quoted = [f'"{name}"' for name in row]
-        self._asking.run(
+    def save(self, row: Knowledge) -> None:
+        table, values = row.TABLE, to_row(row)
+        quoted = [f'"{name}"' for name in values]
+        self._queries.run(
             "put_known",
-            row,
+            values,
             table=table,
             columns=", ".join(quoted),
-            places=", ".join(self._asking.dialect.value.format(name) for name in row),
+            places=", ".join(self._queries.dialect.value.format(name) for name in values),
             changed=", ".join(f"{name} = excluded.{name}" for name in quoted),
         )
-        self._asking.run("unname_known", {"table": table, "id": known.id})
-        for word in words_kept(known):
-            self._asking.run("name_known", {"table": table, "id": known.id, "word": word})
+        self._queries.run("unname_known", {"table": table, "id": row.id})
+        for word in words_kept(row):
+            self._queries.run("name_known", {"table": table, "id": row.id, "word": word})
 
     def remove(self, table: Table, key: str) -> None:
-        self._asking.run("remove_known", {"id": key}, table=table)
-        self._asking.run("unname_known", {"table": table, "id": key})
+        self._queries.run("remove_known", {"id": key}, table=table)
+        self._queries.run("unname_known", {"table": table, "id": key})
 
     def record(self, line: RowJournalEntry, whose: Knowledge | None) -> int:
-        told = {name: getattr(whose, name) if whose else "" for name in ("place", "agent", "user", "team")}
+        owner = {name: getattr(whose, name) if whose else "" for name in ("place", "agent", "user", "team")}
         before = as_json(line.before.as_dict()) if line.before else None
         about = {"changeset": line.changeset, "table": line.table, "id": line.key, "action": line.action}
-        seen = whose.visibility if whose else "private"
-        values = {**told, **about, "reason": line.reason, "before": before, "visibility": seen}
-        return int(self._asking.all("record_known", values)[0][0])
+        visibility = whose.visibility if whose else "private"
+        values = {**owner, **about, "reason": line.reason, "before": before, "visibility": visibility}
+        return int(self._queries.all("record_known", values)[0][0])
 
     def recorded(self, change_id: int) -> RowJournalEntry | None:
-        rows = self._asking.all("recorded_known", {"id": change_id}) if is_storable_int(change_id) else []
+        rows = self._queries.all("recorded_known", {"id": change_id}) if is_storable_int(change_id) else []
         return to_line(rows[0]) if rows else None
 
     def next_recorded(self, line: RowJournalEntry) -> RowJournalEntry | None:
-        rows = self._asking.all("next_recorded_known", {"table": line.table, "key": line.key, "id": line.id})
+        rows = self._queries.all("next_recorded_known", {"table": line.table, "key": line.key, "id": line.id})
         return to_line(rows[0]) if rows else None
 
     def was_known(self, table: Table, key: str) -> bool:
-        there = is_storable(key) and self._asking.all("was_known", {"table": check_table(table), "id": key})[0][0]
-        return bool(there)
+        is_recorded = (
+            is_storable(key) and self._queries.all("was_known", {"table": check_table(table), "id": key})[0][0]
+        )
+        return bool(is_recorded)
 
     def erase(self, table: Table, key: str) -> None:
         mark = erased_name(table, key)
-        self._asking.run("erase_known_changes", {"table": table, "id": key, "mark": mark})
+        self._queries.run("erase_known_changes", {"table": table, "id": key, "mark": mark})
         for name in ("erase_judged", "erase_judged_in_changes"):
-            self._asking.run(name, {"ref": f"{table}/{key}"})
+            self._queries.run(name, {"ref": f"{table}/{key}"})
 
 
 def changed_within(scope: Scope, dialect: Dialect) -> str:

@@ -51,50 +51,50 @@ class SqlLLMCalls:
             **about, "provider": provider, "model": model, "capture": occasion.capture, "characters": characters,
             "input_tokens": characters // LETTERS, "request": make_storable(request),
         }  # fmt: skip
-        with self._writing() as asking:
+        with self._writing() as queries:
             at = self._clock()  # taken while the write lock is held
-            refuse_if_spent(_spent(asking, at), limits, at)
-            return int(asking.all("start_llm_call", {**values, "at": at})[0][0])
+            refuse_if_spent(_read_spending(queries, at), limits, at)
+            return int(queries.all("start_llm_call", {**values, "at": at})[0][0])
 
     def finish(
         self, call_id: int, outcome: Outcome, *, seconds: float, reply: str = "", tokens: tuple[int, int] = (0, 0)
     ) -> None:
         values = {"id": call_id, "outcome": outcome, "seconds": seconds, "reply": make_storable(reply)}
-        with self._writing() as asking:
-            asking.run("finish_llm_call", {**values, "input_tokens": tokens[0], "output_tokens": tokens[1]})
+        with self._writing() as queries:
+            queries.run("finish_llm_call", {**values, "input_tokens": tokens[0], "output_tokens": tokens[1]})
 
     def interrupt(self, before: str) -> int:
-        with self._reading() as asking:  # usually there are none, so no lock is taken
-            if not asking.all("unfinished_llm_calls", {"before": to_utc_iso(before)}):
+        with self._reading() as queries:  # usually there are none, so no lock is taken
+            if not queries.all("unfinished_llm_calls", {"before": to_utc_iso(before)}):
                 return 0
-        with self._writing() as asking:
-            return len(asking.all("interrupt_llm_calls", {"before": to_utc_iso(before)}))
+        with self._writing() as queries:
+            return len(queries.all("interrupt_llm_calls", {"before": to_utc_iso(before)}))
 
     def spent(self) -> LLMSpending:
-        with self._reading() as asking:
-            return _spent(asking, self._clock())
+        with self._reading() as queries:
+            return _read_spending(queries, self._clock())
 
     def sums(self, since: str) -> list[DaySum]:
-        with self._reading() as asking:
-            rows = asking.all("llm_sums", {"since": to_utc_iso(since)})
-        return [DaySum(*row[:6], *(int(each) for each in row[6:])) for row in rows]
+        with self._reading() as queries:
+            rows = queries.all("llm_sums", {"since": to_utc_iso(since)})
+        return [DaySum(*row[:6], *(int(value) for value in row[6:])) for row in rows]
 
     def newest(self, limit: int) -> list[LLMCall]:
-        with self._reading() as asking:
-            rows = asking.all("newest_llm_calls", {"limit": limit}, columns=_COUNTS)
+        with self._reading() as queries:
+            rows = queries.all("newest_llm_calls", {"limit": limit}, columns=_COUNTS)
         return [LLMCall(**dict(zip(_COUNTED, row, strict=True))) for row in rows]
 
     def get(self, call_id: int) -> LLMCall:
-        with self._reading() as asking:
-            rows = asking.all("get_llm_call", {"id": call_id}, columns=_ALL) if is_storable_int(call_id) else []
+        with self._reading() as queries:
+            rows = queries.all("get_llm_call", {"id": call_id}, columns=_ALL) if is_storable_int(call_id) else []
         if not rows:
             raise unknown(call_id)
         return LLMCall(**dict(zip((*_COUNTED, "request", "reply"), rows[0], strict=True)))
 
     def forget(self, before: str) -> int:
-        with self._writing() as asking:
-            ids = [row[0] for row in asking.all("llm_texts_before", {"before": to_utc_iso(before)})]
-            asking.run("erase_llm_texts", {"ids": asking.listed(ids)})
+        with self._writing() as queries:
+            ids = [row[0] for row in queries.all("llm_texts_before", {"before": to_utc_iso(before)})]
+            queries.run("erase_llm_texts", {"ids": queries.listed(ids)})
         return len(ids)
 
 
@@ -128,11 +128,11 @@ def unknown(call_id: int) -> NotFound:
     return NotFound(f"There is no language model call {call_id}.", "`cofio usage llm` lists the newest.")
 
 
-def erase(asking: NamedQueries) -> None:
+def erase(queries: NamedQueries) -> None:
     """Erase the texts of all calls: any of them may hold purged words, shortened or paraphrased by the model."""
-    asking.run("erase_all_llm_texts", {})
+    queries.run("erase_all_llm_texts", {})
 
 
-def _spent(asking: NamedQueries, at: str) -> LLMSpending:
-    calls, tokens = asking.all("llm_spent", {"since": day_of(at)})[0]
+def _read_spending(queries: NamedQueries, at: str) -> LLMSpending:
+    calls, tokens = queries.all("llm_spent", {"since": day_of(at)})[0]
     return LLMSpending(int(calls), int(tokens))

@@ -83,5 +83,5 @@ def to_rows(folder: str, files: Sequence[FileState], at: str) -> list[dict[str, 
 def to_filed(row: Sequence[Any]) -> FileState:
     """Return the file of a row."""
     path, digest, size, modified, at, parts = row
-    read = tuple(map(FiledPart._make, json.loads(parts)))
-    return FileState(path=path, hash=digest, size=size, modified=modified, at=at, parts=read)
+    filed_parts = tuple(map(FiledPart._make, json.loads(parts)))
+    return FileState(path=path, hash=digest, size=size, modified=modified, at=at, parts=filed_parts)

@@ -59,16 +59,16 @@ def to_json(memory: Memory) -> str:
     return as_json(journal_state(memory))
 
 
-def from_json(written: str) -> Memory:
-    return Memory.from_dict(json.loads(written))
+def from_json(text: str) -> Memory:
+    return Memory.from_dict(json.loads(text))
 
 
 def occurrence_json(occurrence: Occurrence) -> str:
     return as_json([occurrence.agent, occurrence.session, occurrence.at])
 
 
-def occurrence_from(written: str) -> Occurrence:
-    return Occurrence(*json.loads(written))
+def occurrence_from(text: str) -> Occurrence:
+    return Occurrence(*json.loads(text))
 
 
 def as_json(value: Any) -> str:
@@ -85,7 +85,7 @@ def is_storable_int(number: int) -> bool:
 
 def ids_json(ids: Iterable[int]) -> str:
     """Return ids as a JSON array: one parameter for SQLite, so that one prepared statement serves any number of ids."""
-    return f"[{','.join(str(each) for each in ids if is_storable_int(each))}]"
+    return f"[{','.join(str(number) for number in ids if is_storable_int(number))}]"
 
 
 def check_vectors(vectors: Mapping[int, Vector], dimension: int | None) -> None:

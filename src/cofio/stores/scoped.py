@@ -96,9 +96,9 @@ def of_teller(store: Store, exchange: Exchange) -> Store:
     return ScopedStore(store, viewer)
 
 
-def refuse(what: str, verb: str = "is") -> NoReturn:
+def refuse(subject: str, verb: str = "is") -> NoReturn:
     """Raise Forbidden for an operation that viewers may not use."""
-    raise Forbidden(f"{what} {verb} not allowed with this key.", _ADMIN)
+    raise Forbidden(f"{subject} {verb} not allowed with this key.", _ADMIN)
 
 
 class ScopedStore:
@@ -155,9 +155,9 @@ class ScopedStore:
         """Return the exchange owned by the viewer. Forbidden if its source is out of reach."""
         return self._hand.exchange(exchange)
 
-    def row(self, known: Knowledge) -> Knowledge:
+    def row(self, row: Knowledge) -> Knowledge:
         """Return the row owned by the viewer, with the id that follows from it. Forbidden if it belongs to another."""
-        return self._hand.row(known)
+        return self._hand.row(row)
 
     def apply(
         self,
@@ -175,13 +175,13 @@ class ScopedStore:
             self._hand.refuse_undo(undoes, decisions, knowledge)
         if part_of is not None and not self._sight.in_full(self._store.changeset(part_of)):
             raise NotFound(f"There is no changeset {part_of}.", "cofio history shows the newest.")
-        mine = [self._hand.decision(decision) for decision in decisions]
+        permitted = [self._hand.decision(decision) for decision in decisions]
         rows = self._hand.rows(knowledge)
-        done = self._store.apply(
-            mine, vectors, by=by, why=why, undoes=undoes, part_of=part_of, settles=settles, knowledge=rows
+        changeset = self._store.apply(
+            permitted, vectors, by=by, why=why, undoes=undoes, part_of=part_of, settles=settles, knowledge=rows
         )
-        left = tuple(each for each in done.knowledge if self._sight.sees_row(each))
-        return replace(done, changes=tuple(self._sight.done(done.changes)), knowledge=left)
+        visible = tuple(change for change in changeset.knowledge if self._sight.sees_row(change))
+        return replace(changeset, changes=tuple(self._sight.done(changeset.changes)), knowledge=visible)
 
     # ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -195,8 +195,8 @@ class ScopedStore:
         return self._store.has_speakers()
 
     def page(self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0) -> tuple[list[Memory], int]:
-        found, total = self._store.page(self._sight.scope(scope), limit=limit, after=after, skip=skip)
-        return self._sight.memories(found), total
+        memories, total = self._store.page(self._sight.scope(scope), limit=limit, after=after, skip=skip)
+        return self._sight.memories(memories), total
 
     def newest(self, scope: Scope, limit: int) -> list[Memory]:
         return self._sight.memories(self._store.newest(self._sight.scope(scope), limit))
@@ -211,8 +211,8 @@ class ScopedStore:
         return self._store.matching(words, k, self._sight.scope(scope))
 
     def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
-        held = self._store.holding(words, self._sight.ids(ids))
-        return {each: held.get(each, []) for each in ids}
+        matches = self._store.holding(words, self._sight.ids(ids))
+        return {memory_id: matches.get(memory_id, []) for memory_id in ids}
 
     def known(self, text: str, scope: Scope) -> list[int]:
         return self._store.known(text, self._sight.scope(scope))
@@ -241,33 +241,35 @@ class ScopedStore:
         return self._store.repeated(least, limit, self._sight.scope(scope))
 
     def changeset(self, changeset_id: int) -> Changeset:
-        told = self._sight.changeset(self._store.changeset(changeset_id))
-        if told is None:
+        changeset = self._sight.changeset(self._store.changeset(changeset_id))
+        if changeset is None:
             raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
-        return told
+        return changeset
 
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
         """Return the newest changesets with visible changes.
 
         One that changed a memory before it became visible may be missing.
         """
-        scope, asked = self._sight.scope(within or Scope(include_archived=True)), limit
-        known: dict[int, Changeset | None] = {}
+        scope, page_size = self._sight.scope(within or Scope(include_archived=True)), limit
+        visible_by_id: dict[int, Changeset | None] = {}
         while True:
-            found = self._store.changesets(asked, within=scope)
-            for each in found:
-                if each.id not in known:
-                    known[each.id] = self._sight.changeset(self._store.changeset(each.id))
-            told = [replace(whole, changes=()) for each in found if (whole := known[each.id])]
-            if len(told) >= limit or len(found) < asked:
-                return told[:limit]
-            asked *= 2
+            changesets = self._store.changesets(page_size, within=scope)
+            for changeset in changesets:
+                if changeset.id not in visible_by_id:
+                    visible_by_id[changeset.id] = self._sight.changeset(self._store.changeset(changeset.id))
+            results = [
+                replace(visible, changes=()) for changeset in changesets if (visible := visible_by_id[changeset.id])
+            ]
+            if len(results) >= limit or len(changesets) < page_size:
+                return results[:limit]
+            page_size *= 2
 
     # ── what is derived ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def note(self, retrievals: Sequence[Retrieval]) -> None:
-        there = set(self._sight.ids([retrieval.memory_id for retrieval in retrievals]))
-        self._store.note([retrieval for retrieval in retrievals if retrieval.memory_id in there])
+        visible_ids = set(self._sight.ids([retrieval.memory_id for retrieval in retrievals]))
+        self._store.note([retrieval for retrieval in retrievals if retrieval.memory_id in visible_ids])
 
     def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
         if among is None:
@@ -275,7 +277,7 @@ class ScopedStore:
         return self._sight.memories(self._store.unembedded(limit, among=self._sight.ids(among)))
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
-        self._store.put_vectors({each: vectors[each] for each in self._sight.ids(list(vectors))})
+        self._store.put_vectors({memory_id: vectors[memory_id] for memory_id in self._sight.ids(list(vectors))})
 
     def sign(self, signature: str, *, anew: bool = False) -> None:
         if anew:
@@ -283,12 +285,12 @@ class ScopedStore:
         self._store.sign(signature)
 
     def given(self, client: str, session: str) -> dict[int, str]:
-        given = self._store.given(self._hand.client(client), session)
-        return {each: given[each] for each in self._sight.ids(list(given))}
+        digests = self._store.given(self._hand.client(client), session)
+        return {memory_id: digests[memory_id] for memory_id in self._sight.ids(list(digests))}
 
     def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
-        there = {each: given[each] for each in self._sight.ids(list(given))}
-        self._store.give(self._hand.client(client), session, there)
+        visible = {memory_id: given[memory_id] for memory_id in self._sight.ids(list(given))}
+        self._store.give(self._hand.client(client), session, visible)
 
     def forget_given(self, client: str, session: str) -> None:
         self._store.forget_given(self._hand.client(client), session)
@@ -313,8 +315,11 @@ class ScopedStore:
             "inbox_pending": 0,
             "embedder": self._store.stats()["embedder"],
             "bytes": 0,
-            "by_source": _counted({prefix: self._count(source_prefix=prefix) for prefix in self.viewer.prefixes}),
-            **{f"by_{name}": _counted({each: self._count(**_only(name, each)) for each in of}) for name, of in groups},
+            "by_source": _sort_counts({prefix: self._count(source_prefix=prefix) for prefix in self.viewer.prefixes}),
+            **{
+                f"by_{name}": _sort_counts({value: self._count(**_only(name, value)) for value in of})
+                for name, of in groups
+            },
         }
 
     def _count(self, **within: Any) -> int:
@@ -328,9 +333,9 @@ def _only(name: str, value: str) -> dict[str, Any]:
     return {name: (value,) if name == "visibility" else value}
 
 
-def _counted(counts: Mapping[str, int]) -> dict[str, int]:
+def _sort_counts(counts: Mapping[str, int]) -> dict[str, int]:
     """Return the non-zero counts, highest first."""
-    return dict(sorted(((name, n) for name, n in counts.items() if n), key=lambda each: (-each[1], each[0])))
+    return dict(sorted(((name, n) for name, n in counts.items() if n), key=lambda pair: (-pair[1], pair[0])))
 
 
 class _ReadPolicy:
@@ -348,73 +353,78 @@ class _ReadPolicy:
         """Return the visible ones of these memories, in order."""
         if not ids:
             return []
-        seen = {memory.id for memory in self.store.get(list(dict.fromkeys(ids))) if self.viewer.sees(memory)}
-        return [each for each in ids if each in seen]
+        visible_ids = {memory.id for memory in self.store.get(list(dict.fromkeys(ids))) if self.viewer.sees(memory)}
+        return [memory_id for memory_id in ids if memory_id in visible_ids]
 
-    def memories(self, found: Iterable[Memory]) -> list[Memory]:
+    def memories(self, memories: Iterable[Memory]) -> list[Memory]:
         """Return the visible memories; without the previous text, if the memory they replaced is hidden."""
-        seen = [memory for memory in found if self.viewer.sees(memory)]
-        asked = {each.supersedes for each in seen if each.previous_text is not None and each.supersedes is not None}
-        known = set(self.ids(sorted(asked)))
+        visible = [memory for memory in memories if self.viewer.sees(memory)]
+        superseded = {
+            memory.supersedes
+            for memory in visible
+            if memory.previous_text is not None and memory.supersedes is not None
+        }
+        visible_ids = set(self.ids(sorted(superseded)))
         return [
             memory
-            if memory.previous_text is None or memory.supersedes in known
+            if memory.previous_text is None or memory.supersedes in visible_ids
             else replace(memory, previous_text=None)
-            for memory in seen
+            for memory in visible
         ]
 
     # ── changes ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def changes(self, changes: Sequence[Change]) -> list[Change]:
         """Return the visible changes. Reasons are included only if the whole changeset is visible."""
-        left = self._seen(changes)
-        whole = {
-            fromkey: self.in_full(self.store.changeset(fromkey)) for fromkey in dict.fromkeys(c.changeset for c in left)
+        visible = self._filter_seen(changes)
+        whole_by_id = {
+            changeset_id: self.in_full(self.store.changeset(changeset_id))
+            for changeset_id in dict.fromkeys(c.changeset for c in visible)
         }
-        return [self._told(change, whole=whole[change.changeset]) for change in left]
+        return [self._redact(change, whole=whole_by_id[change.changeset]) for change in visible]
 
-    def changeset(self, done: Changeset) -> Changeset | None:
+    def changeset(self, changeset: Changeset) -> Changeset | None:
         """Return the visible part of the changeset; None if nothing is visible."""
-        left, rows = self._seen(done.changes), self._seen_rows(done.knowledge)
-        if not left and not rows:
+        visible, rows = self._filter_seen(changeset.changes), self._filter_seen_rows(changeset.knowledge)
+        if not visible and not rows:
             return None
-        whole = (len(left), len(rows)) == (len(done.changes), len(done.knowledge))
-        changes = tuple(self._told(change, whole=whole) for change in left)
-        knowledge = tuple(self._told_row(change, whole=whole) for change in rows)
-        return replace(done, changes=changes, knowledge=knowledge, why=done.why if whole else "")
+        is_whole = (len(visible), len(rows)) == (len(changeset.changes), len(changeset.knowledge))
+        changes = tuple(self._redact(change, whole=is_whole) for change in visible)
+        knowledge = tuple(self._redact_row(change, whole=is_whole) for change in rows)
+        return replace(changeset, changes=changes, knowledge=knowledge, why=changeset.why if is_whole else "")
 
-    def in_full(self, done: Changeset) -> bool:
+    def in_full(self, changeset: Changeset) -> bool:
         """Return whether the changeset is not empty and fully visible."""
-        left, rows = self._seen(done.changes), self._seen_rows(done.knowledge)
-        return bool(left or rows) and (len(left), len(rows)) == (len(done.changes), len(done.knowledge))
+        visible, rows = self._filter_seen(changeset.changes), self._filter_seen_rows(changeset.knowledge)
+        return bool(visible or rows) and (len(visible), len(rows)) == (len(changeset.changes), len(changeset.knowledge))
 
     def done(self, changes: Sequence[Change]) -> list[Change]:
         """Return the visible changes of the viewer's own write: a restore may change counts of a hidden memory."""
         return [replace(change, **self._states(change)) for change in changes if self._sees(change)]
 
-    def _seen(self, changes: Sequence[Change]) -> list[Change]:
+    def _filter_seen(self, changes: Sequence[Change]) -> list[Change]:
         """Return the changes whose before and after are visible, of memories that are still visible."""
         open_ = [change for change in changes if self._sees(change)]
-        standing = self._standing({change.memory_id for change in open_})
+        standing = self._find_standing({change.memory_id for change in open_})
         return [change for change in open_ if change.memory_id in standing]
 
     def _sees(self, change: Change) -> bool:
         """Return whether both states are visible. A purged memory has no owner any more."""
-        states = [each for each in (change.before, change.after) if each]
+        states = [state for state in (change.before, change.after) if state]
         purged_now = change.action == "purge"
         return (bool(states) or purged_now) and all(self.viewer.sees(state) for state in states)
 
-    def _standing(self, ids: set[int]) -> set[int]:
+    def _find_standing(self, ids: set[int]) -> set[int]:
         """Return those that are visible now; deleted ones count by their last state."""
-        there = {memory.id: memory for memory in self.store.get(sorted(ids))}
-        last = {each: there.get(each) or self._last_of(each) for each in ids}
-        return {each for each, memory in last.items() if memory and self.viewer.sees(memory)}
+        memory_by_id = {memory.id: memory for memory in self.store.get(sorted(ids))}
+        last = {memory_id: memory_by_id.get(memory_id) or self._find_last(memory_id) for memory_id in ids}
+        return {memory_id for memory_id, memory in last.items() if memory and self.viewer.sees(memory)}
 
-    def _last_of(self, memory_id: int) -> Memory | None:
+    def _find_last(self, memory_id: int) -> Memory | None:
         own = [change for change in self.store.history(memory_id) if change.memory_id == memory_id]
         return next((state for change in reversed(own) if (state := change.after or change.before)), None)
 
-    def _told(self, change: Change, *, whole: bool) -> Change:
+    def _redact(self, change: Change, *, whole: bool) -> Change:
         """Return the change as the viewer may read it. A reason may quote hidden memories that led to it."""
         reason = change.reason if whole and not self.viewer.prefixes else ""
         return replace(change, **self._states(change), reason=reason, why=change.why if whole else "")
@@ -430,22 +440,23 @@ class _ReadPolicy:
 
     def rows(self, changes: Sequence[KnowledgeChange]) -> list[KnowledgeChange]:
         """Return the visible changes, by the rules of `changes`."""
-        left = self._seen_rows(changes)
-        whole = {
-            fromkey: self.in_full(self.store.changeset(fromkey)) for fromkey in dict.fromkeys(c.changeset for c in left)
+        visible = self._filter_seen_rows(changes)
+        whole_by_id = {
+            changeset_id: self.in_full(self.store.changeset(changeset_id))
+            for changeset_id in dict.fromkeys(c.changeset for c in visible)
         }
-        return [self._told_row(change, whole=whole[change.changeset]) for change in left]
+        return [self._redact_row(change, whole=whole_by_id[change.changeset]) for change in visible]
 
     def sees_row(self, change: KnowledgeChange) -> bool:
         """Return whether before and after are visible. An erased row has no owner any more."""
-        states = [each for each in (change.before, change.after) if each]
+        states = [state for state in (change.before, change.after) if state]
         return (bool(states) or change.action == "purge") and all(sees(self.viewer, state) for state in states)
 
     def last_row(self, table: Table, key: str) -> Knowledge | None:
         """Return the current row; if deleted, its last state; None if nothing is known of it."""
-        there = self.store.domain.get(table, [key])
-        past = [] if there else self.row_states(table, key)
-        return there[0] if there else past[-1] if past else None
+        current = self.store.domain.get(table, [key])
+        past = [] if current else self.row_states(table, key)
+        return current[0] if current else past[-1] if past else None
 
     def row_states(self, table: Table, key: str) -> list[Knowledge]:
         """Return all known states of the row, oldest first. An id may have belonged to several owners."""
@@ -455,15 +466,15 @@ class _ReadPolicy:
             return []
         return [state for line in lines for state in (line.before, line.after) if state]
 
-    def _seen_rows(self, changes: Sequence[KnowledgeChange]) -> list[KnowledgeChange]:
-        """Filter as `_seen` does; but an id may be reused, so an erasure cannot be attributed to an owner."""
+    def _filter_seen_rows(self, changes: Sequence[KnowledgeChange]) -> list[KnowledgeChange]:
+        """Filter as `_filter_seen` does; but an id may be reused, so an erasure cannot be attributed to an owner."""
         open_ = [change for change in changes if (change.before or change.after) and self.sees_row(change)]
-        last = {each: self.last_row(*each) for each in {(change.table, change.key) for change in open_}}
-        standing = {each for each, row in last.items() if row and sees(self.viewer, row)}
+        last = {key: self.last_row(*key) for key in {(change.table, change.key) for change in open_}}
+        standing = {key for key, row in last.items() if row and sees(self.viewer, row)}
         return [change for change in open_ if (change.table, change.key) in standing]
 
-    def _told_row(self, change: KnowledgeChange, *, whole: bool) -> KnowledgeChange:
-        """Return the row change as `_told` does."""
+    def _redact_row(self, change: KnowledgeChange, *, whole: bool) -> KnowledgeChange:
+        """Return the row change as `_redact` does."""
         reason = change.reason if whole and not self.viewer.prefixes else ""
         return replace(change, reason=reason, why=change.why if whole else "")
 
@@ -474,8 +485,8 @@ class _WritePolicy:
     def __init__(self, sight: _ReadPolicy) -> None:
         self._sight = sight
         self._viewer = sight.viewer
-        told = "\x1f".join((self._viewer.user, self._viewer.agent, self._viewer.team, *self._viewer.prefixes))
-        self._mark = "~" + hashlib.blake2b(told.encode(), digest_size=6).hexdigest()
+        owner = "\x1f".join((self._viewer.user, self._viewer.agent, self._viewer.team, *self._viewer.prefixes))
+        self._mark = "~" + hashlib.blake2b(owner.encode(), digest_size=6).hexdigest()
         name = f"user\x1f{self._viewer.user}" if self._viewer.user else f"agent\x1f{self._viewer.agent}"
         self._name = (
             "~" + hashlib.blake2b(name.encode(), digest_size=3).hexdigest()
@@ -499,29 +510,29 @@ class _WritePolicy:
 
     def marked(self, exchange: Exchange) -> Exchange:
         """Return the exchange as stored. Without client and session it stays unmarked."""
-        theirs = self.exchange(exchange)
-        named = theirs.client or theirs.session
-        return replace(theirs, client=self.client(theirs.client)) if named else theirs
+        scoped = self.exchange(exchange)
+        has_name = scoped.client or scoped.session
+        return replace(scoped, client=self.client(scoped.client)) if has_name else scoped
 
     def unmarked(self, item: Item) -> Item:
         """Return the item as delivered, without the injected context: it may no longer be visible to the viewer."""
-        said = item.exchange
-        if said is None:
+        exchange = item.exchange
+        if exchange is None:
             return item
-        return replace(item, exchange=replace(said, client=said.client.removesuffix(self._mark), injected=()))
+        return replace(item, exchange=replace(exchange, client=exchange.client.removesuffix(self._mark), injected=()))
 
     def told(self, item: Item) -> bool:
         """Return whether the item is the viewer's: captured by them, and learned from with no more access than they
         have.
         """
-        said, viewer = item.exchange, self._viewer
-        if said is None or not viewer.reaches(said.source):
+        exchange, viewer = item.exchange, self._viewer
+        if exchange is None or not viewer.reaches(exchange.source):
             return False
-        mine = said.user == viewer.user if said.user else said.agent == viewer.agent != ""
-        mine = (
-            mine and said.team == viewer.team
+        is_owner = exchange.user == viewer.user if exchange.user else exchange.agent == viewer.agent != ""
+        is_owner = (
+            is_owner and exchange.team == viewer.team
         )  # the team decides what it was compared with, and where memories of it go
-        return mine and (not viewer.prefixes or (bool(said.reach) and all(map(viewer.reaches, said.reach))))
+        return is_owner and (not viewer.prefixes or (bool(exchange.reach) and all(map(viewer.reaches, exchange.reach))))
 
     # ── decisions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -531,11 +542,11 @@ class _WritePolicy:
             case Add():
                 return self._add(decision)
             case Update():
-                self._target(decision.id)
+                self._get_target(decision.id)
                 return replace(decision, fact=self.fact(decision.fact))
             case Merge():
-                for each in decision.ids:
-                    self._target(each)
+                for memory_id in decision.ids:
+                    self._get_target(memory_id)
                 return replace(decision, fact=self.fact(decision.fact))
             case Adopt():
                 return self._adopt(decision)
@@ -543,7 +554,7 @@ class _WritePolicy:
                 self._check(decision)
                 return replace(decision, viewer=self._viewer)
             case Noop():
-                self._target(decision.id)
+                self._get_target(decision.id)
                 return replace(decision, occurrence=self._sighting(decision.occurrence))
             case _:
                 self._check(decision)
@@ -555,20 +566,20 @@ class _WritePolicy:
             case Edit():
                 self._check_edit(decision)
             case Delete():
-                self._target(decision.id)
+                self._get_target(decision.id)
                 if decision.into is not None:
-                    self._target(decision.into)
+                    self._get_target(decision.into)
             case Restore():
-                self._target(decision.id)
+                self._get_target(decision.id)
             case Purge():
-                if self._target(decision.id).visibility != "private":
+                if self._get_target(decision.id).visibility != "private":
                     raise Forbidden(
                         f"Memory {decision.id} is not private to you.", f"Archive it; to erase it, {_TAKES}."
                     )
 
     def _add(self, decision: Add) -> Add:
         fact = self.fact(decision.fact)
-        again = tuple(self._sighting(each) for each in decision.again)
+        again = tuple(self._sighting(occurrence) for occurrence in decision.again)
         return replace(
             decision, fact=fact, again=again, unless_known=decision.unless_known and self._may_be_known(fact)
         )
@@ -580,7 +591,7 @@ class _WritePolicy:
         if not self._viewer.prefixes or not fact.project:
             return True
         store = self._sight.store
-        twins = [each for each in store.get(store.known(fact.text, merge_scope(fact))) if each.speaker == fact.speaker]
+        twins = [twin for twin in store.get(store.known(fact.text, merge_scope(fact))) if twin.speaker == fact.speaker]
         return bool(twins) and self._viewer.sees(twins[0])
 
     def _adopt(self, decision: Adopt) -> Adopt:
@@ -590,7 +601,7 @@ class _WritePolicy:
         self._check_source(memory.source)
         for link in (memory.supersedes, memory.superseded_by):
             if link is not None:
-                self._target(link)
+                self._get_target(link)
         before = memory.previous_text if memory.supersedes is not None else None
         sightings = tuple(self._sighting(sighting) for sighting in decision.sightings)
         return replace(
@@ -598,7 +609,7 @@ class _WritePolicy:
         )
 
     def _check_edit(self, decision: Edit) -> None:
-        before = self._target(decision.id)
+        before = self._get_target(decision.id)
         after = apply_edit(before, decision.fields)
         if any(getattr(before, name) != getattr(after, name) for name in _WHOSE):
             raise Forbidden("The owner of a memory cannot be changed with this key.", _ADMIN)
@@ -614,20 +625,25 @@ class _WritePolicy:
         """Raise if the viewer cannot see the whole changeset, undoes only part of it, or needs admin rights for it."""
         if undoes is None:
             raise Forbidden("A single change of a changeset cannot be reverted.", "Undo the whole changeset.")
-        done = self._sight.store.changeset(undoes)
-        if self._sight.changeset(done) is None:
+        changeset = self._sight.store.changeset(undoes)
+        if self._sight.changeset(changeset) is None:
             raise NotFound(f"There is no changeset {undoes}.", "cofio history shows the newest.")
-        if not self._sight.in_full(done):
+        if not self._sight.in_full(changeset):
             raise Forbidden(f"Changeset {undoes} changed memories that you may not see.", f"To undo it, {_TAKES}.")
         reverted = {decision.change_id if isinstance(decision, Revert) else None for decision in decisions}
-        withdrawn = {each.change_id if isinstance(each, Withdraw) else None for each in knowledge}
-        if (reverted, withdrawn) != ({change.id for change in done.changes}, {each.id for each in done.knowledge}):
+        withdrawn = {decision.change_id if isinstance(decision, Withdraw) else None for decision in knowledge}
+        if (reverted, withdrawn) != (
+            {change.id for change in changeset.changes},
+            {change.id for change in changeset.knowledge},
+        ):
             raise Forbidden(
                 f"The decisions do not revert exactly changeset {undoes}.", "Undo the whole changeset, and only that."
             )
-        if not all(map(self._may_take_back, done.changes)) or not all(map(self._may_take_back, done.knowledge)):
-            told = f"Changeset {undoes} changed an owner, or the visibility of another user's memory."
-            raise Forbidden(told, f"The owner can undo a change of visibility; otherwise {_TAKES}.")
+        if not all(map(self._may_take_back, changeset.changes)) or not all(
+            map(self._may_take_back, changeset.knowledge)
+        ):
+            message = f"Changeset {undoes} changed an owner, or the visibility of another user's memory."
+            raise Forbidden(message, f"The owner can undo a change of visibility; otherwise {_TAKES}.")
 
     def _may_take_back(self, change: Change | KnowledgeChange) -> bool:
         before, after = change.before, change.after
@@ -637,8 +653,8 @@ class _WritePolicy:
             return False  # set by the store's owner
         return before.visibility == after.visibility or self._owns(before)
 
-    def _owns(self, known: Memory | Knowledge) -> bool:
-        return owns(self._viewer, known) if isinstance(known, Knowledge) else self._viewer.owns(known)
+    def _owns(self, owned: Memory | Knowledge) -> bool:
+        return owns(self._viewer, owned) if isinstance(owned, Knowledge) else self._viewer.owns(owned)
 
     # ── domain knowledge ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -653,7 +669,7 @@ class _WritePolicy:
                 return self._put(decision, new)
             case Drop():
                 if f"{decision.table}/{decision.id}" not in new:
-                    self._row_target(decision.table, decision.id)
+                    self._get_row_target(decision.table, decision.id)
             case Erase():
                 last = self._sight.last_row(decision.table, decision.id)
                 if last is None or not sees(self._viewer, last):
@@ -662,45 +678,45 @@ class _WritePolicy:
                     raise Forbidden(f"{last.ref} is not private to you.", f"Remove it; to erase it, {_TAKES}.")
         return decision  # a withdrawn change was checked with its changeset
 
-    def _had_alone(self, known: Knowledge) -> bool:
+    def _had_alone(self, row: Knowledge) -> bool:
         """Return whether the viewer owned the row in all its states."""
-        states = self._sight.row_states(known.TABLE, known.id)
+        states = self._sight.row_states(row.TABLE, row.id)
         return all(sees(self._viewer, state) and owns(self._viewer, state) for state in states)
 
     def _put(self, decision: Put, new: set[str]) -> Put:
         row = self.row(decision.known)
-        there = self._seen_row(row.TABLE, row.id)
+        current = self._get_seen_row(row.TABLE, row.id)
         memory = getattr(row, "memory", None)
-        if memory is not None and memory != getattr(there, "memory", None):
-            self._target(memory)
-        if there or row.ref in new:
+        if memory is not None and memory != getattr(current, "memory", None):
+            self._get_target(memory)
+        if current or row.ref in new:
             return replace(decision, known=row)
         new.add(row.ref)
         return replace(
             decision, known=row, as_of=""
         )  # if another viewer took the id meanwhile, their row is not overwritten
 
-    def row(self, known: Knowledge) -> Knowledge:
+    def row(self, row: Knowledge) -> Knowledge:
         """Return the row with the viewer as owner.
 
         An existing row keeps its owner; an id taken by another gets a suffix.
         """
-        made = replace(known, id="").id == known.id  # derived from content and owner: it differs for other owners
-        there = self._seen_row(known.TABLE, known.id)
-        if there and (not made or audience_of(known) == audience_of(there)):
-            return self._restated(known, there)
-        theirs: dict[str, Any] = {**self._whose(known.agent), "place": self._viewer.below(known.place).rstrip("/")}
-        mine = replace(known, **theirs, id="" if made else known.id)
-        if there := self._seen_row(mine.TABLE, mine.id):
-            return self._restated(mine, there)
-        return replace(mine, id=self._free_id(mine.TABLE, mine.id))
+        is_derived = replace(row, id="").id == row.id  # derived from content and owner: it differs for other owners
+        current = self._get_seen_row(row.TABLE, row.id)
+        if current and (not is_derived or audience_of(row) == audience_of(current)):
+            return self._restate(row, current)
+        owner_columns: dict[str, Any] = {**self._whose(row.agent), "place": self._viewer.below(row.place).rstrip("/")}
+        own_row = replace(row, **owner_columns, id="" if is_derived else row.id)
+        if current := self._get_seen_row(own_row.TABLE, own_row.id):
+            return self._restate(own_row, current)
+        return replace(own_row, id=self._free_id(own_row.TABLE, own_row.id))
 
-    def _restated(self, known: Knowledge, there: Knowledge) -> Knowledge:
+    def _restate(self, row: Knowledge, current: Knowledge) -> Knowledge:
         """Return the new state of an existing row, by the rules of an Edit."""
-        place = known.place if self._viewer.reaches(known.place) else there.place
-        after = replace(known, **{name: getattr(there, name) for name in _WHOSE}, place=place)
-        if after.visibility != there.visibility and not owns(self._viewer, there):
-            raise Forbidden(f"{there.ref} belongs to another user.", "Only its owner can change its visibility.")
+        place = row.place if self._viewer.reaches(row.place) else current.place
+        after = replace(row, **{name: getattr(current, name) for name in _WHOSE}, place=place)
+        if after.visibility != current.visibility and not owns(self._viewer, current):
+            raise Forbidden(f"{current.ref} belongs to another user.", "Only its owner can change its visibility.")
         if not sees(self._viewer, after):
             raise Forbidden("The change would hide it from you.", f"Keep it visible to you; otherwise {_TAKES}.")
         return after
@@ -708,40 +724,40 @@ class _WritePolicy:
     def _free_id(self, table: Table, key: str) -> str:
         """Return the id; with a suffix if it is or was used by an owner hidden from the viewer."""
         ends = (self._name + (str(number) if number else "") for number in count())
-        wanted = key
-        while (last := self._sight.last_row(table, wanted)) and not sees(self._viewer, last):
+        candidate = key
+        while (last := self._sight.last_row(table, candidate)) and not sees(self._viewer, last):
             end = next(ends)
-            wanted = key[: MAX_ID - len(end)] + end
-        return wanted
+            candidate = key[: MAX_ID - len(end)] + end
+        return candidate
 
-    def _seen_row(self, table: Table, key: str) -> Knowledge | None:
-        found = self._sight.store.domain.get(table, [key], viewer=self._viewer)
-        return found[0] if found else None
+    def _get_seen_row(self, table: Table, key: str) -> Knowledge | None:
+        rows = self._sight.store.domain.get(table, [key], viewer=self._viewer)
+        return rows[0] if rows else None
 
-    def _row_target(self, table: Table, key: str) -> Knowledge:
-        found = self._seen_row(table, key)
-        if found is None:
+    def _get_row_target(self, table: Table, key: str) -> Knowledge:
+        row = self._get_seen_row(table, key)
+        if row is None:
             raise _no_row(table, key)
-        return found
+        return row
 
     # ── where it may go ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _target(self, memory_id: int) -> Memory:
-        found = self._sight.memories(self._sight.store.get([memory_id]))
-        if not found:
+    def _get_target(self, memory_id: int) -> Memory:
+        memories = self._sight.memories(self._sight.store.get([memory_id]))
+        if not memories:
             raise NotFound(
                 f"There is no memory {memory_id}.", "It may have been purged; cofio list shows what there is."
             )
-        return found[0]
+        return memories[0]
 
-    def _sighting(self, seen: Occurrence) -> Occurrence:
-        return replace(seen, agent=self._viewer.agent or seen.agent)
+    def _sighting(self, occurrence: Occurrence) -> Occurrence:
+        return replace(occurrence, agent=self._viewer.agent or occurrence.agent)
 
     def _check_source(self, source: str) -> None:
         if not self._viewer.reaches(source):
-            told = f"The source {source!r} is" if source else "An empty source is"
+            subject = f"The source {source!r} is" if source else "An empty source is"
             raise Forbidden(
-                f"{told} out of reach of this key.", f"Give a source below: {', '.join(self._viewer.prefixes)}."
+                f"{subject} out of reach of this key.", f"Give a source below: {', '.join(self._viewer.prefixes)}."
             )
 
 
@@ -787,9 +803,9 @@ class _ScopedInbox:
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
         own: list[Item] = []
-        while len(own) < limit and (found := self._inbox.items(state, limit=_PAGE, after=after)):
-            own += [self._hand.unmarked(each) for each in found if self._hand.told(each)]
-            after = found[-1].id
+        while len(own) < limit and (page := self._inbox.items(state, limit=_PAGE, after=after)):
+            own += [self._hand.unmarked(item) for item in page if self._hand.told(item)]
+            after = page[-1].id
         return own[:limit]
 
     def retry(self, item_id: int) -> Item:
@@ -866,7 +882,7 @@ class _ScopedKnowledgeTables:
         return self._domain.naming(words, viewer=self._viewer)
 
     def told_by(self, memories: Sequence[int]) -> list[Knowledge]:
-        return [each for each in self._domain.told_by(memories) if sees(self._viewer, each)]
+        return [claim for claim in self._domain.told_by(memories) if sees(self._viewer, claim)]
 
     def history(self, table: Table, key: str) -> list[KnowledgeChange]:
         lines = self._sight.rows(self._domain.history(table, key))
@@ -965,17 +981,17 @@ class _ScopedEpisodeIndex:
         self._sight = sight
 
     def get(self, ids: Sequence[int]) -> list[Episode]:
-        seen = [episode for episode in self._index.get(ids) if self._sight.viewer.sees(episode)]
-        return [replace(episode, client=shown_client(episode.client)) for episode in seen]
+        episodes = [episode for episode in self._index.get(ids) if self._sight.viewer.sees(episode)]
+        return [replace(episode, client=shown_client(episode.client)) for episode in episodes]
 
     def passages(self, ids: Sequence[int]) -> list[Passage]:
-        found = self._index.passages(ids)
-        seen = {episode.id for episode in self.get(list({each.episode for each in found}))}
-        return [each for each in found if each.episode in seen]
+        passages = self._index.passages(ids)
+        visible = {episode.id for episode in self.get(list({passage.episode for passage in passages}))}
+        return [passage for passage in passages if passage.episode in visible]
 
     def of_memory(self, memory_id: int) -> int | None:
-        found = self._index.of_memory(memory_id) if self._sight.ids([memory_id]) else None
-        return found if found is not None and self.get([found]) else None
+        number = self._index.of_memory(memory_id) if self._sight.ids([memory_id]) else None
+        return number if number is not None and self.get([number]) else None
 
     def sessions(
         self,
@@ -1003,28 +1019,28 @@ class _ScopedEpisodeIndex:
 
     def changesets(self, session: AgentSession, limit: int) -> list[int]:
         """Return the changesets with visible parts, if the session has visible turns."""
-        if not any(self.turns(session, 1, summaries=each) for each in (False, True)):
+        if not any(self.turns(session, 1, summaries=summaries) for summaries in (False, True)):
             return []
-        found = self._index.changesets(session, limit)
-        return [each for each in found if self._sight.changeset(self._sight.store.changeset(each))]
+        numbers = self._index.changesets(session, limit)
+        return [number for number in numbers if self._sight.changeset(self._sight.store.changeset(number))]
 
     def given(self, session: AgentSession) -> list[int]:
         """Return what the viewer's own session received; nothing for sessions of others."""
         return self._sight.ids(self._index.given(session)) if is_own(session, self._sight.viewer) else []
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
-        seen = [passage.id for passage in self.passages(list(also))]
-        return self._index.nearest(vector, k, self._sight.scope(scope), also=seen)
+        visible = [passage.id for passage in self.passages(list(also))]
+        return self._index.nearest(vector, k, self._sight.scope(scope), also=visible)
 
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
         return self._index.matching(words, k, self._sight.scope(scope))
 
     def remove(self, ids: Sequence[int]) -> int:
-        mine = self.get(ids)
-        for episode in mine:
+        episodes = self.get(ids)
+        for episode in episodes:
             if episode.visibility != "private" or not self._sight.viewer.owns(episode):
                 raise Forbidden(f"Episode {episode.id} is not private to you.", f"To erase it, {_TAKES}.")
-        return self._index.remove([episode.id for episode in mine]) if mine else 0
+        return self._index.remove([episode.id for episode in episodes]) if episodes else 0
 
     def unindexed(self, limit: int) -> list[int]:  # noqa: ARG002
         refuse("Indexing episodes")
@@ -1077,43 +1093,43 @@ class _ScopedSnapshots:
         return []
 
     def origins(self, origins: Sequence[str]) -> dict[str, int]:
-        found = self._carrying.origins(origins)
-        there = set(self._sight.ids(list(found.values())))
-        return {origin: each for origin, each in found.items() if each in there}
+        id_by_origin = self._carrying.origins(origins)
+        visible = set(self._sight.ids(list(id_by_origin.values())))
+        return {origin: memory_id for origin, memory_id in id_by_origin.items() if memory_id in visible}
 
     def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[ExportedMemory]:
-        told: list[ExportedMemory] = []
-        for each in self._all(after, vectors=vectors):
-            told.append(each)
-            if len(told) == limit:
+        rows: list[ExportedMemory] = []
+        for row in self._all(after, vectors=vectors):
+            rows.append(row)
+            if len(rows) == limit:
                 break
-        return told
+        return rows
 
     def _all(self, after: int, *, vectors: bool) -> Iterator[ExportedMemory]:
         """Yield the visible ones, page by page."""
-        while found := self._carrying.rows(after, _PAGE, vectors=vectors):
-            shown = {memory.id: memory for memory in self._sight.memories(each.memory for each in found)}
-            yield from (replace(each, memory=shown[each.memory.id]) for each in found if each.memory.id in shown)
-            after = found[-1].memory.id
+        while page := self._carrying.rows(after, _PAGE, vectors=vectors):
+            visible = {memory.id: memory for memory in self._sight.memories(row.memory for row in page)}
+            yield from (replace(row, memory=visible[row.memory.id]) for row in page if row.memory.id in visible)
+            after = page[-1].memory.id
 
     def counts(self) -> tuple[int, int]:
         number, last = 0, 0
-        for each in self._all(0, vectors=False):
-            number, last = number + 1, each.memory.id
+        for row in self._all(0, vectors=False):
+            number, last = number + 1, row.memory.id
         return number, last
 
     def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
-        told: list[Knowledge] = []
-        while len(told) < limit and (found := self._carrying.knowledge(table, after, _PAGE)):
-            told += [each for each in found if sees(self._sight.viewer, each)]
-            after = found[-1].id
-        return told[:limit]
+        rows: list[Knowledge] = []
+        while len(rows) < limit and (page := self._carrying.knowledge(table, after, _PAGE)):
+            rows += [row for row in page if sees(self._sight.viewer, row)]
+            after = page[-1].id
+        return rows[:limit]
 
     def episodes(self, after: int, limit: int) -> list[ExportedEpisode]:  # noqa: ARG002
         refuse("Copying episodes")
 
     def parts(self, changeset_id: int) -> list[int]:
-        found = self._carrying.parts(changeset_id)
-        if not found or self._sight.changeset(self._sight.store.changeset(changeset_id)) is None:
+        parts = self._carrying.parts(changeset_id)
+        if not parts or self._sight.changeset(self._sight.store.changeset(changeset_id)) is None:
             return []
-        return found
+        return parts

@@ -54,9 +54,9 @@ class SqliteSnapshots:
                 connection.execute("COMMIT")
 
     def identity(self) -> str:
-        known = self._read(_SQL["get_meta"], ("identity",))
-        if known:
-            return str(known[0][0])
+        rows = self._read(_SQL["get_meta"], ("identity",))
+        if rows:
+            return str(rows[0][0])
         with self._file.writing() as connection:
             connection.execute(_SQL["make_identity"], (str(uuid.uuid4()),))  # unless another process was faster
             return str(connection.execute(_SQL["get_meta"], ("identity",)).fetchone()[0])
@@ -81,16 +81,16 @@ class SqliteSnapshots:
         return last
 
     def room(self, name: str, last: int) -> list[tuple[int, int]]:
-        there = reserved_ranges(self._read(_SQL["get_meta"], (f"room:{name}",)))
-        if last <= (there[-1][0] if there else 0):
-            return there
+        ranges = reserved_ranges(self._read(_SQL["get_meta"], (f"room:{name}",)))
+        if last <= (ranges[-1][0] if ranges else 0):
+            return ranges
         with self._file.writing() as connection:
-            there = reserved_ranges(connection.execute(_SQL["get_meta"], (f"room:{name}",)).fetchall())
-            below = there[-1][0] if there else 0
+            ranges = reserved_ranges(connection.execute(_SQL["get_meta"], (f"room:{name}",)).fetchall())
+            below = ranges[-1][0] if ranges else 0
             if last > below:
-                there.append((last, self._take(connection, last - below) - below))
-                connection.execute(_SQL["set_meta"], {"name": f"room:{name}", "value": as_json(there)})
-            return there
+                ranges.append((last, self._take(connection, last - below) - below))
+                connection.execute(_SQL["set_meta"], {"name": f"room:{name}", "value": as_json(ranges)})
+            return ranges
 
     def origins(self, origins: Sequence[str]) -> dict[str, int]:
         return dict(self._read(_SQL["origins"], (as_json([origin for origin in origins if origin]),)))
@@ -99,11 +99,13 @@ class SqliteSnapshots:
         with self._reading() as connection:
             memories = [to_memory(row) for row in connection.execute(_ROWS, (after, limit))]
             ids = (as_json([memory.id for memory in memories]),)
-            seen: defaultdict[int, list[Occurrence]] = defaultdict(list)
+            sightings: defaultdict[int, list[Occurrence]] = defaultdict(list)
             for memory_id, *about in connection.execute(_SQL["carried_sightings"], ids):
-                seen[memory_id].append(Occurrence(*about))
+                sightings[memory_id].append(Occurrence(*about))
             blobs = dict(connection.execute(_SQL["carried_vectors"], ids).fetchall()) if vectors else {}
-        return [ExportedMemory(each, tuple(seen.get(each.id, ())), blobs.get(each.id)) for each in memories]
+        return [
+            ExportedMemory(memory, tuple(sightings.get(memory.id, ())), blobs.get(memory.id)) for memory in memories
+        ]
 
     def counts(self) -> tuple[int, int]:
         number, last = self._read(_SQL["carried_counts"], ())[0]
@@ -118,8 +120,8 @@ class SqliteSnapshots:
             return carried_episodes(SqliteNamedQueries(connection), after, limit)
 
     def parts(self, changeset_id: int) -> list[int]:
-        found = self._read(_SQL["parts"], {"id": changeset_id}) if is_storable_int(changeset_id) else []
-        return [row[0] for row in found]
+        rows = self._read(_SQL["parts"], {"id": changeset_id}) if is_storable_int(changeset_id) else []
+        return [row[0] for row in rows]
 
     def _read(self, query: str, values: Any) -> list[Any]:
         with self._reading() as connection:
@@ -156,8 +158,8 @@ class FakeSnapshots:
 
     @contextmanager
     def still(self) -> Iterator[Snapshots]:
-        with self._changing() as held:
-            tables = copy.deepcopy(held)
+        with self._changing() as current:
+            tables = copy.deepcopy(current)
 
         @contextmanager
         def frozen() -> Iterator[_FakeTables]:
@@ -166,64 +168,73 @@ class FakeSnapshots:
         yield FakeSnapshots(frozen)
 
     def identity(self) -> str:
-        with self._changing() as held:
-            held.identity = held.identity or str(uuid.uuid4())
-            return held.identity
+        with self._changing() as tables:
+            tables.identity = tables.identity or str(uuid.uuid4())
+            return tables.identity
 
     def adopt_identity(self, identity: str) -> bool:
-        with self._changing() as held:
-            if held.last_id:
+        with self._changing() as tables:
+            if tables.last_id:
                 return False
-            held.identity = identity
+            tables.identity = identity
             return True
 
     def reserve(self, count: int) -> int:
-        with self._changing() as held:
-            held.last_id += count
-            return held.last_id - count
+        with self._changing() as tables:
+            tables.last_id += count
+            return tables.last_id - count
 
     def room(self, name: str, last: int) -> list[tuple[int, int]]:
-        with self._changing() as held:
-            there = held.rooms.get(name, [])
-            below = there[-1][0] if there else 0
+        with self._changing() as tables:
+            ranges = tables.rooms.get(name, [])
+            below = ranges[-1][0] if ranges else 0
             if last > below:
-                there = held.rooms[name] = [*there, (last, held.last_id - below)]
-                held.last_id += last - below
-            return there
+                ranges = tables.rooms[name] = [*ranges, (last, tables.last_id - below)]
+                tables.last_id += last - below
+            return ranges
 
     def origins(self, origins: Sequence[str]) -> dict[str, int]:
-        wanted = {origin for origin in origins if origin}
-        with self._changing() as held:
-            return {memory.origin: memory.id for memory in held.memories.values() if memory.origin in wanted}
+        sought = {origin for origin in origins if origin}
+        with self._changing() as tables:
+            return {memory.origin: memory.id for memory in tables.memories.values() if memory.origin in sought}
 
     def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[ExportedMemory]:
-        with self._changing() as held:
-            memories = [held.memories[each] for each in sorted(held.memories) if each > after][:limit]
+        with self._changing() as tables:
+            memories = [tables.memories[memory_id] for memory_id in sorted(tables.memories) if memory_id > after][
+                :limit
+            ]
             return [
                 ExportedMemory(
                     memory,
-                    tuple(sorted((seen for _, each, seen in held.sightings if each == memory.id), key=_by_time)),
-                    held.vectors.get(memory.id) if vectors else None,
+                    tuple(
+                        sorted(
+                            (sighting for _, memory_id, sighting in tables.sightings if memory_id == memory.id),
+                            key=_by_time,
+                        )
+                    ),
+                    tables.vectors.get(memory.id) if vectors else None,
                 )
                 for memory in memories
             ]
 
     def counts(self) -> tuple[int, int]:
-        with self._changing() as held:
-            return len(held.memories), max(held.memories, default=0)
+        with self._changing() as tables:
+            return len(tables.memories), max(tables.memories, default=0)
 
     def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
-        with self._changing() as held:
-            rows = held.known.rows[check_table(table)]
+        with self._changing() as tables:
+            rows = tables.known.rows[check_table(table)]
             return [rows[key] for key in sorted(rows) if key > after][:limit]
 
     def episodes(self, after: int, limit: int) -> list[ExportedEpisode]:
-        with self._changing() as held:
-            return held.said.carried(after, limit)
+        with self._changing() as tables:
+            return tables.said.carried(after, limit)
 
     def parts(self, changeset_id: int) -> list[int]:
-        with self._changing() as held:
-            return [changeset.id for changeset in held.changesets if changeset_id in (changeset.id, changeset.part_of)]
+        with self._changing() as tables:
+            return [
+                changeset.id for changeset in tables.changesets if changeset_id in (changeset.id, changeset.part_of)
+            ]
 
 
 def as_vector(blob: bytes) -> Vector:
@@ -239,5 +250,5 @@ def reserved_ranges(rows: Sequence[Any]) -> list[tuple[int, int]]:
     return [(last, offset) for last, offset in json.loads(rows[0][0])] if rows else []
 
 
-def _by_time(seen: Occurrence) -> tuple[str, str, str]:
-    return seen.at, seen.agent, seen.session
+def _by_time(sighting: Occurrence) -> tuple[str, str, str]:
+    return sighting.at, sighting.agent, sighting.session

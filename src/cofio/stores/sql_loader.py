@@ -25,8 +25,8 @@ def schema(dialect: str) -> str:
 def migrations(dialect: str) -> tuple[tuple[int, str], ...]:
     """Return the migrations in order, each with its number; the last number is the schema version."""
     folder = files("cofio.stores") / "sql" / dialect / "migrations"
-    named = sorted((int(path.name.split("_")[0]), path) for path in folder.iterdir() if path.name.endswith(".sql"))
-    return tuple((number, each.read_text(encoding="utf-8")) for number, each in named)
+    numbered = sorted((int(path.name.split("_")[0]), path) for path in folder.iterdir() if path.name.endswith(".sql"))
+    return tuple((number, path.read_text(encoding="utf-8")) for number, path in numbered)
 
 
 def _read(dialect: str, name: str) -> str:

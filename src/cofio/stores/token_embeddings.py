@@ -66,18 +66,22 @@ class FakeTokenEmbeddings:
             self._signature, self._read = signature, {}
 
     def get(self, ids: Sequence[int], by: str) -> dict[int, bytes]:
-        return {each: self._read[each][1] for each in ids if by == self._signature and self._is_read(each)}
+        return {
+            memory_id: self._read[memory_id][1]
+            for memory_id in ids
+            if by == self._signature and self._is_read(memory_id)
+        }
 
     def unread(self, limit: int) -> list[Memory]:
         waiting = sorted((memory for memory in self._memories() if not self._is_read(memory)), reverse=True)
-        return [self._memories()[each] for each in waiting[:limit]]
+        return [self._memories()[memory_id] for memory_id in waiting[:limit]]
 
     def put(self, readings: Sequence[tuple[Memory, bytes]], by: str) -> bool:
         if by != self._signature:
             return False
         for memory, words in readings:
-            if memory.id in self._memories() and _said(self._memories()[memory.id]) == _said(memory):
-                self._read[memory.id] = _said(memory), words
+            if memory.id in self._memories() and _get_texts(self._memories()[memory.id]) == _get_texts(memory):
+                self._read[memory.id] = _get_texts(memory), words
         return True
 
     def counts(self) -> tuple[int, int]:
@@ -86,13 +90,17 @@ class FakeTokenEmbeddings:
 
     def _is_read(self, memory_id: int) -> bool:
         memory = self._memories().get(memory_id)
-        return memory is not None and memory_id in self._read and self._read[memory_id][0] == _said(memory)
+        return memory is not None and memory_id in self._read and self._read[memory_id][0] == _get_texts(memory)
 
 
 def columns_of(memory: Memory, words: bytes) -> dict[str, Any]:
     """Return a reading as values of columns, with the memory's words at the time of reading."""
-    return {"id": memory.id, "words": words, **dict(zip(("text", "speaker", "context"), _said(memory), strict=True))}
+    return {
+        "id": memory.id,
+        "words": words,
+        **dict(zip(("text", "speaker", "context"), _get_texts(memory), strict=True)),
+    }
 
 
-def _said(memory: Memory) -> tuple[str, str, str]:
+def _get_texts(memory: Memory) -> tuple[str, str, str]:
     return memory.text, memory.speaker, memory.context

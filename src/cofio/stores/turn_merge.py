@@ -39,22 +39,22 @@ def merge_turn(parts: Sequence[StoredMessage], exchange: Exchange) -> TurnMerge 
 
     Purged words are not restored: roles from which words were cut are no longer extended.
     """
-    known = [part.item.exchange for part in parts if part.item.exchange]
-    if len(known) < len(parts):
+    exchanges = [part.item.exchange for part in parts if part.item.exchange]
+    if len(exchanges) < len(parts):
         return None
-    told = _without_cut(exchange, {each for part in parts for each in part.cut})
+    uncut = _drop_cut(exchange, {words for part in parts for words in part.cut})
     last = parts[-1]
     if last.item.state in OPEN and not last.item.result:  # a result means that the item is partly processed
-        grown = _grown(known[-1], _unsaid(told, known[:-1]))
-        if grown == known[-1]:
+        merged = _merge_exchanges(exchanges[-1], _drop_known(uncut, exchanges[:-1]))
+        if merged == exchanges[-1]:
             return None
-        if sum(len(message.text) for message in grown.messages) <= MAX_SAID:
-            return TurnMerge(last, grown)
-    rest = _unsaid(told, known)
+        if sum(len(message.text) for message in merged.messages) <= MAX_SAID:
+            return TurnMerge(last, merged)
+    rest = _drop_known(uncut, exchanges)
     return TurnMerge(None, replace(rest, turn=f"{exchange.turn}+{len(parts)}")) if rest.messages else None
 
 
-def _without_cut(exchange: Exchange, cut: set[str]) -> Exchange:
+def _drop_cut(exchange: Exchange, cut: set[str]) -> Exchange:
     messages = tuple(message for message in exchange.messages if message.role not in cut)
     return replace(exchange, messages=messages, injected=() if "injected" in cut else exchange.injected)
 
@@ -62,12 +62,12 @@ def _without_cut(exchange: Exchange, cut: set[str]) -> Exchange:
 # ── joining ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _grown(old: Exchange, new: Exchange) -> Exchange:
+def _merge_exchanges(old: Exchange, new: Exchange) -> Exchange:
     """Return the exchange, with what is new in the other one."""
-    said = [_saying(message) for message in old.messages]
+    entries = [_normalize(message) for message in old.messages]
     for message in new.messages:
-        _take_in(said, _saying(message))
-    messages = _ordered([each.message for each in said], old.messages, new.messages)
+        _take_in(entries, _normalize(message))
+    messages = _order([entry.message for entry in entries], old.messages, new.messages)
     thorough = _THOROUGH in (old.context, new.context)
     return replace(
         old,
@@ -81,50 +81,50 @@ def _grown(old: Exchange, new: Exchange) -> Exchange:
     )
 
 
-def _ordered(said: list[Message], old: Sequence[Message], new: Sequence[Message]) -> tuple[Message, ...]:
+def _order(messages: list[Message], old: Sequence[Message], new: Sequence[Message]) -> tuple[Message, ...]:
     """Return the messages in the order of the new delivery, if that is complete; else as received, but user first."""
-    if len(said) == len(new) and set(said) == set(new):
+    if len(messages) == len(new) and set(messages) == set(new):
         return tuple(new)
-    if all(each.role != "user" for each in old):
-        said.sort(key=lambda each: each.role != "user")
-    return tuple(said)
+    if all(message.role != "user" for message in old):
+        messages.sort(key=lambda message: message.role != "user")
+    return tuple(messages)
 
 
-def _take_in(said: list[_NormalizedMessage], new: _NormalizedMessage) -> None:
+def _take_in(entries: list[_NormalizedMessage], new: _NormalizedMessage) -> None:
     """Add the message, unless it is known; it replaces known ones that are parts of it."""
-    if any(_stands_in(new, each) for each in said):
+    if any(_stands_in(new, entry) for entry in entries):
         return
-    shorter = [place for place, each in enumerate(said) if _stands_in(each, new)]
+    shorter = [place for place, entry in enumerate(entries) if _stands_in(entry, new)]
     for place in reversed(shorter[1:]):
-        del said[place]
+        del entries[place]
     if shorter:
-        said[shorter[0]] = new
+        entries[shorter[0]] = new
     else:
-        said.append(new)
+        entries.append(new)
 
 
 # ── finding new messages ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _unsaid(exchange: Exchange, known: Sequence[Exchange]) -> Exchange:
+def _drop_known(exchange: Exchange, earlier: Sequence[Exchange]) -> Exchange:
     """Return the exchange without what other exchanges of the same turn contain."""
-    said = [_saying(message) for each in known for message in each.messages]
-    left = (_rest(_saying(message), said) for message in exchange.messages)
-    return replace(exchange, messages=tuple(each.message for each in left if each.plain))
+    entries = [_normalize(message) for other in earlier for message in other.messages]
+    remainders = (_cut_known(_normalize(message), entries) for message in exchange.messages)
+    return replace(exchange, messages=tuple(entry.message for entry in remainders if entry.plain))
 
 
-def _rest(new: _NormalizedMessage, said: Sequence[_NormalizedMessage]) -> _NormalizedMessage:
+def _cut_known(new: _NormalizedMessage, entries: Sequence[_NormalizedMessage]) -> _NormalizedMessage:
     """Return the message without what was said before."""
     role = new.message.role
     while new.plain:
-        if any(_stands_in(new, each) for each in said):
-            return _saying(Message(role, ""))
-        parts = (part for each in said if each.message.role == role for part in _parts(each))
-        shorter = (_without(new.message.text, part) for part in parts)
-        rest = next((each for each in shorter if each != new.message.text), None)
+        if any(_stands_in(new, entry) for entry in entries):
+            return _normalize(Message(role, ""))
+        parts = (part for entry in entries if entry.message.role == role for part in _split_parts(entry))
+        shorter = (_drop_part(new.message.text, part) for part in parts)
+        rest = next((text for text in shorter if text != new.message.text), None)
         if rest is None:
             break
-        new = _saying(Message(role, rest))
+        new = _normalize(Message(role, rest))
     return new
 
 
@@ -135,15 +135,15 @@ class _NormalizedMessage(NamedTuple):
     plain: str
 
 
-def _saying(message: Message) -> _NormalizedMessage:
-    return _NormalizedMessage(message, "\n".join(_line(line) for line in _lines(message.text)))
+def _normalize(message: Message) -> _NormalizedMessage:
+    return _NormalizedMessage(message, "\n".join(_normalize_line(line) for line in _split_lines(message.text)))
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.strip()]
 
 
-def _line(line: str) -> str:
+def _normalize_line(line: str) -> str:
     return " ".join(line.split())
 
 
@@ -155,22 +155,22 @@ def _stands_in(one: _NormalizedMessage, other: _NormalizedMessage) -> bool:
     """
     if one.message.role != other.message.role:
         return False
-    return all(_is_part(part, other.plain) for part in _parts(one))
+    return all(_is_part(part, other.plain) for part in _split_parts(one))
 
 
-def _parts(said: _NormalizedMessage) -> list[str]:
-    return said.plain.split(f"\n{LEFT_OUT}\n")
+def _split_parts(entry: _NormalizedMessage) -> list[str]:
+    return entry.plain.split(f"\n{LEFT_OUT}\n")
 
 
 def _is_part(part: str, plain: str) -> bool:
     return f"\n{part}\n" in f"\n{plain}\n" or (len(part) >= _LONG and part in plain)
 
 
-def _without(text: str, part: str) -> str:
+def _drop_part(text: str, part: str) -> str:
     """Return the text without the lines of a part; unchanged unless they are consecutive whole lines of it."""
-    lines, wanted = _lines(text), part.split("\n")
-    plain = [_line(line) for line in lines]
-    for start in range(len(plain) - len(wanted) + 1):
-        if plain[start : start + len(wanted)] == wanted:
-            return "\n".join(lines[:start] + lines[start + len(wanted) :])
+    lines, part_lines = _split_lines(text), part.split("\n")
+    plain = [_normalize_line(line) for line in lines]
+    for start in range(len(plain) - len(part_lines) + 1):
+        if plain[start : start + len(part_lines)] == part_lines:
+            return "\n".join(lines[:start] + lines[start + len(part_lines) :])
     return text

@@ -14,8 +14,8 @@ _PASSWORDS = re.compile(r"(?<=[?&])(?:ssl)?password=[^&]*&?", re.IGNORECASE)
 
 def is_server(store: str) -> bool:
     """Return whether the store is on a server rather than in a local file."""
-    scheme, found, _ = store.partition("://")
-    return bool(found) and scheme.lower() in SERVERS
+    scheme, separator, _ = store.partition("://")
+    return bool(separator) and scheme.lower() in SERVERS
 
 
 def display_url(store: str) -> str:
@@ -23,9 +23,9 @@ def display_url(store: str) -> str:
 
     From a malformed address, everything that may be a password is removed.
     """
-    scheme, found, rest = store.partition("://")
-    if not found or scheme.lower() == "sqlite":
+    scheme, separator, rest = store.partition("://")
+    if not separator or scheme.lower() == "sqlite":
         return store
-    named, at, where = _PASSWORDS.sub("", rest).rstrip("?&").rpartition("@")
+    credentials, at, where = _PASSWORDS.sub("", rest).rstrip("?&").rpartition("@")
     scheme = SERVERS[0] if is_server(store) else scheme
-    return f"{scheme}://{named.partition(':')[0]}{at}{where}"
+    return f"{scheme}://{credentials.partition(':')[0]}{at}{where}"

@@ -49,13 +49,13 @@ class FakeDashboardQueries:
 
     def arrived(self, since: str, scope: Scope) -> list[DailyCount]:
         days = [(memory.created_at[:10], memory.category) for memory in self._inside(live_scope(scope))]
-        counts = Counter((said if said >= day(since) else "", category) for said, category in days)
-        return [DailyCount(*each, count) for each, count in sorted(counts.items())]
+        counts = Counter((date if date >= day(since) else "", category) for date, category in days)
+        return [DailyCount(*key, count) for key, count in sorted(counts.items())]
 
     def done(self, since: str) -> dict[str, int]:
-        with self._holding() as held:
-            at = {changeset.id: changeset.at for changeset in held.changesets}
-            actions = [entry.action for entry in held.entries if at[entry.changeset] >= to_utc_iso(since)]
+        with self._holding() as tables:
+            at = {changeset.id: changeset.at for changeset in tables.changesets}
+            actions = [entry.action for entry in tables.entries if at[entry.changeset] >= to_utc_iso(since)]
         return dict(sorted(Counter(action for action in actions if action != "noop").items()))
 
     def inject(self, injections: Sequence[Injection]) -> None:
@@ -65,48 +65,51 @@ class FakeDashboardQueries:
     def injected(self, since: str) -> list[InjectionCount]:
         days = sorted({injection.at[:10] for injection in self._injections if injection.at[:10] >= day(since)})
         return [
-            _summed(said, [injection for injection in self._injections if injection.at[:10] == said]) for said in days
+            _sum_injections(date, [injection for injection in self._injections if injection.at[:10] == date])
+            for date in days
         ]
 
     def forget_injected(self, before: str) -> int:
-        kept = [injection for injection in self._injections if injection.at >= to_utc_iso(before)]
-        gone, self._injections = len(self._injections) - len(kept), kept
-        return gone
+        remaining = [injection for injection in self._injections if injection.at >= to_utc_iso(before)]
+        deleted, self._injections = len(self._injections) - len(remaining), remaining
+        return deleted
 
     def agents(self, limit: int) -> list[Agent]:
-        kept: dict[str, list[str]] = {}
+        saved_by_agent: dict[str, list[str]] = {}
         for memory in self._inside(Scope()):
-            kept.setdefault(memory.source.partition("/")[0], []).append(memory.created_at)
-        with self._holding() as held:
-            recalls = Counter(retrieval.caller for retrieval in held.retrievals)
-            times = [(retrieval.at, retrieval.caller) for retrieval in held.retrievals]
-        asked = {
+            saved_by_agent.setdefault(memory.source.partition("/")[0], []).append(memory.created_at)
+        with self._holding() as tables:
+            recalls = Counter(retrieval.caller for retrieval in tables.retrievals)
+            times = [(retrieval.at, retrieval.caller) for retrieval in tables.retrievals]
+        last_recalls = {
             caller: at
             for at, caller in sorted([*times, *((injection.at, injection.caller) for injection in self._injections)])
         }
-        givers = [(name, len(said), max(said)) for name, said in kept.items()]
-        takers = [(name, recalls[name], last) for name, last in asked.items() if name]
+        givers = [(name, len(dates), max(dates)) for name, dates in saved_by_agent.items()]
+        takers = [(name, recalls[name], last) for name, last in last_recalls.items() if name]
         return to_agents(givers, takers, limit)
 
     def pulse(self) -> ChangeCounters:
-        with self._holding() as held:
-            items = held.captures.items.values()
+        with self._holding() as tables:
+            items = tables.captures.items.values()
             waiting = [sum(item.state == state for item in items) for state in ("pending", "parked")]
             ended = max((item.finished_at or "" for item in items if item.state in SETTLED), default="")
-            noted = len(held.retrievals) + self._noted
-            return to_pulse((len(held.changesets), noted, len(items), *waiting, ended))
+            retrievals = len(tables.retrievals) + self._noted
+            return to_pulse((len(tables.changesets), retrievals, len(items), *waiting, ended))
 
     def dots(self, scope: Scope, most: int, characters: int) -> MapSource:
-        with self._holding() as held:
-            there = sorted((m for m in self._inside(live_scope(scope)) if m.id in held.vectors), key=lambda m: -m.id)
-            shown = there[:most]
-            rows = [(m.id, m.text[:characters], m.category, m.project, m.created_at) for m in shown]
-            vectors = [np.frombuffer(held.vectors[m.id], "<f4") for m in shown]
-        return to_dots(rows, np.array(vectors, np.float32), len(there))
+        with self._holding() as tables:
+            memories = sorted(
+                (m for m in self._inside(live_scope(scope)) if m.id in tables.vectors), key=lambda m: -m.id
+            )
+            newest = memories[:most]
+            rows = [(m.id, m.text[:characters], m.category, m.project, m.created_at) for m in newest]
+            vectors = [np.frombuffer(tables.vectors[m.id], "<f4") for m in newest]
+        return to_dots(rows, np.array(vectors, np.float32), len(memories))
 
 
-def _summed(said: str, those: Sequence[Injection]) -> InjectionCount:
-    prompts = [each for each in those if each.occasion == "prompt"]
+def _sum_injections(date: str, injections: Sequence[Injection]) -> InjectionCount:
+    prompts = [injection for injection in injections if injection.occasion == "prompt"]
     answered = sum(prompt.tokens > 0 for prompt in prompts)
-    sums = sum(each.memories for each in those), sum(each.tokens for each in those)
-    return InjectionCount(said, len(prompts), answered, len(those) - len(prompts), *sums)
+    sums = sum(injection.memories for injection in injections), sum(injection.tokens for injection in injections)
+    return InjectionCount(date, len(prompts), answered, len(injections) - len(prompts), *sums)

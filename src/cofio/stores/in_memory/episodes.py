@@ -58,8 +58,10 @@ class EpisodeText:
 
     def of(self, number: int) -> list[tuple[int, int | None, str]]:
         """Return the passages of an episode in order: id, capture, text."""
-        found = [(each, capture, text) for each, (episode, capture, text) in self.passages.items() if episode == number]
-        return sorted(found, key=lambda each: (each[1] or 0, each[0]))
+        rows = [
+            (passage, capture, text) for passage, (episode, capture, text) in self.passages.items() if episode == number
+        ]
+        return sorted(rows, key=lambda row: (row[1] or 0, row[0]))
 
     def get(self, number: int) -> Episode | None:
         if number not in self.episodes:
@@ -77,24 +79,24 @@ class EpisodeText:
         self.indexed[capture] = exchange
         if exchange is None:
             return old
-        self.drop([each for each, (_, by, _) in self.passages.items() if by == capture])
+        self.drop([passage for passage, (_, by, _) in self.passages.items() if by == capture])
         number = None
         if is_indexed(exchange):
             episode = episode_of(exchange, capture)
-            number = self._row(episode, old)
+            number = self._save_row(episode, old)
             self._insert(number, capture, passages_of(episode.text, len(self.of(number))))
         if old is not None and not self.of(old):
             del self.episodes[old]
         return number
 
-    def _row(self, episode: Episode, old: int | None) -> int:
+    def _save_row(self, episode: Episode, old: int | None) -> int:
         if old is not None and not self.of(old):
             self.episodes[old] = replace(episode, id=old)
             return old
-        known = [each.id for each in self.episodes.values() if _same_turn(each, episode)]
-        exact = [each for each in known if self.episodes[each].turn == episode.turn]
-        if known:
-            return min(exact or known)
+        numbers = [stored.id for stored in self.episodes.values() if _is_same_turn(stored, episode)]
+        exact = [number for number in numbers if self.episodes[number].turn == episode.turn]
+        if numbers:
+            return min(exact or numbers)
         self.last_episode += 1
         self.episodes[self.last_episode] = replace(episode, id=self.last_episode)
         return self.last_episode
@@ -111,44 +113,44 @@ class EpisodeText:
             self.vectors.pop(passage, None)
 
     def remove(self, ids: Iterable[int]) -> None:
-        for number in [each for each in ids if each in self.episodes]:
-            self.drop([each for each, _, _ in self.of(number)])
+        for number in [number for number in ids if number in self.episodes]:
+            self.drop([passage for passage, _, _ in self.of(number)])
             del self.episodes[number]
 
-    def adopt(self, carried: ExportedEpisode) -> None:
-        number = carried.episode.id
+    def adopt(self, exported: ExportedEpisode) -> None:
+        number = exported.episode.id
         self.remove([number])
         self.last_episode = max(self.last_episode, number)
-        self.episodes[number] = carried.episode
-        passages = self._insert(number, None, [text for text, _ in carried.passages])
-        for each, (_, vector) in zip(passages, carried.passages, strict=True):
+        self.episodes[number] = exported.episode
+        passages = self._insert(number, None, [text for text, _ in exported.passages])
+        for passage, (_, vector) in zip(passages, exported.passages, strict=True):
             if vector is not None:
-                self.vectors[each] = vector
+                self.vectors[passage] = vector
 
     def carried(self, after: int, limit: int) -> list[ExportedEpisode]:
-        found = [self.get(number) for number in sorted(self.episodes) if number > after][:limit]
+        episodes = [self.get(number) for number in sorted(self.episodes) if number > after][:limit]
         return [
             ExportedEpisode(
                 replace(episode, capture=None),
-                tuple((text, self.vectors.get(each)) for each, _, text in self.of(episode.id)),
+                tuple((text, self.vectors.get(passage)) for passage, _, text in self.of(episode.id)),
             )
-            for episode in found
+            for episode in episodes
             if episode
         ]
 
     def erase(
         self,
-        held: InboxState,
-        said: Sequence[str],
+        inbox: InboxState,
+        texts: Sequence[str],
         changesets: Container[int | None],
         viewer: Viewer | None,
     ) -> None:
         """Remove the episodes that led to a memory, or contain its words."""
-        led = {number for number, item in held.items.items() if item.changeset in changesets}
+        led = {number for number, item in inbox.items.items() if item.changeset in changesets}
         for number in list(self.episodes):
             episode = self.get(number)
             by_capture = any(capture in led for _, capture, _ in self.of(number))
-            if episode and (by_capture or any(each in episode.text for each in said)):
+            if episode and (by_capture or any(text in episode.text for text in texts)):
                 self.remove([number] if inbox_rules.is_told_by(episode, viewer) else [])
 
 
@@ -169,34 +171,37 @@ class FakeEpisodes:
         self._holding = holding
 
     def unindexed(self, limit: int) -> list[int]:
-        with self._holding() as held:
+        with self._holding() as tables:
             return [
                 number
-                for number in _changed(held)
-                if held.captures.items[number].state != "pending" or held.captures.items[number].attempts
+                for number in _list_changed(tables)
+                if tables.captures.items[number].state != "pending" or tables.captures.items[number].attempts
             ][:limit]
 
     def index(self, capture: int) -> int | None:
-        with self._holding() as held:
-            item = held.captures.items.get(capture)
-            return held.said.index(capture, item.exchange if item else None)
+        with self._holding() as tables:
+            item = tables.captures.items.get(capture)
+            return tables.said.index(capture, item.exchange if item else None)
 
     def get(self, ids: Sequence[int]) -> list[Episode]:
-        with self._holding() as held:
-            return [episode for each in ids if (episode := held.said.get(each))]
+        with self._holding() as tables:
+            return [episode for number in ids if (episode := tables.said.get(number))]
 
     def passages(self, ids: Sequence[int]) -> list[Passage]:
-        with self._holding() as held:
-            return [_passage(held.said, each) for each in ids if each in held.said.passages]
+        with self._holding() as tables:
+            return [_to_passage(tables.said, number) for number in ids if number in tables.said.passages]
 
     def of_memory(self, memory_id: int) -> int | None:
-        with self._holding() as held:
-            changesets = [entry.changeset for entry in held.entries if entry.memory_id == memory_id]
+        with self._holding() as tables:
+            changesets = [entry.changeset for entry in tables.entries if entry.memory_id == memory_id]
             items = [
-                item for changeset in changesets for item in held.captures.items.values() if item.changeset == changeset
+                item
+                for changeset in changesets
+                for item in tables.captures.items.values()
+                if item.changeset == changeset
             ]
-            found = (held.said.episode_by_capture(item.id) for item in items)
-            return next((each for each in found if each is not None), None)
+            numbers = (tables.said.episode_by_capture(item.id) for item in items)
+            return next((number for number in numbers if number is not None), None)
 
     def sessions(
         self,
@@ -209,143 +214,151 @@ class FakeEpisodes:
         viewer: Viewer | None = None,
         own: Viewer | None = None,
     ) -> list[AgentSession]:
-        with self._holding() as held:
-            said = [each for each in _all(held, viewer) if each.session.startswith(prefix)]
-        within = {key_of(each) for each in said if is_in(each.project, project)}
-        found = merge_sessions(sessions_of(each for each in said if key_of(each) in within))
-        fitting = (each for each in found if client in ("", each.client) and is_own(each, own))
-        return [each for each in fitting if each.last_at >= since][:limit]
+        with self._holding() as tables:
+            episodes = [episode for episode in _list_all(tables, viewer) if episode.session.startswith(prefix)]
+        within = {key_of(episode) for episode in episodes if is_in(episode.project, project)}
+        sessions = merge_sessions(sessions_of(episode for episode in episodes if key_of(episode) in within))
+        matches = (session for session in sessions if client in ("", session.client) and is_own(session, own))
+        return [session for session in matches if session.last_at >= since][:limit]
 
     def turns(
         self, session: AgentSession, limit: int, *, summaries: bool = False, viewer: Viewer | None = None
     ) -> list[Episode]:
-        with self._holding() as held:
-            said = [each for each in _all(held, viewer) if belongs_to(each, session) and is_summary(each) == summaries]
-        told = sorted(said, key=lambda each: (each.at, each.id or 1 << 62))[-limit:]
-        return [replace(each, client=shown_client(each.client)) for each in told]
+        with self._holding() as tables:
+            episodes = [
+                episode
+                for episode in _list_all(tables, viewer)
+                if belongs_to(episode, session) and is_summary(episode) == summaries
+            ]
+        newest = sorted(episodes, key=lambda episode: (episode.at, episode.id or 1 << 62))[-limit:]
+        return [replace(episode, client=shown_client(episode.client)) for episode in newest]
 
     def changesets(self, session: AgentSession, limit: int) -> list[int]:
-        with self._holding() as held:
-            whose = {(client, session.session) for client in _clients(held, session)}
-            told = [number for number, who in held.captures.told_in.items() if who in whose]
-            done = [held.captures.items[each].changeset for each in told if _may_be_told_in(held, session, each)]
-            return sorted({changeset for changeset in done if changeset is not None})[-limit:]
+        with self._holding() as tables:
+            keys = {(client, session.session) for client in _list_clients(tables, session)}
+            captures = [number for number, key in tables.captures.told_in.items() if key in keys]
+            changesets = [
+                tables.captures.items[number].changeset
+                for number in captures
+                if _may_be_told_in(tables, session, number)
+            ]
+            return sorted({changeset for changeset in changesets if changeset is not None})[-limit:]
 
     def given(self, session: AgentSession) -> list[int]:
-        with self._holding() as held:
-            clients = _clients(held, session, shared=False)
-            told = [(at, number) for (client, name, number), (_, at) in held.given.items()
+        with self._holding() as tables:
+            clients = _list_clients(tables, session, shared=False)
+            memories = [(at, number) for (client, name, number), (_, at) in tables.given.items()
                     if client in clients and name == session.session]  # fmt: skip
-            return [number for _, number in sorted(told)]
+            return [number for _, number in sorted(memories)]
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
-        with self._holding() as held:
-            return by_cosine(held.said.vectors, _inside(held.said, scope), vector, k, also)
+        with self._holding() as tables:
+            return by_cosine(tables.said.vectors, _list_inside(tables.said, scope), vector, k, also)
 
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
-        with self._holding() as held:
-            texts = {each: counted(text) for each, (*_, text) in held.said.passages.items()}
-            return by_words(texts, _inside(held.said, scope), words, k)
+        with self._holding() as tables:
+            texts = {number: counted(text) for number, (*_, text) in tables.said.passages.items()}
+            return by_words(texts, _list_inside(tables.said, scope), words, k)
 
     def unembedded(self, limit: int) -> list[Passage]:
-        with self._holding() as held:
-            missing = sorted(held.said.passages.keys() - held.said.vectors.keys(), reverse=True)
-            return [_passage(held.said, each) for each in missing[:limit]]
+        with self._holding() as tables:
+            missing = sorted(tables.said.passages.keys() - tables.said.vectors.keys(), reverse=True)
+            return [_to_passage(tables.said, number) for number in missing[:limit]]
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
-        with self._holding() as held:
-            known = {len(blob) // 4 for blob in list(held.said.vectors.values())[:1]}
-            check_vectors(vectors, known.pop() if known else None)
-            for each, vector in vectors.items():
-                if each in held.said.passages:
-                    held.said.vectors.setdefault(each, np.asarray(vector, dtype="<f4").tobytes())
+        with self._holding() as tables:
+            sizes = {len(blob) // 4 for blob in list(tables.said.vectors.values())[:1]}
+            check_vectors(vectors, sizes.pop() if sizes else None)
+            for number, vector in vectors.items():
+                if number in tables.said.passages:
+                    tables.said.vectors.setdefault(number, np.asarray(vector, dtype="<f4").tobytes())
 
     def remove(self, ids: Sequence[int]) -> int:
-        with self._holding() as held:
-            there = [each for each in ids if each in held.said.episodes]
-            made_from = {number: [by for _, by, _ in held.said.of(number) if by is not None] for number in there}
-            items = held.captures.items
+        with self._holding() as tables:
+            episodes = [number for number in ids if number in tables.said.episodes]
+            made_from = {number: [by for _, by, _ in tables.said.of(number) if by is not None] for number in episodes}
+            items = tables.captures.items
             for number, numbers in made_from.items():
-                if any(items[each].state in OPEN for each in numbers):
+                if any(items[capture].state in OPEN for capture in numbers):
                     hint = "Try again later; `cofio inbox` shows pending captures."
                     raise Conflict(f"Episode {number} has unprocessed captures.", hint)
-            for each in {capture for numbers in made_from.values() for capture in numbers}:
-                held.captures.put(replace(items[each], exchange=None, result={}, reason=""))
-            held.said.remove(there)
-            held.calls.erase()
-            return len(there)
+            for capture in {capture for numbers in made_from.values() for capture in numbers}:
+                tables.captures.put(replace(items[capture], exchange=None, result={}, reason=""))
+            tables.said.remove(episodes)
+            tables.calls.erase()
+            return len(episodes)
 
     def forget(self, before: str, most_bytes: int) -> int:
-        with self._holding() as held:
-            said, total, old = held.said, 0, []
-            for episode in sorted(said.episodes.values(), key=lambda each: (each.at, each.id), reverse=True):
-                size = max((len(blob) for blob in list(said.vectors.values())[:1]), default=0)
-                total += sum(len(text.encode()) + size for *_, text in said.of(episode.id))
+        with self._holding() as tables:
+            texts, total, old = tables.said, 0, []
+            for episode in sorted(texts.episodes.values(), key=lambda episode: (episode.at, episode.id), reverse=True):
+                size = max((len(blob) for blob in list(texts.vectors.values())[:1]), default=0)
+                total += sum(len(text.encode()) + size for *_, text in texts.of(episode.id))
                 if episode.at < to_utc_iso(before) or total > most_bytes:
                     old.append(episode.id)
-            said.remove(old)
+            texts.remove(old)
             return len(old)
 
     def adopt(self, episodes: Sequence[ExportedEpisode]) -> None:
-        with self._holding() as held:
+        with self._holding() as tables:
             for episode in episodes:
-                held.said.adopt(episode)
+                tables.said.adopt(episode)
 
     def counts(self) -> EpisodeCounts:
-        with self._holding() as held:
-            said = held.said
-            size = sum(len(text.encode()) for *_, text in said.passages.values())
-            waiting = len(_changed(held))
-            return EpisodeCounts(len(said.episodes), len(said.passages), len(said.vectors), size, waiting)
+        with self._holding() as tables:
+            texts = tables.said
+            size = sum(len(text.encode()) for *_, text in texts.passages.values())
+            waiting = len(_list_changed(tables))
+            return EpisodeCounts(len(texts.episodes), len(texts.passages), len(texts.vectors), size, waiting)
 
 
-def _all(held: _EpisodeTables, viewer: Viewer | None) -> list[Episode]:
+def _list_all(tables: _EpisodeTables, viewer: Viewer | None) -> list[Episode]:
     """Return the episodes, and those that unindexed captures will become."""
-    told = [episode for number in held.said.episodes if (episode := held.said.get(number))]
-    for capture in _changed(held):
-        exchange = held.captures.items[capture].exchange
-        if exchange and is_indexed(exchange) and held.said.episode_by_capture(capture) is None:
-            told.append(episode_of(exchange, capture))
-    return [each for each in told if viewer is None or viewer.sees(each)]
+    episodes = [episode for number in tables.said.episodes if (episode := tables.said.get(number))]
+    for capture in _list_changed(tables):
+        exchange = tables.captures.items[capture].exchange
+        if exchange and is_indexed(exchange) and tables.said.episode_by_capture(capture) is None:
+            episodes.append(episode_of(exchange, capture))
+    return [episode for episode in episodes if viewer is None or viewer.sees(episode)]
 
 
-def _clients(held: _EpisodeTables, session: AgentSession, *, shared: bool = True) -> set[str]:
+def _list_clients(tables: _EpisodeTables, session: AgentSession, *, shared: bool = True) -> set[str]:
     """Return the client names under which the session was delivered, one per key."""
-    said = [each for each in _all(held, None) if each.session == session.session]
-    return clients_of(session, {(each.client, each.user, each.agent) for each in said}, shared=shared)
+    episodes = [episode for episode in _list_all(tables, None) if episode.session == session.session]
+    return clients_of(session, {(episode.client, episode.user, episode.agent) for episode in episodes}, shared=shared)
 
 
-def _may_be_told_in(held: _EpisodeTables, session: AgentSession, capture: int) -> bool:
+def _may_be_told_in(tables: _EpisodeTables, session: AgentSession, capture: int) -> bool:
     """Return whether a capture belongs to the session's owner, by its episode or else by its words, if any are left."""
-    number = held.said.episode_by_capture(capture)
-    told = held.captures.items[capture].exchange if number is None else held.said.episodes[number]
-    return told is None or (told.user, told.agent) == (session.user, session.agent)
+    number = tables.said.episode_by_capture(capture)
+    turn = tables.captures.items[capture].exchange if number is None else tables.said.episodes[number]
+    return turn is None or (turn.user, turn.agent) == (session.user, session.agent)
 
 
-def _changed(held: _EpisodeTables) -> list[int]:
+def _list_changed(tables: _EpisodeTables) -> list[int]:
     """Return the captures whose present words are not indexed."""
-    items = held.captures.items.values()
-    return [item.id for item in items if item.exchange and held.said.indexed.get(item.id) != item.exchange]
+    items = tables.captures.items.values()
+    return [item.id for item in items if item.exchange and tables.said.indexed.get(item.id) != item.exchange]
 
 
-def _passage(said: EpisodeText, number: int) -> Passage:
-    episode, capture, text = said.passages[number]
-    about = said.episodes[episode]
+def _to_passage(texts: EpisodeText, number: int) -> Passage:
+    episode, capture, text = texts.passages[number]
+    about = texts.episodes[episode]
     return Passage(number, episode, text, about.at, about.session, about.project, about.source, capture)
 
 
-def _same_turn(one: Episode, other: Episode) -> bool:
-    named = bool(one.turn) and bool(one.client or one.session)
-    same_place = all(getattr(one, name) == getattr(other, name) for name in _PLACE)
-    return named and same_place and one.turn in (other.turn, base_turn(other.turn))
+def _is_same_turn(stored: Episode, new: Episode) -> bool:
+    is_named = bool(stored.turn) and bool(stored.client or stored.session)
+    same_place = all(getattr(stored, name) == getattr(new, name) for name in _PLACE)
+    return is_named and same_place and stored.turn in (new.turn, base_turn(new.turn))
 
 
-def _inside(said: EpisodeText, scope: Scope) -> list[int]:
-    inside = {episode.id for episode in said.episodes.values() if _in_scope(episode, scope)}
-    return [each for each, (episode, *_) in said.passages.items() if episode in inside]
+def _list_inside(texts: EpisodeText, scope: Scope) -> list[int]:
+    inside = {episode.id for episode in texts.episodes.values() if _is_in_scope(episode, scope)}
+    return [number for number, (episode, *_) in texts.passages.items() if episode in inside]
 
 
-def _in_scope(episode: Episode, scope: Scope) -> bool:
+def _is_in_scope(episode: Episode, scope: Scope) -> bool:
     prefix = scope.source_prefix.rstrip("/")
     return (
         all(getattr(scope, name) in (None, getattr(episode, name)) for name in ("source", "project", "user", "team"))

@@ -38,8 +38,8 @@ class FakeKnownRows:
     def load(self, table: Table, key: str) -> Knowledge | None:
         return self.rows[check_table(table)].get(key)
 
-    def save(self, known: Knowledge) -> None:
-        self.rows[known.TABLE][known.id] = known
+    def save(self, row: Knowledge) -> None:
+        self.rows[row.TABLE][row.id] = row
 
     def remove(self, table: Table, key: str) -> None:
         del self.rows[table][key]
@@ -53,7 +53,7 @@ class FakeKnownRows:
         return self.lines[change_id - 1] if 1 <= change_id <= len(self.lines) else None
 
     def next_recorded(self, line: RowJournalEntry) -> RowJournalEntry | None:
-        later = (each for each in self.lines[line.id :] if (each.table, each.key) == (line.table, line.key))
+        later = (entry for entry in self.lines[line.id :] if (entry.table, entry.key) == (line.table, line.key))
         return next(later, None)
 
     def was_known(self, table: Table, key: str) -> bool:
@@ -62,29 +62,29 @@ class FakeKnownRows:
     def erase(self, table: Table, key: str) -> None:
         ref, mark = f"{table}/{key}", erased_name(table, key)
 
-        def cleared(known: Knowledge | None) -> Knowledge | None:
-            if isinstance(known, Feedback) and ref in known.about:
-                return replace(known, about=tuple(each for each in known.about if each != ref))
-            return known
+        def clear_reference(row: Knowledge | None) -> Knowledge | None:
+            if isinstance(row, Feedback) and ref in row.about:
+                return replace(row, about=tuple(reference for reference in row.about if reference != ref))
+            return row
 
-        def scrubbed(line: RowJournalEntry) -> RowJournalEntry:
+        def scrub_line(line: RowJournalEntry) -> RowJournalEntry:
             if (line.table, line.key) == (table, key):
                 self.whose[line.id] = None
                 return replace(line, key=mark, before=None, reason="", erased=True)
-            return replace(line, before=cleared(line.before))
+            return replace(line, before=clear_reference(line.before))
 
-        self.lines = [scrubbed(line) for line in self.lines]
-        for each in list(self.rows["feedback"].values()):
-            self.save(cleared(each) or each)
+        self.lines = [scrub_line(line) for line in self.lines]
+        for feedback in list(self.rows["feedback"].values()):
+            self.save(clear_reference(feedback) or feedback)
 
     def changes(self, lines: Iterable[RowJournalEntry], changesets: Sequence[Changeset]) -> tuple[KnowledgeChange, ...]:
         """Return the changes of these journal entries, each with the row after it."""
-        told = []
+        changes = []
         for line in lines:
-            later, done = self.next_recorded(line), changesets[line.changeset - 1]
+            later, changeset = self.next_recorded(line), changesets[line.changeset - 1]
             after = later.before if later else self.rows[line.table].get(line.key)
-            told.append(to_knowledge_change(line, after, done.at, done.by, done.why))
-        return tuple(told)
+            changes.append(to_knowledge_change(line, after, changeset.at, changeset.by, changeset.why))
+        return tuple(changes)
 
     def of_changeset(self, changeset: Changeset, changesets: Sequence[Changeset]) -> tuple[KnowledgeChange, ...]:
         return self.changes((line for line in self.lines if line.changeset == changeset.id), changesets)
@@ -93,12 +93,12 @@ class FakeKnownRows:
         """Return the changesets that changed rows of the scope; none if it narrows by a field of memories only."""
         if replace(scope, viewer=None, include_archived=False).narrows:
             return set()
-        seen = (line for line in self.lines if _may_see(scope.viewer, self.whose[line.id]))
-        return {line.changeset for line in seen}
+        lines = (line for line in self.lines if _may_see(scope.viewer, self.whose[line.id]))
+        return {line.changeset for line in lines}
 
 
-def _may_see(viewer: Viewer | None, whose: Knowledge | None) -> bool:
-    return viewer is None or (whose is not None and sees(viewer, whose))
+def _may_see(viewer: Viewer | None, row: Knowledge | None) -> bool:
+    return viewer is None or (row is not None and sees(viewer, row))
 
 
 class FakeKnowledgeTables:
@@ -110,9 +110,9 @@ class FakeKnowledgeTables:
         self._holding = holding
 
     def get(self, table: Table, keys: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
-        with self._holding() as (held, _):
-            found = [held.load(table, key) for key in keys if isinstance(key, str)]
-        return [known for known in found if known and sees(viewer, known)]
+        with self._holding() as (tables, _):
+            rows = [tables.load(table, key) for key in keys if isinstance(key, str)]
+        return [row for row in rows if row and sees(viewer, row)]
 
     def rows(
         self,
@@ -124,40 +124,40 @@ class FakeKnowledgeTables:
         after: str | None = None,
         viewer: Viewer | None = None,
     ) -> list[Knowledge]:
-        asked = column_conditions(table, where)
+        conditions = column_conditions(table, where)
         least, limit = check_fraction(least, "least"), None if limit is None else check_int(limit, "limit", least=0)
-        ordered = self._ordered(table, viewer)
+        ordered = self._sort_rows(table, viewer)
         if after is not None:
-            places = [place for place, known in enumerate(ordered, start=1) if known.id == after]
+            places = [place for place, row in enumerate(ordered, start=1) if row.id == after]
             ordered = ordered[places[0] :] if places else refuse_after(table, after)
-        found = [known for known in ordered if is_what_is_wanted(known, asked) and _confidence(known) >= least]
-        return found[:limit]
+        matches = [row for row in ordered if is_what_is_wanted(row, conditions) and _get_confidence(row) >= least]
+        return matches[:limit]
 
-    def _ordered(self, table: Table, viewer: Viewer | None) -> list[Knowledge]:
-        with self._holding() as (held, _):
-            rows = [known for known in held.rows[table].values() if sees(viewer, known)]
-        rows.sort(key=lambda known: known.id)
-        return sorted(rows, key=lambda known: place_in_order(known)[0], reverse=True)
+    def _sort_rows(self, table: Table, viewer: Viewer | None) -> list[Knowledge]:
+        with self._holding() as (tables, _):
+            rows = [row for row in tables.rows[table].values() if sees(viewer, row)]
+        rows.sort(key=lambda row: row.id)
+        return sorted(rows, key=lambda row: place_in_order(row)[0], reverse=True)
 
     def naming(self, words: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
         sought = set(words_sought(words))
-        claims = (known for table in CLAIMS for known in self._ordered(table, viewer))
-        return sort_by_confidence(known for known in claims if sought.intersection(words_kept(known)))
+        claims = (row for table in CLAIMS for row in self._sort_rows(table, viewer))
+        return sort_by_confidence(row for row in claims if sought.intersection(words_kept(row)))
 
     def told_by(self, memories: Sequence[int]) -> list[Knowledge]:
-        claims = [known for table in CLAIMS for known in sorted(self._ordered(table, None), key=lambda known: known.id)]
-        return [known for known in claims if isinstance(known, Claim) and known.memory in memories]
+        claims = [row for table in CLAIMS for row in sorted(self._sort_rows(table, None), key=lambda row: row.id)]
+        return [row for row in claims if isinstance(row, Claim) and row.memory in memories]
 
     def history(self, table: Table, key: str) -> list[KnowledgeChange]:
         names = (key, erased_name(check_table(table), key))
-        with self._holding() as (held, changesets):
-            lines = [line for line in held.lines if line.table == table and line.key in names]
-            changes = held.changes(lines, changesets)
+        with self._holding() as (tables, changesets):
+            lines = [line for line in tables.lines if line.table == table and line.key in names]
+            changes = tables.changes(lines, changesets)
         return [replace(change, key=key) for change in changes] or refuse_unknown(table, key)
 
     def counts(self, *, viewer: Viewer | None = None) -> dict[str, int]:
-        return {table: len(self._ordered(table, viewer)) for table in TABLES}
+        return {table: len(self._sort_rows(table, viewer)) for table in TABLES}
 
 
-def _confidence(known: Knowledge) -> float:
-    return known.confidence if isinstance(known, Claim) else 1.0
+def _get_confidence(row: Knowledge) -> float:
+    return row.confidence if isinstance(row, Claim) else 1.0

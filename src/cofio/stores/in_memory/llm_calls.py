@@ -44,11 +44,11 @@ class FakeLLMCalls:
     def start(
         self, provider: str, model: str, occasion: CallOrigin, request: str, *, characters: int, limits: Limits
     ) -> int:
-        with self._holding() as held:
+        with self._holding() as calls:
             at = to_utc_iso(self._clock())
-            refuse_if_spent(_spent(held, at), limits, at)
-            number = len(held.by_id) + 1
-            held.by_id[number] = LLMCall(
+            refuse_if_spent(_sum_spending(calls, at), limits, at)
+            number = len(calls.by_id) + 1
+            calls.by_id[number] = LLMCall(
                 id=number,
                 at=at,
                 provider=provider,
@@ -70,53 +70,55 @@ class FakeLLMCalls:
     def finish(
         self, call_id: int, outcome: Outcome, *, seconds: float, reply: str = "", tokens: tuple[int, int] = (0, 0)
     ) -> None:
-        with self._holding() as held:
-            call = replace(held.by_id[call_id], outcome=outcome, seconds=seconds)
+        with self._holding() as calls:
+            call = replace(calls.by_id[call_id], outcome=outcome, seconds=seconds)
             call = replace(call, reply=make_storable(reply) if call.request else "")
-            held.by_id[call_id] = replace(call, input_tokens=tokens[0], output_tokens=tokens[1])
+            calls.by_id[call_id] = replace(call, input_tokens=tokens[0], output_tokens=tokens[1])
 
     def interrupt(self, before: str) -> int:
-        with self._holding() as held:
-            lost = [each for each in held.by_id.values() if each.outcome == "running" and each.at < to_utc_iso(before)]
-            for each in lost:
-                held.by_id[each.id] = replace(each, outcome="interrupted")
-            return len(lost)
+        with self._holding() as calls:
+            unfinished = [
+                call for call in calls.by_id.values() if call.outcome == "running" and call.at < to_utc_iso(before)
+            ]
+            for call in unfinished:
+                calls.by_id[call.id] = replace(call, outcome="interrupted")
+            return len(unfinished)
 
     def spent(self) -> LLMSpending:
-        with self._holding() as held:
-            return _spent(held, self._clock())
+        with self._holding() as calls:
+            return _sum_spending(calls, self._clock())
 
     def sums(self, since: str) -> list[DaySum]:
-        with self._holding() as held:
-            late = [each for each in held.by_id.values() if each.at >= to_utc_iso(since)]
+        with self._holding() as calls:
+            late = [call for call in calls.by_id.values() if call.at >= to_utc_iso(since)]
         sums: dict[tuple[str, ...], tuple[int, ...]] = {}
-        for each in late:
-            key = (each.at[:10], each.provider, each.model, each.client, each.session, each.project)
-            failed = int(each.outcome == "failed")
-            counts = (1 - failed, failed, each.characters, each.input_tokens, each.output_tokens)
-            sums[key] = tuple(one + two for one, two in zip(sums.get(key, (0,) * 5), counts, strict=True))
+        for call in late:
+            key = (call.at[:10], call.provider, call.model, call.client, call.session, call.project)
+            failed = int(call.outcome == "failed")
+            counts = (1 - failed, failed, call.characters, call.input_tokens, call.output_tokens)
+            sums[key] = tuple(total + count for total, count in zip(sums.get(key, (0,) * 5), counts, strict=True))
         return [DaySum(*key, *sums[key]) for key in sorted(sums)]  # type: ignore[arg-type]
 
     def newest(self, limit: int) -> list[LLMCall]:
-        with self._holding() as held:
-            return [replace(each, request="", reply="") for each in reversed(held.by_id.values())][:limit]
+        with self._holding() as calls:
+            return [replace(call, request="", reply="") for call in reversed(calls.by_id.values())][:limit]
 
     def get(self, call_id: int) -> LLMCall:
-        with self._holding() as held:
-            if call_id not in held.by_id:
+        with self._holding() as calls:
+            if call_id not in calls.by_id:
                 raise unknown(call_id)
-            return held.by_id[call_id]
+            return calls.by_id[call_id]
 
     def forget(self, before: str) -> int:
-        with self._holding() as held:
+        with self._holding() as calls:
             old = [
-                each for each in held.by_id.values() if each.at < to_utc_iso(before) and (each.request or each.reply)
+                call for call in calls.by_id.values() if call.at < to_utc_iso(before) and (call.request or call.reply)
             ]
-            for each in old:
-                held.by_id[each.id] = replace(each, request="", reply="")
+            for call in old:
+                calls.by_id[call.id] = replace(call, request="", reply="")
             return len(old)
 
 
-def _spent(held: Calls, at: str) -> LLMSpending:
-    counted = [each for each in held.by_id.values() if each.at >= day_of(at) and each.outcome != "failed"]
-    return LLMSpending(len(counted), sum(each.input_tokens + each.output_tokens for each in counted))
+def _sum_spending(calls: Calls, at: str) -> LLMSpending:
+    counted = [call for call in calls.by_id.values() if call.at >= day_of(at) and call.outcome != "failed"]
+    return LLMSpending(len(counted), sum(call.input_tokens + call.output_tokens for call in counted))

@@ -18,27 +18,29 @@ def by_cosine(
 ) -> list[Candidate]:
     """Return the k nearest of the ids inside, best first, then those of `also` that are not among them."""
     scored = [
-        Candidate(each, float(np.frombuffer(vectors[each], dtype="<f4") @ vector)) for each in inside if each in vectors
+        Candidate(number, float(np.frombuffer(vectors[number], dtype="<f4") @ vector))
+        for number in inside
+        if number in vectors
     ]
-    scored.sort(key=lambda each: (-each.score, each.id))
-    wanted = set(also)
-    return scored[:k] + [each for each in scored[k:] if each.id in wanted]
+    scored.sort(key=lambda candidate: (-candidate.score, candidate.id))
+    extra = set(also)
+    return scored[:k] + [candidate for candidate in scored[k:] if candidate.id in extra]
 
 
 def by_words(texts: Mapping[int, Mapping[str, int]], inside: Iterable[int], words: Sequence[str], k: int) -> Matching:
     """Return the k of the ids inside with the highest BM25, given the stems of every text with their counts."""
     total = len(texts)
     stems = [stem(word) for word in words]
-    counts = {each: sum(each in text for text in texts.values()) for each in stems}
-    weights = {each: log(1 + (total - n + 0.5) / (n + 0.5)) for each, n in counts.items()}
+    counts = {term: sum(term in text for text in texts.values()) for term in stems}
+    weights = {term: log(1 + (total - n + 0.5) / (n + 0.5)) for term, n in counts.items()}
     scored = []
     for number in inside:
         text = texts[number]
-        score = sum(weights[each] * 2.2 * text[each] / (text[each] + 1.2) for each in stems if each in text)
-        if any(each in text for each in stems):
+        score = sum(weights[term] * 2.2 * text[term] / (text[term] + 1.2) for term in stems if term in text)
+        if any(term in text for term in stems):
             scored.append(Candidate(number, score))
-    scored.sort(key=lambda each: (-each.score, each.id))
-    return Matching(tuple(scored[:k]), sum(weights[each] for each in stems))
+    scored.sort(key=lambda candidate: (-candidate.score, candidate.id))
+    return Matching(tuple(scored[:k]), sum(weights[term] for term in stems))
 
 
 def counted(text: str) -> Counter[str]:

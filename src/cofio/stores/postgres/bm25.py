@@ -31,8 +31,8 @@ def search_tokens(text: str) -> list[str]:
 
 def _plain(text: str) -> str:
     """Return the text without accents. A symbol such as ™ ends a word: "Next™" is "next"."""
-    spaced = "".join(each if each.isalnum() else " " for each in normalize("NFC", text))
-    return "".join(each for each in normalize("NFKD", spaced) if not combining(each))
+    spaced = "".join(char if char.isalnum() else " " for char in normalize("NFC", text))
+    return "".join(char for char in normalize("NFKD", spaced) if not combining(char))
 
 
 def to_phrase(word: str) -> str:
@@ -43,8 +43,12 @@ def to_phrase(word: str) -> str:
 def searchable(memory: Memory) -> dict[str, Any]:
     """Return the search columns: tokens of the text with its labels, tokens of the context, and their number."""
     about = (memory.speaker, memory.agent, memory.source, as_json(memory.entities), as_json(memory.tags))
-    said, around = search_tokens(" ".join((memory.text, *about))), search_tokens(memory.context)
-    return {"said": " ".join(said), "around": " ".join(around), "length": max(1, len(said) + len(around))}
+    text_words, context_words = search_tokens(" ".join((memory.text, *about))), search_tokens(memory.context)
+    return {
+        "said": " ".join(text_words),
+        "around": " ".join(context_words),
+        "length": max(1, len(text_words) + len(context_words)),
+    }
 
 
 class TenantBm25:
@@ -61,12 +65,14 @@ class TenantBm25:
     def matching(self, rows: TenantQueries, words: Sequence[str], k: int, scope: Scope, extent: TenantSize) -> Matching:
         counts = self._frequencies(rows, words, extent)
         ideal = sum(idf(count, extent.count) for count in counts.values())
-        held = {word: count for word, count in counts.items() if count}
-        chosen = list(held) if extent.is_small else rarest_words(held, POSTINGS)
-        found = self._best(rows, chosen, held, k, scope, extent)
-        if not found and scope.narrows and len(chosen) < len(held):  # the rarest words may all be outside the scope
-            found = self._best(rows, rarest_words(held, 5 * POSTINGS), held, k, scope, extent)
-        return Matching(tuple(found), ideal)
+        word_counts = {word: count for word, count in counts.items() if count}
+        chosen = list(word_counts) if extent.is_small else rarest_words(word_counts, POSTINGS)
+        candidates = self._best(rows, chosen, word_counts, k, scope, extent)
+        if (
+            not candidates and scope.narrows and len(chosen) < len(word_counts)
+        ):  # the rarest words may all be outside the scope
+            candidates = self._best(rows, rarest_words(word_counts, 5 * POSTINGS), word_counts, k, scope, extent)
+        return Matching(tuple(candidates), ideal)
 
     def _best(
         self,
@@ -80,7 +86,7 @@ class TenantBm25:
         if not words:
             return []
         where, values = condition(scope, POSTGRES)
-        asked = {
+        params = {
             "phrases": [to_phrase(word) for word in words],
             "rarity": [(K1 + 1) * idf(counts[word], extent.count) for word in words],
             "base": K1 * (1 - B),
@@ -88,25 +94,25 @@ class TenantBm25:
             "context": float(CONTEXT),
             "k": k,
         }
-        return list(starmap(Candidate, rows.all(f"{self._prefix}matching", {**values, **asked}, where=where)))
+        return list(starmap(Candidate, rows.all(f"{self._prefix}matching", {**values, **params}, where=where)))
 
     def _frequencies(self, rows: TenantQueries, words: Sequence[str], extent: TenantSize) -> dict[str, int]:
         """Return the number of memories that contain each word."""
         if self._counted is not extent or len(self._counts) > COUNTED:
             self._counts, self._counted = {}, extent
-        known = self._counts
-        unknown = {word: to_phrase(word) for word in words if word not in known}
-        asked = sorted({each for each in unknown.values() if each})
-        counted = dict(rows.all(f"{self._prefix}frequency", {"phrases": asked})) if asked else {}
-        found = {word: counted.get(each, 0) for word, each in unknown.items()}
-        known.update({word: count for word, count in found.items() if count})  # not 0: the word may occur any time
-        return {word: found[word] if word in found else known[word] for word in words}
+        cache = self._counts
+        unknown = {word: to_phrase(word) for word in words if word not in cache}
+        phrases = sorted({phrase for phrase in unknown.values() if phrase})
+        count_by_phrase = dict(rows.all(f"{self._prefix}frequency", {"phrases": phrases})) if phrases else {}
+        new_counts = {word: count_by_phrase.get(phrase, 0) for word, phrase in unknown.items()}
+        cache.update({word: count for word, count in new_counts.items() if count})  # not 0: the word may occur any time
+        return {word: new_counts[word] if word in new_counts else cache[word] for word in words}
 
     def holding(self, rows: TenantQueries, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
         """Return which of the words each of these memories contains, in the order of the words."""
-        held: dict[int, list[str]] = {each: [] for each in ids}
+        words_by_id: dict[int, list[str]] = {memory_id: [] for memory_id in ids}
         if words and ids:
-            asked = {"phrases": [to_phrase(word) for word in words], "ids": list(ids)}
-            for memory_id, place in rows.all("holding", asked):
-                held[memory_id].append(words[place - 1])
-        return held
+            params = {"phrases": [to_phrase(word) for word in words], "ids": list(ids)}
+            for memory_id, place in rows.all("holding", params):
+                words_by_id[memory_id].append(words[place - 1])
+        return words_by_id

@@ -67,8 +67,8 @@ class TenantQueries:
 
     def in_bytes(self, name: str, values: Values = _NOTHING, **parts: str) -> list[tuple[Any, ...]]:
         """Return all rows in binary format: vectors are several times as long as text."""
-        text, named = _text(name, parts), {**values, "tenant": self.tenant}
-        return self.connection.execute(text, named, binary=True).fetchall()
+        text, params = _text(name, parts), {**values, "tenant": self.tenant}
+        return self.connection.execute(text, params, binary=True).fetchall()
 
     def one(self, name: str, values: Values = _NOTHING, **parts: str) -> tuple[Any, ...] | None:
         """Return the first row, if there is any."""
@@ -109,18 +109,18 @@ class PostgresServer:
                 max_size=connections,
                 timeout=_PATIENCE,
                 kwargs=_ways(self.address),
-                configure=_configured,
+                configure=_configure,
                 check=ConnectionPool.check_connection,
                 open=False,
             )
             self._pool.open()
 
     @contextmanager
-    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
+    def _connect(self) -> Iterator[psycopg.Connection[Any]]:
         """Yield a pooled connection. On a pool timeout, connect outside the pool, whose error tells the reason."""
-        with translated(self.shown), ExitStack() as held:
+        with translated(self.shown), ExitStack() as stack:
             try:
-                connection = held.enter_context(self._pool.connection())
+                connection = stack.enter_context(self._pool.connection())
             except PoolTimeout:
                 psycopg.connect(self.address, connect_timeout=_TRIED).close()
                 raise
@@ -129,7 +129,7 @@ class PostgresServer:
     @contextmanager
     def reading(self) -> Iterator[TenantQueries]:
         """Yield a connection to read with; each statement sees the latest commit of every process."""
-        with self._connected() as connection:
+        with self._connect() as connection:
             yield TenantQueries(connection, self.tenant)
 
     @contextmanager
@@ -141,7 +141,7 @@ class PostgresServer:
         With `alone`, no other process of the tenant is inside one at the same time: changesets are numbered in the
         order of their commits, and data that was read stays unchanged until the end.
         """
-        with self._connected() as connection, connection.transaction():
+        with self._connect() as connection, connection.transaction():
             connection.execute(f"SET LOCAL lock_timeout = {int(1000 * patience)}")
             if alone:
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock(f"tenant/{self.tenant}"),))
@@ -150,7 +150,7 @@ class PostgresServer:
     @contextmanager
     def still(self) -> Iterator[TenantQueries]:
         """Yield a snapshot: it stays the same however long it is read, and whatever is written meanwhile."""
-        with self._connected() as connection, connection.transaction():
+        with self._connect() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield TenantQueries(connection, self.tenant)
 
@@ -164,13 +164,13 @@ def split_tenant(url: str) -> tuple[str, str]:
     The rest of the URL stays as written, because the driver does not decode "+" as a space.
     """
     where, mark, query = url.partition("?")
-    asked = [each.partition("=") for each in query.split("&") if each]
-    tenants = [unquote(value) for name, _, value in asked if name == "tenant"]
+    parameters = [parameter.partition("=") for parameter in query.split("&") if parameter]
+    tenants = [unquote(value) for name, _, value in parameters if name == "tenant"]
     if len(tenants) > 1 or "" in tenants:
         raise Misconfigured(
             f"{display_url(url)} has an empty or repeated tenant.", "Give tenant=NAME once, or leave it out."
         )
-    rest = "&".join("".join(each) for each in asked if each[0] != "tenant")
+    rest = "&".join("".join(parameter) for parameter in parameters if parameter[0] != "tenant")
     return where + (mark + rest if rest else ""), tenants[0] if tenants else TENANT
 
 
@@ -180,7 +180,7 @@ def _refuse_unreadable(address: str, where: str) -> None:
         parts = conninfo_to_dict(address)
     except psycopg.Error:
         parts = {"port": "unreadable"}
-    if not all(each.isdecimal() for each in str(parts.get("port") or "5432").split(",")):
+    if not all(port.isdecimal() for port in str(parts.get("port") or "5432").split(",")):
         hint = (
             "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %2F for /, %40 for @ and so on in the password. "
             "After a ?, only tenant and PostgreSQL's own parameters, such as sslmode, are allowed."
@@ -192,7 +192,7 @@ def prepare(address: str) -> None:
     """Run pending migrations; one process at a time does it."""
     with psycopg.connect(address, **_ways(address)) as connection:
         _refuse_old(connection)
-        if _version(connection) == _NEWEST:
+        if _read_version(connection) == _NEWEST:
             return
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock("migrations"),))
@@ -200,7 +200,7 @@ def prepare(address: str) -> None:
 
 
 def _migrate(connection: psycopg.Connection[Any]) -> None:
-    version = _version(connection)  # another process may have migrated already
+    version = _read_version(connection)  # another process may have migrated already
     if version > _NEWEST:
         hint = "Upgrade cofio (pip install --upgrade cofio); the database was left as it is."
         raise StoreTooNew(f"The database was written by a newer cofio (schema {version}, known {_NEWEST}).", hint)
@@ -212,13 +212,13 @@ def _migrate(connection: psycopg.Connection[Any]) -> None:
             connection.execute(_SQL["note_migration"], {"number": number})
 
 
-def _version(connection: psycopg.Connection[Any]) -> int:
+def _read_version(connection: psycopg.Connection[Any]) -> int:
     """Return the number of the last migration; 0 for a database without our tables."""
     row = connection.execute("SELECT to_regclass('cofio_migrations') IS NOT NULL").fetchone()
     if not row or not row[0]:
         return 0
-    found = connection.execute(_SQL["newest_migration"]).fetchone()
-    return int(found[0]) if found else 0
+    newest = connection.execute(_SQL["newest_migration"]).fetchone()
+    return int(newest[0]) if newest else 0
 
 
 def _refuse_old(connection: psycopg.Connection[Any]) -> None:
@@ -234,7 +234,7 @@ def _make_extension(connection: psycopg.Connection[Any]) -> None:
     except (errors.FeatureNotSupported, errors.UndefinedFile, errors.InsufficientPrivilege) as error:
         raise Misconfigured("The database has no pgvector.", hint) from error
     row = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
-    version = tuple(int(each) for each in str(row[0]).split(".")[:2]) if row else (0, 0)
+    version = tuple(int(part) for part in str(row[0]).split(".")[:2]) if row else (0, 0)
     if version < _OLDEST_VECTOR:
         raise Misconfigured(f"The database has pgvector {'.'.join(map(str, version))}.", hint)
 
@@ -245,9 +245,9 @@ def _ways(address: str) -> dict[str, Any]:
     return {"autocommit": True, "application_name": "cofio", **waits}
 
 
-def _configured(connection: psycopg.Connection[Any]) -> None:
-    for each in _SETTINGS:
-        connection.execute(each)
+def _configure(connection: psycopg.Connection[Any]) -> None:
+    for setting in _SETTINGS:
+        connection.execute(setting)
     register_vector(connection)
     for kind in ("json", "jsonb"):  # rows are read and written as JSON text, as in every SQL store
         connection.adapters.register_loader(kind, TextLoader)
@@ -277,7 +277,7 @@ def translated(where: str) -> Iterator[None]:
     except PoolClosed as error:
         raise StoreError("The store is closed.", "Open it again with cofio.open().") from error
     except psycopg.Error as error:
-        raise _ours(error, where) from error
+        raise _translate(error, where) from error
 
 
 _UNCHANGED = "Nothing was changed."
@@ -311,9 +311,9 @@ _TRANSLATIONS: tuple[tuple[tuple[type[psycopg.Error], ...], type[StoreError], st
 )
 
 
-def _ours(error: psycopg.Error, where: str) -> StoreError:
-    said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-    for kinds, ours, message, hint in _TRANSLATIONS:
+def _translate(error: psycopg.Error, where: str) -> StoreError:
+    text = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    for kinds, error_class, message, hint in _TRANSLATIONS:
         if isinstance(error, kinds):
-            return ours(message.format(where=where, said=said), hint)
-    return StoreError(f"{where} could not be used: {said}.", "If it persists, restore a backup.")
+            return error_class(message.format(where=where, said=text), hint)
+    return StoreError(f"{where} could not be used: {text}.", "If it persists, restore a backup.")

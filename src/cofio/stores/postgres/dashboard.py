@@ -40,13 +40,13 @@ class PostgresDashboardQueries:
 
     def forget_injected(self, before: str) -> int:
         values = {"before": to_utc_iso(before), "limit": _FORGOTTEN}
-        gone = 0
+        deleted = 0
         while True:
             with self._server.writing() as rows:
                 count = rows.count("forget_injections", values)
-            gone += count
+            deleted += count
             if count < _FORGOTTEN:
-                return gone
+                return deleted
 
     def agents(self, limit: int) -> list[Agent]:
         with self._server.reading() as rows:
@@ -59,8 +59,8 @@ class PostgresDashboardQueries:
     def dots(self, scope: Scope, most: int, characters: int) -> MapSource:
         where, values = condition(live_scope(scope), POSTGRES)
         with self._server.reading() as rows:
-            found = rows.in_bytes("dots", {**values, "characters": characters, "most": most}, where=where)
-            if not found:
+            dots = rows.in_bytes("dots", {**values, "characters": characters, "most": most}, where=where)
+            if not dots:
                 return NO_DOTS
-            total = len(found) if len(found) < most else int(rows.value("count_dots", values, where=where))
-        return to_dots([row[:-1] for row in found], to_matrix([row[-1] for row in found]), total)
+            total = len(dots) if len(dots) < most else int(rows.value("count_dots", values, where=where))
+        return to_dots([row[:-1] for row in dots], to_matrix([row[-1] for row in dots]), total)

@@ -55,16 +55,16 @@ class PostgresEpisodes(SqlEpisodes):
         with self._server.writing() as rows:
             rows.one("capture_to_index", {"capture": capture})  # amending and purging lock the capture first, too
             rows.lock("episodes")  # parts of one turn become one episode, even if several processes index them
-            return self._indexed(PostgresNamedQueries(rows), capture)
+            return self._index_capture(PostgresNamedQueries(rows), capture)
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
         with self._server.reading() as rows:
             state = self._state(rows)
             if not state.dimension:
                 return []
-            found = self._nearest.find(rows, vector, k, with_archived(scope), self._extent_at(rows, state), state)
-            missing = storable_ids(sorted(set(also) - {each.id for each in found}))
-            return found + self._nearest.cosines(rows, vector, missing)
+            candidates = self._nearest.find(rows, vector, k, with_archived(scope), self._extent_at(rows, state), state)
+            missing = storable_ids(sorted(set(also) - {candidate.id for candidate in candidates}))
+            return candidates + self._nearest.cosines(rows, vector, missing)
 
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
         with self._server.reading() as rows:
@@ -80,7 +80,7 @@ class PostgresEpisodes(SqlEpisodes):
     def adopt(self, episodes: Sequence[ExportedEpisode]) -> None:
         with self._server.writing(alone=True) as rows:
             blobs = adopt_rows(self, PostgresNamedQueries(rows), episodes)
-            vectors = {each: np.frombuffer(blob, "<f4") for each, blob in blobs.items()}
+            vectors = {number: np.frombuffer(blob, "<f4") for number, blob in blobs.items()}
             self._bound_to(rows, vectors)
             _fill(rows, vectors)
             if episodes:
@@ -108,10 +108,10 @@ class PostgresEpisodes(SqlEpisodes):
         words = search_tokens(text)
         return {"said": " ".join(words), "length": max(1, len(words))}
 
-    def _vector_size(self, asking: NamedQueries) -> int:
-        return _FLOAT * int(asking.all("passage_state")[0][3])
+    def _vector_size(self, queries: NamedQueries) -> int:
+        return _FLOAT * int(queries.all("passage_state")[0][3])
 
 
 def _fill(rows: TenantQueries, vectors: Mapping[int, Vector]) -> None:
-    filled = {each: np.asarray(vectors[each], np.float32) for each in sorted(storable_ids(list(vectors)))}
-    rows.many("passage_fill_vector", [{"id": each, "vector": vector} for each, vector in filled.items()])
+    filled = {number: np.asarray(vectors[number], np.float32) for number in sorted(storable_ids(list(vectors)))}
+    rows.many("passage_fill_vector", [{"id": number, "vector": vector} for number, vector in filled.items()])

@@ -40,19 +40,19 @@ class PostgresInbox:
     ) -> list[Receipt]:
         at = self._clock()
         due_at = inbox_rules.add_seconds(at, hold)
-        delivered = [
+        deliveries = [
             inbox_rules.to_row(inbox_rules.with_time(exchange, at), task, at, due_at) for exchange in exchanges
         ]
-        if not delivered:
+        if not deliveries:
             return []
         with self._server.writing() as rows:
-            _lock_sessions(rows, delivered)
+            _lock_sessions(rows, deliveries)
             if not _is_full(rows, most):
-                return [_receipt(rows, each) for each in delivered]
-            known = [_received(rows, each) for each in delivered]
-            if None in known:
+                return [_receive_row(rows, delivery) for delivery in deliveries]
+            item_ids = [_find_received(rows, delivery) for delivery in deliveries]
+            if None in item_ids:
                 raise inbox_rules.too_busy(most or 0)
-            return [Receipt(each, False) for each in known if each]
+            return [Receipt(item_id, False) for item_id in item_ids if item_id]
 
     def amend(self, exchange: Exchange, *, hold: float = 0.0, most: int | None = None) -> Receipt:
         at = self._clock()
@@ -60,7 +60,7 @@ class PostgresInbox:
         row = inbox_rules.to_row(dated, "learn", at, inbox_rules.add_seconds(at, hold))
         with self._server.writing() as rows:
             _lock_sessions(rows, [row])
-            return _amended(rows, row, dated, most)
+            return _amend_turn(rows, row, dated, most)
 
     def release(self, client: str, session: str) -> int:
         with self._server.writing() as rows:
@@ -68,23 +68,24 @@ class PostgresInbox:
 
     def hold(self, client: str, session: str, batching: Batching, *, broken_off: bool = False) -> None:
         at = self._clock()
-        whose = {"client": client, "session": session}
+        session_key = {"client": client, "session": session}
         with self._server.writing() as rows:
-            until = {**whose, "at": at, "until": inbox_rules.add_seconds(at, batching.seconds)}
+            until = {**session_key, "at": at, "until": inbox_rules.add_seconds(at, batching.seconds)}
             waiting = rows.value("waiting_of_session", until)
             rows.count(
-                "hold_items", {**whose, **inbox_rules.holding_columns(at, waiting, batching, broken_off=broken_off)}
+                "hold_items",
+                {**session_key, **inbox_rules.holding_columns(at, waiting, batching, broken_off=broken_off)},
             )
 
     def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
-        asked = {"client": client, "session": session, "any_key": int(any_key)}
+        values = {"client": client, "session": session, "any_key": int(any_key)}
         with self._server.reading() as rows:
-            return {turn for (turn,) in rows.all("turns", asked)}
+            return {turn for (turn,) in rows.all("turns", values)}
 
     def purged_turns(self, client: str, session: str) -> set[str]:
         with self._server.reading() as rows:
-            found = rows.all("purged_turns", {"client": client, "session": session})
-            return {turn for turn, payload in found if not payload or inbox_rules.purged_roles(payload)}
+            turns = rows.all("purged_turns", {"client": client, "session": session})
+            return {turn for turn, payload in turns if not payload or inbox_rules.purged_roles(payload)}
 
     # ── claiming ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -108,14 +109,14 @@ class PostgresInbox:
             values = {"at": at, "until": inbox_rules.add_seconds(at, CLAIMED), "limit": limit, "together": together}
             return rows.all("claim_items", values, items=inbox_rules.ITEMS)
 
-    def _readable(self, found: Callable[[], list[tuple[Any, ...]]]) -> list[Item]:
+    def _readable(self, read_rows: Callable[[], list[tuple[Any, ...]]]) -> list[Item]:
         """Return the readable items in processing order, and park unreadable ones for manual review."""
         while True:
-            items = sorted((inbox_rules.to_item(row) for row in found()), key=inbox_rules.turn_of)
+            items = sorted((inbox_rules.to_item(row) for row in read_rows()), key=inbox_rules.turn_of)
             unreadable = [item.id for item in items if item.exchange is None]
-            for each in unreadable:
+            for item_id in unreadable:
                 with suppress(Conflict):  # settled or parked by another process
-                    self.park(each, inbox_rules.UNREADABLE)
+                    self.park(item_id, inbox_rules.UNREADABLE)
             readable = [item for item in items if item.exchange is not None]
             if readable or not unreadable:
                 return readable
@@ -147,21 +148,21 @@ class PostgresInbox:
         at = self._clock()
         with self._server.writing() as rows:
             _update(rows, "retry_item", item_id, {"at": at}, refuse=inbox_rules.refuse_retry)
-            return _got(rows, item_id) or inbox_rules.refuse(item_id, None)
+            return _get_item(rows, item_id) or inbox_rules.refuse(item_id, None)
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def item(self, item_id: int) -> Item:
         with self._server.reading() as rows:
-            found = _got(rows, item_id) if is_storable_int(item_id) else None
-        return found or inbox_rules.refuse(item_id, None)
+            item = _get_item(rows, item_id) if is_storable_int(item_id) else None
+        return item or inbox_rules.refuse(item_id, None)
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
         last = after if after is not None and is_storable_int(after) else 1 << 62
         values = {"state": state, "after": last, "limit": limit}
         with self._server.reading() as rows:
-            found = rows.all("newest_items_in" if state else "newest_items", values, items=inbox_rules.ITEMS)
-        return [inbox_rules.to_item(row) for row in found]
+            items = rows.all("newest_items_in" if state else "newest_items", values, items=inbox_rules.ITEMS)
+        return [inbox_rules.to_item(row) for row in items]
 
     def settled_by(self, changeset_id: int) -> Item | None:
         with self._server.reading() as rows:
@@ -170,19 +171,19 @@ class PostgresInbox:
 
     def ledger(self) -> Ledger:
         with self._server.reading() as rows:
-            found = rows.all("ledger")
-        states, reasons = ({name: n for told, name, n in found if told == what} for what in ("state", "reason"))
-        return inbox_rules.ledger_of(states, reasons, next(name for told, name, _ in found if told == "oldest"))
+            counts = rows.all("ledger")
+        states, reasons = ({name: n for kind, name, n in counts if kind == heading} for heading in ("state", "reason"))
+        return inbox_rules.ledger_of(states, reasons, next(name for kind, name, _ in counts if kind == "oldest"))
 
     def forget(self, before: str) -> int:
         values = {"before": to_utc_iso(before), "limit": _FORGOTTEN}
-        gone = 0
+        deleted = 0
         while True:  # in small transactions, so that concurrent deliveries do not wait for all of it
             with self._server.writing() as rows:
                 count = rows.count("forget_items", values)
-            gone += count
+            deleted += count
             if count < _FORGOTTEN:
-                return gone
+                return deleted
 
 
 def settle_item(rows: TenantQueries, settlement: ItemResolution, *, at: str, changeset: int | None = None) -> None:
@@ -205,24 +206,24 @@ def erase(rows: TenantQueries, memory: Memory, viewer: Viewer | None) -> None:
     With a viewer, only items of this viewer are searched, and memories of the same owner.
     """
     former = rows.all("words_of", {"id": memory.id})
-    words = [memory.text, memory.context, *(each for row in former for each in row)]
-    said = inbox_rules.words_to_erase(words, memory.previous_text)
-    written = [as_json(each)[1:-1] for each in said]
-    maybe = rows.all("settled_items_saying", {"id": memory.id, "written": written})
-    saying = [row for row in maybe if row[3] or inbox_rules.contains_words(row[1], row[2], said)]
-    reasons = inbox_rules.ids_told_by(rows.all("reasons_saying", {"said": said}), viewer)
-    rows.run("erase_settled_items", {"ids": inbox_rules.ids_told_by(saying, viewer)})
+    words = [memory.text, memory.context, *(text for row in former for text in row)]
+    fragments = inbox_rules.words_to_erase(words, memory.previous_text)
+    escaped = [as_json(fragment)[1:-1] for fragment in fragments]
+    candidates = rows.all("settled_items_saying", {"id": memory.id, "written": escaped})
+    matches = [row for row in candidates if row[3] or inbox_rules.contains_words(row[1], row[2], fragments)]
+    reasons = inbox_rules.ids_told_by(rows.all("reasons_saying", {"said": fragments}), viewer)
+    rows.run("erase_settled_items", {"ids": inbox_rules.ids_told_by(matches, viewer)})
     rows.run("erase_reasons", {"ids": reasons})
     llm_calls.erase(PostgresNamedQueries(rows))
-    episodes.erase(PostgresNamedQueries(rows), memory.id, said, viewer)
+    episodes.erase(PostgresNamedQueries(rows), memory.id, fragments, viewer)
     for number, payload in rows.all("open_payloads"):
         if viewer and not inbox_rules.is_told_by(inbox_rules.from_payload(payload), viewer):
             continue
-        if (rest := inbox_rules.cut_payload(payload, said)) != payload:
+        if (rest := inbox_rules.cut_payload(payload, fragments)) != payload:
             rows.run("set_payload", {"id": number, "payload": rest})
     # Memories extracted from the same sentence lose their copy of it.
     for name in ("erase_shared_context", "erase_shared_context_in_changes"):
-        rows.run(name, {"said": said, **inbox_rules.same_owner_filter(memory, viewer)})
+        rows.run(name, {"said": fragments, **inbox_rules.same_owner_filter(memory, viewer)})
 
 
 def _lock_sessions(rows: TenantQueries, delivered: Sequence[Mapping[str, Any]]) -> None:
@@ -238,24 +239,24 @@ def _is_full(rows: TenantQueries, most: int | None) -> bool:
     return most is not None and bool(rows.value("is_full", {"most": most}))
 
 
-def _receipt(rows: TenantQueries, row: Mapping[str, Any]) -> Receipt:
-    known = _received(rows, row)
-    return Receipt(known, False) if known else _kept(rows, row)
+def _receive_row(rows: TenantQueries, row: Mapping[str, Any]) -> Receipt:
+    item_id = _find_received(rows, row)
+    return Receipt(item_id, False) if item_id else _insert_item(rows, row)
 
 
-def _kept(rows: TenantQueries, row: Mapping[str, Any]) -> Receipt:
-    made = rows.value("receive", row)
-    return Receipt(int(made), True) if made else Receipt(int(rows.value("received", row)), False)
+def _insert_item(rows: TenantQueries, row: Mapping[str, Any]) -> Receipt:
+    item_id = rows.value("receive", row)
+    return Receipt(int(item_id), True) if item_id else Receipt(int(rows.value("received", row)), False)
 
 
-def _received(rows: TenantQueries, row: Mapping[str, Any]) -> int | None:
+def _find_received(rows: TenantQueries, row: Mapping[str, Any]) -> int | None:
     """Return the id of the item of this turn for the same task, if there is one."""
     return rows.value("received", row) if row["turn"] else None
 
 
-def _amended(rows: TenantQueries, row: Mapping[str, Any], exchange: Exchange, most: int | None) -> Receipt:
+def _amend_turn(rows: TenantQueries, row: Mapping[str, Any], exchange: Exchange, most: int | None) -> Receipt:
     """Add what is new of a turn to its item and return its receipt; if nothing is new, that of the turn's last item."""
-    parts = list(_parts(rows, row))
+    parts = list(_read_parts(rows, row))
     new = turn_merge.merge_turn(parts, exchange) if parts else turn_merge.TurnMerge(None, exchange)
     if new is None:
         last = parts[-1].item.id
@@ -263,19 +264,19 @@ def _amended(rows: TenantQueries, row: Mapping[str, Any], exchange: Exchange, mo
         return Receipt(last, False)
     if new.part:
         payload = inbox_rules.to_payload(new.exchange, new.part.cut)
-        grown = {"id": new.part.item.id, "payload": payload, "due_at": row["due_at"], "series": new.exchange.series}
-        rows.run("amend_item", grown)
+        values = {"id": new.part.item.id, "payload": payload, "due_at": row["due_at"], "series": new.exchange.series}
+        rows.run("amend_item", values)
         return Receipt(new.part.item.id, False)
     if _is_full(rows, most):
         raise inbox_rules.too_busy(most or 0)
-    return _kept(rows, inbox_rules.to_row(new.exchange, "learn", row["received_at"], row["due_at"]))
+    return _insert_item(rows, inbox_rules.to_row(new.exchange, "learn", row["received_at"], row["due_at"]))
 
 
-def _parts(rows: TenantQueries, row: Mapping[str, Any]) -> Iterator[turn_merge.StoredMessage]:
+def _read_parts(rows: TenantQueries, row: Mapping[str, Any]) -> Iterator[turn_merge.StoredMessage]:
     """Yield the items of the turn, in order; they cannot be settled or purged until the transaction ends."""
     turn, number = row["turn"], 0
-    while found := rows.one("part_of_turn", {**row, "turn": turn}, items=inbox_rules.ITEMS):
-        yield inbox_rules.to_part(found)
+    while part := rows.one("part_of_turn", {**row, "turn": turn}, items=inbox_rules.ITEMS):
+        yield inbox_rules.to_part(part)
         number += 1
         turn = f"{row['turn']}+{number}"
 
@@ -294,6 +295,6 @@ def _update(
         refuse(item_id, rows.value("item_state", {"id": item_id}))
 
 
-def _got(rows: TenantQueries, item_id: int) -> Item | None:
+def _get_item(rows: TenantQueries, item_id: int) -> Item | None:
     row = rows.one("get_item", {"id": item_id}, items=inbox_rules.ITEMS)
     return inbox_rules.to_item(row) if row else None

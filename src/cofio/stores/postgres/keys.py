@@ -24,13 +24,13 @@ class PostgresKeys:
     def create(self, grant: Grant, digest: str, hint: str, by: str) -> Key:
         values = {**grant_columns(grant), "digest": digest, "hint": hint, "by": by, "at": self._clock()}
         with self._server.writing() as rows:
-            made = rows.count("create_key", values)
-            key = _found(rows, "find_key", {"digest": digest}) if made else None
+            created = rows.count("create_key", values)
+            key = _find_key(rows, "find_key", {"digest": digest}) if created else None
             return key or refuse_name(grant.name)
 
     def find(self, digest: str) -> Key | None:
         with self._server.reading() as rows:
-            return _found(rows, "find_key", {"digest": digest})
+            return _find_key(rows, "find_key", {"digest": digest})
 
     def all(self) -> list[Key]:
         with self._server.reading() as rows:
@@ -45,12 +45,12 @@ class PostgresKeys:
             refuse_revoking(key_id, None)
         with self._server.writing() as rows:
             revoked = rows.count("revoke_key", {"id": key_id, "at": self._clock()})
-            key = _found(rows, "get_key", {"id": key_id})
+            key = _find_key(rows, "get_key", {"id": key_id})
             return key if key and revoked else refuse_revoking(key_id, key)
 
     def used(self, when: Mapping[int, str]) -> None:
         with self._server.writing(BRIEFLY) as rows:  # these writes do not block
-            rows.many("key_used", [{"id": each, "at": when[each]} for each in sorted(when)])
+            rows.many("key_used", [{"id": key_id, "at": when[key_id]} for key_id in sorted(when)])
 
     def carried(self) -> list[tuple[Key, str]]:
         with self._server.reading() as rows:
@@ -70,14 +70,14 @@ class PostgresKeys:
     def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
         values = {"limit": limit, "after": after if after is not None else 1 << 62, "key": key}
         with self._server.reading() as rows:
-            found = rows.all("newest_deeds" if key is None else "newest_deeds_of", values, columns=DEEDS)
-        return [to_audit_entry(row) for row in found]
+            entries = rows.all("newest_deeds" if key is None else "newest_deeds_of", values, columns=DEEDS)
+        return [to_audit_entry(row) for row in entries]
 
     def forget(self, before: str) -> int:
         with self._server.writing() as rows:
             return rows.count("forget_deeds", {"before": to_utc_iso(before)})
 
 
-def _found(rows: TenantQueries, name: str, values: Mapping[str, Any]) -> Key | None:
+def _find_key(rows: TenantQueries, name: str, values: Mapping[str, Any]) -> Key | None:
     row = rows.one(name, values, columns=KEYS)
     return to_key(row) if row else None

@@ -47,7 +47,7 @@ class PostgresRuns:
         values = {"id": run_id, "outcome": outcome, "told": as_json(dict(told)), "changeset": changeset}
         with self._server.writing() as rows:
             ended = rows.count("finish_run", {**values, "at": self._clock()})
-            run = _got(rows, run_id)
+            run = _get_run(rows, run_id)
             return run if run and ended else refuse(run_id, run)
 
     def last(self, chore: str) -> MaintenanceRun | None:
@@ -59,10 +59,10 @@ class PostgresRuns:
     def newest(self, limit: int, chore: str = "") -> list[MaintenanceRun]:
         with self._server.reading() as rows:
             values = {"chore": chore, "limit": limit, "dead": add_seconds(self._clock(), -SILENCE)}
-            found = rows.all("newest_runs", values, columns=RUNS)
-        return [replace(to_run(row), outcome="died") if silent else to_run(row) for *row, silent in found]
+            runs = rows.all("newest_runs", values, columns=RUNS)
+        return [replace(to_run(row), outcome="died") if silent else to_run(row) for *row, silent in runs]
 
 
-def _got(rows: TenantQueries, run_id: int) -> MaintenanceRun | None:
+def _get_run(rows: TenantQueries, run_id: int) -> MaintenanceRun | None:
     row = rows.one("get_run", {"id": run_id}, columns=RUNS)
     return to_run(row) if row else None

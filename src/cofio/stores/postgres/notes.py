@@ -26,7 +26,7 @@ class PostgresNotes:
             return {row[0]: to_filed(row) for row in rows.all("noted_files", {"folder": folder})}
 
     def put(self, folder: str, files: Sequence[FileState]) -> None:
-        ordered = sorted(files, key=lambda each: each.path)  # always in this order, to avoid deadlocks
+        ordered = sorted(files, key=lambda file: file.path)  # always in this order, to avoid deadlocks
         with self._server.writing() as rows:
             rows.many("put_file", to_rows(folder, ordered, self._clock()))
 

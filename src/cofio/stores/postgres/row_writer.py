@@ -62,13 +62,13 @@ class PostgresRowStorage:
         self._rows.run("remove_memory", {"id": memory_id})
 
     def vector(self, memory_id: int) -> bytes | None:
-        sent = self._rows.value("get_vector", {"id": memory_id})
-        return to_matrix([sent])[0].astype("<f4").tobytes() if sent else None
+        vector = self._rows.value("get_vector", {"id": memory_id})
+        return to_matrix([vector])[0].astype("<f4").tobytes() if vector else None
 
     def beside(self, memory_id: int) -> Counters:
         count, last = self._rows.one("counts_of", {"id": memory_id}) or (0, None)
-        seen = self._rows.all("sightings_beside", {"id": memory_id})
-        return Counters(count, last, tuple(Occurrence(*row) for row in seen))
+        sightings = self._rows.all("sightings_beside", {"id": memory_id})
+        return Counters(count, last, tuple(Occurrence(*row) for row in sightings))
 
     def set_vector(self, memory_id: int, vector: bytes | None) -> None:
         if vector is None:
@@ -78,11 +78,11 @@ class PostgresRowStorage:
 
     def twin(self, fact: Fact) -> int | None:
         values = {name: getattr(fact, name) for name in PLACED}
-        found: int | None = self._rows.value("twin", {**values, "fingerprint": fingerprint(fact.text)})
-        return found
+        memory_id: int | None = self._rows.value("twin", {**values, "fingerprint": fingerprint(fact.text)})
+        return memory_id
 
     def record(self, entry: JournalEntry) -> int:
-        written = {
+        values = {
             "changeset": entry.changeset,
             "memory_id": entry.memory_id,
             "action": entry.action,
@@ -93,7 +93,7 @@ class PostgresRowStorage:
             "erased": int(entry.erased),
             "beside": beside_json(entry.beside) if entry.beside else None,
         }
-        return int(self._rows.value("record", written))
+        return int(self._rows.value("record", values))
 
     def recorded(self, change_id: int) -> JournalEntry | None:
         row = self._rows.one("recorded", {"id": change_id}) if is_storable_int(change_id) else None
@@ -104,8 +104,8 @@ class PostgresRowStorage:
         return to_entry(row) if row else None
 
     def see(self, memory_id: int, change_id: int, occurrence: Occurrence) -> None:
-        seen = {"agent": occurrence.agent, "session": occurrence.session, "at": occurrence.at}
-        self._rows.run("see", {**seen, "memory_id": memory_id, "change_id": change_id})
+        values = {"agent": occurrence.agent, "session": occurrence.session, "at": occurrence.at}
+        self._rows.run("see", {**values, "memory_id": memory_id, "change_id": change_id})
 
     def unsee(self, change_id: int) -> bool:
         return self._rows.count("unsee", {"id": change_id}) > 0
@@ -122,4 +122,4 @@ def _written(memory: Memory) -> dict[str, Any]:
 
 def storable_ids(ids: Sequence[int]) -> list[int]:
     """Return the ids that a column can hold."""
-    return [each for each in ids if is_storable_int(each)]
+    return [number for number in ids if is_storable_int(number)]

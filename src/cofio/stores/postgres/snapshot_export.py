@@ -40,8 +40,8 @@ class PostgresSnapshots:
             yield frozen
 
     def identity(self) -> str:
-        if known := self._read("get_meta", {"name": "identity"}):
-            return str(known[0][0])
+        if metadata := self._read("get_meta", {"name": "identity"}):
+            return str(metadata[0][0])
         with self._server.writing() as rows:
             rows.run("make_identity", {"value": str(uuid.uuid4())})  # unless another process was faster
             return str(rows.value("get_meta", {"name": "identity"}))
@@ -61,31 +61,35 @@ class PostgresSnapshots:
 
     def room(self, name: str, last: int) -> list[tuple[int, int]]:
         key = {"name": f"room:{name}"}
-        there = reserved_ranges(self._read("get_meta", key))
-        if last <= (there[-1][0] if there else 0):
-            return there
+        ranges = reserved_ranges(self._read("get_meta", key))
+        if last <= (ranges[-1][0] if ranges else 0):
+            return ranges
         with self._server.writing(alone=True) as rows:
-            there = reserved_ranges(rows.all("get_meta", key))
-            below = there[-1][0] if there else 0
+            ranges = reserved_ranges(rows.all("get_meta", key))
+            below = ranges[-1][0] if ranges else 0
             if last > below:
-                there.append((last, _take(rows, last - below) - below))
-                rows.run("set_meta", {**key, "value": as_json(there)})
-            return there
+                ranges.append((last, _take(rows, last - below) - below))
+                rows.run("set_meta", {**key, "value": as_json(ranges)})
+            return ranges
 
     def origins(self, origins: Sequence[str]) -> dict[str, int]:
         return dict(self._read("origins", {"origins": [origin for origin in origins if origin]}))
 
     def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[ExportedMemory]:
         with self._reading() as rows:
-            found = rows.all("carried_memories", {"after": after, "limit": limit}, columns=LISTED)
-            memories = [to_memory(row) for row in found]
+            records = rows.all("carried_memories", {"after": after, "limit": limit}, columns=LISTED)
+            memories = [to_memory(row) for row in records]
             ids = {"ids": [memory.id for memory in memories]}
-            seen: defaultdict[int, list[Occurrence]] = defaultdict(list)
+            sightings: defaultdict[int, list[Occurrence]] = defaultdict(list)
             for memory_id, *about in rows.all("carried_sightings", ids):
-                seen[memory_id].append(Occurrence(*about))
-            kept = rows.all("carried_vectors", ids) if vectors else []
-        blobs = {number: np.ascontiguousarray(vector.to_numpy(), dtype="<f4").tobytes() for number, vector in kept}
-        return [ExportedMemory(each, tuple(seen.get(each.id, ())), blobs.get(each.id)) for each in memories]
+                sightings[memory_id].append(Occurrence(*about))
+            vector_rows = rows.all("carried_vectors", ids) if vectors else []
+        blobs = {
+            number: np.ascontiguousarray(vector.to_numpy(), dtype="<f4").tobytes() for number, vector in vector_rows
+        }
+        return [
+            ExportedMemory(memory, tuple(sightings.get(memory.id, ())), blobs.get(memory.id)) for memory in memories
+        ]
 
     def counts(self) -> tuple[int, int]:
         number, last = self._read("carried_counts", {})[0]
@@ -100,8 +104,8 @@ class PostgresSnapshots:
             return carried_episodes(PostgresNamedQueries(rows), after, limit)
 
     def parts(self, changeset_id: int) -> list[int]:
-        found = self._read("parts", {"id": changeset_id}) if is_storable_int(changeset_id) else []
-        return [number for (number,) in found]
+        parts = self._read("parts", {"id": changeset_id}) if is_storable_int(changeset_id) else []
+        return [number for (number,) in parts]
 
     def _read(self, name: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         with self._reading() as rows:

@@ -97,17 +97,19 @@ class PostgresStore:
             number = _open_changeset(rows, about)
             head: dict[str, Any] = {"at": at, "by": by, "why": why}
             blobs = {place: np.ascontiguousarray(vector, dtype="<f4").tobytes() for place, vector in vectors.items()}
-            told = UnitOfWork(PostgresRowStorage(rows), changeset=number, **head).each(decisions, blobs)
-            changes = tuple(change for each in told for change in each)
-            known = KnowledgeUnitOfWork(SqlKnownRows(PostgresNamedQueries(rows)), changeset=number, **head).all(
-                knowledge, told
+            changes_by_decision = UnitOfWork(PostgresRowStorage(rows), changeset=number, **head).each(decisions, blobs)
+            changes = tuple(change for group in changes_by_decision for change in group)
+            knowledge_changes = KnowledgeUnitOfWork(
+                SqlKnownRows(PostgresNamedQueries(rows)), changeset=number, **head
+            ).all(knowledge, changes_by_decision)
+            changeset = Changeset(
+                id=number, **head, undoes=undoes, part_of=part_of, changes=changes, knowledge=knowledge_changes
             )
-            done = Changeset(id=number, **head, undoes=undoes, part_of=part_of, changes=changes, knowledge=known)
             if settles:
-                settle_item(rows, settles(done), at=at, changeset=number)
+                settle_item(rows, settles(changeset), at=at, changeset=number)
         if part_of is None:  # after a long series, building the index takes a fraction of the time (`sign` does it)
             self._follow_up(dimension)
-        return done
+        return changeset
 
     def _bound_to(self, rows: TenantQueries, vectors: Mapping[int, Vector]) -> int:
         """Return the dimension of these vectors after checking that they fit the store's; 0 if there are none."""
@@ -149,14 +151,14 @@ class PostgresStore:
 
     def get(self, ids: Sequence[int]) -> list[Memory]:
         with self._server.reading() as rows:
-            read = rows.all("get_memories", {"ids": storable_ids(ids)}, columns=LISTED)
-        found = {row[0]: to_memory(row) for row in read}
-        return [found[each] for each in ids if each in found]
+            records = rows.all("get_memories", {"ids": storable_ids(ids)}, columns=LISTED)
+        memory_by_id = {row[0]: to_memory(row) for row in records}
+        return [memory_by_id[memory_id] for memory_id in ids if memory_id in memory_by_id]
 
     def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
         with self._server.reading() as rows:
-            read = rows.all("said", {"ids": storable_ids(ids)})
-        return {memory_id: (speaker, created_at) for memory_id, speaker, created_at in read}
+            records = rows.all("said", {"ids": storable_ids(ids)})
+        return {memory_id: (speaker, created_at) for memory_id, speaker, created_at in records}
 
     def has_speakers(self) -> bool:
         with self._server.reading() as rows:
@@ -165,18 +167,18 @@ class PostgresStore:
     def page(self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0) -> tuple[list[Memory], int]:
         where, values = condition(scope, POSTGRES)
         with self._server.reading() as rows:
-            found = _page(rows, scope, limit, _LAST if after is None else after, skip)
-            return found, int(rows.value("count", values, where=where))
+            memories = _read_page(rows, scope, limit, _LAST if after is None else after, skip)
+            return memories, int(rows.value("count", values, where=where))
 
     def newest(self, scope: Scope, limit: int) -> list[Memory]:
         with self._server.reading() as rows:
-            return _page(rows, scope, limit, _LAST)
+            return _read_page(rows, scope, limit, _LAST)
 
     def latest(self, scope: Scope, limit: int) -> list[Memory]:
         where, values = condition(scope, POSTGRES)
         with self._server.reading() as rows:
-            read = rows.all("latest", {**values, "limit": limit}, columns=LISTED, where=where)
-        return [to_memory(row) for row in read]
+            records = rows.all("latest", {**values, "limit": limit}, columns=LISTED, where=where)
+        return [to_memory(row) for row in records]
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
         with self._server.reading() as rows:
@@ -184,9 +186,9 @@ class PostgresStore:
             if not state.dimension:
                 return []
             extent = self._extent_at(rows, state)
-            found = self._nearest.find(rows, vector, k, scope, extent, state) if k > 0 else []
-            missing = storable_ids(sorted(set(also) - {each.id for each in found}))
-            return found + self._nearest.cosines(rows, vector, missing)
+            candidates = self._nearest.find(rows, vector, k, scope, extent, state) if k > 0 else []
+            missing = storable_ids(sorted(set(also) - {candidate.id for candidate in candidates}))
+            return candidates + self._nearest.cosines(rows, vector, missing)
 
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
         with self._server.reading() as rows:
@@ -200,8 +202,8 @@ class PostgresStore:
     def known(self, text: str, scope: Scope) -> list[int]:
         where, values = condition(scope, POSTGRES)
         with self._server.reading() as rows:
-            found = rows.all("known", {**values, "fingerprint": fingerprint(text)}, where=where)
-        return [memory_id for (memory_id,) in found]
+            records = rows.all("known", {**values, "fingerprint": fingerprint(text)}, where=where)
+        return [memory_id for (memory_id,) in records]
 
     def pairs(self, threshold: float, scope: Scope) -> Iterator[tuple[int, int, float]]:
         with self._server.still() as rows:
@@ -219,7 +221,7 @@ class PostgresStore:
 
     def history(self, memory_id: int) -> list[Change]:
         with self._server.reading() as rows:
-            changes = _changes(rows, "changes_of_lineage", memory_id)
+            changes = _read_changes(rows, "changes_of_lineage", memory_id)
         if not changes:
             raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
         return changes
@@ -231,32 +233,34 @@ class PostgresStore:
     def projects(self, scope: Scope, limit: int, after: str = "") -> list[tuple[str, int]]:
         where, values = condition(scope, POSTGRES)
         with self._server.reading() as rows:
-            found = rows.all("projects", {**values, "after": after, "limit": limit}, where=where)
-        return [(name, count) for name, count in found]
+            counts = rows.all("projects", {**values, "after": after, "limit": limit}, where=where)
+        return [(name, count) for name, count in counts]
 
     def repeated(self, least: int, limit: int, scope: Scope) -> list[tuple[str, int, int]]:
         where, values = condition(scope, POSTGRES)
         with self._server.reading() as rows:
-            found = rows.all("repeated", {**values, "least": least, "limit": limit}, where=where)
-        return [(agent, memory_id, times) for agent, memory_id, times in found]
+            repeats = rows.all("repeated", {**values, "least": least, "limit": limit}, where=where)
+        return [(agent, memory_id, times) for agent, memory_id, times in repeats]
 
     def changeset(self, changeset_id: int) -> Changeset:
         with self._server.reading() as rows:
             row = rows.one("get_changeset", {"id": changeset_id}) if is_storable_int(changeset_id) else None
             if row is None:
                 raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
-            known = of_changeset(PostgresNamedQueries(rows), changeset_id)
-            return to_changeset(row, _changes(rows, "changes_of_changeset", changeset_id), known)
+            knowledge = of_changeset(PostgresNamedQueries(rows), changeset_id)
+            return to_changeset(row, _read_changes(rows, "changes_of_changeset", changeset_id), knowledge)
 
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
         with self._server.reading() as rows:
             if within:
                 where, values = condition(within, POSTGRES)
-                known = changed_within(within, POSTGRES)
-                read = rows.all("newest_changesets_within", {**values, "limit": limit}, where=where, known=known)
+                known_where = changed_within(within, POSTGRES)
+                records = rows.all(
+                    "newest_changesets_within", {**values, "limit": limit}, where=where, known=known_where
+                )
             else:
-                read = rows.all("newest_changesets", {"limit": limit})
-        return [to_changeset(row, []) for row in read]
+                records = rows.all("newest_changesets", {"limit": limit})
+        return [to_changeset(row, []) for row in records]
 
     # ── derived data ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -264,25 +268,32 @@ class PostgresStore:
         if not retrievals:
             return
         counts = Counter(retrieval.memory_id for retrieval in retrievals)
-        latest = {retrieval.memory_id: retrieval.at for retrieval in sorted(retrievals, key=lambda each: each.at)}
+        latest = {
+            retrieval.memory_id: retrieval.at for retrieval in sorted(retrievals, key=lambda retrieval: retrieval.at)
+        }
         # By id, so that concurrent writers of the same memories do not deadlock.
-        moved = [{"id": count, "count": counts[count], "last": latest[count]} for count in sorted(counts)]
+        updates = [
+            {"id": memory_id, "count": counts[memory_id], "last": latest[memory_id]} for memory_id in sorted(counts)
+        ]
         with self._server.writing(BRIEFLY) as rows:  # log writes do not block
             rows.many("note", [asdict(retrieval) for retrieval in retrievals])
             rows.run("begin_tracking")
-            rows.many("count_retrievals", moved)
+            rows.many("count_retrievals", updates)
 
     def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
         name = "unembedded" if among is None else "unembedded_among"
         with self._server.reading() as rows:
-            read = rows.all(name, {"limit": limit, "ids": storable_ids(among or ())}, columns=LISTED)
-        return [to_memory(row) for row in read]
+            records = rows.all(name, {"limit": limit, "ids": storable_ids(among or ())}, columns=LISTED)
+        return [to_memory(row) for row in records]
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
         with self._server.writing(alone=True) as rows:
             dimension = self._bound_to(rows, vectors)
-            filled = {each: np.asarray(vectors[each], np.float32) for each in sorted(storable_ids(list(vectors)))}
-            rows.many("fill_vector", [{"id": each, "vector": vector} for each, vector in filled.items()])
+            filled = {
+                memory_id: np.asarray(vectors[memory_id], np.float32)
+                for memory_id in sorted(storable_ids(list(vectors)))
+            }
+            rows.many("fill_vector", [{"id": memory_id, "vector": vector} for memory_id, vector in filled.items()])
         self._follow_up(dimension)
 
     def sign(self, signature: str, *, anew: bool = False) -> None:
@@ -293,14 +304,14 @@ class PostgresStore:
             self._follow_up(state.dimension)
             return
         with self._server.writing(alone=True) as rows:
-            known = TenantState.read(rows)
+            current = TenantState.read(rows)
             empty = not rows.value("any_vector")
-            if known.signature and known.signature != signature and not (anew or empty):
+            if current.signature and current.signature != signature and not (anew or empty):
                 self._signature = signature
-                self._refuse_another_embedder(known.signature)
+                self._refuse_another_embedder(current.signature)
             rows.run("set_meta", {"name": "signature", "value": signature})
             if anew or empty:
-                self._begin_anew(rows, known.dimension)
+                self._begin_anew(rows, current.dimension)
         self._signature = signature
 
     def _begin_anew(self, rows: TenantQueries, dimension: int) -> None:
@@ -317,10 +328,12 @@ class PostgresStore:
 
     def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
         whom = {"client": client, "session": session, "at": self._clock()}
-        noted = [{**whom, "id": each, "digest": given[each]} for each in sorted(storable_ids(list(given)))]
-        if noted:
+        records = [
+            {**whom, "id": memory_id, "digest": given[memory_id]} for memory_id in sorted(storable_ids(list(given)))
+        ]
+        if records:
             with self._server.writing(BRIEFLY) as rows:  # these writes do not block
-                rows.many("give", noted)
+                rows.many("give", records)
 
     def forget_given(self, client: str, session: str) -> None:
         with self._server.writing() as rows:
@@ -360,22 +373,22 @@ def _open_changeset(rows: TenantQueries, about: Mapping[str, Any]) -> int:
         raise Conflict(f"Changeset {about['undoes']} is undone already.", "Undo that undo to reapply it.") from error
 
 
-def _page(rows: TenantQueries, scope: Scope, limit: int, after: int, skip: int = 0) -> list[Memory]:
+def _read_page(rows: TenantQueries, scope: Scope, limit: int, after: int, skip: int = 0) -> list[Memory]:
     where, values = condition(scope, POSTGRES)
-    read = rows.all("page", {**values, "after": after, "limit": limit, "skip": skip}, columns=LISTED, where=where)
-    return [to_memory(row) for row in read]
+    records = rows.all("page", {**values, "after": after, "limit": limit, "skip": skip}, columns=LISTED, where=where)
+    return [to_memory(row) for row in records]
 
 
-def _changes(rows: TenantQueries, name: str, key: int) -> list[Change]:
+def _read_changes(rows: TenantQueries, name: str, key: int) -> list[Change]:
     """Return the changes that a query selects, each with the memory after it; a changeset may have thousands."""
-    found = rows.all(name, {"id": key}) if is_storable_int(key) else []
-    entries = [to_entry(columns) for *columns, _, _, _ in found]
-    later = dict(rows.all("next_befores", {"ids": [each.id for each in entries]}))
-    last = [each.memory_id for each in entries if each.id not in later]
-    there = {row[0]: to_memory(row) for row in rows.all("get_memories", {"ids": last}, columns=LISTED)}
+    records = rows.all(name, {"id": key}) if is_storable_int(key) else []
+    entries = [to_entry(columns) for *columns, _, _, _ in records]
+    later = dict(rows.all("next_befores", {"ids": [entry.id for entry in entries]}))
+    last = [entry.memory_id for entry in entries if entry.id not in later]
+    memory_by_id = {row[0]: to_memory(row) for row in rows.all("get_memories", {"ids": last}, columns=LISTED)}
     changes = []
-    for entry, (*_, at, by, why) in zip(entries, found, strict=True):
+    for entry, (*_, at, by, why) in zip(entries, records, strict=True):
         before = later.get(entry.id)
-        after = there.get(entry.memory_id) if entry.id not in later else from_json(before) if before else None
+        after = memory_by_id.get(entry.memory_id) if entry.id not in later else from_json(before) if before else None
         changes.append(to_change(entry, after, at, by, why))
     return changes

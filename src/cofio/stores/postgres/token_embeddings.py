@@ -30,7 +30,10 @@ class PostgresTokenEmbeddings:
 
     def get(self, ids: Sequence[int], by: str) -> dict[int, bytes]:
         with self._server.reading() as rows:
-            return {each: bytes(words) for each, words in rows.all("readings", {"ids": storable_ids(ids), "by": by})}
+            return {
+                memory_id: bytes(words)
+                for memory_id, words in rows.all("readings", {"ids": storable_ids(ids), "by": by})
+            }
 
     def unread(self, limit: int) -> list[Memory]:
         with self._server.reading() as rows:

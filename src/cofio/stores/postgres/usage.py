@@ -21,10 +21,10 @@ class PostgresUsageQueries:
         self._server = server
 
     def view(self, view: View, scope: Scope, limit: int, before: str) -> list[Memory]:
-        where, named = condition(scope, POSTGRES)
-        used, order = VIEWS[view]
-        values = {**named, "limit": limit, "before": to_utc_iso(before)}
-        parts = {"where": where, "used": used.format(before="%(before)s"), "order": order}
+        where, params = condition(scope, POSTGRES)
+        usage, order = VIEWS[view]
+        values = {**params, "limit": limit, "before": to_utc_iso(before)}
+        parts = {"where": where, "used": usage.format(before="%(before)s"), "order": order}
         with self._server.reading() as rows:
             return [to_memory(row) for row in rows.all("view_of_use", values, columns=LISTED, **parts)]
 
@@ -48,10 +48,10 @@ class PostgresUsageQueries:
 
     def forget(self, before: str) -> int:
         values = {"before": to_utc_iso(before), "limit": _FORGOTTEN}
-        gone = 0
+        deleted = 0
         while True:  # in small transactions: the log is the largest table
             with self._server.writing() as rows:
                 count = rows.count("forget_retrievals", values)
-            gone += count
+            deleted += count
             if count < _FORGOTTEN:
-                return gone
+                return deleted

@@ -48,45 +48,45 @@ class VectorSearch:
         self, rows: TenantQueries, vector: Vector, k: int, scope: Scope, extent: TenantSize, state: TenantState
     ) -> list[Candidate]:
         """Return the k nearest of the scope, best first, ties by lower id."""
-        asked = {"vector": _as_sent(vector), "k": k}
+        params = {"vector": _as_sent(vector), "k": k}
         where, values = condition(scope, POSTGRES)
         if extent.count > FEW and scope.narrows:
             inside = self._inside(rows, scope, state)
             if inside is not None:
                 return _candidates(
-                    rows.all(f"{self._prefix}cosines", {**asked, "ids": inside}, order="cosine DESC, memory_id")
+                    rows.all(f"{self._prefix}cosines", {**params, "ids": inside}, order="cosine DESC, memory_id")
                 )
         if extent.count > FEW and state.dimension <= _WIDEST:
-            found = self._by_index(rows, {**asked, **values}, k, where, state.dimension)
-            if len(found) == k:
-                return found
-        return _candidates(rows.all(f"{self._prefix}nearest_of_all", {**asked, **values}, where=where))
+            candidates = self._by_index(rows, {**params, **values}, k, where, state.dimension)
+            if len(candidates) == k:
+                return candidates
+        return _candidates(rows.all(f"{self._prefix}nearest_of_all", {**params, **values}, where=where))
 
     def _by_index(
-        self, rows: TenantQueries, asked: dict[str, Any], k: int, where: str, dimension: int
+        self, rows: TenantQueries, params: dict[str, Any], k: int, where: str, dimension: int
     ) -> list[Candidate]:
         with rows.connection.transaction():  # the settings are for this search only
             rows.run("search_by_nearness", {"effort": min(max(2 * k, _EFFORT), _MOST)})
-            found = rows.all(
-                f"{self._prefix}nearest_by_index", {**asked, "many": k + _SPARE}, where=where, dimension=str(dimension)
+            records = rows.all(
+                f"{self._prefix}nearest_by_index", {**params, "many": k + _SPARE}, where=where, dimension=str(dimension)
             )
-        return _candidates(found)
+        return _candidates(records)
 
     def cosines(self, rows: TenantQueries, vector: Vector, ids: Sequence[int]) -> list[Candidate]:
         """Return the cosine of each of these that has a vector, by id."""
-        asked = {"vector": _as_sent(vector), "ids": list(ids), "k": len(ids)}
-        return _candidates(rows.all(f"{self._prefix}cosines", asked, order="memory_id")) if ids else []
+        params = {"vector": _as_sent(vector), "ids": list(ids), "k": len(ids)}
+        return _candidates(rows.all(f"{self._prefix}cosines", params, order="memory_id")) if ids else []
 
     def _inside(self, rows: TenantQueries, scope: Scope, state: TenantState) -> list[int] | None:
         """Return every id of the scope if there are few, else None; cached while nothing changes."""
         if state.changeset != self._scopes_at or len(self._scopes) > _SCOPES_KEPT:
             self._scopes, self._scopes_at = {}, state.changeset
-        known = self._scopes
-        if scope not in known:
+        scopes = self._scopes
+        if scope not in scopes:
             where, values = condition(scope, POSTGRES)
             ids = [row[0] for row in rows.all(f"{self._prefix}ids_of", {**values, "limit": FEW + 1}, where=where)]
-            known[scope] = ids if len(ids) <= FEW else None
-        return known[scope]
+            scopes[scope] = ids if len(ids) <= FEW else None
+        return scopes[scope]
 
     def keep_index(self, server: PostgresServer, dimension: int) -> None:
         """Build the index, if there are many vectors and no index. Writes of vectors wait meanwhile."""
@@ -115,9 +115,9 @@ def load_vectors(rows: TenantQueries, scope: Scope, dimension: int) -> VectorInd
     """Load every vector of the scope, to be compared with each other."""
     where, values = condition(scope, POSTGRES)
     vectors, after = VectorIndex(dimension), 0
-    while some := rows.all("vectors_within", {**values, "after": after, "limit": _AT_ONCE}, where=where):
-        _put(vectors, some)
-        after = some[-1][0]
+    while batch := rows.all("vectors_within", {**values, "after": after, "limit": _AT_ONCE}, where=where):
+        _put(vectors, batch)
+        after = batch[-1][0]
     return vectors
 
 
@@ -131,13 +131,13 @@ def load_vectors_of(rows: TenantQueries, ids: Sequence[int], dimension: int) -> 
 
 def _put(vectors: VectorIndex, rows: Sequence[tuple[Any, ...]]) -> None:
     if rows:
-        ids, sent, live = zip(*rows, strict=True)
-        vectors.put_many(np.array(ids, np.int64), to_matrix(sent), np.array(live, bool))
+        ids, blobs, live = zip(*rows, strict=True)
+        vectors.put_many(np.array(ids, np.int64), to_matrix(blobs), np.array(live, bool))
 
 
-def to_matrix(sent: Sequence[bytes]) -> Matrix:
+def to_matrix(blobs: Sequence[bytes]) -> Matrix:
     """Return vectors in the server's binary format as a matrix, one per row."""
-    raw = np.frombuffer(b"".join(sent), np.uint8).reshape(len(sent), -1)
+    raw = np.frombuffer(b"".join(blobs), np.uint8).reshape(len(blobs), -1)
     return np.ascontiguousarray(raw[:, _HEAD:]).view(">f4").astype(np.float32)
 
 
@@ -151,5 +151,5 @@ def _candidates(rows: Sequence[tuple[int, float]]) -> list[Candidate]:
 
 def to_candidates(near: Iterator[tuple[int, list[tuple[int, float]]]]) -> Iterator[tuple[int, list[Candidate]]]:
     """Convert neighbours to candidates."""
-    for each, some in near:
-        yield each, [Candidate(*one) for one in some]
+    for memory_id, neighbours in near:
+        yield memory_id, [Candidate(*neighbour) for neighbour in neighbours]

@@ -46,7 +46,7 @@ def _threads() -> tuple[Callable[[], int], Callable[[int], object]]:
     except (ImportError, OSError):
         return nothing
     for name in _NAMES:
-        get, put = (getattr(library, name.format(what), None) for what in ("get", "set"))
+        get, put = (getattr(library, name.format(prefix), None) for prefix in ("get", "set"))
         if get and put:
             return get, put
     return nothing

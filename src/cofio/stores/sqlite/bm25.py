@@ -128,7 +128,7 @@ class PostingsCache:
         chosen = list(counts) if lengths.count <= FEW else rarest_words(counts, most)
         scores = np.zeros(len(lengths.words), np.float32)
         for word in chosen:
-            ids, weights = self._found(connection, word, changeset)
+            ids, weights = self._find_postings(connection, word, changeset)
             if ids.size and ids[-1] >= len(scores):  # written since the lengths were read: ignored for now
                 ids, weights = ids[ids < len(scores)], weights[ids < len(scores)]
             short = K1 * (1 - B + B * lengths.words[ids] / lengths.mean)
@@ -136,25 +136,25 @@ class PostingsCache:
         ideal = sum(idf(count, lengths.count) for count in counts.values())
         return scores, ideal, len(chosen) < sum(count > 0 for count in counts.values())
 
-    def _found(self, connection: sqlite3.Connection, word: str, changeset: int) -> tuple[Ids, Scores]:
+    def _find_postings(self, connection: sqlite3.Connection, word: str, changeset: int) -> tuple[Ids, Scores]:
         """Return the memories that contain the word, and its weight in each."""
         if changeset != self._known_at or self._kept > _KEPT:
             self._known, self._known_at, self._kept = {}, changeset, 0
-        known = self._known
-        if word not in known:
-            text = self._holders(connection, self._kind.text + quote_fts(word))
+        cache = self._known
+        if word not in cache:
+            text = self._find_holders(connection, self._kind.text + quote_fts(word))
             around = self._kind.context + quote_fts(word) if self._kind.context else ""
-            context = self._holders(connection, around) if around else np.empty(0, np.int64)
+            context = self._find_holders(connection, around) if around else np.empty(0, np.int64)
             ids = np.union1d(text, context) if context.size else text
             weights = np.isin(ids, text).astype(np.float32) + CONTEXT * np.isin(ids, context)
-            known[word] = (ids, weights.astype(np.float32)) if context.size else (ids, np.ones(len(ids), np.float32))
+            cache[word] = (ids, weights.astype(np.float32)) if context.size else (ids, np.ones(len(ids), np.float32))
             self._kept += len(ids)
-        return known[word]
+        return cache[word]
 
     def _frequency(self, connection: sqlite3.Connection, word: str, total: int, changeset: int) -> int:
         """Return the number of memories with the word; in a large store cached until it has grown by 2 %."""
         if total <= FEW:
-            return len(self._found(connection, word, changeset)[0])
+            return len(self._find_postings(connection, word, changeset)[0])
         count, when = self._counts.get(word, (0, -1))
         if when < 0 or abs(total - when) > when // 50:
             count = int(connection.execute(self._kind.query("frequency"), (quote_fts(word),)).fetchone()[0])
@@ -164,10 +164,10 @@ class PostingsCache:
                 self._counts[word] = (count, total)
         return count
 
-    def _holders(self, connection: sqlite3.Connection, match: str) -> Ids:
+    def _find_holders(self, connection: sqlite3.Connection, match: str) -> Ids:
         # One text from SQLite, parsed by NumPy: six times as fast as one row per memory.
-        (listed,) = connection.execute(self._kind.query("holders"), (match,)).fetchone()
-        return np.fromstring(listed, np.int64, sep=",") if listed else np.empty(0, np.int64)
+        (ids,) = connection.execute(self._kind.query("holders"), (match,)).fetchone()
+        return np.fromstring(ids, np.int64, sep=",") if ids else np.empty(0, np.int64)
 
 
 def top_k(scores: Scores, k: int, allowed: Mask) -> tuple[Ids, Scores]:

@@ -103,8 +103,8 @@ class StoreFile:
 
     def size(self) -> int:
         """Return the bytes on disk, the write-ahead log included."""
-        beside = (self.path, self.path.with_name(self.path.name + "-wal"))
-        return sum(each.stat().st_size for each in beside if each.exists())
+        files = (self.path, self.path.with_name(self.path.name + "-wal"))
+        return sum(path.stat().st_size for path in files if path.exists())
 
     def close(self) -> None:
         with self._lock:
@@ -139,13 +139,13 @@ class StoreFile:
     def _prepare(self) -> None:
         self._refuse_strangers()
         self._switch_to_wal()
-        if self._version() < _NEWEST:
+        if self._read_version() < _NEWEST:
             self._migrate()
 
     def _refuse_strangers(self) -> None:
         self._writer.execute("BEGIN")  # a consistent snapshot: another process may be creating the store right now
         try:
-            version, owner = self._version(), self._writer.execute("PRAGMA application_id").fetchone()[0]
+            version, owner = self._read_version(), self._writer.execute("PRAGMA application_id").fetchone()[0]
             empty = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
         finally:
             self._writer.execute("COMMIT")
@@ -171,13 +171,13 @@ class StoreFile:
     def _migrate(self) -> None:
         with self.writing() as connection:
             for number, script in migrations("sqlite"):
-                if number > self._version():  # another process may have migrated already
+                if number > self._read_version():  # another process may have migrated already
                     for statement in statements(script):
                         connection.execute(statement)
                     connection.execute(f"PRAGMA user_version = {number}")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
-    def _version(self) -> int:
+    def _read_version(self) -> int:
         return int(self._writer.execute("PRAGMA user_version").fetchone()[0])
 
 
@@ -199,17 +199,17 @@ def translated(path: Path) -> Iterator[None]:
     except CofioError:
         raise
     except sqlite3.Error as error:
-        raise _ours(error, path) from error
+        raise _translate(error, path) from error
     except OSError as error:
         raise StoreError(f"{path} cannot be opened: {error.strerror}.", _CHECK) from error
 
 
-def _ours(error: sqlite3.Error, path: Path) -> StoreError:
-    said = str(error)
+def _translate(error: sqlite3.Error, path: Path) -> StoreError:
+    text = str(error)
     for sign, kind, message, hint in _TRANSLATIONS:
-        if sign in said:
+        if sign in text:
             return kind(message.format(path=path), hint)
-    return StoreError(f"{path} could not be used: {said}.", "If it persists, restore a backup.")
+    return StoreError(f"{path} could not be used: {text}.", "If it persists, restore a backup.")
 
 
 _CHECK = "Check the path and its permissions: a store must be writable even for reading."

@@ -54,8 +54,8 @@ class SqliteDashboardQueries:
 
     def agents(self, limit: int) -> list[Agent]:
         with self._file.reading() as connection:
-            kept, asked = (connection.execute(_SQL[name]).fetchall() for name in ("keepers", "askers"))
-        return to_agents(kept, asked, limit)
+            keepers, askers = (connection.execute(_SQL[name]).fetchall() for name in ("keepers", "askers"))
+        return to_agents(keepers, askers, limit)
 
     def pulse(self) -> ChangeCounters:
         with self._file.reading() as connection:
@@ -69,14 +69,14 @@ class SqliteDashboardQueries:
         with self._file.reading() as connection:
             within = None
             if live_scope(scope).narrows:
-                found = connection.execute(_SQL["ids_of"].format(where=where), values)
-                within = np.fromiter((row[0] for row in found), np.int64)
-            there = vectors.live(within)
-            asked = {**values, "characters": characters, "ids": as_json(there[:most].tolist())}
-            rows = connection.execute(_SQL["dots"].format(where=where), asked).fetchall()
+                id_rows = connection.execute(_SQL["ids_of"].format(where=where), values)
+                within = np.fromiter((row[0] for row in id_rows), np.int64)
+            candidates = vectors.live(within)
+            params = {**values, "characters": characters, "ids": as_json(candidates[:most].tolist())}
+            rows = connection.execute(_SQL["dots"].format(where=where), params).fetchall()
         ids, matrix = vectors.many([row[0] for row in rows])
-        held = set(ids.tolist())
-        return to_dots([row for row in rows if row[0] in held], matrix, len(there))
+        drawn = set(ids.tolist())
+        return to_dots([row for row in rows if row[0] in drawn], matrix, len(candidates))
 
 
 NO_DOTS = MapSource((), np.empty((0, 0), np.float32), (), (), (), (), 0)
@@ -106,13 +106,13 @@ def to_pulse(row: _Row) -> ChangeCounters:
     return ChangeCounters(changeset, retrieval, (*inbox, int("".join(filter(str.isdigit, finished or "0")))))
 
 
-def to_agents(kept: Iterable[_Row], asked: Iterable[_Row], limit: int) -> list[Agent]:
+def to_agents(keepers: Iterable[_Row], askers: Iterable[_Row], limit: int) -> list[Agent]:
     """Merge agents that stored memories with callers of recall (name, count, last time), latest first."""
-    known = {name: Agent(name, count, last, 0, None) for name, count, last in kept if name}
-    for caller, count, last in asked:
+    agents = {name: Agent(name, count, last, 0, None) for name, count, last in keepers if name}
+    for caller, count, last in askers:
         name = caller.rpartition(_BESIDE)[2]
-        agent = known.get(name, Agent(name, 0, None, 0, None))
+        agent = agents.get(name, Agent(name, 0, None, 0, None))
         when = max(last, agent.recalled_at or "")
-        known[name] = agent._replace(recalls=agent.recalls + count, recalled_at=when)
-    by_name = sorted(known.values(), key=lambda each: each.name)
-    return sorted(by_name, key=lambda each: max(each.kept_at or "", each.recalled_at or ""), reverse=True)[:limit]
+        agents[name] = agent._replace(recalls=agent.recalls + count, recalled_at=when)
+    by_name = sorted(agents.values(), key=lambda agent: agent.name)
+    return sorted(by_name, key=lambda agent: max(agent.kept_at or "", agent.recalled_at or ""), reverse=True)[:limit]

@@ -34,26 +34,26 @@ class GroupCommit(Generic[Brought, Answer]):
         self._changed = threading.Condition()
 
     def __call__(self, brought: Brought) -> Answer:
-        mine: _PendingWrite[Brought, Answer] = _PendingWrite(brought)
-        self._waiting.append(mine)
+        own_write: _PendingWrite[Brought, Answer] = _PendingWrite(brought)
+        self._waiting.append(own_write)
         try:
-            while self._has_the_turn(mine):
-                self._transact(mine)
+            while self._has_the_turn(own_write):
+                self._transact(own_write)
                 self._pass_on()
         finally:
-            if self._writing is mine:  # an interrupt may arrive as soon as this caller is the writer
+            if self._writing is own_write:  # an interrupt may arrive as soon as this caller is the writer
                 self._pass_on()
-        if isinstance(mine.outcome, CofioError):
-            raise mine.outcome
-        assert mine.outcome is not None  # otherwise this caller would have become the writer
-        return mine.outcome
+        if isinstance(own_write.outcome, CofioError):
+            raise own_write.outcome
+        assert own_write.outcome is not None  # otherwise this caller would have become the writer
+        return own_write.outcome
 
-    def _has_the_turn(self, mine: _PendingWrite[Brought, Answer]) -> bool:
+    def _has_the_turn(self, own_write: _PendingWrite[Brought, Answer]) -> bool:
         """Wait for an outcome; return True if this caller becomes the writer first."""
         with self._changed:
-            while mine.outcome is None:
+            while own_write.outcome is None:
                 if self._writing is None:
-                    self._writing = mine
+                    self._writing = own_write
                     return True
                 self._changed.wait()
         return False
@@ -63,18 +63,18 @@ class GroupCommit(Generic[Brought, Answer]):
             self._writing = None
             self._changed.notify_all()
 
-    def _transact(self, mine: _PendingWrite[Brought, Answer]) -> None:
+    def _transact(self, own_write: _PendingWrite[Brought, Answer]) -> None:
         """Write all waiting values, or only this caller's if its first transaction failed."""
-        together = [mine] if mine.taken else []
+        batch = [own_write] if own_write.taken else []
         try:
             with self._file.writing() as connection:
-                together = together or self._take()  # after the lock: callers that came meanwhile share the commit
-                outcomes = [self._outcome(connection, each.brought) for each in together]
+                batch = batch or self._take()  # after the lock: callers that came meanwhile share the commit
+                outcomes = [self._outcome(connection, write.brought) for write in batch]
         except StoreError as error:
-            _tell(together or self._take(), error)
+            _tell(batch or self._take(), error)
         else:
-            for each, outcome in zip(together, outcomes, strict=True):
-                each.outcome = outcome
+            for write, outcome in zip(batch, outcomes, strict=True):
+                write.outcome = outcome
 
     def _outcome(self, connection: sqlite3.Connection, brought: Brought) -> Answer | CofioError:
         try:
@@ -83,10 +83,10 @@ class GroupCommit(Generic[Brought, Answer]):
             return refusal
 
     def _take(self) -> list[_PendingWrite[Brought, Answer]]:
-        taken = [self._waiting.popleft() for _ in range(len(self._waiting))]  # only the writer takes
-        for each in taken:
-            each.taken = True
-        return taken
+        batch = [self._waiting.popleft() for _ in range(len(self._waiting))]  # only the writer takes
+        for write in batch:
+            write.taken = True
+        return batch
 
 
 class _PendingWrite(Generic[Brought, Answer]):
@@ -100,9 +100,9 @@ class _PendingWrite(Generic[Brought, Answer]):
         self.outcome: Answer | CofioError | None = None
 
 
-def _tell(together: Sequence[_PendingWrite[Brought, Answer]], error: StoreError) -> None:
+def _tell(batch: Sequence[_PendingWrite[Brought, Answer]], error: StoreError) -> None:
     """Give the error to a caller that was alone; to all if the store is busy, as retries would wait for minutes."""
-    if len(together) == 1 or isinstance(error, StoreBusy):
-        for each in together:
-            each.outcome = type(error)(error.message, error.hint)  # one each: threads do not share a traceback
-            each.outcome.__cause__ = error
+    if len(batch) == 1 or isinstance(error, StoreBusy):
+        for write in batch:
+            write.outcome = type(error)(error.message, error.hint)  # one each: threads do not share a traceback
+            write.outcome.__cause__ = error

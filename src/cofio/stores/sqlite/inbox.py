@@ -45,7 +45,7 @@ class SqliteInbox:
     def __init__(self, file: StoreFile, clock: Clock) -> None:
         self._file = file
         self._clock = clock
-        self._keep: GroupCommit[_PendingDelivery, list[Receipt]] = GroupCommit(file, _kept)
+        self._keep: GroupCommit[_PendingDelivery, list[Receipt]] = GroupCommit(file, _keep_delivery)
 
     def receive(
         self, exchanges: Sequence[Exchange], *, task: Task = "learn", most: int | None = None, hold: float = 0.0
@@ -62,23 +62,23 @@ class SqliteInbox:
         return self._keep(_PendingDelivery([row], most, dated))[0]
 
     def release(self, client: str, session: str) -> int:
-        whose = {"client": client, "session": session, "at": self._clock()}
+        values = {"client": client, "session": session, "at": self._clock()}
         with self._file.writing() as connection:
-            return connection.execute(_SQL["release_items"], whose).rowcount
+            return connection.execute(_SQL["release_items"], values).rowcount
 
     def hold(self, client: str, session: str, batching: Batching, *, broken_off: bool = False) -> None:
         at = self._clock()
-        whose = {"client": client, "session": session}
+        session_key = {"client": client, "session": session}
         with self._file.writing() as connection:
-            until = {**whose, "at": at, "until": inbox_rules.add_seconds(at, batching.seconds)}
+            until = {**session_key, "at": at, "until": inbox_rules.add_seconds(at, batching.seconds)}
             (waiting,) = connection.execute(_SQL["waiting_of_session"], until).fetchone()
-            held = inbox_rules.holding_columns(at, waiting, batching, broken_off=broken_off)
-            connection.execute(_SQL["hold_items"], {**whose, **held})
+            columns = inbox_rules.holding_columns(at, waiting, batching, broken_off=broken_off)
+            connection.execute(_SQL["hold_items"], {**session_key, **columns})
 
     def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
-        asked = {"client": client, "session": session, "any_key": int(any_key)}
+        values = {"client": client, "session": session, "any_key": int(any_key)}
         with self._file.reading() as connection:
-            return {turn for (turn,) in connection.execute(_SQL["turns"], asked)}
+            return {turn for (turn,) in connection.execute(_SQL["turns"], values)}
 
     def purged_turns(self, client: str, session: str) -> set[str]:
         with self._file.reading() as connection:
@@ -95,9 +95,9 @@ class SqliteInbox:
             unreadable = [item.id for item in items if item.exchange is None]
             if not unreadable:
                 return items
-            for each in unreadable:  # parked for manual review, so that they do not block the others
+            for item_id in unreadable:  # parked for manual review, so that they do not block the others
                 with suppress(Conflict):  # settled or parked by another process
-                    self.park(each, inbox_rules.UNREADABLE)
+                    self.park(item_id, inbox_rules.UNREADABLE)
 
     def claim(self, limit: int, together: int = 1) -> list[Item]:  # noqa: ARG002
         return self.due(limit)  # a file is served by one process
@@ -147,8 +147,8 @@ class SqliteInbox:
     def ledger(self) -> Ledger:
         with self._file.reading() as connection:
             rows = connection.execute(_SQL["ledger"]).fetchall()
-        states, reasons = ({name: n for told, name, n in rows if told == what} for what in ("state", "reason"))
-        return inbox_rules.ledger_of(states, reasons, next(name for told, name, _ in rows if told == "oldest"))
+        states, reasons = ({name: n for kind, name, n in rows if kind == heading} for heading in ("state", "reason"))
+        return inbox_rules.ledger_of(states, reasons, next(name for kind, name, _ in rows if kind == "oldest"))
 
     def forget(self, before: str) -> int:
         with self._file.writing() as connection:
@@ -180,49 +180,49 @@ def erase(connection: sqlite3.Connection, memory: Memory, viewer: Viewer | None)
     With a viewer, only items of this viewer are searched, and memories of the same owner.
     """
     former = connection.execute(_SQL["words_of"], (memory.id,)).fetchall()
-    words = [memory.text, memory.context, *(each for row in former for each in row)]
-    said = inbox_rules.words_to_erase(words, memory.previous_text)
-    listed = as_json(said)
-    saying = {"id": memory.id, "said": listed}
+    words = [memory.text, memory.context, *(text for row in former for text in row)]
+    fragments = inbox_rules.words_to_erase(words, memory.previous_text)
+    fragments_json = as_json(fragments)
+    values = {"id": memory.id, "said": fragments_json}
     settled, reasons = (
-        inbox_rules.ids_told_by(connection.execute(_SQL[name], saying).fetchall(), viewer)
+        inbox_rules.ids_told_by(connection.execute(_SQL[name], values).fetchall(), viewer)
         for name in ("settled_items_saying", "reasons_saying")
     )
     connection.execute(_SQL["erase_settled_items"], {"ids": as_json(settled)})
     connection.execute(_SQL["erase_reasons"], {"ids": as_json(reasons)})
     llm_calls.erase(SqliteNamedQueries(connection))
-    if episodes.erase(SqliteNamedQueries(connection), memory.id, said, viewer):
+    if episodes.erase(SqliteNamedQueries(connection), memory.id, fragments, viewer):
         connection.execute(_SQL["tidy_passage_words"])  # no word of it stays in the full-text segments
     for item_id, payload in connection.execute(_SQL["open_payloads"]).fetchall():
         if viewer and not inbox_rules.is_told_by(inbox_rules.from_payload(payload), viewer):
             continue
-        if (rest := inbox_rules.cut_payload(payload, said)) != payload:
+        if (rest := inbox_rules.cut_payload(payload, fragments)) != payload:
             connection.execute(_SQL["set_payload"], {"id": item_id, "payload": rest})
     # Memories extracted from the same sentence lose their copy of it.
     for name in ("erase_shared_context", "erase_shared_context_in_changes"):
-        connection.execute(_SQL[name], {"said": listed, **inbox_rules.same_owner_filter(memory, viewer)})
+        connection.execute(_SQL[name], {"said": fragments_json, **inbox_rules.same_owner_filter(memory, viewer)})
 
 
-def _kept(connection: sqlite3.Connection, delivery: _PendingDelivery) -> list[Receipt]:
+def _keep_delivery(connection: sqlite3.Connection, delivery: _PendingDelivery) -> list[Receipt]:
     """Return one receipt per row. If the inbox is full, rows that are all known already still get receipts."""
     if delivery.amends:
-        return [_amended(connection, delivery, delivery.amends)]
+        return [_amend_turn(connection, delivery, delivery.amends)]
     if _is_full(connection, delivery.most):
-        known = [_received(connection, row) for row in delivery.rows]
-        if None in known:
+        item_ids = [_find_received(connection, row) for row in delivery.rows]
+        if None in item_ids:
             raise inbox_rules.too_busy(delivery.most or 0)
-        return [Receipt(each, False) for each in known if each]
-    return [_receipt(connection, row) for row in delivery.rows]
+        return [Receipt(item_id, False) for item_id in item_ids if item_id]
+    return [_receive_row(connection, row) for row in delivery.rows]
 
 
 def _is_full(connection: sqlite3.Connection, most: int | None) -> bool:
     return most is not None and bool(connection.execute(_SQL["is_full"], {"most": most}).fetchone()[0])
 
 
-def _amended(connection: sqlite3.Connection, delivery: _PendingDelivery, exchange: Exchange) -> Receipt:
+def _amend_turn(connection: sqlite3.Connection, delivery: _PendingDelivery, exchange: Exchange) -> Receipt:
     """Add what is new of a turn to its item and return its receipt; if nothing is new, that of the turn's last item."""
     (row,) = delivery.rows
-    parts = list(_parts(connection, row))
+    parts = list(_read_parts(connection, row))
     new = turn_merge.merge_turn(parts, exchange) if parts else turn_merge.TurnMerge(None, exchange)
     if new is None:
         last = parts[-1].item.id
@@ -230,8 +230,8 @@ def _amended(connection: sqlite3.Connection, delivery: _PendingDelivery, exchang
         return Receipt(last, False)
     if new.part:
         payload = inbox_rules.to_payload(new.exchange, new.part.cut)
-        grown = {"id": new.part.item.id, "payload": payload, "due_at": row["due_at"], "series": new.exchange.series}
-        connection.execute(_SQL["amend_item"], grown)
+        values = {"id": new.part.item.id, "payload": payload, "due_at": row["due_at"], "series": new.exchange.series}
+        connection.execute(_SQL["amend_item"], values)
         return Receipt(new.part.item.id, False)
     if _is_full(connection, delivery.most):
         raise inbox_rules.too_busy(delivery.most or 0)
@@ -239,24 +239,24 @@ def _amended(connection: sqlite3.Connection, delivery: _PendingDelivery, exchang
     return Receipt(int(connection.execute(_SQL["receive"], further).lastrowid or 0), True)
 
 
-def _parts(connection: sqlite3.Connection, row: dict[str, Any]) -> Iterator[turn_merge.StoredMessage]:
+def _read_parts(connection: sqlite3.Connection, row: dict[str, Any]) -> Iterator[turn_merge.StoredMessage]:
     """Yield the items of the turn, in order."""
     turn, number = row["turn"], 0
-    while found := connection.execute(_PART_OF_TURN, {**row, "turn": turn}).fetchone():
-        yield inbox_rules.to_part(found)
+    while part := connection.execute(_PART_OF_TURN, {**row, "turn": turn}).fetchone():
+        yield inbox_rules.to_part(part)
         number += 1
         turn = f"{row['turn']}+{number}"
 
 
-def _receipt(connection: sqlite3.Connection, row: dict[str, Any]) -> Receipt:
-    known = _received(connection, row)
-    return Receipt(known or int(connection.execute(_SQL["receive"], row).lastrowid or 0), known is None)
+def _receive_row(connection: sqlite3.Connection, row: dict[str, Any]) -> Receipt:
+    item_id = _find_received(connection, row)
+    return Receipt(item_id or int(connection.execute(_SQL["receive"], row).lastrowid or 0), item_id is None)
 
 
-def _received(connection: sqlite3.Connection, row: dict[str, Any]) -> int | None:
+def _find_received(connection: sqlite3.Connection, row: dict[str, Any]) -> int | None:
     """Return the id of the item of this turn for the same task, if there is one."""
-    found = connection.execute(_SQL["received"], row).fetchone() if row["turn"] else None
-    return found[0] if found else None
+    stored = connection.execute(_SQL["received"], row).fetchone() if row["turn"] else None
+    return stored[0] if stored else None
 
 
 def _update(

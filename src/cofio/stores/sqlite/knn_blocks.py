@@ -37,34 +37,36 @@ class BlockComparison:
     def __init__(self, matrix: Matrix, rows: Rows, directions: Matrix | None) -> None:
         """Take the rows by rising id. `directions` are orthonormal columns; without them every pair is computed."""
         self._matrix = matrix
-        self._ceilings = None if directions is None else _with_rest(matrix, rows, directions)
+        self._ceilings = None if directions is None else _add_rest(matrix, rows, directions)
         self._tried = self._in_vain = 0
 
-    def between(self, one: RowBlock, other: RowBlock) -> tuple[Rows, Rows, Vector]:
+    def between(self, left_block: RowBlock, right_block: RowBlock) -> tuple[Rows, Rows, Vector]:
         """Return the positions of such pairs in the two strips, and their cosines."""
         if self._ceilings is not None:
-            left, right = one.wanted(other, self._ceilings[one.place] @ self._ceilings[other.place].T)
+            left, right = left_block.wanted(
+                right_block, self._ceilings[left_block.place] @ self._ceilings[right_block.place].T
+            )
             self._tried += 1
-            if len(left) * APART <= len(one.rows) * len(other.rows):
-                first, second = self._matrix[one.rows[left]], self._matrix[other.rows[right]]
+            if len(left) * APART <= len(left_block.rows) * len(right_block.rows):
+                first, second = self._matrix[left_block.rows[left]], self._matrix[right_block.rows[right]]
                 return left, right, np.einsum("ij,ij->i", first, second)
             self._in_vain += 1
             if self._tried >= TRIED and 2 * self._in_vain > self._tried:
                 self._ceilings = None
-        cosines = self._matrix[one.rows] @ self._matrix[other.rows].T
-        left, right = one.wanted(other, cosines)
+        cosines = self._matrix[left_block.rows] @ self._matrix[right_block.rows].T
+        left, right = left_block.wanted(right_block, cosines)
         return left, right, cosines[left, right]
 
 
-def _with_rest(matrix: Matrix, rows: Rows, directions: Matrix) -> Matrix:
+def _add_rest(matrix: Matrix, rows: Rows, directions: Matrix) -> Matrix:
     """Return the head of each row and the length of its rest, so that products of them are ceilings."""
     width = directions.shape[1]
-    made = np.empty((len(rows), width + 1), np.float32)
+    result = np.empty((len(rows), width + 1), np.float32)
     for at in range(0, len(rows), UNSORTED):
         heads = matrix[rows[at : at + UNSORTED]] @ directions
-        made[at : at + UNSORTED, :width] = heads
-        made[at : at + UNSORTED, width] = np.sqrt(np.maximum(1 - np.einsum("ij,ij->i", heads, heads), 0) + LOST)
-    return made
+        result[at : at + UNSORTED, :width] = heads
+        result[at : at + UNSORTED, width] = np.sqrt(np.maximum(1 - np.einsum("ij,ij->i", heads, heads), 0) + LOST)
+    return result
 
 
 class RowBlock:
@@ -81,8 +83,8 @@ class RowBlock:
     def wanted(self, other: RowBlock, cosines: Matrix) -> tuple[Rows, Rows]:
         """Return the positions of pairs near enough for either row, given their cosines or upper bounds."""
         # Not `np.nonzero`: it takes ten times as long for two dimensions, and delays searches.
-        found = np.flatnonzero(cosines >= np.minimum(self._least[:, np.newaxis], other._least))
-        left, right = np.divmod(found, len(other.rows))
+        places = np.flatnonzero(cosines >= np.minimum(self._least[:, np.newaxis], other._least))
+        left, right = np.divmod(places, len(other.rows))
         return left, right
 
     def meet(self, other: RowBlock, left: Rows, right: Rows, cosines: Vector) -> None:
@@ -93,31 +95,31 @@ class RowBlock:
             near = cosines >= other._least[right]
             other._keep(right[near], self.rows[left[near]], cosines[near])
 
-    def _keep(self, whose: Rows, met: Rows, cosines: Vector) -> None:
-        self._met.append((whose, met, cosines))
-        self._unsorted += len(whose)
+    def _keep(self, sources: Rows, neighbours: Rows, cosines: Vector) -> None:
+        self._met.append((sources, neighbours, cosines))
+        self._unsorted += len(sources)
         if self._unsorted > UNSORTED:
             self._sort()
 
     def _sort(self) -> None:
         """Drop all but the k nearest of each row."""
-        whose, met, cosines = (np.concatenate(each) for each in zip(*self._met, strict=True))
-        others = self.rows[whose] != met
-        whose, met, cosines = whose[others], met[others], cosines[others]
-        order = np.lexsort((-cosines, whose))  # stable: of equals, the one found first, with the lower id, wins
-        whose, met, cosines = whose[order], met[order], cosines[order]
-        rank = np.arange(len(whose)) - np.searchsorted(whose, whose)  # among the neighbours of the same row
-        last, kept = rank == self._k - 1, rank < self._k
-        self._least[whose[last]] = cosines[last]
-        self._met, self._unsorted = [(whose[kept], met[kept], cosines[kept])], 0
+        sources, neighbours, cosines = (np.concatenate(column) for column in zip(*self._met, strict=True))
+        is_other = self.rows[sources] != neighbours
+        sources, neighbours, cosines = sources[is_other], neighbours[is_other], cosines[is_other]
+        order = np.lexsort((-cosines, sources))  # stable: of equals, the one found first, with the lower id, wins
+        sources, neighbours, cosines = sources[order], neighbours[order], cosines[order]
+        rank = np.arange(len(sources)) - np.searchsorted(sources, sources)  # among the neighbours of the same row
+        last, is_best = rank == self._k - 1, rank < self._k
+        self._least[sources[last]] = cosines[last]
+        self._met, self._unsorted = [(sources[is_best], neighbours[is_best], cosines[is_best])], 0
 
     def told(self, ids: Ids) -> Iterator[tuple[int, list[tuple[int, float]]]]:
         """Yield each row's id with the ids and cosines of its neighbours, and drop them."""
         self._sort()
-        ((whose, others, cosines),) = self._met
+        ((source_of_pair, others, cosines),) = self._met
         self._met = []
-        found, starts = np.unique(whose, return_index=True)
-        met, near = ids[others].tolist(), np.clip(cosines, -1, 1).tolist()
-        bounds = [*starts.tolist(), len(met)]
-        for each, start, end in zip(ids[self.rows[found]].tolist(), bounds[:-1], bounds[1:], strict=True):
-            yield each, list(zip(met[start:end], near[start:end], strict=True))
+        sources, starts = np.unique(source_of_pair, return_index=True)
+        neighbours, near = ids[others].tolist(), np.clip(cosines, -1, 1).tolist()
+        bounds = [*starts.tolist(), len(neighbours)]
+        for memory_id, start, end in zip(ids[self.rows[sources]].tolist(), bounds[:-1], bounds[1:], strict=True):
+            yield memory_id, list(zip(neighbours[start:end], near[start:end], strict=True))

@@ -44,8 +44,8 @@ class SqliteRuns:
             at = self._clock()  # taken while the write lock is held
             values = {"chore": chore, "slot": to_utc_iso(slot) if slot else "", "by": by, "at": at}
             connection.execute(_SQL["bury_runs"], {**values, "dead": add_seconds(at, -SILENCE)})
-            done = connection.execute(_SQL["claim_run"], {**values, "deaths": DEATHS})
-            return to_run(connection.execute(_GET, (done.lastrowid,)).fetchone()) if done.rowcount else None
+            cursor = connection.execute(_SQL["claim_run"], {**values, "deaths": DEATHS})
+            return to_run(connection.execute(_GET, (cursor.lastrowid,)).fetchone()) if cursor.rowcount else None
 
     def alive(self, run_id: int) -> bool:
         with self._file.writing() as connection:
@@ -95,5 +95,5 @@ def refuse(run_id: int, run: MaintenanceRun | None) -> NoReturn:
 
 def to_run(row: Sequence[Any]) -> MaintenanceRun:
     """Return the run of a row selected with RUNS."""
-    told = dict(zip(_COLUMNS, row, strict=True))
-    return MaintenanceRun(told=json.loads(told.pop("told")), changeset=told.pop("changeset_id"), **told)
+    fields = dict(zip(_COLUMNS, row, strict=True))
+    return MaintenanceRun(told=json.loads(fields.pop("told")), changeset=fields.pop("changeset_id"), **fields)

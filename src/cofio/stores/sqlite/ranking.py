@@ -39,78 +39,80 @@ class Ranking:
 
     def held(self) -> InMemoryIndex:
         """Return the in-memory data, up to date with the file. Raise EmbedderMismatch if re-embedded elsewhere."""
-        held = self._index.current()
-        self._refuse_another_embedder(held.signature)
-        return held
+        memory_index = self._index.current()
+        self._refuse_another_embedder(memory_index.signature)
+        return memory_index
 
     def catch_up(self) -> None:
         """Read the changes since the last call."""
         self._index.catch_up()
 
     def nearest(self, vector: Vector, k: int, scope: Scope, also: Iterable[int] = ()) -> list[Candidate]:
-        held = self.held()
-        index = held.vectors
+        memory_index = self.held()
+        index = memory_index.vectors
         if index is None:
             return []
-        ids, cosines = self._nearest_in_scope(held, index, vector, k, scope)
-        found = list(starmap(Candidate, zip(ids.tolist(), cosines.tolist(), strict=True)))
-        missing = sorted(set(also) - {each.id for each in found})
-        return found + list(starmap(Candidate, index.cosines(vector, missing).items()))
+        ids, cosines = self._find_nearest_in_scope(memory_index, index, vector, k, scope)
+        candidates = list(starmap(Candidate, zip(ids.tolist(), cosines.tolist(), strict=True)))
+        missing = sorted(set(also) - {candidate.id for candidate in candidates})
+        return candidates + list(starmap(Candidate, index.cosines(vector, missing).items()))
 
-    def _nearest_in_scope(
-        self, held: InMemoryIndex, index: VectorIndex, vector: Vector, k: int, scope: Scope
+    def _find_nearest_in_scope(
+        self, memory_index: InMemoryIndex, index: VectorIndex, vector: Vector, k: int, scope: Scope
     ) -> tuple[Any, Any]:
         archived = scope.include_archived
         if not scope.narrows:
             return index.nearest(vector, k, archived=archived)
-        if scope in self._scopes.of(held.changeset):
-            return index.nearest(vector, k, archived=archived, within=self.ids_of(scope, held))
+        if scope in self._scopes.of(memory_index.changeset):
+            return index.nearest(vector, k, archived=archived, within=self.ids_of(scope, memory_index))
         # Most scopes contain a good part of the nearest: look a little further and keep those inside. Only if that
         # gives fewer than k, the whole scope is read; then it is cached.
         wide = 2 * k + 32
         ids, cosines = index.nearest(vector, wide, archived=archived)
-        inside = self._inside(ids, scope)
+        inside = self._mask_inside(ids, scope)
         if inside.sum() >= k or len(ids) < wide:
             return ids[inside][:k], cosines[inside][:k]
-        return index.nearest(vector, k, archived=archived, within=self.ids_of(scope, held))
+        return index.nearest(vector, k, archived=archived, within=self.ids_of(scope, memory_index))
 
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
-        held = self.held()
+        memory_index = self.held()
         with self._file.reading() as connection:
-            scores, ideal, left_out = self._postings.scores(connection, words, held.lengths, held.changeset)
-            ids, best_scores = self._best_in_scope(held, scores, k, scope)
+            scores, ideal, left_out = self._postings.scores(
+                connection, words, memory_index.lengths, memory_index.changeset
+            )
+            ids, best_scores = self._find_best_in_scope(memory_index, scores, k, scope)
             if left_out and scope.narrows and not len(ids):  # the rarest words may all be outside the scope
                 scores, ideal, _ = self._postings.scores(
-                    connection, words, held.lengths, held.changeset, most=5 * POSTINGS
+                    connection, words, memory_index.lengths, memory_index.changeset, most=5 * POSTINGS
                 )
-                ids, best_scores = self._best_in_scope(held, scores, k, scope)
+                ids, best_scores = self._find_best_in_scope(memory_index, scores, k, scope)
         return Matching(tuple(starmap(Candidate, zip(ids.tolist(), best_scores.tolist(), strict=True))), ideal)
 
-    def _best_in_scope(self, held: InMemoryIndex, scores: Any, k: int, scope: Scope) -> tuple[Any, Any]:
-        allowed = np.ones_like(held.lengths.live) if scope.include_archived else held.lengths.live
+    def _find_best_in_scope(self, memory_index: InMemoryIndex, scores: Any, k: int, scope: Scope) -> tuple[Any, Any]:
+        allowed = np.ones_like(memory_index.lengths.live) if scope.include_archived else memory_index.lengths.live
         if not scope.narrows:
             return top_k(scores, k, allowed)
         wide = 2 * k + 32
-        if scope not in self._scopes.of(held.changeset):
-            ids, found = top_k(scores, wide, allowed)
-            inside = self._inside(ids, scope)
+        if scope not in self._scopes.of(memory_index.changeset):
+            ids, top_scores = top_k(scores, wide, allowed)
+            inside = self._mask_inside(ids, scope)
             if inside.sum() >= k or len(ids) < wide:
-                return ids[inside][:k], found[inside][:k]
-        within, ids = np.zeros_like(allowed), self.ids_of(scope, held)
+                return ids[inside][:k], top_scores[inside][:k]
+        within, ids = np.zeros_like(allowed), self.ids_of(scope, memory_index)
         within[ids[ids < len(within)]] = True
         return top_k(scores, k, allowed & within)
 
-    def ids_of(self, scope: Scope, held: InMemoryIndex) -> Ids:
+    def ids_of(self, scope: Scope, memory_index: InMemoryIndex) -> Ids:
         """Return every id of the scope; cached while nothing changes."""
-        known = self._scopes.of(held.changeset)
-        if scope not in known:
+        ids_by_scope = self._scopes.of(memory_index.changeset)
+        if scope not in ids_by_scope:
             where, values = condition(scope)
             with self._file.reading() as connection:
                 rows = connection.execute(self._kind.query("ids_of").format(where=where), values).fetchall()
-            known[scope] = np.array([row[0] for row in rows], dtype=np.int64)
-        return known[scope]
+            ids_by_scope[scope] = np.array([row[0] for row in rows], dtype=np.int64)
+        return ids_by_scope[scope]
 
-    def _inside(self, ids: Ids, scope: Scope) -> Any:
+    def _mask_inside(self, ids: Ids, scope: Scope) -> Any:
         """Return a mask of these ids that are in the scope."""
         where, values = condition(scope)
         with self._file.reading() as connection:
@@ -148,8 +150,8 @@ class _SearchIndex:
         """Return the data, up to date with the newest commit of any process."""
         with self._file.reading() as connection:
             state = connection.execute(self._kind.query("state")).fetchone()
-        held = self._held
-        return held if held and held.is_level_with(state) else self.catch_up()
+        memory_index = self._held
+        return memory_index if memory_index and memory_index.is_level_with(state) else self.catch_up()
 
     def catch_up(self) -> InMemoryIndex:
         """Read the changes since the last call; everything, the first time."""
@@ -165,14 +167,18 @@ class _SearchIndex:
 
     def _level(self, connection: sqlite3.Connection, changeset: int, embedded: int, *about: str) -> InMemoryIndex:
         generation, signature = about
-        held = self._held
-        if held is None or held.generation != generation:
-            read = _loaded(connection, self._kind), DocumentLengths.read(connection, self._kind)
-            return InMemoryIndex(changeset, embedded, generation, signature, *read)
-        rows = connection.execute(self._kind.query("changed_vectors"), (held.changeset, held.embedded)).fetchall()
+        memory_index = self._held
+        if memory_index is None or memory_index.generation != generation:
+            contents = _load_vectors(connection, self._kind), DocumentLengths.read(connection, self._kind)
+            return InMemoryIndex(changeset, embedded, generation, signature, *contents)
+        rows = connection.execute(
+            self._kind.query("changed_vectors"), (memory_index.changeset, memory_index.embedded)
+        ).fetchall()
         ids = [row[0] for row in rows]
-        lengths = held.lengths.with_changes(connection, ids, self._kind) if rows else held.lengths
-        return InMemoryIndex(changeset, embedded, generation, signature, _followed(held.vectors, rows), lengths)
+        lengths = memory_index.lengths.with_changes(connection, ids, self._kind) if rows else memory_index.lengths
+        return InMemoryIndex(
+            changeset, embedded, generation, signature, _apply_changes(memory_index.vectors, rows), lengths
+        )
 
 
 class _ScopeCache:
@@ -188,7 +194,9 @@ class _ScopeCache:
         return self._known
 
 
-def _followed(vectors: VectorIndex | None, rows: Iterable[tuple[int, bytes | None, int | None]]) -> VectorIndex | None:
+def _apply_changes(
+    vectors: VectorIndex | None, rows: Iterable[tuple[int, bytes | None, int | None]]
+) -> VectorIndex | None:
     """Update the index with these memories: (id, vector or None, live)."""
     new: list[tuple[int, bytes, bool]] = []
     for memory_id, blob, live in rows:
@@ -199,28 +207,28 @@ def _followed(vectors: VectorIndex | None, rows: Iterable[tuple[int, bytes | Non
     if not new:
         return vectors
     vectors = vectors or VectorIndex(len(new[0][1]) // 4)
-    ids = np.array([each for each, _, _ in new], dtype=np.int64)
+    ids = np.array([memory_id for memory_id, _, _ in new], dtype=np.int64)
     live_flags = np.array([live for _, _, live in new], dtype=bool)
-    vectors.put_many(ids, _matrix([blob for _, blob, _ in new]), live_flags)
+    vectors.put_many(ids, _to_matrix([blob for _, blob, _ in new]), live_flags)
     return vectors
 
 
-def _loaded(connection: sqlite3.Connection, kind: SearchIndexKind) -> VectorIndex | None:
+def _load_vectors(connection: sqlite3.Connection, kind: SearchIndexKind) -> VectorIndex | None:
     count, size = connection.execute(kind.query("size_of_vectors")).fetchone()
     if not count:
         return None
     matrix = np.empty((count, size // 4), dtype="<f4")
     ids, live = np.empty(count, dtype=np.int64), np.empty(count, dtype=bool)
     rows, filled = connection.execute(kind.query("all_vectors")), 0
-    while some := rows.fetchmany(_AT_ONCE):  # never all the blobs in addition to the matrix
-        end = filled + len(some)
-        ids[filled:end], live[filled:end] = [row[0] for row in some], [row[2] for row in some]
-        matrix[filled:end] = _matrix([row[1] for row in some])
+    while batch := rows.fetchmany(_AT_ONCE):  # never all the blobs in addition to the matrix
+        end = filled + len(batch)
+        ids[filled:end], live[filled:end] = [row[0] for row in batch], [row[2] for row in batch]
+        matrix[filled:end] = _to_matrix([row[1] for row in batch])
         filled = end
     vectors = VectorIndex(size // 4)
     vectors.load(ids, matrix, live)
     return vectors
 
 
-def _matrix(blobs: Sequence[bytes]) -> Matrix:
+def _to_matrix(blobs: Sequence[bytes]) -> Matrix:
     return np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1)

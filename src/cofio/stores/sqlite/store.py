@@ -97,7 +97,7 @@ class SqliteStore:
         self.readings = SqliteTokenEmbeddings(self._file)
         self._ranking = Ranking(self._file, MEMORIES, self._refuse_another_embedder)
         self.episodes = SqliteEpisodes(self._file, self._refuse_another_embedder, self._wipe)
-        self.pictures = SqliteDashboardQueries(self._file, lambda: self._held().vectors)
+        self.pictures = SqliteDashboardQueries(self._file, lambda: self._get_index().vectors)
         self._signature = ""  # "" until an embedder is bound
         self._unwiped = False  # the write-ahead log may still hold purged words
 
@@ -117,7 +117,7 @@ class SqliteStore:
     ) -> Changeset:
         at = self._clock()
         if vectors:
-            index = self._held().vectors
+            index = self._get_index().vectors
             check_vectors(vectors, index.dimension if index else None)
         blobs = {place: np.ascontiguousarray(vector, dtype="<f4").tobytes() for place, vector in vectors.items()}
         with self._file.writing() as connection:
@@ -125,19 +125,26 @@ class SqliteStore:
                 self._refuse_another_embedder(_read_signature(connection))
             number = self._open_changeset(connection, (at, by, why, undoes, part_of))
             head: dict[str, Any] = {"at": at, "by": by, "why": why}
-            told = UnitOfWork(_SqliteRowStorage(connection), changeset=number, **head).each(decisions, blobs)
-            changes = tuple(change for each in told for change in each)
-            known = KnowledgeUnitOfWork(SqlKnownRows(SqliteNamedQueries(connection)), changeset=number, **head).all(
-                knowledge, told
+            changes_by_decision = UnitOfWork(_SqliteRowStorage(connection), changeset=number, **head).each(
+                decisions, blobs
             )
-            done = Changeset(id=number, **head, undoes=undoes, part_of=part_of, changes=changes, knowledge=known)
+            changes = tuple(change for group in changes_by_decision for change in group)
+            knowledge_changes = KnowledgeUnitOfWork(
+                SqlKnownRows(SqliteNamedQueries(connection)), changeset=number, **head
+            ).all(knowledge, changes_by_decision)
+            changeset = Changeset(
+                id=number, **head, undoes=undoes, part_of=part_of, changes=changes, knowledge=knowledge_changes
+            )
             if settles:
-                settle_item(connection, settles(done), at=at, changeset=number)
+                settle_item(connection, settles(changeset), at=at, changeset=number)
             if any(change.action == "purge" for change in changes):
                 connection.execute(_SQL["tidy_words"])  # no word of it stays in the full-text segments
-            self._unwiped |= "purge" in {*(each.action for each in changes), *(each.action for each in known)}
+            self._unwiped |= "purge" in {
+                *(change.action for change in changes),
+                *(change.action for change in knowledge_changes),
+            }
         self._follow_up()
-        return done
+        return changeset
 
     def _open_changeset(self, connection: sqlite3.Connection, about: tuple[Any, ...]) -> int:
         try:
@@ -166,7 +173,7 @@ class SqliteStore:
             hint = "Set the embedder back, or run `cofio reembed` to embed every memory again."
             raise EmbedderMismatch(f"The store was embedded with {signature}, not with {self._signature}.", hint)
 
-    def _held(self) -> InMemoryIndex:
+    def _get_index(self) -> InMemoryIndex:
         """Return the in-memory data, up to date with the file. Raise EmbedderMismatch if re-embedded elsewhere."""
         return self._ranking.held()
 
@@ -175,8 +182,8 @@ class SqliteStore:
     def get(self, ids: Sequence[int]) -> list[Memory]:
         with self._file.reading() as connection:
             rows = connection.execute(_GET_MEMORIES, (ids_json(ids),)).fetchall()
-        found = {row[0]: to_memory(row) for row in rows}
-        return [found[each] for each in ids if each in found]
+        memory_by_id = {row[0]: to_memory(row) for row in rows}
+        return [memory_by_id[memory_id] for memory_id in ids if memory_id in memory_by_id]
 
     def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
         with self._file.reading() as connection:
@@ -216,12 +223,12 @@ class SqliteStore:
         return self._ranking.matching(words, k, scope)
 
     def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
-        held: dict[int, list[str]] = {each: [] for each in ids}
+        words_by_id: dict[int, list[str]] = {memory_id: [] for memory_id in ids}
         with self._file.reading() as connection:
             for word in words:
                 for (memory_id,) in connection.execute(_SQL["holding"], (quote_fts(word), ids_json(ids))):
-                    held[memory_id].append(word)
-        return held
+                    words_by_id[memory_id].append(word)
+        return words_by_id
 
     def known(self, text: str, scope: Scope) -> list[int]:
         where, values = condition(scope)
@@ -230,20 +237,20 @@ class SqliteStore:
             return [row[0] for row in connection.execute(_SQL["known"].format(where=where), values)]
 
     def pairs(self, threshold: float, scope: Scope) -> Iterator[tuple[int, int, float]]:
-        held = self._held()
-        within = self._ranking.ids_of(scope, held) if scope.narrows else None
-        return held.vectors.pairs(threshold, within=within) if held.vectors else iter(())
+        memory_index = self._get_index()
+        within = self._ranking.ids_of(scope, memory_index) if scope.narrows else None
+        return memory_index.vectors.pairs(threshold, within=within) if memory_index.vectors else iter(())
 
     def neighbours(self, ids: Sequence[int], threshold: float, k: int) -> Iterator[tuple[int, list[Candidate]]]:
-        index = self._held().vectors
-        for each, near in index.neighbours(ids, threshold, k) if index else ():
-            yield each, list(starmap(Candidate, near))
+        index = self._get_index().vectors
+        for memory_id, near in index.neighbours(ids, threshold, k) if index else ():
+            yield memory_id, list(starmap(Candidate, near))
 
     # ── the journal ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def history(self, memory_id: int) -> list[Change]:
         with self._file.reading() as connection:
-            changes = self._changes(connection, "changes_of_lineage", memory_id)
+            changes = self._read_changes(connection, "changes_of_lineage", memory_id)
         if not changes:
             raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
         return changes
@@ -273,8 +280,8 @@ class SqliteStore:
             )
             if row is None:
                 raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
-            known = of_changeset(SqliteNamedQueries(connection), changeset_id)
-            return to_changeset(row, self._changes(connection, "changes_of_changeset", changeset_id), known)
+            knowledge = of_changeset(SqliteNamedQueries(connection), changeset_id)
+            return to_changeset(row, self._read_changes(connection, "changes_of_changeset", changeset_id), knowledge)
 
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
         query, values = _SQL["newest_changesets"], dict[str, Any]()
@@ -285,7 +292,7 @@ class SqliteStore:
             rows = connection.execute(query, {**values, "limit": limit}).fetchall()
         return [to_changeset(row, []) for row in rows]
 
-    def _changes(self, connection: sqlite3.Connection, name: str, key: int) -> list[Change]:
+    def _read_changes(self, connection: sqlite3.Connection, name: str, key: int) -> list[Change]:
         tables = _SqliteRowStorage(connection)
         rows = connection.execute(_SQL[name], (key,)).fetchall() if is_storable_int(key) else []
         changes = []
@@ -302,12 +309,14 @@ class SqliteStore:
         if not retrievals:
             return
         counts = Counter(retrieval.memory_id for retrieval in retrievals)
-        latest = {retrieval.memory_id: retrieval.at for retrieval in sorted(retrievals, key=lambda each: each.at)}
+        latest = {
+            retrieval.memory_id: retrieval.at for retrieval in sorted(retrievals, key=lambda retrieval: retrieval.at)
+        }
         with self._file.writing(BRIEFLY) as connection:  # log writes do not block
             connection.executemany(_SQL["note"], (asdict(retrieval) for retrieval in retrievals))
             connection.execute(_SQL["begin_tracking"])
             connection.executemany(
-                _SQL["count_retrievals"], ((counts[count], latest[count], count) for count in counts)
+                _SQL["count_retrievals"], ((counts[memory_id], latest[memory_id], memory_id) for memory_id in counts)
             )
 
     def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
@@ -317,14 +326,14 @@ class SqliteStore:
         return [to_memory(row) for row in rows]
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
-        index = self._held().vectors
+        index = self._get_index().vectors
         check_vectors(vectors, index.dimension if index else None)
         with self._file.writing() as connection:
             self._refuse_another_embedder(_read_signature(connection))
-            for each, vector in vectors.items():
+            for memory_id, vector in vectors.items():
                 blob = np.ascontiguousarray(vector, dtype="<f4").tobytes()
-                if connection.execute(_SQL["fill_vector"], {"id": each, "vector": blob}).rowcount:
-                    connection.execute(_SQL["note_embedded"], (each,))
+                if connection.execute(_SQL["fill_vector"], {"id": memory_id, "vector": blob}).rowcount:
+                    connection.execute(_SQL["note_embedded"], (memory_id,))
         self._follow_up()
 
     def sign(self, signature: str, *, anew: bool = False) -> None:
@@ -333,12 +342,12 @@ class SqliteStore:
                 self._signature = signature  # the usual case, without the write lock
                 return
         with self._file.writing() as connection:
-            known = _read_signature(connection)
+            current = _read_signature(connection)
             empty = not connection.execute(_SQL["any_vector"]).fetchone()[0]
-            if known and known != signature and not (anew or empty):
+            if current and current != signature and not (anew or empty):
                 self._signature = signature
-                self._refuse_another_embedder(known)
-            if known != signature:
+                self._refuse_another_embedder(current)
+            if current != signature:
                 connection.execute(_SQL["set_meta"], {"name": "signature", "value": signature})
             if anew:
                 for name in ("drop_vectors", "drop_passage_vectors", "unembed_passages"):
@@ -355,7 +364,11 @@ class SqliteStore:
 
     def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
         whom = {"client": client, "session": session, "at": self._clock()}
-        rows = [{**whom, "id": each, "digest": digest} for each, digest in given.items() if is_storable_int(each)]
+        rows = [
+            {**whom, "id": memory_id, "digest": digest}
+            for memory_id, digest in given.items()
+            if is_storable_int(memory_id)
+        ]
         if rows:
             with self._file.writing(BRIEFLY) as connection:  # these writes do not block
                 connection.executemany(_SQL["give"], rows)
@@ -429,8 +442,8 @@ class _SqliteRowStorage:
 
     def beside(self, memory_id: int) -> Counters:
         count, last = self._run(_SQL["counts_of"], (memory_id,)).fetchone()
-        seen = self._run(_SQL["sightings_beside"], (memory_id,))
-        return Counters(count, last, tuple(Occurrence(*row) for row in seen))
+        sightings = self._run(_SQL["sightings_beside"], (memory_id,))
+        return Counters(count, last, tuple(Occurrence(*row) for row in sightings))
 
     def set_vector(self, memory_id: int, vector: bytes | None) -> None:
         if vector is None:
@@ -445,10 +458,10 @@ class _SqliteRowStorage:
 
     def record(self, entry: JournalEntry) -> int:
         before = to_json(entry.before) if entry.before else None
-        seen = occurrence_json(entry.occurrence) if entry.occurrence else None
+        occurrence = occurrence_json(entry.occurrence) if entry.occurrence else None
         beside = beside_json(entry.beside) if entry.beside else None
         head = (entry.changeset, entry.memory_id, entry.action, entry.reason)
-        values = (*head, before, entry.vector, seen, int(entry.erased), beside)
+        values = (*head, before, entry.vector, occurrence, int(entry.erased), beside)
         return int(self._run(_SQL["record"], values).lastrowid or 0)
 
     def recorded(self, change_id: int) -> JournalEntry | None:

@@ -28,8 +28,10 @@ class SqliteUsageQueries:
 
     def view(self, view: View, scope: Scope, limit: int, before: str) -> list[Memory]:
         where, values = condition(scope)
-        used, order = VIEWS[view]
-        query = _SQL["view_of_use"].format(columns=LISTED, where=where, used=used.format(before=":before"), order=order)
+        usage, order = VIEWS[view]
+        query = _SQL["view_of_use"].format(
+            columns=LISTED, where=where, used=usage.format(before=":before"), order=order
+        )
         with self._file.reading() as connection:
             rows = connection.execute(query, {**values, "limit": limit, "before": to_utc_iso(before)}).fetchall()
         return [to_memory(row) for row in rows]

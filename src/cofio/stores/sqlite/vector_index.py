@@ -103,14 +103,14 @@ class VectorIndex:
 
     def many(self, ids: Sequence[int] | Ids) -> tuple[Ids, Matrix]:
         """Return those of these ids that have a vector, in the order asked, and these vectors, one per row."""
-        snapshot, wanted = self._snapshot, np.asarray(ids, np.int64)
-        rows = snapshot.find(wanted)
+        snapshot, sought = self._snapshot, np.asarray(ids, np.int64)
+        rows = snapshot.find(sought)
         rows = rows[np.argsort(snapshot.ids[rows])]
-        held = snapshot.ids[rows]
-        places = np.searchsorted(held, wanted)
-        there = places < len(held)
-        there[there] = held[places[there]] == wanted[there]
-        return wanted[there], snapshot.matrix[rows[places[there]]]
+        stored_ids = snapshot.ids[rows]
+        places = np.searchsorted(stored_ids, sought)
+        is_stored = places < len(stored_ids)
+        is_stored[is_stored] = stored_ids[places[is_stored]] == sought[is_stored]
+        return sought[is_stored], snapshot.matrix[rows[places[is_stored]]]
 
     def live(self, within: Ids | None = None) -> Ids:
         """Return the ids of the live vectors, highest first; only of a set, if given."""
@@ -154,8 +154,8 @@ class VectorIndex:
                 low, high = np.nonzero(cosines >= np.float32(threshold) - ROUNDING)
                 # Ids ascend along both sides, so a block on the diagonal contains each pair twice, and each row with
                 # itself.
-                once = low + top < high + side
-                low, high = low[once], high[once]
+                is_pair = low + top < high + side
+                low, high = low[is_pair], high[is_pair]
                 values = np.clip(cosines[low, high], -1, 1)
                 yield from zip(ids[low + top].tolist(), ids[high + side].tolist(), values.tolist(), strict=True)
 
@@ -177,9 +177,9 @@ class VectorIndex:
             meetings = BlockComparison(snapshot.matrix, rows, self._heading(snapshot.matrix, rows))
             for place, strip in enumerate(strips):
                 for other in strips[place:]:
-                    began = time.thread_time()
+                    start = time.thread_time()
                     strip.meet(other, *meetings.between(strip, other))
-                    time.sleep(PAUSE * (time.thread_time() - began))
+                    time.sleep(PAUSE * (time.thread_time() - start))
                 yield from strip.told(snapshot.ids)
 
     def _heading(self, matrix: Matrix, rows: Rows) -> Matrix | None:
@@ -188,7 +188,7 @@ class VectorIndex:
             return None
         rng = np.random.default_rng(0)
         sample = matrix[np.sort(rng.permutation(rows)[:PCA_ROWS])]
-        return np.ascontiguousarray(_directions(sample, rng)[:, : self._dimension // 3])
+        return np.ascontiguousarray(_find_directions(sample, rng)[:, : self._dimension // 3])
 
     def load(self, ids: Ids, matrix: Matrix, live: Mask) -> None:
         """Replace all vectors by these.
@@ -212,16 +212,16 @@ class VectorIndex:
     def put_many(self, ids: Sequence[int] | Ids, matrix: Matrix, live: bool | Mask = True) -> None:
         """Store all of these, like successive calls of `put`. Readers see all of them or none."""
         matrix = self._rows_of(matrix, len(ids))
-        last = {int(each): at for at, each in enumerate(ids)}
-        taken = np.fromiter(last.values(), np.int64, len(last))
-        fresh = np.fromiter(last, np.int64, len(last))
-        states = np.where(np.broadcast_to(live, len(ids)), LIVE, ARCHIVED)[taken]
-        replaced = [self._where[each] for each in last if each in self._where]
+        last = {int(memory_id): at for at, memory_id in enumerate(ids)}
+        positions = np.fromiter(last.values(), np.int64, len(last))
+        new_ids = np.fromiter(last, np.int64, len(last))
+        states = np.where(np.broadcast_to(live, len(ids)), LIVE, ARCHIVED)[positions]
+        replaced = [self._where[memory_id] for memory_id in last if memory_id in self._where]
         start, end = self._count, self._count + len(last)
         self._make_room(end)
         if replaced:
             self._change_states(replaced, GONE)
-        self._ids[start:end], self._matrix[start:end], self._states[start:end] = fresh, matrix[taken], states
+        self._ids[start:end], self._matrix[start:end], self._states[start:end] = new_ids, matrix[positions], states
         if self._heads is not None and self._basis is not None:
             self._heads[start:end] = self._matrix[start:end] @ self._basis
         self._where.update(zip(last, range(start, end), strict=True))
@@ -290,28 +290,28 @@ class VectorIndex:
         if count <= len(self._ids):
             return
         capacity = max(count, 2 * len(self._ids), 64)
-        self._ids = _copied(self._ids, self._count, capacity)
-        self._matrix = _copied(self._matrix, self._count, capacity)
-        self._states = _copied(self._states, self._count, capacity)
+        self._ids = _copy_rows(self._ids, self._count, capacity)
+        self._matrix = _copy_rows(self._matrix, self._count, capacity)
+        self._states = _copy_rows(self._states, self._count, capacity)
         if self._heads is not None:
-            self._heads = _copied(self._heads, self._count, capacity)
+            self._heads = _copy_rows(self._heads, self._count, capacity)
 
     def _compact(self) -> None:
         """Move the remaining rows into new arrays, in order."""
-        kept = np.flatnonzero(self._states[: self._count] != GONE)
-        ids = self._ids[kept]
-        if len(kept) < self._large:
+        rows = np.flatnonzero(self._states[: self._count] != GONE)
+        ids = self._ids[rows]
+        if len(rows) < self._large:
             self._heads = self._basis = None
             self._calibrated_at = 0
         elif self._heads is not None:
-            self._heads = self._heads[kept]
+            self._heads = self._heads[rows]
         # A new map too: the old one belongs to the old rows, which snapshots still show.
-        where = dict(zip(ids.tolist(), range(len(kept)), strict=True))
-        self._hold(ids, self._matrix[kept], self._states[kept], where)
+        where = dict(zip(ids.tolist(), range(len(rows)), strict=True))
+        self._hold(ids, self._matrix[rows], self._states[rows], where)
 
     def _make_heads(self) -> None:
         rows = np.flatnonzero(self._states[: self._count] != GONE)
-        self._basis = _calibrated_basis(self._matrix, rows)
+        self._basis = _calibrate_basis(self._matrix, rows)
         self._heads = None
         self._calibrated_at = len(rows)
         if self._basis is not None:
@@ -333,7 +333,7 @@ class Snapshot:
     def find(self, ids: Ids) -> Rows:
         """Return the rows of these ids, each once."""
         if ids.size <= LOOKED_UP:
-            hints = (self.where.get(each, -1) for each in ids.tolist())
+            hints = (self.where.get(memory_id, -1) for memory_id in ids.tolist())
             rows = np.unique(np.fromiter(hints, np.int64, ids.size))
             # A row is never reused, and the writer changes the map before it publishes. So a visible row that is still
             # in the map has always been this id's. A row that is not visible yet is a replacement: the old one is
@@ -350,9 +350,9 @@ class Snapshot:
         within = np.asarray(within, np.int64)
         if within.size > LOOKED_UP:
             return mask & np.isin(self.ids, within)
-        found = np.zeros(len(mask), np.bool_)
-        found[self.find(within)] = True
-        return mask & found
+        chosen = np.zeros(len(mask), np.bool_)
+        chosen[self.find(within)] = True
+        return mask & chosen
 
     def candidates(self, query: Vector, k: int, least: int, within: Ids | None) -> Rows:
         """Return rows that contain the k nearest allowed ones: certainly without heads, almost certainly with them."""
@@ -360,45 +360,45 @@ class Snapshot:
         total, count = len(allowed), int(np.count_nonzero(allowed))
         if count <= max(total // PICKED, k):
             return np.flatnonzero(allowed)
-        wanted = count // ONE_IN + PER_HIT * k
-        if self.heads is not None and self.basis is not None and wanted <= count // PICKED:
+        depth = count // ONE_IN + PER_HIT * k
+        if self.heads is not None and self.basis is not None and depth <= count // PICKED:
             scores = self.heads @ (query @ self.basis)
         else:
-            scores, wanted = self.matrix @ query, k
+            scores, depth = self.matrix @ query, k
         if count < total:
             # Arithmetic: with half of 100,000 rows hidden it takes a tenth of the time of a masked assignment.
             scores -= HIDDEN * ~allowed
         # Include all rows that tie for the last place, so that the id decides between equals.
-        last = np.partition(scores, total - wanted)[total - wanted]
+        last = np.partition(scores, total - depth)[total - depth]
         return np.flatnonzero(scores >= last - ROUNDING)
 
     def best(self, rows: Rows, query: Vector, k: int) -> tuple[Ids, Vector]:
         """Return the ids and cosines of the k best of these rows."""
         cosines, ids = self.cosines(rows, query), self.ids[rows]
         if k < len(rows):
-            kept = cosines >= np.partition(cosines, len(rows) - k)[len(rows) - k]
-            cosines, ids = cosines[kept], ids[kept]
+            is_near = cosines >= np.partition(cosines, len(rows) - k)[len(rows) - k]
+            cosines, ids = cosines[is_near], ids[is_near]
         order = np.lexsort((ids, -cosines))[:k]
         return ids[order], cosines[order]
 
     def cosines(self, rows: Rows, query: Vector) -> Vector:
         """Return the cosine of each of these rows. Equal vectors have equal cosines, wherever they are stored."""
-        found = np.empty(len(rows), np.float32)
+        cosines = np.empty(len(rows), np.float32)
         for start in range(0, len(rows), CHUNK):
-            some = slice(start, start + CHUNK)
+            chunk = slice(start, start + CHUNK)
             # Not `@`: its last bits can depend on a row's position in its block.
-            found[some] = np.vecdot(self.matrix[rows[some]], query)
-        return np.clip(found, -1, 1)
+            cosines[chunk] = np.vecdot(self.matrix[rows[chunk]], query)
+        return np.clip(cosines, -1, 1)
 
 
-def _copied(array: NDArray[Any], count: int, capacity: int) -> NDArray[Any]:
+def _copy_rows(array: NDArray[Any], count: int, capacity: int) -> NDArray[Any]:
     """Return a new array with room for so many rows, the first of them copied."""
-    roomy = np.empty((capacity, *array.shape[1:]), array.dtype)
-    roomy[:count] = array[:count]
-    return roomy
+    enlarged = np.empty((capacity, *array.shape[1:]), array.dtype)
+    enlarged[:count] = array[:count]
+    return enlarged
 
 
-def _calibrated_basis(matrix: Matrix, rows: Rows) -> Matrix | None:
+def _calibrate_basis(matrix: Matrix, rows: Rows) -> Matrix | None:
     """Return the fewest directions that find the neighbours of made-up queries, as columns; None if none suffice.
 
     A query is the midpoint of two random vectors: farther from all of them than they are from each other, like a
@@ -408,13 +408,13 @@ def _calibrated_basis(matrix: Matrix, rows: Rows) -> Matrix | None:
     """
     rng = np.random.default_rng(0)
     rows = rng.permutation(rows)
-    basis = _directions(matrix[rows[:PCA_ROWS]], rng)
+    basis = _find_directions(matrix[rows[:PCA_ROWS]], rng)
     sample = matrix[rows[: TRIAL_SIZE // matrix.shape[1]]]
-    each = np.arange(TRIALS)
-    queries = sample[each] + sample[each + TRIALS]
+    trials = np.arange(TRIALS)
+    queries = sample[trials] + sample[trials + TRIALS]
     queries /= np.maximum(np.linalg.norm(queries, axis=1, keepdims=True), ROUNDING)
     scores = queries @ sample.T
-    scores[each, each] = scores[each, each + TRIALS] = -np.inf
+    scores[trials, trials] = scores[trials, trials + TRIALS] = -np.inf
     neighbours = np.argpartition(scores, -NEIGHBOURS, axis=1)[:, -NEIGHBOURS:]
     handed_on = (len(sample) // ONE_IN + PER_HIT * NEIGHBOURS) // 2
     for width in (width for width in WIDTHS if width <= basis.shape[1]):
@@ -426,7 +426,7 @@ def _calibrated_basis(matrix: Matrix, rows: Rows) -> Matrix | None:
     return None
 
 
-def _directions(sample: Matrix, rng: np.random.Generator) -> Matrix:
+def _find_directions(sample: Matrix, rng: np.random.Generator) -> Matrix:
     """Return the orthonormal directions that hold most of these vectors' length, as columns, strongest first.
 
     By subspace iteration, which takes 1.5 s for 3,072 dimensions; all eigenvectors would take 8 s. Not centred: dot
