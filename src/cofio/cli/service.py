@@ -112,24 +112,24 @@ def status(session: CliContext) -> None:
     if session.as_json:
         output.document(state)
         return
-    told = dict(state)
-    hooks = told.pop("hooks")
+    facts = dict(state)
+    hooks = facts.pop("hooks")
     if not state["running"]:
-        told = {name: state[name] for name in ("running", "store", "embedder", "problem") if name in state}
+        facts = {name: state[name] for name in ("running", "store", "embedder", "problem") if name in state}
     elif state["uptime_seconds"] is not None and output.on_terminal():
-        told["uptime"] = output.span(told.pop("uptime_seconds"))
-    output.facts_about([*told.items(), *_of_hooks(hooks)])
+        facts["uptime"] = output.span(facts.pop("uptime_seconds"))
+    output.facts_about([*facts.items(), *_describe_hooks(hooks)])
     if not state["running"]:
         output.say("Start it with `cofio up`.")
 
 
-def _of_hooks(hooks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _describe_hooks(hooks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield statistics of the hooks; nothing if none has run."""
     if last := hooks.get("last"):
         did = f"{last['client']} {last['event']}: {last['rung']} in {last['ms']} ms"
         yield "last hook", f"{did}, {output.when(last['at'])}"
-    for rung, told in hooks.get("rungs", {}).items():
-        yield f"hooks, {rung}", f"{told['count']} in 24 h, p50 {told['p50_ms']} ms, p95 {told['p95_ms']} ms"
+    for rung, figures in hooks.get("rungs", {}).items():
+        yield f"hooks, {rung}", f"{figures['count']} in 24 h, p50 {figures['p50_ms']} ms, p95 {figures['p95_ms']} ms"
     for name, words in (("spool", "deliveries pending"), ("bad", "deliveries could not be read")):
         if hooks.get(name):
             yield f"hooks, {name}", f"{hooks[name]} {words}"
