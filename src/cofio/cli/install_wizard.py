@@ -244,14 +244,13 @@ class InstallWizard:
         from cofio.install.manifest import Manifest
 
         mcp = not self.no_mcp and paths.can_serve()
-        wishes = client.InstallOptions(mcp=mcp, notify=self.notify, trust=self.trust_hooks)
-        plans = [client.plan_install(name, self.settings, wishes) for name in clients]
+        options = client.InstallOptions(mcp=mcp, notify=self.notify, trust=self.trust_hooks)
+        plans = [client.plan_install(name, self.settings, options) for name in clients]
         if self.shell_rc:
             plans.append(shell_profile.plan(self._list_variables(choice)))
         for install_plan in plans:
-            plan.prepare(
-                install_plan, Manifest.load(self.settings.home)
-            )  # report unmergeable files before anything is done
+            # report unmergeable files before anything is done
+            plan.prepare(install_plan, Manifest.load(self.settings.home))
         return plans
 
     def _list_variables(self, choice: Choice | None) -> dict[str, str]:
