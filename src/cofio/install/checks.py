@@ -176,20 +176,18 @@ def model(settings: Settings, client: ServiceProbe | None) -> Check:
     if client is None:
         return _check_model_here(settings)
     try:
-        state = client.extraction()
+        llm = client.extraction()
     except CofioError as error:
         return Check("model", "wrong", error.message, error.hint)
-    if not state.get("enabled") and settings.extract_provider and not settings.llm:
+    if not llm.get("enabled") and settings.extract_provider and not settings.llm:
         return Check("model", "ok", f"{settings.extract_provider} is switched off by COFIO_LLM")
-    if until := state.get("spent_until"):
-        says = (
-            f"{state['provider']}, {state['model']}: the daily limit is reached; captures wait until {until[:16]} UTC."
-        )
+    if until := llm.get("spent_until"):
+        says = f"{llm['provider']}, {llm['model']}: the daily limit is reached; captures wait until {until[:16]} UTC."
         remedy = "`cofio usage llm` shows the calls; llm_calls_per_day and llm_tokens_per_day set the limit."
         return Check("model", "warning", says, remedy)
-    if state.get("enabled") and state.get("status") == "healthy":
-        return Check("model", "ok", f"{state['provider']}, {state['model']}{_describe_decider(state)}")
-    if problem := state.get("problem"):
+    if llm.get("enabled") and llm.get("status") == "healthy":
+        return Check("model", "ok", f"{llm['provider']}, {llm['model']}{_describe_decider(llm)}")
+    if problem := llm.get("problem"):
         return Check("model", "wrong", str(problem), "`cofio install` sets and tests another model.")
     if settings.extract_provider:
         says = f"{settings.extract_provider} is set, but the service runs without it."
@@ -197,11 +195,11 @@ def model(settings: Settings, client: ServiceProbe | None) -> Check:
     return Check("model", "ok", "no language model is set: the judgement model finds facts")
 
 
-def _describe_decider(state: Mapping[str, Any]) -> str:
+def _describe_decider(llm: Mapping[str, Any]) -> str:
     """Return a note for a model that may not decide about memories; "" for one that does."""
-    if not state.get("audn_known", True):
+    if not llm.get("audn_known", True):
         return "; its first use shows if it can decide about memories"
-    return "" if state.get("audn", True) else "; it finds facts, and cofio's rules decide about memories"
+    return "" if llm.get("audn", True) else "; it finds facts, and cofio's rules decide about memories"
 
 
 def _check_model_here(settings: Settings) -> Check:
