@@ -68,7 +68,7 @@ def _run_audit(session: CliContext, examples: int) -> Audit:
 
 def _tell(report: Audit) -> None:
     columns = (Field("finding", "cyan"), Field("count", align="right"), Field("meaning", "dim", wraps=True))
-    output.table(columns, ((_title(finding), finding.count, finding.says) for finding in report.findings))
+    output.table(columns, ((_format_title(finding), finding.count, finding.says) for finding in report.findings))
     for finding in report.findings:
         if finding.count and finding.examples:
             _tell_examples(finding)
@@ -92,10 +92,10 @@ def _tell_examples(finding: Finding) -> None:
         output.table((), ((finding.name, *row) for row in rows))
         return
     click.echo()
-    heading = f"{_title(finding)}: {len(finding.examples):,} of {finding.count:,}"
+    heading = f"{_format_title(finding)}: {len(finding.examples):,} of {finding.count:,}"
     output.table((ID, Field(heading, wraps=True), WHEN, Field("why", "dim", wraps=True)), rows)
     output.say(NEXT[finding.name])
 
 
-def _title(finding: Finding) -> str:
+def _format_title(finding: Finding) -> str:
     return finding.name.replace("_", " ") if output.on_terminal() else finding.name

@@ -94,7 +94,7 @@ def _summarize(changeset: Changeset) -> str:
     for change in changeset.changes:
         text_by_id.setdefault(change.memory_id, f"{change.memory_id}: {_format_text(change)}")
     for row in changeset.knowledge:
-        text_by_id.setdefault(row.ref, f"{_name_of(row)}: {_describe_row(row)}")
+        text_by_id.setdefault(row.ref, f"{_name_row(row)}: {_describe_row(row)}")
     first_text, others = next(iter(text_by_id.values()), ""), len(text_by_id) - 1
     short = first_text if len(first_text) <= _SUMMARY else first_text[: _SUMMARY - 1] + "…"
     return f"{short} and {others} more" if others > 0 else short
@@ -115,7 +115,7 @@ def _print_tables(changeset: Changeset) -> None:
             (
                 change.changeset,
                 output.when(change.at),
-                _name_of(change),
+                _name_row(change),
                 change.action,
                 change.by,
                 _describe_row_change(change),
@@ -149,7 +149,7 @@ def _list_changed(before: Memory, after: Memory) -> list[str]:
     return [name for name in names if getattr(before, name) != getattr(after, name)]
 
 
-def _name_of(change: KnowledgeChange) -> str:
+def _name_row(change: KnowledgeChange) -> str:
     """Return the row's table and id; only the table of an erased row."""
     return change.ref if change.before or change.after else change.table
 
@@ -228,7 +228,7 @@ def _has_changes(changeset: Changeset) -> bool:
 def _tell_what_goes(changeset: Changeset, more: int) -> None:
     output.say(f"Changeset {changeset.id}, {output.ago(changeset.at)} by {changeset.by}: {changeset.why}")
     lines = [f"{change.action} {change.memory_id}: {_describe_change(change)}" for change in changeset.changes]
-    lines += [f"{change.action} {_name_of(change)}: {_describe_row_change(change)}" for change in changeset.knowledge]
+    lines += [f"{change.action} {_name_row(change)}: {_describe_row_change(change)}" for change in changeset.knowledge]
     for line in lines[:_CHANGES_SHOWN]:
         output.say(f"  {line}")
     if len(lines) > _CHANGES_SHOWN:

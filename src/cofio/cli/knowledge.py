@@ -87,13 +87,13 @@ def knowledge() -> None:
 @click.option("--unit", metavar="TEXT", help='Unit of the value, if not written after it: %, ms, GB, $; "" for none.')
 @click.option("--inclusive/--exclusive", default=None, help="Include or exclude the value itself.")
 @taking(CLAIM)
-def threshold(session: CliContext, value: tuple[float, str], unit: str | None, **known: Any) -> None:
+def threshold(session: CliContext, value: tuple[float, str], unit: str | None, **options: Any) -> None:
     """Store a threshold for a METRIC of a SOURCE.
 
     A VALUE beyond it needs attention. The same source, metric and direction again updates the row in place.
     """
-    none_named = unit is None and not value[1]  # keep the unit of the row
-    _put(session, "thresholds", value=value[0], unit=None if none_named else _choose_unit(value[1], unit), **known)
+    keeps_unit = unit is None and not value[1]  # keep the unit of the row
+    _put(session, "thresholds", value=value[0], unit=None if keeps_unit else _choose_unit(value[1], unit), **options)
 
 
 def _choose_unit(value_unit: str, option_unit: str | None) -> str:
@@ -110,9 +110,9 @@ def _choose_unit(value_unit: str, option_unit: str | None) -> str:
 @click.argument("pattern", metavar="TEXT")
 @click.option("--source", metavar="NAME", help="Source of the pattern: a market, a host, a sensor.")
 @taking(CLAIM)
-def pattern(session: CliContext, **known: Any) -> None:
+def pattern(session: CliContext, **options: Any) -> None:
     """Store a pattern in words: what tends to happen."""
-    _put(session, "patterns", **known)
+    _put(session, "patterns", **options)
 
 
 @command(
@@ -126,9 +126,9 @@ def pattern(session: CliContext, **known: Any) -> None:
 @click.option("--relation", type=click.Choice(RELATIONS), help="ONE leads OTHER, or moves with it. Default: with.")
 @click.option("--inverse/--direct", default=None, help="Inverse: when one rises, the other falls.")
 @taking(CLAIM)
-def correlation(session: CliContext, **known: Any) -> None:
+def correlation(session: CliContext, **options: Any) -> None:
     """Store a correlation between two sources."""
-    _put(session, "correlations", **known)
+    _put(session, "correlations", **options)
 
 
 @command(
@@ -147,16 +147,16 @@ def correlation(session: CliContext, **known: Any) -> None:
 @click.option("--timezone", metavar="ZONE", help="Time zone, such as Europe/Berlin. Default: UTC.")
 @click.option("--source", metavar="NAME", help="Source of the pattern.")
 @taking(CLAIM)
-def seasonal(session: CliContext, **known: Any) -> None:
+def seasonal(session: CliContext, **options: Any) -> None:
     """Store a seasonal pattern and its times.
 
     PERIOD is daily, weekly, monthly, yearly or cron. Without --during it is always active.
     """
-    _put(session, "seasonal", **known)
+    _put(session, "seasonal", **options)
 
 
-def _put(session: CliContext, table: str, **known: Any) -> None:
-    fields = {name: value for name, value in known.items() if value is not None}
+def _put(session: CliContext, table: str, **options: Any) -> None:
+    fields = {name: value for name, value in options.items() if value is not None}
     with session.memories(new=True) as memories:
         change = memories.knowledge.put(table, by=BY, **fields)
     if session.as_json:
@@ -186,12 +186,12 @@ def _put(session: CliContext, table: str, **known: Any) -> None:
     "-n", "--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="Maximum number of rows."
 )
 @click.option("--after", metavar="ID", help="Continue after this row.")
-def list_(session: CliContext, table: str | None, limit: int, after: str | None, **where: Any) -> None:
+def list_(session: CliContext, table: str | None, limit: int, after: str | None, **options: Any) -> None:
     """List a table, highest confidence first.
 
     TABLE is patterns, correlations, thresholds or seasonal; or feedback, which is listed newest first.
     """
-    filters = {name: value for name, value in where.items() if value is not None}
+    filters = {name: value for name, value in options.items() if value is not None}
     if table == "correlations" and "source" in filters:
         raise click.UsageError(f"Correlations have two sides: see `cofio knowledge related {filters['source']}`.")
     if table is None:

@@ -76,9 +76,9 @@ def _parse_facts(texts: Sequence[str], jsonl: str | None, about: dict[str, Any])
         path = Path(jsonl)
         return lambda: _from_file(path, about)
     if jsonl:
-        facts = list(_from_lines(_standard_input(), _from_json, about))
+        facts = list(_from_lines(_open_stdin(), _from_json, about))
     elif list(texts) == ["-"] or (not texts and not sys.stdin.isatty()):
-        facts = list(_from_lines(_standard_input(), _from_text, about))
+        facts = list(_from_lines(_open_stdin(), _from_text, about))
     elif texts:
         facts = [_from_text(text, about) for text in texts]
     else:
@@ -86,7 +86,7 @@ def _parse_facts(texts: Sequence[str], jsonl: str | None, about: dict[str, Any])
     return lambda: facts
 
 
-def _standard_input() -> Iterable[bytes]:
+def _open_stdin() -> Iterable[bytes]:
     return sys.stdin.buffer
 
 
@@ -467,14 +467,14 @@ def _list_merged(memory: Memory, purged_ids: Sequence[int]) -> list[int]:
 def supersede(session: CliContext, memory_id: int, text: str, why: str) -> None:
     """Replace a memory by a new one; the old one is archived and stays in the history."""
     with session.memories() as memories:
-        written, archived = memories.supersede(memory_id, text, by=BY, why=why)
-    memory = written.memory
+        addition, archival = memories.supersede(memory_id, text, by=BY, why=why)
+    memory = addition.memory
     if session.as_json:
-        fields = {"old_id": archived.memory_id, "new_id": memory.id, "changeset": written.changeset}
+        fields = {"old_id": archival.memory_id, "new_id": memory.id, "changeset": addition.changeset}
         output.document({**fields, "previous_text": memory.previous_text, "memory": memory.as_dict()})
         return
     output.table((ID, TEXT), [(memory.id, memory.text)])
-    output.say(f"Memory {memory.id} replaces {memory_id} (changeset {written.changeset}).")
+    output.say(f"Memory {memory.id} replaces {memory_id} (changeset {addition.changeset}).")
 
 
 @command(

@@ -43,16 +43,16 @@ def serve(session: CliContext) -> None:
 
     def announce(instance: Instance) -> None:
         if session.as_json:
-            output.document(_plain(instance))
+            output.document(_list_fields(instance))
         else:
             store = session.settings.shown("store")
             output.say(f"cofio {instance.version} serves {store} at {instance.url}; Ctrl-C stops it.")
 
-    daemon.serve(session.settings, session.open_keeper, announce, _doctor(session.settings))
+    daemon.serve(session.settings, session.open_keeper, announce, _make_doctor(session.settings))
     _leave_nobody_waiting()
 
 
-def _doctor(settings: Settings) -> Doctor:
+def _make_doctor(settings: Settings) -> Doctor:
     """Return the doctor for the service's pages, imported on first use."""
 
     def look(service: ServiceProbe, clients: bool) -> Iterable[Check]:
@@ -81,7 +81,7 @@ def up(session: CliContext) -> None:
 
     instance, started = daemon.up(session.settings)
     if session.as_json:
-        output.document({"started": started, **_plain(instance)})
+        output.document({"started": started, **_list_fields(instance)})
         return
     state = "is up" if started else "is up already"
     output.facts_about([("url", instance.url), ("pid", instance.pid), ("log", daemon.log_path(session.settings))])
@@ -139,5 +139,5 @@ def _describe_hooks(hooks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "hooks, resting", f"circuit breaker open until {output.when(hooks['resting_until'])}"
 
 
-def _plain(instance: Instance) -> dict[str, Any]:
+def _list_fields(instance: Instance) -> dict[str, Any]:
     return {name: getattr(instance, name) for name in ("pid", "url", "version", "started_at")}

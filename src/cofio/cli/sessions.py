@@ -76,23 +76,23 @@ def _print(detail: SessionDetail) -> None:
     about = detail.session
     names = ("session", "client", "project", "user", "agent", "first_at", "last_at", "turns")
     output.facts_about((name, getattr(about, name)) for name in names)
-    _part("Turns", [f"{turn.at[:16]}  {shortened(turn.prompt or turn.answer)}" for turn in detail.turns])
-    _part(
+    _print_section("Turns", [f"{turn.at[:16]}  {shortened(turn.prompt or turn.answer)}" for turn in detail.turns])
+    _print_section(
         "Compaction summaries", [f"{summary.at[:16]}  {shortened(summary.text, 2_000)}" for summary in detail.summaries]
     )
-    _part("Recalled", [_memory(memory) for memory in detail.recalled])
-    _part("Learned", [_memory(memory) for memory in detail.learned])
-    _part("Changed", [_memory(memory) for memory in detail.changed])
+    _print_section("Recalled", [_format_memory(memory) for memory in detail.recalled])
+    _print_section("Learned", [_format_memory(memory) for memory in detail.learned])
+    _print_section("Changed", [_format_memory(memory) for memory in detail.changed])
 
 
-def _part(title: str, lines: list[str]) -> None:
+def _print_section(title: str, lines: list[str]) -> None:
     if lines:
         click.echo(f"\n{title}")
         for line in lines:
             click.echo(f"  {output.one_line(line)}")
 
 
-def _memory(memory: SessionMemory) -> str:
+def _format_memory(memory: SessionMemory) -> str:
     by = f", changeset {memory.changeset}" if memory.changeset else ""
     undone = ", undone" if memory.undone else ""
     action = f"  ({memory.action}{by}{undone})" if memory.action else ""

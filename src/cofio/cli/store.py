@@ -172,12 +172,12 @@ def show(session: CliContext) -> None:
     settings = session.settings
     rows = [(field.name, settings.shown(field.name), settings.origins[field.name]) for field in setting.settable()]
     if session.as_json:
-        output.document({name: {"value": _plain_value(settings, name), "origin": origin} for name, _, origin in rows})
+        output.document({name: {"value": _read_value(settings, name), "origin": origin} for name, _, origin in rows})
     else:
         output.table((Field("setting", "cyan"), Field("value", wraps=True), Field("from", "dim", wraps=True)), rows)
 
 
-def _plain_value(settings: Settings, name: str) -> Any:
+def _read_value(settings: Settings, name: str) -> Any:
     value = getattr(settings, name)
     return value if isinstance(value, bool | int | float) else settings.shown(name)
 
@@ -199,7 +199,7 @@ def set_(session: CliContext, name: str, value: str | None) -> None:
     path = setting.write(home, name, value)
     settings = Settings.load(session.flags)
     if session.as_json:
-        output.document({"name": name, "value": _plain_value(settings, name), "path": str(path)})
+        output.document({"name": name, "value": _read_value(settings, name), "path": str(path)})
         return
     output.say(f"{name} is written to {path}.")
     if settings.origins[name] != str(path):

@@ -224,7 +224,7 @@ class _Style(NamedTuple):
     @property
     def unit(self) -> str:
         """Return one step of indentation, taken from the first child of the root."""
-        if self.root.children and (own := self._own_line(self.root.begins(0))):
+        if self.root.children and (own := self._find_own_indent(self.root.begins(0))):
             return own
         return "  "
 
@@ -240,7 +240,7 @@ class _Style(NamedTuple):
         return match.group() if match else ""
 
     def indent_within(self, node: Node) -> str:
-        if node.children and (own := self._own_line(node.begins(0))):
+        if node.children and (own := self._find_own_indent(node.begins(0))):
             return own
         return self.indent_at(node.start) + self.unit
 
@@ -251,7 +251,7 @@ class _Style(NamedTuple):
         text = json.dumps(value, ensure_ascii=False, indent=self.unit)
         return text.replace("\n", self.newline + (self.indent_at(position) if indent is None else indent))
 
-    def _own_line(self, position: int) -> str:
+    def _find_own_indent(self, position: int) -> str:
         """Return the indentation at this position if it is the first on its line, else ""."""
         indent = self.indent_at(position)
         line = self.text.rfind("\n", 0, position) + 1
@@ -278,7 +278,7 @@ def _format_entry(key: str | None, value: str) -> str:
 
 
 def _add_inline(text: str, holder: Node, entry: str) -> str:
-    end = _end_of_content(text, holder)
+    end = _find_content_end(text, holder)
     if not holder.children:
         return text[:end] + entry + text[end:]
     last, comma = holder.children[-1].end, _find_comma(text, holder.children[-1].end)
@@ -288,7 +288,7 @@ def _add_inline(text: str, holder: Node, entry: str) -> str:
 
 
 def _add_below(text: str, holder: Node, entry: str, style: _Style) -> str:
-    end, closing = _end_of_content(text, holder), holder.end - 1
+    end, closing = _find_content_end(text, holder), holder.end - 1
     if not holder.children:
         tail = text[end:closing]
         if "\n" not in tail:
@@ -300,7 +300,7 @@ def _add_below(text: str, holder: Node, entry: str, style: _Style) -> str:
     return text[:last] + "," + text[last:end] + entry + text[end:]
 
 
-def _end_of_content(text: str, holder: Node) -> int:
+def _find_content_end(text: str, holder: Node) -> int:
     """Return the end of the content, including comments: only white space follows before the closing bracket."""
     inside = text[holder.start + 1 : holder.end - 1]
     return holder.start + 1 + len(inside.rstrip(" \t\r\n"))
@@ -315,7 +315,7 @@ def _find_comma(text: str, position: int) -> int | None:
 def _remove(text: str, holder: Node, place: int) -> str:
     """Return the text without a child, the white space before it, and one comma."""
     child, begins = holder.children[place], holder.begins(place)
-    start, comma = _start_of_space(text, holder, place), _find_comma(text, child.end)
+    start, comma = _find_space_start(text, holder, place), _find_comma(text, child.end)
     before, after = text[:start], text[child.end :]
     if comma is not None:
         after = text[child.end : comma] + text[comma + 1 :]
@@ -337,7 +337,7 @@ def _find_opening(holder: Node, place: int) -> int:
     return holder.children[place - 1].end if place else holder.start + 1
 
 
-def _start_of_space(text: str, holder: Node, place: int) -> int:
+def _find_space_start(text: str, holder: Node, place: int) -> int:
     """Return the start of the white space before a child."""
     opening = _find_opening(holder, place)
     return opening + len(text[opening : holder.begins(place)].rstrip(" \t\r\n"))

@@ -212,8 +212,8 @@ def _undo_entry(entry: ManifestEntry, record: Manifest, takes: Mapping[str, Take
     current = files.read(path)
     if current is None:
         return FileResult(path, "gone")
-    if files.digest(current) == entry.after and (restored := _restore(path, entry, record)):
-        return restored
+    if files.digest(current) == entry.after and (result := _restore(path, entry, record)):
+        return result
     if entry.kind == OWN and is_ours(path, current):
         files.remove(path)
         return FileResult(path, "removed")

@@ -171,7 +171,7 @@ def _run_trial(client: str, trial: TrialSession, service: Client | None) -> Iter
         trial.forget_spooled()  # first: the service may collect it at any moment
         with suppress(CofioError):
             _purge(service, memory_id)
-        erase(service, lambda item: _session_of(item) == trial.session, {trial.project})
+        erase(service, lambda item: _read_session(item) == trial.session, {trial.project})
 
 
 def _check_recall(client: str, trial: TrialSession, output: str, ms: float) -> Check:
@@ -209,7 +209,7 @@ def _wait_for_item(trial: TrialSession, service: Client) -> Item | None:
     latest: Item | None = None
     began = time.monotonic()
     while time.monotonic() - began < (_PATIENCE if latest else _ARRIVAL):
-        items = [item for item in service.items(limit=50) if _session_of(item) == trial.session]
+        items = [item for item in service.items(limit=50) if _read_session(item) == trial.session]
         latest = items[0] if items else latest
         if latest and latest.state != "pending":
             return latest
@@ -223,7 +223,7 @@ def _wait_for_item(trial: TrialSession, service: Client) -> Item | None:
 def sweep(service: Client) -> None:
     """Erase the traces of earlier proofs that were killed or whose events arrived late."""
     long_ago = to_utc_iso(datetime.now(UTC) - _OVER)
-    erase(service, lambda item: _session_of(item).startswith(_SESSION) and item.received_at < long_ago)
+    erase(service, lambda item: _read_session(item).startswith(_SESSION) and item.received_at < long_ago)
 
 
 def erase(service: Client, is_meant: Callable[[Item], bool], projects: set[str] | frozenset[str] = frozenset()) -> None:
@@ -257,7 +257,7 @@ def _purge(service: Client, memory_id: int) -> None:
         service.purge(memory_id, by=_BY, why="the doctor's own")
 
 
-def _session_of(item: Item) -> str:
+def _read_session(item: Item) -> str:
     return item.exchange.session if item.exchange else ""
 
 
