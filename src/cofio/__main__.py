@@ -12,7 +12,7 @@ _ASKING = ("-h", "--help", "--version")
 
 def main() -> NoReturn:
     """Run a hook or the command line."""
-    hook = _hook(sys.argv[1:])
+    hook = _parse_hook(sys.argv[1:])
     if hook is not None:
         from cofio.hooks import entry
 
@@ -22,7 +22,7 @@ def main() -> NoReturn:
     cli.main()
 
 
-def _hook(argv: list[str]) -> list[str] | None:
+def _parse_hook(argv: list[str]) -> list[str] | None:
     """Return the arguments of a hook; None for any other command, and for a user who asks for the help of `hook`.
 
     Click would exit with 2 on a wrong argument, which makes some clients discard the prompt.
@@ -31,7 +31,7 @@ def _hook(argv: list[str]) -> list[str] | None:
     while argv[place : place + 1] and argv[place].startswith("-"):
         place += 2 if argv[place] in _OPTIONS else 1
     before, after = argv[:place], argv[place + 1 :]
-    if argv[place : place + 1] != ["hook"] or any(each in _ASKING for each in (*before, *after[:1])):
+    if argv[place : place + 1] != ["hook"] or any(word in _ASKING for word in (*before, *after[:1])):
         return None
     if os.isatty(0) and (not after or after[-1] in _ASKING):
         return None

@@ -43,8 +43,8 @@ def keeper(
     """
     time = clock or now
     store = open_store(settings, time)
-    limits = _limits(settings)
-    model, problem = _llm(settings, store, limits) if llm is None else (llm, "")
+    limits = _read_limits(settings)
+    model, problem = _make_metered_llm(settings, store, limits) if llm is None else (llm, "")
     return Keeper(
         store,
         embedder or make_embedder(settings),
@@ -63,18 +63,23 @@ def keeper(
         recall_at=settings.recall_min_score,
         start_tokens=settings.start_tokens,
         taken_back=lambda: briefing_cache.clear(settings.home),
-        elsewhere=lambda note: _recalled(settings, note),
-        care=_care(settings),
+        elsewhere=lambda note: _import_recalls(settings, note),
+        care=_make_maintenance_options(settings),
         freshness=StalenessChecker(reads=_is_near(settings.host)),
         notebook=NotesOptions(settings.notes_folder, settings.notes_labels),
         episodes=settings.episodes,
     )
 
 
-def _care(settings: Settings) -> MaintenanceOptions:
+def _make_maintenance_options(settings: Settings) -> MaintenanceOptions:
     """Return the settings of maintenance chores."""
-    decided = settings.prune_decision_days
-    days = {"detail": settings.prune_detail_days, "decision": decided, "learning": decided, "": settings.prune_days}
+    decision_days = settings.prune_decision_days
+    days = {
+        "detail": settings.prune_detail_days,
+        "decision": decision_days,
+        "learning": decision_days,
+        "": settings.prune_days,
+    }
     return MaintenanceOptions(
         similarity=settings.consolidation_similarity,
         min_cluster=settings.consolidation_min_cluster,
@@ -83,10 +88,10 @@ def _care(settings: Settings) -> MaintenanceOptions:
     )
 
 
-def _recalled(settings: Settings, note: Callable[[Any], None]) -> None:
+def _import_recalls(settings: Settings, note: Callable[[Any], None]) -> None:
     """Pass the log of memories recalled without the service to `note`, if this home belongs to the store."""
-    named = settings.origins.get("store") == "flag"  # hooks do not see command-line flags
-    if not named and not endpoint_file.is_others(settings.home, settings.store_name):
+    is_named = settings.origins.get("store") == "flag"  # hooks do not see command-line flags
+    if not is_named and not endpoint_file.is_others(settings.home, settings.store_name):
         offline_recall_log.import_log(os.fsencode(settings.home), note)
 
 
@@ -107,20 +112,20 @@ def open_store(settings: Settings, clock: Clock | None = None) -> Store:
     """Return the store that the settings name, without loading an embedder."""
     scheme = settings.store.partition("://")[0].lower() if "://" in settings.store else "sqlite"
     if scheme not in _STORES:
-        known = ", ".join(f"{each}://" for each in _STORES)
+        schemes = ", ".join(f"{name}://" for name in _STORES)
         raise Misconfigured(
-            f"The store {settings.shown('store')!r} is not one that this cofio knows.", f"Known are: {known}."
+            f"The store {settings.shown('store')!r} is not one that this cofio knows.", f"Known are: {schemes}."
         )
     return _STORES[scheme](settings, clock or now)
 
 
-def _sqlite(settings: Settings, clock: Clock) -> Store:
+def _open_sqlite(settings: Settings, clock: Clock) -> Store:
     from cofio.stores.sqlite.store import SqliteStore
 
     return SqliteStore(settings.store_path, clock)
 
 
-def _postgres(settings: Settings, clock: Clock) -> Store:
+def _open_postgres(settings: Settings, clock: Clock) -> Store:
     try:
         from cofio.stores.postgres import PostgresStore
     except ImportError as error:
@@ -129,8 +134,8 @@ def _postgres(settings: Settings, clock: Clock) -> Store:
 
 
 _STORES: dict[str, Callable[[Settings, Clock], Store]] = {
-    "sqlite": _sqlite,
-    **dict.fromkeys(urls.SERVERS, _postgres),
+    "sqlite": _open_sqlite,
+    **dict.fromkeys(urls.SERVERS, _open_postgres),
 }
 
 
@@ -181,7 +186,7 @@ def make_llm(settings: Settings) -> LLM | None:
     )
 
 
-def _limits(settings: Settings) -> Limits:
+def _read_limits(settings: Settings) -> Limits:
     """Return the daily limits; Ollama has no limits unless they are set."""
     names = ("llm_calls_per_day", "llm_tokens_per_day")
     free = {name for name in names if settings.origins.get(name, "default") == "default"}
@@ -190,22 +195,22 @@ def _limits(settings: Settings) -> Limits:
     return Limits(*(0 if name in free else getattr(settings, name) for name in names))
 
 
-def _llm(settings: Settings, store: Store, limits: Limits) -> tuple[LLM | None, str]:
+def _make_metered_llm(settings: Settings, store: Store, limits: Limits) -> tuple[LLM | None, str]:
     """Return the metered language model, or None and the reason. A broken model does not stop the rest of cofio."""
     if not settings.llm:
         return None, "COFIO_LLM is false: no language model is called." if settings.extract_provider else ""
     try:
-        made = make_llm(settings)
+        llm = make_llm(settings)
     except Misconfigured as error:
         _log.warning("extraction is off: %s", error)
         return None, str(error)
-    if made is None:
+    if llm is None:
         return None, ""
     from cofio.ingest.reconcile.by_llm import SCHEMA
     from cofio.providers.llms.ollama import OllamaLLM
 
-    metered = llms.MeteredLLM(made, store.llm_calls, limits, sanitize.redact if settings.llm_text_days else None)
-    if isinstance(made, OllamaLLM):
+    metered = llms.MeteredLLM(llm, store.llm_calls, limits, sanitize.redact if settings.llm_text_days else None)
+    if isinstance(llm, OllamaLLM):
         folder = settings.home / "models"
-        return llms.CircuitBreaker(llms.SchemaProbe(metered, made.digest, SCHEMA, folder)), ""
+        return llms.CircuitBreaker(llms.SchemaProbe(metered, llm.digest, SCHEMA, folder)), ""
     return llms.CircuitBreaker(metered), ""

@@ -252,18 +252,18 @@ class Settings:
     @classmethod
     def load(cls, flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
         """Return the settings from flags (None means not given), variables and the config.toml of the home."""
-        given = {name: value for name, value in (flags or {}).items() if value is not None}
-        around = os.environ if environ is None else environ
-        home = _path(given.get("home") or around.get("COFIO_HOME") or "~/.cofio")
-        written = _read(home / "config.toml")
+        overrides = {name: value for name, value in (flags or {}).items() if value is not None}
+        environment = os.environ if environ is None else environ
+        home = _expand_path(overrides.get("home") or environment.get("COFIO_HOME") or "~/.cofio")
+        file_values = _read_file(home / "config.toml")
         values: dict[str, Any] = {"home": home}
-        origins: dict[str, str] = {"home": _origin_of_home(given, around)}
-        for each in settable():
-            if each.name == "home":
+        origins: dict[str, str] = {"home": _find_home_origin(overrides, environment)}
+        for option in settable():
+            if option.name == "home":
                 continue
-            found = _found(each.name, each.metadata["variables"], given, around, written, home)
-            values[each.name] = _typed(each.name, found[0], type(each.default)) if found else each.default
-            origins[each.name] = found[1] if found else "default"
+            entry = _find_value(option.name, option.metadata["variables"], overrides, environment, file_values, home)
+            values[option.name] = _convert(option.name, entry[0], type(option.default)) if entry else option.default
+            origins[option.name] = entry[1] if entry else "default"
         values["store"] = values["store"] or f"sqlite://{home / 'cofio.db'}"
         for setting, name in (
             ("extract_key", key_setting(values["extract_provider"], values["extract_url"])),
@@ -271,9 +271,9 @@ class Settings:
         ):
             if name and not values[setting]:
                 values[setting], origins[setting] = values[name], origins[name]
-        return cls(**values, origins=origins)._checked()
+        return cls(**values, origins=origins)._check()
 
-    def _checked(self) -> Settings:
+    def _check(self) -> Settings:
         for name in ("dedup_threshold", "novelty_threshold", "recall_min_score"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise Misconfigured(f"{name} is {getattr(self, name)}.", "Give a number from 0 to 1.")
@@ -295,8 +295,8 @@ class Settings:
 
     def _check_upkeep(self) -> None:
         if not 0.5 <= self.consolidation_similarity <= 1.0:
-            said = f"consolidation_similarity is {self.consolidation_similarity}."
-            raise Misconfigured(said, "Give a number from 0.5 to 1.")
+            message = f"consolidation_similarity is {self.consolidation_similarity}."
+            raise Misconfigured(message, "Give a number from 0.5 to 1.")
         for name in ("consolidation_schedule", "prune_schedule", "backup_schedule"):
             if self.origins.get(name) == "default":
                 continue  # avoids loading the cron library in most commands
@@ -310,27 +310,29 @@ class Settings:
         """Return the cron expression of each scheduled chore; chores that are switched off are left out."""
         upkeep = {"consolidate": self.consolidation_schedule, "prune": self.prune_schedule}
         if models_cron.is_enabled(self.backup_schedule) and self.store_file is None:
-            said = f"BACKUP_SCHEDULE is {self.backup_schedule!r}, but {self.store_name} is on a database server."
-            raise Misconfigured(said, "Leave it empty and make backups with the server's own tools, such as pg_dump.")
-        wanted = {**(upkeep if self.maintenance_enabled else {}), "backup": self.backup_schedule}
-        return {chore: cron for chore, cron in wanted.items() if models_cron.is_enabled(cron)}
+            message = f"BACKUP_SCHEDULE is {self.backup_schedule!r}, but {self.store_name} is on a database server."
+            raise Misconfigured(
+                message, "Leave it empty and make backups with the server's own tools, such as pg_dump."
+            )
+        expressions = {**(upkeep if self.maintenance_enabled else {}), "backup": self.backup_schedule}
+        return {chore: cron for chore, cron in expressions.items() if models_cron.is_enabled(cron)}
 
     @property
     def store_path(self) -> Path:
         """Path of an embedded store. `sqlite:///PATH`, `sqlite:////PATH` and a plain path are equivalent."""
-        scheme, found, rest = self.store.partition("://")
-        if not found:
-            return _path(self.store)
+        scheme, separator, rest = self.store.partition("://")
+        if not separator:
+            return _expand_path(self.store)
         if urls.is_server(self.store):
             hint = "pg_dump and pg_restore back it up and restore it; `cofio export` and `cofio copy` work with it too."
             raise Misconfigured(f"A server keeps {self.store_name}: it is not a file.", hint)
         if scheme != "sqlite" or not rest.strip("/"):
-            said = f"The store {self.shown('store')!r} is not one that this cofio knows."
-            raise Misconfigured(said, "Give sqlite:///PATH, or postgresql://USER@HOST/DATABASE.")
+            message = f"The store {self.shown('store')!r} is not one that this cofio knows."
+            raise Misconfigured(message, "Give sqlite:///PATH, or postgresql://USER@HOST/DATABASE.")
         if rest.strip("/") == ":memory:":
             raise Misconfigured("A store in memory forgets everything.", "Give sqlite:///PATH.")
         path = re.sub("^/+", "/", rest)
-        return _path(path[1:] if path.startswith("/~") else path)
+        return _expand_path(path[1:] if path.startswith("/~") else path)
 
     @property
     def store_file(self) -> Path | None:
@@ -345,8 +347,8 @@ class Settings:
     @property
     def missing_file(self) -> Path | None:
         """Path of an explicitly configured store file that does not exist; None otherwise."""
-        named = self.origins.get("store", "default") != "default"
-        return self.store_file if named and self.store_file and not self.store_file.exists() else None
+        is_named = self.origins.get("store", "default") != "default"
+        return self.store_file if is_named and self.store_file and not self.store_file.exists() else None
 
     @property
     def backups(self) -> Path:
@@ -357,23 +359,23 @@ class Settings:
     @property
     def notes_folder(self) -> Path:
         """Folder that flushed notes are written to."""
-        return _path(self.notes) if self.notes else self.home / "notes"
+        return _expand_path(self.notes) if self.notes else self.home / "notes"
 
     @property
     def notes_labels(self) -> dict[Path, str]:
         """Labels of the followed Markdown folders by path; "" for a folder without a label."""
-        found = {}
-        for each in filter(None, map(str.strip, self.notes_folders.split(","))):
-            label, named, path = each.partition("=")
-            if not named or "/" in label:  # the = is part of a path
-                found[_path(each)] = ""
-            elif label.strip() and label.strip() in found.values():  # their memories would have the same source
+        labels = {}
+        for entry in filter(None, map(str.strip, self.notes_folders.split(","))):
+            label, equals, path = entry.partition("=")
+            if not equals or "/" in label:  # the = is part of a path
+                labels[_expand_path(entry)] = ""
+            elif label.strip() and label.strip() in labels.values():  # their memories would have the same source
                 raise Misconfigured(f"notes_folders names {label.strip()!r} twice.", "Give each folder its own name.")
             elif label.strip() and path.strip():
-                found[_path(path.strip())] = label.strip()
+                labels[_expand_path(path.strip())] = label.strip()
             else:
-                raise Misconfigured(f"notes_folders names {each!r}.", "Give PATH or NAME=PATH, with commas between.")
-        return found
+                raise Misconfigured(f"notes_folders names {entry!r}.", "Give PATH or NAME=PATH, with commas between.")
+        return labels
 
     @property
     def notes_followed(self) -> list[Path]:
@@ -392,10 +394,10 @@ class Settings:
         secret = self.__dataclass_fields__[name].metadata["secret"]
         if secret:
             return _MASK if value else ""
-        return _unkeyed(value) if name.endswith("url") else str(value)
+        return _mask_keys(value) if name.endswith("url") else str(value)
 
 
-def _unkeyed(address: str) -> str:
+def _mask_keys(address: str) -> str:
     """Return the address with every part masked that may be a key or a password."""
     return _KEYED.sub(_MASK, address)
 
@@ -407,25 +409,25 @@ def agent_environment() -> dict[str, str]:
 
 def line(name: str, value: Any) -> str:
     """Return the line of config.toml that sets this value."""
-    return f"{name} = {_toml(value)}"
+    return f"{name} = {_format_toml(value)}"
 
 
 def settable() -> list[Any]:
     """Return the fields that a user can set, in order."""
-    return [each for each in fields(Settings) if each.metadata]
+    return [setting for setting in fields(Settings) if setting.metadata]
 
 
 def write(home: Path, name: str, value: str) -> Path:
     """Set one value in the home's config.toml, keep every other line, and return the path of the file."""
-    known = {each.name: each for each in settable()}
-    if name not in known or name == "home":
-        raise Misconfigured(f"There is no setting {name!r} for the file.", f"There are: {', '.join(known)}.")
-    written = line(name, _typed(name, value, type(known[name].default)))
+    options = {option.name: option for option in settable()}
+    if name not in options or name == "home":
+        raise Misconfigured(f"There is no setting {name!r} for the file.", f"There are: {', '.join(options)}.")
+    new_line = line(name, _convert(name, value, type(options[name].default)))
     path = home / "config.toml"
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     pattern = re.compile(rf"^{name}\s*=.*$", re.MULTILINE)
-    text = pattern.sub(lambda _: written, text) if pattern.search(text) else _with_line(text, written)
-    _parsed(text, path)  # refuse to write a file that cannot be parsed
+    text = pattern.sub(lambda _: new_line, text) if pattern.search(text) else _append_line(text, new_line)
+    _parse(text, path)  # refuse to write a file that cannot be parsed
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=home, prefix=".config-")  # readable by its owner only: it may hold keys
@@ -439,24 +441,24 @@ def write(home: Path, name: str, value: str) -> Path:
     return path
 
 
-def _with_line(text: str, further: str) -> str:
-    return f"{text.rstrip()}\n{further}\n".lstrip()
+def _append_line(text: str, new_line: str) -> str:
+    return f"{text.rstrip()}\n{new_line}\n".lstrip()
 
 
-def _found(
+def _find_value(
     name: str,
     variables: tuple[str, ...],
-    given: Mapping[str, Any],
-    around: Mapping[str, str],
-    written: Mapping[str, Any],
+    overrides: Mapping[str, Any],
+    environment: Mapping[str, str],
+    file_values: Mapping[str, Any],
     home: Path,
 ) -> tuple[Any, str] | None:
-    if name in given:
-        return given[name], "flag"
+    if name in overrides:
+        return overrides[name], "flag"
     for variable in variables:
-        if around.get(variable):
-            return around[variable], variable
-    return (written[name], str(home / "config.toml")) if name in written else None
+        if environment.get(variable):
+            return environment[variable], variable
+    return (file_values[name], str(home / "config.toml")) if name in file_values else None
 
 
 def key_setting(provider: str, url: str) -> str:
@@ -466,34 +468,34 @@ def key_setting(provider: str, url: str) -> str:
     return {"anthropic": "anthropic_key", "openai": "openai_key"}.get(provider.lower(), "")
 
 
-def _origin_of_home(given: Mapping[str, Any], around: Mapping[str, str]) -> str:
-    if given.get("home"):
+def _find_home_origin(overrides: Mapping[str, Any], environment: Mapping[str, str]) -> str:
+    if overrides.get("home"):
         return "flag"
-    return "COFIO_HOME" if around.get("COFIO_HOME") else "default"
+    return "COFIO_HOME" if environment.get("COFIO_HOME") else "default"
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise Misconfigured(f"{path} cannot be read: {error}.", "Repair the file, or move it away.") from error
-    return _parsed(text, path)
+    return _parse(text, path)
 
 
-def _parsed(text: str, path: Path) -> dict[str, Any]:
+def _parse(text: str, path: Path) -> dict[str, Any]:
     try:
-        written = tomllib.loads(text)
+        values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise Misconfigured(f"{path} cannot be read: {error}.", "Repair the file, or move it away.") from error
-    known = {each.name for each in settable()} - {"home"}
-    if unknown := sorted(written.keys() - known):
-        raise Misconfigured(f"{path} sets {', '.join(unknown)}.", f"It may set: {', '.join(sorted(known))}.")
-    return written
+    names = {option.name for option in settable()} - {"home"}
+    if unknown := sorted(values.keys() - names):
+        raise Misconfigured(f"{path} sets {', '.join(unknown)}.", f"It may set: {', '.join(sorted(names))}.")
+    return values
 
 
-def _typed(name: str, value: Any, kind: type) -> Any:
+def _convert(name: str, value: Any, kind: type) -> Any:
     try:
         if kind is bool:
             return value if isinstance(value, bool) else _TRUTH[str(value).strip().lower()]
@@ -501,14 +503,14 @@ def _typed(name: str, value: Any, kind: type) -> Any:
             raise ValueError(name)
         return kind(value.strip() if isinstance(value, str) else value)
     except (KeyError, ValueError, TypeError) as error:
-        wanted = {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, "text")
-        raise Misconfigured(f"{name} is {value!r}.", f"Give {wanted}.") from error
+        expected = {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, "text")
+        raise Misconfigured(f"{name} is {value!r}.", f"Give {expected}.") from error
 
 
 _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
-def _toml(value: Any) -> str:
+def _format_toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
@@ -516,5 +518,5 @@ def _toml(value: Any) -> str:
     return json.dumps(str(value)).replace("\x7f", "\\u007f")  # TOML accepts the escapes of JSON
 
 
-def _path(value: str | Path) -> Path:
+def _expand_path(value: str | Path) -> Path:
     return Path(value).expanduser().absolute()

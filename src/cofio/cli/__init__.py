@@ -111,24 +111,24 @@ class Cofio(click.Group):
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
         """Run and exit: 0 success, 1 an error of cofio, 2 wrong usage, 130 interrupted."""
-        given = list(sys.argv[1:] if args is None else args)
+        arguments = list(sys.argv[1:] if args is None else args)
         extra.pop("standalone_mode", None)
         extra["obj"] = extra.get("obj") or CliContext()
         try:
-            super().main(given, prog_name or "cofio", standalone_mode=False, **extra)
+            super().main(arguments, prog_name or "cofio", standalone_mode=False, **extra)
         except CofioError as error:
-            _tell("--json" in given, error.code, error.message, error.hint)
+            _tell("--json" in arguments, error.code, error.message, error.hint)
             sys.exit(1)
         except click.UsageError as error:
-            _tell_usage("--json" in given, error)
+            _tell_usage("--json" in arguments, error)
             sys.exit(2)
         except BrokenPipeError:
             raise
         except OSError as error:  # for example a full disk behind standard output
-            _tell("--json" in given, "error", f"Reading or writing failed: {error.strerror}.", "")
+            _tell("--json" in arguments, "error", f"Reading or writing failed: {error.strerror}.", "")
             sys.exit(1)
         except click.ClickException as error:  # for example an editor that failed
-            _tell("--json" in given, "error", error.format_message(), "")
+            _tell("--json" in arguments, "error", error.format_message(), "")
             sys.exit(1)
         except click.Abort:
             click.echo("Stopped.", err=True)

@@ -41,41 +41,41 @@ def audit(session: CliContext, examples: int, strict: bool) -> None:
 
     Nothing is changed, and secrets are not printed.
     """
-    found = _profiled(session, examples)
+    report = _run_audit(session, examples)
     if session.as_json:
-        output.document(found.as_dict())
+        output.document(report.as_dict())
     else:
-        _tell(found)
-    if strict and any(finding.count for finding in found.findings if finding.name in GRAVE):
+        _tell(report)
+    if strict and any(finding.count for finding in report.findings if finding.name in GRAVE):
         sys.exit(_FAILED)
 
 
-def _profiled(session: CliContext, examples: int) -> Audit:
+def _run_audit(session: CliContext, examples: int) -> Audit:
     from cofio.client import Client
 
     with session.memories() as memories:
-        served = isinstance(memories, Client)  # a service reports no progress
-        with output.progress("Auditing", 100, hidden=session.as_json or served) as advance:
-            done = 0
+        is_remote = isinstance(memories, Client)  # a service reports no progress
+        with output.progress("Auditing", 100, hidden=session.as_json or is_remote) as advance:
+            previous = 0
 
-            def moved(so_far: int, _total: int) -> None:
-                nonlocal done
-                advance(so_far - done)
-                done = so_far
+            def move_to(so_far: int, _total: int) -> None:
+                nonlocal previous
+                advance(so_far - previous)
+                previous = so_far
 
-            return memories.audit(examples=examples, progress=moved)
+            return memories.audit(examples=examples, progress=move_to)
 
 
-def _tell(found: Audit) -> None:
+def _tell(report: Audit) -> None:
     columns = (Field("finding", "cyan"), Field("count", align="right"), Field("meaning", "dim", wraps=True))
-    output.table(columns, ((_title(each), each.count, each.says) for each in found.findings))
-    for finding in found.findings:
+    output.table(columns, ((_format_title(finding), finding.count, finding.says) for finding in report.findings))
+    for finding in report.findings:
         if finding.count and finding.examples:
             _tell_examples(finding)
-    if found.note:
-        output.say(found.note)
-    number = output.count(found.memories, "memory", "memories")
-    clean = not any(each.count for each in found.findings)
+    if report.note:
+        output.say(report.note)
+    number = output.count(report.memories, "memory", "memories")
+    clean = not any(finding.count for finding in report.findings)
     output.say(f"{number} checked; nothing was found." if clean else f"{number} checked, nothing changed.")
 
 
@@ -92,10 +92,10 @@ def _tell_examples(finding: Finding) -> None:
         output.table((), ((finding.name, *row) for row in rows))
         return
     click.echo()
-    heading = f"{_title(finding)}: {len(finding.examples):,} of {finding.count:,}"
+    heading = f"{_format_title(finding)}: {len(finding.examples):,} of {finding.count:,}"
     output.table((ID, Field(heading, wraps=True), WHEN, Field("why", "dim", wraps=True)), rows)
     output.say(NEXT[finding.name])
 
 
-def _title(finding: Finding) -> str:
+def _format_title(finding: Finding) -> str:
     return finding.name.replace("_", " ") if output.on_terminal() else finding.name

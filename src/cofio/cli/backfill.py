@@ -61,61 +61,61 @@ def backfill(
         "project_": session.project(project) if project else "",
         "since": output.past(since) if since else "",
     }
-    homes = _homes(session, client)
+    homes = _list_homes(session, client)
     with ExitStack() as stack:
-        memories = _opened(session, stack, dry_run=dry_run)
-        survey = _survey(session, memories, homes).within(limit=limit, **filters)
+        memories = _open_memories(session, stack, dry_run=dry_run)
+        survey = _run_survey(session, memories, homes).within(limit=limit, **filters)
         keeper, facts = None, []
         if session.settings.url and not no_notes:
             output.say("Notes are skipped: they can be read only on the machine of the store.")
         elif not no_notes:
-            keeper, facts = _keeper(session, stack, memories), _facts(homes, survey, filters)
-        notes = _new_facts(keeper, facts)
-        plan = _plan(memories, survey, notes)
+            keeper, facts = _open_keeper(session, stack, memories), _find_facts(homes, survey, filters)
+        notes = _count_new_facts(keeper, facts)
+        plan = _make_plan(memories, survey, notes)
         _show(session, plan, survey, dry_run=dry_run)
         if dry_run or memories is None:
             return
         if not (plan["new"] or notes or plan["waiting"]):
-            _nothing(session, "There is nothing new.")
-        elif agreed(_question(plan), yes=yes):
+            _report_nothing(session, "There is nothing new.")
+        elif agreed(_phrase_question(plan), yes=yes):
             _do(session, memories, survey, keeper, facts if notes else [])
         else:
-            _nothing(session, "Nothing was changed.")
+            _report_nothing(session, "Nothing was changed.")
 
 
-def _survey(session: CliContext, memories: Memories | None, homes: Mapping[str, Path]) -> Survey:
+def _run_survey(session: CliContext, memories: Memories | None, homes: Mapping[str, Path]) -> Survey:
     from cofio.server import backfill as filling
 
     paths, skipped = filling.find(homes)
     with output.progress("Reading", len(paths), hidden=session.as_json) as advance:
-        known = partial(memories.turns, any_key=True) if memories else _nothing_known
-        found = filling.survey(paths, known, advance)
-    return filling.Survey(found.entries, (*skipped, *found.skipped))
+        known_turns = partial(memories.turns, any_key=True) if memories else _nothing_known
+        survey = filling.survey(paths, known_turns, advance)
+    return filling.Survey(survey.entries, (*skipped, *survey.skipped))
 
 
-def _question(plan: Mapping[str, Any]) -> str:
+def _phrase_question(plan: Mapping[str, Any]) -> str:
     waiting = f", {plan['waiting']:,} more are pending from before" if plan["waiting"] else ""
     turns, notes = output.count(plan["new"], "turn"), output.count(plan["notes"], "section")
     return f"Learn from {turns} and {notes} of notes{waiting}?"
 
 
-def _nothing(session: CliContext, why: str) -> None:
+def _report_nothing(session: CliContext, why: str) -> None:
     output.say(why)
     if session.as_json:
         output.document({"series": None, "turns": 0, "notes": 0, "waiting": 0, "skipped": []})
 
 
-def _homes(session: CliContext, client: str | None) -> dict[str, Path]:
+def _list_homes(session: CliContext, client: str | None) -> dict[str, Path]:
     from cofio.install import paths as install_paths
 
-    return {each: install_paths.home_of(each, session.settings) for each in _CLIENTS if client in (None, each)}
+    return {name: install_paths.home_of(name, session.settings) for name in _CLIENTS if client in (None, name)}
 
 
 def _nothing_known(_client: str, _session: str) -> set[str]:
     return set()
 
 
-def _opened(session: CliContext, stack: ExitStack, *, dry_run: bool) -> Memories | None:
+def _open_memories(session: CliContext, stack: ExitStack, *, dry_run: bool) -> Memories | None:
     """Return the memories; None if there is no store yet and a dry run must not create one."""
     file = session.settings.store_file
     if dry_run and not session.settings.url and file and not file.exists():
@@ -125,7 +125,7 @@ def _opened(session: CliContext, stack: ExitStack, *, dry_run: bool) -> Memories
     return memories
 
 
-def _keeper(session: CliContext, stack: ExitStack, memories: Memories | None) -> Keeper | None:
+def _open_keeper(session: CliContext, stack: ExitStack, memories: Memories | None) -> Keeper | None:
     """Return the store itself, which notes are imported into, even if a service runs."""
     from cofio.client import Client
 
@@ -134,21 +134,21 @@ def _keeper(session: CliContext, stack: ExitStack, memories: Memories | None) ->
     return stack.enter_context(session.open_keeper(session.settings))
 
 
-def _facts(homes: Mapping[str, Path], survey: Survey, filters: Mapping[str, str]) -> list[Found]:
+def _find_facts(homes: Mapping[str, Path], survey: Survey, filters: Mapping[str, str]) -> list[Found]:
     from cofio.models.memory import Fact
     from cofio.server import backfill as filling
 
-    found = filling.note_facts(homes, [entry.project for entry in survey.entries])
-    wanted, since = filters["project_"], filters["since"]
+    candidates = filling.note_facts(homes, [entry.project for entry in survey.entries])
+    project, since = filters["project_"], filters["since"]
     return [
         fact
-        for fact in found
+        for fact in candidates
         if not isinstance(fact, Fact)
-        or (fact.created_at >= since and (not wanted or wanted in (fact.project, fact.project.rpartition("/")[2])))
+        or (fact.created_at >= since and (not project or project in (fact.project, fact.project.rpartition("/")[2])))
     ]
 
 
-def _new_facts(keeper: Keeper | None, facts: Sequence[Found]) -> int:
+def _count_new_facts(keeper: Keeper | None, facts: Sequence[Found]) -> int:
     from cofio.models.memory import Fact
 
     if keeper is None:
@@ -159,7 +159,7 @@ def _new_facts(keeper: Keeper | None, facts: Sequence[Found]) -> int:
 # ── the plan ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _plan(memories: Memories | None, survey: Survey, notes: int) -> dict[str, Any]:
+def _make_plan(memories: Memories | None, survey: Survey, notes: int) -> dict[str, Any]:
     from cofio.server import backfill as filling
 
     dates = [entry.at for entry in survey.entries]
@@ -220,13 +220,13 @@ def _number(name: str) -> Field:
     return Field(name, align="right")
 
 
-def _show_estimate(told: Mapping[str, Any]) -> None:
-    if told["provider"]:
-        days = f", over {output.count(told['days'], 'day')} with the daily limits" if told["days"] > 1 else ""
-        calls = f"{output.count(told['calls'], 'call')} of {told['provider']} with about {told['tokens']:,} tokens"
-        output.say(f"At most {calls}, about {output.span(told['seconds'])}{days}.")
-    elif told["seconds"]:
-        output.say(f"No language model is configured: about {output.span(told['seconds'])} on this machine.")
+def _show_estimate(cost: Mapping[str, Any]) -> None:
+    if cost["provider"]:
+        days = f", over {output.count(cost['days'], 'day')} with the daily limits" if cost["days"] > 1 else ""
+        calls = f"{output.count(cost['calls'], 'call')} of {cost['provider']} with about {cost['tokens']:,} tokens"
+        output.say(f"At most {calls}, about {output.span(cost['seconds'])}{days}.")
+    elif cost["seconds"]:
+        output.say(f"No language model is configured: about {output.span(cost['seconds'])} on this machine.")
 
 
 # ── execution ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -237,16 +237,16 @@ def _do(session: CliContext, memories: Memories, survey: Survey, keeper: Keeper 
     from cofio.transfer.importer import ImportResult
 
     series = memories.begin_backfill(by=BY)
-    new = survey.new
+    new_turns = survey.new
     try:
-        with ended_in_order(), output.progress("Learning", len(new), hidden=session.as_json) as advance:
+        with ended_in_order(), output.progress("Learning", len(new_turns), hidden=session.as_json) as advance:
             room = max(1, min(BATCH, session.settings.inbox_limit // 4))  # leaves room for live captures
             delivery = TurnSender(memories, series, _work(memories), advance, _tell_stalled, batch=room)
-            delivery.deliver(new)
+            delivery.deliver(new_turns)
         notes = 0
         if keeper is not None and facts:
-            done = ImportResult(first=series)
-            notes = keeper.import_facts(facts, name=_NOTES, by=BY, done=done).added
+            result = ImportResult(first=series)
+            notes = keeper.import_facts(facts, name=_NOTES, by=BY, done=result).added
     except (KeyboardInterrupt, SystemExit):
         output.say(f"Results so far are kept: run it again to continue, or `cofio undo {series}` to revert them.")
         raise
@@ -278,10 +278,10 @@ def _tell_stalled(reason: str) -> None:
 
 
 def _tell(session: CliContext, delivery: TurnSender, notes: int) -> None:
-    told = {"series": delivery.series, "turns": delivery.new, "notes": notes, "waiting": delivery.waiting}
+    summary = {"series": delivery.series, "turns": delivery.new, "notes": notes, "waiting": delivery.waiting}
     if session.as_json:
         skipped = [{"path": path, "why": why} for path, why in delivery.skipped]
-        output.document({**told, "skipped": skipped})
+        output.document({**summary, "skipped": skipped})
         return
     for path, why in delivery.skipped[:_SKIPPED_SHOWN]:
         output.say(f"Skipped: {path}: {why}")

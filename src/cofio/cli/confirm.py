@@ -19,13 +19,15 @@ def confirm(session: CliContext, memory_ids: tuple[int, ...], why: str) -> None:
     from now on.
     """
     with session.memories() as memories:
-        found = [memories.get(fromkey) for fromkey in dict.fromkeys(memory_ids)]
-        done = [memories.confirm(memory.id, by=BY, why=why) for memory in found]
+        targets = [memories.get(memory_id) for memory_id in dict.fromkeys(memory_ids)]
+        changes = [memories.confirm(memory.id, by=BY, why=why) for memory in targets]
     if session.as_json:
-        told = [{"id": each.memory_id, "action": each.action, "changeset": each.changeset} for each in done]
-        output.document({"results": told})
+        results = [
+            {"id": change.memory_id, "action": change.action, "changeset": change.changeset} for change in changes
+        ]
+        output.document({"results": results})
         return
-    output.table((ID, TEXT), ((each.memory_id, each.memory.text) for each in done))
-    for each in done:
-        names = ", ".join(anchor.name for anchor in each.memory.anchors)
-        output.say(f"Memory {each.memory_id} is confirmed: {names} (changeset {each.changeset}).")
+    output.table((ID, TEXT), ((change.memory_id, change.memory.text) for change in changes))
+    for change in changes:
+        names = ", ".join(anchor.name for anchor in change.memory.anchors)
+        output.say(f"Memory {change.memory_id} is confirmed: {names} (changeset {change.changeset}).")

@@ -34,7 +34,7 @@ _PATIENCE = 600.0  # seconds; the user can interrupt, and merging duplicates is 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def _assembled(settings: Settings) -> Keeper:
+def _build_keeper(settings: Settings) -> Keeper:
     from cofio import bootstrap  # slow import, not needed if a service answers
 
     return bootstrap.keeper(settings)
@@ -44,7 +44,7 @@ def _assembled(settings: Settings) -> Keeper:
 class CliContext:
     """State of one run of the command line. Tests pass one in, with their own `open_keeper`."""
 
-    open_keeper: Callable[[Settings], Keeper] = _assembled
+    open_keeper: Callable[[Settings], Keeper] = _build_keeper
     flags: dict[str, Any] = field(default_factory=dict)
     as_json: bool = False
 
@@ -79,25 +79,25 @@ class CliContext:
             raise NotFound(f"There is no store at {settings.missing_file}.", hint)
         return self.open_keeper(settings)
 
-    def project(self, given: str = ".") -> str:
+    def project(self, reference: str = ".") -> str:
         """Return the project for an argument: a folder is resolved to its project, anything else is a project name.
 
         The project of the current folder is named as by hooks: COFIO_PROJECT wins.
         """
-        if not _is_path(given):
-            return given
+        if not _is_path(reference):
+            return reference
         here = Path.cwd()
         try:
-            found = project_at(str(here / Path(given).expanduser()))
+            name = project_at(str(here / Path(reference).expanduser()))
         except RuntimeError as error:
-            raise InvalidInput(f"There is no home folder for {given}.", "Give an absolute path.") from error
-        return self.settings.project or found if found == project_at(str(here)) else found
+            raise InvalidInput(f"There is no home folder for {reference}.", "Give an absolute path.") from error
+        return self.settings.project or name if name == project_at(str(here)) else name
 
 
-def _is_path(given: str) -> bool:
+def _is_path(reference: str) -> bool:
     """Return whether the argument is written like a path, or names an existing folder."""
     try:
-        return given.startswith((".", "~", "/")) or (given != "" and Path(given).is_dir())
+        return reference.startswith((".", "~", "/")) or (reference != "" and Path(reference).is_dir())
     except OSError:  # for example a name that is too long
         return False
 
@@ -108,19 +108,19 @@ pass_session = click.make_pass_decorator(CliContext, ensure=True)
 # ── options that every command takes, before its name and after ──────────────────────────────────────────────────────
 
 
-def _flag(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+def _set_flag(context: click.Context, parameter: click.Parameter, value: Any) -> None:
     if value is not None and parameter.name:
         context.ensure_object(CliContext).flags[parameter.name] = value
 
 
-def _as_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+def _set_as_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value:
         context.ensure_object(CliContext).as_json = True
 
 
 def flag(*names: str, **about: Any) -> Callable[[_Command], _Command]:
     """Return an option for the setting of the same name."""
-    return click.option(*names, callback=_flag, expose_value=False, **about)
+    return click.option(*names, callback=_set_flag, expose_value=False, **about)
 
 
 _WHERE = (
@@ -135,12 +135,12 @@ def where(*, hidden: bool) -> Callable[[_Command], _Command]:
     """Return a decorator that adds the options for the store and the service, and `--json`."""
 
     def decorated(command: _Command) -> _Command:
-        shown = click.option(
-            "--json", is_flag=True, callback=_as_json, expose_value=False, help="Print one JSON document."
+        wrapped = click.option(
+            "--json", is_flag=True, callback=_set_as_json, expose_value=False, help="Print one JSON document."
         )(command)
         for name, about in reversed(_WHERE):
-            shown = flag(name, hidden=hidden, **about)(shown)
-        return shown
+            wrapped = flag(name, hidden=hidden, **about)(wrapped)
+        return wrapped
 
     return decorated
 
@@ -154,8 +154,10 @@ def command(name: str, *lines: str) -> Callable[[_Command], click.Command]:
     """Return a decorator for a command with the shared options and the session as first argument, and its examples."""
 
     def decorated(function: _Command) -> click.Command:
-        made: click.Command = click.command(name, epilog=examples(*lines))(where(hidden=True)(pass_session(function)))
-        return made
+        click_command: click.Command = click.command(name, epilog=examples(*lines))(
+            where(hidden=True)(pass_session(function))
+        )
+        return click_command
 
     return decorated
 
@@ -175,19 +177,19 @@ class _PastTime(click.ParamType[str]):
             self.fail(f"{error.message} {error.hint} Or a duration before now: 30m, 12h, 7d, 2w.", param, ctx)
 
 
-def _gathered(
+def _gather_options(
     name: str, options: Sequence[Callable[..., Any]], names: Sequence[str]
 ) -> Callable[[_Command], Callable[..., Any]]:
     """Return a decorator that adds options and passes those that were given as one dictionary."""
 
     def decorated(function: _Command) -> Callable[..., Any]:
         @wraps(function)
-        def called(session: CliContext, /, **given: Any) -> Any:
-            gathered = {each: given.pop(each) for each in names}
-            kept = {each: value for each, value in gathered.items() if value is not None and value != ()}
-            if "project" in kept:
-                kept["project"] = session.project(kept["project"])
-            return function(session, **given, **{name: kept})
+        def called(session: CliContext, /, **params: Any) -> Any:
+            all_values = {key: params.pop(key) for key in names}
+            values = {key: value for key, value in all_values.items() if value is not None and value != ()}
+            if "project" in values:
+                values["project"] = session.project(values["project"])
+            return function(session, **params, **{name: values})
 
         wrapped: Callable[..., Any] = called
         for option in reversed(options):
@@ -197,7 +199,7 @@ def _gathered(
     return decorated
 
 
-within = _gathered(
+within = _gather_options(
     "within",
     (
         click.option("--source", metavar="SOURCE", help="Exactly this source."),
@@ -225,7 +227,7 @@ within = _gathered(
     ),
 )
 
-about = _gathered(
+about = _gather_options(
     "about",
     (
         click.option("--source", metavar="SOURCE", help="Source: client/project."),
@@ -265,14 +267,14 @@ def ended_in_order() -> Iterator[None]:
     def leave(number: int, _frame: Any) -> None:
         sys.exit(128 + number)
 
-    ending = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is signal.SIG_DFL]
-    for each in ending:
-        signal.signal(each, leave)
+    signals = [signum for signum in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(signum) is signal.SIG_DFL]
+    for signum in signals:
+        signal.signal(signum, leave)
     try:
         yield
     finally:
-        for each in ending:
-            signal.signal(each, signal.SIG_DFL)
+        for signum in signals:
+            signal.signal(signum, signal.SIG_DFL)
 
 
 def agreed(question: str, *, yes: bool) -> bool:

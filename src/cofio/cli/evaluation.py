@@ -21,23 +21,23 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 _PATH = click.Path(path_type=Path)
 
 
-def _writable(_context: click.Context, _parameter: click.Parameter, folder: Path | None) -> Path | None:
+def _check_writable(_context: click.Context, _parameter: click.Parameter, folder: Path | None) -> Path | None:
     """Return the folder after a test write, so that an hour of measuring is not lost to an unwritable folder."""
     if folder is None:
         return None
-    there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    ancestor = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     try:
-        with TemporaryFile(dir=there):
+        with TemporaryFile(dir=ancestor):
             return folder
     except OSError as error:
-        said = f"{folder} is not writable: {error.strerror}."
-        raise InvalidInput(said, "Name another folder with --write.") from error
+        message = f"{folder} is not writable: {error.strerror}."
+        raise InvalidInput(message, "Name another folder with --write.") from error
 
 
 _write = click.option(
     "--write",
     type=click.Path(path_type=Path, file_okay=False),
-    callback=_writable,
+    callback=_check_writable,
     metavar="FOLDER",
     help="Write the report, JSON and plots to this folder.",
 )
@@ -82,11 +82,11 @@ def turns(session: CliContext, paths: tuple[Path, ...], split: str | None, write
     from cofio.evaluation import spans
     from cofio.evaluation import turns as labelled
 
-    quoted = len(paths) > 1 or spans.is_quoted(paths[0])
-    if quoted and split:
+    has_quotes = len(paths) > 1 or spans.is_quoted(paths[0])
+    if has_quotes and split:
         raise InvalidInput("Turns with quotes cannot be split.", "Omit --split, or give a file of labelled turns.")
     with measuring(session) as progress:
-        if quoted:
+        if has_quotes:
             report = spans.evaluate(paths, progress=progress)
         else:
             report = labelled.evaluate(paths[0], session.settings, split=split or "", progress=progress)
@@ -175,28 +175,28 @@ def decisions(session: CliContext, files: tuple[Path, ...], sample: int | None, 
 @contextmanager
 def measuring(session: CliContext) -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar; yield a function that takes the work done and the total."""
-    shown = 0
+    previous = 0
     with ended_in_order(), output.progress("Measuring", 100, hidden=session.as_json) as advance:
 
-        def moved(so_far: int, total: int) -> None:
-            nonlocal shown
-            now = 100 * so_far // max(total, 1)
-            advance(now - shown)
-            shown = now
+        def move_to(so_far: int, total: int) -> None:
+            nonlocal previous
+            percent = 100 * so_far // max(total, 1)
+            advance(percent - previous)
+            previous = percent
 
-        yield moved
+        yield move_to
 
 
 def tell(session: CliContext, report: Report, write: Path | None) -> None:
     """Print the report as JSON or tables, and write its files."""
-    written = report.write(write) if write else []
+    files = report.write(write) if write else []
     if session.as_json:
         output.document(report.as_dict())
     else:
         click.echo(output.safe(report.text()))
-    for path in written:
+    for path in files:
         output.say(f"Wrote {path}.")
 
 
-for each in (retrieval, turns, pairs, relevance, streams, devmem, decisions):
-    evaluation.add_command(each)
+for subcommand in (retrieval, turns, pairs, relevance, streams, devmem, decisions):
+    evaluation.add_command(subcommand)

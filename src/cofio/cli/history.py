@@ -43,21 +43,21 @@ def history(session: CliContext, memory_id: int | None, changeset: int | None, l
             _tell_changeset(session, memories.changeset(changeset))
         else:
             newest = memories.changes(limit=limit)
-            _tell_changesets(session, newest if session.as_json else [memories.changeset(each.id) for each in newest])
+            _tell_changesets(session, newest if session.as_json else [memories.changeset(entry.id) for entry in newest])
 
 
 def _tell_changes(session: CliContext, memory_id: int, changes: Sequence[Change]) -> None:
     if session.as_json:
         output.document({"id": memory_id, "changes": [change.as_dict() for change in changes]})
     else:
-        _table_of(changes)
+        _print_table(changes)
 
 
-def _tell_changeset(session: CliContext, done: Changeset) -> None:
+def _tell_changeset(session: CliContext, changeset: Changeset) -> None:
     if session.as_json:
-        output.document(done.as_dict())
+        output.document(changeset.as_dict())
     else:
-        _tables_of(done)
+        _print_tables(changeset)
 
 
 def _tell_changesets(session: CliContext, changesets: Sequence[Changeset]) -> None:
@@ -73,7 +73,14 @@ def _tell_changesets(session: CliContext, changesets: Sequence[Changeset]) -> No
         Field("", "yellow"),
     )
     rows = (
-        (changeset.id, output.when(changeset.at), changeset.by, changeset.why, _summed_up(changeset), _fate(changeset))
+        (
+            changeset.id,
+            output.when(changeset.at),
+            changeset.by,
+            changeset.why,
+            _summarize(changeset),
+            _describe_undo(changeset),
+        )
         for changeset in changesets
     )
     output.table(columns, rows)
@@ -81,86 +88,93 @@ def _tell_changesets(session: CliContext, changesets: Sequence[Changeset]) -> No
         output.say("There are no changes yet.")
 
 
-def _summed_up(done: Changeset) -> str:
+def _summarize(changeset: Changeset) -> str:
     """Summarise a changeset: the first memory or row that it changed, and the number of others."""
-    touched: dict[int | str, str] = {}
-    for change in done.changes:
-        touched.setdefault(change.memory_id, f"{change.memory_id}: {_words_of(change)}")
-    for row in done.knowledge:
-        touched.setdefault(row.ref, f"{_name_of(row)}: {_says(row)}")
-    first, others = next(iter(touched.values()), ""), len(touched) - 1
-    short = first if len(first) <= _SUMMARY else first[: _SUMMARY - 1] + "…"
+    text_by_id: dict[int | str, str] = {}
+    for change in changeset.changes:
+        text_by_id.setdefault(change.memory_id, f"{change.memory_id}: {_format_text(change)}")
+    for row in changeset.knowledge:
+        text_by_id.setdefault(row.ref, f"{_name_row(row)}: {_describe_row(row)}")
+    first_text, others = next(iter(text_by_id.values()), ""), len(text_by_id) - 1
+    short = first_text if len(first_text) <= _SUMMARY else first_text[: _SUMMARY - 1] + "…"
     return f"{short} and {others} more" if others > 0 else short
 
 
-def _words_of(change: Change) -> str:
-    left = change.after or change.before
-    return left.text if left else "(erased)"
+def _format_text(change: Change) -> str:
+    memory = change.after or change.before
+    return memory.text if memory else "(erased)"
 
 
-def _tables_of(done: Changeset) -> None:
+def _print_tables(changeset: Changeset) -> None:
     """Print the changes to memories, and those to domain knowledge."""
-    if done.changes or not done.knowledge:
-        _table_of(done.changes)
-    if done.knowledge:
+    if changeset.changes or not changeset.knowledge:
+        _print_table(changeset.changes)
+    if changeset.knowledge:
         head = (Field("changeset", "cyan", "right"), WHEN, Field("row", "cyan"), Field("action", "green"))
         rows = (
-            (each.changeset, output.when(each.at), _name_of(each), each.action, each.by, _told_row(each))
-            for each in done.knowledge
+            (
+                change.changeset,
+                output.when(change.at),
+                _name_row(change),
+                change.action,
+                change.by,
+                _describe_row_change(change),
+            )
+            for change in changeset.knowledge
         )
         output.table((*head, Field("by"), Field("says", wraps=True)), rows)
 
 
-def _table_of(changes: Sequence[Change]) -> None:
+def _print_table(changes: Sequence[Change]) -> None:
     columns = (Field("changeset", "cyan", "right"), WHEN, ID, Field("action", "green"), Field("by"), TEXT)
     rows = (
-        (change.changeset, output.when(change.at), change.memory_id, change.action, change.by, _told(change))
+        (change.changeset, output.when(change.at), change.memory_id, change.action, change.by, _describe_change(change))
         for change in changes
     )
     output.table(columns, rows)
 
 
-def _told(change: Change) -> str:
+def _describe_change(change: Change) -> str:
     """Return the text of the memory after the change, and the changed fields."""
-    left = change.after or change.before
-    if left is None:
+    memory = change.after or change.before
+    if memory is None:
         return "(erased)" if change.action == "purge" else "(gone)"
-    touched = _touched(change.before, change.after) if change.before and change.after else []
-    return f"{left.text} ({', '.join(touched)})" if touched else left.text
+    changed_fields = _list_changed(change.before, change.after) if change.before and change.after else []
+    return f"{memory.text} ({', '.join(changed_fields)})" if changed_fields else memory.text
 
 
-def _touched(before: Memory, after: Memory) -> list[str]:
+def _list_changed(before: Memory, after: Memory) -> list[str]:
     passing = ("updated_at", "retrieval_count", "last_retrieved_at")
     names = [name for name in Memory.__dataclass_fields__ if name not in passing]
     return [name for name in names if getattr(before, name) != getattr(after, name)]
 
 
-def _name_of(change: KnowledgeChange) -> str:
+def _name_row(change: KnowledgeChange) -> str:
     """Return the row's table and id; only the table of an erased row."""
     return change.ref if change.before or change.after else change.table
 
 
-def _says(change: KnowledgeChange) -> str:
-    left = change.after or change.before
-    return left.says if left else "(erased)"
+def _describe_row(change: KnowledgeChange) -> str:
+    row = change.after or change.before
+    return row.says if row else "(erased)"
 
 
-def _told_row(change: KnowledgeChange) -> str:
+def _describe_row_change(change: KnowledgeChange) -> str:
     """Return the text of the row after the change, and the changed fields."""
     before, after = change.before, change.after
-    touched = _differing(before, after) if before and after else []
-    return f"{_says(change)} ({', '.join(touched)})" if touched else _says(change)
+    changed_fields = _list_differing(before, after) if before and after else []
+    return f"{_describe_row(change)} ({', '.join(changed_fields)})" if changed_fields else _describe_row(change)
 
 
-def _differing(before: Knowledge, after: Knowledge) -> list[str]:
+def _list_differing(before: Knowledge, after: Knowledge) -> list[str]:
     names = [name for name in after.as_dict() if name != "updated_at"]
     return [name for name in names if getattr(before, name) != getattr(after, name)]
 
 
-def _fate(done: Changeset) -> str:
-    if done.undone_by:
-        return f"undone by {done.undone_by}"
-    return f"undoes {done.undoes}" if done.undoes else ""
+def _describe_undo(changeset: Changeset) -> str:
+    if changeset.undone_by:
+        return f"undone by {changeset.undone_by}"
+    return f"undoes {changeset.undoes}" if changeset.undoes else ""
 
 
 @command(
@@ -178,39 +192,43 @@ def undo(session: CliContext, changeset_id: int | None, yes: bool, why: str) -> 
     Without a number, it is the newest one that is neither undone nor an undo, so that repeating it goes further back.
     """
     with session.memories() as memories:
-        found = memories.changeset(_newest(memories) if changeset_id is None else changeset_id)
-        if not yes and not found.undone_by:
-            _tell_what_goes(found, sum(change.part_of == found.id for change in memories.changes(limit=_SERIES)))
-        if not found.undone_by and not agreed(f"Undo changeset {found.id}?", yes=yes):
+        target = memories.changeset(_find_newest(memories) if changeset_id is None else changeset_id)
+        if not yes and not target.undone_by:
+            _tell_what_goes(target, sum(change.part_of == target.id for change in memories.changes(limit=_SERIES)))
+        if not target.undone_by and not agreed(f"Undo changeset {target.id}?", yes=yes):
             output.say("Nothing was changed.")
             if session.as_json:
                 output.document(None)
             return
-        done = memories.undo(found.id, by=BY, why=why)
+        result = memories.undo(target.id, by=BY, why=why)
     if session.as_json:
-        output.document(done.as_dict())
+        output.document(result.as_dict())
         return
-    _tables_of(done)
-    output.say(f"Changeset {found.id} is undone; `cofio undo {done.id}` redoes it.")
+    _print_tables(result)
+    output.say(f"Changeset {target.id} is undone; `cofio undo {result.id}` redoes it.")
 
 
-def _newest(memories: Memories) -> int:
+def _find_newest(memories: Memories) -> int:
     for limit in _LOOK_BACK:
-        for done in memories.changes(limit=limit):
-            if done.undone_by is None and done.undoes is None and _did_something(memories.changeset(done.id)):
-                return done.part_of or done.id  # undo the whole series
+        for changeset in memories.changes(limit=limit):
+            if (
+                changeset.undone_by is None
+                and changeset.undoes is None
+                and _has_changes(memories.changeset(changeset.id))
+            ):
+                return changeset.part_of or changeset.id  # undo the whole series
     raise Conflict("There is nothing to undo.", "See `cofio history`.")
 
 
-def _did_something(done: Changeset) -> bool:
+def _has_changes(changeset: Changeset) -> bool:
     """Return whether there is anything to undo: a changeset may contain only rows that were unchanged."""
-    return bool(done.changes or done.knowledge)
+    return bool(changeset.changes or changeset.knowledge)
 
 
-def _tell_what_goes(found: Changeset, more: int) -> None:
-    output.say(f"Changeset {found.id}, {output.ago(found.at)} by {found.by}: {found.why}")
-    lines = [f"{change.action} {change.memory_id}: {_told(change)}" for change in found.changes]
-    lines += [f"{change.action} {_name_of(change)}: {_told_row(change)}" for change in found.knowledge]
+def _tell_what_goes(changeset: Changeset, more: int) -> None:
+    output.say(f"Changeset {changeset.id}, {output.ago(changeset.at)} by {changeset.by}: {changeset.why}")
+    lines = [f"{change.action} {change.memory_id}: {_describe_change(change)}" for change in changeset.changes]
+    lines += [f"{change.action} {_name_row(change)}: {_describe_row_change(change)}" for change in changeset.knowledge]
     for line in lines[:_CHANGES_SHOWN]:
         output.say(f"  {line}")
     if len(lines) > _CHANGES_SHOWN:

@@ -51,83 +51,85 @@ def extract(session: CliContext, file: Path, dry_run: bool, **about: str) -> Non
     language model; without one, the judgement model extracts facts.
     """
     about["project"] = session.project(about["project"])
-    with _readable(file) as path:
+    with _open_readable(file) as path:
         turns = list(transcripts.read_transcript(path, speaker="assistant" if about["context"] == ANALYSIS else "user"))
     if not turns:
         raise InvalidInput(f"{file} contains no messages.", "Give a transcript, messages as JSON, or a text.")
     with session.memories(new=not dry_run) as memories:
-        told = []
+        results = []
         with ended_in_order(), output.progress("Learning", len(turns), hidden=session.as_json) as advance:
             for turn in turns:
-                told.append(_learned(memories, turn, about, dry_run=dry_run))
+                results.append(_learn(memories, turn, about, dry_run=dry_run))
                 advance(1)
-    _tell(session, told, dry_run=dry_run)
+    _tell(session, results, dry_run=dry_run)
 
 
 @contextmanager
-def _readable(file: Path) -> Iterator[Path]:
+def _open_readable(file: Path) -> Iterator[Path]:
     """Yield the file, or a temporary file with the standard input."""
     if str(file) != "-":
         yield file
         return
-    with tempfile.NamedTemporaryFile("wb", suffix=".txt") as copied:
-        copied.write(sys.stdin.buffer.read())
-        copied.flush()
-        yield Path(copied.name)
+    with tempfile.NamedTemporaryFile("wb", suffix=".txt") as temporary:
+        temporary.write(sys.stdin.buffer.read())
+        temporary.flush()
+        yield Path(temporary.name)
 
 
-def _learned(memories: Memories, turn: TranscriptTurn, about: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
+def _learn(memories: Memories, turn: TranscriptTurn, about: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
     """Return the result of learning a turn, or its preview."""
-    said = {**about, "client": turn.client, "session": turn.session, "at": turn.at}
+    origin = {**about, "client": turn.client, "session": turn.session, "at": turn.at}
     if dry_run:
-        return {"turn": turn.turn, **memories.learn(turn.messages, dry_run=True, by=BY, **said).as_dict()}
+        return {"turn": turn.turn, **memories.learn(turn.messages, dry_run=True, by=BY, **origin).as_dict()}
     # Without a session a turn is named by its text only, which may occur in another project too.
     name = turn.turn if turn.session else f"{about['project'] or about['source']}#{turn.turn}"
-    return _told(memories.capture(turn.messages, wait=True, by=BY, turn=name, **said), turn.turn)
+    return _report_capture(memories.capture(turn.messages, wait=True, by=BY, turn=name, **origin), turn.turn)
 
 
-def _told(captured: CaptureStatus, turn: str) -> dict[str, Any]:
+def _report_capture(status: CaptureStatus, turn: str) -> dict[str, Any]:
     return {
         "turn": turn,
-        "new": captured.new,
-        **captured.result,
-        "state": captured.state,
-        "reason": captured.reason,
+        "new": status.new,
+        **status.result,
+        "state": status.state,
+        "reason": status.reason,
     }
 
 
-def _tell(session: CliContext, told: Sequence[dict[str, Any]], *, dry_run: bool) -> None:
-    actions = [action for each in told for action in each.get("actions", ()) if each.get("new", True)]
+def _tell(session: CliContext, results: Sequence[dict[str, Any]], *, dry_run: bool) -> None:
+    actions = [action for result in results for action in result.get("actions", ()) if result.get("new", True)]
     if session.as_json:
-        output.document({"turns": list(told), "actions": actions, "dry_run": dry_run})
+        output.document({"turns": list(results), "actions": actions, "dry_run": dry_run})
         return
     columns = (Field("action", "green"), ID, TEXT, Field("why", "dim", wraps=True))
-    output.table(columns, ((each["action"], _id(each), each["text"], each.get("reason", "")) for each in actions))
-    _tell_rows(told)
-    _sum_up(told, actions, dry_run=dry_run)
+    output.table(
+        columns, ((action["action"], _find_id(action), action["text"], action.get("reason", "")) for action in actions)
+    )
+    _tell_rows(results)
+    _sum_up(results, actions, dry_run=dry_run)
 
 
-def _tell_rows(told: Sequence[dict[str, Any]]) -> None:
+def _tell_rows(results: Sequence[dict[str, Any]]) -> None:
     """Print the results for rows of domain knowledge."""
-    rows = [row for each in told for row in each.get("knowledge", ()) if each.get("new", True)]
+    rows = [row for result in results for row in result.get("knowledge", ()) if result.get("new", True)]
     columns = (Field("action", "green"), Field("ref", "cyan", wraps=True), Field("statement", wraps=True))
-    output.table(columns, ((each["action"], each["ref"], each["says"]) for each in rows))
+    output.table(columns, ((row["action"], row["ref"], row["says"]) for row in rows))
 
 
-def _sum_up(told: Sequence[dict[str, Any]], actions: Sequence[dict[str, Any]], *, dry_run: bool) -> None:
+def _sum_up(results: Sequence[dict[str, Any]], actions: Sequence[dict[str, Any]], *, dry_run: bool) -> None:
     counts = Counter(action["action"] for action in actions)
-    known = sum(not each.get("new", True) for each in told)
-    waiting = sum(each.get("state") in OPEN for each in told)
+    repeated = sum(not result.get("new", True) for result in results)
+    waiting = sum(result.get("state") in OPEN for result in results)
     did = ", ".join(f"{number} {name}" for name, number in counts.items()) or "nothing to keep"
-    output.say(f"{output.count(len(told), 'turn')}: {did}.{' Nothing was changed.' if dry_run else ''}")
-    if known:
-        output.say(f"{output.count(known, 'turn')} captured before.")
+    output.say(f"{output.count(len(results), 'turn')}: {did}.{' Nothing was changed.' if dry_run else ''}")
+    if repeated:
+        output.say(f"{output.count(repeated, 'turn')} captured before.")
     if waiting:
-        reason = next(each["reason"] for each in told if each.get("state") in OPEN)
+        reason = next(result["reason"] for result in results if result.get("state") in OPEN)
         output.say(f"{output.count(waiting, 'turn')} not processed yet: {reason} See `cofio ledger`.")
 
 
-def _id(action: dict[str, Any]) -> int | str:
+def _find_id(action: dict[str, Any]) -> int | str:
     return next((action[name] for name in ("id", "new_id", "existing_id", "old_id") if action.get(name)), "")
 
 
@@ -175,11 +177,11 @@ def observe(
     about = {**about, "project": session.project(about["project"]), "session": activity}
     with ended_in_order(), session.memories(new=not dry_run) as memories:
         if dry_run:
-            learned = memories.learn(messages, dry_run=True, by=BY, context=OBSERVATION, **about)
-            told = {"turn": named, **learned.as_dict()}
+            extraction = memories.learn(messages, dry_run=True, by=BY, context=OBSERVATION, **about)
+            result = {"turn": named, **extraction.as_dict()}
         else:
-            told = _told(memories.observe(intent, response, wait=True, by=BY, turn=named, **about), named)
-    _tell(session, [told], dry_run=dry_run)
+            result = _report_capture(memories.observe(intent, response, wait=True, by=BY, turn=named, **about), named)
+    _tell(session, [result], dry_run=dry_run)
 
 
 # ── ledger ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -198,14 +200,14 @@ def ledger(session: CliContext, state: str | None, limit: int, retried: int | No
     """Show the outcomes of all captures: stored, merged, rejected or pending."""
     with session.memories() as memories:
         if retried is not None:
-            _tell_items(session, [_retried(memories, retried)])
+            _tell_items(session, [_retry(memories, retried)])
         elif state is not None:
             _tell_items(session, memories.items(state, limit=limit))  # type: ignore[arg-type]
         else:
             _tell_ledger(session, memories.ledger())
 
 
-def _retried(memories: Memories, item_id: int) -> Item:
+def _retry(memories: Memories, item_id: int) -> Item:
     """Retry an item: through the service's worker, or directly without a service."""
     item = memories.retry(item_id)
     if hasattr(memories, "attempt"):
@@ -214,20 +216,20 @@ def _retried(memories: Memories, item_id: int) -> Item:
     return item
 
 
-def _tell_ledger(session: CliContext, told: Ledger) -> None:
+def _tell_ledger(session: CliContext, summary: Ledger) -> None:
     if session.as_json:
-        output.document(told.as_dict())
+        output.document(summary.as_dict())
         return
     names = ("captured", "stored", "merged", "rejected", "pending", "parked")
-    output.facts_about([(name, str(getattr(told, name))) for name in names])
-    reasons = sorted(told.reasons.items(), key=lambda each: (-each[1], each[0]))
+    output.facts_about([(name, str(getattr(summary, name))) for name in names])
+    reasons = sorted(summary.reasons.items(), key=lambda pair: (-pair[1], pair[0]))
     if reasons and output.on_terminal():
         output.say("\nReasons of rejections:")
     output.table((Field("captures", "cyan", "right"), Field("reason", wraps=True)), ((n, why) for why, n in reasons))
-    if not told.balanced:
+    if not summary.balanced:
         output.say("The ledger does not balance: please report it.")
-    elif told.parked:
-        output.say(f"{output.count(told.parked, 'capture')} parked: `cofio ledger --state parked` shows why.")
+    elif summary.parked:
+        output.say(f"{output.count(summary.parked, 'capture')} parked: `cofio ledger --state parked` shows why.")
 
 
 def _tell_items(session: CliContext, items: Sequence[Item]) -> None:
@@ -239,7 +241,7 @@ def _tell_items(session: CliContext, items: Sequence[Item]) -> None:
     output.table(
         columns,
         (
-            (item.id, output.when(item.received_at), item.state, item.attempts, _gist(item), item.reason)
+            (item.id, output.when(item.received_at), item.state, item.attempts, _shorten_item(item), item.reason)
             for item in items
         ),
     )
@@ -247,9 +249,9 @@ def _tell_items(session: CliContext, items: Sequence[Item]) -> None:
         output.say("There are no captures in this state.")
 
 
-def _gist(item: Item) -> str:
+def _shorten_item(item: Item) -> str:
     """Return the beginning of the captured text."""
     if item.exchange is None:
         return "(forgotten)"
-    said = " / ".join(message.text for message in item.exchange.messages)
-    return said if len(said) <= 120 else said[:119] + "…"
+    text = " / ".join(message.text for message in item.exchange.messages)
+    return text if len(text) <= 120 else text[:119] + "…"

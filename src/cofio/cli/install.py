@@ -49,24 +49,24 @@ PROVIDERS = ["anthropic", "openai", "ollama", "skip", "claude-cli", "codex-cli"]
     "--shell-rc", is_flag=True, help="Also write the variables, including keys, to your shell's startup file."
 )
 @click.option("--dry-run", is_flag=True, help="Ask nothing, show the files that would change, and write nothing.")
-def install(session: CliContext, clients: tuple[str, ...], codex: bool, **asked: Any) -> None:
+def install(session: CliContext, clients: tuple[str, ...], codex: bool, **options: Any) -> None:
     """Set up automatic memory in Claude Code, Codex, OpenClaw or Cursor; without a CLIENT, in those found here.
 
     Other hooks, settings and comments are kept. `cofio uninstall` restores every file.
     """
     chosen = tuple(dict.fromkeys((*clients, *(["codex"] if codex else []))))
-    if session.as_json or asked["dry_run"]:
-        asked["yes"] = True
-    setup = InstallWizard(session, WizardOutput(silent=session.as_json), **asked)
+    if session.as_json or options["dry_run"]:
+        options["yes"] = True
+    setup = InstallWizard(session, WizardOutput(silent=session.as_json), **options)
     try:
-        told = setup.run(chosen)
+        result = setup.run(chosen)
     except click.Abort:
         click.echo()  # end the line of the question
         if sys.stdin.isatty():
             raise
         _nobody_answers()
     if session.as_json:
-        output.document(told)
+        output.document(result)
 
 
 def _nobody_answers() -> NoReturn:
@@ -90,26 +90,28 @@ def uninstall(session: CliContext, clients: tuple[str, ...]) -> None:
 
     settings = session.settings
     record = Manifest.load(settings.home)
-    told: dict[str, list[dict[str, str]]] = {}
+    files_by_client: dict[str, list[dict[str, str]]] = {}
     problems: list[CofioError] = []
-    wanted = clients or (*CLIENTS, "shell")
-    for each in wanted:
-        done, wrong = client.uninstall(each, settings, record)
-        problems += wrong
-        if done:
-            told[each] = [{"path": str(one.path), "state": one.state, "detail": one.detail} for one in done]
-            _tell_undone(WizardOutput(silent=session.as_json), done)
-    provider = _end_agent(session, wanted, problems)
-    plugins = {each: plugin for each in wanted if (plugin := client.plugin_name(each, settings))}
+    names = clients or (*CLIENTS, "shell")
+    for name in names:
+        results, errors = client.uninstall(name, settings, record)
+        problems += errors
+        if results:
+            files_by_client[name] = [
+                {"path": str(result.path), "state": result.state, "detail": result.detail} for result in results
+            ]
+            _tell_undone(WizardOutput(silent=session.as_json), results)
+    provider = _end_agent(session, names, problems)
+    plugins = {name: plugin for name in names if (plugin := client.plugin_name(name, settings))}
     if session.as_json:
         about = {"problems": [str(problem) for problem in problems], "home": str(settings.home)}
-        output.document({"clients": told, "plugins": plugins, "provider": provider, **about})
+        output.document({"clients": files_by_client, "plugins": plugins, "provider": provider, **about})
     else:
         if provider:
             output.say(f"{mark(True)} {provider} is no longer called: extract_provider is cleared.")
         if variable := _names_agent(session):
             output.say(f"{variable} still names {settings.extract_provider}: unset it, then `cofio down`.")
-        _tell_rest(settings, bool(told or provider), plugins)
+        _tell_rest(settings, bool(files_by_client or provider), plugins)
     if problems:
         raise problems[0]
 
@@ -140,18 +142,20 @@ def _names_agent(session: CliContext) -> str:
     return variable if session.settings.extract_provider in provider.AGENTS and variable.isupper() else ""
 
 
-def _tell_undone(talk: WizardOutput, done: Sequence[FileResult]) -> None:
+def _tell_undone(talk: WizardOutput, results: Sequence[FileResult]) -> None:
     """Print one line per file, and one per folder for our own removed files."""
     words = {"taken out": "cofio's entries removed from", "kept": "kept:", "gone": "gone already:"}
-    gone = Counter(one.path.parent for one in done if one.state == "removed")
-    for one in done:
-        detail = f" ({one.detail})" if one.detail else ""
-        sign = mark(None if one.state == "kept" else True)
-        if one.state != "removed" or gone[one.path.parent] == 1:
-            talk.line(f"{sign} {words.get(one.state, one.state)} {short(one.path)}{detail}")
-        elif gone.pop(one.path.parent, 0):
-            number = sum(1 for each in done if each.path.parent == one.path.parent and each.state == "removed")
-            talk.line(f"{sign} removed {number} files in {short(one.path.parent)}/")
+    removals = Counter(result.path.parent for result in results if result.state == "removed")
+    for result in results:
+        detail = f" ({result.detail})" if result.detail else ""
+        sign = mark(None if result.state == "kept" else True)
+        if result.state != "removed" or removals[result.path.parent] == 1:
+            talk.line(f"{sign} {words.get(result.state, result.state)} {short(result.path)}{detail}")
+        elif removals.pop(result.path.parent, 0):
+            number = sum(
+                1 for sibling in results if sibling.path.parent == result.path.parent and sibling.state == "removed"
+            )
+            talk.line(f"{sign} removed {number} files in {short(result.path.parent)}/")
 
 
 _REMOVES = {"claude-code": "claude plugin uninstall {}", "codex": "codex plugin remove {}"}
@@ -181,17 +185,17 @@ def doctor(session: CliContext, hooks: str) -> None:
     from cofio.install import doctor as examining
     from cofio.models.diagnostics import Check
 
-    talk, found = WizardOutput(silent=session.as_json), []
+    talk, checks = WizardOutput(silent=session.as_json), []
     try:
         for check in examining.examine(session.settings, hooks):
-            found.append(check)
+            checks.append(check)
             _tell_check(talk, check)
     except Misconfigured as error:  # for example an unreadable config.toml
-        found.append(Check("config", "wrong", error.message, error.hint))
-        _tell_check(talk, found[-1])
-    wrong = [each for each in found if each.state == "wrong"]
+        checks.append(Check("config", "wrong", error.message, error.hint))
+        _tell_check(talk, checks[-1])
+    wrong = [check for check in checks if check.state == "wrong"]
     if session.as_json:
-        output.document({"healthy": not wrong, "checks": [asdict(each) for each in found]})
+        output.document({"healthy": not wrong, "checks": [asdict(check) for check in checks]})
     else:
         output.say(f"{output.count(len(wrong), 'problem')} found." if wrong else "No problems found.")
     if wrong:

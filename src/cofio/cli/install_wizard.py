@@ -92,10 +92,10 @@ class InstallWizard:
     def run(self, chosen: tuple[str, ...]) -> dict[str, Any]:
         """Run the steps; return the results for JSON output."""
         self.talk.line(f"{_TITLE}\n{'=' * len(_TITLE)}\n")
-        clients = self._clients(chosen)
-        state = self._service()
-        choice = self._choice()
-        plans = self._plans(clients, choice)
+        clients = self._choose_clients(chosen)
+        state = self._check_service()
+        choice = self._choose_provider()
+        plans = self._make_plans(clients, choice)
         if self.dry_run:
             return self._show(plans, choice)
         self._write(plans, choice, state)
@@ -104,25 +104,25 @@ class InstallWizard:
 
     # ── clients ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _clients(self, chosen: tuple[str, ...]) -> tuple[str, ...]:
+    def _choose_clients(self, chosen: tuple[str, ...]) -> tuple[str, ...]:
         from cofio.install import paths
 
         if chosen:
             return chosen
-        found = paths.installed_clients(self.settings)
-        if not found:
+        clients = paths.installed_clients(self.settings)
+        if not clients:
             raise InvalidInput("No client was found on this machine.", f"Name one: {', '.join(CLIENTS)}.")
         if not self.yes:
-            asked = [each for each in found if click.confirm(f"Set up {paths.CALLED[each]}?", default=True)]
+            accepted = [client for client in clients if click.confirm(f"Set up {paths.CALLED[client]}?", default=True)]
             self.talk.line()
-            found = asked
-        if not found:
+            clients = accepted
+        if not clients:
             raise InvalidInput("No client was chosen.", "Nothing was written.")
-        return tuple(found)
+        return tuple(clients)
 
     # ── 1: the service ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _service(self) -> dict[str, Any]:
+    def _check_service(self) -> dict[str, Any]:
         from cofio.server import daemon
 
         self.talk.begin("[1/4] Checking the service")
@@ -161,18 +161,18 @@ class InstallWizard:
 
     # ── 2: the provider ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _choice(self) -> Choice | None:
+    def _choose_provider(self) -> Choice | None:
         """Return the tested choice of a provider; None for no change."""
         self.talk.line("\n[2/4] Extraction provider (for automatic learning):")
         while True:
-            choice = self._chosen()
+            choice = self._ask_choice()
             problem = self._test(choice) if choice and choice.provider else ""
             if not problem:
                 break
             if not self._may_ask_again(choice):
                 raise Unavailable(f"The provider does not work: {problem}", self._so_far())
-        named = {"provider": choice.provider, "model": choice.uses} if choice and choice.provider else None
-        self.told["provider"] = named
+        summary = {"provider": choice.provider, "model": choice.uses} if choice and choice.provider else None
+        self.told["provider"] = summary
         return choice
 
     def _so_far(self) -> str:
@@ -187,10 +187,10 @@ class InstallWizard:
             return False
         return not self.provider or bool(choice and choice.key_name)
 
-    def _chosen(self) -> Choice | None:
+    def _ask_choice(self) -> Choice | None:
         from cofio.install import provider
 
-        name = self.provider or self._asked_provider()
+        name = self.provider or self._ask_provider()
         if name is None or name == provider.SKIP:
             self.talk.line(f"  {provider.CHOICES[provider.SKIP]}")
             off = name == provider.SKIP and self.settings.extract_provider
@@ -198,26 +198,26 @@ class InstallWizard:
         if self.provider in provider.AGENTS:
             self.talk.line(f"  {provider.AGENTS[name]}")
         choice = provider.known_choice(self.settings, name, self.model)
-        return replace(choice, key=self._key(choice)) if choice.key_name else choice
+        return replace(choice, key=self._ask_key(choice)) if choice.key_name else choice
 
-    def _asked_provider(self) -> str | None:
+    def _ask_provider(self) -> str | None:
         """Ask for the provider; without questions, return the configured one."""
         from cofio.install import provider
 
-        now = self.settings.extract_provider.lower()
+        current = self.settings.extract_provider.lower()
         if self.yes:
-            return now or None
+            return current or None
         choices = {**provider.CHOICES, **provider.offered_agents(self.settings)}
         names = list(choices)
         for number, label in enumerate(choices.values(), 1):
             self.talk.line(f"  {number}. {label}")
-        usual = names.index(now if now in names else provider.SKIP) + 1
+        usual = names.index(current if current in names else provider.SKIP) + 1
         numbers = click.Choice([str(number + 1) for number in range(len(names))])
-        chosen = click.prompt("  >", type=numbers, default=str(usual), prompt_suffix=" ", show_choices=False)
+        answer = click.prompt("  >", type=numbers, default=str(usual), prompt_suffix=" ", show_choices=False)
         self.talk.line()
-        return names[int(chosen) - 1]
+        return names[int(answer) - 1]
 
-    def _key(self, choice: Choice) -> str:
+    def _ask_key(self, choice: Choice) -> str:
         from cofio.install import provider
 
         if self.provider_key == "-":
@@ -238,25 +238,26 @@ class InstallWizard:
 
     # ── 3: the hooks ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _plans(self, clients: Sequence[str], choice: Choice | None) -> list[InstallPlan]:
+    def _make_plans(self, clients: Sequence[str], choice: Choice | None) -> list[InstallPlan]:
         from cofio.install import clients as client
         from cofio.install import paths, plan, shell_profile
         from cofio.install.manifest import Manifest
 
         mcp = not self.no_mcp and paths.can_serve()
-        wishes = client.InstallOptions(mcp=mcp, notify=self.notify, trust=self.trust_hooks)
-        plans = [client.plan_install(each, self.settings, wishes) for each in clients]
+        options = client.InstallOptions(mcp=mcp, notify=self.notify, trust=self.trust_hooks)
+        plans = [client.plan_install(name, self.settings, options) for name in clients]
         if self.shell_rc:
-            plans.append(shell_profile.plan(self._variables(choice)))
-        for each in plans:
-            plan.prepare(each, Manifest.load(self.settings.home))  # report unmergeable files before anything is done
+            plans.append(shell_profile.plan(self._list_variables(choice)))
+        for install_plan in plans:
+            # report unmergeable files before anything is done
+            plan.prepare(install_plan, Manifest.load(self.settings.home))
         return plans
 
-    def _variables(self, choice: Choice | None) -> dict[str, str]:
-        known = self.settings
-        told = {"COFIO_HOME": "" if known.origins["home"] == "default" else str(known.home)}
-        told |= {"COFIO_URL": known.url, "COFIO_API_KEY": known.api_key}
-        return {name: value for name, value in told.items() if value} | (choice.variables() if choice else {})
+    def _list_variables(self, choice: Choice | None) -> dict[str, str]:
+        settings = self.settings
+        variables = {"COFIO_HOME": "" if settings.origins["home"] == "default" else str(settings.home)}
+        variables |= {"COFIO_URL": settings.url, "COFIO_API_KEY": settings.api_key}
+        return {name: value for name, value in variables.items() if value} | (choice.variables() if choice else {})
 
     def _show(self, plans: Sequence[InstallPlan], choice: Choice | None) -> dict[str, Any]:
         from cofio.install import plan
@@ -264,48 +265,50 @@ class InstallWizard:
 
         self.talk.line("\n[3/4] These files would be written:")
         record = Manifest.load(self.settings.home)
-        for each in plans:
-            changed = plan.changed_paths(each, record)
-            self.told.setdefault("clients", {})[each.client] = {
-                "files": [{"path": str(path), "state": "would be written"} for path in changed],
-                "notes": list(each.notes),
+        for install_plan in plans:
+            changed_paths = plan.changed_paths(install_plan, record)
+            self.told.setdefault("clients", {})[install_plan.client] = {
+                "files": [{"path": str(path), "state": "would be written"} for path in changed_paths],
+                "notes": list(install_plan.notes),
             }
-            for path in changed:
+            for path in changed_paths:
                 self.talk.line(f"      {short(path)}")
-            for note in each.notes:
+            for note in install_plan.notes:
                 self.talk.line(f"    {mark(None)} {note}")
-        own = self._of_ours(choice, any(each["files"] for each in self.told["clients"].values()))
+        own = self._list_own_files(choice, any(entry["files"] for entry in self.told["clients"].values()))
         self.told["home"] = {"files": [{"path": str(path), "state": "would be written"} for path in own]}
         for path in own:
             self.talk.line(f"      {short(path)}")
-        if not own and not any(each["files"] for each in self.told["clients"].values()):
+        if not own and not any(entry["files"] for entry in self.told["clients"].values()):
             self.talk.line("      none: everything is up to date.")
         self.talk.line("\n[4/4] Nothing was written.")
         return {**self.told, "dry_run": True}
 
-    def _of_ours(self, choice: Choice | None, anything: bool) -> list[Path]:
+    def _list_own_files(self, choice: Choice | None, anything: bool) -> list[Path]:
         """Return the files in our home that would be written, without those that the service writes when it starts."""
         from cofio.hooks import endpoint_file, launcher
         from cofio.install import checks, provider
         from cofio.install.manifest import NAME
 
         home = self.settings.home
-        kept = bool(choice and not provider.is_written(self.settings, choice)) or bool(self._unkept_address())
-        wanted = {
+        writes_config = bool(choice and not provider.is_written(self.settings, choice)) or bool(
+            self._find_unkept_address()
+        )
+        needs = {
             launcher.NAME: checks.launcher(self.settings).state != "ok",
-            "config.toml": kept,
+            "config.toml": writes_config,
             endpoint_file.NAME: bool(self.settings.url) and not self._is_pointed_at(),
             NAME: anything,
         }
-        return [home / name for name, is_wanted in wanted.items() if is_wanted]
+        return [home / name for name, is_needed in needs.items() if is_needed]
 
     def _is_pointed_at(self) -> bool:
         """Return whether hooks already have the address of the remote service."""
         from cofio.hooks import endpoint_file
         from cofio.install import files
 
-        told = (files.read(self.settings.home / endpoint_file.NAME) or b"").decode(errors="replace").splitlines()
-        return told[:2] == [self.settings.service_url, self.settings.api_key]
+        lines = (files.read(self.settings.home / endpoint_file.NAME) or b"").decode(errors="replace").splitlines()
+        return lines[:2] == [self.settings.service_url, self.settings.api_key]
 
     def _write(self, plans: Sequence[InstallPlan], choice: Choice | None, state: dict[str, Any]) -> None:
         from cofio.hooks import launcher
@@ -317,14 +320,17 @@ class InstallWizard:
         if launcher.write(self.settings.home) is None:
             raise Misconfigured(f"{self.settings.home} cannot be written.", "Check its permissions, or set COFIO_HOME.")
         self._point_elsewhere()
-        changed = self._keep(choice)
+        is_changed = self._keep(choice)
         record = Manifest.load(self.settings.home)
-        for each in plans:
-            done = plan.carry_out(each, record, client.TAKES)
-            files = [{"path": str(one.path), "state": one.state} for one in done]
-            self.told.setdefault("clients", {})[each.client] = {"files": files, "notes": list(each.notes)}
-            self._tell_files(each, done)
-        if changed:
+        for install_plan in plans:
+            results = plan.carry_out(install_plan, record, client.TAKES)
+            files = [{"path": str(result.path), "state": result.state} for result in results]
+            self.told.setdefault("clients", {})[install_plan.client] = {
+                "files": files,
+                "notes": list(install_plan.notes),
+            }
+            self._tell_files(install_plan, results)
+        if is_changed:
             self._restart(state)
 
     def _point_elsewhere(self) -> None:
@@ -332,21 +338,21 @@ class InstallWizard:
         from cofio.hooks import endpoint_file
         from cofio.install import provider
 
-        known = self.settings
-        if known.url:
-            deadlines = (known.hook_recall_ms, known.hook_capture_ms)
-            endpoint_file.write_endpoint(known.home, known.service_url, known.api_key, deadlines, "")
-        for name, value in self._unkept_address().items():
-            provider.keep(known, name, value)
-            self.told["address"] = str(known.home / "config.toml")
+        settings = self.settings
+        if settings.url:
+            deadlines = (settings.hook_recall_ms, settings.hook_capture_ms)
+            endpoint_file.write_endpoint(settings.home, settings.service_url, settings.api_key, deadlines, "")
+        for name, value in self._find_unkept_address().items():
+            provider.keep(settings, name, value)
+            self.told["address"] = str(settings.home / "config.toml")
 
-    def _unkept_address(self) -> dict[str, str]:
+    def _find_unkept_address(self) -> dict[str, str]:
         """Return URL and key of a remote service that config.toml does not contain yet: not only hooks use them."""
         from cofio.install import provider
 
-        known, kept = self.settings, provider.in_file(self.settings)
-        named = {"url": known.url, "api_key": known.api_key} if known.url else {}
-        return {name: value for name, value in named.items() if value and value != getattr(kept, name)}
+        settings, file_settings = self.settings, provider.in_file(self.settings)
+        address = {"url": settings.url, "api_key": settings.api_key} if settings.url else {}
+        return {name: value for name, value in address.items() if value and value != getattr(file_settings, name)}
 
     def _keep(self, choice: Choice | None) -> bool:
         from cofio.install import provider
@@ -357,22 +363,22 @@ class InstallWizard:
         self.told["config"] = str(path)
         return True
 
-    def _tell_files(self, each: InstallPlan, done: Sequence[FileResult]) -> None:
+    def _tell_files(self, install_plan: InstallPlan, results: Sequence[FileResult]) -> None:
         from cofio.install import paths
 
-        called = paths.CALLED.get(each.client, "Your shell")
-        if each.folder:
-            what = "the plugin" if each.client == "openclaw" else "hooks"
-            self._tell_step(f"{called}: installing {what} to {short(each.folder)}/")
-        edited = {edit.path for edit in each.edits}
-        for one in done:
-            if one.path in edited:
-                beside = "(as it was)" if one.state == "unchanged" else ""
-                self._tell_step(f"{called}: merging config into {short(one.path)}", beside)
-        if not done:
-            self.talk.line(f"{self._step} {called}: nothing to write.")
+        label = paths.CALLED.get(install_plan.client, "Your shell")
+        if install_plan.folder:
+            content = "the plugin" if install_plan.client == "openclaw" else "hooks"
+            self._tell_step(f"{label}: installing {content} to {short(install_plan.folder)}/")
+        edit_paths = {edit.path for edit in install_plan.edits}
+        for result in results:
+            if result.path in edit_paths:
+                beside = "(as it was)" if result.state == "unchanged" else ""
+                self._tell_step(f"{label}: merging config into {short(result.path)}", beside)
+        if not results:
+            self.talk.line(f"{self._step} {label}: nothing to write.")
             self._step = "     "
-        for note in each.notes:
+        for note in install_plan.notes:
             self.talk.line(f"      {mark(None)} {note}")
 
     def _tell_step(self, text: str, beside: str = "") -> None:
@@ -406,9 +412,9 @@ class InstallWizard:
         reads = choice.provider if choice else self.settings.extract_provider.lower()
         learns = provider.CALLED.get(reads, "patterns, no model")
         self.talk.line("\n[4/4] Done!\n")
-        for each in ("Session start: loads project memories", "Every prompt: retrieves relevant context",
+        for line in ("Session start: loads project memories", "Every prompt: retrieves relevant context",
                      f"After responses: extracts and stores new facts ({learns})"):  # fmt: skip
-            self.talk.line(f"  {mark(True)} {each}")
+            self.talk.line(f"  {mark(True)} {line}")
         self.talk.line()
         if "config" in self.told:
             self.talk.line(
@@ -419,8 +425,8 @@ class InstallWizard:
                 "  No MCP server was registered: it needs the extra `mcp`. Install it and run this command again."
             )
         if "address" in self.told:
-            where = short(Path(self.told["address"]))
-            self.talk.line(f"  The service's address and key are in {where}, readable by you only.")
+            path = short(Path(self.told["address"]))
+            self.talk.line(f"  The service's address and key are in {path}, readable by you only.")
         self.talk.line("  `cofio doctor` tests it. `cofio uninstall` restores every file.")
         self._offer_backfill()
 
@@ -430,11 +436,11 @@ class InstallWizard:
         from cofio.install import paths
         from cofio.server.backfill import find
 
-        found, _ = find({client: paths.home_of(client, self.settings) for client in ("claude-code", "codex")})
-        if not found:
+        transcripts, _ = find({client: paths.home_of(client, self.settings) for client in ("claude-code", "codex")})
+        if not transcripts:
             return
-        self.told["transcripts"] = len(found)
-        number = output.count(len(found), "transcript is", "transcripts are")
+        self.told["transcripts"] = len(transcripts)
+        number = output.count(len(transcripts), "transcript is", "transcripts are")
         self.talk.line(f"\n  {number} on this machine. `cofio backfill --dry-run` shows what can be learned from them.")
         if self.yes or self.talk.silent or not sys.stdin.isatty():
             return

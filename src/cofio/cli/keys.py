@@ -72,15 +72,15 @@ def create(session: CliContext, **about: Any) -> None:
     """
     grant = Grant(**about)
     with session.store(new=True) as store:
-        first = not _any_in_force(store.keys())
+        is_first = not _any_in_force(store.keys())
         key, secret = store.create_key(grant, by=BY)
     if session.as_json:
         output.document({**key.as_dict(), "secret": secret})
         return
-    output.facts_about([("id", key.id), *_told(key), ("key", secret)])
+    output.facts_about([("id", key.id), *_describe_key(key), ("key", secret)])
     output.say("The key is shown only this once. Clients send it as X-API-Key, and read it from COFIO_API_KEY:")
     output.say(f"  export COFIO_API_KEY={secret}")
-    if first and not session.settings.api_key:
+    if is_first and not session.settings.api_key:
         output.say(
             "This is the first active key: from now on the service requires a key from everyone, also on this machine."
         )
@@ -93,37 +93,46 @@ def create(session: CliContext, **about: Any) -> None:
 def list_(session: CliContext) -> None:
     """List all keys, newest first, including revoked ones. Only the first characters of a key are shown."""
     with session.store() as store:
-        found = store.keys()
+        stored_keys = store.keys()
     if session.as_json:
-        output.document({"keys": [each.as_dict() for each in found]})
+        output.document({"keys": [key.as_dict() for key in stored_keys]})
         return
     columns = (
         *(ID, _NAME, Field("role"), Field("for", wraps=True), Field("sources", wraps=True), Field("state")),
         *(Field("last used", "dim"), Field("begins", "dim")),
     )
-    output.table(columns, (_row(each) for each in found))
-    if not found:
+    output.table(columns, (_format_row(key) for key in stored_keys))
+    if not stored_keys:
         output.say("There are no keys; `cofio keys create` creates one.")
 
 
-def _row(key: Key) -> tuple[Any, ...]:
+def _format_row(key: Key) -> tuple[Any, ...]:
     grant = key.grant
-    used = output.when(key.last_used_at) or "never"
-    return key.id, grant.name, grant.role, _whose(grant), grant.prefixes, _state(key), used, key.hint
+    last_used = output.when(key.last_used_at) or "never"
+    return (
+        key.id,
+        grant.name,
+        grant.role,
+        _describe_owner(grant),
+        grant.prefixes,
+        _format_state(key),
+        last_used,
+        key.hint,
+    )
 
 
-def _told(key: Key) -> Iterator[tuple[str, Any]]:
+def _describe_key(key: Key) -> Iterator[tuple[str, Any]]:
     grant = key.grant
-    yield from (("name", grant.name), ("role", grant.role), ("for", _whose(grant)))
+    yield from (("name", grant.name), ("role", grant.role), ("for", _describe_owner(grant)))
     yield from (("sources", grant.prefixes), ("expires_at", grant.expires_at))
 
 
-def _whose(grant: Grant) -> str:
-    named = (("user", grant.user), ("agent", grant.agent), ("team", grant.team))
-    return ", ".join(f"{what} {name}" for what, name in named if name) or "everything"
+def _describe_owner(grant: Grant) -> str:
+    owners = (("user", grant.user), ("agent", grant.agent), ("team", grant.team))
+    return ", ".join(f"{label} {name}" for label, name in owners if name) or "everything"
 
 
-def _state(key: Key) -> str:
+def _format_state(key: Key) -> str:
     if key.revoked_at:
         return f"revoked {output.when(key.revoked_at)}"
     if not _is_in_force(key):
@@ -135,8 +144,8 @@ def _is_in_force(key: Key) -> bool:
     return key.is_valid(to_utc_iso(datetime.now(UTC)))
 
 
-def _any_in_force(known: Sequence[Key]) -> bool:
-    return any(_is_in_force(each) for each in known)
+def _any_in_force(stored_keys: Sequence[Key]) -> bool:
+    return any(_is_in_force(key) for key in stored_keys)
 
 
 # ── revoke ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -147,24 +156,24 @@ def _any_in_force(known: Sequence[Key]) -> bool:
 def revoke(session: CliContext, key: str) -> None:
     """Revoke a key: it stops working within seconds. It stays in the list and in the log."""
     with session.store() as store:
-        gone = store.revoke_key(_meant(key, store.keys()).id, by=BY)
-        left = _any_in_force(store.keys())
+        revoked_key = store.revoke_key(_find_key(key, store.keys()).id, by=BY)
+        has_active = _any_in_force(store.keys())
     if session.as_json:
-        output.document(gone.as_dict())
+        output.document(revoked_key.as_dict())
         return
-    output.say(f"Key {gone.id} ({gone.grant.name}) is revoked.")
-    if not left and not session.settings.api_key:
+    output.say(f"Key {revoked_key.id} ({revoked_key.grant.name}) is revoked.")
+    if not has_active and not session.settings.api_key:
         output.say("No key is active now: a service without COFIO_API_KEY is open to this machine again.")
 
 
-def _meant(given: str, known: Sequence[Key]) -> Key:
+def _find_key(reference: str, stored_keys: Sequence[Key]) -> Key:
     """Return the key with this id or name; an active one is preferred to revoked ones of the same name."""
-    named = [each for each in known if each.grant.name == given]
-    standing = [each for each in named if not each.revoked_at]
-    found = [each for each in known if str(each.id) == given] or standing or named
-    if not found:
-        raise NotFound(f"There is no key {given!r}.", "`cofio keys list` shows them all.")
-    return found[0]
+    by_name = [key for key in stored_keys if key.grant.name == reference]
+    active = [key for key in by_name if not key.revoked_at]
+    matches = [key for key in stored_keys if str(key.id) == reference] or active or by_name
+    if not matches:
+        raise NotFound(f"There is no key {reference!r}.", "`cofio keys list` shows them all.")
+    return matches[0]
 
 
 # ── log ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -179,19 +188,19 @@ def log(session: CliContext, key: str | None, limit: int) -> None:
     It contains created and revoked keys, changes made with keys, and denied requests.
     """
     with session.store() as store:
-        found = store.deeds(limit=limit, key=_meant(key, store.keys()).id if key else None)
+        entries = store.deeds(limit=limit, key=_find_key(key, store.keys()).id if key else None)
     if session.as_json:
-        output.document({"deeds": [each.as_dict() for each in found]})
+        output.document({"deeds": [entry.as_dict() for entry in entries]})
         return
     columns = (WHEN, Field("outcome"), Field("key", "cyan", "right"), _NAME, Field("operation", wraps=True),
                Field("about", wraps=True), Field("from", "dim"))  # fmt: skip
     output.table(
         columns,
-        ((output.when(d.at), d.outcome, d.key or "", d.name, d.act, d.what, d.address) for d in found),
+        ((output.when(d.at), d.outcome, d.key or "", d.name, d.act, d.what, d.address) for d in entries),
     )
-    if not found:
+    if not entries:
         output.say("The audit log is empty.")
 
 
-for each in (create, list_, revoke, log):
-    keys.add_command(each)
+for subcommand in (create, list_, revoke, log):
+    keys.add_command(subcommand)

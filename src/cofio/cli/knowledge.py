@@ -45,10 +45,10 @@ _PLACED = Pattern | Seasonal  # rows whose summary does not name the source
 _DONE = {"add": "added", "update": "changed", "noop": "known", "delete": "removed", "purge": "erased"}
 
 
-def _numeric(made: click.Command) -> click.Command:
+def _numeric(click_command: click.Command) -> click.Command:
     """Make a command accept -5 as a number, not as an option."""
-    made.ignore_unknown_options = True
-    return made
+    click_command.ignore_unknown_options = True
+    return click_command
 
 
 @click.group(
@@ -87,19 +87,19 @@ def knowledge() -> None:
 @click.option("--unit", metavar="TEXT", help='Unit of the value, if not written after it: %, ms, GB, $; "" for none.')
 @click.option("--inclusive/--exclusive", default=None, help="Include or exclude the value itself.")
 @taking(CLAIM)
-def threshold(session: CliContext, value: tuple[float, str], unit: str | None, **known: Any) -> None:
+def threshold(session: CliContext, value: tuple[float, str], unit: str | None, **options: Any) -> None:
     """Store a threshold for a METRIC of a SOURCE.
 
     A VALUE beyond it needs attention. The same source, metric and direction again updates the row in place.
     """
-    none_named = unit is None and not value[1]  # keep the unit of the row
-    _put(session, "thresholds", value=value[0], unit=None if none_named else _unit(value[1], unit), **known)
+    keeps_unit = unit is None and not value[1]  # keep the unit of the row
+    _put(session, "thresholds", value=value[0], unit=None if keeps_unit else _choose_unit(value[1], unit), **options)
 
 
-def _unit(written: str, given: str | None) -> str:
-    if written and given and written != given:
-        raise click.UsageError(f"The value has the unit {written!r}, but --unit is {given!r}.")
-    return given or written
+def _choose_unit(value_unit: str, option_unit: str | None) -> str:
+    if value_unit and option_unit and value_unit != option_unit:
+        raise click.UsageError(f"The value has the unit {value_unit!r}, but --unit is {option_unit!r}.")
+    return option_unit or value_unit
 
 
 @command(
@@ -110,9 +110,9 @@ def _unit(written: str, given: str | None) -> str:
 @click.argument("pattern", metavar="TEXT")
 @click.option("--source", metavar="NAME", help="Source of the pattern: a market, a host, a sensor.")
 @taking(CLAIM)
-def pattern(session: CliContext, **known: Any) -> None:
+def pattern(session: CliContext, **options: Any) -> None:
     """Store a pattern in words: what tends to happen."""
-    _put(session, "patterns", **known)
+    _put(session, "patterns", **options)
 
 
 @command(
@@ -126,9 +126,9 @@ def pattern(session: CliContext, **known: Any) -> None:
 @click.option("--relation", type=click.Choice(RELATIONS), help="ONE leads OTHER, or moves with it. Default: with.")
 @click.option("--inverse/--direct", default=None, help="Inverse: when one rises, the other falls.")
 @taking(CLAIM)
-def correlation(session: CliContext, **known: Any) -> None:
+def correlation(session: CliContext, **options: Any) -> None:
     """Store a correlation between two sources."""
-    _put(session, "correlations", **known)
+    _put(session, "correlations", **options)
 
 
 @command(
@@ -147,18 +147,18 @@ def correlation(session: CliContext, **known: Any) -> None:
 @click.option("--timezone", metavar="ZONE", help="Time zone, such as Europe/Berlin. Default: UTC.")
 @click.option("--source", metavar="NAME", help="Source of the pattern.")
 @taking(CLAIM)
-def seasonal(session: CliContext, **known: Any) -> None:
+def seasonal(session: CliContext, **options: Any) -> None:
     """Store a seasonal pattern and its times.
 
     PERIOD is daily, weekly, monthly, yearly or cron. Without --during it is always active.
     """
-    _put(session, "seasonal", **known)
+    _put(session, "seasonal", **options)
 
 
-def _put(session: CliContext, table: str, **known: Any) -> None:
-    given = {name: value for name, value in known.items() if value is not None}
+def _put(session: CliContext, table: str, **options: Any) -> None:
+    fields = {name: value for name, value in options.items() if value is not None}
     with session.memories(new=True) as memories:
-        change = memories.knowledge.put(table, by=BY, **given)
+        change = memories.knowledge.put(table, by=BY, **fields)
     if session.as_json:
         output.document(change.as_dict())
         return
@@ -186,32 +186,32 @@ def _put(session: CliContext, table: str, **known: Any) -> None:
     "-n", "--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="Maximum number of rows."
 )
 @click.option("--after", metavar="ID", help="Continue after this row.")
-def list_(session: CliContext, table: str | None, limit: int, after: str | None, **where: Any) -> None:
+def list_(session: CliContext, table: str | None, limit: int, after: str | None, **options: Any) -> None:
     """List a table, highest confidence first.
 
     TABLE is patterns, correlations, thresholds or seasonal; or feedback, which is listed newest first.
     """
-    given = {name: value for name, value in where.items() if value is not None}
-    if table == "correlations" and "source" in given:
-        raise click.UsageError(f"Correlations have two sides: see `cofio knowledge related {given['source']}`.")
+    filters = {name: value for name, value in options.items() if value is not None}
+    if table == "correlations" and "source" in filters:
+        raise click.UsageError(f"Correlations have two sides: see `cofio knowledge related {filters['source']}`.")
     if table is None:
-        _tell_counts(session, given)
+        _tell_counts(session, filters)
         return
     with session.memories() as memories:
-        found = memories.knowledge.list(table, limit=limit, after=after, **given)
-    following = found[-1].id if len(found) == limit else None
+        rows = memories.knowledge.list(table, limit=limit, after=after, **filters)
+    following = rows[-1].id if len(rows) == limit else None
     if session.as_json:
-        output.document({"rows": [each.shown() for each in found], "next": following})
+        output.document({"rows": [row.shown() for row in rows], "next": following})
         return
-    _tell_rows(found)
-    if not found:
+    _tell_rows(rows)
+    if not rows:
         output.say("There are no matching rows.")
     elif following:
         output.say(f"There may be more: continue with --after {following}.")
 
 
-def _tell_counts(session: CliContext, given: dict[str, Any]) -> None:
-    if given:
+def _tell_counts(session: CliContext, filters: dict[str, Any]) -> None:
+    if filters:
         raise click.UsageError(f"Name the table: one of {', '.join(TABLES)}.")
     with session.memories() as memories:
         counts = memories.knowledge.counts()
@@ -221,30 +221,30 @@ def _tell_counts(session: CliContext, given: dict[str, Any]) -> None:
         output.table((Field("table"), Field("rows", "cyan", "right")), counts.items())
 
 
-def _tell_rows(rows: Sequence[Knowledge], done: str = "") -> None:
+def _tell_rows(rows: Sequence[Knowledge], action: str = "") -> None:
     """Print rows of one table, with the action taken on them."""
     if any(isinstance(row, Feedback) for row in rows):
-        judged = (_REF, Field("verdict", "green"), Field("about", wraps=True), Field("note", wraps=True),
+        feedback_columns = (_REF, Field("verdict", "green"), Field("about", wraps=True), Field("note", wraps=True),
                   Field("", "dim"), WHEN)  # fmt: skip
-        output.table(judged, (_judged(row) for row in rows if isinstance(row, Feedback)))
+        output.table(feedback_columns, (_format_feedback(row) for row in rows if isinstance(row, Feedback)))
         return
     claims = [row for row in rows if isinstance(row, Claim)]
-    where = [_SOURCE] if any(isinstance(claim, _PLACED) for claim in claims) else []
-    columns = (_REF, *([Field("", "green")] if done else []), _SURE, _VERDICTS, _SAYS, *where, WHEN)
-    output.table(columns, (_claimed(claim, done) for claim in claims))
+    source_column = [_SOURCE] if any(isinstance(claim, _PLACED) for claim in claims) else []
+    columns = (_REF, *([Field("", "green")] if action else []), _SURE, _VERDICTS, _SAYS, *source_column, WHEN)
+    output.table(columns, (_format_claim(claim, action) for claim in claims))
 
 
-def _claimed(claim: Claim, done: str) -> list[str]:
-    sure = [claim.ref, *([done] if done else []), f"{claim.confidence:.2f}", _counted(claim), claim.says]
+def _format_claim(claim: Claim, action: str) -> list[str]:
+    sure = [claim.ref, *([action] if action else []), f"{claim.confidence:.2f}", _format_verdicts(claim), claim.says]
     return [*sure, *([claim.source] if isinstance(claim, _PLACED) else []), output.when(claim.updated_at)]
 
 
-def _judged(row: Feedback) -> tuple[Any, ...]:
+def _format_feedback(row: Feedback) -> tuple[Any, ...]:
     state = "counted" if row.processed else "waits"
     return row.ref, row.verdict.replace("_", " "), row.about, row.note, state, output.when(row.updated_at)
 
 
-def _counted(claim: Claim) -> str:
+def _format_verdicts(claim: Claim) -> str:
     """Return the numbers of confirming and refuting verdicts."""
     return f"+{claim.confirmed} -{claim.refuted}" if claim.confirmed or claim.refuted else ""
 
@@ -258,10 +258,10 @@ def show(session: CliContext, ref: Ref) -> None:
     if session.as_json:
         output.document({"table": row.TABLE, **row.shown()})
         return
-    told = {"says": row.says, **row.as_dict()}
-    if "value" in told:
-        told["value"] = plain_number(told["value"])
-    output.facts_about([("ref", row.ref), *((name, value) for name, value in told.items() if name != "id")])
+    fields = {"says": row.says, **row.as_dict()}
+    if "value" in fields:
+        fields["value"] = plain_number(fields["value"])
+    output.facts_about([("ref", row.ref), *((name, value) for name, value in fields.items() if name != "id")])
 
 
 @command("history", "cofio knowledge history thresholds/aapl.volume.above")
@@ -274,13 +274,13 @@ def history(session: CliContext, ref: Ref) -> None:
         output.document({"table": ref.table, "key": ref.key, "changes": [change.as_dict() for change in changes]})
         return
     columns = (Field("changeset", "cyan", "right"), WHEN, Field("action", "green"), Field("by"), _SURE, _SAYS)
-    output.table(columns, (_stepped(change) for change in changes))
+    output.table(columns, (_format_change(change) for change in changes))
 
 
-def _stepped(change: KnowledgeChange) -> tuple[Any, ...]:
-    left = change.after or change.before
-    sure = f"{left.confidence:.2f}" if isinstance(left, Claim) else ""
-    says = left.says if left else "(erased)"
+def _format_change(change: KnowledgeChange) -> tuple[Any, ...]:
+    row = change.after or change.before
+    sure = f"{row.confidence:.2f}" if isinstance(row, Claim) else ""
+    says = row.says if row else "(erased)"
     return change.changeset, output.when(change.at), change.action, change.by, sure, says
 
 
@@ -301,31 +301,36 @@ def _stepped(change: KnowledgeChange) -> tuple[Any, ...]:
 def check(session: CliContext, source: str, metric: str, value: tuple[float, str], unit: str | None) -> None:
     """List the thresholds that a VALUE crosses."""
     with session.memories() as memories:
-        told = _unit(value[1], unit)
-        found = memories.knowledge.evaluate(source, metric, value[0], unit=told)
-        why = "" if found or session.as_json else _why_none(memories, source, metric, told)
+        chosen_unit = _choose_unit(value[1], unit)
+        crossings = memories.knowledge.evaluate(source, metric, value[0], unit=chosen_unit)
+        why = "" if crossings or session.as_json else _explain_no_match(memories, source, metric, chosen_unit)
     if session.as_json:
-        output.document({"firing": [each.as_dict() for each in found]})
+        output.document({"firing": [crossing.as_dict() for crossing in crossings]})
         return
     columns = (_REF, Field("threshold", wraps=True), Field("crossed by", "yellow", "right"), _SURE)
     output.table(
         columns,
         (
-            (each.threshold.ref, each.threshold.says, plain_number(each.by), f"{each.threshold.confidence:.2f}")
-            for each in found
+            (
+                crossing.threshold.ref,
+                crossing.threshold.says,
+                plain_number(crossing.by),
+                f"{crossing.threshold.confidence:.2f}",
+            )
+            for crossing in crossings
         ),
     )
-    if not found:
-        output.say(f"No threshold fires: {source}/{metric} {plain_number(value[0])}{told}.{why}")
+    if not crossings:
+        output.say(f"No threshold fires: {source}/{metric} {plain_number(value[0])}{chosen_unit}.{why}")
 
 
-def _why_none(memories: Memories, source: str, metric: str, unit: str) -> str:
+def _explain_no_match(memories: Memories, source: str, metric: str, unit: str) -> str:
     """Explain why no threshold fired: there is none, or only one in another unit."""
-    asked = [memories.knowledge.list("thresholds", source=each, metric=metric) for each in (source, ANY)]
-    known = [row for rows in asked for row in rows if isinstance(row, Threshold)]
-    if not known:
+    lists = [memories.knowledge.list("thresholds", source=name, metric=metric) for name in (source, ANY)]
+    thresholds = [row for rows in lists for row in rows if isinstance(row, Threshold)]
+    if not thresholds:
         return " No threshold exists for that metric; `cofio knowledge list thresholds` lists all."
-    others = [row.says for row in known if unit and row.unit and fold(row.unit) != fold(unit)]
+    others = [row.says for row in thresholds if unit and row.unit and fold(row.unit) != fold(unit)]
     return f" {others[0]} has another unit, and units are not converted." if others else ""
 
 
@@ -339,20 +344,20 @@ def _why_none(memories: Memories, source: str, metric: str, unit: str) -> str:
 def active(session: CliContext, at: str | None, source: str) -> None:
     """List the active seasonal patterns."""
     with session.memories() as memories:
-        found = memories.knowledge.active(at or "", source=source)
+        seasons = memories.knowledge.active(at or "", source=source)
     if session.as_json:
-        output.document({"active": [each.as_dict() for each in found]})
+        output.document({"active": [season.as_dict() for season in seasons]})
         return
     columns = (_REF, _SAYS, _SOURCE, Field("since", "dim"), Field("until", "dim"), _SURE)
-    output.table(columns, (_on(each) for each in found))
-    if not found:
+    output.table(columns, (_format_active(season) for season in seasons))
+    if not seasons:
         output.say("No seasonal pattern is active at that time." if at else "No seasonal pattern is active now.")
 
 
-def _on(season: ActivePattern) -> tuple[str, ...]:
+def _format_active(season: ActivePattern) -> tuple[str, ...]:
     row, times = season.seasonal, (season.since, season.until)
-    shown = (datetime.fromisoformat(time).astimezone().strftime("%a %Y-%m-%d %H:%M") for time in times)
-    return row.ref, row.says, row.source, *(shown if output.on_terminal() else times), f"{row.confidence:.2f}"
+    local_times = (datetime.fromisoformat(time).astimezone().strftime("%a %Y-%m-%d %H:%M") for time in times)
+    return row.ref, row.says, row.source, *(local_times if output.on_terminal() else times), f"{row.confidence:.2f}"
 
 
 @command("related", "cofio knowledge related BTC", "cofio knowledge related BTC --depth 2 --json")
@@ -364,23 +369,23 @@ def related(session: CliContext, source: str, depth: int) -> None:
     Both directions are followed, nearest first. The confidence is that of the whole path.
     """
     with session.memories() as memories:
-        found = memories.knowledge.related(source, depth=depth)
+        steps = memories.knowledge.related(source, depth=depth)
     if session.as_json:
-        output.document({"related": [each.as_dict() for each in found]})
+        output.document({"related": [step.as_dict() for step in steps]})
         return
     columns = (Field("steps", "cyan", "right"), Field("how", wraps=True), _SURE, Field("rule", wraps=True), _REF)
     output.table(
         columns,
         (
-            (each.depth, _way(each), f"{each.confidence:.2f}", each.correlation.rule, each.correlation.ref)
-            for each in found
+            (step.depth, _format_step(step), f"{step.confidence:.2f}", step.correlation.rule, step.correlation.ref)
+            for step in steps
         ),
     )
-    if not found:
+    if not steps:
         output.say(f"There are no correlations with {source}.")
 
 
-def _way(step: CorrelationStep) -> str:
+def _format_step(step: CorrelationStep) -> str:
     """Describe a step: its two sources and the direction."""
     leads = "leads" if step.forward else "follows"
     link = leads if step.correlation.relation == "leads" else "goes with"
@@ -398,22 +403,30 @@ def read(session: CliContext, text: str) -> None:
 
     Nothing is stored. The output lists rows to keep and rows to drop. With - for TEXT, the standard input is read.
     """
-    said = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
+    content = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
     with session.memories(new=True) as memories:
-        found = memories.knowledge.read(said)
+        readings = memories.knowledge.read(content)
     if session.as_json:
-        output.document({"readings": [each.as_dict() for each in found]})
+        output.document({"readings": [reading.as_dict() for reading in readings]})
         return
     columns = (Field("", "green"), Field("table", "cyan"), _SAYS, _SURE)
     output.table(
         columns,
-        (("drop" if each.denied else "keep", each.table, _meant(each), f"{each.confidence:.2f}") for each in found),
+        (
+            (
+                "drop" if reading.denied else "keep",
+                reading.table,
+                _describe_reading(reading),
+                f"{reading.confidence:.2f}",
+            )
+            for reading in readings
+        ),
     )
-    if not found:
+    if not readings:
         output.say("No rows would be extracted.")
 
 
-def _meant(reading: KnowledgeReading) -> str:
+def _describe_reading(reading: KnowledgeReading) -> str:
     """Return the summary of a row to keep, or the known fields of a row to drop."""
     if reading.denied:
         return " ".join(str(field) for field in reading.fields.values())
@@ -435,19 +448,19 @@ def _meant(reading: KnowledgeReading) -> str:
 @click.option("--note", default="", metavar="TEXT", help="Findings.")
 @click.option("--later", is_flag=True, help="Store the verdict only; `cofio knowledge process` applies it.")
 @taking(WHOSE)
-def feedback(session: CliContext, anomaly: str, about: tuple[Ref, ...], later: bool, **said: Any) -> None:
+def feedback(session: CliContext, anomaly: str, about: tuple[Ref, ...], later: bool, **options: Any) -> None:
     """Give a verdict on an ANOMALY.
 
     VERDICT is confirmed, false-alarm or note. The first raises the confidence of the rows that raised it, the second
     lowers it, a note changes nothing. A later verdict on the same anomaly replaces this one.
     """
-    given = {name: value for name, value in said.items() if value is not None}
-    verdict = given.pop("verdict")
+    fields = {name: value for name, value in options.items() if value is not None}
+    verdict = fields.pop("verdict")
     with session.memories(new=True) as memories:
-        done = memories.knowledge.feedback(
-            anomaly, verdict, about=["/".join(each) for each in about], process=not later, by=BY, **given
+        changeset = memories.knowledge.feedback(
+            anomaly, verdict, about=["/".join(ref) for ref in about], process=not later, by=BY, **fields
         )
-    _tell_moved(session, done, waits=later)
+    _tell_moved(session, changeset, waits=later)
 
 
 @command("process", "cofio knowledge process")
@@ -455,29 +468,29 @@ def feedback(session: CliContext, anomaly: str, about: tuple[Ref, ...], later: b
 def process(session: CliContext, why: str) -> None:
     """Apply the verdicts that were stored with --later. Each is applied once."""
     with session.memories() as memories:
-        done = memories.knowledge.process_feedback(by=BY, why=why)
-    if done is None and not session.as_json:
+        changeset = memories.knowledge.process_feedback(by=BY, why=why)
+    if changeset is None and not session.as_json:
         output.say("There are no pending verdicts.")
         return
-    _tell_moved(session, done)
+    _tell_moved(session, changeset)
 
 
-def _tell_moved(session: CliContext, done: Changeset | None, *, waits: bool = False) -> None:
+def _tell_moved(session: CliContext, changeset: Changeset | None, *, waits: bool = False) -> None:
     """Print the changes of confidence."""
-    if session.as_json or done is None:
-        output.document(done.as_dict() if done else None)
+    if session.as_json or changeset is None:
+        output.document(changeset.as_dict() if changeset else None)
         return
-    moved = list(_moves(done.knowledge))
-    output.table((_REF, Field("was", "dim", "right"), _SURE, _SAYS), moved)
-    if all(each.action == "noop" for each in done.knowledge):
+    moves = list(_list_moves(changeset.knowledge))
+    output.table((_REF, Field("was", "dim", "right"), _SURE, _SAYS), moves)
+    if all(change.action == "noop" for change in changeset.knowledge):
         output.say("This verdict exists already.")
         return
-    what = output.count(len(moved), "claim") if moved else "no claim"
-    said = "Stored; `cofio knowledge process` applies it" if waits and not moved else f"Changed {what}"
-    output.say(f"{said} (changeset {done.id}; `cofio undo {done.id}` reverts it).")
+    number = output.count(len(moves), "claim") if moves else "no claim"
+    outcome = "Stored; `cofio knowledge process` applies it" if waits and not moves else f"Changed {number}"
+    output.say(f"{outcome} (changeset {changeset.id}; `cofio undo {changeset.id}` reverts it).")
 
 
-def _moves(changes: Iterable[KnowledgeChange]) -> Iterable[tuple[str, str, str, str]]:
+def _list_moves(changes: Iterable[KnowledgeChange]) -> Iterable[tuple[str, str, str, str]]:
     for change in changes:
         before, after = change.before, change.after
         if isinstance(before, Claim) and isinstance(after, Claim):
@@ -493,14 +506,12 @@ def _moves(changes: Iterable[KnowledgeChange]) -> Iterable[tuple[str, str, str, 
 def forget(session: CliContext, refs: tuple[Ref, ...], why: str) -> None:
     """Delete rows; `cofio undo` restores them."""
     with session.memories() as memories:
-        found = [
-            memories.knowledge.get(*fromkey) for fromkey in dict.fromkeys(refs)
-        ]  # all must exist before any is deleted
-        done = [
+        rows = [memories.knowledge.get(*ref) for ref in dict.fromkeys(refs)]  # all must exist before any is deleted
+        results = [
             (memories.knowledge.delete(*ref, by=BY, why=why), ref, row.says)
-            for ref, row in zip(dict.fromkeys(refs), found, strict=True)
+            for ref, row in zip(dict.fromkeys(refs), rows, strict=True)
         ]
-    _tell_gone(session, done)
+    _tell_gone(session, results)
 
 
 @command("purge", "cofio knowledge purge patterns/3f2a --yes")
@@ -513,37 +524,42 @@ def purge(session: CliContext, refs: tuple[Ref, ...], yes: bool, why: str) -> No
     This cannot be undone.
     """
     with session.memories() as memories:
-        found = [(fromkey, _said(memories, fromkey)) for fromkey in dict.fromkeys(refs)]
-        for ref, says in found:
+        targets = [(ref, _find_statement(memories, ref)) for ref in dict.fromkeys(refs)]
+        for ref, says in targets:
             output.say(f"{'/'.join(ref)}: {says}")
-        if not agreed(f"Erase {output.count(len(found), 'row')} permanently?", yes=yes):
+        if not agreed(f"Erase {output.count(len(targets), 'row')} permanently?", yes=yes):
             output.say("Nothing was changed.")
-            found = []
-        done = [(memories.knowledge.purge(*ref, by=BY, why=why), ref, says) for ref, says in found]
-    _tell_gone(session, done)
+            targets = []
+        results = [(memories.knowledge.purge(*ref, by=BY, why=why), ref, says) for ref, says in targets]
+    _tell_gone(session, results)
 
 
-def _said(memories: Memories, ref: Ref) -> str:
+def _find_statement(memories: Memories, ref: Ref) -> str:
     """Return the summary of a row, from the history if it was removed."""
     try:
         return str(memories.knowledge.get(*ref).says)
     except NotFound:
         last = memories.knowledge.history(*ref)[-1]
-        left = last.after or last.before
-        return left.says if left else "(erased)"
+        row = last.after or last.before
+        return row.says if row else "(erased)"
 
 
-def _tell_gone(session: CliContext, done: Sequence[tuple[KnowledgeChange, Ref, str]]) -> None:
+def _tell_gone(session: CliContext, results: Sequence[tuple[KnowledgeChange, Ref, str]]) -> None:
     if session.as_json:
-        told = [{"ref": "/".join(ref), "action": each.action, "changeset": each.changeset} for each, ref, _ in done]
-        output.document({"results": told})
+        entries = [
+            {"ref": "/".join(ref), "action": change.action, "changeset": change.changeset} for change, ref, _ in results
+        ]
+        output.document({"results": entries})
         return
-    rows = (("/".join(ref), _DONE.get(each.action, each.action), says, each.changeset) for each, ref, says in done)
+    rows = (
+        ("/".join(ref), _DONE.get(change.action, change.action), says, change.changeset)
+        for change, ref, says in results
+    )
     output.table((_REF, Field("", "green"), _SAYS, Field("changeset", "cyan", "right")), rows)
 
 
-for each in (
+for subcommand in (
     *(threshold, pattern, correlation, seasonal, check, active, related, feedback, process, read),
     *(list_, show, history, forget, purge),
 ):
-    knowledge.add_command(each)
+    knowledge.add_command(subcommand)

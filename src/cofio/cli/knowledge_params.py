@@ -41,14 +41,14 @@ class RefType(click.ParamType[Ref]):
         _ = param
         table, slash, _ = incomplete.partition("/")
         if not slash or table not in TABLES:
-            return [CompletionItem(f"{each}/") for each in TABLES if each.startswith(table)]
+            return [CompletionItem(f"{name}/") for name in TABLES if name.startswith(table)]
         try:
             with (ctx.find_object(CliContext) or CliContext()).memories() as memories:
-                found = memories.knowledge.list(table, limit=1_000)
+                rows = memories.knowledge.list(table, limit=1_000)
         except CofioError:
             return []  # no errors during completion
-        named = [CompletionItem(each.ref, help=each.says[:60]) for each in found if each.ref.startswith(incomplete)]
-        return named[:_COMPLETED]
+        items = [CompletionItem(row.ref, help=row.says[:60]) for row in rows if row.ref.startswith(incomplete)]
+        return items[:_COMPLETED]
 
 
 class QuantityType(click.ParamType[tuple[float, str]]):
@@ -79,7 +79,7 @@ class VerdictType(click.Choice[str]):
     """A verdict, written with hyphens or underscores."""
 
     def __init__(self) -> None:
-        super().__init__([each.replace("_", "-") for each in VERDICTS])
+        super().__init__([verdict.replace("_", "-") for verdict in VERDICTS])
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return str(super().convert(str(value).replace("_", "-"), param, ctx)).replace("-", "_")

@@ -61,62 +61,66 @@ def _tell(session: CliContext, memories: Memories, plan: MaintenancePlan, words:
     if session.as_json:
         output.document(plan.as_dict())
         return
-    done, nothing = words
-    texts = _texts(memories, plan)
+    outcome, nothing = words
+    texts = _read_texts(memories, plan)
     output.table(
-        (ID, TEXT, Field("becomes", wraps=True), _WHY), (row for d in plan.decisions for row in _rows(d, texts))
+        (ID, TEXT, Field("becomes", wraps=True), _WHY),
+        (row for d in plan.decisions for row in _format_decision(d, texts)),
     )
     if plan.refused:
         output.say(f"{output.count(len(plan.refused), 'proposal')} refused:")
         output.table(
-            (ID, TEXT, _WHY), ((_listed(r.ids), " / ".join(_of(r.ids, texts)), r.reason) for r in plan.refused)
+            (ID, TEXT, _WHY),
+            ((_join_ids(r.ids), " / ".join(_pick_texts(r.ids, texts)), r.reason) for r in plan.refused),
         )
     if plan.note:
         output.say(plan.note)
-    number = output.count(sum(len(_ids(decision)) for decision in plan.decisions), "memory", "memories")
+    number = output.count(sum(len(_list_ids(decision)) for decision in plan.decisions), "memory", "memories")
     if not plan.decisions:
         output.say(nothing)
     elif plan.changeset:
-        output.say(f"{number} {done}; `cofio undo {plan.changeset.id}` reverts it.")
+        output.say(f"{number} {outcome}; `cofio undo {plan.changeset.id}` reverts it.")
     else:
-        output.say(f"{number} would be {done}; `cofio {plan.chore} --apply` does it.")
+        output.say(f"{number} would be {outcome}; `cofio {plan.chore} --apply` does it.")
 
 
-def _rows(decision: Decision, texts: dict[int, str]) -> list[tuple[Any, ...]]:
+def _format_decision(decision: Decision, texts: dict[int, str]) -> list[tuple[Any, ...]]:
     """Return one row per removed memory: its text, and the text that replaces it."""
     if isinstance(decision, Merge):
-        return [(each, texts.get(each, ""), decision.fact.text, decision.reason) for each in decision.ids]
+        return [
+            (memory_id, texts.get(memory_id, ""), decision.fact.text, decision.reason) for memory_id in decision.ids
+        ]
     if isinstance(decision, Delete):
         heir = f"{decision.into}: {texts.get(decision.into, '')}" if decision.into else ""
         return [(decision.id, texts.get(decision.id, ""), heir, decision.reason)]
     return []
 
 
-def _ids(decision: Decision) -> tuple[int, ...]:
+def _list_ids(decision: Decision) -> tuple[int, ...]:
     return decision.ids if isinstance(decision, Merge) else (decision.id,) if isinstance(decision, Delete) else ()
 
 
-def _texts(memories: Memories, plan: MaintenancePlan) -> dict[int, str]:
+def _read_texts(memories: Memories, plan: MaintenancePlan) -> dict[int, str]:
     """Return the texts of the memories in the plan."""
-    concerned = {each for decision in plan.decisions for each in _ids(decision)}
-    concerned |= {each.into for each in plan.decisions if isinstance(each, Delete) and each.into is not None}
-    concerned |= {each for refusal in plan.refused for each in refusal.ids}
-    return {each: text for each in sorted(concerned) if (text := _text(memories, each))}
+    ids = {memory_id for decision in plan.decisions for memory_id in _list_ids(decision)}
+    ids |= {decision.into for decision in plan.decisions if isinstance(decision, Delete) and decision.into is not None}
+    ids |= {memory_id for refusal in plan.refused for memory_id in refusal.ids}
+    return {memory_id: text for memory_id in sorted(ids) if (text := _read_text(memories, memory_id))}
 
 
-def _text(memories: Memories, memory_id: int) -> str:
+def _read_text(memories: Memories, memory_id: int) -> str:
     try:
         return memories.get(memory_id).text
     except NotFound:  # purged meanwhile
         return ""
 
 
-def _of(ids: tuple[int, ...], texts: dict[int, str]) -> list[str]:
-    return [texts[each] for each in ids if each in texts]
+def _pick_texts(ids: tuple[int, ...], texts: dict[int, str]) -> list[str]:
+    return [texts[memory_id] for memory_id in ids if memory_id in texts]
 
 
-def _listed(ids: tuple[int, ...]) -> str:
-    return ", ".join(str(each) for each in ids)
+def _join_ids(ids: tuple[int, ...]) -> str:
+    return ", ".join(str(memory_id) for memory_id in ids)
 
 
 # ── usage ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -144,34 +148,34 @@ def usage(
     if call is not None and view != "llm":
         raise click.UsageError("--call requires `cofio usage llm`.")
     if view == "llm":
-        _usage_of_llm(session, limit, call)
+        _show_llm_usage(session, limit, call)
         return
     with session.memories() as memories:
-        found = memories.usage(view, limit=limit, days=days, **within)
+        rows = memories.usage(view, limit=limit, days=days, **within)
     if session.as_json:
-        output.document({"view": view, "memories": [each.as_dict() for each in found]})
+        output.document({"view": view, "memories": [row.as_dict() for row in rows]})
         return
     columns = (ID, TEXT, Field("recalled", align="right"), Field("last", "dim"), Field("made", "dim"), SOURCE)
     output.table(
         columns,
         (
             (m.id, m.text, m.retrieval_count, output.when(m.last_retrieved_at), output.when(m.created_at), m.source)
-            for m in found
+            for m in rows
         ),
     )
-    if not found:
+    if not rows:
         output.say("There are no such memories.")
 
 
-def _usage_of_llm(session: CliContext, limit: int, call: int | None) -> None:
+def _show_llm_usage(session: CliContext, limit: int, call: int | None) -> None:
     if call is not None:
         with session.memories() as memories:
-            told = memories.llm_call(call).as_dict()
+            record = memories.llm_call(call).as_dict()
         if session.as_json:
-            output.document(told)
+            output.document(record)
             return
-        output.facts_about((name, value) for name, value in told.items() if value not in ("", None))
-        if not told["request"]:
+        output.facts_about((name, value) for name, value in record.items() if value not in ("", None))
+        if not record["request"]:
             output.say("Its texts are not stored; llm_text_days sets how long texts are kept.")
         return
     with session.memories() as memories:
@@ -182,9 +186,9 @@ def _usage_of_llm(session: CliContext, limit: int, call: int | None) -> None:
     counts = [Field(name, align="right") for name in ("calls", "failed", "characters", "tokens in", "tokens out")]
     names = [Field(name) for name in ("period", "provider", "model", "client", "session", "project")]
     rows = [
-        (_period(days), total.provider, total.model, *whose, *_counts(total))
+        (_format_period(days), total.provider, total.model, *whose, *_format_counts(total))
         for days, models, sessions in usage.periods
-        for totals, whose_of in ((models, lambda _: ("all", "all", "all")), (sessions, _whose))
+        for totals, whose_of in ((models, lambda _: ("all", "all", "all")), (sessions, _format_origin))
         for total in totals
         for whose in [whose_of(total)]
     ]
@@ -192,7 +196,10 @@ def _usage_of_llm(session: CliContext, limit: int, call: int | None) -> None:
     columns = [Field(name) for name in ("model", "purpose", "session", "outcome")]
     output.table(
         (ID, Field("at", "dim"), *columns, counts[2], counts[3], counts[4]),
-        ((c.id, output.when(c.at), c.model, c.purpose, c.session, c.outcome, *_counts(c)[-3:]) for c in usage.calls),
+        (
+            (c.id, output.when(c.at), c.model, c.purpose, c.session, c.outcome, *_format_counts(c)[-3:])
+            for c in usage.calls
+        ),
     )
     limits = [f"{limit:,}" if limit else "no limit" for limit in usage.limits]
     output.say(f"Today: {usage.today.calls:,} calls of {limits[0]}, {usage.today.tokens:,} tokens of {limits[1]}.")
@@ -200,17 +207,17 @@ def _usage_of_llm(session: CliContext, limit: int, call: int | None) -> None:
         output.say(f"The daily limit is reached; captures wait until {usage.resets_at[:16]} UTC.")
 
 
-def _period(days: int) -> str:
+def _format_period(days: int) -> str:
     return "today" if days == 1 else f"{days} days"
 
 
-def _whose(total: LLMTotal) -> tuple[str, str, str]:
+def _format_origin(total: LLMTotal) -> tuple[str, str, str]:
     return total.client or "-", total.session or "-", total.project or "-"
 
 
-def _counts(each: LLMTotal | LLMCall) -> tuple[int, ...]:
-    before = (each.calls, each.failed) if isinstance(each, LLMTotal) else ()
-    return (*before, each.characters, each.input_tokens, each.output_tokens)
+def _format_counts(record: LLMTotal | LLMCall) -> tuple[int, ...]:
+    before = (record.calls, record.failed) if isinstance(record, LLMTotal) else ()
+    return (*before, record.characters, record.input_tokens, record.output_tokens)
 
 
 # ── runs ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -222,9 +229,9 @@ def _counts(each: LLMTotal | LLMCall) -> tuple[int, ...]:
 def runs(session: CliContext, chore: str | None, limit: int) -> None:
     """List runs of maintenance chores with their outcomes, newest first."""
     with session.memories() as memories:
-        found = memories.runs(limit=limit, chore=chore or "")
+        past_runs = memories.runs(limit=limit, chore=chore or "")
     if session.as_json:
-        output.document({"runs": [each.as_dict() for each in found]})
+        output.document({"runs": [run.as_dict() for run in past_runs]})
         return
     columns = (
         ID,
@@ -237,13 +244,16 @@ def runs(session: CliContext, chore: str | None, limit: int) -> None:
     )
     output.table(
         columns,
-        ((r.id, r.chore, output.when(r.started_at), r.outcome, r.changeset or "", r.by, _what(r)) for r in found),
+        (
+            (r.id, r.chore, output.when(r.started_at), r.outcome, r.changeset or "", r.by, _describe_run(r))
+            for r in past_runs
+        ),
     )
-    if not found:
+    if not past_runs:
         output.say("No chore has run yet; MAINTENANCE_ENABLED=true schedules them.")
 
 
-def _what(run: MaintenanceRun) -> str:
-    told = run.told
-    counts = [f"{told[name]:,} {name}" for name in ("decisions", "refused") if told.get(name)]
-    return "; ".join(str(each) for each in (", ".join(counts), told.get("error"), told.get("note")) if each)
+def _describe_run(run: MaintenanceRun) -> str:
+    details = run.told
+    counts = [f"{details[name]:,} {name}" for name in ("decisions", "refused") if details.get(name)]
+    return "; ".join(str(part) for part in (", ".join(counts), details.get("error"), details.get("note")) if part)

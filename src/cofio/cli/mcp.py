@@ -52,7 +52,7 @@ def mcp(session: CliContext, folder: Path | None) -> None:
         output.say("This is an MCP server, to be started by an agent. Ctrl-D ends it.")
     at_hand = SessionMemories(session)
     with _ended_by_signals(at_hand):
-        _serve(_counter(session, folder or Path.cwd(), at_hand))
+        _serve(_make_dispatcher(session, folder or Path.cwd(), at_hand))
         _end(at_hand)
 
 
@@ -66,33 +66,33 @@ def _look_for_sdk() -> None:
     """Raise an error early if the SDK is missing: it is imported only after the client's first request."""
     for name in ("mcp", "mcp_types"):
         if find_spec(name) is None:
-            raise _unusable(name)
+            raise _make_usage_error(name)
 
 
-def _serve(counter: Dispatcher) -> None:
+def _serve(dispatcher: Dispatcher) -> None:
     from cofio.server.mcp.early_handshake import over_stdio
 
     try:
-        over_stdio(partial(_transport, counter), counter)
+        over_stdio(partial(_transport, dispatcher), dispatcher)
     except ImportError as error:
         if (error.name or "").startswith("cofio"):
             raise
-        raise _unusable(error.name) from error
+        raise _make_usage_error(error.name) from error
 
 
-def _transport(counter: Dispatcher) -> ServeLines:
+def _transport(dispatcher: Dispatcher) -> ServeLines:
     """Return the function that serves a client with the SDK."""
     from cofio.server.mcp.sdk_server import serve_streams  # takes a second to import
 
-    return partial(serve_streams, counter)
+    return partial(serve_streams, dispatcher)
 
 
-def _unusable(name: str | None) -> click.UsageError:
+def _make_usage_error(name: str | None) -> click.UsageError:
     message = f"`cofio mcp` needs the MCP SDK, which is not installed or too old ({name} is missing)."
     return click.UsageError(f"{message}\nInstall it with: {sys.executable} -m pip install '{SDK}'")
 
 
-def _counter(session: CliContext, folder: Path, at_hand: SessionMemories) -> Dispatcher:
+def _make_dispatcher(session: CliContext, folder: Path, at_hand: SessionMemories) -> Dispatcher:
     """Return the dispatcher for a client, in the project of this folder."""
     from cofio.hooks import project
     from cofio.server.mcp.dispatcher import Dispatcher
@@ -102,8 +102,8 @@ def _counter(session: CliContext, folder: Path, at_hand: SessionMemories) -> Dis
     default = session.settings.project or here
 
     def named(name: str) -> str:
-        found = folder_or_name(name)
-        return default if found and found == here else found
+        project_name = folder_or_name(name)
+        return default if project_name and project_name == here else project_name
 
     return Dispatcher(at_hand, lambda client: Caller(default, client or BY, named))
 
@@ -125,45 +125,45 @@ class SessionMemories:
 
     def __init__(self, session: CliContext) -> None:
         self._session = session
-        self._held: _ConnectedMemories | None = None
+        self._connected: _ConnectedMemories | None = None
         self._changed = threading.Condition()
 
     @contextmanager
     def __call__(self, *, new: bool) -> Iterator[Memories]:
         """Yield the memories for one call; concurrent calls share them."""
-        held = self._taken(new)
+        connected = self._take(new)
         try:
-            yield held.memories
+            yield connected.memories
         finally:
-            self._given_back(held)
+            self._give_back(connected)
 
     def close(self, patience: float) -> None:
         """Close the memories when no call uses them; after this many seconds, leave them open."""
         with self._changed:
-            held, self._held = self._held, None
-            if held and self._changed.wait_for(lambda: not held.users, patience):
-                held.memories.close()
+            connected, self._connected = self._connected, None
+            if connected and self._changed.wait_for(lambda: not connected.users, patience):
+                connected.memories.close()
 
-    def _taken(self, new: bool) -> _ConnectedMemories:
+    def _take(self, new: bool) -> _ConnectedMemories:
         with self._changed:
             url = self._url()
-            if self._held is None or self._held.url != url:
+            if self._connected is None or self._connected.url != url:
                 self._retire()
-                self._held = _ConnectedMemories(url, self._session.memories(new=new))
-            self._held.users += 1
-            return self._held
+                self._connected = _ConnectedMemories(url, self._session.memories(new=new))
+            self._connected.users += 1
+            return self._connected
 
     def _retire(self) -> None:
-        held, self._held = self._held, None
-        if held and not held.users:
-            held.memories.close()
+        connected, self._connected = self._connected, None
+        if connected and not connected.users:
+            connected.memories.close()
 
-    def _given_back(self, held: _ConnectedMemories) -> None:
+    def _give_back(self, connected: _ConnectedMemories) -> None:
         with self._changed:
-            held.users -= 1
+            connected.users -= 1
             self._changed.notify_all()
-            if held is not self._held and not held.users:
-                held.memories.close()
+            if connected is not self._connected and not connected.users:
+                connected.memories.close()
 
     def _url(self) -> str:
         """Return the URL of the service to use now; "" for the store itself."""
@@ -182,12 +182,12 @@ def _ended_by_signals(at_hand: SessionMemories) -> Iterator[None]:
         _end(at_hand)
         os._exit(0)
 
-    before = {each: signal.signal(each, end) for each in (signal.SIGTERM, signal.SIGINT)}
+    handlers = {signum: signal.signal(signum, end) for signum in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        for each, old in before.items():
-            signal.signal(each, old)
+        for signum, handler in handlers.items():
+            signal.signal(signum, handler)
 
 
 def _end(at_hand: SessionMemories) -> None:

@@ -53,12 +53,12 @@ def add(
     options apply to every fact; fields in a line of a --jsonl file take precedence. If a line is invalid, its number is
     reported and nothing is added.
     """
-    read = _facts(texts, jsonl, about)
-    total = sum(1 for _ in read())  # validates every fact before the first is added
+    read_facts = _parse_facts(texts, jsonl, about)
+    total = sum(1 for _ in read_facts())  # validates every fact before the first is added
     changes: list[Change] = []
     with session.memories(new=True) as memories, output.progress("Adding", total, hidden=session.as_json) as advance:
         try:
-            for batch in _batches(read()):
+            for batch in _split_batches(read_facts()):
                 changes += memories.add_all(batch, dedup=not no_dedup, by=BY, why=why)
                 advance(len(batch))
         except CofioError:
@@ -68,7 +68,7 @@ def add(
     _tell_added(session, changes)
 
 
-def _facts(texts: Sequence[str], jsonl: str | None, about: dict[str, Any]) -> Callable[[], Iterable[Fact]]:
+def _parse_facts(texts: Sequence[str], jsonl: str | None, about: dict[str, Any]) -> Callable[[], Iterable[Fact]]:
     """Return a function that reads the facts from the start on each call."""
     if jsonl and texts:
         raise click.UsageError("Give either texts or --jsonl, not both.")
@@ -76,17 +76,17 @@ def _facts(texts: Sequence[str], jsonl: str | None, about: dict[str, Any]) -> Ca
         path = Path(jsonl)
         return lambda: _from_file(path, about)
     if jsonl:
-        parsed = list(_from_lines(_standard_input(), _from_json, about))
+        facts = list(_from_lines(_open_stdin(), _from_json, about))
     elif list(texts) == ["-"] or (not texts and not sys.stdin.isatty()):
-        parsed = list(_from_lines(_standard_input(), _from_text, about))
+        facts = list(_from_lines(_open_stdin(), _from_text, about))
     elif texts:
-        parsed = [_from_text(text, about) for text in texts]
+        facts = [_from_text(text, about) for text in texts]
     else:
         raise click.UsageError("No text was given. Give a text, or - to read lines.")
-    return lambda: parsed
+    return lambda: facts
 
 
-def _standard_input() -> Iterable[bytes]:
+def _open_stdin() -> Iterable[bytes]:
     return sys.stdin.buffer
 
 
@@ -118,20 +118,20 @@ def _from_text(text: str, about: dict[str, Any]) -> Fact:
 
 def _from_json(line: str, about: dict[str, Any]) -> Fact:
     try:
-        told = json.loads(line)
+        fields = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise InvalidInput("This is not JSON.", "Give one object per line.") from error
-    if not isinstance(told, dict):
+    if not isinstance(fields, dict):
         raise InvalidInput("This is not an object.", 'Give one object per line, such as {"text": "..."}.')
-    if "timestamp" in told:
-        told.setdefault("created_at", told.pop("timestamp"))
-    known = Fact.__dataclass_fields__
-    if unknown := sorted(told.keys() - known.keys()):
-        raise InvalidInput(f"A fact has no {', '.join(unknown)}.", f"It has: {', '.join(known)}.")
-    return Fact(**{"text": "", **about, **told})
+    if "timestamp" in fields:
+        fields.setdefault("created_at", fields.pop("timestamp"))
+    known_fields = Fact.__dataclass_fields__
+    if unknown := sorted(fields.keys() - known_fields.keys()):
+        raise InvalidInput(f"A fact has no {', '.join(unknown)}.", f"It has: {', '.join(known_fields)}.")
+    return Fact(**{"text": "", **about, **fields})
 
 
-def _batches(facts: Iterable[Fact]) -> Iterator[list[Fact]]:
+def _split_batches(facts: Iterable[Fact]) -> Iterator[list[Fact]]:
     batch: list[Fact] = []
     characters = 0
     for fact in facts:
@@ -154,34 +154,38 @@ def _tell_added(session: CliContext, changes: Sequence[Change]) -> None:
                 "updated": counts["update"],
                 "duplicates": counts["noop"],
                 "changesets": list(dict.fromkeys(change.changeset for change in changes)),
-                "results": [_added_row(change) for change in changes],
+                "results": [_format_added(change) for change in changes],
             }
         )
         return
     if not output.on_terminal() or len(changes) <= _LINES_SHOWN:
-        rows = ((each.memory_id, _DONE.get(each.action, each.action), each.memory.text) for each in changes)
+        rows = ((change.memory_id, _DONE.get(change.action, change.action), change.memory.text) for change in changes)
         output.table((ID, Field("", "green"), TEXT), rows)
-    replaced = f", {counts['update']} replacing an older one" if counts["update"] else ""
-    known = f", {output.count(counts['noop'], 'was', 'were')} known already" if counts["noop"] else ""
-    output.say(f"{output.count(counts['add'] + counts['update'], 'memory', 'memories')} added{replaced}{known}.")
+    replacing = f", {counts['update']} replacing an older one" if counts["update"] else ""
+    already_known = f", {output.count(counts['noop'], 'was', 'were')} known already" if counts["noop"] else ""
+    output.say(
+        f"{output.count(counts['add'] + counts['update'], 'memory', 'memories')} added{replacing}{already_known}."
+    )
     for change in changes[:_LINES_SHOWN]:
         _tell_neighbours(change)
 
 
-def _added_row(change: Change) -> dict[str, Any]:
-    replaced = change.memory.supersedes if change.action == "update" else None
-    near = [{"id": each.id, "text": each.text} for each in change.near]
+def _format_added(change: Change) -> dict[str, Any]:
+    replaced_id = change.memory.supersedes if change.action == "update" else None
+    near = [{"id": neighbour.id, "text": neighbour.text} for neighbour in change.near]
     about = {"id": change.memory_id, "action": change.action, "reason": change.reason, "text": change.memory.text}
-    return {**about, "replaced": replaced, "near": near}
+    return {**about, "replaced": replaced_id, "near": near}
 
 
 def _tell_neighbours(change: Change) -> None:
     """Print which memory a new one replaced, or similar ones that it may replace."""
     if change.action == "update":
-        old = f"{change.memory.supersedes} ({change.memory.previous_text})"
-        output.say(f"Memory {change.memory_id} replaced {old}. Undo: cofio undo {change.changeset}")
-    for each in change.near:
-        output.say(f"Memory {change.memory_id} may replace {each.id} ({each.text}). If so: cofio forget {each.id}")
+        previous = f"{change.memory.supersedes} ({change.memory.previous_text})"
+        output.say(f"Memory {change.memory_id} replaced {previous}. Undo: cofio undo {change.changeset}")
+    for memory in change.near:
+        output.say(
+            f"Memory {change.memory_id} may replace {memory.id} ({memory.text}). If so: cofio forget {memory.id}"
+        )
 
 
 _DONE = {
@@ -226,13 +230,13 @@ def search(
 ) -> None:
     """Search memories by meaning and by words, best first."""
     query = " ".join(words)
-    given = {name: value for name, value in how.items() if value is not None}
+    options = {name: value for name, value in how.items() if value is not None}
     if in_episodes:
         flags = {name: True for name, is_set in (("explain", explain), ("no_keywords", no_keywords)) if is_set}
-        print_episodes(session, query, {**given, **within, **flags})
+        print_episodes(session, query, {**options, **within, **flags})
         return
     with session.memories() as memories:
-        hits = memories.search(query, by=BY, hybrid=not no_keywords, explain=explain, **given, **within)
+        hits = memories.search(query, by=BY, hybrid=not no_keywords, explain=explain, **options, **within)
     if session.as_json:
         results = [hit.as_dict() for hit in hits]
         output.document({"query": query, "count": len(hits), "fits_badly": is_poor_match(hits), "results": results})
@@ -248,7 +252,7 @@ def _tell_hits(hits: Sequence[Hit]) -> None:
     columns = (ID, Field("score", "green", "right"), Field("strength"), TEXT, SOURCE, WHEN)
     rows = []
     for hit in hits:
-        text, why = _noted(hit), [hit.why.formula, ", ".join(hit.why.words)] if hit.why else []
+        text, why = _format_hit(hit), [hit.why.formula, ", ".join(hit.why.words)] if hit.why else []
         if output.on_terminal():
             text, why = "\n".join([text, *(f"  {line}" for line in why if line)]), []
         about = (hit.memory.source, output.when(hit.memory.created_at))
@@ -256,7 +260,7 @@ def _tell_hits(hits: Sequence[Hit]) -> None:
     output.table(columns, rows)
 
 
-def _noted(hit: Hit) -> str:
+def _format_hit(hit: Hit) -> str:
     """Return the text of a hit with its staleness notes."""
     return f"{hit.text} ({'; '.join(hit.stale)})" if hit.stale else hit.text
 
@@ -284,13 +288,13 @@ def recall(session: CliContext, words: tuple[str, ...], project: str | None, k: 
     if as_context:
         _print_context(session, " ".join(words), project, k)
         return
-    where = session.project() if project is None else session.project(project)
+    project_name = session.project() if project is None else session.project(project)
     with session.memories() as memories:
-        told = memories.recall(" ".join(words), project=where, k=k, by=BY)
+        result = memories.recall(" ".join(words), project=project_name, k=k, by=BY)
     if session.as_json:
-        output.document({"text": told.text, "ids": list(told.ids), "tokens": told.tokens})
-    elif told:
-        click.echo(output.safe(told.text))
+        output.document({"text": result.text, "ids": list(result.ids), "tokens": result.tokens})
+    elif result:
+        click.echo(output.safe(result.text))
     else:
         output.say("Nothing would be injected.")
 
@@ -315,23 +319,25 @@ def show(session: CliContext, memory_id: int) -> None:
     """Show all fields of one memory."""
     with session.memories() as memories:
         memory = memories.get(memory_id)
-        seen = memories.sightings(memory_id)
-        freshly = memories.freshness(memory_id) if memory.anchors else FreshnessResult()
+        sightings = memories.sightings(memory_id)
+        freshness = memories.freshness(memory_id) if memory.anchors else FreshnessResult()
         episode = memories.episode_of(memory_id)
     if session.as_json:
-        state = {"freshness": freshly.state, "stale": list(freshly.notes), "episode": episode}
-        output.document({**memory.as_dict(), **state, "sightings": [asdict(each) for each in seen]})
+        state = {"freshness": freshness.state, "stale": list(freshness.notes), "episode": episode}
+        output.document({**memory.as_dict(), **state, "sightings": [asdict(sighting) for sighting in sightings]})
         return
-    told: dict[str, Any] = {name: value for name, value in memory.as_dict().items() if name != "timestamp"}
+    fields: dict[str, Any] = {name: value for name, value in memory.as_dict().items() if name != "timestamp"}
     for name in ("created_at", "updated_at", "archived_at", "last_retrieved_at"):
-        if told[name] and output.on_terminal():
-            told[name] = f"{told[name]} ({output.ago(told[name])})"
-    told["anchors"] = [f"{anchor.name} ({anchor.kind} in {anchor.path})" for anchor in memory.anchors]
-    told["episode"] = episode
-    told["freshness"] = ": ".join(part for part in (freshly.state, "; ".join(freshly.notes)) if part)
-    for each in seen[1:]:
-        told.setdefault("said again", []).append(" ".join(part for part in (each.at, each.agent, each.session) if part))
-    output.facts_about(told.items())
+        if fields[name] and output.on_terminal():
+            fields[name] = f"{fields[name]} ({output.ago(fields[name])})"
+    fields["anchors"] = [f"{anchor.name} ({anchor.kind} in {anchor.path})" for anchor in memory.anchors]
+    fields["episode"] = episode
+    fields["freshness"] = ": ".join(part for part in (freshness.state, "; ".join(freshness.notes)) if part)
+    for sighting in sightings[1:]:
+        fields.setdefault("said again", []).append(
+            " ".join(part for part in (sighting.at, sighting.agent, sighting.session) if part)
+        )
+    output.facts_about(fields.items())
 
 
 @command(
@@ -349,11 +355,14 @@ def list_(session: CliContext, limit: int, after: int | None, within: dict[str, 
     with session.memories() as memories:
         page = memories.list(limit=limit, after=after, **within)
     if session.as_json:
-        shown = [memory.as_dict() for memory in page.memories]
-        output.document({"memories": shown, "next": page.next, "total": page.total})
+        results = [memory.as_dict() for memory in page.memories]
+        output.document({"memories": results, "next": page.next, "total": page.total})
         return
     columns = (ID, TEXT, Field("kind", "dim"), SOURCE, WHEN)
-    rows = ((each.id, each.text, _state(each), each.source, output.when(each.created_at)) for each in page.memories)
+    rows = (
+        (memory.id, memory.text, _format_state(memory), memory.source, output.when(memory.created_at))
+        for memory in page.memories
+    )
     output.table(columns, rows)
     if not page.memories:
         output.say("There are no matching memories.")
@@ -361,7 +370,7 @@ def list_(session: CliContext, limit: int, after: int | None, within: dict[str, 
         output.say(f"{len(page.memories)} of {page.total:,}; continue with --after {page.next}.")
 
 
-def _state(memory: Memory) -> str:
+def _format_state(memory: Memory) -> str:
     marks = [memory.kind, *(["pinned"] if memory.pinned else []), *(["archived"] if memory.archived else [])]
     return ", ".join(marks)
 
@@ -385,29 +394,29 @@ def edit(
     session: CliContext, memory_id: int, text: str | None, pinned: bool | None, about: dict[str, Any], why: str
 ) -> None:
     """Change a memory in place. Without options, its text opens in your editor."""
-    given = {"text": text, "pinned": pinned}
-    changes = {**about, **{name: value for name, value in given.items() if value is not None}}
+    fields = {"text": text, "pinned": pinned}
+    changes = {**about, **{name: value for name, value in fields.items() if value is not None}}
     with session.memories() as memories:
         if not changes:
-            changes = _edited_text(memories, memory_id)
-        done = memories.update(memory_id, by=BY, why=why, **changes) if changes else None
-        memory = done.memory if done else memories.get(memory_id)
+            changes = _edit_text(memories, memory_id)
+        change = memories.update(memory_id, by=BY, why=why, **changes) if changes else None
+        memory = change.memory if change else memories.get(memory_id)
     if session.as_json:
-        action, changeset = ("edit", done.changeset) if done else ("noop", None)
+        action, changeset = ("edit", change.changeset) if change else ("noop", None)
         output.document({"id": memory_id, "action": action, "changeset": changeset, "memory": memory.as_dict()})
-    elif done:
+    elif change:
         output.table((ID, TEXT), [(memory.id, memory.text)])
-        output.say(f"Memory {memory_id} is changed: {', '.join(changes)} (changeset {done.changeset}).")
+        output.say(f"Memory {memory_id} is changed: {', '.join(changes)} (changeset {change.changeset}).")
     else:
         output.say("Nothing was changed.")
 
 
-def _edited_text(memories: Memories, memory_id: int) -> dict[str, Any]:
-    old = memories.get(memory_id).text
+def _edit_text(memories: Memories, memory_id: int) -> dict[str, Any]:
+    old_text = memories.get(memory_id).text
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("There is no terminal for an editor. Give --text or another option.")
-    new = click.edit(old, extension=".txt")
-    return {"text": new} if new and new.strip() and new.strip() != old.strip() else {}
+    new_text = click.edit(old_text, extension=".txt")
+    return {"text": new_text} if new_text and new_text.strip() and new_text.strip() != old_text.strip() else {}
 
 
 @command(
@@ -423,30 +432,32 @@ def _edited_text(memories: Memories, memory_id: int) -> dict[str, Any]:
 def forget(session: CliContext, memory_ids: tuple[int, ...], purge: bool, yes: bool, why: str) -> None:
     """Archive memories; `cofio restore` and `cofio undo` restore them."""
     with session.memories() as memories:
-        found = [
-            memories.get(fromkey) for fromkey in dict.fromkeys(memory_ids)
+        targets = [
+            memories.get(memory_id) for memory_id in dict.fromkeys(memory_ids)
         ]  # all must exist before any is archived
         if purge:
-            for memory in found:
+            for memory in targets:
                 output.say(f"{memory.id}: {memory.text}")
-            if not agreed(f"Erase {output.count(len(found), 'memory', 'memories')} permanently?", yes=yes):
+            if not agreed(f"Erase {output.count(len(targets), 'memory', 'memories')} permanently?", yes=yes):
                 output.say("Nothing was changed.")
-                found = []
+                targets = []
         act = memories.purge if purge else memories.delete
-        done = [(act(memory.id, by=BY, why=why), memory.text) for memory in found]
-    _tell_done(session, done)
-    for memory, others in ((each, _merged_with(each, memory_ids)) for each in found if purge):
+        changes = [(act(memory.id, by=BY, why=why), memory.text) for memory in targets]
+    _tell_done(session, changes)
+    for memory, others in ((target, _list_merged(target, memory_ids)) for target in targets if purge):
         if others:
-            named = " ".join(str(other) for other in others)
+            id_list = " ".join(str(other_id) for other_id in others)
             output.say(
-                f"{memory.id} was merged with {named}, which may contain the same text; check and purge them too."
+                f"{memory.id} was merged with {id_list}, which may contain the same text; check and purge them too."
             )
 
 
-def _merged_with(memory: Memory, gone: Sequence[int]) -> list[int]:
+def _list_merged(memory: Memory, purged_ids: Sequence[int]) -> list[int]:
     """Return the memories that may hold the same text: the one it was merged into, and those merged into it."""
     into = [memory.superseded_by] if memory.superseded_by else []
-    return [each for each in (*into, *memory.metadata.get("consolidated_from", ())) if each not in gone]
+    return [
+        memory_id for memory_id in (*into, *memory.metadata.get("consolidated_from", ())) if memory_id not in purged_ids
+    ]
 
 
 @command("supersede", 'cofio supersede 12 "We moved to Render"', "cofio history 12                # shows both")
@@ -456,14 +467,14 @@ def _merged_with(memory: Memory, gone: Sequence[int]) -> list[int]:
 def supersede(session: CliContext, memory_id: int, text: str, why: str) -> None:
     """Replace a memory by a new one; the old one is archived and stays in the history."""
     with session.memories() as memories:
-        written, archived = memories.supersede(memory_id, text, by=BY, why=why)
-    new = written.memory
+        addition, archival = memories.supersede(memory_id, text, by=BY, why=why)
+    memory = addition.memory
     if session.as_json:
-        told = {"old_id": archived.memory_id, "new_id": new.id, "changeset": written.changeset}
-        output.document({**told, "previous_text": new.previous_text, "memory": new.as_dict()})
+        fields = {"old_id": archival.memory_id, "new_id": memory.id, "changeset": addition.changeset}
+        output.document({**fields, "previous_text": memory.previous_text, "memory": memory.as_dict()})
         return
-    output.table((ID, TEXT), [(new.id, new.text)])
-    output.say(f"Memory {new.id} replaces {memory_id} (changeset {written.changeset}).")
+    output.table((ID, TEXT), [(memory.id, memory.text)])
+    output.say(f"Memory {memory.id} replaces {memory_id} (changeset {addition.changeset}).")
 
 
 @command(
@@ -482,7 +493,7 @@ def restore(session: CliContext, what: tuple[str, ...], yes: bool, why: str) -> 
     BACKUP is a file that `cofio backup` made, a folder of them (its newest is used), or "latest". It replaces the
     store, which is backed up first.
     """
-    if not all(each.isdecimal() for each in what):
+    if not all(word.isdecimal() for word in what):
         if len(what) > 1:
             raise click.UsageError("Give the ids of memories, or one backup.")
         from cofio.cli.transfer import restore_backup
@@ -490,16 +501,18 @@ def restore(session: CliContext, what: tuple[str, ...], yes: bool, why: str) -> 
         restore_backup(session, what[0], yes=yes)
         return
     with session.memories() as memories:
-        found = [memories.get(int(fromkey)) for fromkey in dict.fromkeys(what)]
-        done = [(memories.restore(memory.id, by=BY, why=why), memory.text) for memory in found]
-    _tell_done(session, done)
+        targets = [memories.get(int(memory_id)) for memory_id in dict.fromkeys(what)]
+        changes = [(memories.restore(memory.id, by=BY, why=why), memory.text) for memory in targets]
+    _tell_done(session, changes)
 
 
-def _tell_done(session: CliContext, done: Sequence[tuple[Change, str]]) -> None:
+def _tell_done(session: CliContext, changes: Sequence[tuple[Change, str]]) -> None:
     if session.as_json:
-        results = [{"id": each.memory_id, "action": each.action, "changeset": each.changeset} for each, _ in done]
+        results = [
+            {"id": change.memory_id, "action": change.action, "changeset": change.changeset} for change, _ in changes
+        ]
         output.document({"results": results})
         return
-    rows = ((each.memory_id, _DONE.get(each.action, each.action), text) for each, text in done)
-    if done:
+    rows = ((change.memory_id, _DONE.get(change.action, change.action), text) for change, text in changes)
+    if changes:
         output.table((ID, Field("", "green"), TEXT), rows)

@@ -62,22 +62,22 @@ def flush(session: CliContext, summary: str | None, tags: tuple[str, ...], **abo
 
     With - for SUMMARY, or without it in a pipe, standard input is read.
     """
-    text = _said(summary)
-    told = {"session" if name == "of" else name: value for name, value in about.items() if value is not None}
-    if "project" in told:
-        told["project"] = session.project(told["project"])
+    text = _read_summary(summary)
+    fields = {"session" if name == "of" else name: value for name, value in about.items() if value is not None}
+    if "project" in fields:
+        fields["project"] = session.project(fields["project"])
     with session.memories(new=True) as memories:
-        change = memories.notes.flush(text, tags, by=BY, **told)
+        change = memories.notes.flush(text, tags, by=BY, **fields)
     file = change.memory.source.removeprefix("file:")
     if session.as_json:
-        known = {"id": change.memory_id, "action": change.action, "changeset": change.changeset, "file": file}
-        output.document({**known, "memory": change.memory.as_dict()})
+        result = {"id": change.memory_id, "action": change.action, "changeset": change.changeset, "file": file}
+        output.document({**result, "memory": change.memory.as_dict()})
         return
     click.echo(output.one_line(file))
     output.say(f"Added as memory {change.memory_id}; `cofio undo {change.changeset}` reverts it.")
 
 
-def _said(summary: str | None) -> str:
+def _read_summary(summary: str | None) -> str:
     if summary is None and sys.stdin.isatty():
         raise click.UsageError("No summary was given. Give a summary, or - to read one.")
     if summary not in (None, _STDIN):
@@ -101,16 +101,16 @@ def index(session: CliContext, folder: str | None, label: str, dry_run: bool) ->
     Only new and changed files are read; memories of deleted files are archived. Without a FOLDER it is the notes
     folder. All changes of a run are one changeset.
     """
-    place = None if folder is None else _whole(folder)
+    place = None if folder is None else _resolve_folder(folder)
     with session.memories(new=not dry_run) as memories:
-        told = _indexed(session, memories, place, label=label, dry_run=dry_run)
+        result = _run_index(session, memories, place, label=label, dry_run=dry_run)
     if session.as_json:
-        output.document(told.as_dict())
+        output.document(result.as_dict())
     else:
-        _tell(told)
+        _tell(result)
 
 
-def _whole(folder: str) -> Path:
+def _resolve_folder(folder: str) -> Path:
     """Return the absolute path: a service has another working folder."""
     try:
         return Path(folder).expanduser().absolute()
@@ -118,50 +118,50 @@ def _whole(folder: str) -> Path:
         raise InvalidInput(f"There is no home folder for {folder}.", "Give an absolute path.") from error
 
 
-def _indexed(session: CliContext, memories: Memories, folder: Path | None, **how: Any) -> IndexResult:
+def _run_index(session: CliContext, memories: Memories, folder: Path | None, **how: Any) -> IndexResult:
     from cofio.client import Client
 
     if isinstance(memories, Client):  # a service reports no progress
         return memories.notes.index(folder, by=BY, **how)
     with output.progress("Reading", 100, hidden=session.as_json) as advance:
-        return memories.notes.index(folder, by=BY, progress=_moved(advance), **how)
+        return memories.notes.index(folder, by=BY, progress=_report_percent(advance), **how)
 
 
-def _moved(advance: Callable[[int], None]) -> Callable[[int, int], None]:
+def _report_percent(advance: Callable[[int], None]) -> Callable[[int, int], None]:
     """Return a function that updates a progress bar of 100 steps."""
-    shown = 0
+    previous = 0
 
-    def moved(so_far: int, total: int) -> None:
-        nonlocal shown
-        now = 100 * so_far // max(total, 1)
-        advance(now - shown)
-        shown = now
+    def move_to(so_far: int, total: int) -> None:
+        nonlocal previous
+        percent = 100 * so_far // max(total, 1)
+        advance(percent - previous)
+        previous = percent
 
-    return moved
+    return move_to
 
 
-def _tell(told: IndexResult) -> None:
-    _tell_left_out(told.skipped)
-    output.say(_summed_up(told))
-    if told.unembedded:
-        number = output.count(told.unembedded, "memory has", "memories have")
+def _tell(result: IndexResult) -> None:
+    _tell_skipped(result.skipped)
+    output.say(_summarize(result))
+    if result.unembedded:
+        number = output.count(result.unembedded, "memory has", "memories have")
         output.say(f"{number} no vector yet, and can be found by words only.")
 
 
-def _tell_left_out(skipped: Sequence[tuple[str, str]]) -> None:
+def _tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
     for path, why in skipped[:_SHOWN]:
         output.say(f"Skipped: {path}: {why}")
     if len(skipped) > _SHOWN:
         output.say(f"and {len(skipped) - _SHOWN:,} more were skipped.")
 
 
-def _summed_up(told: IndexResult) -> str:
+def _summarize(result: IndexResult) -> str:
     """Summarise a run in one line."""
-    files = f"{output.count(told.files, 'file')}, {told.read:,} new or changed, {told.gone:,} gone"
-    would = "would be " if told.dry_run else ""
-    counts = (("added", told.added), ("updated", told.updated), ("archived", told.archived))
+    files = f"{output.count(result.files, 'file')}, {result.read:,} new or changed, {result.gone:,} gone"
+    would = "would be " if result.dry_run else ""
+    counts = (("added", result.added), ("updated", result.updated), ("archived", result.archived))
     did = ", ".join(f"{number:,} {would}{name}" for name, number in counts if number) or "no memory changes"
-    back = f"; `cofio undo {told.changeset}` reverts it" if told.changeset else ""
+    back = f"; `cofio undo {result.changeset}` reverts it" if result.changeset else ""
     return f"{files}: {did}{back}."
 
 
@@ -172,18 +172,21 @@ def _summed_up(told: IndexResult) -> str:
 def status(session: CliContext) -> None:
     """List the indexed and followed folders, with the time of the last scan."""
     with session.memories() as memories:
-        found = memories.notes.folders()
+        folders = memories.notes.folders()
     if session.as_json:
-        output.document({"folders": [asdict(each) for each in found]})
+        output.document({"folders": [asdict(folder) for folder in folders]})
         return
-    rows = ((each.folder, each.files, output.when(each.read_at), _state(each.there, each.followed)) for each in found)
+    rows = (
+        (folder.folder, folder.files, output.when(folder.read_at), _format_state(folder.there, folder.followed))
+        for folder in folders
+    )
     output.table((_FOLDER, _FILES, WHEN, _STATE), rows)
-    if not found:
+    if not folders:
         output.say("No folder is indexed yet; `cofio notes index FOLDER` indexes one.")
 
 
-def _state(there: bool, followed: bool) -> str:
-    return ("followed" if followed else "") if there else "missing"
+def _format_state(is_there: bool, is_followed: bool) -> str:
+    return ("followed" if is_followed else "") if is_there else "missing"
 
 
 # ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -197,20 +200,20 @@ def export(session: CliContext, folder: str, within: dict[str, Any]) -> None:
 
     `cofio notes index FOLDER` reads edits back. The options select the memories.
     """
-    place = _whole(folder)
+    place = _resolve_folder(folder)
     if not session.settings.url:
-        _make(place)
+        _make_folder(place)
     with session.memories() as memories:
-        told = memories.notes.export(place, **within)
+        result = memories.notes.export(place, **within)
     if session.as_json:
-        output.document(told.as_dict())
+        output.document(result.as_dict())
         return
-    _tell_left_out(told.skipped)
-    gone = f", {told.removed:,} removed" if told.removed else ""
-    output.say(f"{place} has {output.count(told.notes, 'note')}: {told.written:,} written now{gone}.")
+    _tell_skipped(result.skipped)
+    removals = f", {result.removed:,} removed" if result.removed else ""
+    output.say(f"{place} has {output.count(result.notes, 'note')}: {result.written:,} written now{removals}.")
 
 
-def _make(place: Path) -> None:
+def _make_folder(place: Path) -> None:
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)  # private: its file names reveal the texts of memories
     except FileExistsError as error:
@@ -238,9 +241,9 @@ def watch(session: CliContext, folder: str, every: float) -> None:
         raise InvalidInput("watch reads this machine's files, but the memories are on another service.", hint)
     from cofio.server.background.notes_watcher import NotesWatcher
 
-    place = _whole(folder)
+    place = _resolve_folder(folder)
     with session.open_keeper(session.settings) as keeper:
-        librarian = NotesWatcher(keeper, [place], every=every, told=lambda told: _tell_at_once(session, told))
+        librarian = NotesWatcher(keeper, [place], every=every, told=lambda result: _tell_at_once(session, result))
         keeper.notes.look(place)  # report a missing folder now
         output.say(f"Following {place}; Ctrl-C ends it.")
         try:
@@ -249,13 +252,13 @@ def watch(session: CliContext, folder: str, every: float) -> None:
             output.say("Stopped. The memories are kept.")
 
 
-def _tell_at_once(session: CliContext, told: IndexResult) -> None:
+def _tell_at_once(session: CliContext, result: IndexResult) -> None:
     if session.as_json:
-        output.document(told.as_dict())
+        output.document(result.as_dict())
         sys.stdout.flush()
     else:
-        _tell(told)
+        _tell(result)
 
 
-for each in (flush, index, status, export, watch):
-    notes.add_command(each)
+for subcommand in (flush, index, status, export, watch):
+    notes.add_command(subcommand)

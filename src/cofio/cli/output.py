@@ -53,7 +53,7 @@ def table(columns: Sequence[Field], rows: Iterable[Sequence[Any]]) -> None:
     """Print a table on a terminal, elsewhere tab-separated lines without headings; nothing if there are no rows."""
     if not on_terminal():
         for row in rows:
-            click.echo("\t".join(one_line(each) for each in row))
+            click.echo("\t".join(one_line(cell) for cell in row))
         return
     from rich.table import Table
 
@@ -68,30 +68,30 @@ def table(columns: Sequence[Field], rows: Iterable[Sequence[Any]]) -> None:
             header_style="bold",
         )
     for row in rows:
-        grid.add_row(*(_cell(_shortened(each)) for each in row))
+        grid.add_row(*(_make_cell(_shorten(cell)) for cell in row))
     if grid.row_count:
-        _console().print(grid)
+        _make_console().print(grid)
 
 
-def _shortened(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     """Shorten a value to fit a table; `cofio show` prints all of it."""
     return value if not isinstance(value, str) or len(value) <= _LONGEST else value[:_LONGEST].rstrip() + " …"
 
 
 def facts_about(pairs: Iterable[tuple[str, Any]]) -> None:
     """Print name and value pairs, one per line; skip empty values."""
-    shown = [(name, value) for name, value in pairs if value not in (None, "", (), [], {})]
+    facts = [(name, value) for name, value in pairs if value not in (None, "", (), [], {})]
     if not on_terminal():
-        table((), shown)
+        table((), facts)
         return
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, value in shown:
-        grid.add_row(name.replace("_", " "), _cell(value))
-    _console().print(grid)
+    for name, value in facts:
+        grid.add_row(name.replace("_", " "), _make_cell(value))
+    _make_console().print(grid)
 
 
 def say(sentence: str) -> None:
@@ -102,12 +102,12 @@ def say(sentence: str) -> None:
 def safe(value: Any) -> str:
     """Return the text with control characters escaped, so that escape sequences are shown and not executed."""
     text = str(value).replace("\r\n", "\n")
-    return _UNSAFE.sub(_written_out, text)
+    return _UNSAFE.sub(_escape, text)
 
 
 def one_line(value: Any) -> str:
     """Return the text on one line, with control characters and newlines escaped."""
-    return safe(_listed(value)).replace("\n", "\\n")
+    return safe(_join_value(value)).replace("\n", "\\n")
 
 
 def ago(moment: str, now: datetime | None = None) -> str:
@@ -145,7 +145,7 @@ def past(value: str) -> str:
     """Parse a past time: ISO 8601, or a duration before now ("30m", "12h", "7d", "2w")."""
     from cofio.models.memory import to_utc_iso
 
-    length = _length(value)
+    length = _parse_length(value)
     return to_utc_iso(value) if length is None else to_utc_iso(datetime.now(UTC) - length)
 
 
@@ -153,16 +153,16 @@ def to_come(value: str) -> str:
     """Parse a future time: ISO 8601, or a duration from now ("12h", "90d", "8w")."""
     from cofio.models.memory import to_utc_iso
 
-    length = _length(value)
+    length = _parse_length(value)
     return to_utc_iso(value) if length is None else to_utc_iso(datetime.now(UTC) + length)
 
 
-def _length(value: str) -> timedelta | None:
-    found = re.fullmatch(r"(\d{1,5})\s*([mhdw])", value.strip())
-    if not found:
+def _parse_length(value: str) -> timedelta | None:
+    match = re.fullmatch(r"(\d{1,5})\s*([mhdw])", value.strip())
+    if not match:
         return None
-    unit = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}[found[2]]
-    return timedelta(**{unit: int(found[1])})
+    unit = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}[match[2]]
+    return timedelta(**{unit: int(match[1])})
 
 
 @contextmanager
@@ -173,21 +173,21 @@ def progress(label: str, length: int, *, hidden: bool) -> Iterator[Callable[[int
         yield bar.update
 
 
-def _console() -> Any:
+def _make_console() -> Any:
     from rich.console import Console
 
     return Console(markup=False, emoji=False, highlight=False)
 
 
-def _cell(value: Any) -> Any:
+def _make_cell(value: Any) -> Any:
     from rich.text import Text
 
-    return Text(safe(str(_listed(value)).replace("\t", "    ")))
+    return Text(safe(str(_join_value(value)).replace("\t", "    ")))
 
 
-def _listed(value: Any) -> Any:
+def _join_value(value: Any) -> Any:
     if isinstance(value, list | tuple | set):
-        return ", ".join(str(each) for each in value)
+        return ", ".join(str(item) for item in value)
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, bool):
@@ -195,5 +195,5 @@ def _listed(value: Any) -> Any:
     return value
 
 
-def _written_out(found: re.Match[str]) -> str:
-    return found.group().encode("unicode_escape").decode()
+def _escape(match: re.Match[str]) -> str:
+    return match.group().encode("unicode_escape").decode()

@@ -43,16 +43,16 @@ def serve(session: CliContext) -> None:
 
     def announce(instance: Instance) -> None:
         if session.as_json:
-            output.document(_plain(instance))
+            output.document(_list_fields(instance))
         else:
             store = session.settings.shown("store")
             output.say(f"cofio {instance.version} serves {store} at {instance.url}; Ctrl-C stops it.")
 
-    daemon.serve(session.settings, session.open_keeper, announce, _doctor(session.settings))
+    daemon.serve(session.settings, session.open_keeper, announce, _make_doctor(session.settings))
     _leave_nobody_waiting()
 
 
-def _doctor(settings: Settings) -> Doctor:
+def _make_doctor(settings: Settings) -> Doctor:
     """Return the doctor for the service's pages, imported on first use."""
 
     def look(service: ServiceProbe, clients: bool) -> Iterable[Check]:
@@ -81,7 +81,7 @@ def up(session: CliContext) -> None:
 
     instance, started = daemon.up(session.settings)
     if session.as_json:
-        output.document({"started": started, **_plain(instance)})
+        output.document({"started": started, **_list_fields(instance)})
         return
     state = "is up" if started else "is up already"
     output.facts_about([("url", instance.url), ("pid", instance.pid), ("log", daemon.log_path(session.settings))])
@@ -112,24 +112,24 @@ def status(session: CliContext) -> None:
     if session.as_json:
         output.document(state)
         return
-    told = dict(state)
-    hooks = told.pop("hooks")
+    facts = dict(state)
+    hooks = facts.pop("hooks")
     if not state["running"]:
-        told = {name: state[name] for name in ("running", "store", "embedder", "problem") if name in state}
+        facts = {name: state[name] for name in ("running", "store", "embedder", "problem") if name in state}
     elif state["uptime_seconds"] is not None and output.on_terminal():
-        told["uptime"] = output.span(told.pop("uptime_seconds"))
-    output.facts_about([*told.items(), *_of_hooks(hooks)])
+        facts["uptime"] = output.span(facts.pop("uptime_seconds"))
+    output.facts_about([*facts.items(), *_describe_hooks(hooks)])
     if not state["running"]:
         output.say("Start it with `cofio up`.")
 
 
-def _of_hooks(hooks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _describe_hooks(hooks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield statistics of the hooks; nothing if none has run."""
     if last := hooks.get("last"):
         did = f"{last['client']} {last['event']}: {last['rung']} in {last['ms']} ms"
         yield "last hook", f"{did}, {output.when(last['at'])}"
-    for rung, told in hooks.get("rungs", {}).items():
-        yield f"hooks, {rung}", f"{told['count']} in 24 h, p50 {told['p50_ms']} ms, p95 {told['p95_ms']} ms"
+    for rung, figures in hooks.get("rungs", {}).items():
+        yield f"hooks, {rung}", f"{figures['count']} in 24 h, p50 {figures['p50_ms']} ms, p95 {figures['p95_ms']} ms"
     for name, words in (("spool", "deliveries pending"), ("bad", "deliveries could not be read")):
         if hooks.get(name):
             yield f"hooks, {name}", f"{hooks[name]} {words}"
@@ -139,5 +139,5 @@ def _of_hooks(hooks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "hooks, resting", f"circuit breaker open until {output.when(hooks['resting_until'])}"
 
 
-def _plain(instance: Instance) -> dict[str, Any]:
+def _list_fields(instance: Instance) -> dict[str, Any]:
     return {name: getattr(instance, name) for name in ("pid", "url", "version", "started_at")}

@@ -40,15 +40,18 @@ def sessions(context: click.Context, project: str | None, client: str, limit: in
     if context.invoked_subcommand:
         return
     session = context.ensure_object(CliContext)
-    wanted = None if project is None else session.project(project)
+    project_name = None if project is None else session.project(project)
     with session.memories() as memories:
-        found = memories.sessions(limit=limit, client=client, project=wanted)
+        summaries = memories.sessions(limit=limit, client=client, project=project_name)
     if session.as_json:
-        output.document({"sessions": [each.as_dict() for each in found]})
+        output.document({"sessions": [summary.as_dict() for summary in summaries]})
         return
-    rows = ((each.session, each.client, each.project, each.turns, output.when(each.last_at)) for each in found)
+    rows = (
+        (summary.session, summary.client, summary.project, summary.turns, output.when(summary.last_at))
+        for summary in summaries
+    )
     output.table(_COLUMNS, rows)
-    if not found:
+    if not summaries:
         output.say("No session is recorded. Hooks record them; `cofio install` sets hooks up.")
 
 
@@ -71,25 +74,25 @@ def show(session: CliContext, name: str, client: str, owner: str | None) -> None
 
 def _print(detail: SessionDetail) -> None:
     about = detail.session
-    named = ("session", "client", "project", "user", "agent", "first_at", "last_at", "turns")
-    output.facts_about((each, getattr(about, each)) for each in named)
-    _part("Turns", [f"{turn.at[:16]}  {shortened(turn.prompt or turn.answer)}" for turn in detail.turns])
-    _part(
+    names = ("session", "client", "project", "user", "agent", "first_at", "last_at", "turns")
+    output.facts_about((name, getattr(about, name)) for name in names)
+    _print_section("Turns", [f"{turn.at[:16]}  {shortened(turn.prompt or turn.answer)}" for turn in detail.turns])
+    _print_section(
         "Compaction summaries", [f"{summary.at[:16]}  {shortened(summary.text, 2_000)}" for summary in detail.summaries]
     )
-    _part("Recalled", [_memory(each) for each in detail.recalled])
-    _part("Learned", [_memory(each) for each in detail.learned])
-    _part("Changed", [_memory(each) for each in detail.changed])
+    _print_section("Recalled", [_format_memory(memory) for memory in detail.recalled])
+    _print_section("Learned", [_format_memory(memory) for memory in detail.learned])
+    _print_section("Changed", [_format_memory(memory) for memory in detail.changed])
 
 
-def _part(title: str, lines: list[str]) -> None:
+def _print_section(title: str, lines: list[str]) -> None:
     if lines:
         click.echo(f"\n{title}")
         for line in lines:
             click.echo(f"  {output.one_line(line)}")
 
 
-def _memory(memory: SessionMemory) -> str:
+def _format_memory(memory: SessionMemory) -> str:
     by = f", changeset {memory.changeset}" if memory.changeset else ""
     undone = ", undone" if memory.undone else ""
     action = f"  ({memory.action}{by}{undone})" if memory.action else ""
@@ -119,13 +122,13 @@ def resume(session: CliContext, project: str, everywhere: bool, limit: int, max_
 
     No language model is called.
     """
-    wanted = None if everywhere else session.project(project)
+    project_name = None if everywhere else session.project(project)
     with session.memories() as memories:
-        found = memories.resume(wanted, limit=limit, max_tokens=max_tokens)
+        result = memories.resume(project_name, limit=limit, max_tokens=max_tokens)
     if session.as_json:
-        output.document(found.as_dict())
+        output.document(result.as_dict())
     else:
-        click.echo(output.safe(found.text))
+        click.echo(output.safe(result.text))
 
 
 sessions.add_command(show)

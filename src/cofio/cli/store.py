@@ -21,17 +21,19 @@ from cofio.settings import Settings
 def stats(session: CliContext) -> None:
     """Count memories, changes and retrievals."""
     with session.memories() as memories:
-        told = memories.stats()
+        counts = memories.stats()
     if session.as_json:
-        output.document(told)
+        output.document(counts)
         return
-    if output.on_terminal() and told.get("bytes"):
-        told["bytes"] = f"{told['bytes'] / 1_048_576:,.1f} MiB"
-    output.facts_about((name, _counts(value) if isinstance(value, dict) else value) for name, value in told.items())
+    if output.on_terminal() and counts.get("bytes"):
+        counts["bytes"] = f"{counts['bytes'] / 1_048_576:,.1f} MiB"
+    output.facts_about(
+        (name, _format_groups(value) if isinstance(value, dict) else value) for name, value in counts.items()
+    )
 
 
-def _counts(groups: dict[str, int]) -> str:
-    ordered = sorted(groups.items(), key=lambda each: (-each[1], each[0]))
+def _format_groups(groups: dict[str, int]) -> str:
+    ordered = sorted(groups.items(), key=lambda pair: (-pair[1], pair[0]))
     return ", ".join(f"{name or '(none)'} {number:,}" for name, number in ordered)
 
 
@@ -52,19 +54,23 @@ def dedup(session: CliContext, threshold: float | None, source_prefix: str, appl
     with session.memories() as memories:
         changeset = None
         if apply:
-            done = memories.merge_duplicates(threshold=threshold, source_prefix=source_prefix, by=BY)
-            gone = [change for change in done.changes if change.action == "delete"] if done else []
-            found = [Delete(each.memory_id, each.reason, each.memory.superseded_by) for each in gone]
-            changeset = done.id if done else None
+            result = memories.merge_duplicates(threshold=threshold, source_prefix=source_prefix, by=BY)
+            deletions = [change for change in result.changes if change.action == "delete"] if result else []
+            duplicates = [Delete(change.memory_id, change.reason, change.memory.superseded_by) for change in deletions]
+            changeset = result.id if result else None
         else:
-            found = memories.find_duplicates(threshold=threshold, source_prefix=source_prefix)
-        told = {"dry_run": not apply, "count": len(found), "decisions": [to_plain(each) for each in found]}
+            duplicates = memories.find_duplicates(threshold=threshold, source_prefix=source_prefix)
+        summary = {
+            "dry_run": not apply,
+            "count": len(duplicates),
+            "decisions": [to_plain(decision) for decision in duplicates],
+        }
         if session.as_json:
-            output.document({**told, "changeset": changeset})
+            output.document({**summary, "changeset": changeset})
             return
-        _tell_duplicates(memories, found)
-    number = output.count(len(found), "memory", "memories")
-    if not found:
+        _tell_duplicates(memories, duplicates)
+    number = output.count(len(duplicates), "memory", "memories")
+    if not duplicates:
         output.say("There are no duplicates.")
     elif apply:
         output.say(f"{number} merged; `cofio undo {changeset}` reverts it.")
@@ -72,10 +78,10 @@ def dedup(session: CliContext, threshold: float | None, source_prefix: str, appl
         output.say(f"{number} would be merged; `cofio dedup --apply` does it.")
 
 
-def _tell_duplicates(memories: Memories, found: list[Delete]) -> None:
+def _tell_duplicates(memories: Memories, duplicates: list[Delete]) -> None:
     texts: dict[int, str] = {}
-    for each in found:
-        for memory_id in (each.id, each.into):
+    for duplicate in duplicates:
+        for memory_id in (duplicate.id, duplicate.into):
             if memory_id is not None and memory_id not in texts:
                 texts[memory_id] = memories.get(memory_id).text
     columns = (
@@ -86,7 +92,11 @@ def _tell_duplicates(memories: Memories, found: list[Delete]) -> None:
         Field("why", "dim", wraps=True),
     )
     output.table(
-        columns, ((each.id, texts[each.id], each.into, texts.get(each.into or 0, ""), each.reason) for each in found)
+        columns,
+        (
+            (duplicate.id, texts[duplicate.id], duplicate.into, texts.get(duplicate.into or 0, ""), duplicate.reason)
+            for duplicate in duplicates
+        ),
     )
 
 
@@ -109,19 +119,19 @@ def reembed(session: CliContext, missing: bool) -> None:
     with session.open_keeper(session.settings) as keeper:
         counts = keeper.stats()
         total = counts["memories"] + counts["archived"]
-        left = total - counts["vectors"] if missing else total
-        done = 0
-        with output.progress("Embedding", left, hidden=session.as_json) as advance:
+        remaining = total - counts["vectors"] if missing else total
+        previous = 0
+        with output.progress("Embedding", remaining, hidden=session.as_json) as advance:
 
-            def moved(so_far: int) -> None:
-                nonlocal done
-                advance(so_far - done)
-                done = so_far
+            def move_to(so_far: int) -> None:
+                nonlocal previous
+                advance(so_far - previous)
+                previous = so_far
 
-            number = keeper.embed_missing(moved) if missing else keeper.reembed(moved)
+            number = keeper.embed_missing(move_to) if missing else keeper.reembed(move_to)
         with output.progress("Reading", keeper.unread(), hidden=session.as_json) as advance:
-            done = 0
-            keeper.read_missing(moved)
+            previous = 0
+            keeper.read_missing(move_to)
         keeper.index_episodes()
         keeper.embed_episodes()
     if session.as_json:
@@ -159,17 +169,17 @@ def config(context: click.Context) -> None:
 @command("show", "cofio config show", "cofio config show --json")
 def show(session: CliContext) -> None:
     """Show every setting, its value and its origin. Keys are masked."""
-    known = session.settings
-    rows = [(each.name, known.shown(each.name), known.origins[each.name]) for each in setting.settable()]
+    settings = session.settings
+    rows = [(field.name, settings.shown(field.name), settings.origins[field.name]) for field in setting.settable()]
     if session.as_json:
-        output.document({name: {"value": _value(known, name), "origin": origin} for name, _, origin in rows})
+        output.document({name: {"value": _read_value(settings, name), "origin": origin} for name, _, origin in rows})
     else:
         output.table((Field("setting", "cyan"), Field("value", wraps=True), Field("from", "dim", wraps=True)), rows)
 
 
-def _value(known: Settings, name: str) -> Any:
-    value = getattr(known, name)
-    return value if isinstance(value, bool | int | float) else known.shown(name)
+def _read_value(settings: Settings, name: str) -> Any:
+    value = getattr(settings, name)
+    return value if isinstance(value, bool | int | float) else settings.shown(name)
 
 
 @command(
@@ -179,7 +189,7 @@ def _value(known: Settings, name: str) -> Any:
 @click.argument("value", required=False)
 def set_(session: CliContext, name: str, value: str | None) -> None:
     """Write a setting to config.toml. Without a VALUE, prompt for it."""
-    field = {each.name: each for each in setting.settable()}.get(name)
+    field = {candidate.name: candidate for candidate in setting.settable()}.get(name)
     secret = bool(field and field.metadata["secret"])
     if value is None:
         value = str(click.prompt(name, hide_input=secret, err=True))
@@ -187,24 +197,24 @@ def set_(session: CliContext, name: str, value: str | None) -> None:
     if field:
         Settings.load({**session.flags, name: value})  # a value that cannot be loaded is not written
     path = setting.write(home, name, value)
-    now = Settings.load(session.flags)
+    settings = Settings.load(session.flags)
     if session.as_json:
-        output.document({"name": name, "value": _value(now, name), "path": str(path)})
+        output.document({"name": name, "value": _read_value(settings, name), "path": str(path)})
         return
     output.say(f"{name} is written to {path}.")
-    if now.origins[name] != str(path):
-        output.say(f"It has no effect yet: {now.origins[name]} sets it too, and wins.")
+    if settings.origins[name] != str(path):
+        output.say(f"It has no effect yet: {settings.origins[name]} sets it too, and wins.")
 
 
 @command("path", "cofio config path", "$EDITOR $(cofio config path)")
 def path(session: CliContext) -> None:
     """Print the path of config.toml, existing or not."""
-    found = str(session.settings.home / "config.toml")
-    output.document({"path": found}) if session.as_json else click.echo(found)
+    file = str(session.settings.home / "config.toml")
+    output.document({"path": file}) if session.as_json else click.echo(file)
 
 
-for each in (show, set_, path):
-    config.add_command(each)
+for subcommand in (show, set_, path):
+    config.add_command(subcommand)
 
 
 # ── completion ────────────────────────────────────────────────────────────────────────────────────────────────────────

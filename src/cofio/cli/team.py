@@ -11,7 +11,7 @@ from cofio.cli.context import BY, CliContext, command, examples, where
 from cofio.cli.output import ID, TEXT, WHEN, Field
 from cofio.models.memory import CATEGORIES, KINDS
 
-_LABELS = (*CATEGORIES, *(each for each in KINDS if each not in CATEGORIES))
+_LABELS = (*CATEGORIES, *(kind for kind in KINDS if kind not in CATEGORIES))
 _AGENT = Field("agent", "dim", wraps=True)
 _TIMES = Field("times", "cyan", "right")
 
@@ -38,13 +38,15 @@ _team = click.option("--team", metavar="NAME", help="Only this team.")
 def facts(session: CliContext, category: str | None, team: str | None, limit: int) -> None:
     """List the memories of the team, newest first."""
     with session.memories() as memories:
-        found = memories.get_team_facts(limit=limit, category=category or "", team=team)
+        team_facts = memories.get_team_facts(limit=limit, category=category or "", team=team)
     if session.as_json:
-        output.document({"memories": [each.as_dict() for each in found]})
+        output.document({"memories": [memory.as_dict() for memory in team_facts]})
         return
-    rows = ((each.id, each.text, each.kind, each.agent, output.when(each.created_at)) for each in found)
+    rows = (
+        (memory.id, memory.text, memory.kind, memory.agent, output.when(memory.created_at)) for memory in team_facts
+    )
     output.table((ID, TEXT, Field("kind", "dim"), _AGENT, WHEN), rows)
-    if not found:
+    if not team_facts:
         output.say('The team has no memories yet; add one with `cofio add "…" --visibility team`.')
 
 
@@ -64,20 +66,20 @@ def facts(session: CliContext, category: str | None, team: str | None, limit: in
 )
 def patterns(session: CliContext, least: int, category: str | None, team: str | None, limit: int) -> None:
     """List facts that agents repeat to the team, most frequent first."""
-    asked: dict[str, Any] = {"limit": limit, "category": category or "", "team": team}
+    filters: dict[str, Any] = {"limit": limit, "category": category or "", "team": team}
     with session.memories() as memories:
-        found = memories.detect_cross_agent_patterns(min_occurrences=least, **asked)
+        repeats = memories.detect_cross_agent_patterns(min_occurrences=least, **filters)
     if session.as_json:
-        output.document({"patterns": [each.as_dict() for each in found]})
+        output.document({"patterns": [repeat.as_dict() for repeat in repeats]})
         return
-    rows = ((each.occurrences, each.agent, each.memory.id, each.memory.text) for each in found)
+    rows = ((repeat.occurrences, repeat.agent, repeat.memory.id, repeat.memory.text) for repeat in repeats)
     output.table((_TIMES, _AGENT, ID, TEXT), rows)
-    if not found:
+    if not repeats:
         output.say(f"No agent has repeated a fact {output.count(least, 'time')}.")
 
 
-for each in (facts, patterns):
-    team.add_command(each)
+for subcommand in (facts, patterns):
+    team.add_command(subcommand)
 
 
 @command(

@@ -40,7 +40,7 @@ def _refuse_service(session: CliContext, name: str) -> None:
         raise InvalidInput(f"{name} works on the store itself, not through a service.", hint)
 
 
-def _opened(session: CliContext, name: str, *, new: bool = False) -> Keeper:
+def _open(session: CliContext, name: str, *, new: bool = False) -> Keeper:
     _refuse_service(session, name)
     settings = session.settings
     if not new and settings.missing_file:
@@ -66,7 +66,7 @@ def export(session: CliContext, file: str, vectors: bool, force: bool) -> None:
     The same memories give the same bytes: two exports can be compared. Without a FILE, or with -, the output goes to
     standard output.
     """
-    with _opened(session, "export") as keeper:
+    with _open(session, "export") as keeper:
         lines = keeper.export_lines(vectors=vectors)
         if file == _STDOUT:
             for line in lines:
@@ -78,14 +78,14 @@ def export(session: CliContext, file: str, vectors: bool, force: bool) -> None:
         number = counts["memories"] + counts["archived"]
         rows: list[int] = []
         with output.progress("Exporting", number + 1, hidden=session.as_json) as advance:
-            size = write(_counted(lines, advance, rows.append), Path(file).expanduser(), force=force)
+            size = write(_count_lines(lines, advance, rows.append), Path(file).expanduser(), force=force)
     if session.as_json:
         output.document({"path": file, "memories": number, "knowledge": len(rows), "bytes": size})
     else:
-        output.say(f"{_both(number, len(rows))} exported to {file}.")
+        output.say(f"{_format_counts(number, len(rows))} exported to {file}.")
 
 
-def _counted(lines: Iterable[str], advance: Callable[[int], None], row: Callable[[int], None]) -> Iterator[str]:
+def _count_lines(lines: Iterable[str], advance: Callable[[int], None], row: Callable[[int], None]) -> Iterator[str]:
     for number, line in enumerate(lines):
         if line.startswith('{"knowledge":'):
             row(number)
@@ -94,10 +94,10 @@ def _counted(lines: Iterable[str], advance: Callable[[int], None], row: Callable
         yield line
 
 
-def _both(memories: int, rows: int) -> str:
+def _format_counts(memories: int, rows: int) -> str:
     """Return the number of memories, and of rows of domain knowledge if there are any."""
-    told = output.count(memories, "memory", "memories")
-    return f"{told} and {output.count(rows, 'row')} of domain knowledge" if rows else told
+    text = output.count(memories, "memory", "memories")
+    return f"{text} and {output.count(rows, 'row')} of domain knowledge" if rows else text
 
 
 # ── import ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -130,22 +130,22 @@ def import_(session: CliContext, path: Path, kind: str, **how: Any) -> None:
     about = {name: how.pop(name) for name in ("project", "source")}
     if about["project"] is not None:
         about["project"] = session.project(about["project"])
-    given = {name: value for name, value in about.items() if value is not None}
-    reading = _reading(path.expanduser(), kind)
-    with _opened(session, "import", new=True) as keeper:
-        options = {"dry_run": how["dry_run"], "skip_bad": how["skip_bad"], "about": given}
+    defaults = {name: value for name, value in about.items() if value is not None}
+    reading = _choose_reader(path.expanduser(), kind)
+    with _open(session, "import", new=True) as keeper:
+        options = {"dry_run": how["dry_run"], "skip_bad": how["skip_bad"], "about": defaults}
         try:
-            told = reading(session, keeper, embed=not how["no_embed"], **options)
+            result = reading(session, keeper, embed=not how["no_embed"], **options)
         except KeyboardInterrupt:
             output.say("What was imported so far is kept: run it again to continue, or `cofio undo` to revert it.")
             raise
     if session.as_json:
-        output.document(told.as_dict())
+        output.document(result.as_dict())
     else:
-        _tell(told, embedded=not how["no_embed"])
+        _tell(result, embedded=not how["no_embed"])
 
 
-def _reading(path: Path, kind: str) -> Callable[..., ImportResult]:
+def _choose_reader(path: Path, kind: str) -> Callable[..., ImportResult]:
     """Return the importer for a file: JSON lines of cofio, or another tool's memories."""
     if not path.exists():
         raise NotFound(f"There is no {path}.", "Give a file or a folder.")
@@ -153,13 +153,13 @@ def _reading(path: Path, kind: str) -> Callable[..., ImportResult]:
         raise InvalidInput(f"{path} is neither a file nor a folder.", "Save it to a file first: it is read twice.")
     from cofio.transfer import importers
 
-    found = _format(path) if kind == "auto" else kind
-    if found == "cofio":
+    file_kind = _detect_format(path) if kind == "auto" else kind
+    if file_kind == "cofio":
         return lambda session, keeper, **how: _take_lines(session, keeper, path, how)
-    return lambda session, keeper, **how: _take_facts(session, keeper, path, importers.READERS[found], how)
+    return lambda session, keeper, **how: _take_facts(session, keeper, path, importers.READERS[file_kind], how)
 
 
-def _format(path: Path) -> str:
+def _detect_format(path: Path) -> str:
     from cofio.transfer import importers
     from cofio.transfer.jsonl_format import is_ours
 
@@ -178,38 +178,38 @@ def _take_lines(session: CliContext, keeper: Keeper, path: Path, how: dict[str, 
 
     lines = JsonlFile(path)
     with output.progress("Importing", lines.count(), hidden=session.as_json) as advance:
-        return keeper.import_lines(lines, name=path.name, by=BY, progress=_moved(advance), **how)
+        return keeper.import_lines(lines, name=path.name, by=BY, progress=_report_increments(advance), **how)
 
 
 def _take_facts(session: CliContext, keeper: Keeper, path: Path, reader: Any, how: dict[str, Any]) -> ImportResult:
     with output.progress("Importing", reader.count(path) or 0, hidden=session.as_json) as advance:
         name = f"{reader.name} {path.name}"
-        return keeper.import_facts(reader.read(path), name=name, by=BY, progress=_moved(advance), **how)
+        return keeper.import_facts(reader.read(path), name=name, by=BY, progress=_report_increments(advance), **how)
 
 
-def _moved(advance: Callable[[int], None]) -> Callable[[int], None]:
-    done = 0
+def _report_increments(advance: Callable[[int], None]) -> Callable[[int], None]:
+    previous = 0
 
-    def moved(so_far: int) -> None:
-        nonlocal done
-        advance(so_far - done)
-        done = so_far
+    def move_to(so_far: int) -> None:
+        nonlocal previous
+        advance(so_far - previous)
+        previous = so_far
 
-    return moved
+    return move_to
 
 
-def _tell(told: ImportResult, *, embedded: bool) -> None:
-    for each in told.bad:
-        output.say(f"Skipped: {each}")
-    if told.skipped > len(told.bad):
-        output.say(f"and {told.skipped - len(told.bad):,} more were skipped.")
-    would = "would be imported" if told.dry_run else "imported"
-    known = f", {told.known + told.rows_known:,} known already" if told.known or told.rows_known else ""
-    back = f"; `cofio undo {told.first}` reverts it" if told.first else ""
-    output.say(f"{_both(told.added, told.rows_added)} {would}{known}{back}.")
-    if told.missing:
-        output.say(f"{told.missing:,} more are counted in the file: it may be truncated.")
-    if told.first and not embedded:
+def _tell(result: ImportResult, *, embedded: bool) -> None:
+    for problem in result.bad:
+        output.say(f"Skipped: {problem}")
+    if result.skipped > len(result.bad):
+        output.say(f"and {result.skipped - len(result.bad):,} more were skipped.")
+    would = "would be imported" if result.dry_run else "imported"
+    already_known = f", {result.known + result.rows_known:,} known already" if result.known or result.rows_known else ""
+    back = f"; `cofio undo {result.first}` reverts it" if result.first else ""
+    output.say(f"{_format_counts(result.added, result.rows_added)} {would}{already_known}{back}.")
+    if result.missing:
+        output.say(f"{result.missing:,} more are counted in the file: it may be truncated.")
+    if result.first and not embedded:
         output.say("They are found by words only until `cofio reembed --missing` computes the vectors.")
 
 
@@ -237,56 +237,60 @@ def copy(session: CliContext, source: str, target: str) -> None:
     from cofio.transfer import copy as transfer_copy
 
     _refuse_service(session, "copy")
-    with _stores(session, source, target) as (one, other):
-        total = 2 * one.carrying.counts()[0]  # everything written is read back
+    with _open_stores(session, source, target) as (source_store, target_store):
+        total = 2 * source_store.carrying.counts()[0]  # everything written is read back
         with output.progress("Copying", total, hidden=session.as_json) as advance:
             try:
-                told = transfer_copy.copy(one, other, by=BY, progress=_moved(advance))
+                result = transfer_copy.copy(source_store, target_store, by=BY, progress=_report_increments(advance))
             except KeyboardInterrupt:
                 output.say("What was copied so far is kept: run it again to continue.")
                 raise
     if session.as_json:
-        output.document(told.as_dict())
+        output.document(result.as_dict())
     else:
-        _tell_copied(told)
+        _tell_copied(result)
 
 
 @contextmanager
-def _stores(session: CliContext, source: str, target: str) -> Iterator[tuple[Store, Store]]:
+def _open_stores(session: CliContext, source: str, target: str) -> Iterator[tuple[Store, Store]]:
     """Open both stores. A missing source is not created."""
     from cofio import bootstrap
 
-    given, wanted = (replace(session.settings, store=each, backup_schedule="") for each in (source, target))
-    if _place(given) == _place(wanted):
+    source_settings, target_settings = (
+        replace(session.settings, store=url, backup_schedule="") for url in (source, target)
+    )
+    if _locate(source_settings) == _locate(target_settings):
         raise InvalidInput("A store cannot be copied into itself.", "Name another target.")
-    if given.store_file and not given.store_file.exists():
-        raise NotFound(f"There is no store at {given.store_file}.", "Give the source first.")
-    with closing(bootstrap.open_store(given)) as one:
-        if not given.store_file and not one.changesets(1):
-            raise NotFound(f"There is nothing at {given.store_name}.", "Give the source first, including its tenant.")
-        with closing(bootstrap.open_store(wanted)) as other:
-            yield one, other
+    if source_settings.store_file and not source_settings.store_file.exists():
+        raise NotFound(f"There is no store at {source_settings.store_file}.", "Give the source first.")
+    with closing(bootstrap.open_store(source_settings)) as source_store:
+        if not source_settings.store_file and not source_store.changesets(1):
+            raise NotFound(
+                f"There is nothing at {source_settings.store_name}.", "Give the source first, including its tenant."
+            )
+        with closing(bootstrap.open_store(target_settings)) as target_store:
+            yield source_store, target_store
 
 
-def _place(settings: Settings) -> Path | str:
+def _locate(settings: Settings) -> Path | str:
     return settings.store_file.resolve() if settings.store_file else settings.store_name
 
 
-def _tell_copied(told: CopyResult) -> None:
+def _tell_copied(result: CopyResult) -> None:
     from cofio.transfer.copy import STAYS
 
-    brought = [(told.added, "new"), (told.changed, "updated"), (told.known, "unchanged")]
-    parts = ", ".join(f"{number:,} {what}" for number, what in brought if number)
-    gone = f"; {told.removed:,} deleted at the source were removed" if told.removed else ""
-    keys = f", and {output.count(told.keys, 'key')}" if told.keys else ""
-    number = output.count(told.memories, "memory", "memories")
-    rows = f", {output.count(told.knowledge, 'row')} of domain knowledge" if told.knowledge else ""
-    said = f", {output.count(told.episodes, 'episode')}" if told.episodes else ""
-    output.say(f"{number}{f' ({parts})' if parts else ''}{rows}{said}{keys}{gone}.")
-    output.say(f"Both stores have the digest {told.digest}.")
+    brought = [(result.added, "new"), (result.changed, "updated"), (result.known, "unchanged")]
+    parts = ", ".join(f"{number:,} {label}" for number, label in brought if number)
+    removals = f"; {result.removed:,} deleted at the source were removed" if result.removed else ""
+    keys = f", and {output.count(result.keys, 'key')}" if result.keys else ""
+    number = output.count(result.memories, "memory", "memories")
+    rows = f", {output.count(result.knowledge, 'row')} of domain knowledge" if result.knowledge else ""
+    episodes = f", {output.count(result.episodes, 'episode')}" if result.episodes else ""
+    output.say(f"{number}{f' ({parts})' if parts else ''}{rows}{episodes}{keys}{removals}.")
+    output.say(f"Both stores have the digest {result.digest}.")
     output.say(f"Not copied: {STAYS}.")
-    if told.waiting:
-        waits = output.count(told.waiting, "capture")
+    if result.waiting:
+        waits = output.count(result.waiting, "capture")
         output.say(f"The inbox of the source has {waits}: let the service process them, then copy again.")
 
 
@@ -318,36 +322,39 @@ def backup(session: CliContext, to: Path | None, keep_days: int | None, listed: 
     _refuse_service(session, "backup")
     folder = to.expanduser() if to else session.settings.backups
     if listed:
-        _list(session, copies.backups(folder))
+        _list_backups(session, copies.backups(folder))
         return
     with output.progress("Copying", 100, hidden=session.as_json) as advance:
-        moved = _moved(advance)
-        made = copies.make(
-            session.settings.store_path, folder, _now, progress=lambda done, total: moved(100 * done // (total or 1))
+        move_to = _report_increments(advance)
+        new_backup = copies.make(
+            session.settings.store_path,
+            folder,
+            _now,
+            progress=lambda so_far, total: move_to(100 * so_far // (total or 1)),
         )
     removed = copies.prune_backups(folder, keep_days, _now) if keep_days else []
     if session.as_json:
-        output.document({**made.as_dict(), "removed": [str(each) for each in removed]})
+        output.document({**new_backup.as_dict(), "removed": [str(path) for path in removed]})
         return
-    click.echo(str(made.path))
+    click.echo(str(new_backup.path))
     if removed:
         output.say(f"{output.count(len(removed), 'backup')} older than {keep_days} days removed.")
 
 
-def _list(session: CliContext, found: Any) -> None:
+def _list_backups(session: CliContext, backups: Any) -> None:
     if session.as_json:
-        output.document({"backups": [each.as_dict() for each in found]})
+        output.document({"backups": [entry.as_dict() for entry in backups]})
         return
     columns = (Field("made", "dim"), Field("bytes", "cyan", "right"), Field("file", wraps=True))
-    output.table(columns, ((output.when(each.at), each.bytes, each.path) for each in found))
-    if not found:
+    output.table(columns, ((output.when(entry.at), entry.bytes, entry.path) for entry in backups))
+    if not backups:
         output.say("There are no backups yet; `cofio backup` makes one.")
 
 
 # ── restore ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def restore_backup(session: CliContext, named: str, *, yes: bool) -> None:
+def restore_backup(session: CliContext, name: str, *, yes: bool) -> None:
     """Replace the store by a backup, after confirmation and a backup of the current store."""
     from cofio.hooks import briefing_cache
     from cofio.transfer import restore
@@ -355,34 +362,36 @@ def restore_backup(session: CliContext, named: str, *, yes: bool) -> None:
     settings = session.settings
     folder = settings.backups
     _refuse_where_served(session)
-    file = _backup_named(named, folder)
+    file = _find_backup(name, folder)
     restore.check(file, settings.store_path)
     if not agreed(f"Restore {file} into {settings.store_path}? The current store is kept.", yes=yes):
         output.say("Nothing was changed.")
         if session.as_json:
             output.document(None)
         return
-    told = restore.restore(file, settings.store_path, folder, _now, by=BY)
+    result = restore.restore(file, settings.store_path, folder, _now, by=BY)
     briefing_cache.clear(settings.home)  # they contain memories of the previous store
     if session.as_json:
-        output.document(told.as_dict())
+        output.document(result.as_dict())
         return
-    output.say(f"{output.count(told.memories, 'memory', 'memories')} restored, archived ones too, from {told.path}.")
-    if told.kept:
-        again = "" if told.kept.name.startswith("damaged-") else "; `cofio restore` accepts that file too"
-        output.say(f"The previous store is in {told.kept}{again}.")
+    output.say(
+        f"{output.count(result.memories, 'memory', 'memories')} restored, archived ones too, from {result.path}."
+    )
+    if result.kept:
+        again = "" if result.kept.name.startswith("damaged-") else "; `cofio restore` accepts that file too"
+        output.say(f"The previous store is in {result.kept}{again}.")
 
 
-def _backup_named(named: str, folder: Path) -> Path:
+def _find_backup(name: str, folder: Path) -> Path:
     """Return the backup file: the newest in the default or named folder, a path, or a name in the default folder."""
     from cofio.transfer.backup import is_backup, latest
 
-    path = Path(named).expanduser()
-    if named == "latest" and not path.exists():
+    path = Path(name).expanduser()
+    if name == "latest" and not path.exists():
         return latest(folder)
     if path.is_dir():
         return latest(path)
-    return folder / named if not path.exists() and is_backup(named) else path
+    return folder / name if not path.exists() and is_backup(name) else path
 
 
 def _refuse_where_served(session: CliContext) -> None:

@@ -28,8 +28,8 @@ def ui(session: CliContext, page: str | None, only_print: bool) -> None:
     from cofio.server import daemon
 
     state = daemon.status(session.settings)
-    url = _address(state, page, named=bool(session.settings.url))
-    opened = not only_print and _opened(url)
+    url = _find_address(state, page, named=bool(session.settings.url))
+    opened = not only_print and _open_browser(url)
     if session.as_json:
         output.document({"url": url, "opened": opened})
         return
@@ -38,7 +38,7 @@ def ui(session: CliContext, page: str | None, only_print: bool) -> None:
         _tell(opened, wants_key=state["key"] in ("missing", "wrong", "ok"))
 
 
-def _address(state: dict[str, Any], page: str | None, *, named: bool) -> str:
+def _find_address(state: dict[str, Any], page: str | None, *, named: bool) -> str:
     """Return the URL of the page. Raise Unavailable if no service answers."""
     if state["answering"]:
         return f"{state['url'].rstrip('/')}/ui{f'/{page}' if page else ''}"
@@ -54,7 +54,7 @@ def _address(state: dict[str, Any], page: str | None, *, named: bool) -> str:
     raise Unavailable(f"The service (pid {state['pid']}) is still starting.", "Try again in a moment.")
 
 
-def _opened(url: str) -> bool:
+def _open_browser(url: str) -> bool:
     """Return whether a graphical browser opened the URL."""
     import webbrowser
 

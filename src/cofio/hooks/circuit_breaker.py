@@ -20,7 +20,7 @@ _WARM = 20.0  # seconds after its start until a service responds at full speed
 
 def until(home: bytes) -> float:
     """Return the end of the pause; 0 if the service may be asked now."""
-    end, _ = _told(home)
+    end, _ = _read_pause(home)
     now = time.time()
     if not now < end <= now + LONGEST + 1 or _has_started_since(home):  # the clock may have been set back
         return 0.0
@@ -29,9 +29,9 @@ def until(home: bytes) -> float:
 
 def begin(home: bytes) -> None:
     """Pause the service, longer than the last time. Failures during a pause count as one."""
-    if time.time() - _written(home + b"/hook.at") < _WARM or until(home):
+    if time.time() - _read_mtime(home + b"/hook.at") < _WARM or until(home):
         return
-    failures = _told(home)[1] + 1
+    failures = _read_pause(home)[1] + 1
     pause = min(LONGEST, FIRST * 2 ** min(failures - 1, 10))
     try:
         flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_CLOEXEC
@@ -52,17 +52,17 @@ def end(home: bytes) -> None:
         return
 
 
-def _told(home: bytes) -> tuple[float, int]:
+def _read_pause(home: bytes) -> tuple[float, int]:
     """Return the end of the last pause, and the number of failures."""
     end, _, failures = read(home + b"/hook.rest").strip().partition(b" ")
     return (float(end), int(failures)) if end.isdigit() and failures.isdigit() else (0.0, 0)
 
 
 def _has_started_since(home: bytes) -> bool:
-    return _written(home + b"/hook.at") > _written(home + b"/hook.rest")
+    return _read_mtime(home + b"/hook.at") > _read_mtime(home + b"/hook.rest")
 
 
-def _written(path: bytes) -> float:
+def _read_mtime(path: bytes) -> float:
     try:
         return posix.stat(path).st_mtime
     except OSError:

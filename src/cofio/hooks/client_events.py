@@ -47,10 +47,10 @@ def event(client: str, raw: bytes) -> Event:
     """Return the event in a client's JSON. Raise InvalidInput for an unknown client or invalid JSON."""
     if client not in CLIENTS:
         raise InvalidInput(f"There is no client {client!r}.", f"There are: {', '.join(CLIENTS)}.")
-    told = _object(raw)
-    if "cursor_version" in told:
+    fields = _parse_object(raw)
+    if "cursor_version" in fields:
         client = "cursor"  # Cursor also runs the hooks of Claude Code's settings, with its own JSON
-    return _READERS[client](told)
+    return _READERS[client](fields)
 
 
 def reply(happened: Event, context: str) -> bytes:
@@ -60,28 +60,28 @@ def reply(happened: Event, context: str) -> bytes:
     return json.dumps(_WRITERS[happened.client](happened, context), ensure_ascii=False).encode("utf-8", "replace")
 
 
-def _object(raw: bytes) -> dict[str, Any]:
+def _parse_object(raw: bytes) -> dict[str, Any]:
     try:
-        told = json.loads(raw.decode("utf-8", "replace"), strict=False)
+        fields = json.loads(raw.decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError) as error:
         raise InvalidInput("The client's input is not JSON.", "Send the hook input unchanged.") from error
-    if not isinstance(told, dict):
+    if not isinstance(fields, dict):
         raise InvalidInput("The client's input is not a JSON object.", "Send the hook input unchanged.")
-    return told
+    return fields
 
 
-def _text(told: Mapping[str, Any], *names: str) -> str:
+def _read_text(fields: Mapping[str, Any], *names: str) -> str:
     """Return the first of these fields that is text, without lone surrogates and NULs."""
     for name in names:
-        value = told.get(name)
+        value = fields.get(name)
         if isinstance(value, str) and value:
             return value.encode("utf-8", "ignore").decode().replace("\x00", "")
     return ""
 
 
-def _name(told: Mapping[str, Any], *names: str) -> str:
+def _read_name(fields: Mapping[str, Any], *names: str) -> str:
     """Return the name of a session or a turn as a label; the digest of a name that is too long."""
-    name = _text(told, *names).strip()
+    name = _read_text(fields, *names).strip()
     return name if len(name) <= _LONGEST_NAME else hashlib.sha256(name.encode()).hexdigest()
 
 
@@ -98,36 +98,36 @@ _CLAUDE: Mapping[str, Kind] = {
 }
 
 
-def _claude(told: Mapping[str, Any]) -> Event:
-    return _hooked("claude-code", told, "prompt_id")
+def _read_claude(fields: Mapping[str, Any]) -> Event:
+    return _read_hooked("claude-code", fields, "prompt_id")
 
 
-def _hooked(client: str, told: Mapping[str, Any], turn: str) -> Event:
+def _read_hooked(client: str, fields: Mapping[str, Any], turn: str) -> Event:
     """Parse an event of Claude Code, or of Codex, which has the same format but another field for the turn."""
-    name = _text(told, "hook_event_name", "hookEventName")
+    name = _read_text(fields, "hook_event_name", "hookEventName")
     kind = _CLAUDE.get(name, "other")
     return Event(
         client=client,
         kind=kind,
         name=name,
-        session=_name(told, "session_id", "sessionId"),
-        turn=_name(told, turn),
-        cwd=_text(told, "cwd"),
-        began=_text(told, "source") if kind == "start" else "",
-        prompt=_text(told, "prompt") if kind == "prompt" else "",
-        reply=_text(told, "last_assistant_message") if kind == "stop" else "",
-        summary=_text(told, "compact_summary") if kind == "summary" else "",
-        transcript=_text(told, "transcript_path"),
-        subagent=_inside(told),
+        session=_read_name(fields, "session_id", "sessionId"),
+        turn=_read_name(fields, turn),
+        cwd=_read_text(fields, "cwd"),
+        began=_read_text(fields, "source") if kind == "start" else "",
+        prompt=_read_text(fields, "prompt") if kind == "prompt" else "",
+        reply=_read_text(fields, "last_assistant_message") if kind == "stop" else "",
+        summary=_read_text(fields, "compact_summary") if kind == "summary" else "",
+        transcript=_read_text(fields, "transcript_path"),
+        subagent=_find_subagent(fields),
     )
 
 
-def _inside(told: Mapping[str, Any]) -> str:
+def _find_subagent(fields: Mapping[str, Any]) -> str:
     """Return the subagent of the event. The field exists only inside a subagent."""
-    return (_name(told, "agent_id") or "unnamed") if "agent_id" in told else ""
+    return (_read_name(fields, "agent_id") or "unnamed") if "agent_id" in fields else ""
 
 
-def _specific(happened: Event, context: str) -> dict[str, Any]:
+def _write_specific(happened: Event, context: str) -> dict[str, Any]:
     """Return the reply in the format of Claude Code and Codex. Codex rejects an object with any unknown key."""
     return {"hookSpecificOutput": {"hookEventName": happened.name, "additionalContext": context}}
 
@@ -135,23 +135,27 @@ def _specific(happened: Event, context: str) -> dict[str, Any]:
 # ── Codex ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _codex(told: Mapping[str, Any]) -> Event:
-    return _notified(told) if _text(told, "type") == "agent-turn-complete" else _hooked("codex", told, "turn_id")
+def _read_codex(fields: Mapping[str, Any]) -> Event:
+    return (
+        _read_notified(fields)
+        if _read_text(fields, "type") == "agent-turn-complete"
+        else _read_hooked("codex", fields, "turn_id")
+    )
 
 
-def _notified(told: Mapping[str, Any]) -> Event:
+def _read_notified(fields: Mapping[str, Any]) -> Event:
     """Parse Codex's `notify` call after a turn: last prompt and answer. It also repeats all earlier prompts."""
-    said = told.get("input-messages")
-    prompts = [each for each in said if isinstance(each, str)] if isinstance(said, list) else []
+    messages = fields.get("input-messages")
+    prompts = [message for message in messages if isinstance(message, str)] if isinstance(messages, list) else []
     return Event(
         client="codex",
         kind="stop",
         name="notify",
-        session=_name(told, "thread-id"),
-        turn=_name(told, "turn-id"),
-        cwd=_text(told, "cwd"),
-        prompt=_text({"prompt": prompts[-1] if prompts else ""}, "prompt"),
-        reply=_text(told, "last-assistant-message"),
+        session=_read_name(fields, "thread-id"),
+        turn=_read_name(fields, "turn-id"),
+        cwd=_read_text(fields, "cwd"),
+        prompt=_read_text({"prompt": prompts[-1] if prompts else ""}, "prompt"),
+        reply=_read_text(fields, "last-assistant-message"),
     )
 
 
@@ -166,25 +170,25 @@ _CURSOR: Mapping[str, Kind] = {
 }
 
 
-def _cursor(told: Mapping[str, Any]) -> Event:
-    name = _text(told, "hook_event_name")
+def _read_cursor(fields: Mapping[str, Any]) -> Event:
+    name = _read_text(fields, "hook_event_name")
     kind = _CURSOR.get(name, "other")
-    roots = told.get("workspace_roots")
+    roots = fields.get("workspace_roots")
     root = roots[0] if isinstance(roots, list) and roots and isinstance(roots[0], str) else ""
     return Event(
         client="cursor",
         kind=kind,
         name=name,
-        session=_name(told, "conversation_id", "session_id"),
-        turn=_name(told, "generation_id"),
-        cwd=_text(told, "cwd") or root,
-        prompt=_text(told, "prompt") if kind == "prompt" else "",
-        reply=_text(told, "text") if kind == "stop" else "",
-        subagent="background" if told.get("is_background_agent") else "",
+        session=_read_name(fields, "conversation_id", "session_id"),
+        turn=_read_name(fields, "generation_id"),
+        cwd=_read_text(fields, "cwd") or root,
+        prompt=_read_text(fields, "prompt") if kind == "prompt" else "",
+        reply=_read_text(fields, "text") if kind == "stop" else "",
+        subagent="background" if fields.get("is_background_agent") else "",
     )
 
 
-def _additional(happened: Event, context: str) -> dict[str, Any]:
+def _write_additional(happened: Event, context: str) -> dict[str, Any]:
     going_on = {"continue": True} if happened.kind == "prompt" else {}
     return {**going_on, "additional_context": context}
 
@@ -200,35 +204,36 @@ _OPENCLAW: Mapping[str, Kind] = {
 }
 
 
-def _openclaw(told: Mapping[str, Any]) -> Event:
-    name = _text(told, "event")
+def _read_openclaw(fields: Mapping[str, Any]) -> Event:
+    name = _read_text(fields, "event")
     kind = _OPENCLAW.get(name, "other")
     return Event(
         client="openclaw",
         kind=kind,
         name=name,
-        session=_name(told, "session"),
-        turn=_name(told, "turn"),
-        cwd=_text(told, "cwd"),
-        began=_text(told, "began") if kind == "start" else "",  # "clear": earlier context is gone by the next prompt
-        prompt=_text(told, "prompt") if kind in ("prompt", "stop") else "",
-        reply=_text(told, "reply") if kind == "stop" else "",
+        session=_read_name(fields, "session"),
+        turn=_read_name(fields, "turn"),
+        cwd=_read_text(fields, "cwd"),
+        # "clear": earlier context is gone by the next prompt
+        began=_read_text(fields, "began") if kind == "start" else "",
+        prompt=_read_text(fields, "prompt") if kind in ("prompt", "stop") else "",
+        reply=_read_text(fields, "reply") if kind == "stop" else "",
     )
 
 
-def _plain(_happened: Event, context: str) -> dict[str, Any]:
+def _write_plain(_happened: Event, context: str) -> dict[str, Any]:
     return {"context": context}
 
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
-    "claude-code": _claude,
-    "codex": _codex,
-    "cursor": _cursor,
-    "openclaw": _openclaw,
+    "claude-code": _read_claude,
+    "codex": _read_codex,
+    "cursor": _read_cursor,
+    "openclaw": _read_openclaw,
 }
 _WRITERS: Mapping[str, Callable[[Event, str], dict[str, Any]]] = {
-    "claude-code": _specific,
-    "codex": _specific,
-    "cursor": _additional,
-    "openclaw": _plain,
+    "claude-code": _write_specific,
+    "codex": _write_specific,
+    "cursor": _write_additional,
+    "openclaw": _write_plain,
 }

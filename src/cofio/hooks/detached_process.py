@@ -17,7 +17,7 @@ def start(command: list[str], variables: Mapping[bytes, bytes], stamp: bytes) ->
     if not _is_due(stamp):
         return False
     _let_go()
-    streams = [(posix.POSIX_SPAWN_OPEN, each, "/dev/null", posix.O_RDWR, 0) for each in (0, 1, 2)]
+    streams = [(posix.POSIX_SPAWN_OPEN, descriptor, "/dev/null", posix.O_RDWR, 0) for descriptor in (0, 1, 2)]
     try:
         posix.posix_spawn(command[0], command, variables, file_actions=streams, setsid=True)
     except (OSError, NotImplementedError):
@@ -35,10 +35,10 @@ def _is_due(stamp: bytes) -> bool:
         pass
     except OSError:
         return False
-    return _make(stamp) or (_make_folder(stamp.rpartition(b"/")[0]) and _make(stamp))
+    return _make_stamp(stamp) or (_make_folder(stamp.rpartition(b"/")[0]) and _make_stamp(stamp))
 
 
-def _make(stamp: bytes) -> bool:
+def _make_stamp(stamp: bytes) -> bool:
     try:
         posix.close(posix.open(stamp, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600))
     except OSError:  # another hook was faster; or the folder is not writable, and the process could not run

@@ -24,8 +24,8 @@ class HookEnvironment:
         """Read the environment. `options` from the command line (--url, --api-key, --store) win over variables."""
         self.variables = posix.environ
         self.user = user_folder()
-        told = home.encode("utf-8", "surrogateescape") or posix.environ.get(b"COFIO_HOME", b"")
-        self.home = _expanded(told, self.user)
+        raw = home.encode("utf-8", "surrogateescape") or posix.environ.get(b"COFIO_HOME", b"")
+        self.home = _expand(raw, self.user)
         if not self.home and self.user:
             self.home = self.user + b"/.cofio"
         self.off = variable("COFIO_HOOKS").lower() in _OFF
@@ -36,33 +36,33 @@ class HookEnvironment:
 
     def _ask(self, options: Mapping[str, str]) -> None:
         """Set address and deadlines. A URL from a variable is remote: never start it, never use local files for it."""
-        written = read(self.home + b"/hook.at").decode("utf-8", "replace").split("\n") + [""] * 5
-        url, key, times, store, self.start_tokens = written[:5]
-        named = (options.get("--url") or variable("COFIO_URL", "FAISS_URL")).rstrip("/")
-        if not named and not url:
-            told = configured(self.home)
-            url, key = (str(told.get(name) or "").rstrip("/") for name in ("url", "api_key"))
-        known = not named or _plain(named) == _plain(url)
-        self.url = named or url
-        self.key = options.get("--api-key") or variable("COFIO_API_KEY", "FAISS_API_KEY") or (key if known else "")
-        self.elsewhere = bool(self.url) and not (known and store)
+        lines = read(self.home + b"/hook.at").decode("utf-8", "replace").split("\n") + [""] * 5
+        url, key, times, store, self.start_tokens = lines[:5]
+        given_url = (options.get("--url") or variable("COFIO_URL", "FAISS_URL")).rstrip("/")
+        if not given_url and not url:
+            values = configured(self.home)
+            url, key = (str(values.get(name) or "").rstrip("/") for name in ("url", "api_key"))
+        is_known = not given_url or _normalize(given_url) == _normalize(url)
+        self.url = given_url or url
+        self.key = options.get("--api-key") or variable("COFIO_API_KEY", "FAISS_API_KEY") or (key if is_known else "")
+        self.elsewhere = bool(self.url) and not (is_known and store)
         #: True if this hook has to deliver the spool; a service of this home collects it by itself.
         self.delivers = self.elsewhere and not store
         self.store = "" if self.elsewhere else options.get("--store") or store or variable("COFIO_STORE")
         recall, _, capture = times.partition(" ")
-        self.recall = _seconds(variable("COFIO_HOOK_RECALL_MS"), recall, RECALL_MS)
-        self.capture = _seconds(variable("COFIO_HOOK_CAPTURE_MS"), capture, CAPTURE_MS)
+        self.recall = _parse_seconds(variable("COFIO_HOOK_RECALL_MS"), recall, RECALL_MS)
+        self.capture = _parse_seconds(variable("COFIO_HOOK_CAPTURE_MS"), capture, CAPTURE_MS)
 
 
 def configured(home: bytes) -> Mapping[str, Any]:
     """Return the contents of config.toml; empty if it is missing or broken."""
-    written = read(home + b"/config.toml")
-    if not written:
+    content = read(home + b"/config.toml")
+    if not content:
         return {}
     import tomllib
 
     try:
-        return tomllib.loads(written.decode())
+        return tomllib.loads(content.decode())
     except ValueError:
         return {}
 
@@ -77,15 +77,15 @@ def variable(*names: str) -> str:
 
 def user_folder() -> bytes:
     """Return the home folder of the current user; b"" if there is none."""
-    if (told := posix.environ.get(b"HOME", b"")).startswith(b"/"):
-        return told.rstrip(b"/") or b"/"
+    if (path := posix.environ.get(b"HOME", b"")).startswith(b"/"):
+        return path.rstrip(b"/") or b"/"
     import pwd
 
     try:
-        told = pwd.getpwuid(posix.getuid()).pw_dir.encode("utf-8", "surrogateescape")
+        path = pwd.getpwuid(posix.getuid()).pw_dir.encode("utf-8", "surrogateescape")
     except (KeyError, OSError):
         return b""
-    return told.rstrip(b"/") or b"/" if told.startswith(b"/") else b""
+    return path.rstrip(b"/") or b"/" if path.startswith(b"/") else b""
 
 
 def read(path: bytes, most: int = 65_536) -> bytes:
@@ -102,7 +102,7 @@ def read(path: bytes, most: int = 65_536) -> bytes:
         posix.close(file)
 
 
-def _expanded(path: bytes, user: bytes) -> bytes:
+def _expand(path: bytes, user: bytes) -> bytes:
     if path == b"~" or path.startswith(b"~/"):
         path = user + path[1:] if user else b""
     if path and not path.startswith(b"/"):
@@ -113,13 +113,13 @@ def _expanded(path: bytes, user: bytes) -> bytes:
     return path
 
 
-def _plain(url: str) -> str:
+def _normalize(url: str) -> str:
     """Return the address in a canonical form for comparison."""
     return url.rstrip("/").replace("://localhost", "://127.0.0.1")
 
 
-def _seconds(told: str, written: str, usual: int) -> float:
-    for each in (told, written):
-        if each.isascii() and each.isdigit():
-            return max(_LEAST_MS, min(_MOST_MS, int(each))) / 1000
+def _parse_seconds(from_variable: str, from_file: str, usual: int) -> float:
+    for value in (from_variable, from_file):
+        if value.isascii() and value.isdigit():
+            return max(_LEAST_MS, min(_MOST_MS, int(value))) / 1000
     return usual / 1000

@@ -89,27 +89,27 @@ FROM memories m WHERE m.id IN ({_START_IDS})
 def recall(run: HookRun) -> tuple[bytes, str]:
     """Return the reply for the client, and its source: file, briefing or nothing."""
     try:
-        happened = client_events.event(run.client, run.raw)
+        event = client_events.event(run.client, run.raw)
     except InvalidInput:
         return b"", "nothing"
     until = run.began + run.seconds
-    text, ids = _from_file(happened, run, until)
+    text, ids = _read_file(event, run, until)
     if text:
-        if happened.kind == "prompt":  # a session start is not counted as a retrieval
+        if event.kind == "prompt":  # a session start is not counted as a retrieval
             offline_recall_log.append_line(run.around.home, run.client, ids)
-        return client_events.reply(happened, text), "file"
-    if text is None and happened.kind == "start":
+        return client_events.reply(event, text), "file"
+    if text is None and event.kind == "start":
         from cofio.hooks import briefing_cache  # imports pathlib, which is slow
 
-        told = briefing_cache.load_briefing(run.around.home.decode("utf-8", "surrogateescape"), run.project)
-        if told.startswith(f"<{briefing.TAG}>") and len(told) <= briefing.MAX_CHARS:
-            return client_events.reply(happened, told), "briefing"
+        cached = briefing_cache.load_briefing(run.around.home.decode("utf-8", "surrogateescape"), run.project)
+        if cached.startswith(f"<{briefing.TAG}>") and len(cached) <= briefing.MAX_CHARS:
+            return client_events.reply(event, cached), "briefing"
     return b"", "nothing"
 
 
-def _from_file(happened: client_events.Event, run: HookRun, until: float) -> tuple[str | None, tuple[int, ...]]:
+def _read_file(event: client_events.Event, run: HookRun, until: float) -> tuple[str | None, tuple[int, ...]]:
     """Return the block and its memory ids from the store's file; "" for no match, None if the file cannot be read."""
-    if happened.kind == "prompt" and (briefing.is_trivial(happened.prompt) or happened.prompt.startswith("<")):
+    if event.kind == "prompt" and (briefing.is_trivial(event.prompt) or event.prompt.startswith("<")):
         return "", ()  # a prompt written by the client itself begins with a tag
     path = store_path(run.around)
     if not path:
@@ -118,10 +118,10 @@ def _from_file(happened: client_events.Event, run: HookRun, until: float) -> tup
         with closing(sqlite3.connect(f"file:{percent_encode(path)}?mode=ro", uri=True, timeout=_PATIENCE)) as file:
             file.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
             file.execute("PRAGMA query_only = 1")
-            if happened.kind == "start":
+            if event.kind == "start":
                 rule = _start_rule(run.around.start_tokens, time.time())
-                return briefing.build_block(_start_lines(file, happened, run.project, rule), briefing.START)
-            return briefing.build_block(_fitting(file, happened, run.project), briefing.PROMPT)
+                return briefing.build_block(_start_lines(file, event, run.project, rule), briefing.START)
+            return briefing.build_block(_select_matching(file, event, run.project), briefing.PROMPT)
     except (sqlite3.Error, UnicodeError):
         return None, ()
 
@@ -131,90 +131,98 @@ def store_path(around: HookEnvironment) -> str:
     if around.elsewhere:
         return ""
     home = around.home.decode("utf-8", "surrogateescape")
-    told = around.store or _configured(around.home) or f"{home}/cofio.db"
-    scheme, found, rest = told.partition("://")
-    if found and scheme != "sqlite":
+    location = around.store or _read_configured(around.home) or f"{home}/cofio.db"
+    scheme, separator, rest = location.partition("://")
+    if separator and scheme != "sqlite":
         return ""
-    path = "/" + rest.lstrip("/") if found and rest.startswith("/") else rest if found else told
+    path = "/" + rest.lstrip("/") if separator and rest.startswith("/") else rest if separator else location
     path = path[1:] if path.startswith("/~") else path
     if path.startswith("~/"):
         path = around.user.decode("utf-8", "surrogateescape") + path[1:]
     return path
 
 
-def _configured(home: bytes) -> str:
-    told = configured(home)
-    return "elsewhere://" if told.get("url") else str(told.get("store") or "")
+def _read_configured(home: bytes) -> str:
+    values = configured(home)
+    return "elsewhere://" if values.get("url") else str(values.get("store") or "")
 
 
 # ── at a prompt ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _fitting(file: sqlite3.Connection, happened: client_events.Event, where: str) -> list[briefing.BriefingLine]:
+def _select_matching(file: sqlite3.Connection, event: client_events.Event, project: str) -> list[briefing.BriefingLine]:
     """Return the memories that match most of the prompt's weight, best first."""
-    words = [_phrase(word) for word in search_terms(happened.prompt[:_READ])[:_WORDS]]
+    words = [_quote(word) for word in search_terms(event.prompt[:_READ])[:_WORDS]]
     (size,) = file.execute(_SIZE).fetchone()
-    weights = {word: _weight(file, word, size) for word in words}
-    known = {word: weight for word, weight in weights.items() if weight}
-    together = sum(known.values()) + _UNKNOWN * log(size + 1) * (len(words) - len(known))
-    least, enough = max(_LEAST, _SHARE * together), 2 if len(known) > 2 else 1
-    needed = " OR ".join(_needed(known, least))
-    if not needed:
+    weights = {word: _compute_weight(file, word, size) for word in words}
+    known_weights = {word: weight for word, weight in weights.items() if weight}
+    total = sum(known_weights.values()) + _UNKNOWN * log(size + 1) * (len(words) - len(known_weights))
+    least, enough = max(_LEAST, _SHARE * total), 2 if len(known_weights) > 2 else 1
+    query = " OR ".join(_select_needed(known_weights, least))
+    if not query:
         return []
-    rows = file.execute(_asking(file, _MATCHING), {"words": needed, "depth": _DEPTH, **_by(happened, where)}).fetchall()
-    held = _held(file, list(known), [row[0] for row in rows])
-    weighed = [(sum(known[word] for word in held[row[0]]), row) for row in rows if len(held[row[0]]) >= enough]
-    best = sorted((each for each in weighed if each[0] >= least), key=lambda each: -each[0])
-    there = (row for _, row in best if not _is_gone(str(row[7]), str(row[8])))
-    return [_line(row) for row, _ in zip(there, range(AT_PROMPT), strict=False)]
+    rows = file.execute(
+        _format_query(file, _MATCHING), {"words": query, "depth": _DEPTH, **_make_parameters(event, project)}
+    ).fetchall()
+    words_by_id = _match_words(file, list(known_weights), [row[0] for row in rows])
+    scored = [
+        (sum(known_weights[word] for word in words_by_id[row[0]]), row)
+        for row in rows
+        if len(words_by_id[row[0]]) >= enough
+    ]
+    best = sorted((pair for pair in scored if pair[0] >= least), key=lambda pair: -pair[0])
+    present = (row for _, row in best if not _is_gone(str(row[7]), str(row[8])))
+    return [_make_line(row) for row, _ in zip(present, range(AT_PROMPT), strict=False)]
 
 
-def _needed(known: Mapping[str, float], least: float) -> list[str]:
+def _select_needed(weights: Mapping[str, float], least: float) -> list[str]:
     """Return the heaviest words: a memory with none of them cannot reach `least`. Empty if all together cannot."""
-    kept: list[str] = []
-    left = sum(known.values())
-    for word in sorted(known, key=lambda word: -known[word]):
-        if left < least:
+    chosen: list[str] = []
+    remaining = sum(weights.values())
+    for word in sorted(weights, key=lambda word: -weights[word]):
+        if remaining < least:
             break
-        kept.append(word)
-        left -= known[word]
-    return kept
+        chosen.append(word)
+        remaining -= weights[word]
+    return chosen
 
 
-def _phrase(word: str) -> str:
+def _quote(word: str) -> str:
     return '"' + word.replace('"', '""') + '"'
 
 
-def _weight(file: sqlite3.Connection, word: str, size: int) -> float:
+def _compute_weight(file: sqlite3.Connection, word: str, size: int) -> float:
     """Return the IDF weight of a word; 0 if no memory contains it."""
     (count,) = file.execute(_FREQUENCY, (word,)).fetchone()
     return max(0.0, log((size + 1) / count)) if count else 0.0
 
 
-def _held(file: sqlite3.Connection, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
-    held: dict[int, list[str]] = {each: [] for each in ids}
+def _match_words(file: sqlite3.Connection, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
+    words_by_id: dict[int, list[str]] = {memory_id: [] for memory_id in ids}
     for word in words:
-        for (each,) in file.execute(_HOLDING, (word, str(list(ids)))):
-            held[each].append(word)
-    return held
+        for (memory_id,) in file.execute(_HOLDING, (word, str(list(ids)))):
+            words_by_id[memory_id].append(word)
+    return words_by_id
 
 
 # ── at a start ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _start_lines(
-    file: sqlite3.Connection, happened: client_events.Event, where: str, rule: briefing.StartRule
+    file: sqlite3.Connection, event: client_events.Event, project: str, rule: briefing.StartRule
 ) -> list[briefing.BriefingLine]:
     """Return the lines for a session start, selected as by the service, without those that the session has."""
-    rows = file.execute(_asking(file, _KEPT), _by(happened, where)).fetchall()
+    rows = file.execute(_format_query(file, _KEPT), _make_parameters(event, project)).fetchall()
     by_id = {int(row[0]): row for row in rows}
 
     def finish(entry: briefing.BriefingEntry) -> briefing.BriefingLine | None:
         row = by_id[entry.line.id]
         return None if _is_gone(str(row[8]), str(row[11])) else entry.line
 
-    entries = [briefing.BriefingEntry(_line(row), str(row[7]), str(row[8]), str(row[9]), int(row[10])) for row in rows]
-    return [line for line in briefing.select_start(entries, where, rule, finish) if not by_id[line.id][-1]]
+    entries = [
+        briefing.BriefingEntry(_make_line(row), str(row[7]), str(row[8]), str(row[9]), int(row[10])) for row in rows
+    ]
+    return [line for line in briefing.select_start(entries, project, rule, finish) if not by_id[line.id][-1]]
 
 
 def _start_rule(tokens: str, now: float) -> briefing.StartRule:
@@ -223,14 +231,14 @@ def _start_rule(tokens: str, now: float) -> briefing.StartRule:
     return briefing.StartRule(limit, today, until)
 
 
-def _line(row: Sequence[object]) -> briefing.BriefingLine:
-    each, text, speaker, source, at, kind, pinned = row[:7]
+def _make_line(row: Sequence[object]) -> briefing.BriefingLine:
+    memory_id, text, speaker, source, at, kind, pinned = row[:7]
     return briefing.BriefingLine(
-        int(str(each)), embedding_text(str(text), str(speaker)), str(source), str(at), str(kind), bool(pinned)
+        int(str(memory_id)), embedding_text(str(text), str(speaker)), str(source), str(at), str(kind), bool(pinned)
     )
 
 
-def _asking(file: sqlite3.Connection, query: str) -> str:
+def _format_query(file: sqlite3.Connection, query: str) -> str:
     """Return the query with its anchors column, or without it for a store that has none yet."""
     return query.format(anchors="m.anchors" if file.execute(_HAS_ANCHORS).fetchone()[0] else "'[]'")
 
@@ -240,12 +248,12 @@ def _is_gone(project: str, anchors: str) -> bool:
 
     Definitions are not checked: they may have moved.
     """
-    if anchors == "[]" or not project.startswith("/") or not any(_is_there(f"{project}/{each}") for each in SIGNS):
+    if anchors == "[]" or not project.startswith("/") or not any(_is_there(f"{project}/{name}") for name in SIGNS):
         return False
     import json  # rarely needed: most memories reference no file
 
     try:
-        paths = [load["path"] for load in json.loads(anchors) if load["kind"] == "file"]
+        paths = [anchor["path"] for anchor in json.loads(anchors) if anchor["kind"] == "file"]
         return any(".." not in path.split("/") and not _is_there(f"{project}/{path}") for path in paths)
     except (ValueError, TypeError, KeyError, AttributeError):
         return False
@@ -261,10 +269,10 @@ def _is_there(path: str) -> bool:
     return True
 
 
-def _by(happened: client_events.Event, where: str) -> dict[str, str]:
+def _make_parameters(event: client_events.Event, project: str) -> dict[str, str]:
     """Return the query parameters for the project, client and session."""
-    session = "" if happened.began in client_events.ANEW else happened.session
-    return {"project": where, "client": happened.client, "session": session}
+    session = "" if event.began in client_events.ANEW else event.session
+    return {"project": project, "client": event.client, "session": session}
 
 
 # ── service ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -37,10 +37,10 @@ class HookRequest:
 
     def left(self) -> float:
         """Return the seconds left until the deadline. Raise NoAnswer if it has passed."""
-        left = self.until - time.monotonic()
-        if left <= 0:
+        seconds = self.until - time.monotonic()
+        if seconds <= 0:
             raise NoAnswer("timeout", sick=True)
-        return left
+        return seconds
 
     def head(self) -> bytes:
         lines = [f"POST {self.path} HTTP/1.1", f"Host: {self.host}", f"Content-Length: {len(self.body)}"]
@@ -50,13 +50,13 @@ class HookRequest:
 
 def headers(key: str, project: str, *, at: str = "") -> list[tuple[str, str]]:
     """Return the headers of a hook; `at`: the time of the event if it was not just now."""
-    told = [
+    pairs = [
         ("Content-Type", "application/json"),
         ("X-Cofio-Client", "hook"),
         ("X-Cofio-Project", percent_encode(project)),
     ]
-    told += [(name, value) for name, value in (("X-API-Key", key), ("X-Cofio-At", at)) if value]
-    return [(name, value.replace("\r", "").replace("\n", "")) for name, value in told]
+    pairs += [(name, value) for name, value in (("X-API-Key", key), ("X-Cofio-At", at)) if value]
+    return [(name, value.replace("\r", "").replace("\n", "")) for name, value in pairs]
 
 
 def ask(request: HookRequest) -> tuple[int, bytes]:
@@ -65,11 +65,11 @@ def ask(request: HookRequest) -> tuple[int, bytes]:
         raise NoAnswer("address")
     try:
         if request.scheme == "https":
-            return _over_tls(request)
-        connection = _connected(request)
+            return _ask_over_tls(request)
+        connection = _connect(request)
         try:
             _send(connection, request)
-            return _reply(connection, request)
+            return _read_reply(connection, request)
         finally:
             connection.close()
     except TimeoutError:
@@ -82,15 +82,15 @@ def ask(request: HookRequest) -> tuple[int, bytes]:
 
 def percent_encode(text: str) -> str:
     """Percent-encode text for a header or a URI."""
-    return "".join(chr(each) if each in _SAFE else f"%{each:02X}" for each in text.encode("utf-8", "surrogateescape"))
+    return "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in text.encode("utf-8", "surrogateescape"))
 
 
 # ── connecting ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _connected(request: HookRequest) -> _socket.socket:
+def _connect(request: HookRequest) -> _socket.socket:
     problem: OSError | None = None
-    for family, address in _addresses(request):
+    for family, address in _resolve(request):
         connection = _socket.socket(family, _socket.SOCK_STREAM)
         try:
             connection.settimeout(request.left())
@@ -106,11 +106,11 @@ def _connected(request: HookRequest) -> _socket.socket:
     raise problem or NoAnswer("address")
 
 
-def _addresses(request: HookRequest) -> list[tuple[int, str | tuple[str, int]]]:
+def _resolve(request: HookRequest) -> list[tuple[int, str | tuple[str, int]]]:
     """Return the addresses to try, in order. Only names other than IP addresses and localhost are resolved."""
     if request.socket:
         return [(_socket.AF_UNIX, request.socket)]
-    host, port = _host_and_port(request.host)
+    host, port = _split_host(request.host)
     if host == "localhost":
         return [(_socket.AF_INET, ("127.0.0.1", port)), (_socket.AF_INET6, ("::1", port))]
     if ":" in host:
@@ -118,13 +118,13 @@ def _addresses(request: HookRequest) -> list[tuple[int, str | tuple[str, int]]]:
     if host.replace(".", "").isdigit():
         return [(_socket.AF_INET, (host, port))]
     try:
-        found = _socket.getaddrinfo(host, port, 0, _socket.SOCK_STREAM)
+        results = _socket.getaddrinfo(host, port, 0, _socket.SOCK_STREAM)
     except OSError:
         raise NoAnswer("unknown") from None
-    return [(family, (str(address[0]), port)) for family, _, _, _, address in found]
+    return [(family, (str(address[0]), port)) for family, _, _, _, address in results]
 
 
-def _host_and_port(host: str) -> tuple[str, int]:
+def _split_host(host: str) -> tuple[str, int]:
     name, _, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
     if not name:  # no colon
         name, port = host, ""
@@ -145,31 +145,31 @@ def _send(connection: _socket.socket, request: HookRequest) -> None:
         return
 
 
-def _reply(connection: _socket.socket, request: HookRequest) -> tuple[int, bytes]:
-    heard = b""
-    while b"\r\n\r\n" not in heard:
-        heard += _more(connection, request, heard)
-        if len(heard) > _MOST or not heard.startswith(b"HTTP/1."[: len(heard)]):
+def _read_reply(connection: _socket.socket, request: HookRequest) -> tuple[int, bytes]:
+    received = b""
+    while b"\r\n\r\n" not in received:
+        received += _receive(connection, request, received)
+        if len(received) > _MOST or not received.startswith(b"HTTP/1."[: len(received)]):
             raise NoAnswer("garbage", sick=True)
-    head, _, body = heard.partition(b"\r\n\r\n")
-    status, length = _told(head)
+    head, _, body = received.partition(b"\r\n\r\n")
+    status, length = _parse_head(head)
     while len(body) < length:
-        body += _more(connection, request, heard)
+        body += _receive(connection, request, received)
     return status, body[:length]
 
 
-def _more(connection: _socket.socket, request: HookRequest, heard: bytes) -> bytes:
+def _receive(connection: _socket.socket, request: HookRequest, received: bytes) -> bytes:
     connection.settimeout(request.left())
-    more = connection.recv(65_536)
-    if not more:
-        raise NoAnswer("half" if heard else "broken", sick=bool(heard))
-    return more
+    chunk = connection.recv(65_536)
+    if not chunk:
+        raise NoAnswer("half" if received else "broken", sick=bool(received))
+    return chunk
 
 
-def _told(head: bytes) -> tuple[int, int]:
+def _parse_head(head: bytes) -> tuple[int, int]:
     """Return the status and the body's length. A reply without a length cannot be known to be complete."""
-    first, *lines = head.split(b"\r\n")
-    status = first.split(b" ")[1:2]
+    status_line, *lines = head.split(b"\r\n")
+    status = status_line.split(b" ")[1:2]
     if not status or not status[0].isdigit() or len(status[0]) != 3:
         raise NoAnswer("garbage", sick=True)
     if status[0] == b"204":
@@ -181,10 +181,10 @@ def _told(head: bytes) -> tuple[int, int]:
     raise NoAnswer("garbage", sick=status[0] == b"200")
 
 
-def _over_tls(request: HookRequest) -> tuple[int, bytes]:
+def _ask_over_tls(request: HookRequest) -> tuple[int, bytes]:
     import http.client
 
-    host, port = _host_and_port(request.host if ":" in request.host.rpartition("]")[2] else f"{request.host}:443")
+    host, port = _split_host(request.host if ":" in request.host.rpartition("]")[2] else f"{request.host}:443")
     connection = http.client.HTTPSConnection(host, port, timeout=request.left())
     try:
         connection.request("POST", request.path, request.body, dict(request.headers))

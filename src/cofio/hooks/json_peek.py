@@ -30,8 +30,8 @@ KINDS = {
 def event(raw: bytes) -> str:
     """Return the client's name of the event; "" if it is not found."""
     for key in ("hook_event_name", "hookEventName", "event"):
-        if (found := text(raw, key)) and len(found) <= _LONGEST_NAME and _LETTERS.issuperset(found):
-            return found
+        if (name := text(raw, key)) and len(name) <= _LONGEST_NAME and _LETTERS.issuperset(name):
+            return name
     return "notify" if text(raw, "type") == "agent-turn-complete" else ""
 
 
@@ -43,15 +43,15 @@ def text(raw: bytes, key: str) -> str:
         rest = raw[place + len(name) : place + len(name) + _FAR].lstrip(_SPACE)
         value = rest[1:].lstrip(_SPACE)
         if rest.startswith(b":") and value.startswith(b'"'):
-            found, closed, _ = value[1:].partition(b'"')
-            if b"\\" in found:
-                return _unescaped(value[1:])
-            return found.decode("utf-8", "replace") if closed else ""
+            content, closed, _ = value[1:].partition(b'"')
+            if b"\\" in content:
+                return _unescape(value[1:])
+            return content.decode("utf-8", "replace") if closed else ""
         place = raw.find(name, place + len(name))
     return ""
 
 
-def _unescaped(value: bytes) -> str:
+def _unescape(value: bytes) -> str:
     try:
         from _json import scanstring
 
@@ -91,19 +91,19 @@ class _LaxJson(_JsonOptions):
 def parse_object(raw: bytes, *, lax: bool = False) -> dict[str, object] | None:
     """Return the JSON object in these bytes; None for anything else."""
     try:
-        told = raw.decode("utf-8", "replace" if lax else "strict").strip()
-        found, end = _scanned(told, _LaxJson if lax else _JsonOptions)
+        content = raw.decode("utf-8", "replace" if lax else "strict").strip()
+        value, end = _scan(content, _LaxJson if lax else _JsonOptions)
     except _NONE:
         return None
-    return found if end == len(told) and isinstance(found, dict) else None
+    return value if end == len(content) and isinstance(value, dict) else None
 
 
-def _scanned(told: str, how: type[_JsonOptions]) -> tuple[object, int]:
+def _scan(content: str, how: type[_JsonOptions]) -> tuple[object, int]:
     try:
         from _json import make_scanner
     except ImportError:  # not CPython
         import json
 
-        return json.loads(told, strict=how.strict, parse_constant=how.parse_constant), len(told)
+        return json.loads(content, strict=how.strict, parse_constant=how.parse_constant), len(content)
     scan: Callable[[str, int], tuple[object, int]] = make_scanner(how())  # type: ignore[arg-type]
-    return scan(told, 0)
+    return scan(content, 0)

@@ -47,15 +47,15 @@ def import_log(home: bytes, note: Callable[[list[Line]], None]) -> None:
             if name == _NAME:
                 posix.rename(home + _NAME, home + _TAKEN)
             with open(home + _TAKEN, encoding="utf-8", errors="replace") as lines:
-                told = [line for each in lines if (line := _read(each))]
+                recalls = [line for raw in lines if (line := _parse_line(raw))]
         except FileNotFoundError:
             continue
-        note(told)
+        note(recalls)
         posix.unlink(home + _TAKEN)
 
 
-def _read(line: str) -> Line | None:
+def _parse_line(line: str) -> Line | None:
     at, _, rest = line.strip().partition(" ")
     client, *ids = rest.split(" ")
-    known = [int(each) for each in ids if each.isascii() and each.isdigit() and len(each) < 19]
-    return (at, client, known) if at and known else None
+    memory_ids = [int(word) for word in ids if word.isascii() and word.isdigit() and len(word) < 19]
+    return (at, client, memory_ids) if at and memory_ids else None

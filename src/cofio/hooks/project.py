@@ -23,14 +23,14 @@ def project_of(cwd: str, *, user: str = "") -> str:
     A submodule is its own project. Outside a repository the project is the folder; "" for the root and for the home
     folder of the `user` (default: the current one), where memories belong to no project.
     """
-    raw = _bytes(cwd)
+    raw = _encode(cwd)
     if not raw.startswith(b"/") or b"\0" in raw:
         return ""
     here = real_path(raw)
-    home = real_path(_bytes(user) if user else user_folder())
+    home = real_path(_encode(user) if user else user_folder())
     if here in (b"/", home):
         return ""
-    return _text(_repository(here, home) or here)
+    return _decode(_find_repository(here, home) or here)
 
 
 def name(project: str) -> str:
@@ -43,93 +43,93 @@ def name(project: str) -> str:
 
 def real_path(path: bytes) -> bytes:
     """Return the absolute path with every link resolved, even if it does not exist."""
-    done, left, links = b"", path.split(b"/")[::-1], 0
-    while left:
-        part = left.pop()
+    resolved, parts, links = b"", path.split(b"/")[::-1], 0
+    while parts:
+        part = parts.pop()
         if part in (b"", b"."):
             continue
         if part == b"..":
-            done = done.rpartition(b"/")[0]
+            resolved = resolved.rpartition(b"/")[0]
             continue
         try:
-            target = posix.readlink(done + b"/" + part)
+            target = posix.readlink(resolved + b"/" + part)
         except OSError:  # not a link, or missing
-            done += b"/" + part
+            resolved += b"/" + part
             continue
         links += 1
         if links > _NESTED:
             return path
         if target.startswith(b"/"):
-            done = b""
-        left.extend(target.split(b"/")[::-1])
-    return done or b"/"
+            resolved = b""
+        parts.extend(target.split(b"/")[::-1])
+    return resolved or b"/"
 
 
 # ── git ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _repository(here: bytes, home: bytes) -> bytes:
+def _find_repository(here: bytes, home: bytes) -> bytes:
     """Return the repository of this folder, named by its main tree; b"" if there is none below the home or the root."""
     while here not in (b"", home):
-        kind = _kind(here + b"/.git")
+        kind = _read_kind(here + b"/.git")
         if kind == _FOLDER and _is_git(here + b"/.git"):
             return here
-        if kind == _FILE and (found := _pointed(here)):
-            return found
+        if kind == _FILE and (target := _follow_pointer(here)):
+            return target
         if _is_git(here):
-            return _named_by(here)
+            return _find_main_tree(here)
         here = here.rpartition(b"/")[0]
     return b""
 
 
-def _pointed(tree: bytes) -> bytes:
+def _follow_pointer(tree: bytes) -> bytes:
     """Return the repository that the `.git` file of a tree points to; b"" if there is none."""
-    told = read(tree + b"/.git")
-    if not told.startswith(b"gitdir:"):
+    content = read(tree + b"/.git")
+    if not content.startswith(b"gitdir:"):
         return b""
-    folder = _within(tree, told[len(b"gitdir:") :].strip())
+    folder = _join(tree, content[len(b"gitdir:") :].strip())
     common = read(folder + b"/commondir").strip()  # only in a linked worktree
-    shared = _within(folder, common) if common else folder
-    return _named_by(shared) if _is_git(shared) else b""
+    shared = _join(folder, common) if common else folder
+    return _find_main_tree(shared) if _is_git(shared) else b""
 
 
-def _named_by(common: bytes) -> bytes:
+def _find_main_tree(common: bytes) -> bytes:
     """Return the main tree of a common directory: its parent, or `core.worktree` as in submodules; else itself."""
     if common.endswith(b"/.git"):
         return common[: -len(b"/.git")] or b"/"
     for line in read(common + b"/config").splitlines():
-        key, found, value = line.partition(b"=")
-        if found and key.strip().lower() == b"worktree":
-            return _within(common, value.strip().strip(b'"'))
+        key, equals, value = line.partition(b"=")
+        if equals and key.strip().lower() == b"worktree":
+            return _join(common, value.strip().strip(b'"'))
     return common
 
 
 def _is_git(folder: bytes) -> bool:
     return (
-        _kind(folder + b"/HEAD") == _FILE
-        and _kind(folder + b"/objects") == _FOLDER
-        and _kind(folder + b"/refs") == _FOLDER
+        _read_kind(folder + b"/HEAD") == _FILE
+        and _read_kind(folder + b"/objects") == _FOLDER
+        and _read_kind(folder + b"/refs") == _FOLDER
     )
 
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _within(folder: bytes, path: bytes) -> bytes:
+def _join(folder: bytes, path: bytes) -> bytes:
     return real_path(path if path.startswith(b"/") else folder + b"/" + path)
 
 
-def _kind(path: bytes) -> int:
+def _read_kind(path: bytes) -> int:
     try:
         return posix.stat(path).st_mode & _MODE
     except (OSError, ValueError):
         return 0
 
 
-def _bytes(path: str) -> bytes:
+def _encode(path: str) -> bytes:
     return path.encode("utf-8", "surrogateescape")
 
 
-def _text(path: bytes) -> str:
+def _decode(path: bytes) -> str:
     """Decode a path to text that can be stored and sent, replacing invalid bytes."""
     return path.decode("utf-8", "replace")

@@ -28,7 +28,7 @@ PROOF = "proof-"  # prefix of the name of a proof, the last word in the lines of
 
 def append_run(home: bytes, client: str, event: str, rung: str, seconds: float, *why: str) -> None:
     """Append a line. Errors are ignored."""
-    words = (format_time(time.time()), client or "-", event or "-", rung, f"{seconds * 1000:.0f}ms", *why, _proof())
+    words = (format_time(time.time()), client or "-", event or "-", rung, f"{seconds * 1000:.0f}ms", *why, _get_proof())
     path = home + b"/hooks.log"
     try:
         file = posix.open(path, posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC, 0o600)
@@ -43,10 +43,10 @@ def append_run(home: bytes, client: str, event: str, rung: str, seconds: float, 
         return
 
 
-def _proof() -> str:
+def _get_proof() -> str:
     """Return the name of the proof that this run belongs to, from COFIO_HOOKS; "" for a normal run."""
-    told = variable("COFIO_HOOKS")
-    return told if told.startswith(PROOF) else ""
+    value = variable("COFIO_HOOKS")
+    return value if value.startswith(PROOF) else ""
 
 
 def format_time(seconds: float) -> str:
@@ -64,7 +64,7 @@ def recent(home: str | Path, n: int = 20) -> list[dict[str, Any]]:
     runs: list[dict[str, Any]] = []
     for name in ("hooks.log", "hooks.log.1"):
         if len(runs) < n:
-            runs = _runs(Path(home) / name) + runs
+            runs = _read_runs(Path(home) / name) + runs
     return runs[-n:]
 
 
@@ -80,43 +80,43 @@ def summary(home: str | Path) -> dict[str, Any]:
     since = format_time(time.time() - DAY)
     runs = [run for run in recent(home, 1_000_000) if PROOF not in run["why"]]  # proofs do not count as use
     lately = [run for run in runs if run["at"] >= since]
-    took = {rung: sorted(run["ms"] for run in lately if run["rung"] == rung) for rung in RUNGS}
+    times = {rung: sorted(run["ms"] for run in lately if run["rung"] == rung) for rung in RUNGS}
     until = circuit_breaker.until(str(home).encode("utf-8", "surrogateescape"))
     return {
         "last": runs[-1] if runs else None,
         "rungs": {
-            rung: {"count": len(ms), "p50_ms": _share(ms, 0.50), "p95_ms": _share(ms, 0.95)}
-            for rung, ms in took.items()
+            rung: {"count": len(ms), "p50_ms": _take_percentile(ms, 0.50), "p95_ms": _take_percentile(ms, 0.95)}
+            for rung, ms in times.items()
             if ms
         },
-        "failed": _counted(run["why"].rpartition(" ")[2] for run in lately if run["rung"] == "failed"),
+        "failed": _count_words(run["why"].rpartition(" ")[2] for run in lately if run["rung"] == "failed"),
         "spool": len(spool.waiting_files(home)),
         "bad": spool.count_bad(home),
         "resting_until": format_time(until) if until else None,
     }
 
 
-def _runs(path: Path) -> list[dict[str, Any]]:
+def _read_runs(path: Path) -> list[dict[str, Any]]:
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
-    return [run for line in lines if (run := _run(line))]
+    return [run for line in lines if (run := _parse_run(line))]
 
 
-def _run(line: str) -> dict[str, Any] | None:
+def _parse_run(line: str) -> dict[str, Any] | None:
     at, client, event, rung, ms, *why = (line.split(" ") + [""] * 5)[: max(5, line.count(" ") + 1)]
     if len(at) != len("2026-11-15T10:00:00.123Z") or rung not in RUNGS or not ms.removesuffix("ms").isdigit():
         return None
     return {"at": at, "client": client, "event": event, "rung": rung, "ms": int(ms[:-2]), "why": " ".join(why)}
 
 
-def _counted(words: Iterable[str]) -> dict[str, int]:
+def _count_words(words: Iterable[str]) -> dict[str, int]:
     """Return the words with their counts, most frequent first."""
     from collections import Counter
 
     return dict(Counter(words).most_common())
 
 
-def _share(sorted_ms: Sequence[int], share: float) -> int:
+def _take_percentile(sorted_ms: Sequence[int], share: float) -> int:
     return sorted_ms[min(len(sorted_ms) - 1, int(share * len(sorted_ms)))]

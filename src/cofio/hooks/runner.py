@@ -50,11 +50,11 @@ class Terminated(BaseException):
 class HookRun:
     """State of one run, shared with the watchdog thread."""
 
-    def __init__(self, around: HookEnvironment, client: str, named: str) -> None:
+    def __init__(self, around: HookEnvironment, client: str, event_name: str) -> None:
         self.began = time.monotonic() - time.process_time()  # includes Python's own start
         self.at = time.time()
         self.around, self.client = around, client
-        self.raw, self.event, self.kind = b"", "", NAMED.get(named, "")
+        self.raw, self.event, self.kind = b"", "", NAMED.get(event_name, "")
         self.project = ""
         self.owed, self.kept = False, ""
         self._keeping = _thread.allocate_lock()
@@ -73,15 +73,15 @@ class HookRun:
         self.event = json_peek.event(raw)
         self.kind = json_peek.KINDS.get(self.event, OTHER) if self.event else self.kind or OTHER
         self.raw, self.owed = raw, self.kind in CAPTURES
-        where = self.around.folder or json_peek.text(raw, "cwd").encode("utf-8", "replace") or _here()
-        self.project = self.around.project or project.project_of(_decoded(where), user=_decoded(self.around.user))
+        folder = self.around.folder or json_peek.text(raw, "cwd").encode("utf-8", "replace") or _get_folder()
+        self.project = self.around.project or project.project_of(_decode(folder), user=_decode(self.around.user))
 
     def keep(self, *, sync: bool = True, aside: bool = False) -> str:
         """Spool what is owed, or with `aside` move it to spool/bad; return "spooled", "aside" or a reason."""
         from cofio.hooks import spool
 
         about = {"at": run_log.format_time(self.at), "project": self.project, "event": self.event}
-        alone = self._keeping.acquire(timeout=_MEANWHILE)
+        has_lock = self._keeping.acquire(timeout=_MEANWHILE)
         try:
             if self.owed:
                 path = spool.write(self.around.home, self.client, self.raw, **about, aside=aside)
@@ -93,7 +93,7 @@ class HookRun:
         except OSError:
             self.kept = self.kept or "unwritable"  # a renamed file is there, synced or not
         finally:
-            if alone:
+            if has_lock:
                 self._keeping.release()
         return self.kept
 
@@ -110,14 +110,14 @@ class HookRun:
 
     def end_and_log(self, why: str) -> None:
         """Spool what is owed, and log why the run ends here."""
-        if self.owed and not (self.is_small and _is_a_subagents(self.parsed())):
+        if self.owed and not (self.is_small and _is_from_subagent(self.parsed())):
             self.keep(sync=False)
         self.log("spooled" if self.kept == "spooled" else "failed", why, self.kept.replace("spooled", ""))
 
 
 def run(argv: list[str]) -> None:
     """Run the hook with these arguments: [--home FOLDER] CLIENT [EVENT] [JSON]. The caller ends the process."""
-    options, client, named, payload = _arguments(argv)
+    options, client, event_name, payload = _parse_arguments(argv)
     around = HookEnvironment(options.get("--home", ""), options)
     if around.off or not around.home:
         return
@@ -126,7 +126,7 @@ def run(argv: list[str]) -> None:
 
         spool_sender.run(around)
         return
-    this = HookRun(around, client, named)
+    this = HookRun(around, client, event_name)
     try:
         for number in _ENDING:
             _signal.signal(number, _end)
@@ -136,40 +136,40 @@ def run(argv: list[str]) -> None:
         this.end_and_log(type(error).__name__)
 
 
-def _arguments(argv: list[str]) -> tuple[dict[str, str], str, str, bytes]:
+def _parse_arguments(argv: list[str]) -> tuple[dict[str, str], str, str, bytes]:
     """Return the options, client, event name, and the client's input if it is an argument."""
     options: dict[str, str] = {}
     words: list[str] = []
-    told = ""
-    left = iter(argv)
-    for word in left:
+    payload = ""
+    remaining = iter(argv)
+    for word in remaining:
         name, equals, value = word.partition("=")
         if name in _OPTIONS:
-            options[name] = value if equals else next(left, "")
+            options[name] = value if equals else next(remaining, "")
         elif word.startswith("-"):
             options[word] = ""
         elif word.lstrip().startswith("{"):
-            told = word
+            payload = word
         else:
             words.append(word)
-    client, named = [*words, "", ""][:2]
-    return options, client, named, told.encode("utf-8", "surrogateescape")
+    client, event_name = [*words, "", ""][:2]
+    return options, client, event_name, payload.encode("utf-8", "surrogateescape")
 
 
 def _attend(this: HookRun, payload: bytes) -> None:
     if this.client not in json_peek.CLIENTS:
         this.client = ""  # do not log arbitrary text
         return this.log("skipped", "client")
-    raw = payload or _stdin()
+    raw = payload or _read_stdin()
     if not raw.strip():
         return this.log("skipped", "empty")
     this.take(raw)
     if len(raw) > _MOST:
         return this.log("skipped", "large", this.keep(aside=True) if this.owed else "")
     try:
-        body = _answer(this)
-    except NoAnswer as none:
-        return _fall_back(this, none.why)
+        body = _ask_service(this)
+    except NoAnswer as failure:
+        return _fall_back(this, failure.why)
     this.owed = False
     _print(this, body)
     this.log("service")
@@ -180,7 +180,7 @@ def _attend(this: HookRun, payload: bytes) -> None:
     return None
 
 
-def _stdin() -> bytes:
+def _read_stdin() -> bytes:
     """Return the client's input up to its end, or up to a complete object followed by silence."""
     import select
 
@@ -191,11 +191,11 @@ def _stdin() -> bytes:
         silent = parts and parts[-1].rstrip().endswith(b"}") and not select.select([0], [], [], pause)[0]
         if silent and (size > _PARSED or json_peek.parse_object(b"".join(parts), lax=True) is not None):
             break
-        more = posix.read(0, 1_048_576)
-        if not more:
+        chunk = posix.read(0, 1_048_576)
+        if not chunk:
             break
-        parts.append(more)
-        size += len(more)
+        parts.append(chunk)
+        size += len(chunk)
     return b"".join(parts)
 
 
@@ -212,20 +212,20 @@ def _print(this: HookRun, body: bytes) -> None:
 # ── asking ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _answer(this: HookRun) -> bytes:
+def _ask_service(this: HookRun) -> bytes:
     """Return the service's reply: one JSON object or nothing. Raise NoAnswer if it did not accept the event."""
     around = this.around
     if not around.url:
         raise NoAnswer("down")
     if circuit_breaker.until(around.home):
         raise NoAnswer("resting")
-    asked = time.monotonic()
+    asked_at = time.monotonic()
     try:
-        status, body = http.ask(_request(this))
+        status, body = http.ask(_make_request(this))
         if status == 200 and body and json_peek.parse_object(body) is None:
             raise NoAnswer("garbage", sick=True)
-    except NoAnswer as none:
-        if none.sick and (none.why != "timeout" or (this.recalls and time.monotonic() - asked >= _PROOF)):
+    except NoAnswer as failure:
+        if failure.sick and (failure.why != "timeout" or (this.recalls and time.monotonic() - asked_at >= _PROOF)):
             circuit_breaker.begin(around.home)
         raise
     circuit_breaker.end(around.home)
@@ -234,7 +234,7 @@ def _answer(this: HookRun) -> bytes:
     return body if status == 200 else b""
 
 
-def _request(this: HookRun) -> http.HookRequest:
+def _make_request(this: HookRun) -> http.HookRequest:
     headers = http.headers(this.around.key, this.project)
     until = this.began + max(this.seconds / 2, this.seconds - _SPARE[this.recalls])
     return http.HookRequest(this.around.url, f"/hooks/{this.client}", this.raw, headers, until)
@@ -244,28 +244,28 @@ def _request(this: HookRun) -> http.HookRequest:
 
 
 def _fall_back(this: HookRun, why: str) -> None:
-    told = this.parsed() if this.is_small else {}
-    if told is None:
+    fields = this.parsed() if this.is_small else {}
+    if fields is None:
         return this.log("skipped", why, "broken", this.keep(aside=True) if this.owed else "")
-    if this.kind == OTHER or _is_a_subagents(told):
+    if this.kind == OTHER or _is_from_subagent(fields):
         this.owed = False
         return this.log("skipped", why, "event" if this.kind == OTHER else "subagent")
-    kept = this.keep() if this.owed else ""
-    rung = "spooled" if kept == "spooled" else "failed"
+    fate = this.keep() if this.owed else ""
+    rung = "spooled" if fate == "spooled" else "failed"
     started = ""
     if this.kind in RECALLS:
         from cofio.hooks import fallback  # imports sqlite3 and json, which are slow
 
         if this.kind == "start" and why in ("down", "refused"):
             started = "started" if fallback.start(this.around) else ""
-        body, found = fallback.recall(this) if this.is_small else (b"", "nothing")
+        body, source = fallback.recall(this) if this.is_small else (b"", "nothing")
         _print(this, body)
-        rung = found if kept in ("", "spooled") else rung
-    return this.log(rung, why, kept if kept != rung else "", started)
+        rung = source if fate in ("", "spooled") else rung
+    return this.log(rung, why, fate if fate != rung else "", started)
 
 
-def _is_a_subagents(told: dict[str, object] | None) -> bool:
-    return told is not None and ("agent_id" in told or bool(told.get("is_background_agent")))
+def _is_from_subagent(fields: dict[str, object] | None) -> bool:
+    return fields is not None and ("agent_id" in fields or bool(fields.get("is_background_agent")))
 
 
 # ── ending ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -289,12 +289,12 @@ def _watch(this: HookRun) -> None:
         posix._exit(0)
 
 
-def _here() -> bytes:
+def _get_folder() -> bytes:
     try:
         return posix.getcwdb()
     except OSError:  # the folder has been removed
         return b""
 
 
-def _decoded(path: bytes) -> str:
+def _decode(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")

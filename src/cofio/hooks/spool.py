@@ -67,21 +67,21 @@ def write(home: bytes, client: str, raw: bytes, *, at: str, project: str, event:
     With `aside` it goes to spool/bad, which is not read automatically.
     """
     folder = home + b"/spool"
-    _make(home, folder)
+    _make_folder(home, folder)
     if aside:
-        _make(folder, folder + b"/bad")
+        _make_folder(folder, folder + b"/bad")
         folder += b"/bad"
     _check_room(folder, len(raw), *((MOST_BAD_FILES, MOST_BAD_BYTES) if aside else (MOST_FILES, MOST_BYTES)))
     about = (("client", client), ("at", at), ("project", project), ("event", event))
-    fields = "".join(f"{_quoted(name)}: {_quoted(value)}, " for name, value in about)
+    fields = "".join(f"{_quote(name)}: {_quote(value)}, " for name, value in about)
     name = f"{time.time_ns():020}-{posix.getpid()}-{posix.urandom(4).hex()}"
     unnamed, path = (folder + b"/" + f"{start}{name}{end}".encode() for start, end in ((".", _UNNAMED), ("", _ENDING)))
     file = posix.open(unnamed, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600)
     try:
         try:
-            left = f'{{{fields}"bytes": {len(raw)}}}\n'.encode() + raw
-            while left:
-                left = left[posix.write(file, left) :]
+            data = f'{{{fields}"bytes": {len(raw)}}}\n'.encode() + raw
+            while data:
+                data = data[posix.write(file, data) :]
         finally:
             posix.close(file)
         posix.rename(unnamed, path)
@@ -93,15 +93,15 @@ def write(home: bytes, client: str, raw: bytes, *, at: str, project: str, event:
 
 def sync(path: bytes) -> None:
     """Sync the file and its folder to disk."""
-    for each in (path, path.rpartition(b"/")[0]):
-        file = posix.open(each, posix.O_RDONLY | posix.O_CLOEXEC)
+    for target in (path, path.rpartition(b"/")[0]):
+        file = posix.open(target, posix.O_RDONLY | posix.O_CLOEXEC)
         try:
             posix.fsync(file)
         finally:
             posix.close(file)
 
 
-def _make(home: bytes, folder: bytes) -> None:
+def _make_folder(home: bytes, folder: bytes) -> None:
     try:
         posix.mkdir(folder, 0o700)
     except FileExistsError:
@@ -114,14 +114,14 @@ def _make(home: bytes, folder: bytes) -> None:
 def _check_room(folder: bytes, size: int, most_files: int, most_bytes: int) -> None:
     """Raise Full if the spool is full. Delete empty files that a dead writer left."""
     files = 0
-    with posix.scandir(folder) as found:
-        for each in found:
+    with posix.scandir(folder) as listing:
+        for entry in listing:
             try:
-                about = each.stat(follow_symlinks=False)
+                about = entry.stat(follow_symlinks=False)
             except FileNotFoundError:  # delivered just now
                 continue
-            if each.name.endswith(_UNNAMED.encode()) and not about.st_size and time.time() - about.st_mtime > _STALE:
-                _unlink(each.path)
+            if entry.name.endswith(_UNNAMED.encode()) and not about.st_size and time.time() - about.st_mtime > _STALE:
+                _unlink(entry.path)
                 continue
             files += 1
             size += about.st_size
@@ -136,7 +136,7 @@ def _unlink(path: bytes) -> None:
         return
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     try:
         from _json import encode_basestring_ascii
     except ImportError:  # not CPython
@@ -159,7 +159,7 @@ def entries(home: str | Path) -> Iterator[SpoolEntry]:
         except OSError:  # taken by another process; or a temporary I/O error
             continue
         else:
-            if entry := _read(path, raw):
+            if entry := _parse(path, raw):
                 yield entry
             elif not raw and path.name.endswith(_UNNAMED):
                 path.unlink(missing_ok=True)  # the disk was full
@@ -170,10 +170,10 @@ def entries(home: str | Path) -> Iterator[SpoolEntry]:
 def waiting_files(home: Path) -> list[Path]:
     """Return the files of the spool, oldest first, without those being written."""
     try:
-        found = sorted(path for path in (home / "spool").iterdir() if not path.is_dir() or path.is_symlink())
+        paths = sorted(path for path in (home / "spool").iterdir() if not path.is_dir() or path.is_symlink())
     except OSError:
         return []
-    return [path for path in found if not path.name.startswith(".") or _is_left_over(path)]
+    return [path for path in paths if not path.name.startswith(".") or _is_left_over(path)]
 
 
 def count_bad(home: Path) -> int:
@@ -194,7 +194,7 @@ def set_aside(entry: SpoolEntry) -> None:
     _move(entry.path)
 
 
-def _read(path: Path, raw: bytes) -> SpoolEntry | None:
+def _parse(path: Path, raw: bytes) -> SpoolEntry | None:
     import json
 
     if path.is_symlink():
@@ -203,10 +203,10 @@ def _read(path: Path, raw: bytes) -> SpoolEntry | None:
     try:
         about = json.loads(head)
         client, at, project, event = (about[name] for name in ("client", "at", "project", "event"))
-        whole = len(rest) == about["bytes"]
+        is_complete = len(rest) == about["bytes"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    if not whole or not rest or not all(isinstance(each, str) for each in (client, at, project, event)):
+    if not is_complete or not rest or not all(isinstance(value, str) for value in (client, at, project, event)):
         return None
     return SpoolEntry(path, client, at, project, event, rest)
 

@@ -25,13 +25,13 @@ _REFUSED = (400, 413)  # would be refused every time
 
 def start(around: HookEnvironment) -> bool:
     """Start a detached process that delivers the spool; return whether it was started."""
-    if not around.delivers or not _waits(around.home):
+    if not around.delivers or not _has_waiting(around.home):
         return False
     home = around.home.decode("utf-8", "surrogateescape")
     command = [sys.executable, "-I", "-S", __file__.rpartition("/")[0] + "/entry.py", "--home", home, FLAG]
-    told = {b"COFIO_URL": around.url, b"COFIO_API_KEY": around.key}  # not as arguments, which other users can see
-    known = {name: value.encode("utf-8", "surrogateescape") for name, value in told.items() if value}
-    return detached_process.start(command, {**around.variables, **known}, around.home + b"/hook.drain")
+    variables = {b"COFIO_URL": around.url, b"COFIO_API_KEY": around.key}  # not as arguments, which other users can see
+    encoded = {name: value.encode("utf-8", "surrogateescape") for name, value in variables.items() if value}
+    return detached_process.start(command, {**around.variables, **encoded}, around.home + b"/hook.drain")
 
 
 def run(around: HookEnvironment) -> int:
@@ -40,7 +40,7 @@ def run(around: HookEnvironment) -> int:
         return 0
     delivered, until = 0, time.monotonic() + _LONGEST
     for entry in spool.entries(around.home.decode("utf-8", "surrogateescape")):
-        status = _asked(around, entry) if entry.client in json_peek.CLIENTS else 400
+        status = _send(around, entry) if entry.client in json_peek.CLIENTS else 400
         if 200 <= status < 300:
             spool.remove_entry(entry)
             delivered += 1
@@ -53,7 +53,7 @@ def run(around: HookEnvironment) -> int:
     return delivered
 
 
-def _asked(around: HookEnvironment, entry: spool.SpoolEntry) -> int:
+def _send(around: HookEnvironment, entry: spool.SpoolEntry) -> int:
     """Return the status of the reply; 0 for none."""
     headers = http.headers(around.key, entry.project, at=entry.at)
     until = time.monotonic() + _PATIENCE
@@ -63,10 +63,10 @@ def _asked(around: HookEnvironment, entry: spool.SpoolEntry) -> int:
         return 0
 
 
-def _waits(home: bytes) -> bool:
+def _has_waiting(home: bytes) -> bool:
     try:
-        with posix.scandir(home + b"/spool") as found:
-            return any(each.name.endswith(b".hook") for each in found)
+        with posix.scandir(home + b"/spool") as listing:
+            return any(entry.name.endswith(b".hook") for entry in listing)
     except OSError:
         return False
 

@@ -49,16 +49,16 @@ def read_transcript(path: Path, *, speaker: str = "user") -> Iterator[Transcript
 
     Raise InvalidInput if the file cannot be read or is not text.
     """
-    head = _head(path)
+    head = _read_head(path)
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if path.suffix == ".jsonl" or _is_object(start.split(b"\n", 1)[0]):
-        return _of_lines(path)
+        return _read_lines(path)
     if path.suffix == ".json" or start[:1] == b"[":
-        return _of_json(path)
-    return _of_text(path, speaker)
+        return _read_json(path)
+    return _read_text(path, speaker)
 
 
-def _head(path: Path) -> bytes:
+def _read_head(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)
@@ -72,10 +72,10 @@ def _head(path: Path) -> bytes:
 
 
 def _is_object(line: bytes) -> bool:
-    return isinstance(_parsed(line), dict) if line.startswith(b"{") else False
+    return isinstance(_parse_json(line), dict) if line.startswith(b"{") else False
 
 
-def _parsed(raw: bytes) -> Any:
+def _parse_json(raw: bytes) -> Any:
     """Return the JSON value; None if the bytes are not JSON."""
     try:
         return json.loads(raw.replace(b"\x00", b"").decode("utf-8-sig", "replace"))
@@ -86,7 +86,7 @@ def _parsed(raw: bytes) -> Any:
 # ── whole files ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_text(path: Path, speaker: str) -> Iterator[TranscriptTurn]:
+def _read_text(path: Path, speaker: str) -> Iterator[TranscriptTurn]:
     """Yield one turn; for a dialogue ("User: …", "Assistant: …"), one turn per message of the user."""
     text = path.read_text(encoding="utf-8-sig", errors="replace")
     dialogue = _REPLIES.search(text)
@@ -96,42 +96,42 @@ def _of_text(path: Path, speaker: str) -> Iterator[TranscriptTurn]:
             yield TranscriptTurn("text", "", _digest(messages), "", messages)
 
 
-def _of_json(path: Path) -> Iterator[TranscriptTurn]:
-    told = _parsed(path.read_bytes())
-    if told is None:
+def _read_json(path: Path) -> Iterator[TranscriptTurn]:
+    value = _parse_json(path.read_bytes())
+    if value is None:
         raise InvalidInput(f"{path} is not complete, valid JSON.", _HINT)
-    if not _messages(told):
+    if not _list_messages(value):
         raise InvalidInput(f"{path} holds no messages.", 'Give a list of {"role", "content"}, or {"messages": [...]}.')
-    return _of_messages(told)
+    return _read_messages(value)
 
 
-def _of_messages(told: Any) -> Iterator[TranscriptTurn]:
+def _read_messages(value: Any) -> Iterator[TranscriptTurn]:
     """Return the turns of a list of messages, or of {"messages": [...]}. Messages without a user are one turn."""
-    session = _label(told.get("session_id") or told.get("session")) if isinstance(told, Mapping) else ""
-    spoken = [_TranscriptLine(role, content, at=at) for role, content, at in _messages(told)]
-    roles = {each.role for each in spoken}
-    turns = [_unasked(spoken)] if "assistant" in roles and "user" not in roles else _turns("text", spoken)
+    session = _clean_label(value.get("session_id") or value.get("session")) if isinstance(value, Mapping) else ""
+    lines = [_TranscriptLine(role, content, at=at) for role, content, at in _list_messages(value)]
+    roles = {line.role for line in lines}
+    turns = [_make_single_turn(lines)] if "assistant" in roles and "user" not in roles else _group_turns("text", lines)
     for turn in turns:
         yield turn._replace(session=session, turn=_digest(turn.messages))
 
 
-def _unasked(spoken: list[_TranscriptLine]) -> TranscriptTurn:
-    at = next((each.at for each in reversed(spoken) if each.at), "")
-    return TranscriptTurn("text", "", "", at, [{"role": each.role, "content": each.content} for each in spoken])
+def _make_single_turn(lines: list[_TranscriptLine]) -> TranscriptTurn:
+    at = next((line.at for line in reversed(lines) if line.at), "")
+    return TranscriptTurn("text", "", "", at, [{"role": line.role, "content": line.content} for line in lines])
 
 
-def _messages(told: Any) -> list[tuple[str, Any, str]]:
+def _list_messages(value: Any) -> list[tuple[str, Any, str]]:
     """Return role, content and time of the messages; skip other items."""
-    items = told.get("messages") if isinstance(told, Mapping) else told
-    found: list[tuple[str, Any, str]] = []
+    items = value.get("messages") if isinstance(value, Mapping) else value
+    messages: list[tuple[str, Any, str]] = []
     for item in items if isinstance(items, list) else []:
         if isinstance(item, Mapping) and isinstance(item.get("role"), str):
             content = item.get("content") if item.get("content") is not None else item.get("text")
             if isinstance(content, str | list):
                 role = item["role"].strip().lower()
                 role = _ROLES.get(role, role)
-                found.append((role, content, _moment(item.get("timestamp") or item.get("created_at"))))
-    return found
+                messages.append((role, content, _parse_time(item.get("timestamp") or item.get("created_at"))))
+    return messages
 
 
 def _digest(messages: list[dict[str, Any]]) -> str:
@@ -155,27 +155,27 @@ class _TranscriptLine(NamedTuple):
     cwd: str = ""
 
 
-def _of_lines(path: Path) -> Iterator[TranscriptTurn]:
-    lines = _lines(path)
-    seen: list[Mapping[str, Any]] = []
+def _read_lines(path: Path) -> Iterator[TranscriptTurn]:
+    lines = _parse_lines(path)
+    head: list[Mapping[str, Any]] = []
     for line in lines:
-        seen.append(line)
-        if client := _client(line):
-            return _of_client(client, itertools.chain(seen, lines))
+        head.append(line)
+        if client := _detect_client(line):
+            return _read_client(client, itertools.chain(head, lines))
     return iter(())
 
 
-def _of_client(client: Client, lines: Iterable[Mapping[str, Any]]) -> Iterator[TranscriptTurn]:
+def _read_client(client: Client, lines: Iterable[Mapping[str, Any]]) -> Iterator[TranscriptTurn]:
     if client == "codex":
-        return _turns(client, _codex(lines))
+        return _group_turns(client, _read_codex(lines))
     if client == "claude-code":
-        return _turns(client, _claude(lines))
+        return _group_turns(client, _read_claude(lines))
     listed, tagged = itertools.tee(lines)  # either one conversation or one message per line
-    whole = (turn for line in listed for turn in _of_messages(line))
-    return itertools.chain(whole, _of_messages([line for line in tagged if "role" in line]))
+    conversations = (turn for line in listed for turn in _read_messages(line))
+    return itertools.chain(conversations, _read_messages([line for line in tagged if "role" in line]))
 
 
-def _client(line: Mapping[str, Any]) -> Client | None:
+def _detect_client(line: Mapping[str, Any]) -> Client | None:
     """Return the client that wrote a line; None if the line does not show it."""
     if isinstance(line.get("payload"), Mapping):
         return "codex"
@@ -184,12 +184,12 @@ def _client(line: Mapping[str, Any]) -> Client | None:
     return "text" if "role" in line or "messages" in line else None
 
 
-def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
+def _parse_lines(path: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the JSON objects of a file, one per line. Other lines are skipped and counted in the log."""
     broken = 0
     with path.open("rb") as file:
         for raw in iter(lambda: file.readline(_LONGEST_LINE), b""):
-            line = _parsed(raw)
+            line = _parse_json(raw)
             if isinstance(line, dict):
                 yield line
             elif raw.strip():
@@ -198,7 +198,7 @@ def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
         _log.warning("%s: %d lines could not be read and were skipped", path, broken)
 
 
-def _turns(client: Client, spoken: Iterable[_TranscriptLine]) -> Iterator[TranscriptTurn]:
+def _group_turns(client: Client, lines: Iterable[_TranscriptLine]) -> Iterator[TranscriptTurn]:
     """Yield one turn per prompt, with the messages after it. Context before the first prompt is added to each turn.
 
     A forked session begins with copies of the other session's turns, all named like its own first turn: of turns with
@@ -207,71 +207,71 @@ def _turns(client: Client, spoken: Iterable[_TranscriptLine]) -> Iterator[Transc
     standing: list[dict[str, Any]] = []
     turn: TranscriptTurn | None = None
     part_of = ""
-    for each in spoken:
-        message = {"role": each.role, "content": each.content}
-        if each.role == "user" and not (each.within and turn):
-            if turn and not (turn.turn and turn.turn == each.turn):
+    for line in lines:
+        message = {"role": line.role, "content": line.content}
+        if line.role == "user" and not (line.within and turn):
+            if turn and not (turn.turn and turn.turn == line.turn):
                 yield turn
-            turn = TranscriptTurn(client, each.session, each.turn, each.at, [*standing, message], each.cwd)
+            turn = TranscriptTurn(client, line.session, line.turn, line.at, [*standing, message], line.cwd)
         elif turn is None:
-            if each.role != "assistant":
+            if line.role != "assistant":
                 standing.append(message)
-        elif each.part_of and each.part_of == part_of and turn.messages[-1]["role"] == "assistant":
-            turn.messages[-1]["content"] += f"\n\n{each.content}"
+        elif line.part_of and line.part_of == part_of and turn.messages[-1]["role"] == "assistant":
+            turn.messages[-1]["content"] += f"\n\n{line.content}"
         else:
             turn.messages.append(message)
-        part_of = each.part_of
+        part_of = line.part_of
     if turn:
         yield turn
 
 
-def _claude(lines: Iterable[Mapping[str, Any]]) -> Iterator[_TranscriptLine]:
-    known: set[str] = set()  # a resumed or forked session copies lines
+def _read_claude(lines: Iterable[Mapping[str, Any]]) -> Iterator[_TranscriptLine]:
+    seen_ids: set[str] = set()  # a resumed or forked session copies lines
     for line in lines:
-        uuid = _label(line.get("uuid"))
-        if uuid in known or any(line.get(mark) is True for mark in _ASIDE):
+        uuid = _clean_label(line.get("uuid"))
+        if uuid in seen_ids or any(line.get(mark) is True for mark in _ASIDE):
             continue
-        spoken = _claude_line(line, uuid)
-        if spoken:
-            known |= {uuid} - {""}
-            yield spoken
+        message = _read_claude_line(line, uuid)
+        if message:
+            seen_ids |= {uuid} - {""}
+            yield message
 
 
-def _claude_line(line: Mapping[str, Any], uuid: str) -> _TranscriptLine | None:
+def _read_claude_line(line: Mapping[str, Any], uuid: str) -> _TranscriptLine | None:
     if line.get("type") == "attachment":
-        return _attached(line.get("attachment"), _label(line.get("sessionId")), uuid)
+        return _read_attachment(line.get("attachment"), _clean_label(line.get("sessionId")), uuid)
     message = line.get("message")
     if not isinstance(message, Mapping):
         return None
-    text = _text(message.get("content"))
+    text = _extract_text(message.get("content"))
     if line.get("type") == "user" and is_prompt(text):
-        turn = _label(line.get("promptId")) or uuid  # the name that hooks use, if present
-        where = _folder(line.get("cwd"))
+        turn = _clean_label(line.get("promptId")) or uuid  # the name that hooks use, if present
+        folder = _clean_folder(line.get("cwd"))
         return _TranscriptLine(
-            "user", text, _label(line.get("sessionId")), turn, _moment(line.get("timestamp")), cwd=where
+            "user", text, _clean_label(line.get("sessionId")), turn, _parse_time(line.get("timestamp")), cwd=folder
         )
     if line.get("type") == "assistant" and text and message.get("model") != "<synthetic>":
-        return _TranscriptLine("assistant", text, part_of=_label(message.get("id")))
+        return _TranscriptLine("assistant", text, part_of=_clean_label(message.get("id")))
     return None
 
 
-def _attached(attachment: Any, session: str, uuid: str) -> _TranscriptLine | None:
+def _read_attachment(attachment: Any, session: str, uuid: str) -> _TranscriptLine | None:
     """Return the context that a hook injected, or a message that the user sent while the agent worked."""
     if not isinstance(attachment, Mapping):
         return None
     if attachment.get("type") == "queued_command" and attachment.get("commandMode") == "prompt":
-        text = _text(attachment.get("prompt"))
+        text = _extract_text(attachment.get("prompt"))
         return _TranscriptLine("user", text, session, uuid, within=True) if is_prompt(text) else None
     if attachment.get("type") != "hook_additional_context":
         return None
     content = attachment.get("content")
     texts = [content] if isinstance(content, str) else content if isinstance(content, list) else []
-    text = "\n\n".join(each for each in texts if isinstance(each, str))
+    text = "\n\n".join(part for part in texts if isinstance(part, str))
     return _TranscriptLine("system", text) if text else None
 
 
-def _codex(lines: Iterable[Mapping[str, Any]]) -> Iterator[_TranscriptLine]:
-    session = named = cwd = ""
+def _read_codex(lines: Iterable[Mapping[str, Any]]) -> Iterator[_TranscriptLine]:
+    session = turn_id = cwd = ""
     prompts = 0
     for line in lines:
         payload = line.get("payload")
@@ -280,25 +280,25 @@ def _codex(lines: Iterable[Mapping[str, Any]]) -> Iterator[_TranscriptLine]:
         if line.get("type") == "session_meta":
             if _is_subagent(payload):
                 return  # no user speaks in a subagent's thread
-            session = session or _label(payload.get("id") or payload.get("session_id"))
-            cwd = _folder(payload.get("cwd")) or cwd
+            session = session or _clean_label(payload.get("id") or payload.get("session_id"))
+            cwd = _clean_folder(payload.get("cwd")) or cwd
         elif line.get("type") == "turn_context":
-            cwd = _folder(payload.get("cwd")) or cwd
+            cwd = _clean_folder(payload.get("cwd")) or cwd
         elif line.get("type") == "event_msg" and payload.get("type") == "task_started":
-            named = _label(payload.get("turn_id"))
+            turn_id = _clean_label(payload.get("turn_id"))
         elif line.get("type") == "response_item" and payload.get("type") == "message" and not _is_summary(line):
-            spoken = _codex_message(payload)
-            if spoken and spoken.role == "user":
+            message = _read_codex_message(payload)
+            if message and message.role == "user":
                 prompts += 1
-                turn = named or _label(line.get("ordinal")) or str(prompts)
-                spoken = spoken._replace(session=session, turn=turn, at=_moment(line.get("timestamp")), cwd=cwd)
-                named = ""
-            if spoken:
-                yield spoken
+                turn = turn_id or _clean_label(line.get("ordinal")) or str(prompts)
+                message = message._replace(session=session, turn=turn, at=_parse_time(line.get("timestamp")), cwd=cwd)
+                turn_id = ""
+            if message:
+                yield message
 
 
-def _codex_message(payload: Mapping[str, Any]) -> _TranscriptLine | None:
-    role, text = payload.get("role"), _text(payload.get("content"))
+def _read_codex_message(payload: Mapping[str, Any]) -> _TranscriptLine | None:
+    role, text = payload.get("role"), _extract_text(payload.get("content"))
     if not text or role not in ("user", "assistant", "developer", "system"):
         return None
     if role == "assistant":
@@ -317,7 +317,7 @@ def is_subagents(thread: str, codex_home: Path) -> bool:
     if not re.fullmatch(r"[\w-]{8,64}", thread):
         return False
     for path in (codex_home / "sessions").glob(f"*/*/*/rollout-*{thread}*.jsonl"):
-        for line in itertools.islice(_lines(path), 1):
+        for line in itertools.islice(_parse_lines(path), 1):
             meta = line.get("payload")
             if isinstance(meta, Mapping) and _is_subagent(meta):
                 return True
@@ -332,7 +332,7 @@ def _is_subagent(meta: Mapping[str, Any]) -> bool:
 # ── parts of a line ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _text(content: Any) -> str:
+def _extract_text(content: Any) -> str:
     """Return the text of a message; "" if it contains a tool result."""
     if isinstance(content, str):
         return content.strip()
@@ -359,18 +359,18 @@ def is_own_request(text: str) -> bool:
     return text.lstrip().startswith(f"<{OWN_REQUEST}>")
 
 
-def _label(value: Any) -> str:
+def _clean_label(value: Any) -> str:
     """Return a value usable as a label of an Exchange; "" for any other value."""
     text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     return text.encode("utf-8", "ignore").decode().replace("\x00", "").strip()[:MAX_LABEL]
 
 
-def _folder(value: Any) -> str:
+def _clean_folder(value: Any) -> str:
     """Return a path unchanged; "" for any other value."""
     return value if isinstance(value, str) and "\x00" not in value else ""
 
 
-def _moment(value: Any) -> str:
+def _parse_time(value: Any) -> str:
     try:
         return to_utc_iso(value) if value else ""
     except InvalidInput:

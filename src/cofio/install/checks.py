@@ -52,8 +52,8 @@ def versions() -> Check:
 def home(settings: Settings) -> Check:
     """Check that the home is writable."""
     path = settings.home
-    there = path if path.exists() else next(parent for parent in path.parents if parent.exists())
-    if os.access(there, os.W_OK | os.X_OK):
+    folder = path if path.exists() else next(parent for parent in path.parents if parent.exists())
+    if os.access(folder, os.W_OK | os.X_OK):
         return Check("home", "ok", str(path))
     return Check("home", "wrong", f"{path} cannot be written to.", "Check its permissions, or set COFIO_HOME.")
 
@@ -95,7 +95,7 @@ def switch(hooks: str) -> Iterator[Check]:
 def service(settings: Settings, state: Mapping[str, Any]) -> Check:
     """Check that the service answers, accepts the key, and has this version."""
     if not state["answering"]:
-        return _silent(settings, state)
+        return _check_silent(settings, state)
     if state["key"] in ("wrong", "missing"):
         says = f"The service at {state['url']} requires a key; ours is {state['key']}. {state.get('problem') or ''}"
         remedy = "Set api_key to a key of the service: `cofio config set api_key`."
@@ -108,8 +108,8 @@ def service(settings: Settings, state: Mapping[str, Any]) -> Check:
         says = f"The service is cofio {state['version']}, this is {__version__}."
         remedy = "Update the older of the two." if settings.url else "`cofio down`, then `cofio up`."
         return Check("service", "warning", says, remedy)
-    known = state["memories"] or 0
-    return Check("service", "ok", f"{state['url']}, {known:,} {'memory' if known == 1 else 'memories'}")
+    memories = state["memories"] or 0
+    return Check("service", "ok", f"{state['url']}, {memories:,} {'memory' if memories == 1 else 'memories'}")
 
 
 def check_hangs(settings: Settings, state: Mapping[str, Any]) -> bool:
@@ -117,7 +117,7 @@ def check_hangs(settings: Settings, state: Mapping[str, Any]) -> bool:
     return bool(state["running"] and not state["answering"] and not settings.url)
 
 
-def _silent(settings: Settings, state: Mapping[str, Any]) -> Check:
+def _check_silent(settings: Settings, state: Mapping[str, Any]) -> Check:
     if settings.url:
         says = f"No service answers at {state['url']}. {state.get('problem') or ''}".strip()
         return Check("service", "wrong", says, "Check `url` (COFIO_URL), and that the service runs there.")
@@ -139,15 +139,15 @@ def check_serving(url: str) -> Check:
 def store(settings: Settings, client: ServiceProbe) -> Check:
     """Check that the store can be read, and that every memory has a vector."""
     try:
-        told = client.stats()
+        stats = client.stats()
     except CofioError as error:
         return Check("store", "wrong", error.message, error.hint)
-    known, bare = told["memories"], told["memories"] + told["archived"] - told["vectors"]
-    if bare > 0:
-        says = f"{bare:,} {'memory has' if bare == 1 else 'memories have'} no vector and can be found by words only."
+    memories, count = stats["memories"], stats["memories"] + stats["archived"] - stats["vectors"]
+    if count > 0:
+        says = f"{count:,} {'memory has' if count == 1 else 'memories have'} no vector and can be found by words only."
         return Check("store", "warning", says, "`cofio down`, `cofio reembed --missing`, then `cofio up`.")
-    many = f"{known:,} {'memory' if known == 1 else 'memories'}"
-    return Check("store", "ok", f"{settings.shown('store')}, {many}, {told['bytes'] / 1e6:,.1f} MB")
+    many = f"{memories:,} {'memory' if memories == 1 else 'memories'}"
+    return Check("store", "ok", f"{settings.shown('store')}, {many}, {stats['bytes'] / 1e6:,.1f} MB")
 
 
 def embedder(client: ServiceProbe) -> Check:
@@ -157,7 +157,7 @@ def embedder(client: ServiceProbe) -> Check:
         client.is_novel("cofio doctor asks whether a text becomes a vector")
     except CofioError as error:
         return Check("embedder", "wrong", error.message, error.hint)
-    return Check("embedder", "ok", f"answers in {_ms(began)}")
+    return Check("embedder", "ok", f"answers in {_format_ms(began)}")
 
 
 def judge(settings: Settings) -> Check:
@@ -174,20 +174,20 @@ def judge(settings: Settings) -> Check:
 def model(settings: Settings, client: ServiceProbe | None) -> Check:
     """Check the language model that reads conversations, as the service reports it, or directly without a service."""
     if client is None:
-        return _model_from_here(settings)
+        return _check_model_here(settings)
     try:
-        told = client.extraction()
+        llm = client.extraction()
     except CofioError as error:
         return Check("model", "wrong", error.message, error.hint)
-    if not told.get("enabled") and settings.extract_provider and not settings.llm:
+    if not llm.get("enabled") and settings.extract_provider and not settings.llm:
         return Check("model", "ok", f"{settings.extract_provider} is switched off by COFIO_LLM")
-    if until := told.get("spent_until"):
-        says = f"{told['provider']}, {told['model']}: the daily limit is reached; captures wait until {until[:16]} UTC."
+    if until := llm.get("spent_until"):
+        says = f"{llm['provider']}, {llm['model']}: the daily limit is reached; captures wait until {until[:16]} UTC."
         remedy = "`cofio usage llm` shows the calls; llm_calls_per_day and llm_tokens_per_day set the limit."
         return Check("model", "warning", says, remedy)
-    if told.get("enabled") and told.get("status") == "healthy":
-        return Check("model", "ok", f"{told['provider']}, {told['model']}{_decides(told)}")
-    if problem := told.get("problem"):
+    if llm.get("enabled") and llm.get("status") == "healthy":
+        return Check("model", "ok", f"{llm['provider']}, {llm['model']}{_describe_decider(llm)}")
+    if problem := llm.get("problem"):
         return Check("model", "wrong", str(problem), "`cofio install` sets and tests another model.")
     if settings.extract_provider:
         says = f"{settings.extract_provider} is set, but the service runs without it."
@@ -195,14 +195,14 @@ def model(settings: Settings, client: ServiceProbe | None) -> Check:
     return Check("model", "ok", "no language model is set: the judgement model finds facts")
 
 
-def _decides(told: Mapping[str, Any]) -> str:
+def _describe_decider(llm: Mapping[str, Any]) -> str:
     """Return a note for a model that may not decide about memories; "" for one that does."""
-    if not told.get("audn_known", True):
+    if not llm.get("audn_known", True):
         return "; its first use shows if it can decide about memories"
-    return "" if told.get("audn", True) else "; it finds facts, and cofio's rules decide about memories"
+    return "" if llm.get("audn", True) else "; it finds facts, and cofio's rules decide about memories"
 
 
-def _model_from_here(settings: Settings) -> Check:
+def _check_model_here(settings: Settings) -> Check:
     name = settings.extract_provider.lower()
     if not name:
         return Check("model", "ok", "no language model is set: the judgement model finds facts")
@@ -215,41 +215,41 @@ def _model_from_here(settings: Settings) -> Check:
 
 def check_waiting(settings: Settings, client: ServiceProbe | None) -> Iterator[Check]:
     """Check for undelivered hook events, failed hook runs, parked or failing captures, and an open circuit breaker."""
-    told = runs.summary(settings.home)
-    if told.get("resting_until"):
-        says = f"Hooks do not ask the service until {told['resting_until']}: it hung or sent invalid replies."
+    summary = runs.summary(settings.home)
+    if summary.get("resting_until"):
+        says = f"Hooks do not ask the service until {summary['resting_until']}: it hung or sent invalid replies."
         remedy = "See the log of the service." if settings.url else "See service.log; `cofio down`, then `cofio up`."
         yield Check("hooks", "warning", says, remedy)
-    if failed := told.get("rungs", {}).get("failed"):
-        says = f"{failed['count']} of the hooks' runs failed in the last 24 hours{_reasons(told)}."
+    if failed := summary.get("rungs", {}).get("failed"):
+        says = f"{failed['count']} of the hooks' runs failed in the last 24 hours{_list_reasons(summary)}."
         yield Check("hooks", "warning", says, f"Their turns may be lost. See {settings.home / 'hooks.log'}.")
-    if told.get("spool"):
-        says = f"{told['spool']} deliveries wait for the service."
-        yield Check("spool", "warning", says, _drained(settings, client))
-    if told.get("bad"):
-        says = f"{told['bad']} deliveries could not be read."
+    if summary.get("spool"):
+        says = f"{summary['spool']} deliveries wait for the service."
+        yield Check("spool", "warning", says, _explain_delivery(settings, client))
+    if summary.get("bad"):
+        says = f"{summary['bad']} deliveries could not be read."
         yield Check("spool", "warning", says, f"They are kept in {settings.home / 'spool' / 'bad'}.")
-    if client and (parked := len(_items(client, "parked"))):
+    if client and (parked := len(_fetch_items(client, "parked"))):
         yield Check("inbox", "warning", f"{parked} captures are parked.", "`cofio ledger --state parked` says why.")
-    if client and (failed := [item for item in _items(client, "pending") if item.attempts]):
+    if client and (failed := [item for item in _fetch_items(client, "pending") if item.attempts]):
         says = f"{len(failed)} captures wait after a failed attempt: {failed[0].reason}"
         yield Check("inbox", "warning", says, "They are tried again; `cofio ledger --state pending` lists them.")
 
 
-def _reasons(told: Mapping[str, Any]) -> str:
+def _list_reasons(summary: Mapping[str, Any]) -> str:
     """Return the reasons of failed runs, from the log."""
-    reasons = [word for word in told.get("failed", {}) if word]
+    reasons = [word for word in summary.get("failed", {}) if word]
     return f" ({', '.join(reasons)})" if reasons else ""
 
 
-def _drained(settings: Settings, client: ServiceProbe | None) -> str:
+def _explain_delivery(settings: Settings, client: ServiceProbe | None) -> str:
     """Return how the spool is delivered."""
     if settings.url:
         return "Hooks deliver them once the service answers."
     return "The service collects them by itself; if not, see service.log." if client else "`cofio up` collects them."
 
 
-def _items(client: ServiceProbe, state: CaptureState) -> Sequence[Item]:
+def _fetch_items(client: ServiceProbe, state: CaptureState) -> Sequence[Item]:
     try:
         return client.items(state, limit=100)
     except CofioError:
@@ -273,16 +273,16 @@ def commands(client: str, settings: Settings) -> dict[str, str]:
         return {}
     if clients.plugin_name(client, settings):
         start = f"{shlex.quote(str(paths.launcher(settings)))} {client}"
-        return dict.fromkeys(_wanted(client, settings), start)
-    return {event: told[0] for event, told in _installed(client, settings).items()}
+        return dict.fromkeys(_list_expected(client, settings), start)
+    return {event: ours[0] for event, ours in _find_installed(client, settings).items()}
 
 
-def _installed(client: str, settings: Settings) -> dict[str, list[str]]:
+def _find_installed(client: str, settings: Settings) -> dict[str, list[str]]:
     """Return our commands in a client's settings, by event."""
-    path = _hooks_path(client, settings)
+    path = _find_hooks_path(client, settings)
     with _reading(path):
         text = merge.text_or_empty_object(files.text_of(path, files.read(path) or b""))
-        return merge.installed(text, _wanted(client, settings).values(), grouped=client != "cursor")
+        return merge.installed(text, _list_expected(client, settings).values(), grouped=client != "cursor")
 
 
 @contextmanager
@@ -294,86 +294,86 @@ def _reading(path: Path) -> Iterator[None]:
         raise InvalidInput(f"{path} cannot be parsed: {error.message}.", "Repair it, or move it away.") from error
 
 
-def _hooks_path(client: str, settings: Settings) -> Path:
+def _find_hooks_path(client: str, settings: Settings) -> Path:
     if client == "claude-code":
         return claude_code.settings_path(settings)
     return codex.hooks_path(settings) if client == "codex" else paths.home_of(client, settings) / "hooks.json"
 
 
-def _wanted(client: str, settings: Settings) -> dict[str, str]:
+def _list_expected(client: str, settings: Settings) -> dict[str, str]:
     folder = shims.folder_in(paths.home_of(client, settings))
     if client == "claude-code":
-        made = claude_code.hooks_in(folder, claude_code.installed_version())
+        hooks = claude_code.hooks_in(folder, claude_code.installed_version())
     else:
-        made = {"codex": codex.hooks_in, "cursor": cursor.hooks_in}[client](folder)
-    return {event: str(hook["command"]) for event, hook in made.items()}
+        hooks = {"codex": codex.hooks_in, "cursor": cursor.hooks_in}[client](folder)
+    return {event: str(hook["command"]) for event, hook in hooks.items()}
 
 
-def _hooks(client: str, settings: Settings, record: Manifest, plugin: str = "") -> Iterator[Check]:
+def _check_hooks(client: str, settings: Settings, record: Manifest, plugin: str = "") -> Iterator[Check]:
     """Check that each hook of a client is installed once, and that its script exists."""
-    path, wanted = _hooks_path(client, settings), _wanted(client, settings)
-    found = _installed(client, settings)
-    missing = [event for event in wanted if event not in found]
+    path, expected = _find_hooks_path(client, settings), _list_expected(client, settings)
+    installed = _find_installed(client, settings)
+    missing = [event for event in expected if event not in installed]
     again = f"`cofio install {client}` installs them."
-    if plugin and found:
+    if plugin and installed:
         says = f"The plugin {plugin} and the hooks in {path} both run, so every event is handled twice."
         yield Check(client, "wrong", says, f"`cofio uninstall {client}`, or turn the plugin off.")
     elif plugin:
         yield Check(client, "ok", f"the plugin {plugin}")
-    elif not found and not record.of(client):
+    elif not installed and not record.of(client):
         yield Check(
             client, "warning", "The client is installed, but cofio is not set up in it.", _SETS_UP.format(client)
         )
     elif missing:
         yield Check(client, "wrong", f"Hooks are missing in {path}: {', '.join(missing)}.", again)
     else:
-        yield Check(client, "ok", f"{len(found)} hooks in {path}")
-    if doubled := [event for event, told in found.items() if len(told) > 1]:
-        says = f"Hooks are duplicated in {path}: {', '.join(doubled)}."
+        yield Check(client, "ok", f"{len(installed)} hooks in {path}")
+    if duplicates := [event for event, entries in installed.items() if len(entries) > 1]:
+        says = f"Hooks are duplicated in {path}: {', '.join(duplicates)}."
         yield Check(client, "wrong", says, f"`cofio install {client}` leaves one of each.")
-    yield from _astray(client, {wanted[event] for event in found if event in wanted})
+    yield from _check_scripts(client, {expected[event] for event in installed if event in expected})
 
 
-def _astray(client: str, commands: Collection[str]) -> Iterator[Check]:
+def _check_scripts(client: str, commands: Collection[str]) -> Iterator[Check]:
     """Check that the scripts that hooks start exist and are executable."""
     scripts = sorted({merge.program(command) for command in commands})
-    if gone := [script for script in scripts if not os.path.lexists(script)]:
-        says = f"Hook scripts are missing: {', '.join(gone)}."
+    if missing := [script for script in scripts if not os.path.lexists(script)]:
+        says = f"Hook scripts are missing: {', '.join(missing)}."
         yield Check(client, "wrong", says, f"`cofio install {client}` installs them.")
-    if closed := [script for script in scripts if os.path.lexists(script) and not os.access(script, os.X_OK)]:
-        says = f"Hook scripts are not executable: {', '.join(closed)}."
+    if not_executable := [script for script in scripts if os.path.lexists(script) and not os.access(script, os.X_OK)]:
+        says = f"Hook scripts are not executable: {', '.join(not_executable)}."
         yield Check(client, "wrong", says, f"`cofio install {client}` repairs that.")
 
 
-def _claude_code(settings: Settings, record: Manifest) -> Iterator[Check]:
-    told = claude_code.read(settings)
-    plugin = claude_code.plugin_name(told)
-    yield from _hooks("claude-code", settings, record, plugin)
-    if told.get("disableAllHooks") is True and (plugin or _installed("claude-code", settings)):
+def _check_claude_code(settings: Settings, record: Manifest) -> Iterator[Check]:
+    client_settings = claude_code.read(settings)
+    plugin = claude_code.plugin_name(client_settings)
+    yield from _check_hooks("claude-code", settings, record, plugin)
+    if client_settings.get("disableAllHooks") is True and (plugin or _find_installed("claude-code", settings)):
         says = f"disableAllHooks is set in {claude_code.settings_path(settings)}: no hook runs."
         yield Check("claude-code", "wrong", says, "Remove it, unless it is intended.")
 
 
-def _codex(settings: Settings, record: Manifest) -> Iterator[Check]:
+def _check_codex(settings: Settings, record: Manifest) -> Iterator[Check]:
     path = codex.config_path(settings)
     with _reading(path):
-        told = toml_edit.loads(files.text_of(path, files.read(path) or b""))
-    yield from _hooks("codex", settings, record, codex.plugin_name(told))
-    if isinstance(told.get("features"), dict) and told["features"].get("hooks") is False:
+        values = toml_edit.loads(files.text_of(path, files.read(path) or b""))
+    yield from _check_hooks("codex", settings, record, codex.plugin_name(values))
+    if isinstance(values.get("features"), dict) and values["features"].get("hooks") is False:
         yield Check("codex", "wrong", f"{path} sets hooks = false: no hook runs.", "Remove it.")
     if untrusted := codex.untrusted_events(settings):
         says = f"Codex does not run these hooks, since they are not approved: {', '.join(untrusted)}."
-        notified = told.get("notify") == [str(codex.wrapper_path(settings))]
-        aside = " Until then `notify` captures turns, without recall." if notified else ""
+        notifies = values.get("notify") == [str(codex.wrapper_path(settings))]
+        aside = " Until then `notify` captures turns, without recall." if notifies else ""
         remedy = "Open Codex, type /hooks and approve them; or `cofio install codex --trust-hooks`."
         yield Check("codex", "wrong", says + aside, remedy)
 
 
-def _cursor(settings: Settings, record: Manifest) -> Iterator[Check]:
-    yield from _hooks("cursor", settings, record)
+def _check_cursor(settings: Settings, record: Manifest) -> Iterator[Check]:
+    yield from _check_hooks("cursor", settings, record)
 
 
-def _openclaw(settings: Settings, record: Manifest) -> Iterator[Check]:
+def _check_openclaw(settings: Settings, record: Manifest) -> Iterator[Check]:
     path = paths.openclaw_config(settings)
     with _reading(path):
         root = jsonc.parse(merge.text_or_empty_object(files.text_of(path, files.read(path) or b"")))
@@ -393,8 +393,13 @@ def _openclaw(settings: Settings, record: Manifest) -> Iterator[Check]:
         yield Check("openclaw", "ok", f"the plugin is in the memory slot of {path}")
 
 
-_CLIENTS = {"claude-code": _claude_code, "codex": _codex, "cursor": _cursor, "openclaw": _openclaw}
+_CLIENTS = {
+    "claude-code": _check_claude_code,
+    "codex": _check_codex,
+    "cursor": _check_cursor,
+    "openclaw": _check_openclaw,
+}
 
 
-def _ms(began: float) -> str:
+def _format_ms(began: float) -> str:
     return f"{(time.monotonic() - began) * 1000:.0f} ms"

@@ -33,16 +33,16 @@ SERVER = ("mcpServers", "cofio")
 
 def plan(settings: Settings, *, mcp: bool = True) -> InstallPlan:
     """Return the plan for Claude Code. If our plugin is enabled, it does everything, and the plan is empty."""
-    told = read(settings)
-    if plugin := plugin_name(told):
+    values = read(settings)
+    if plugin := plugin_name(values):
         note = f"Claude Code has our plugin enabled ({plugin}): hooks in the settings would run everything twice."
         return InstallPlan(client="claude-code", notes=(note,))
     folder = shims.folder_in(paths.home_of("claude-code", settings))
-    wanted = hooks_in(folder, installed_version())
-    ours = tuple(str(each["command"]) for each in wanted.values())
+    hook_by_event = hooks_in(folder, installed_version())
+    ours = tuple(str(hook["command"]) for hook in hook_by_event.values())
 
-    def put(text: str, known: Collection[str]) -> str:
-        return merge.put_hooks(text, wanted, {*ours, *known}, grouped=True)
+    def put(text: str, older: Collection[str]) -> str:
+        return merge.put_hooks(text, hook_by_event, {*ours, *older}, grouped=True)
 
     def serve(text: str, _known: Collection[str]) -> str:
         return merge.put_member(text, SERVER, {"type": "stdio", **paths.server(settings)})
@@ -53,7 +53,7 @@ def plan(settings: Settings, *, mcp: bool = True) -> InstallPlan:
         client="claude-code",
         copies=shims.copies(folder, settings.home),
         edits=(hooks, server) if mcp else (hooks,),
-        notes=_notes(told),
+        notes=_make_notes(values),
         folder=folder,
     )
 
@@ -73,7 +73,7 @@ def installed_version() -> tuple[int, ...]:
     if program is None:
         return ()
     try:
-        told = subprocess.run(  # noqa: S603 - the client that the person has installed
+        output = subprocess.run(  # noqa: S603 - the client that the person has installed
             [program, "--version"],
             capture_output=True,
             text=True,
@@ -83,8 +83,8 @@ def installed_version() -> tuple[int, ...]:
         ).stdout
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return ()
-    found = re.match(r"\s*(\d+)\.(\d+)\.(\d+)", told)
-    return tuple(map(int, found.groups())) if found else ()
+    match = re.match(r"\s*(\d+)\.(\d+)\.(\d+)", output)
+    return tuple(map(int, match.groups())) if match else ()
 
 
 def settings_path(settings: Settings) -> Path:
@@ -95,26 +95,26 @@ def read(settings: Settings) -> dict[str, Any]:
     """Return Claude Code's settings; empty if there are none or they cannot be read."""
     content = files.read(settings_path(settings))
     try:
-        told = jsonc.loads(merge.text_or_empty_object(files.text_of(settings_path(settings), content or b"")))
+        values = jsonc.loads(merge.text_or_empty_object(files.text_of(settings_path(settings), content or b"")))
     except MalformedJson:
         return {}
-    return told if isinstance(told, dict) else {}
+    return values if isinstance(values, dict) else {}
 
 
-def plugin_name(told: Mapping[str, Any]) -> str:
+def plugin_name(values: Mapping[str, Any]) -> str:
     """Return the name of our plugin if it is enabled, else ""."""
-    enabled = told.get("enabledPlugins")
-    names = enabled if isinstance(enabled, dict) else {}
+    plugins = values.get("enabledPlugins")
+    names = plugins if isinstance(plugins, dict) else {}
     return next((name for name, on in names.items() if name.split("@")[0] == "cofio" and on), "")
 
 
-def _notes(told: Mapping[str, Any]) -> tuple[str, ...]:
-    if told.get("disableAllHooks") is True:
+def _make_notes(values: Mapping[str, Any]) -> tuple[str, ...]:
+    if values.get("disableAllHooks") is True:
         return ("Claude Code's settings have disableAllHooks: no hook runs until it is removed.",)
     return ()
 
 
 def take_server(text: str, before: str, _ours: Collection[str]) -> str:
     """Return the text without our MCP server."""
-    there = jsonc.parse(text).at(SERVER)
-    return merge.take_member(text, SERVER, before) if there and paths.is_server(there.plain()) else text
+    node = jsonc.parse(text).at(SERVER)
+    return merge.take_member(text, SERVER, before) if node and paths.is_server(node.plain()) else text

@@ -22,42 +22,44 @@ class InstallOptions:
     trust: bool = False  # approve our hooks in Codex's configuration
 
 
-def plan_install(client: str, settings: Settings, wishes: InstallOptions) -> InstallPlan:
+def plan_install(client: str, settings: Settings, options: InstallOptions) -> InstallPlan:
     """Return the plan for this client."""
     if client == "claude-code":
-        return claude_code.plan(settings, mcp=wishes.mcp)
+        return claude_code.plan(settings, mcp=options.mcp)
     if client == "codex":
-        return codex.plan(settings, mcp=wishes.mcp, notify=wishes.notify, trust=wishes.trust)
+        return codex.plan(settings, mcp=options.mcp, notify=options.notify, trust=options.trust)
     if client == "cursor":
-        return cursor.plan(settings, mcp=wishes.mcp)
+        return cursor.plan(settings, mcp=options.mcp)
     return openclaw.plan(settings)
 
 
 def uninstall(client: str, settings: Settings, record: Manifest) -> tuple[list[FileResult], list[CofioError]]:
     """Remove everything of ours from this client, recorded or not; return the changes and the problems."""
-    known = _planned(client, settings)
-    done, problems = plan.undo(client, record, TAKES, shims.is_ours)
+    install_plan = _make_plan(client, settings)
+    results, problems = plan.undo(client, record, TAKES, shims.is_ours)
     if not problems:
-        done += [*plan.take_out(known.edits, record, TAKES), *plan.removed(known.copies, record)]
-    return [*done, *_still_named(known.edits)], problems
+        results += [*plan.take_out(install_plan.edits, record, TAKES), *plan.removed(install_plan.copies, record)]
+    return [*results, *_list_still_named(install_plan.edits)], problems
 
 
-def _planned(client: str, settings: Settings) -> InstallPlan:
+def _make_plan(client: str, settings: Settings) -> InstallPlan:
     try:
         return plan_install(client, settings, InstallOptions(notify=True, trust=True))
     except CofioError:  # an unreadable file, or a missing plugin: rely on the record
         return InstallPlan(client=client)
 
 
-def _still_named(edits: Collection[FileEdit]) -> Iterator[FileResult]:
+def _list_still_named(edits: Collection[FileEdit]) -> Iterator[FileResult]:
     """Yield the files in which a user's own command still starts one of our scripts."""
     for edit in edits:
         content = files.read(edit.path) if edit.kind in ("hooks", "cursor-hooks") else None
         with suppress(InvalidInput):  # not our format: nothing was removed from it
             text = merge.text_or_empty_object(files.text_of(edit.path, content or b""))
-            left = merge.installed(text, edit.ours, grouped=edit.kind == "hooks")
-            if told := sorted({command for commands in left.values() for command in commands}):
-                yield FileResult(edit.path, "kept", f"one of your own hooks starts a removed script: {'; '.join(told)}")
+            installed = merge.installed(text, edit.ours, grouped=edit.kind == "hooks")
+            if own_commands := sorted({command for commands in installed.values() for command in commands}):
+                yield FileResult(
+                    edit.path, "kept", f"one of your own hooks starts a removed script: {'; '.join(own_commands)}"
+                )
 
 
 def plugin_name(client: str, settings: Settings) -> str:

@@ -43,25 +43,25 @@ _THEN = "# then: "
 
 def plan(settings: Settings, *, mcp: bool = True, notify: bool = False, trust: bool = False) -> InstallPlan:
     """Return the plan for Codex. If our plugin is enabled, it provides the hooks and the server."""
-    told = read(settings)
-    if plugin := plugin_name(told):
+    values = read(settings)
+    if plugin := plugin_name(values):
         note = f"Codex has our plugin enabled ({plugin}): hooks in its settings would run everything twice."
         return InstallPlan(client="codex", notes=(note,))
     folder = shims.folder_in(paths.home_of("codex", settings))
-    wanted = hooks_in(folder)
-    commands = tuple(str(each["command"]) for each in wanted.values())
+    hook_by_event = hooks_in(folder)
+    commands = tuple(str(hook["command"]) for hook in hook_by_event.values())
 
-    def put(text: str, known: Collection[str]) -> str:
-        return merge.put_hooks(text, wanted, {*commands, *known}, grouped=True)
+    def put(text: str, older: Collection[str]) -> str:
+        return merge.put_hooks(text, hook_by_event, {*commands, *older}, grouped=True)
 
     hooks = FileEdit(path=hooks_path(settings), kind="hooks", put=put, ours=commands)
-    config = _Config(settings, wanted, mcp, notify, trust)
+    config = _Config(settings, hook_by_event, mcp, notify, trust)
     edits = (hooks, config.edit()) if mcp or notify or trust else (hooks,)
     return InstallPlan(
         client="codex",
-        copies=(*shims.copies(folder, settings.home), *([config.wrapper(told)] if notify else [])),
+        copies=(*shims.copies(folder, settings.home), *([config.wrapper(values)] if notify else [])),
         edits=edits,
-        notes=_notes(told, approved=trust or config.is_approved(told)),
+        notes=_make_notes(values, approved=trust or config.is_approved(values)),
         folder=folder,
     )
 
@@ -95,16 +95,16 @@ def read(settings: Settings) -> dict[str, Any]:
         return {}
 
 
-def plugin_name(told: Mapping[str, Any]) -> str:
+def plugin_name(values: Mapping[str, Any]) -> str:
     """Return the name of our plugin if it is enabled, else ""."""
-    known = told.get("plugins")
-    names = known if isinstance(known, dict) else {}
+    plugins = values.get("plugins")
+    names = plugins if isinstance(plugins, dict) else {}
     on = [name for name, about in names.items() if isinstance(about, dict) and about.get("enabled", True)]
     return next((name for name in on if name.split("@")[0] == "cofio"), "")
 
 
-def _notes(told: Mapping[str, Any], *, approved: bool) -> tuple[str, ...]:
-    features = told.get("features")
+def _make_notes(values: Mapping[str, Any], *, approved: bool) -> tuple[str, ...]:
+    features = values.get("features")
     off = isinstance(features, dict) and features.get("hooks") is False
     notes = ["Codex's config.toml has hooks = false under [features]: no hook runs until it is removed."] if off else []
     if not approved:
@@ -117,23 +117,23 @@ def _notes(told: Mapping[str, Any], *, approved: bool) -> tuple[str, ...]:
 
 def trusted_hash(event: str, hook: Mapping[str, Any], matcher: Any = None) -> str:
     """Return the hash that Codex stores when a user approves this hook."""
-    named = {"type": "command", "command": hook["command"], "async": bool(hook.get("async", False))}
-    named["timeout"] = _seconds(event, hook.get("timeout"))
+    entry = {"type": "command", "command": hook["command"], "async": bool(hook.get("async", False))}
+    entry["timeout"] = _limit_timeout(event, hook.get("timeout"))
     if hook.get("statusMessage") is not None:
-        named["statusMessage"] = hook["statusMessage"]
-    group: dict[str, Any] = {"event_name": LABELS[event], "hooks": [named]}
+        entry["statusMessage"] = hook["statusMessage"]
+    group: dict[str, Any] = {"event_name": LABELS[event], "hooks": [entry]}
     if isinstance(matcher, str) and event not in _UNMATCHED:
         group["matcher"] = matcher
-    told = json.dumps(group, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return f"sha256:{hashlib.sha256(told.encode()).hexdigest()}"
+    text = json.dumps(group, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def _seconds(event: str, timeout: Any) -> int:
+def _limit_timeout(event: str, timeout: Any) -> int:
     """Return the timeout that Codex applies."""
-    told = timeout if isinstance(timeout, int) else None
+    seconds = timeout if isinstance(timeout, int) else None
     if event == "SessionEnd":
-        return max(1, min(3, 1 if told is None else told))
-    return 600 if told is None else max(1, told)
+        return max(1, min(3, 1 if seconds is None else seconds))
+    return 600 if seconds is None else max(1, seconds)
 
 
 def trust_key(settings: Settings, event: str, group: int, number: int) -> str:
@@ -145,17 +145,17 @@ def trust_key(settings: Settings, event: str, group: int, number: int) -> str:
 
 def untrusted_events(settings: Settings) -> list[str]:
     """Return the events of our hooks that Codex does not run because they are not approved in their current form."""
-    told = read(settings)
-    known, found = _state(told), []
-    for key, event, expected in _at_their_places(settings, plugin_name(told)):
-        about = known.get(key, {})
-        approved = str(about.get("trusted_hash", "")).partition("/")[0]  # a plugin adds a hash of its files
-        if approved != expected or about.get("enabled") is False:
-            found.append(event)
-    return found
+    values = read(settings)
+    state, events = _read_state(values), []
+    for key, event, expected in _list_hooks(settings, plugin_name(values)):
+        about = state.get(key, {})
+        approved_hash = str(about.get("trusted_hash", "")).partition("/")[0]  # a plugin adds a hash of its files
+        if approved_hash != expected or about.get("enabled") is False:
+            events.append(event)
+    return events
 
 
-def _at_their_places(settings: Settings, plugin: str) -> Iterator[tuple[str, str, str]]:
+def _list_hooks(settings: Settings, plugin: str) -> Iterator[tuple[str, str, str]]:
     """Yield Codex's key, the event and the hash of our hooks in hooks.json or in the plugin."""
     if plugin:
         for event, (name, seconds) in EVENTS.items():
@@ -164,20 +164,20 @@ def _at_their_places(settings: Settings, plugin: str) -> Iterator[tuple[str, str
         return
     path = hooks_path(settings)
     text = merge.text_or_empty_object(files.text_of(path, files.read(path) or b""))
-    wanted = hooks_in(shims.folder_in(paths.home_of("codex", settings)))
-    told = jsonc.loads(text)
-    for event, group, number in merge.hook_positions(text, [str(each["command"]) for each in wanted.values()]):
+    hook_by_event = hooks_in(shims.folder_in(paths.home_of("codex", settings)))
+    values = jsonc.loads(text)
+    for event, group, number in merge.hook_positions(text, [str(hook["command"]) for hook in hook_by_event.values()]):
         if event in LABELS:
-            held = told["hooks"][event][group]
+            entry = values["hooks"][event][group]
             key = trust_key(settings, event, group, number)
-            yield key, event, trusted_hash(event, held["hooks"][number], held.get("matcher"))
+            yield key, event, trusted_hash(event, entry["hooks"][number], entry.get("matcher"))
 
 
-def _state(told: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    hooks = told.get("hooks")
+def _read_state(values: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    hooks = values.get("hooks")
     state = hooks.get("state") if isinstance(hooks, dict) else None
-    known = state if isinstance(state, dict) else {}
-    return {name: about for name, about in known.items() if isinstance(about, dict)}
+    entries = state if isinstance(state, dict) else {}
+    return {name: about for name, about in entries.items() if isinstance(about, dict)}
 
 
 # ── config.toml ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -187,64 +187,70 @@ class _Config:
     """Our entries in config.toml."""
 
     def __init__(
-        self, settings: Settings, wanted: Mapping[str, Mapping[str, Any]], mcp: bool, notify: bool, trust: bool
+        self, settings: Settings, hook_by_event: Mapping[str, Mapping[str, Any]], mcp: bool, notify: bool, trust: bool
     ) -> None:
-        self._settings, self._wanted = settings, wanted
+        self._settings, self._hook_by_event = settings, hook_by_event
         self._mcp, self._notify, self._trust = mcp, notify, trust
 
     def edit(self) -> FileEdit:
-        hashes = {trusted_hash(event, hook) for event, hook in self._wanted.items()} | set(self._hashes().values())
+        hashes = {trusted_hash(event, hook) for event, hook in self._hook_by_event.items()} | set(
+            self._compute_hashes().values()
+        )
         ours = (str(wrapper_path(self._settings)), *sorted(hashes))
         return FileEdit(path=config_path(self._settings), kind="codex-config", put=self._put, ours=ours)
 
-    def is_approved(self, told: Mapping[str, Any]) -> bool:
+    def is_approved(self, values: Mapping[str, Any]) -> bool:
         """Return whether the hooks, as they will be written, are already approved."""
-        known = _state(told)
-        return all(known.get(key, {}).get("trusted_hash") == each for key, each in self._hashes().items())
+        state = _read_state(values)
+        return all(
+            state.get(key, {}).get("trusted_hash") == approval for key, approval in self._compute_hashes().items()
+        )
 
-    def wrapper(self, told: Mapping[str, Any]) -> FileCopy:
+    def wrapper(self, values: Mapping[str, Any]) -> FileCopy:
         """Return the program for `notify`: it notifies cofio of the turn, then runs the previous `notify` command."""
-        old = told.get("notify")
+        previous = values.get("notify")
         path = wrapper_path(self._settings)
-        if old == [str(path)]:
-            old = previous_notify(path)
-        then = [str(each) for each in old] if isinstance(old, list) else []
-        return FileCopy(path=path, content=_wrapper(paths.launcher(self._settings), then), mode=0o755, kind="own")
+        if previous == [str(path)]:
+            previous = previous_notify(path)
+        then = [str(word) for word in previous] if isinstance(previous, list) else []
+        return FileCopy(
+            path=path, content=_format_wrapper(paths.launcher(self._settings), then), mode=0o755, kind="own"
+        )
 
     def _put(self, text: str, _known: Collection[str]) -> str:
         if self._notify:
             text = toml_edit.put(text, "notify", [str(wrapper_path(self._settings))])
         if self._mcp:
             text = toml_edit.put_table(text, SERVER, paths.server(self._settings))
-        return self._trusting(text) if self._trust else text
+        return self._add_trust(text) if self._trust else text
 
-    def _trusting(self, text: str) -> str:
-        for key, approval in self._hashes().items():
+    def _add_trust(self, text: str) -> str:
+        for key, approval in self._compute_hashes().items():
             text = toml_edit.put_table(text, (*STATE, key), {"trusted_hash": approval})
         return text
 
-    def _hashes(self) -> dict[str, str]:
+    def _compute_hashes(self) -> dict[str, str]:
         """Return key and hash of each of our hooks, as they will be written; nothing if the file cannot be parsed.
 
         The user may have changed a timeout or added a matcher: the hash covers the hook as written.
         """
         path = hooks_path(self._settings)
-        commands = [str(each["command"]) for each in self._wanted.values()]
+        commands = [str(hook["command"]) for hook in self._hook_by_event.values()]
         try:
-            now = files.text_of(path, files.read(path) or b"")
-            after = merge.put_hooks(now, self._wanted, commands, grouped=True)
+            text = files.text_of(path, files.read(path) or b"")
+            after = merge.put_hooks(text, self._hook_by_event, commands, grouped=True)
         except InvalidInput:  # the plan of that file reports the error
             return {}
-        told, found = jsonc.loads(after)["hooks"], {}
+        hooks, hashes = jsonc.loads(after)["hooks"], {}
         for event, group, number in merge.hook_positions(after, commands):
-            held = told[event][group]
+            entry = hooks[event][group]
             key = trust_key(self._settings, event, group, number)
             if event in LABELS:
-                found[key] = trusted_hash(event, held["hooks"][number], held.get("matcher"))
-        return found
+                hashes[key] = trusted_hash(event, entry["hooks"][number], entry.get("matcher"))
+        return hashes
 
 
-def _wrapper(launcher: Path, then: list[str]) -> bytes:
+def _format_wrapper(launcher: Path, then: list[str]) -> bytes:
     lines = [
         "#!/bin/sh",
         "# Written by `cofio install codex`: notifies cofio of each turn, then runs the previous `notify` command.",
@@ -258,26 +264,26 @@ def _wrapper(launcher: Path, then: list[str]) -> bytes:
 def previous_notify(wrapper: Path) -> list[str]:
     """Return the previous `notify` command from the wrapper; empty if there was none."""
     content = (files.read(wrapper) or b"").decode(errors="replace")
-    line = next((each for each in content.splitlines() if each.startswith(_THEN)), _THEN + "[]")
+    line = next((candidate for candidate in content.splitlines() if candidate.startswith(_THEN)), _THEN + "[]")
     try:
-        return [str(load) for load in json.loads(line.removeprefix(_THEN))]
+        return [str(word) for word in json.loads(line.removeprefix(_THEN))]
     except ValueError:
         return []
 
 
 def take_config(text: str, before: str, ours: Collection[str]) -> str:
     """Return the text without our server and approvals, and with the old `notify`. `ours`: wrapper path and hashes."""
-    told = toml_edit.loads(text)
-    notify = told.get("notify")
+    values = toml_edit.loads(text)
+    notify = values.get("notify")
     if isinstance(notify, list) and len(notify) == 1 and notify[0] in ours:
-        old = toml_edit.raw(before, "notify") or toml_edit.to_toml(previous_notify(Path(notify[0])))
-        text = toml_edit.put_raw(text, "notify", old) if old != "[]" else toml_edit.drop(text, "notify")
-    servers = told.get(SERVER[0])
+        previous = toml_edit.raw(before, "notify") or toml_edit.to_toml(previous_notify(Path(notify[0])))
+        text = toml_edit.put_raw(text, "notify", previous) if previous != "[]" else toml_edit.drop(text, "notify")
+    servers = values.get(SERVER[0])
     if isinstance(servers, dict) and paths.is_server(servers.get(SERVER[1])):
         text = toml_edit.put_table_back(text, SERVER, before)
-    for key, about in _state(told).items():
+    for key, about in _read_state(values).items():
         if about.get("trusted_hash") in ours:
             text = toml_edit.drop_table(text, (*STATE, key))
-    if not _state(toml_edit.loads(text)) and "state" not in toml_edit.loads(before).get("hooks", {}):
+    if not _read_state(toml_edit.loads(text)) and "state" not in toml_edit.loads(before).get("hooks", {}):
         text = toml_edit.drop_table(text, STATE)
     return text

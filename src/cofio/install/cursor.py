@@ -26,14 +26,14 @@ def plan(settings: Settings, *, mcp: bool = True) -> InstallPlan:
     """Return the plan for Cursor."""
     home = paths.home_of("cursor", settings)
     folder = shims.folder_in(home)
-    wanted = hooks_in(folder)
-    ours = tuple(str(each["command"]) for each in wanted.values())
+    hook_by_event = hooks_in(folder)
+    ours = tuple(str(hook["command"]) for hook in hook_by_event.values())
 
-    def put(text: str, known: Collection[str]) -> str:
+    def put(text: str, older: Collection[str]) -> str:
         text = merge.text_or_empty_object(text)
         if "version" not in jsonc.loads(text):
             text = jsonc.put(text, ("version",), 1)
-        return merge.put_hooks(text, wanted, {*ours, *known}, grouped=False)
+        return merge.put_hooks(text, hook_by_event, {*ours, *older}, grouped=False)
 
     def serve(text: str, _known: Collection[str]) -> str:
         return merge.put_member(text, SERVER, paths.server(settings))
@@ -66,5 +66,5 @@ def take_hooks(text: str, before: str, ours: Collection[str]) -> str:
 
 def take_server(text: str, before: str, _ours: Collection[str]) -> str:
     """Return the text without our MCP server."""
-    there = jsonc.parse(text).at(SERVER)
-    return merge.take_member(text, SERVER, before) if there and paths.is_server(there.plain()) else text
+    node = jsonc.parse(text).at(SERVER)
+    return merge.take_member(text, SERVER, before) if node and paths.is_server(node.plain()) else text

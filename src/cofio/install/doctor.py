@@ -34,7 +34,9 @@ def examine(settings: Settings, hooks: str = "") -> Iterator[Check]:
         yield checks.judge(settings)
         yield checks.model(settings, service)
         yield from checks.check_waiting(settings, service)
-        yield from _clients(settings, service, proving=not switched_off and not checks.check_hangs(settings, state))
+        yield from _check_clients(
+            settings, service, proving=not switched_off and not checks.check_hangs(settings, state)
+        )
     finally:
         if service:
             service.close()
@@ -51,20 +53,20 @@ def check_in_process(settings: Settings, service: ServiceProbe, *, clients: bool
         yield checks.check_serving(instance.url if instance else settings.service_url)
         yield from (checks.store(settings, service), checks.embedder(service))
         yield from (checks.judge(settings), checks.model(settings, service))
-        lies_about = list(checks.check_waiting(settings, service))
-        yield from lies_about
-        if not any(each.name == "inbox" for each in lies_about):
+        waiting = list(checks.check_waiting(settings, service))
+        yield from waiting
+        if not any(check.name == "inbox" for check in waiting):
             yield Check("inbox", "ok", "no capture is parked")
-    yield from _clients(settings, None, proving=False)
+    yield from _check_clients(settings, None, proving=False)
 
 
-def _clients(settings: Settings, service: Client | None, *, proving: bool) -> Iterator[Check]:
+def _check_clients(settings: Settings, service: Client | None, *, proving: bool) -> Iterator[Check]:
     """Yield the checks of each client; run its hooks too if `proving`."""
     record = Manifest.load(settings.home)
-    found = [each for each in paths.CLIENTS if each in {*paths.installed_clients(settings), *record.clients()}]
-    if not found:
+    clients = [name for name in paths.CLIENTS if name in {*paths.installed_clients(settings), *record.clients()}]
+    if not clients:
         yield Check("clients", "warning", "No client was found on this machine.", "`cofio install CLIENT` names one.")
-    for client in found:
+    for client in clients:
         yield from checks.check_client(client, settings, record)
         if not proving:
             continue

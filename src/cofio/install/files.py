@@ -44,7 +44,7 @@ def write(path: Path, content: bytes, *, mode: int | None = None) -> None:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            _like(target, Path(name), mode)
+            _copy_attributes(target, Path(name), mode)
             Path(name).replace(target)
         except BaseException:
             Path(name).unlink(missing_ok=True)
@@ -53,16 +53,16 @@ def write(path: Path, content: bytes, *, mode: int | None = None) -> None:
         raise StoreError(f"{path} cannot be written: {error.strerror}.", "Check the folder's permissions.") from error
 
 
-def _like(target: Path, made: Path, mode: int | None) -> None:
+def _copy_attributes(target: Path, new_file: Path, mode: int | None) -> None:
     """Copy permissions and, as far as allowed, the owner of the replaced file."""
     try:
-        known = target.stat()
+        current = target.stat()
     except FileNotFoundError:
-        made.chmod(0o600 if mode is None else mode)
+        new_file.chmod(0o600 if mode is None else mode)
         return
-    made.chmod(known.st_mode & 0o7777 if mode is None else mode)
+    new_file.chmod(current.st_mode & 0o7777 if mode is None else mode)
     with suppress(PermissionError):
-        os.chown(made, known.st_uid, known.st_gid)
+        os.chown(new_file, current.st_uid, current.st_gid)
 
 
 def remove(path: Path) -> None:
@@ -72,9 +72,9 @@ def remove(path: Path) -> None:
 
 def missing_folders(path: Path) -> list[Path]:
     """Return the missing folders above a file, the outermost first."""
-    found = []
+    folders = []
     folder = Path(os.path.realpath(path)).parent
     while not folder.exists():
-        found.append(folder)
+        folders.append(folder)
         folder = folder.parent
-    return found[::-1]
+    return folders[::-1]

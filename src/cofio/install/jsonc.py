@@ -59,8 +59,8 @@ class Node:
         """Return the index of a child, or None."""
         if isinstance(step, int):
             return step if self.kind == "array" and 0 <= step < len(self.children) else None
-        found = [number for number, (key, _) in enumerate(self.keys) if key == step]
-        return found[-1] if found else None
+        positions = [number for number, (key, _) in enumerate(self.keys) if key == step]
+        return positions[-1] if positions else None
 
     def begins(self, place: int) -> int:
         """Return the start of a child, including its key."""
@@ -94,46 +94,46 @@ class _JsoncParser:
 
     def skipped(self, position: int) -> int:
         """Return the position after white space and comments."""
-        found = _TRIVIA.match(self._text, position)
-        return found.end() if found else position
+        match = _TRIVIA.match(self._text, position)
+        return match.end() if match else position
 
     def value(self, position: int, depth: int) -> Node:
         if depth > _DEEPEST:
             raise MalformedJson("it is nested too deeply")
         first = self._text[position : position + 1]
         if first == "{":
-            return self._object(position, depth)
+            return self._parse_object(position, depth)
         if first == "[":
-            return self._array(position, depth)
-        if found := _STRING.match(self._text, position):
-            return Node("scalar", position, found.end(), _unquoted(found.group()))
-        if found := _WORD.match(self._text, position):
-            return Node("scalar", position, found.end(), self._word(found.group(), position))
+            return self._parse_array(position, depth)
+        if match := _STRING.match(self._text, position):
+            return Node("scalar", position, match.end(), _unquote(match.group()))
+        if match := _WORD.match(self._text, position):
+            return Node("scalar", position, match.end(), self._parse_word(match.group(), position))
         raise self.wrong(position)
 
-    def _object(self, start: int, depth: int) -> Node:
+    def _parse_object(self, start: int, depth: int) -> Node:
         keys: list[tuple[str, int]] = []
         children: list[Node] = []
         position = self.skipped(start + 1)
         while self._text[position : position + 1] != "}":
-            key, after = self._key(position)
+            key, after = self._parse_key(position)
             colon = self.skipped(after)
             if self._text[colon : colon + 1] != ":":
                 raise self.wrong(colon)
             keys.append((key, position))
             children.append(self.value(self.skipped(colon + 1), depth + 1))
-            position = self._after_comma(children[-1].end, "}")
+            position = self._skip_comma(children[-1].end, "}")
         return Node("object", start, position + 1, None, tuple(keys), tuple(children))
 
-    def _array(self, start: int, depth: int) -> Node:
+    def _parse_array(self, start: int, depth: int) -> Node:
         children: list[Node] = []
         position = self.skipped(start + 1)
         while self._text[position : position + 1] != "]":
             children.append(self.value(position, depth + 1))
-            position = self._after_comma(children[-1].end, "]")
+            position = self._skip_comma(children[-1].end, "]")
         return Node("array", start, position + 1, None, (), tuple(children))
 
-    def _after_comma(self, position: int, closing: str) -> int:
+    def _skip_comma(self, position: int, closing: str) -> int:
         position = self.skipped(position)
         if self._text[position : position + 1] == ",":
             return self.skipped(position + 1)
@@ -141,15 +141,15 @@ class _JsoncParser:
             raise self.wrong(position)
         return position
 
-    def _key(self, position: int) -> tuple[str, int]:
-        if found := _STRING.match(self._text, position):
-            return _unquoted(found.group()), found.end()
-        found = _WORD.match(self._text, position) if _NAME.match(self._text, position) else None
-        if not found:
+    def _parse_key(self, position: int) -> tuple[str, int]:
+        if match := _STRING.match(self._text, position):
+            return _unquote(match.group()), match.end()
+        match = _WORD.match(self._text, position) if _NAME.match(self._text, position) else None
+        if not match:
             raise self.wrong(position)
-        return found.group(), found.end()
+        return match.group(), match.end()
 
-    def _word(self, word: str, position: int) -> Any:
+    def _parse_word(self, word: str, position: int) -> Any:
         if word in ("true", "false", "null"):
             return {"true": True, "false": False, "null": None}[word]
         if not _NUMBER.fullmatch(word):
@@ -159,16 +159,16 @@ class _JsoncParser:
         return int(word) if re.fullmatch(r"[+-]?\d{1,300}", word) else float(word)
 
 
-def _unquoted(token: str) -> str:
+def _unquote(token: str) -> str:
     if token[0] == '"':
         try:
             return str(json.loads(token, strict=False))
         except ValueError:
             pass  # escapes that exist only in JSON5
-    return _ESCAPE.sub(_meant, token[1:-1])
+    return _ESCAPE.sub(_unescape, token[1:-1])
 
 
-def _meant(escape: re.Match[str]) -> str:
+def _unescape(escape: re.Match[str]) -> str:
     if code := escape[1] or escape[2]:
         return chr(int(code, 16))
     return _LETTERS.get(escape[3], escape[3])
@@ -183,16 +183,16 @@ def put(text: str, path: Path, value: Any) -> str:
     Missing objects on the path are created. Raise Malformed if another kind of value is in the way.
     """
     root = parse(text)
-    there = root.at(path)
-    if there:
-        if there.plain() == value:
+    node = root.at(path)
+    if node:
+        if node.plain() == value:
             return text
         style = _Style(text, root)
-        return text[: there.start] + style.written(value, there.start) + text[there.end :]
-    known = next(size for size in range(len(path) - 1, -1, -1) if root.at(path[:size]))
-    for step in reversed(path[known + 1 :]):
+        return text[: node.start] + style.written(value, node.start) + text[node.end :]
+    depth = next(size for size in range(len(path) - 1, -1, -1) if root.at(path[:size]))
+    for step in reversed(path[depth + 1 :]):
         value = {step: value}
-    return _added(text, root, path[:known], str(path[known]), value)
+    return _add(text, root, path[:depth], str(path[depth]), value)
 
 
 def append(text: str, path: Path, value: Any) -> str:
@@ -200,7 +200,7 @@ def append(text: str, path: Path, value: Any) -> str:
     root = parse(text)
     if root.at(path) is None:
         return put(text, path, [value])
-    return _added(text, root, path, None, value)
+    return _add(text, root, path, None, value)
 
 
 def drop(text: str, path: Path) -> str:
@@ -208,7 +208,7 @@ def drop(text: str, path: Path) -> str:
     root = parse(text)
     holder = root.at(path[:-1])
     place = holder.place(path[-1]) if holder else None
-    return text if holder is None or place is None else _without(text, holder, place)
+    return text if holder is None or place is None else _remove(text, holder, place)
 
 
 class _Style(NamedTuple):
@@ -219,12 +219,12 @@ class _Style(NamedTuple):
 
     @property
     def newline(self) -> str:
-        return _newline(self.text)
+        return _detect_newline(self.text)
 
     @property
     def unit(self) -> str:
         """Return one step of indentation, taken from the first child of the root."""
-        if self.root.children and (own := self._own_line(self.root.begins(0))):
+        if self.root.children and (own := self._find_own_indent(self.root.begins(0))):
             return own
         return "  "
 
@@ -236,11 +236,11 @@ class _Style(NamedTuple):
     def indent_at(self, position: int) -> str:
         """Return the indentation of the line at this position."""
         line = self.text.rfind("\n", 0, position) + 1
-        found = re.match(r"[ \t]*", self.text[line:position])
-        return found.group() if found else ""
+        match = re.match(r"[ \t]*", self.text[line:position])
+        return match.group() if match else ""
 
     def indent_within(self, node: Node) -> str:
-        if node.children and (own := self._own_line(node.begins(0))):
+        if node.children and (own := self._find_own_indent(node.begins(0))):
             return own
         return self.indent_at(node.start) + self.unit
 
@@ -248,106 +248,106 @@ class _Style(NamedTuple):
         """Return the value as text, indented for this position."""
         if self.is_one_line:
             return json.dumps(value, ensure_ascii=False)
-        told = json.dumps(value, ensure_ascii=False, indent=self.unit)
-        return told.replace("\n", self.newline + (self.indent_at(position) if indent is None else indent))
+        text = json.dumps(value, ensure_ascii=False, indent=self.unit)
+        return text.replace("\n", self.newline + (self.indent_at(position) if indent is None else indent))
 
-    def _own_line(self, position: int) -> str:
+    def _find_own_indent(self, position: int) -> str:
         """Return the indentation at this position if it is the first on its line, else ""."""
         indent = self.indent_at(position)
         line = self.text.rfind("\n", 0, position) + 1
         return indent if line + len(indent) == position else ""
 
 
-def _added(text: str, root: Node, holder_path: Path, key: str | None, value: Any) -> str:
+def _add(text: str, root: Node, holder_path: Path, key: str | None, value: Any) -> str:
     holder = root.at(holder_path)
-    wanted = "array" if key is None else "object"
-    if holder is None or holder.kind != wanted:
-        where = ".".join(str(step) for step in holder_path) or "the file"
-        raise MalformedJson(f"{where} is not an {wanted}")
+    kind = "array" if key is None else "object"
+    if holder is None or holder.kind != kind:
+        place = ".".join(str(step) for step in holder_path) or "the file"
+        raise MalformedJson(f"{place} is not an {kind}")
     style = _Style(text, root)
     inside = text[holder.start + 1 : holder.end - 1]
     if "\n" not in inside and (holder.children or inside.strip() or style.is_one_line):
-        return _added_inline(text, holder, _entry(key, json.dumps(value, ensure_ascii=False)))
+        return _add_inline(text, holder, _format_entry(key, json.dumps(value, ensure_ascii=False)))
     indent = style.indent_within(holder)
-    entry = style.newline + indent + _entry(key, style.written(value, 0, indent))
-    return _added_below(text, holder, entry, style)
+    entry = style.newline + indent + _format_entry(key, style.written(value, 0, indent))
+    return _add_below(text, holder, entry, style)
 
 
-def _entry(key: str | None, value: str) -> str:
+def _format_entry(key: str | None, value: str) -> str:
     return value if key is None else f"{json.dumps(key, ensure_ascii=False)}: {value}"
 
 
-def _added_inline(text: str, holder: Node, entry: str) -> str:
-    end = _end_of_content(text, holder)
+def _add_inline(text: str, holder: Node, entry: str) -> str:
+    end = _find_content_end(text, holder)
     if not holder.children:
         return text[:end] + entry + text[end:]
-    last, comma = holder.children[-1].end, _comma_after(text, holder.children[-1].end)
+    last, comma = holder.children[-1].end, _find_comma(text, holder.children[-1].end)
     if comma is not None:
         return text[:end] + f" {entry}," + text[end:]
     return text[:last] + "," + text[last:end] + f" {entry}" + text[end:]
 
 
-def _added_below(text: str, holder: Node, entry: str, style: _Style) -> str:
-    end, closing = _end_of_content(text, holder), holder.end - 1
+def _add_below(text: str, holder: Node, entry: str, style: _Style) -> str:
+    end, closing = _find_content_end(text, holder), holder.end - 1
     if not holder.children:
         tail = text[end:closing]
         if "\n" not in tail:
             tail = style.newline + style.indent_at(holder.start)
         return text[:end] + entry + tail + text[closing:]
-    last, comma = holder.children[-1].end, _comma_after(text, holder.children[-1].end)
+    last, comma = holder.children[-1].end, _find_comma(text, holder.children[-1].end)
     if comma is not None:
         return text[:end] + entry + "," + text[end:]
     return text[:last] + "," + text[last:end] + entry + text[end:]
 
 
-def _end_of_content(text: str, holder: Node) -> int:
+def _find_content_end(text: str, holder: Node) -> int:
     """Return the end of the content, including comments: only white space follows before the closing bracket."""
     inside = text[holder.start + 1 : holder.end - 1]
     return holder.start + 1 + len(inside.rstrip(" \t\r\n"))
 
 
-def _comma_after(text: str, position: int) -> int | None:
-    found = _TRIVIA.match(text, position)
-    end = found.end() if found else position
+def _find_comma(text: str, position: int) -> int | None:
+    match = _TRIVIA.match(text, position)
+    end = match.end() if match else position
     return end if text[end : end + 1] == "," else None
 
 
-def _without(text: str, holder: Node, place: int) -> str:
+def _remove(text: str, holder: Node, place: int) -> str:
     """Return the text without a child, the white space before it, and one comma."""
     child, begins = holder.children[place], holder.begins(place)
-    start, comma = _start_of_space(text, holder, place), _comma_after(text, child.end)
+    start, comma = _find_space_start(text, holder, place), _find_comma(text, child.end)
     before, after = text[:start], text[child.end :]
     if comma is not None:
         after = text[child.end : comma] + text[comma + 1 :]
         if start == begins and comma == child.end and place + 1 < len(holder.children):
             after = after.lstrip(" \t")  # [ours, theirs]: theirs moves up
     elif place:
-        last = _comma_after(text, holder.children[place - 1].end)
+        last = _find_comma(text, holder.children[place - 1].end)
         before = text[:last] + text[(last or start) + 1 : start]
-    if _ends_in_line_comment(text, _opening(holder, place), start) and not _REST_OF_LINE_IS_EMPTY.match(after):
-        return before + _newline(text) + after
+    if _ends_in_line_comment(text, _find_opening(holder, place), start) and not _REST_OF_LINE_IS_EMPTY.match(after):
+        return before + _detect_newline(text) + after
     if len(holder.children) == 1 and start == holder.start + 1:
         rest = after.lstrip(" \t\r\n")
         after = rest if rest[:1] in ("}", "]") else after
     return before + after
 
 
-def _opening(holder: Node, place: int) -> int:
+def _find_opening(holder: Node, place: int) -> int:
     """Return the end of the previous child, or of the opening bracket."""
     return holder.children[place - 1].end if place else holder.start + 1
 
 
-def _start_of_space(text: str, holder: Node, place: int) -> int:
+def _find_space_start(text: str, holder: Node, place: int) -> int:
     """Return the start of the white space before a child."""
-    opening = _opening(holder, place)
+    opening = _find_opening(holder, place)
     return opening + len(text[opening : holder.begins(place)].rstrip(" \t\r\n"))
 
 
 def _ends_in_line_comment(text: str, start: int, end: int) -> bool:
     """Return whether the range ends in a line comment, which would swallow text appended on the same line."""
-    pieces = [found.group() for found in _PIECE.finditer(text, start, end)]
+    pieces = [match.group() for match in _PIECE.finditer(text, start, end)]
     return bool(pieces) and pieces[-1].startswith("//")
 
 
-def _newline(text: str) -> str:
+def _detect_newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"

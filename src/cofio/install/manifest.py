@@ -44,9 +44,9 @@ class Manifest:
         if content is None:
             return cls(home)
         try:
-            told = json.loads(content)
-            entries = [_entry(each) for each in told["files"]]
-            return cls(home, {entry.path: entry for entry in entries}, [str(each) for each in told["folders"]])
+            data = json.loads(content)
+            entries = [_make_entry(item) for item in data["files"]]
+            return cls(home, {entry.path: entry for entry in entries}, [str(item) for item in data["folders"]])
         except (ValueError, KeyError, TypeError) as error:
             hint = "Move it away; uninstalling then removes the entries that it recognises."
             raise Misconfigured(f"{home / NAME} is not the installer's record.", hint) from error
@@ -71,12 +71,12 @@ class Manifest:
 
     def add(self, entry: ManifestEntry, folders: list[Path]) -> None:
         """Record an entry before the file itself is written."""
-        replaced = self.entries.get(entry.path)
+        previous = self.entries.get(entry.path)
         self.entries[entry.path] = entry
         self.folders += [str(folder) for folder in folders if str(folder) not in self.folders]
         self._save()
-        if replaced:
-            self._leave_copy(replaced)
+        if previous:
+            self._leave_copy(previous)
 
     def drop(self, entry: ManifestEntry) -> None:
         """Remove an entry and its backup."""
@@ -86,12 +86,12 @@ class Manifest:
 
     def _leave_copy(self, entry: ManifestEntry) -> None:
         """Delete an entry's backup, unless another entry shares it."""
-        if entry.backup and entry.backup not in {each.backup for each in self.entries.values()}:
+        if entry.backup and entry.backup not in {other.backup for other in self.entries.values()}:
             (self.home / BACKUPS / entry.backup).unlink(missing_ok=True)
 
     def leave_folders(self) -> list[str]:
         """Delete the folders that we created and that are empty; others are kept."""
-        gone = []
+        removed = []
         for name in sorted(self.folders, key=len, reverse=True):
             try:
                 Path(name).rmdir()
@@ -100,10 +100,10 @@ class Manifest:
             except OSError:  # the folder is not empty
                 continue
             else:
-                gone.append(name)
+                removed.append(name)
                 self.folders.remove(name)
         self._save()
-        return gone
+        return removed
 
     def _save(self) -> None:
         if not self.entries:
@@ -111,10 +111,10 @@ class Manifest:
             if (self.home / BACKUPS).is_dir() and not any((self.home / BACKUPS).iterdir()):
                 (self.home / BACKUPS).rmdir()
             return
-        told = {"version": 1, "files": [asdict(entry) for entry in self.entries.values()], "folders": self.folders}
-        files.write(self.home / NAME, json.dumps(told, indent=2).encode(), mode=0o600)
+        data = {"version": 1, "files": [asdict(entry) for entry in self.entries.values()], "folders": self.folders}
+        files.write(self.home / NAME, json.dumps(data, indent=2).encode(), mode=0o600)
 
 
-def _entry(told: dict[str, Any]) -> ManifestEntry:
-    known = {each.name: told[each.name] for each in fields(ManifestEntry) if each.name in told}
-    return ManifestEntry(**{**known, "ours": tuple(known.get("ours", ()))})
+def _make_entry(data: dict[str, Any]) -> ManifestEntry:
+    values = {attribute.name: data[attribute.name] for attribute in fields(ManifestEntry) if attribute.name in data}
+    return ManifestEntry(**{**values, "ours": tuple(values.get("ours", ()))})

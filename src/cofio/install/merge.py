@@ -24,38 +24,38 @@ def text_or_empty_object(text: str) -> str:
     return text if text.strip("\ufeff \t\r\n") else "{}\n"
 
 
-def put_hooks(text: str, wanted: Hooks, ours: Collection[str], *, grouped: bool) -> str:
+def put_hooks(text: str, hooks: Hooks, ours: Collection[str], *, grouped: bool) -> str:
     """Return the text with these hooks of ours, once each. `ours`: commands that identify older hooks of ours.
 
     Changes by the user to a hook of ours are kept: a timeout, a shell that starts it.
     """
     text = text_or_empty_object(text)
-    known = {str(hook["command"]) for hook in wanted.values()} | set(ours)
-    for event, hook in wanted.items():
-        there = [path for path, command in _hooks_of(text, grouped) if path[1] == event and names(command, known)]
-        for path in reversed(there[1:]):
-            text = _dropped(text, path, grouped)
-        if there:
-            text = _renewed(text, there[0], hook)
+    commands = {str(hook["command"]) for hook in hooks.values()} | set(ours)
+    for event, hook in hooks.items():
+        paths = [path for path, command in _list_hooks(text, grouped) if path[1] == event and names(command, commands)]
+        for path in reversed(paths[1:]):
+            text = _drop(text, path, grouped)
+        if paths:
+            text = _renew(text, paths[0], hook)
         else:
             text = jsonc.append(text, ("hooks", event), {"hooks": [dict(hook)]} if grouped else dict(hook))
-    return _without_ours(text, known, grouped, spared=wanted)
+    return _drop_ours(text, commands, grouped, spared=hooks)
 
 
 def take_hooks(text: str, ours: Collection[str], before: str, *, grouped: bool) -> str:
     """Return the text without our hooks, and without containers that this empties and that were not there before us."""
-    after = _without_ours(text, ours, grouped)
-    emptied = [("hooks", event) for event in _emptied(text, after)]
-    return _pruned(after, [*emptied, ("hooks",)], before) if after != text else text
+    after = _drop_ours(text, ours, grouped)
+    empty = [("hooks", event) for event in _list_emptied(text, after)]
+    return _prune(after, [*empty, ("hooks",)], before) if after != text else text
 
 
 def installed(text: str, ours: Collection[str], *, grouped: bool) -> dict[str, list[str]]:
     """Return our commands in the file, by event."""
-    found: dict[str, list[str]] = {}
-    for path, command in _hooks_of(text, grouped):
+    commands: dict[str, list[str]] = {}
+    for path, command in _list_hooks(text, grouped):
         if names(command, ours):
-            found.setdefault(str(path[1]), []).append(command)
-    return found
+            commands.setdefault(str(path[1]), []).append(command)
+    return commands
 
 
 def names(command: str, ours: Collection[str]) -> bool:
@@ -63,9 +63,9 @@ def names(command: str, ours: Collection[str]) -> bool:
     if command in ours:
         return True
     home = os.path.expanduser("~")  # noqa: PTH111 (never fails)
-    told = re.sub(r"^~(?=/)|(?<=[\s\"'])~(?=/)|\$HOME\b|\$\{HOME\}", lambda _: home, command)
-    ways = {way for each in ours if (name := program(each)).startswith("/") for way in (name, shlex.quote(name))}
-    return any(re.search(rf"{re.escape(way)}(?![\w./-])", text) for way in ways for text in (command, told))
+    expanded = re.sub(r"^~(?=/)|(?<=[\s\"'])~(?=/)|\$HOME\b|\$\{HOME\}", lambda _: home, command)
+    ways = {way for own in ours if (name := program(own)).startswith("/") for way in (name, shlex.quote(name))}
+    return any(re.search(rf"{re.escape(way)}(?![\w./-])", text) for way in ways for text in (command, expanded))
 
 
 def program(command: str) -> str:
@@ -89,19 +89,19 @@ def is_wrapped(command: str, ours: Collection[str]) -> bool:
 
 def hook_positions(text: str, ours: Collection[str]) -> list[tuple[str, int, int]]:
     """Return the positions of our hooks in groups: event, index of the group, index of the hook."""
-    found = [path for path, command in _hooks_of(text, grouped=True) if names(command, ours)]
-    return [(str(path[1]), int(path[2]), int(path[4])) for path in found]
+    paths = [path for path, command in _list_hooks(text, grouped=True) if names(command, ours)]
+    return [(str(path[1]), int(path[2]), int(path[4])) for path in paths]
 
 
 def put_member(text: str, path: Path, value: Mapping[str, Any]) -> str:
     """Return the text with these fields in the object at the path; its other fields are kept."""
     text = text_or_empty_object(text)
-    there = jsonc.parse(text).at(path)
-    if there is None:
+    node = jsonc.parse(text).at(path)
+    if node is None:
         return jsonc.put(text, path, dict(value))
-    for name, each in value.items():
-        deeper = isinstance(each, Mapping) and there.at((name,))
-        text = put_member(text, (*path, name), each) if deeper else jsonc.put(text, (*path, name), each)
+    for name, field in value.items():
+        deeper = isinstance(field, Mapping) and node.at((name,))
+        text = put_member(text, (*path, name), field) if deeper else jsonc.put(text, (*path, name), field)
     return text
 
 
@@ -113,13 +113,13 @@ def take_member(text: str, path: Path, before: str) -> str:
     """
     if jsonc.parse(text).at(path) is None:
         return text
-    if old := jsonc.parse(text_or_empty_object(before)).at(path):
-        return jsonc.put(text, path, old.plain())
+    if previous := jsonc.parse(text_or_empty_object(before)).at(path):
+        return jsonc.put(text, path, previous.plain())
     after = jsonc.drop(text, path)
-    return _pruned(after, [path[:size] for size in range(len(path) - 1, 0, -1)], before)
+    return _prune(after, [path[:size] for size in range(len(path) - 1, 0, -1)], before)
 
 
-def _hooks_of(text: str, grouped: bool) -> Iterator[tuple[Path, str]]:
+def _list_hooks(text: str, grouped: bool) -> Iterator[tuple[Path, str]]:
     """Yield every hook in the file as its path and command."""
     root = jsonc.loads(text)
     if not isinstance(root, dict):
@@ -133,55 +133,57 @@ def _hooks_of(text: str, grouped: bool) -> Iterator[tuple[Path, str]]:
         for place, entry in enumerate(entries):
             inner = entry.get("hooks") if isinstance(entry, dict) else None
             if not grouped:
-                yield ("hooks", event, place), _command(entry)
+                yield ("hooks", event, place), _read_command(entry)
             elif isinstance(inner, list):
                 for number, hook in enumerate(inner):
-                    yield ("hooks", event, place, "hooks", number), _command(hook)
+                    yield ("hooks", event, place, "hooks", number), _read_command(hook)
 
 
-def _command(hook: Any) -> str:
+def _read_command(hook: Any) -> str:
     command = hook.get("command") if isinstance(hook, dict) else None
     return command if isinstance(command, str) else ""
 
 
-def _without_ours(text: str, ours: Collection[str], grouped: bool, spared: Collection[str] = ()) -> str:
-    found = [path for path, command in _hooks_of(text, grouped) if is_wrapped(command, ours) and path[1] not in spared]
-    for path in reversed(found):
-        text = _dropped(text, path, grouped)
+def _drop_ours(text: str, ours: Collection[str], grouped: bool, spared: Collection[str] = ()) -> str:
+    paths = [
+        path for path, command in _list_hooks(text, grouped) if is_wrapped(command, ours) and path[1] not in spared
+    ]
+    for path in reversed(paths):
+        text = _drop(text, path, grouped)
     return text
 
 
-def _renewed(text: str, path: Path, hook: Mapping[str, Any]) -> str:
+def _renew(text: str, path: Path, hook: Mapping[str, Any]) -> str:
     """Return the text with missing fields added to our hook, or with the hook replaced if its command is outdated."""
-    there = jsonc.parse(text).at(path)
-    held = there.plain() if there else {}
-    if not names(_command(held), [str(hook["command"])]):
+    node = jsonc.parse(text).at(path)
+    current = node.plain() if node else {}
+    if not names(_read_command(current), [str(hook["command"])]):
         return jsonc.put(text, path, dict(hook))
     for name, value in hook.items():
-        if name not in held:
+        if name not in current:
             text = jsonc.put(text, (*path, name), value)
     return text
 
 
-def _dropped(text: str, path: Path, grouped: bool) -> str:
+def _drop(text: str, path: Path, grouped: bool) -> str:
     """Return the text without a hook, and without its group if that becomes empty."""
     text = jsonc.drop(text, path)
     group = jsonc.parse(text).at(path[:3])
-    held = group.at(("hooks",)) if grouped and group else None
-    return jsonc.drop(text, path[:3]) if held and not held.children else text
+    hooks = group.at(("hooks",)) if grouped and group else None
+    return jsonc.drop(text, path[:3]) if hooks and not hooks.children else text
 
 
-def _emptied(text: str, after: str) -> list[str]:
+def _list_emptied(text: str, after: str) -> list[str]:
     """Return the events that have lost all hooks."""
-    was, now = jsonc.loads(text).get("hooks", {}), jsonc.loads(after).get("hooks", {})
-    return [event for event, entries in now.items() if not entries and was.get(event)]
+    hooks_before, hooks_after = jsonc.loads(text).get("hooks", {}), jsonc.loads(after).get("hooks", {})
+    return [event for event, entries in hooks_after.items() if not entries and hooks_before.get(event)]
 
 
-def _pruned(text: str, paths: list[Path], before: str) -> str:
+def _prune(text: str, paths: list[Path], before: str) -> str:
     """Return the text without those of these paths that are empty and were not there before."""
-    old = jsonc.parse(text_or_empty_object(before))
+    root = jsonc.parse(text_or_empty_object(before))
     for path in paths:
         node = jsonc.parse(text).at(path)
-        if node and not node.children and node.kind != "scalar" and old.at(path) is None:
+        if node and not node.children and node.kind != "scalar" and root.at(path) is None:
             text = jsonc.drop(text, path)
     return text

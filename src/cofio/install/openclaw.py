@@ -27,26 +27,26 @@ def plan(settings: Settings) -> InstallPlan:
     source = plugin_source()
     plugin = Plugin(source)
     copies = [
-        *_copied(source, _SHIPPED, target(settings)),
-        *_copied(source / _SKILLS, ("**/*",), paths.home_of("openclaw", settings) / _SKILLS),
+        *_list_copies(source, _SHIPPED, target(settings)),
+        *_list_copies(source / _SKILLS, ("**/*",), paths.home_of("openclaw", settings) / _SKILLS),
     ]
 
     def put(text: str, _known: Collection[str]) -> str:
-        return plugin.put(text, str(target(settings)), _config(settings))
+        return plugin.put(text, str(target(settings)), _make_config(settings))
 
     edit = FileEdit(
         path=paths.openclaw_config(settings), kind="openclaw", put=put, ours=(plugin.id, str(target(settings)))
     )
     return InstallPlan(
-        client="openclaw", copies=tuple(copies), edits=(edit,), notes=_notes(settings), folder=target(settings)
+        client="openclaw", copies=tuple(copies), edits=(edit,), notes=_make_notes(settings), folder=target(settings)
     )
 
 
 def plugin_source() -> Path:
     """Return the folder of the plugin. Raise NotFound if this installation has none."""
-    for each in SOURCES:
-        if (each / _MANIFEST).is_file():
-            return each
+    for folder in SOURCES:
+        if (folder / _MANIFEST).is_file():
+            return folder
     raise NotFound("This installation has no plugin for OpenClaw.", "Install from a checkout, or a newer package.")
 
 
@@ -60,7 +60,7 @@ def _finds_us(settings: Settings) -> bool:
     return settings.origins.get("home") == "default" and not settings.url
 
 
-def _config(settings: Settings) -> dict[str, Any]:
+def _make_config(settings: Settings) -> dict[str, Any]:
     """Return the plugin's configuration: the URL of the service, unless the plugin finds it."""
     if _finds_us(settings):
         return {}
@@ -69,14 +69,14 @@ def _config(settings: Settings) -> dict[str, Any]:
     return {} if url.endswith(":0") else {"baseUrl": url}
 
 
-def _notes(settings: Settings) -> tuple[str, ...]:
+def _make_notes(settings: Settings) -> tuple[str, ...]:
     notes = ["OpenClaw loads a plugin when its configuration changes; if not, run `openclaw gateway restart`."]
     if settings.api_key and not _finds_us(settings):
         notes.append("The service has a key: set it yourself as `token` in plugins.entries.cofio.config.")
     return tuple(notes)
 
 
-def _copied(source: Path, patterns: Iterable[str], folder: Path) -> Iterator[FileCopy]:
+def _list_copies(source: Path, patterns: Iterable[str], folder: Path) -> Iterator[FileCopy]:
     """Yield the files below the source, with their targets below the folder."""
     for pattern in patterns:
         for path in sorted(source.glob(pattern)):
@@ -98,9 +98,9 @@ class Plugin:
     def put(self, text: str, folder: str, config: dict[str, Any]) -> str:
         """Return the text with the plugin loadable, allowed, enabled, and in the memory slot."""
         text = merge.text_or_empty_object(text)
-        text = _listed(text, ("plugins", "load", "paths"), folder)
+        text = _add_item(text, ("plugins", "load", "paths"), folder)
         if jsonc.parse(text).at(("plugins", "allow")):
-            text = _listed(text, ("plugins", "allow"), self.id)
+            text = _add_item(text, ("plugins", "allow"), self.id)
         text = jsonc.put(text, ("plugins", "slots", "memory"), self.id)
         entry = ("plugins", "entries", self.id)
         text = jsonc.put(text, (*entry, "enabled"), True)
@@ -110,15 +110,15 @@ class Plugin:
         return text
 
 
-def _listed(text: str, path: jsonc.Path, value: str) -> str:
-    there = jsonc.parse(text).at(path)
-    return text if there and value in (there.plain() or []) else jsonc.append(text, path, value)
+def _add_item(text: str, path: jsonc.Path, value: str) -> str:
+    array = jsonc.parse(text).at(path)
+    return text if array and value in (array.plain() or []) else jsonc.append(text, path, value)
 
 
 def take(text: str, before: str, ours: Collection[str]) -> str:
     """Return the text without the plugin, with the previous one in the memory slot. `ours`: its id and folder."""
     for path in (("plugins", "load", "paths"), ("plugins", "allow")):
-        text = _unlisted(text, path, ours, before)
+        text = _remove_items(text, path, ours, before)
     slot = jsonc.parse(text).at(("plugins", "slots", "memory"))
     if slot and slot.plain() in ours:
         text = merge.take_member(text, ("plugins", "slots", "memory"), before)
@@ -127,12 +127,14 @@ def take(text: str, before: str, ours: Collection[str]) -> str:
     return text
 
 
-def _unlisted(text: str, path: jsonc.Path, ours: Collection[str], before: str) -> str:
-    there = jsonc.parse(text).at(path)
-    items = there.plain() if there and there.kind == "array" else []
+def _remove_items(text: str, path: jsonc.Path, ours: Collection[str], before: str) -> str:
+    array = jsonc.parse(text).at(path)
+    items = array.plain() if array and array.kind == "array" else []
     for place in reversed(range(len(items))):
         if items[place] in ours:
             text = jsonc.drop(text, (*path, place))
-    now = jsonc.parse(text).at(path)
+    remaining = jsonc.parse(text).at(path)
     made_by_us = jsonc.parse(merge.text_or_empty_object(before)).at(path) is None
-    return merge.take_member(text, path, before) if now and items and not now.children and made_by_us else text
+    return (
+        merge.take_member(text, path, before) if remaining and items and not remaining.children and made_by_us else text
+    )

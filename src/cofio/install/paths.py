@@ -26,7 +26,7 @@ def home_of(client: str, settings: Settings) -> Path:
     """Return a client's configuration folder, existing or not."""
     name = {"claude-code": "claude_home"}.get(client, f"{client}_home")
     usual = {"claude-code": "~/.claude"}.get(client, f"~/.{client}")
-    path = _absolute(getattr(settings, name) or usual)
+    path = _make_absolute(getattr(settings, name) or usual)
     return path / ".openclaw" if settings.origins.get(name) == "OPENCLAW_HOME" else path
 
 
@@ -38,13 +38,13 @@ def claude_state(settings: Settings) -> Path:
 
 def openclaw_config(settings: Settings) -> Path:
     if settings.openclaw_config:
-        return _absolute(settings.openclaw_config)
+        return _make_absolute(settings.openclaw_config)
     return home_of("openclaw", settings) / "openclaw.json"
 
 
 def installed_clients(settings: Settings) -> list[str]:
     """Return the installed clients: those whose folder or program exists."""
-    return [each for each in CLIENTS if home_of(each, settings).is_dir() or shutil.which(_PROGRAMS[each])]
+    return [client for client in CLIENTS if home_of(client, settings).is_dir() or shutil.which(_PROGRAMS[client])]
 
 
 def launcher(settings: Settings) -> Path:
@@ -63,10 +63,10 @@ def server(settings: Settings) -> dict[str, Any]:
     return {"command": sys.executable, "args": ["-P", "-m", "cofio", "mcp"], "env": around}
 
 
-def is_server(told: Any) -> bool:
+def is_server(config: Any) -> bool:
     """Return whether this is the configuration of our MCP server."""
-    return isinstance(told, Mapping) and list(told.get("args") or [])[-3:] == ["-m", "cofio", "mcp"]
+    return isinstance(config, Mapping) and list(config.get("args") or [])[-3:] == ["-m", "cofio", "mcp"]
 
 
-def _absolute(path: str) -> Path:
+def _make_absolute(path: str) -> Path:
     return Path(path).expanduser().absolute()

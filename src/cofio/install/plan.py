@@ -72,48 +72,56 @@ class FileResult:
 
 def prepare(plan: InstallPlan, record: Manifest) -> list[tuple[Path, bytes | None, bytes]]:
     """Return path, current content and planned content of every file. Writes nothing."""
-    return [(each.path, now, _wanted(each, now, record)) for each in _all(plan) for now in [files.read(each.path)]]
+    return [
+        (step.path, current, _plan_content(step, current, record))
+        for step in _list_steps(plan)
+        for current in [files.read(step.path)]
+    ]
 
 
 def changed_paths(plan: InstallPlan, record: Manifest) -> list[Path]:
     """Return the files that the plan would write. Writes nothing."""
     modes = {copy.path: copy for copy in plan.copies}
-    return [path for path, now, wanted in prepare(plan, record)
-            if now != wanted or (path in modes and not _is_as_open(modes[path]))]  # fmt: skip
+    return [path for path, current, planned in prepare(plan, record)
+            if current != planned or (path in modes and not _is_as_open(modes[path]))]  # fmt: skip
 
 
 def carry_out(plan: InstallPlan, record: Manifest, takes: Mapping[str, Take]) -> list[FileResult]:
     """Write the files that differ. The record is written before each file."""
     prepare(plan, record)
-    return [_carried_out(each, plan.client, record, takes) for each in _all(plan)]
+    return [_write_step(step, plan.client, record, takes) for step in _list_steps(plan)]
 
 
-def _all(plan: InstallPlan) -> Sequence[FileCopy | FileEdit]:
+def _list_steps(plan: InstallPlan) -> Sequence[FileCopy | FileEdit]:
     return (*plan.copies, *plan.edits)
 
 
-def _wanted(step: FileCopy | FileEdit, now: bytes | None, record: Manifest) -> bytes:
+def _plan_content(step: FileCopy | FileEdit, current: bytes | None, record: Manifest) -> bytes:
     if isinstance(step, FileCopy):
         return step.content
     entry = record.entries.get(str(step.path))
-    text = files.text_of(step.path, now or b"")
+    text = files.text_of(step.path, current or b"")
     try:
         return step.put(text, entry.ours if entry else ()).encode()
     except MalformedJson as error:
         raise unreadable(step.path, error) from error
 
 
-def _carried_out(step: FileCopy | FileEdit, client: str, record: Manifest, takes: Mapping[str, Take]) -> FileResult:
+def _write_step(step: FileCopy | FileEdit, client: str, record: Manifest, takes: Mapping[str, Take]) -> FileResult:
     for _ in range(_ATTEMPTS):
-        now = files.read(step.path)
-        wanted = _wanted(step, now, record)
-        if now == wanted and (str(step.path) in record.entries or isinstance(step, FileEdit)) and _is_as_open(step):
+        current = files.read(step.path)
+        planned = _plan_content(step, current, record)
+        if (
+            current == planned
+            and (str(step.path) in record.entries or isinstance(step, FileEdit))
+            and _is_as_open(step)
+        ):
             return FileResult(step.path, "unchanged")
-        original, existed = _before_us(step, record, now, takes)
-        entry = _entry(step, client, record, original if existed else None, wanted)
+        original, existed = _find_original(step, record, current, takes)
+        entry = _make_entry(step, client, record, original if existed else None, planned)
         record.add(entry, files.missing_folders(step.path))
-        if files.read(step.path) == now:  # a running client may have written its own file meanwhile
-            files.write(step.path, wanted, mode=step.mode if isinstance(step, FileCopy) else None)
+        if files.read(step.path) == current:  # a running client may have written its own file meanwhile
+            files.write(step.path, planned, mode=step.mode if isinstance(step, FileCopy) else None)
             return FileResult(step.path, "written")
     raise InvalidInput(f"{step.path} keeps changing.", "Close the client that writes it and retry.")
 
@@ -123,29 +131,29 @@ def _is_as_open(step: FileCopy | FileEdit) -> bool:
     return isinstance(step, FileEdit) or not step.mode & 0o100 or os.access(step.path, os.X_OK)
 
 
-def _before_us(
-    step: FileCopy | FileEdit, record: Manifest, now: bytes | None, takes: Mapping[str, Take]
+def _find_original(
+    step: FileCopy | FileEdit, record: Manifest, current: bytes | None, takes: Mapping[str, Take]
 ) -> tuple[bytes | None, bool]:
     """Return the content before the first install, without later changes by others, and whether there was a file."""
-    known = record.entries.get(str(step.path))
-    if isinstance(step, FileCopy) and now is not None and _is_of_ours(step, now):
-        return (record.original(known), known.existed) if known else (None, False)
-    if known is None or now is None:
-        return now, now is not None
-    if files.digest(now) == known.after:
-        return record.original(known), known.existed
+    entry = record.entries.get(str(step.path))
+    if isinstance(step, FileCopy) and current is not None and _is_of_ours(step, current):
+        return (record.original(entry), entry.existed) if entry else (None, False)
+    if entry is None or current is None:
+        return current, current is not None
+    if files.digest(current) == entry.after:
+        return record.original(entry), entry.existed
     if isinstance(step, FileCopy):
-        return now, True
-    rest = without_ours(step.path, now, known, record, takes)
-    return (rest, True) if known.existed or not _is_empty(rest.decode()) else (None, False)
+        return current, True
+    rest = without_ours(step.path, current, entry, record, takes)
+    return (rest, True) if entry.existed or not _is_empty(rest.decode()) else (None, False)
 
 
 def _is_of_ours(step: FileCopy, content: bytes) -> bool:
     return content == step.content or bool(step.is_ours and step.is_ours(step.path, content))
 
 
-def _entry(
-    step: FileCopy | FileEdit, client: str, record: Manifest, original: bytes | None, wanted: bytes
+def _make_entry(
+    step: FileCopy | FileEdit, client: str, record: Manifest, original: bytes | None, planned: bytes
 ) -> ManifestEntry:
     return ManifestEntry(
         path=str(step.path),
@@ -153,7 +161,7 @@ def _entry(
         kind=step.kind,
         existed=original is not None,
         before=files.digest(original) if original is not None else "",
-        after=files.digest(wanted),
+        after=files.digest(planned),
         backup=record.keep(step.path, original) if original is not None else "",
         ours=step.ours if isinstance(step, FileEdit) else (),
     )
@@ -167,12 +175,14 @@ def unreadable(path: Path, error: MalformedJson) -> InvalidInput:
 # ── uninstalling ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def without_ours(path: Path, now: bytes, entry: ManifestEntry, record: Manifest, takes: Mapping[str, Take]) -> bytes:
+def without_ours(
+    path: Path, current: bytes, entry: ManifestEntry, record: Manifest, takes: Mapping[str, Take]
+) -> bytes:
     """Return the file's bytes without our entries."""
     before = record.original(entry) or b""
     take = takes[entry.kind]
     try:
-        return take(files.text_of(path, now), files.text_of(path, before), entry.ours).encode()
+        return take(files.text_of(path, current), files.text_of(path, before), entry.ours).encode()
     except MalformedJson as error:
         raise unreadable(path, error) from error
 
@@ -184,42 +194,42 @@ def undo(
 
     `is_ours` recognises files of our own that another home has written since.
     """
-    done: list[FileResult] = []
+    results: list[FileResult] = []
     problems: list[CofioError] = []
     for entry in reversed(record.of(client)):
         try:
-            done.append(_undone(entry, record, takes, is_ours))
+            results.append(_undo_entry(entry, record, takes, is_ours))
         except CofioError as error:
             problems.append(error)
         else:
             record.drop(entry)
     record.leave_folders()
-    return done, problems
+    return results, problems
 
 
-def _undone(entry: ManifestEntry, record: Manifest, takes: Mapping[str, Take], is_ours: IsOurs) -> FileResult:
+def _undo_entry(entry: ManifestEntry, record: Manifest, takes: Mapping[str, Take], is_ours: IsOurs) -> FileResult:
     path = Path(entry.path)
-    now = files.read(path)
-    if now is None:
+    current = files.read(path)
+    if current is None:
         return FileResult(path, "gone")
-    if files.digest(now) == entry.after and (restored := _restored(path, entry, record)):
-        return restored
-    if entry.kind == OWN and is_ours(path, now):
+    if files.digest(current) == entry.after and (result := _restore(path, entry, record)):
+        return result
+    if entry.kind == OWN and is_ours(path, current):
         files.remove(path)
         return FileResult(path, "removed")
     if entry.kind == OWN:
         return FileResult(path, "kept", "it was changed since")
-    rest = without_ours(path, now, entry, record, takes)
+    rest = without_ours(path, current, entry, record, takes)
     if not entry.existed and _is_empty(rest.decode()):
         files.remove(path)
         return FileResult(path, "removed")
-    if rest == now:
+    if rest == current:
         return FileResult(path, "kept", "it contains nothing of ours")
     files.write(path, rest)
     return FileResult(path, "taken out")
 
 
-def _restored(path: Path, entry: ManifestEntry, record: Manifest) -> FileResult | None:
+def _restore(path: Path, entry: ManifestEntry, record: Manifest) -> FileResult | None:
     """Restore the file as it was before us; return None if its backup is missing."""
     if not entry.existed:
         files.remove(path)
@@ -233,38 +243,38 @@ def _restored(path: Path, entry: ManifestEntry, record: Manifest) -> FileResult 
 
 def take_out(edits: Sequence[FileEdit], record: Manifest, takes: Mapping[str, Take]) -> list[FileResult]:
     """Remove our entries from files that have no record, for example after the home was lost."""
-    done = []
+    results = []
     for edit in edits:
-        now = files.read(edit.path)
-        if now is None or str(edit.path) in record.entries:
+        current = files.read(edit.path)
+        if current is None or str(edit.path) in record.entries:
             continue
-        text = files.text_of(edit.path, now)
+        text = files.text_of(edit.path, current)
         try:
             rest = takes[edit.kind](text, "", edit.ours)
         except MalformedJson:
             continue  # not our format: nothing to remove
         if rest != text and _is_empty(rest):  # it contained only our entries
             files.remove(edit.path)
-            done.append(FileResult(edit.path, "removed"))
+            results.append(FileResult(edit.path, "removed"))
         elif rest != text:
             files.write(edit.path, rest.encode())
-            done.append(FileResult(edit.path, "taken out"))
-    return done
+            results.append(FileResult(edit.path, "taken out"))
+    return results
 
 
 def removed(copies: Sequence[FileCopy], record: Manifest) -> list[FileResult]:
     """Remove our own files that have no record, and their folder if it becomes empty."""
-    done = []
+    results = []
     for copy in copies:
-        now = files.read(copy.path)
-        if now is not None and str(copy.path) not in record.entries and _is_of_ours(copy, now):
+        current = files.read(copy.path)
+        if current is not None and str(copy.path) not in record.entries and _is_of_ours(copy, current):
             files.remove(copy.path)
-            done.append(FileResult(copy.path, "removed"))
-    for folder in sorted({each.path.parent for each in done}, key=lambda each: len(str(each)), reverse=True):
+            results.append(FileResult(copy.path, "removed"))
+    for folder in sorted({item.path.parent for item in results}, key=lambda item: len(str(item)), reverse=True):
         with suppress(OSError):  # the folder is not empty
             folder.rmdir()
             folder.parent.rmdir()
-    return done
+    return results
 
 
 def _is_empty(text: str) -> bool:

@@ -58,22 +58,24 @@ class Choice:
 
     def variables(self) -> dict[str, str]:
         """Return the choice as environment variables."""
-        told = {"EXTRACT_PROVIDER": self.provider, "EXTRACT_MODEL": self.model}
+        values = {"EXTRACT_PROVIDER": self.provider, "EXTRACT_MODEL": self.model}
         if self.key_name:
-            told[_VARIABLES[self.key_name]] = self.key
-        return {name: value for name, value in told.items() if value}
+            values[_VARIABLES[self.key_name]] = self.key
+        return {name: value for name, value in values.items() if value}
 
 
 def known_choice(settings: Settings, provider: str, model: str = "") -> Choice:
     """Return the choice of this provider with the key and model from the settings."""
-    same = settings.extract_provider.lower() == provider
+    is_current = settings.extract_provider.lower() == provider
     if provider in AGENTS:
-        return Choice(provider=provider, model=model or (settings.extract_model if same else ""))
+        return Choice(provider=provider, model=model or (settings.extract_model if is_current else ""))
     own = setting.key_setting(provider, settings.extract_url)
-    meant = same or not settings.extract_provider  # the key is not another provider's
-    key = (settings.extract_key if meant else "") or getattr(settings, own, "")
-    wanted = "" if provider == "ollama" else own or "extract_key"
-    return Choice(provider=provider, key=key, model=model or (settings.extract_model if same else ""), key_name=wanted)
+    key_fits = is_current or not settings.extract_provider  # the key is not another provider's
+    key = (settings.extract_key if key_fits else "") or getattr(settings, own, "")
+    key_name = "" if provider == "ollama" else own or "extract_key"
+    return Choice(
+        provider=provider, key=key, model=model or (settings.extract_model if is_current else ""), key_name=key_name
+    )
 
 
 def test_choice(settings: Settings, choice: Choice) -> str:
@@ -135,9 +137,9 @@ def keep(settings: Settings, name: str, value: str) -> None:
 
 def is_written(settings: Settings, choice: Choice) -> bool:
     """Return whether config.toml already contains this choice."""
-    now = in_file(settings)
-    same_key = choice.provider in AGENTS or now.extract_key == choice.key
-    return same_key and (now.extract_provider, now.extract_model) == (choice.provider, choice.model)
+    stored = in_file(settings)
+    same_key = choice.provider in AGENTS or stored.extract_key == choice.key
+    return same_key and (stored.extract_provider, stored.extract_model) == (choice.provider, choice.model)
 
 
 def in_file(settings: Settings) -> Settings:

@@ -34,7 +34,7 @@ def plan(variables: Mapping[str, str]) -> InstallPlan:
 
     def put(text: str, _known: Collection[str]) -> str:
         if _BLOCK.search(text):
-            return _BLOCK.sub(lambda found: ("\n" if found.group().startswith("\n") else "") + block, text, count=1)
+            return _BLOCK.sub(lambda match: ("\n" if match.group().startswith("\n") else "") + block, text, count=1)
         return text + ("" if not text or text.endswith("\n") else "\n") + ("\n" if text else "") + block
 
     return InstallPlan(client="shell", edits=(FileEdit(path=path, kind="shell", put=put),))

@@ -63,7 +63,7 @@ class TrialSession:
         self.session = f"{_SESSION}{secrets.token_hex(8)}"
         self._name = f"{run_log.PROOF}{secrets.token_hex(4)}"
         self.project = project.project_of(str(folder))
-        self.place, self.database = _word(), _word()
+        self.place, self.database = _make_word(), _make_word()
         self.prompt = (
             f"We never deploy the {self.place} service on Fridays, only on Mondays. "
             f"Write the connection to the database of the {self.place} service."
@@ -84,8 +84,8 @@ class TrialSession:
 
     def answer(self) -> None:
         """Run the hook of the end of a turn."""
-        said = "Noted."
-        self._run({"last_assistant_message": said, "text": said}, *_STOPS)
+        reply = "Noted."
+        self._run({"last_assistant_message": reply, "text": reply}, *_STOPS)
 
     def end(self) -> None:
         """Run the hook of the end of a session."""
@@ -105,28 +105,28 @@ class TrialSession:
         rung = runs[-1]["rung"]
         return "; ".join(filter(None, (_RUNGS.get(rung, rung), because)))
 
-    def _run(self, told: Mapping[str, Any], *names: str) -> tuple[str, float]:
+    def _run(self, fields: Mapping[str, Any], *names: str) -> tuple[str, float]:
         event = next((name for name in names if name in self._commands), "")
         if not event:
             return "", 0.0
         around = (f"COFIO_HOOKS={self._name}", "COFIO_AUTOSTART=off")
         unset = (part for name in _UNSET for part in ("-u", name))
         began = time.monotonic()
-        done = subprocess.run(  # noqa: S603
+        result = subprocess.run(  # noqa: S603
             ["env", *unset, *around, "sh", "-c", self._commands[event]],  # noqa: S607
-            input=json.dumps({**self._about(event), **told}).encode(),
+            input=json.dumps({**self._make_fields(event), **fields}).encode(),
             cwd=self._folder,
             capture_output=True,
             timeout=_PATIENCE,
             check=False,
         )
-        return done.stdout.decode("utf-8", "replace"), (time.monotonic() - began) * 1000
+        return result.stdout.decode("utf-8", "replace"), (time.monotonic() - began) * 1000
 
-    def _about(self, event: str) -> dict[str, Any]:
+    def _make_fields(self, event: str) -> dict[str, Any]:
         """Return the fields that the client sends with every event."""
         if self._client == "cursor":
-            named = {"conversation_id": self.session, "generation_id": "1", "cursor_version": "doctor"}
-            return {**named, "hook_event_name": event, "workspace_roots": [str(self._folder)]}
+            ids = {"conversation_id": self.session, "generation_id": "1", "cursor_version": "doctor"}
+            return {**ids, "hook_event_name": event, "workspace_roots": [str(self._folder)]}
         turn = {"turn_id": "1", "model": "doctor"} if self._client == "codex" else {"prompt_id": "1"}
         return {"session_id": self.session, **turn, "cwd": str(self._folder), "hook_event_name": event}
 
@@ -145,14 +145,14 @@ def test_client(
     with tempfile.TemporaryDirectory(prefix="cofio-doctor-") as folder:
         trial = TrialSession(client, commands, settings, Path(folder))
         try:
-            yield from _tried(client, trial, service)
+            yield from _run_trial(client, trial, service)
         except subprocess.TimeoutExpired:
             yield Check(f"{client}, proof", "wrong", f"The hook does not end within {_PATIENCE:g} s.", "See hooks.log.")
         except (CofioError, OSError) as error:
             yield Check(f"{client}, proof", "wrong", str(error), "`cofio status` may say more.")
 
 
-def _tried(client: str, trial: TrialSession, service: Client | None) -> Iterator[Check]:
+def _run_trial(client: str, trial: TrialSession, service: Client | None) -> Iterator[Check]:
     if service is None:
         _, ms = trial.begin()
         if not ms:
@@ -160,33 +160,33 @@ def _tried(client: str, trial: TrialSession, service: Client | None) -> Iterator
         says = f"Without the service the hook ends after {ms:.0f} ms ({trial.rung()})."
         yield Check(f"{client}, proof", "warning", says, "Repair the service first, then retry.")
         return
-    added = service.add(trial.fact(), by=_BY).memory_id
+    memory_id = service.add(trial.fact(), by=_BY).memory_id
     try:
-        printed, ms = trial.ask()
-        yield _injected(client, trial, printed, ms)
+        output, ms = trial.ask()
+        yield _check_recall(client, trial, output, ms)
         trial.answer()
         trial.end()  # pending turns are processed now
-        yield _captured(client, trial, service)
+        yield _check_capture(client, trial, service)
     finally:
         trial.forget_spooled()  # first: the service may collect it at any moment
         with suppress(CofioError):
-            _purge(service, added)
-        erase(service, lambda item: _session_of(item) == trial.session, {trial.project})
+            _purge(service, memory_id)
+        erase(service, lambda item: _read_session(item) == trial.session, {trial.project})
 
 
-def _injected(client: str, trial: TrialSession, printed: str, ms: float) -> Check:
+def _check_recall(client: str, trial: TrialSession, output: str, ms: float) -> Check:
     name, how = f"{client}, recall", f"{trial.rung()}, {ms:.0f} ms"
-    if trial.database in printed:
+    if trial.database in output:
         return Check(name, "ok", f"a memory reached the prompt ({how})")
-    if not printed:
+    if not output:
         remedy = "The launcher may not start, or the service may be slow: see hooks.log and service.log in the home."
         return Check(name, "wrong", f"The hook printed nothing ({how}).", remedy)
     return Check(name, "wrong", f"The hook's output lacks the memory ({how}).", "See service.log in the home.")
 
 
-def _captured(client: str, trial: TrialSession, service: Client) -> Check:
+def _check_capture(client: str, trial: TrialSession, service: Client) -> Check:
     name = f"{client}, capture"
-    item = _settled(trial, service)
+    item = _wait_for_item(trial, service)
     if item is None:
         return Check(name, "wrong", "The turn was not captured.", "See hooks.log and service.log in the home.")
     if not trial.tells_of_answers:
@@ -204,17 +204,17 @@ def _captured(client: str, trial: TrialSession, service: Client) -> Check:
     return Check(name, "wrong", f"The turn was captured, but nothing was stored: {item.reason}.", "See service.log.")
 
 
-def _settled(trial: TrialSession, service: Client) -> Item | None:
+def _wait_for_item(trial: TrialSession, service: Client) -> Item | None:
     """Return the trial's item of the inbox once it is processed; None if none arrives."""
-    found: Item | None = None
+    latest: Item | None = None
     began = time.monotonic()
-    while time.monotonic() - began < (_PATIENCE if found else _ARRIVAL):
-        items = [item for item in service.items(limit=50) if _session_of(item) == trial.session]
-        found = items[0] if items else found
-        if found and found.state != "pending":
-            return found
+    while time.monotonic() - began < (_PATIENCE if latest else _ARRIVAL):
+        items = [item for item in service.items(limit=50) if _read_session(item) == trial.session]
+        latest = items[0] if items else latest
+        if latest and latest.state != "pending":
+            return latest
         time.sleep(_STEP)
-    return found
+    return latest
 
 
 # ── erasing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -223,7 +223,7 @@ def _settled(trial: TrialSession, service: Client) -> Item | None:
 def sweep(service: Client) -> None:
     """Erase the traces of earlier proofs that were killed or whose events arrived late."""
     long_ago = to_utc_iso(datetime.now(UTC) - _OVER)
-    erase(service, lambda item: _session_of(item).startswith(_SESSION) and item.received_at < long_ago)
+    erase(service, lambda item: _read_session(item).startswith(_SESSION) and item.received_at < long_ago)
 
 
 def erase(service: Client, is_meant: Callable[[Item], bool], projects: set[str] | frozenset[str] = frozenset()) -> None:
@@ -234,14 +234,18 @@ def erase(service: Client, is_meant: Callable[[Item], bool], projects: set[str] 
     """
     with suppress(CofioError):
         items = [item for item in service.items(limit=_LOOKED_AT) if is_meant(item)]
-        said = [item.exchange for item in items if item.exchange]
-        for one in said:
-            for text in (message.text for message in one.messages if message.role == "user" and message.text.strip()):
-                fact = Fact(text=text, source=f"{one.client}/doctor", project=one.project)
+        exchanges = [item.exchange for item in items if item.exchange]
+        for exchange in exchanges:
+            for text in (
+                message.text for message in exchange.messages if message.role == "user" and message.text.strip()
+            ):
+                fact = Fact(text=text, source=f"{exchange.client}/doctor", project=exchange.project)
                 _purge(service, service.add(fact, dedup=False, by=_BY).memory_id)
-        for where in projects | {each.project for each in said}:
-            for learned in service.list(project=where, include_archived=True, limit=50).memories if where else ():
-                _purge(service, learned.id)
+        for project_name in projects | {exchange.project for exchange in exchanges}:
+            for memory in (
+                service.list(project=project_name, include_archived=True, limit=50).memories if project_name else ()
+            ):
+                _purge(service, memory.id)
 
 
 def _purge(service: Client, memory_id: int) -> None:
@@ -253,10 +257,10 @@ def _purge(service: Client, memory_id: int) -> None:
         service.purge(memory_id, by=_BY, why="the doctor's own")
 
 
-def _session_of(item: Item) -> str:
+def _read_session(item: Item) -> str:
     return item.exchange.session if item.exchange else ""
 
 
-def _word() -> str:
+def _make_word() -> str:
     """Return a random, pronounceable word."""
     return "".join(secrets.choice("bdfgklmnprstvz") + secrets.choice("aeiou") for _ in range(4))
