@@ -167,12 +167,12 @@ def _read_turn(turn: _TurnText, judge: Judge, role: str) -> list[Sentence]:
             facts = [replace(fact, tentative=True) for fact in facts]
         way, reason = _KEPT if part.sure and facts else _DOUBTFUL if part.likely else _SKIPPED
         text = turn.text[part.place[0] : part.place[1]]
-        if facts and result and (whole := _continue_fact(result[-1].found, facts[0])):
+        if facts and result and (whole := _continued(result[-1].found, facts[0])):
             result[-1] = replace(result[-1], found=(*result[-1].found[:-1], whole))
             del facts[0]
         for place in range(len(facts) - 1, 0, -1):
             points_back = _POINTS.match(facts[place].text) or _POINTS_BACK.match(facts[place].text)
-            if points_back and (whole := _continue_fact(facts[:place], facts[place])):
+            if points_back and (whole := _continued(facts[:place], facts[place])):
                 facts[place - 1 : place + 1] = [whole]
         result.append(Sentence(text=text, role=role, way=way, reason=reason, found=tuple(facts)))
     if role == "user" and any(part.hint for part in parts) and not any(sentence.found for sentence in result):
@@ -180,7 +180,7 @@ def _read_turn(turn: _TurnText, judge: Judge, role: str) -> list[Sentence]:
     return result
 
 
-def _continue_fact(before: Sequence[ExtractedFact], fact: ExtractedFact) -> ExtractedFact | None:
+def _continued(before: Sequence[ExtractedFact], fact: ExtractedFact) -> ExtractedFact | None:
     """Return the last fact of a sentence joined with the first of the next, if that one only continues it."""
     if not before or before[-1].tentative or fact.tentative or not _goes_on(fact.text):
         return None
@@ -352,7 +352,7 @@ def _build_facts(
                 kind=span.kind,
                 entities=patterns.names_in(text),
                 confidence=round(min(0.95, span.probability), 2),
-                said=_find_context(turn, sentence),
+                said=_context(turn, sentence),
                 role=role,
                 about=span.about,
             )
@@ -369,7 +369,7 @@ def _match_pattern(text: str, rows: Sequence[ExtractedFact]) -> ExtractedFact | 
 
 def _build_statement(turn: _TurnText, sentence: tuple[int, int], span: Span, following: int, *, alone: bool) -> str:
     """Return the fact in a span, readable by itself; "" if nothing is left of it."""
-    text = _widen_span(turn, sentence, span, following)
+    text = _snapped(turn, sentence, span, following)
     rest = turn.text[sentence[0] : following].partition(text)[2]
     if reason := _REASON.match(rest):
         text += reason[0]
@@ -392,7 +392,7 @@ def _build_statement(turn: _TurnText, sentence: tuple[int, int], span: Span, fol
     return resolve(sentences.capitalised(text), turn.at)
 
 
-def _widen_span(turn: _TurnText, sentence: tuple[int, int], span: Span, following: int) -> str:
+def _snapped(turn: _TurnText, sentence: tuple[int, int], span: Span, following: int) -> str:
     """Return the words of a span, with the few before and after them in the same clause."""
     before, after = turn.text[sentence[0] : span.start], turn.text[span.end : following]
     before = before[max((match.end() for match in _CLAUSE_END.finditer(before)), default=0) :]
@@ -463,7 +463,7 @@ def _find_sentences(text: str, place: tuple[int, int]) -> list[tuple[int, int]]:
     return [(start, end) for start, end in sentences_of(text) if start >= place[0] and end <= place[1]]
 
 
-def _find_context(turn: _TurnText, sentence: tuple[int, int]) -> str:
+def _context(turn: _TurnText, sentence: tuple[int, int]) -> str:
     """Return the context of a fact: the message without questions, or the neighbouring sentences if it is long."""
     within = _find_sentences(turn.text, sentence)
     places = [place for place in sentences_of(turn.text) if turn.text[place[1] - 1] != "?" or place in within]

@@ -67,12 +67,12 @@ class JudgedComparer:
         """Return the verdict of the model, after the guards. The cosine is not used."""
         if plain := _compare_words(statement, memory):
             return plain
-        if veto := _find_other_row(statement, memory):
+        if veto := _other_row(statement, memory):
             return Comparison("add", 1.0, veto)
         limits, chances = self._judge.thresholds, self._judge.relation(statement, memory)
         if chances.same >= limits["same"] and not retracts:
-            return _guard(statement, memory, chances.same)
-        if veto := _find_other_environment(statement, memory):
+            return _guarded(statement, memory, chances.same)
+        if veto := _other_environment(statement, memory):
             return Comparison("add", chances.add, veto)
         shared = _count_shared_words(statement, memory)
         if chances.change < limits["doubtful change"]:
@@ -133,7 +133,7 @@ def _compare_words(statement: str, memory: str) -> Comparison | None:
     return None
 
 
-def _guard(statement: str, memory: str, probability: float) -> Comparison:
+def _guarded(statement: str, memory: str, probability: float) -> Comparison:
     """Return "same" unless the texts are of one form and differ in a number, a negation, an identifier or a word.
 
     Texts of different form often say the same with a negation ("no floats", "integers only") or with an unrelated
@@ -141,7 +141,7 @@ def _guard(statement: str, memory: str, probability: float) -> Comparison:
     """
     if not have_same_form(statement, memory):
         return Comparison("same", probability, "it says the same")
-    figures, memory_figures = _find_figures(statement), _find_figures(memory)
+    figures, memory_figures = _figures(statement), _figures(memory)
     if negations(statement) != negations(memory):
         return Comparison("doubtful", probability, "one of them negates")
     if figures - memory_figures:
@@ -150,7 +150,7 @@ def _guard(statement: str, memory: str, probability: float) -> Comparison:
     memory_words = {*content_words(memory), *find_names(memory)}
     if new := [name for name in find_names(statement) if name not in memory_words and not name.isalpha()]:
         return Comparison("add", probability, f"it names something else: {new[0]}")
-    if against := _find_other_word(statement, memory):
+    if against := _other_word(statement, memory):
         return Comparison("doubtful", probability, against)
     return Comparison("same", probability, "it says the same")
 
@@ -162,15 +162,15 @@ def have_same_form(one: str, other: str) -> bool:
 
 def share_words(one: str, other: str) -> bool:
     """Return whether half of the words of the shorter text are in the other, ignoring numbers."""
-    words, others = ({stem(word) for word in search_terms(text)} - _find_figures(text) for text in (one, other))
+    words, others = ({stem(word) for word in search_terms(text)} - _figures(text) for text in (one, other))
     return len(words & others) >= max(1, min(len(words), len(others)) / 2)
 
 
-def _find_figures(text: str) -> set[str]:
+def _figures(text: str) -> set[str]:
     return {find_number.split()[0] for find_number in find_numbers(text)}
 
 
-def _find_other_row(statement: str, memory: str) -> str:
+def _other_row(statement: str, memory: str) -> str:
     """Return why two sentences of one form are about different things: an identifier differs first, then a value.
 
     Numbered things ("Item 3", "The port of shop 0 is ...") are distinguished by their numbers.
@@ -193,7 +193,7 @@ def _find_other_row(statement: str, memory: str) -> str:
     return f"one is about {new_code}, the other about {old_code}" if new_code and old_code else ""
 
 
-def _find_other_word(statement: str, memory: str) -> str:
+def _other_word(statement: str, memory: str) -> str:
     """Return why two sentences that differ only in single words, like rejected and truncated, say different things."""
     new_words, old_words = content_words(statement), content_words(memory)
     slots, _ = _find_slots(new_words, old_words)
@@ -218,7 +218,7 @@ def _is_code(word: str) -> bool:
     return any(letter.isdigit() for letter in word) and any(letter.isalpha() for letter in word)
 
 
-def _find_other_environment(statement: str, memory: str) -> str:
+def _other_environment(statement: str, memory: str) -> str:
     new, old = (
         {_ENVIRONMENTS[word] for word in content_words(text) if word in _ENVIRONMENTS} for text in (statement, memory)
     )

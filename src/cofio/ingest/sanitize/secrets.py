@@ -26,11 +26,11 @@ _ROUNDS = 8  # a replacement may expose another secret, rarely twice; the bound 
 def redact(text: str) -> str:
     """Return the text with each secret replaced by `[redacted:KIND]`. Redacting it again changes nothing."""
     for _ in range(_ROUNDS):
-        found = find_secrets(text)
-        if not found:
+        secrets = find_secrets(text)
+        if not secrets:
             break
         parts, last = [], 0
-        for kind, start, end in found:
+        for kind, start, end in secrets:
             parts += [text[last:start], f"[redacted:{kind}]"]
             last = end
         text = "".join(parts) + text[last:]
