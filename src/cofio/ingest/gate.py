@@ -53,15 +53,15 @@ def judge(exchange: Exchange, find: Find) -> GateVerdict:
     Assistants say much that sounds like facts. Their sentences go to the language model only if the user stated
     something too, or if they state a lesson learned. In an observed dialogue they count like the user's.
     """
-    said = [(message.role, sentences.split(message.text)) for message in exchange.messages]
+    messages = [(message.role, sentences.split(message.text)) for message in exchange.messages]
     if exchange.context == OBSERVATION:
         return GateVerdict(
-            tuple(replace(weigh(text, "user", find), role=role) for role, texts in said for text in texts)
+            tuple(replace(weigh(text, "user", find), role=role) for role, texts in messages for text in texts)
         )
-    found = [weigh(text, role, find) for role, texts in said for text in texts]
-    if any(each.role == "user" and each.way != "skip" for each in found):
-        found = [_heard(each) if each.role == "assistant" else each for each in found]
-    return GateVerdict(tuple(found))
+    verdicts = [weigh(text, role, find) for role, texts in messages for text in texts]
+    if any(verdict.role == "user" and verdict.way != "skip" for verdict in verdicts):
+        verdicts = [_reconsider(verdict) if verdict.role == "assistant" else verdict for verdict in verdicts]
+    return GateVerdict(tuple(verdicts))
 
 
 def weigh(text: str, role: str, find: Find) -> Sentence:
@@ -71,14 +71,14 @@ def weigh(text: str, role: str, find: Find) -> Sentence:
         return Sentence(text=text, role=role, way="skip", reason=GREETING)
     if sentences.is_question(text):
         return Sentence(text=text, role=role, way="skip", reason=QUESTION)
-    if found := tuple(find(text, role=role)):
-        return Sentence(text=text, role=role, way="pattern", reason=MATCHED, found=found)
-    if (role == "user" and _may_state(text)) or any(each in text.lower() for each in _LESSONS):
+    if facts := tuple(find(text, role=role)):
+        return Sentence(text=text, role=role, way="pattern", reason=MATCHED, found=facts)
+    if (role == "user" and _may_state(text)) or any(phrase in text.lower() for phrase in _LESSONS):
         return Sentence(text=text, role=role, way="model", reason=UNREAD)
     return Sentence(text=text, role=role, way="skip", reason=NOTHING)
 
 
-def _heard(sentence: Sentence) -> Sentence:
+def _reconsider(sentence: Sentence) -> Sentence:
     """Return the verdict on an assistant's sentence in an exchange where the user stated something."""
     if sentence.reason == NOTHING and _may_state(sentence.text):
         return replace(sentence, way="model", reason=UNREAD)

@@ -75,7 +75,7 @@ class InboxProcessor:
         """Store exchanges for later. Raise TooBusy if too many are waiting."""
         receipts = self._inbox.receive(exchanges, task=task, most=self._limit)
         return [
-            CaptureStatus(receipt.id, True, "pending") if receipt.new else self._again(receipt.id)
+            CaptureStatus(receipt.id, True, "pending") if receipt.new else self._get_status(receipt.id)
             for receipt in receipts
         ]
 
@@ -85,7 +85,7 @@ class InboxProcessor:
         item = self._inbox.item(receipt.id)
         if receipt.new or (item.state == "pending" and item.due_at <= self._clock()):
             self.attempt([self._worked_on.item(item.id)], by)
-        return _captured(self._inbox.item(receipt.id), new=receipt.new)
+        return _build_status(self._inbox.item(receipt.id), new=receipt.new)
 
     def amend(self, exchange: Exchange, hold: float) -> CaptureStatus:
         """Store the new part of a turn that may have been delivered before. Raise TooBusy if too many are waiting."""
@@ -93,7 +93,7 @@ class InboxProcessor:
         receipt = self._inbox.amend(exchange, hold=self._batching.seconds if waits else hold, most=self._limit)
         if waits:
             self._inbox.hold(exchange.client, exchange.session, self._batching)
-        return _captured(self._inbox.item(receipt.id), new=receipt.new)
+        return _build_status(self._inbox.item(receipt.id), new=receipt.new)
 
     def go_on(self, client: str, session: str) -> None:
         """Note that the session continues: learn from an interrupted prompt together with the waiting turns."""
@@ -124,26 +124,28 @@ class InboxProcessor:
         The order within a session is kept. After a model failure batches shrink, down to one turn: an item that the
         model cannot answer does not block others for long, and a slow model gets less work.
         """
-        left = list(items)
-        while left:
-            batch, *others = [left[0]], *left[1:]
-            for item in others if self._is_batching and _is_batchable(left[0]) else ():
-                if _session(item) != _session(left[0]):
+        waiting = list(items)
+        while waiting:
+            batch, *others = [waiting[0]], *waiting[1:]
+            for item in others if self._is_batching and _is_batchable(waiting[0]) else ():
+                if _get_session(item) != _get_session(waiting[0]):
                     continue
-                is_more = _is_batchable(item) and session_of(item.exchange) == session_of(left[0].exchange)
+                is_more = _is_batchable(item) and session_of(item.exchange) == session_of(waiting[0].exchange)
                 if not is_more or not self._has_room([*batch, item]):
                     break
                 batch.append(item)
-            left = [item for item in others if item not in batch]
+            waiting = [item for item in others if item not in batch]
             yield batch
 
     def _has_room(self, batch: Sequence[Item]) -> bool:
-        return len(batch) <= self._most and sum(map(_characters, batch)) <= self._batching.characters
+        return len(batch) <= self._most and sum(map(_count_characters, batch)) <= self._batching.characters
 
     def attempt(self, items: Sequence[Item], by: str) -> None:
         """Learn from items of one session: each ends settled, postponed or parked, or is left alone if it has grown."""
-        now = [(each, self._worked_on.item(each.id)) for each in items]  # current state: the text may have been purged
-        ready = [item for given_out, item in now if item.state == "pending" and item.due_at <= given_out.due_at]
+        current = [
+            (item, self._worked_on.item(item.id)) for item in items
+        ]  # current state: the text may have been purged
+        ready = [item for given_out, item in current if item.state == "pending" and item.due_at <= given_out.due_at]
         forgotten = [item for item in ready if item.exchange is None]
         for item in forgotten:
             self._fail(
@@ -151,18 +153,18 @@ class InboxProcessor:
                 NotFound("The text of the item was purged.", "There is nothing left to learn from."),
                 _RetryBackoff(),
             )
-        said = [item for item in ready if item.exchange]
-        spread = _RetryBackoff(max((item.attempts for item in said), default=0), random.random())  # noqa: S311
-        outcomes = self._learned(said, by)
+        readable = [item for item in ready if item.exchange]
+        spread = _RetryBackoff(max((item.attempts for item in readable), default=0), random.random())  # noqa: S311
+        outcomes = self._learn(readable, by)
         is_away = any(isinstance(outcome, Unavailable) and not isinstance(outcome, BudgetSpent) for outcome in outcomes)
-        self._most = max(1, len(said) // 2) if is_away else min(2 * self._most, self._batching.turns)
-        for item, outcome in zip(said, outcomes, strict=True):
+        self._most = max(1, len(readable) // 2) if is_away else min(2 * self._most, self._batching.turns)
+        for item, outcome in zip(readable, outcomes, strict=True):
             if isinstance(outcome, Exception):
                 self._fail(item, outcome, spread)
         for item in ready:
             self._attempted(item.id)
 
-    def _learned(self, items: Sequence[Item], by: str) -> Sequence[LearningResult | Exception]:
+    def _learn(self, items: Sequence[Item], by: str) -> Sequence[LearningResult | Exception]:
         if not items or items[0].exchange is None:
             return []
         try:
@@ -213,25 +215,25 @@ class InboxProcessor:
         with suppress(Conflict):
             self._worked_on.park(item.id, reason)
 
-    def _again(self, item_id: int) -> CaptureStatus:
-        return _captured(self._inbox.item(item_id), new=False)
+    def _get_status(self, item_id: int) -> CaptureStatus:
+        return _build_status(self._inbox.item(item_id), new=False)
 
 
 def _is_batchable(item: Item) -> bool:
-    said = item.exchange
-    is_turn = said is not None and bool(said.session) and said.context not in _ALONE
+    exchange = item.exchange
+    is_turn = exchange is not None and bool(exchange.session) and exchange.context not in _ALONE
     return is_turn and item.task == "learn" and not item.faults
 
 
-def _session(item: Item) -> tuple[str, str] | None:
+def _get_session(item: Item) -> tuple[str, str] | None:
     return (item.exchange.client, item.exchange.session) if item.exchange else None
 
 
-def _characters(item: Item) -> int:
+def _count_characters(item: Item) -> int:
     return sum(len(message.text) for message in item.exchange.messages) if item.exchange else 0
 
 
-def _captured(item: Item, *, new: bool) -> CaptureStatus:
+def _build_status(item: Item, *, new: bool) -> CaptureStatus:
     return CaptureStatus(item.id, new, item.state, item.reason, item.result)
 
 

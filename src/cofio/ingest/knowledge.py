@@ -52,23 +52,25 @@ class KnowledgeWriter:
         self._batch = batch
         self.puts: dict[str, tuple[Claim, int, Claim | None]] = {}  # by ref: new row, index of its fact, old row
         self._drops: dict[str, Claim] = {}
-        self._left: dict[str, Claim] = {}
+        self._unchanged: dict[str, Claim] = {}
 
     def decide(self) -> None:
         """Decide about every row; a fact whose row replaces another also replaces that row's memory."""
-        for place, heard in self._batch.heard.items():
+        for place, reading in self._batch.heard.items():
             decision = self._batch.settled[place].decision
-            if decision is None or (heard.row and isinstance(decision, Delete)):
+            if decision is None or (reading.row and isinstance(decision, Delete)):
                 continue
-            there = reconcile.matching_rows(heard, self._batch.store.domain)
-            if heard.row is None:
-                self._deny([row for row in there if not self._is_pinned(row) and not self._newer(row, place)], place)
-            elif not self._is_told_already(heard, decision):
-                self._say(heard.row, there[0] if there else None, place)
+            rows = reconcile.matching_rows(reading, self._batch.store.domain)
+            if reading.row is None:
+                self._deny(
+                    [row for row in rows if not self._is_pinned(row) and not self._find_newer(row, place)], place
+                )
+            elif not self._is_told_already(reading, decision):
+                self._say(reading.row, rows[0] if rows else None, place)
 
-    def _deny(self, there: Sequence[Claim], place: int) -> None:
-        self._drops.update((each.ref, each) for each in there)
-        self._outdate(there, place, _DENIED)
+    def _deny(self, rows: Sequence[Claim], place: int) -> None:
+        self._drops.update((row.ref, row) for row in rows)
+        self._outdate(rows, place, _DENIED)
 
     def _say(self, row: Claim, old: Claim | None, place: int) -> None:
         if old is None:
@@ -76,8 +78,8 @@ class KnowledgeWriter:
         elif reconcile.is_same_claim(old, row):
             self._say_again(old, place)
         elif self._is_pinned(old):
-            self._left[old.ref] = old
-        elif newer := self._newer(old, place):
+            self._unchanged[old.ref] = old
+        elif newer := self._find_newer(old, place):
             reason = f"memory {newer} is newer and says otherwise"
             self._batch.settled[place] = FactOutcome(fact=self._batch.facts[place], reason=reason)
         else:
@@ -88,23 +90,23 @@ class KnowledgeWriter:
         """Keep the row; this fact takes over from a memory that is gone or replaced by it."""
         decision = self._batch.settled[place].decision
         taken_over = isinstance(decision, Update) and decision.id == old.memory
-        if taken_over or not any(not teller.archived for teller in self._tellers([old])):
+        if taken_over or not any(not teller.archived for teller in self._load_tellers([old])):
             self.puts[old.ref] = (old, place, old)
         else:
-            self._left[old.ref] = old
+            self._unchanged[old.ref] = old
 
-    def _is_told_already(self, heard: SentenceReading, decision: Decision) -> bool:
+    def _is_told_already(self, reading: SentenceReading, decision: Decision) -> bool:
         """Return whether the memory of a noop already states a row of that table, in other words."""
         if not isinstance(decision, Noop):
             return False
-        told = [each for each in self._batch.store.domain.told_by([decision.id]) if heard.table == each.TABLE]
-        same = [each for each in told if isinstance(each, Claim) and heard.row and each.id == heard.row.id]
-        self._left.update((each.ref, each) for each in told if isinstance(each, Claim) and not same)
-        return bool(told) and not same
+        stated = [row for row in self._batch.store.domain.told_by([decision.id]) if reading.table == row.TABLE]
+        same = [row for row in stated if isinstance(row, Claim) and reading.row and row.id == reading.row.id]
+        self._unchanged.update((row.ref, row) for row in stated if isinstance(row, Claim) and not same)
+        return bool(stated) and not same
 
     def _outdate(self, rows: Sequence[Claim], place: int, reason: str) -> None:
         """Retire the memories of these rows; the fact replaces the first one if it is new."""
-        for memory in self._tellers(rows):
+        for memory in self._load_tellers(rows):
             if memory.archived or memory.pinned or memory.id in self._batch.spoken_for:
                 continue
             settled = self._batch.settled[place]
@@ -115,30 +117,30 @@ class KnowledgeWriter:
             else:
                 self._batch.settled[place] = replace(settled, also=(*settled.also, Delete(memory.id, reason)))
 
-    def _tellers(self, rows: Sequence[Claim]) -> list[Memory]:
+    def _load_tellers(self, rows: Sequence[Claim]) -> list[Memory]:
         ids = reconcile.ids_of_tellers(rows)
         return self._batch.store.get(ids) if ids else []
 
     def _is_pinned(self, row: Claim) -> bool:
-        return any(teller.pinned and not teller.archived for teller in self._tellers([row]))
+        return any(teller.pinned and not teller.archived for teller in self._load_tellers([row]))
 
-    def _newer(self, row: Claim, place: int) -> int | None:
+    def _find_newer(self, row: Claim, place: int) -> int | None:
         """Return a memory that stated the row after the fact was said."""
         fact, store = self._batch.facts[place], self._batch.store
-        live = [teller for teller in self._tellers([row]) if not teller.archived]
-        return next((each.id for each in live if is_older_than(fact, each, store)), None)
+        live = [teller for teller in self._load_tellers([row]) if not teller.archived]
+        return next((memory.id for memory in live if is_older_than(fact, memory, store)), None)
 
     # ── results ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def decisions(self, first: Mapping[int, int], memories: Sequence[Decision]) -> list[KnowledgeDecision]:
         """Return all decisions about the tables. `first` maps each fact to the index of its memory decision."""
         viewer = self._batch.store.viewer if isinstance(self._batch.store, ScopedStore) else None
-        gone = [
+        removed = [
             removed_row
             for removed_row in cascade.removed_rows(memories, self._batch.store, viewer)
             if isinstance(removed_row, Drop)
         ]
-        reasons = {f"{each.table}/{each.id}": each.reason for each in gone}
+        reasons = {f"{drop.table}/{drop.id}": drop.reason for drop in removed}
         reasons.update(dict.fromkeys(self._drops, _DENIED))
         drops = [Drop(*parse_ref(ref), reason) for ref, reason in reasons.items() if ref not in self.puts]
         puts = [
@@ -148,25 +150,25 @@ class KnowledgeWriter:
 
     @property
     def said_again(self) -> tuple[dict[str, Any], ...]:
-        rows = {ref: row for ref, row in self._left.items() if ref not in self.puts and ref not in self._drops}
+        rows = {ref: row for ref, row in self._unchanged.items() if ref not in self.puts and ref not in self._drops}
         return tuple(change_summary("noop", ref, row) for ref, row in rows.items())
 
     @property
     def told(self) -> list[dict[str, Any]]:
         """Return the changes for a dry run."""
-        memories = [decision for one in self._batch.settled for decision in one.decisions]
+        memories = [decision for outcome in self._batch.settled for decision in outcome.decisions]
         drops = [
             decision
             for decision in self.decisions(dict.fromkeys(self._batch.heard, 0), memories)
             if isinstance(decision, Drop)
         ]
-        there = {each.ref: each for each in _rows_of(drops, self._batch.store)}
-        told = [change_summary("delete", ref, row) for ref, row in there.items()]
-        told += [change_summary("update" if old else "add", ref, row) for ref, (row, _, old) in self.puts.items()]
-        return [*self.said_again, *told]
+        rows = {row.ref: row for row in _load_rows(drops, self._batch.store)}
+        changes = [change_summary("delete", ref, row) for ref, row in rows.items()]
+        changes += [change_summary("update" if old else "add", ref, row) for ref, (row, _, old) in self.puts.items()]
+        return [*self.said_again, *changes]
 
 
-def _rows_of(drops: Sequence[Drop], store: Store) -> list[Knowledge]:
+def _load_rows(drops: Sequence[Drop], store: Store) -> list[Knowledge]:
     return [row for drop in drops for row in store.domain.get(drop.table, [drop.id])]
 
 
@@ -175,80 +177,84 @@ def change_summary(action: str, ref: str, row: Knowledge | None) -> dict[str, An
     return {"action": action, "ref": ref, "says": row.says if row else ""}
 
 
-def readings_of(found: Sequence[ExtractedFact], exchange: Exchange, store: Store) -> dict[int, SentenceReading]:
+def readings_of(facts: Sequence[ExtractedFact], exchange: Exchange, store: Store) -> dict[int, SentenceReading]:
     """Return the domain knowledge in the facts of an exchange, by index."""
-    told = {}
-    for place, each in enumerate(found):
-        if heard := _as_row(_row_in(each), exchange, each.confidence, store):
-            told[place] = heard
-    return told
+    readings = {}
+    for place, fact in enumerate(facts):
+        if reading := _build_reading(_read_row(fact), exchange, fact.confidence, store):
+            readings[place] = reading
+    return readings
 
 
-def _row_in(found: ExtractedFact) -> extraction.ReadKnowledge | None:
+def _read_row(fact: ExtractedFact) -> extraction.ReadKnowledge | None:
     """Return the row of a fact; if a model reworded it, the row of the original sentence."""
-    read = extraction.read_sentence(found)
-    return extraction.read_sentence(found.said) if read is None and found.method == "llm" and found.said else read
+    knowledge = extraction.read_sentence(fact)
+    return (
+        extraction.read_sentence(fact.said) if knowledge is None and fact.method == "llm" and fact.said else knowledge
+    )
 
 
-def _as_row(
-    read: extraction.ReadKnowledge | None, exchange: Exchange, confidence: float, store: Store | None = None
+def _build_reading(
+    knowledge: extraction.ReadKnowledge | None, exchange: Exchange, confidence: float, store: Store | None = None
 ) -> SentenceReading | None:
-    if read is None:
+    if knowledge is None:
         return None
     about = {name: getattr(exchange, name) for name in ("agent", "user", "team", "visibility")}
     about.update(place=exchange.source, confidence=confidence)
-    heard = reconcile.to_reading(read.table, read.fields, denied=read.denied, about=about)
-    if heard is None or heard.row is None or not isinstance(store, ScopedStore):
-        return heard
+    reading = reconcile.to_reading(knowledge.table, knowledge.fields, denied=knowledge.denied, about=about)
+    if reading is None or reading.row is None or not isinstance(store, ScopedStore):
+        return reading
     try:
-        row = store.row(heard.row)  # with the id for this viewer
+        row = store.row(reading.row)  # with the id for this viewer
     except Forbidden:
         return None
-    return heard._replace(row=row) if isinstance(row, Claim) else None
+    return reading._replace(row=row) if isinstance(row, Claim) else None
 
 
-def reasons_left_out(told: Mapping[int, SentenceReading]) -> dict[int, str]:
+def reasons_left_out(readings: Mapping[int, SentenceReading]) -> dict[int, str]:
     """Return reasons to drop facts whose row is repeated, changed or denied later in the same exchange."""
-    left: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     standing: dict[str, int] = {}
-    for place, heard in told.items():
-        row = heard.row
+    for place, reading in readings.items():
+        row = reading.row
         if row is None:
             denied = [
-                at for at in standing.values() if (other := told[at].row) and reconcile.is_denial_of(heard, other)
+                at
+                for at in standing.values()
+                if (stated := readings[at].row) and reconcile.is_denial_of(reading, stated)
             ]
-            left.update(dict.fromkeys(denied, "corrected in the same exchange"))
+            reasons.update(dict.fromkeys(denied, "corrected in the same exchange"))
             standing = {ref: at for ref, at in standing.items() if at not in denied}
             continue
         at = standing.get(row.ref)
-        before = told[at].row if at is not None else None
+        before = readings[at].row if at is not None else None
         if before is not None and reconcile.is_same_claim(before, row):
-            left[place] = "said before in the same exchange"
+            reasons[place] = "said before in the same exchange"
             continue
         if at is not None:
-            left[at] = "corrected in the same exchange"
+            reasons[at] = "corrected in the same exchange"
         standing[row.ref] = place
-    return left
+    return reasons
 
 
 def shown_rows(exchange: Exchange) -> list[Claim]:
     """Return the rows that were injected into the agent's context."""
     lines = [line for text in exchange.injected for line in text.splitlines() if line.strip()][:_MOST_SHOWN]
-    found = (_as_row(extraction.read_sentence(_MARKED.sub("", line)), exchange, 0.5) for line in lines)
-    return [each.row for each in found if each and each.row]
+    readings = (_build_reading(extraction.read_sentence(_MARKED.sub("", line)), exchange, 0.5) for line in lines)
+    return [reading.row for reading in readings if reading and reading.row]
 
 
-def echo_reason(heard: SentenceReading | None, shown: Sequence[Claim], store: Store) -> str:
+def echo_reason(reading: SentenceReading | None, claims: Sequence[Claim], store: Store) -> str:
     """Return the reason why a row is only an echo of an injected or known row; "" if it is new."""
-    if heard is None or heard.row is None:
+    if reading is None or reading.row is None:
         return ""
-    if any(reconcile.is_same_claim(each, heard.row) for each in shown):
+    if any(reconcile.is_same_claim(row, reading.row) for row in claims):
         return "it was put before the agent in this conversation"
-    there = reconcile.matching_rows(heard, store.domain)
-    same = next((each for each in there if reconcile.is_same_claim(each, heard.row)), None)
+    rows = reconcile.matching_rows(reading, store.domain)
+    same = next((row for row in rows if reconcile.is_same_claim(row, reading.row)), None)
     return f"the agent repeats {same.ref}" if same else ""
 
 
-def denies_live_row(heard: SentenceReading | None, store: Store) -> bool:
+def denies_live_row(reading: SentenceReading | None, store: Store) -> bool:
     """Return whether it denies an existing row."""
-    return heard is not None and heard.row is None and bool(reconcile.matching_rows(heard, store.domain))
+    return reading is not None and reading.row is None and bool(reconcile.matching_rows(reading, store.domain))

@@ -158,26 +158,26 @@ class Learner:
         self, sources: Sequence[_Source], task: Task, by: str, *, dry_run: bool = False
     ) -> list[LearningResult | Exception]:
         began = time.perf_counter()
-        if all(each.exchange.context == COMPACT_SUMMARY for each in sources):
-            read = self._unread
+        if all(source.exchange.context == COMPACT_SUMMARY for source in sources):
+            reader = self._skip_summaries
         else:
-            read = self._extracted if task == "extract" else self._read
+            reader = self._extract if task == "extract" else self._read
         jobs = [
-            self._job(source, reading, task, by, dry_run)
-            for source, reading in zip(sources, read(sources), strict=True)
+            self._build_job(source, reading, task, by, dry_run)
+            for source, reading in zip(sources, reader(sources), strict=True)
         ]
-        since = self._newest()  # before the model is asked
+        since = self._get_last_changeset()  # before the model is asked
         self._reconcile(jobs)
         outcomes: list[LearningResult | Exception] = []
         for job in jobs:
-            outcome = self._finished(job, since)
+            outcome = self._finish(job, since)
             if isinstance(outcome, LearningResult):
                 outcome = replace(outcome, seconds=(time.perf_counter() - began) / len(jobs))
                 self.told(replace(outcome, actions=outcome.actions[len(job.earlier.actions) :]))
             outcomes.append(outcome if isinstance(outcome, Exception) else job.reading.unfinished or outcome)
         return outcomes
 
-    def _job(self, source: _Source, reading: _Extracted, task: Task, by: str, dry_run: bool) -> _LearningJob:
+    def _build_job(self, source: _Source, reading: _Extracted, task: Task, by: str, dry_run: bool) -> _LearningJob:
         earlier = (
             LearningResult.from_dict(source.item.result) if source.item and source.item.result else LearningResult()
         )
@@ -195,22 +195,22 @@ class Learner:
         work = _Work(by, f"{task}: {source.exchange.context}", source.item, reading.unfinished is not None)
         job = _LearningJob(reading=reading, earlier=earlier, learned=learned, work=work)
         if reading.found or not reading.unfinished:
-            job.batch = self._batch(source.exchange, reading.found)
-            job.news = self._without_echoes(job.batch)
+            job.batch = self._build_batch(source.exchange, reading.found)
+            job.news = self._drop_echoes(job.batch)
         return job
 
     def _reconcile(self, jobs: Sequence[_LearningJob]) -> None:
         """Let the model decide about the facts it found: one call for all jobs, made before any lock is taken."""
-        asked = [job for job in jobs if job.batch and job.news and job.learned.method == "llm"]
-        if self.llm is None or not asked or not self.llm.supports_audn:
+        open_jobs = [job for job in jobs if job.batch and job.news and job.learned.method == "llm"]
+        if self.llm is None or not open_jobs or not self.llm.supports_audn:
             return
-        usage, problem = self._by_model(self.llm, [(job.batch, job.news) for job in asked if job.batch])
-        for job in asked:
+        usage, problem = self._decide_by_model(self.llm, [(job.batch, job.news) for job in open_jobs if job.batch])
+        for job in open_jobs:
             job.is_reconciled = True
             job.learned = replace(job.learned, reason=job.learned.reason or problem)
-        asked[0].learned = replace(asked[0].learned, usage=asked[0].learned.usage + usage)
+        open_jobs[0].learned = replace(open_jobs[0].learned, usage=open_jobs[0].learned.usage + usage)
 
-    def _finished(self, job: _LearningJob, since: tuple[int, str]) -> LearningResult | Exception:
+    def _finish(self, job: _LearningJob, since: tuple[int, str]) -> LearningResult | Exception:
         """Write the decisions. Return the error if that fails, or if the model has not read the exchange yet."""
         if job.batch is None:
             self.told(replace(job.learned, actions=(), dry_run=True))  # the call was billed, nothing was learned
@@ -219,24 +219,24 @@ class Learner:
         try:
             with self._deciding:
                 if not job.is_reconciled:
-                    self._by_rules(job.batch, job.news)
-                elif self._newest() != since:
-                    self._settle_again_what_has_moved(job.batch, job.news, since[1])
-                return self._done(job.batch, job.learned, job.work)
+                    self._decide_by_rules(job.batch, job.news)
+                elif self._get_last_changeset() != since:
+                    self._redecide_changed(job.batch, job.news, since[1])
+                return self._write(job.batch, job.learned, job.work)
         except CofioError as error:  # the other exchanges of the session continue; the caller gets the error
             return error
 
-    def _batch(self, exchange: Exchange, found: Sequence[ExtractedFact]) -> _ExchangeFacts:
-        facts = [self._placed(_fact(each, exchange), exchange) for each in found]
+    def _build_batch(self, exchange: Exchange, extracted: Sequence[ExtractedFact]) -> _ExchangeFacts:
+        facts = [self._add_anchors(_build_fact(fact, exchange), exchange) for fact in extracted]
         vectors = self._embed([embedding_text(fact.text, fact.speaker) for fact in facts]) if facts else None
         store = of_teller(self._store, exchange)
         return _ExchangeFacts(
             exchange,
-            found,
+            extracted,
             facts,
             vectors,
             store,
-            readings_of(found, exchange, store) if exchange.context == ANALYSIS else {},
+            readings_of(extracted, exchange, store) if exchange.context == ANALYSIS else {},
         )
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -244,34 +244,34 @@ class Learner:
     def _read(self, sources: Sequence[_Source]) -> list[_Extracted]:
         """Read without a language model first, then with it where it is configured and more may be found."""
         verdicts = [self._read_locally(source.exchange) for source in sources]
-        readings = [self._without_model(*each) for each in zip(sources, verdicts, strict=True)]
-        places = [place for place, source in enumerate(sources) if self._asks(source.exchange, verdicts[place])]
+        readings = [self._read_without_model(*pair) for pair in zip(sources, verdicts, strict=True)]
+        places = [place for place, source in enumerate(sources) if self._needs_model(source.exchange, verdicts[place])]
         if self.llm is not None and places:
-            asked = [(sources[place], verdicts[place], readings[place]) for place in places]
-            for place, reading in zip(places, self._read_by_model(asked), strict=True):
+            cases = [(sources[place], verdicts[place], readings[place]) for place in places]
+            for place, reading in zip(places, self._read_by_model(cases), strict=True):
                 readings[place] = reading
         return readings
 
-    def _read_by_model(self, asked: Sequence[tuple[_Source, GateVerdict, _Extracted]]) -> list[_Extracted]:
+    def _read_by_model(self, cases: Sequence[tuple[_Source, GateVerdict, _Extracted]]) -> list[_Extracted]:
         """Let the model read exchanges in one call; split the batch in halves if it is too large or was refused."""
         try:
-            told = self._told([source for source, _, _ in asked])
+            replies = self._extract_by_model([source for source, _, _ in cases])
         except (RefusedError, TooLarge) as error:  # a retry would not help: continue as if there were no model
-            if len(asked) == 1:
-                return [replace(asked[0][2], reason=error.message)]
-            half = len(asked) // 2
-            return self._read_by_model(asked[:half]) + self._read_by_model(asked[half:])
+            if len(cases) == 1:
+                return [replace(cases[0][2], reason=error.message)]
+            half = len(cases) // 2
+            return self._read_by_model(cases[:half]) + self._read_by_model(cases[half:])
         except (Unavailable, Misconfigured) as outage:  # retried when this is resolved
             return [
                 replace(reading, found=reading.found if source.item else (), unfinished=outage)
-                for source, _, reading in asked
+                for source, _, reading in cases
             ]
         return [
-            self._by_both(source, verdict, found, reading)
-            for (source, verdict, reading), found in zip(asked, told, strict=True)
+            self._combine_facts(source, verdict, reply, reading)
+            for (source, verdict, reading), reply in zip(cases, replies, strict=True)
         ]
 
-    def _asks(self, exchange: Exchange, verdict: GateVerdict) -> bool:
+    def _needs_model(self, exchange: Exchange, verdict: GateVerdict) -> bool:
         """Return whether the model reads an exchange: it may hold a fact or, if so configured, only if that is in
         doubt.
         """
@@ -279,53 +279,53 @@ class Learner:
             return True
         if self._judge is None or verdict.way == "skip":
             return False
-        return self._reads == "all" or any(each.tentative for each in verdict.found)
+        return self._reads == "all" or any(fact.tentative for fact in verdict.found)
 
-    def _without_model(self, source: _Source, verdict: GateVerdict) -> _Extracted:
+    def _read_without_model(self, source: _Source, verdict: GateVerdict) -> _Extracted:
         """Return the facts found without a language model; none if they are stored already."""
         unread = [sentence for sentence in verdict.sentences if sentence.way == "model"]
-        read = () if source.is_halfway else verdict.found + self._known_of_domain(source.exchange)
-        return _reading(read, sentences=verdict.sentences, missed=len(unread), otherwise=_why_not(verdict))
+        facts = () if source.is_halfway else verdict.found + self._find_domain_facts(source.exchange)
+        return _build_reading(facts, sentences=verdict.sentences, missed=len(unread), otherwise=_explain_skip(verdict))
 
-    def _told(self, sources: Sequence[_Source]) -> list[by_model.LLMExtraction]:
+    def _extract_by_model(self, sources: Sequence[_Source]) -> list[by_model.LLMExtraction]:
         """Let the model read exchanges of one session; return its facts for each. The first one carries the usage."""
         assert self.llm is not None  # checked by the callers
-        told = by_model.facts(self.llm, [source.exchange for source in sources], self._background(sources))
-        whole = told.complete and (any(told.found) or not told.problem)
-        empty = replace(told, found=(), usage=TokenUsage(), problem="" if whole else told.problem)
-        each = [
-            replace(empty, found=(found,), problem=told.problem if found else empty.problem) for found in told.found
+        reply = by_model.facts(self.llm, [source.exchange for source in sources], self._collect_background(sources))
+        whole = reply.complete and (any(reply.found) or not reply.problem)
+        empty = replace(reply, found=(), usage=TokenUsage(), problem="" if whole else reply.problem)
+        parts = [
+            replace(empty, found=(facts,), problem=reply.problem if facts else empty.problem) for facts in reply.found
         ]
-        return [replace(each[0], usage=told.usage), *each[1:]]
+        return [replace(parts[0], usage=reply.usage), *parts[1:]]
 
-    def _by_both(
-        self, source: _Source, verdict: GateVerdict, told: by_model.LLMExtraction, plainly: _Extracted
+    def _combine_facts(
+        self, source: _Source, verdict: GateVerdict, reply: by_model.LLMExtraction, local: _Extracted
     ) -> _Extracted:
         """Return the facts of the model, plus certain facts that it left out."""
         item, halfway = source.item, source.is_halfway
-        reported = self._known_of_domain(source.exchange)
-        read = () if halfway else verdict.found + reported
-        kept = read if told.problem else reported  # a complete answer of the model decides
-        known = [ExtractedFact(text=each["text"]) for each in item.result.get("actions", ())] if item else []
-        asked = _told_by_model(told, read, known, () if halfway else kept)
-        if asked.unfinished and item is None:
-            asked = replace(asked, found=())  # the caller gets an error and retries: keep nothing until then
-        return replace(asked, sentences=plainly.sentences, missed=plainly.missed)
+        reported = self._find_domain_facts(source.exchange)
+        local_facts = () if halfway else verdict.found + reported
+        fallback = local_facts if reply.problem else reported  # a complete answer of the model decides
+        known_facts = [ExtractedFact(text=action["text"]) for action in item.result.get("actions", ())] if item else []
+        extracted = _select_new_facts(reply, local_facts, known_facts, () if halfway else fallback)
+        if extracted.unfinished and item is None:
+            extracted = replace(extracted, found=())  # the caller gets an error and retries: keep nothing until then
+        return replace(extracted, sentences=local.sentences, missed=local.missed)
 
-    def _earlier(self, exchange: Exchange, item: Item | None) -> tuple[Message, ...]:
+    def _find_earlier(self, exchange: Exchange, item: Item | None) -> tuple[Message, ...]:
         """Return the messages of the last turns of the session before an item, as far as recent captures reach."""
         if item is None or not exchange.session or exchange.context == REVIEW:
             return ()
         whose = session_of(exchange)
         items = self._store.inbox.items(limit=_LOOKED_BACK, after=item.id)
-        told = [each.exchange for each in items if each.exchange and session_of(each.exchange) == whose]
-        turns = [each for each in told if each.context not in _NO_TURNS][:_EARLIER]
+        exchanges = [prior.exchange for prior in items if prior.exchange and session_of(prior.exchange) == whose]
+        turns = [turn for turn in exchanges if turn.context not in _NO_TURNS][:_EARLIER]
         return tuple(message for turn in reversed(turns) for message in turn.messages)
 
-    def _background(self, sources: Sequence[_Source]) -> by_model.Background:
+    def _collect_background(self, sources: Sequence[_Source]) -> by_model.Background:
         """Return the model's context for exchanges: earlier turns, and memories similar to the user's words."""
-        earlier = self._earlier(sources[0].exchange, sources[0].item)
-        said = [
+        earlier = self._find_earlier(sources[0].exchange, sources[0].item)
+        texts = [
             (
                 source.exchange,
                 tail_of(
@@ -335,11 +335,11 @@ class Learner:
             )
             for source in sources
         ]
-        asked = [_fact(ExtractedFact(text=text), exchange) for exchange, text in said if text.strip()]
-        vectors = self._embed([embedding_text(fact.text, fact.speaker) for fact in asked]) if asked else ()
+        queries = [_build_fact(ExtractedFact(text=text), exchange) for exchange, text in texts if text.strip()]
+        vectors = self._embed([embedding_text(fact.text, fact.speaker) for fact in queries]) if queries else ()
         most = max(_RELATED_EACH, _RELATED // len(sources))
         memories: dict[int, str] = {}
-        for fact, vector in zip(asked, vectors, strict=True):
+        for fact, vector in zip(queries, vectors, strict=True):
             near = decide.candidates(fact, vector, of_teller(self._store, sources[0].exchange))
             memories.update((memory.id, f"- {memory.text[:_RELATED_TEXT]}") for memory, _ in near[:most])
         return by_model.Background(earlier=earlier, memories=tuple(memories.values()))
@@ -350,7 +350,7 @@ class Learner:
             return gate.judge(exchange, patterns.find)
         return GateVerdict(tuple(by_judgement.read_exchange(exchange, self._judge)))
 
-    def _known_of_domain(self, exchange: Exchange) -> tuple[ExtractedFact, ...]:
+    def _find_domain_facts(self, exchange: Exchange) -> tuple[ExtractedFact, ...]:
         """Return the facts that a domain agent reports; only for exchanges marked as analyses."""
         if exchange.context != ANALYSIS:
             return ()
@@ -358,13 +358,13 @@ class Learner:
             extraction.facts("\n".join(message.text for message in exchange.messages if message.role == "assistant"))
         )
 
-    def _unread(self, sources: Sequence[_Source]) -> list[_Extracted]:
+    def _skip_summaries(self, sources: Sequence[_Source]) -> list[_Extracted]:
         """Return empty readings: a compaction summary is stored, but not learned from."""
         return [_Extracted(found=(), method="none", reason=SUMMARY) for _ in sources]
 
-    def _extracted(self, sources: Sequence[_Source]) -> list[_Extracted]:
+    def _extract(self, sources: Sequence[_Source]) -> list[_Extracted]:
         """Send everything to the model, as the explicit extract task requires."""
-        if self.llm is None and all(each.exchange.context == REVIEW for each in sources):
+        if self.llm is None and all(source.exchange.context == REVIEW for source in sources):
             return [
                 _Extracted(found=(), method="none", reason="No language model is configured any more") for _ in sources
             ]
@@ -372,13 +372,13 @@ class Learner:
             raise NotConfigured("Extraction by a model is not configured.", "Set EXTRACT_PROVIDER.")
         silent = _Extracted(found=(), method="none", reason="Nothing was said")
         return [
-            _told_by_model(self._told([source])[0], known=self._learned_before(source))
+            _select_new_facts(self._extract_by_model([source])[0], known=self._find_learned_before(source))
             if source.exchange.messages
             else silent
             for source in sources
         ]
 
-    def _learned_before(self, source: _Source) -> list[ExtractedFact]:
+    def _find_learned_before(self, source: _Source) -> list[ExtractedFact]:
         """Return the facts that the turns of a reviewed session led to, including those undone or removed since."""
         if source.exchange.context != REVIEW or source.item is None:
             return []
@@ -388,157 +388,167 @@ class Learner:
 
     # ── deciding and doing ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _done(self, batch: _ExchangeFacts, learned: LearningResult, work: _Work) -> LearningResult:
+    def _write(self, batch: _ExchangeFacts, learned: LearningResult, work: _Work) -> LearningResult:
         """Write the decisions with the resulting domain knowledge; decide again if another process was faster."""
         settled = list(batch.settled)
-        for left in reversed(range(_TRIES)):
+        for tries_left in reversed(range(_TRIES)):
             batch.settled = list(settled)
             rows = KnowledgeWriter(batch)
             rows.decide()
             if learned.dry_run:
-                actions = tuple(action for one in batch.settled for action in _actions(one, []))
+                actions = tuple(action for outcome in batch.settled for action in _list_actions(outcome, []))
                 return replace(learned, actions=actions, knowledge=tuple(rows.told))
             try:
-                return self._applied(batch, rows, learned, work)
+                return self._apply(batch, rows, learned, work)
             except Conflict:
-                if not left or not rows.puts:
+                if not tries_left or not rows.puts:
                     raise
         raise AssertionError("unreachable")
 
-    def _without_echoes(self, batch: _ExchangeFacts) -> list[int]:
+    def _drop_echoes(self, batch: _ExchangeFacts) -> list[int]:
         """Return the places of the facts that are no echoes of shown context; settle the others as echoes."""
-        news = []
+        new_places = []
         left_out = reasons_left_out(batch.heard)
-        shown = shown_rows(batch.exchange) if batch.heard else []
-        for place, (found, fact) in enumerate(zip(batch.found, batch.facts, strict=True)):
-            heard = found.role == "assistant"  # a user may repeat a statement on purpose
+        injected = shown_rows(batch.exchange) if batch.heard else []
+        for place, (extracted, fact) in enumerate(zip(batch.found, batch.facts, strict=True)):
+            by_agent = extracted.role == "assistant"  # a user may repeat a statement on purpose
             why = ""
-            if heard:
+            if by_agent:
                 row = batch.heard.get(place)
                 against = None if denies_live_row(row, batch.store) else batch.store  # it repeats an overruled row
                 why = decide.echo_reason(fact, batch.vector(place), against, batch.exchange.injected, self._comparer)
-                why = why or echo_reason(row, shown, batch.store)
+                why = why or echo_reason(row, injected, batch.store)
             if why := why or left_out.get(place, ""):
                 batch.settled[place] = FactOutcome(fact=fact, reason=why)
             else:
-                news.append(place)
-        return news
+                new_places.append(place)
+        return new_places
 
-    def _by_rules(self, batch: _ExchangeFacts, places: Sequence[int]) -> None:
+    def _decide_by_rules(self, batch: _ExchangeFacts, places: Sequence[int]) -> None:
         if places:
             facts = [batch.facts[place] for place in places]
-            batch.take(places, self._settled_locally(facts, batch.matrix(places), batch.store))
+            batch.take(places, self._decide_locally(facts, batch.matrix(places), batch.store))
 
-    def _settled_locally(self, facts: Sequence[Fact], vectors: Matrix, store: Store) -> list[FactOutcome]:
+    def _decide_locally(self, facts: Sequence[Fact], vectors: Matrix, store: Store) -> list[FactOutcome]:
         return decide.decide_outcomes(facts, vectors, store, self._comparer)
 
-    def _by_model(self, llm: LLM, asked: Sequence[tuple[_ExchangeFacts, Sequence[int]]]) -> tuple[TokenUsage, str]:
+    def _decide_by_model(
+        self, llm: LLM, batches: Sequence[tuple[_ExchangeFacts, Sequence[int]]]
+    ) -> tuple[TokenUsage, str]:
         """Let the model decide about the facts at these places; all batches are of one session."""
-        store = asked[0][0].store
+        store = batches[0][0].store
 
         def novel(fact: Fact, vector: Vector) -> FactOutcome:
-            return self._settled_locally([fact], vector.reshape(1, -1), store)[0]
+            return self._decide_locally([fact], vector.reshape(1, -1), store)[0]
 
-        facts = [batch.facts[place] for batch, places in asked for place in places]
-        vectors = [batch.vector(place) for batch, places in asked for place in places]
-        settled, usage, problem = reconcile_by_model.decide_by_llm(
+        facts = [batch.facts[place] for batch, places in batches for place in places]
+        vectors = [batch.vector(place) for batch, places in batches for place in places]
+        outcomes, usage, problem = reconcile_by_model.decide_by_llm(
             llm, facts, vectors, store, novel=novel, floor=self._floor()
         )
-        rest = iter(settled)
-        for batch, places in asked:
+        rest = iter(outcomes)
+        for batch, places in batches:
             batch.take(places, [next(rest) for _ in places])
             batch.embed_reworded(self._embed)
         return usage, problem
 
-    def _newest(self) -> tuple[int, str]:
+    def _get_last_changeset(self) -> tuple[int, str]:
         """Return the id and time of the last changeset, to detect concurrent writes."""
         newest = self._store.changesets(1)
         return (newest[0].id, newest[0].at) if newest else (0, "")
 
-    def _settle_again_what_has_moved(self, batch: _ExchangeFacts, places: Sequence[int], since: str) -> None:
+    def _redecide_changed(self, batch: _ExchangeFacts, places: Sequence[int], since: str) -> None:
         """Re-decide facts if memories changed while the model was running.
 
         This covers decisions about memories that are gone, and additions that are known by now. A deletion of a memory
         that is gone becomes an error.
         """
-        targets = {each.decision.id for each in batch.settled if isinstance(each.decision, Update | Delete | Noop)}
-        there = batch.store.get(sorted(targets))
-        still = {each.id for each in there if not each.archived and not each.pinned and each.updated_at <= since}
-        taken: set[int] = set()
+        targets = {
+            outcome.decision.id for outcome in batch.settled if isinstance(outcome.decision, Update | Delete | Noop)
+        }
+        memories = batch.store.get(sorted(targets))
+        still = {
+            memory.id for memory in memories if not memory.archived and not memory.pinned and memory.updated_at <= since
+        }
+        taken_ids: set[int] = set()
         for place in places:
-            each = batch.settled[place]
-            again = self._settled_locally([each.fact], batch.matrix([place]), batch.store)[0]
-            if isinstance(again.decision, Update) and again.decision.id in taken | targets:
-                again = FactOutcome(fact=each.fact, decision=Add(each.fact, "new", unless_known=True))
+            outcome = batch.settled[place]
+            again = self._decide_locally([outcome.fact], batch.matrix([place]), batch.store)[0]
+            if isinstance(again.decision, Update) and again.decision.id in taken_ids | targets:
+                again = FactOutcome(fact=outcome.fact, decision=Add(outcome.fact, "new", unless_known=True))
             unseen = isinstance(again.decision, Update) and self._is_unseen(again.decision.id, since, batch.store)
-            went = isinstance(each.decision, Update | Delete | Noop) and each.decision.id not in still
-            if went and isinstance(each.decision, Delete):
-                gone = f"error: memory {each.decision.id} is gone, pinned or changed by now"
-                batch.settled[place] = FactOutcome(fact=each.fact, reason=gone)
-            elif went or (isinstance(each.decision, Add) and (unseen or isinstance(again.decision, Noop))):
+            is_gone = isinstance(outcome.decision, Update | Delete | Noop) and outcome.decision.id not in still
+            if is_gone and isinstance(outcome.decision, Delete):
+                reason = f"error: memory {outcome.decision.id} is gone, pinned or changed by now"
+                batch.settled[place] = FactOutcome(fact=outcome.fact, reason=reason)
+            elif is_gone or (isinstance(outcome.decision, Add) and (unseen or isinstance(again.decision, Noop))):
                 batch.take([place], [again])
             decision = batch.settled[place].decision
-            taken |= {decision.id} if isinstance(decision, Update | Delete) else set()
+            taken_ids |= {decision.id} if isinstance(decision, Update | Delete) else set()
 
     def _is_unseen(self, memory_id: int, since: str, store: Store) -> bool:
         """Return whether a memory was written after the model was asked, e.g. by an earlier exchange of the batch."""
-        return any(each.updated_at > since for each in store.get([memory_id]))
+        return any(memory.updated_at > since for memory in store.get([memory_id]))
 
-    def _applied(
+    def _apply(
         self, batch: _ExchangeFacts, rows: KnowledgeWriter, learned: LearningResult, work: _Work
     ) -> LearningResult:
         """Apply everything in one transaction, including the settlement of the inbox item."""
         batch.retire_each_once()
         plan = [
-            (place, self._reanchored(decision, batch.facts[place], batch.exchange))
-            for place, one in enumerate(batch.settled)
-            for decision in one.decisions
+            (place, self._update_anchors(decision, batch.facts[place], batch.exchange))
+            for place, outcome in enumerate(batch.settled)
+            for decision in outcome.decisions
         ]
         if not plan:
-            actions = tuple(action for one in batch.settled for action in _actions(one, []))
+            actions = tuple(action for outcome in batch.settled for action in _list_actions(outcome, []))
             # The audit log groups by reason, so ids are left out: the action holds the memory id.
-            reason = learned.reason or _NUMBERED.sub("a memory", next((each.reason for each in batch.settled), ""))
-            left = replace(learned, actions=learned.actions + actions, reason=reason)
+            reason = learned.reason or _NUMBERED.sub(
+                "a memory", next((outcome.reason for outcome in batch.settled), "")
+            )
+            result = replace(learned, actions=learned.actions + actions, reason=reason)
             if work.item is not None and not work.unfinished:
-                self._store.inbox.settle(work.settlement(left))
-            return left
+                self._store.inbox.settle(work.settlement(result))
+            return result
 
-        def outcome(done: Changeset) -> LearningResult:
-            changes = decide.changes_by_decision([each for _, each in plan], done.changes)
+        def build_result(done: Changeset) -> LearningResult:
+            changes = decide.changes_by_decision([decision for _, decision in plan], done.changes)
             mine = [(place, change) for (place, _), change in zip(plan, changes, strict=True)]
             actions = tuple(
                 action
-                for place, one in enumerate(batch.settled)
-                for action in _actions(one, [change for at, change in mine if at == place])
+                for place, outcome in enumerate(batch.settled)
+                for action in _list_actions(outcome, [change for at, change in mine if at == place])
             )
-            known = learned.knowledge + rows.said_again
-            known += tuple(change_summary(each.action, each.ref, each.after or each.before) for each in done.knowledge)
-            return replace(learned, actions=learned.actions + actions, knowledge=known, changeset=done.id)
+            knowledge = learned.knowledge + rows.said_again
+            knowledge += tuple(
+                change_summary(change.action, change.ref, change.after or change.before) for change in done.knowledge
+            )
+            return replace(learned, actions=learned.actions + actions, knowledge=knowledge, changeset=done.id)
 
-        settles = (lambda done: work.settlement(outcome(done))) if work.item is not None else None
+        settles = (lambda done: work.settlement(build_result(done))) if work.item is not None else None
         vectors = {
-            number: batch.vector_for(place, each)
-            for number, (place, each) in enumerate(plan)
-            if isinstance(each, Add | Update)
+            number: batch.vector_for(place, decision)
+            for number, (place, decision) in enumerate(plan)
+            if isinstance(decision, Add | Update)
         }
-        decisions = [each for _, each in plan]
+        decisions = [decision for _, decision in plan]
         first = {place: number for number, (place, _) in reversed(list(enumerate(plan)))}
-        known = rows.decisions(first, decisions)
+        row_decisions = rows.decisions(first, decisions)
         series = batch.exchange.series or None
         done = batch.store.apply(
-            decisions, vectors, by=work.by, why=work.why, part_of=series, settles=settles, knowledge=known
+            decisions, vectors, by=work.by, why=work.why, part_of=series, settles=settles, knowledge=row_decisions
         )
         if done.takes_back:
             self._taken_back()
-        return outcome(done)
+        return build_result(done)
 
-    def _reanchored(self, decision: Decision, fact: Fact, exchange: Exchange) -> Decision:
+    def _update_anchors(self, decision: Decision, fact: Fact, exchange: Exchange) -> Decision:
         """Return the decision; if it rewords the fact, with the anchors of the new text."""
         if isinstance(decision, Add | Update) and decision.fact.text != fact.text:
-            return replace(decision, fact=self._placed(decision.fact, exchange))
+            return replace(decision, fact=self._add_anchors(decision.fact, exchange))
         return decision
 
-    def _placed(self, fact: Fact, exchange: Exchange) -> Fact:
+    def _add_anchors(self, fact: Fact, exchange: Exchange) -> Fact:
         """Return the fact with anchors into its project's source tree, unless it came in by an API key."""
         return fact if exchange.by_key else self._anchored(fact)
 
@@ -549,59 +559,59 @@ class _ExchangeFacts:
     def __init__(
         self,
         exchange: Exchange,
-        found: Sequence[ExtractedFact],
+        extracted: Sequence[ExtractedFact],
         facts: Sequence[Fact],
         vectors: Matrix | None,
         store: Store,
-        heard: Mapping[int, SentenceReading] = MappingProxyType({}),
+        readings: Mapping[int, SentenceReading] = MappingProxyType({}),
     ) -> None:
-        self.exchange, self.found, self.facts, self.store = exchange, found, facts, store
-        self.heard = heard  # domain-knowledge rows in the facts, by place
+        self.exchange, self.found, self.facts, self.store = exchange, extracted, facts, store
+        self.heard = readings  # domain-knowledge rows in the facts, by place
         self._vectors = vectors
         self._reworded: dict[str, Vector] = {}
         self.settled: list[FactOutcome] = [FactOutcome(fact=fact) for fact in facts]
 
-    def take(self, places: Sequence[int], settled: Sequence[FactOutcome]) -> None:
+    def take(self, places: Sequence[int], outcomes: Sequence[FactOutcome]) -> None:
         """Set the decisions of these places.
 
         An agent's statement changes no memory, except in analyses and observations.
         """
         counts = self.exchange.context in (ANALYSIS, OBSERVATION)
-        for place, each in zip(places, settled, strict=True):
-            found = self.found[place]
-            allowed = each if counts or found.role == "user" else _as_agents_word(each)
-            self.settled[place] = _if_worth_keeping(allowed, found)
+        for place, outcome in zip(places, outcomes, strict=True):
+            extracted = self.found[place]
+            allowed = outcome if counts or extracted.role == "user" else _restrict_agent(outcome)
+            self.settled[place] = _drop_tentative(allowed, extracted)
 
     def retire_each_once(self) -> None:
         """Drop duplicate retirements: memories that another fact of the exchange already decides about or retires."""
-        decided = [each.decision for each in self.settled]
-        spoken_for = {each.id for each in decided if isinstance(each, Update | Delete | Noop)}
-        for place, each in enumerate(self.settled):
-            also = tuple(gone for gone in each.also if gone.id not in spoken_for)
+        decided = [outcome.decision for outcome in self.settled]
+        spoken_for = {decision.id for decision in decided if isinstance(decision, Update | Delete | Noop)}
+        for place, outcome in enumerate(self.settled):
+            also = tuple(gone for gone in outcome.also if gone.id not in spoken_for)
             spoken_for |= {gone.id for gone in also}
-            self.settled[place] = replace(each, also=also)
+            self.settled[place] = replace(outcome, also=also)
 
     @property
     def spoken_for(self) -> set[int]:
         """Return the ids of the memories that have a decision."""
-        decided = [decision for one in self.settled for decision in one.decisions]
-        return {each.id for each in decided if isinstance(each, Update | Delete | Noop)}
+        decided = [decision for outcome in self.settled for decision in outcome.decisions]
+        return {decision.id for decision in decided if isinstance(decision, Update | Delete | Noop)}
 
     def vector(self, place: int) -> Vector:
-        one: Vector = self.matrix([place])[0]
-        return one
+        row: Vector = self.matrix([place])[0]
+        return row
 
     def matrix(self, places: Sequence[int]) -> Matrix:
         assert self._vectors is not None  # facts always come with vectors
-        chosen: Matrix = self._vectors[list(places)]
-        return chosen
+        rows: Matrix = self._vectors[list(places)]
+        return rows
 
     def embed_reworded(self, embed: Callable[[Sequence[str]], Matrix]) -> None:
         """Compute the vectors of texts that the model reworded."""
         texts = [
-            embedding_text(each.decision.fact.text, each.decision.fact.speaker)
-            for each in self.settled
-            if isinstance(each.decision, Add | Update) and each.decision.fact.text != each.fact.text
+            embedding_text(outcome.decision.fact.text, outcome.decision.fact.speaker)
+            for outcome in self.settled
+            if isinstance(outcome.decision, Add | Update) and outcome.decision.fact.text != outcome.fact.text
         ]
         if texts:
             self._reworded.update(zip(texts, embed(texts), strict=True))
@@ -655,13 +665,13 @@ class _Work:
         return ItemResolution(item=self.item.id, state=state, reason=learned.reason, result=result, read=self.item)
 
 
-def _reading(found: tuple[ExtractedFact, ...], *, otherwise: str, **about: Any) -> _Extracted:
+def _build_reading(facts: tuple[ExtractedFact, ...], *, otherwise: str, **about: Any) -> _Extracted:
     """Return a reading of the pattern facts, limited to `MOST_FACTS`."""
-    reason = "" if found else otherwise
-    if len(found) > MOST_FACTS:
-        reason = f"Kept the first {MOST_FACTS} of {len(found)} facts"
-    method = "pattern" if found else "none"
-    return _Extracted(found=found[:MOST_FACTS], method=method, reason=reason, **about)
+    reason = "" if facts else otherwise
+    if len(facts) > MOST_FACTS:
+        reason = f"Kept the first {MOST_FACTS} of {len(facts)} facts"
+    method = "pattern" if facts else "none"
+    return _Extracted(found=facts[:MOST_FACTS], method=method, reason=reason, **about)
 
 
 def session_of(exchange: Exchange | None) -> tuple[object, ...]:
@@ -673,95 +683,99 @@ def session_of(exchange: Exchange | None) -> tuple[object, ...]:
     return session + whose
 
 
-def _told_by_model(
-    told: by_model.LLMExtraction,
-    read: Sequence[ExtractedFact] = (),
+def _select_new_facts(
+    reply: by_model.LLMExtraction,
+    local_facts: Sequence[ExtractedFact] = (),
     known: Sequence[ExtractedFact] = (),
-    kept: Sequence[ExtractedFact] = (),
+    fallback: Sequence[ExtractedFact] = (),
 ) -> _Extracted:
-    """Return the model's facts that are not known yet, and the kept facts that it left out.
+    """Return the model's facts that are not known yet, and the fallback facts that it left out.
 
-    `read` holds the facts that were found without it: if the model rewords one, its original sentence is kept.
+    `local_facts` were found without it: if the model rewords one, its original sentence is kept.
     """
-    (from_model,) = told.found
-    found = tuple(_with_sentence(each, read) for each in from_model if not _is_covered(each, known))
-    found += tuple(each for each in kept if not _is_covered(each, from_model))
-    unread = Unreadable(f"{told.problem[:1].upper()}{told.problem[1:]}.", _UNREAD) if told.problem else None
+    (from_model,) = reply.found
+    facts = tuple(_add_sentence(fact, local_facts) for fact in from_model if not _is_covered(fact, known))
+    facts += tuple(fact for fact in fallback if not _is_covered(fact, from_model))
+    unread = Unreadable(f"{reply.problem[:1].upper()}{reply.problem[1:]}.", _UNREAD) if reply.problem else None
     return _Extracted(
-        found=found[:MOST_FACTS],
+        found=facts[:MOST_FACTS],
         method="llm",
-        reason=told.problem or ("" if found else NOTHING_FOUND),
-        usage=told.usage,
+        reason=reply.problem or ("" if facts else NOTHING_FOUND),
+        usage=reply.usage,
         unfinished=None if from_model else unread,
     )
 
 
-def _fact(found: ExtractedFact, exchange: Exchange) -> Fact:
+def _build_fact(extracted: ExtractedFact, exchange: Exchange) -> Fact:
     """Return the fact with its owner and origin; the original sentence becomes its context and helps recall.
 
     A fact about the person belongs to no project; the project is recorded as `said_in`. A retraction is never stored.
     """
-    personal = found.about == "person" and found.kind != RETRACTION and not exchange.by_key
+    personal = extracted.about == "person" and extracted.kind != RETRACTION and not exchange.by_key
     metadata: dict[str, Any] = {"about": "person", "said_in": exchange.project} if personal else {}
-    if found.kind == RETRACTION:
+    if extracted.kind == RETRACTION:
         metadata["retracts"] = True
     return Fact(
-        text=found.text,
+        text=extracted.text,
         source=exchange.source,
         project="" if personal else exchange.project,
         metadata=metadata,
-        kind="other" if found.kind == RETRACTION else found.kind,
-        category=found.category,
-        confidence=found.confidence,
-        method=found.method,
-        entities=found.entities,
+        kind="other" if extracted.kind == RETRACTION else extracted.kind,
+        category=extracted.category,
+        confidence=extracted.confidence,
+        method=extracted.method,
+        entities=extracted.entities,
         session=exchange.session,
         agent=exchange.agent,
         user=exchange.user,
         team=exchange.team,
         visibility=exchange.visibility,
-        context=found.said if found.said != found.text else "",
+        context=extracted.said if extracted.said != extracted.text else "",
         created_at=exchange.at,
     )
 
 
-def _with_sentence(found: ExtractedFact, read: Sequence[ExtractedFact]) -> ExtractedFact:
+def _add_sentence(fact: ExtractedFact, local_facts: Sequence[ExtractedFact]) -> ExtractedFact:
     """Return the model's fact with the sentence of the report that it rephrases."""
-    reported = (each.said for each in read if each.kind in _REPORTED and each.said and _is_covered(each, [found]))
-    return replace(found, said=found.said or next(reported, ""))
+    reported = (
+        local_fact.said
+        for local_fact in local_facts
+        if local_fact.kind in _REPORTED and local_fact.said and _is_covered(local_fact, [fact])
+    )
+    return replace(fact, said=fact.said or next(reported, ""))
 
 
-def _if_worth_keeping(settled: FactOutcome, found: ExtractedFact) -> FactOutcome:
+def _drop_tentative(outcome: FactOutcome, extracted: ExtractedFact) -> FactOutcome:
     """Return the decision; drop a tentative fact unless it changes a memory or probably does.
 
     A short message that only ends a memory is not stored itself.
     """
-    changes = isinstance(settled.decision, Update | Delete)
-    if found.tentative and not changes and (found.is_message or settled.chance < decide.PROBABLE):
-        return FactOutcome(fact=settled.fact, reason=NOT_WORTH_KEEPING)
-    if found.is_message and settled.ends and isinstance(settled.decision, Update) and _is_brief(found.text):
-        ended = Delete(settled.decision.id, settled.decision.reason)
-        return FactOutcome(fact=settled.fact, decision=ended, also=settled.also)
-    return settled
+    changes = isinstance(outcome.decision, Update | Delete)
+    if extracted.tentative and not changes and (extracted.is_message or outcome.chance < decide.PROBABLE):
+        return FactOutcome(fact=outcome.fact, reason=NOT_WORTH_KEEPING)
+    if extracted.is_message and outcome.ends and isinstance(outcome.decision, Update) and _is_brief(extracted.text):
+        ended = Delete(outcome.decision.id, outcome.decision.reason)
+        return FactOutcome(fact=outcome.fact, decision=ended, also=outcome.also)
+    return outcome
 
 
-def _as_agents_word(settled: FactOutcome) -> FactOutcome:
+def _restrict_agent(outcome: FactOutcome) -> FactOutcome:
     """Return the decision about an agent's statement: it changes no memory."""
-    if isinstance(settled.decision, Add | Noop):
-        return replace(settled, also=())
-    if isinstance(settled.decision, Update):
-        kept = Add(settled.fact, f"new; it may replace memory {settled.decision.id}", unless_known=True)
-        return FactOutcome(fact=settled.fact, decision=kept)
-    return FactOutcome(fact=settled.fact, reason=settled.reason or "an agent's statement ends no memory")
+    if isinstance(outcome.decision, Add | Noop):
+        return replace(outcome, also=())
+    if isinstance(outcome.decision, Update):
+        addition = Add(outcome.fact, f"new; it may replace memory {outcome.decision.id}", unless_known=True)
+        return FactOutcome(fact=outcome.fact, decision=addition)
+    return FactOutcome(fact=outcome.fact, reason=outcome.reason or "an agent's statement ends no memory")
 
 
 def _is_brief(text: str) -> bool:
     return len(text.split()) <= _BRIEF
 
 
-def _is_covered(found: ExtractedFact, told: Sequence[ExtractedFact]) -> bool:
-    wanted = set(search_terms(found.text)) - {"user", "team", "policy"}
-    return any(len(wanted & set(search_terms(each.text))) >= _COVERED * len(wanted) for each in told)
+def _is_covered(fact: ExtractedFact, others: Sequence[ExtractedFact]) -> bool:
+    terms = set(search_terms(fact.text)) - {"user", "team", "policy"}
+    return any(len(terms & set(search_terms(other.text))) >= _COVERED * len(terms) for other in others)
 
 
 def _is_worth_a_look(exchange: Exchange, verdict: GateVerdict) -> bool:
@@ -775,37 +789,37 @@ def _is_worth_a_look(exchange: Exchange, verdict: GateVerdict) -> bool:
     return exchange.context == _THOROUGH and bool(exchange.messages)
 
 
-def _why_not(verdict: GateVerdict) -> str:
+def _explain_skip(verdict: GateVerdict) -> str:
     return "Looks like a fact, but only a model can read it" if verdict.reason == gate.UNREAD else verdict.reason
 
 
-def _actions(settled: FactOutcome, changes: Sequence[Change]) -> Iterator[dict[str, Any]]:
+def _list_actions(outcome: FactOutcome, changes: Sequence[Change]) -> Iterator[dict[str, Any]]:
     """Yield the actions done for a fact, or planned in a dry run, in the API format."""
-    if settled.reason == NOT_WORTH_KEEPING:
+    if outcome.reason == NOT_WORTH_KEEPING:
         return
-    yield _action(settled, changes[0] if changes else None)
-    for gone in settled.also:
-        told = {"text": settled.fact.text, "kind": settled.fact.kind, "category": settled.fact.category}
-        yield {"action": "delete", **told, "reason": gone.reason, "old_id": gone.id}
+    yield _build_action(outcome, changes[0] if changes else None)
+    for gone in outcome.also:
+        fields = {"text": outcome.fact.text, "kind": outcome.fact.kind, "category": outcome.fact.category}
+        yield {"action": "delete", **fields, "reason": gone.reason, "old_id": gone.id}
 
 
-def _action(settled: FactOutcome, change: Change | None) -> dict[str, Any]:
+def _build_action(outcome: FactOutcome, change: Change | None) -> dict[str, Any]:
     """Return the action done, or planned in a dry run, in the API format."""
-    decision, text = settled.decision, settled.fact.text
-    told: dict[str, Any] = {"text": text, "kind": settled.fact.kind, "category": settled.fact.category}
-    told["reason"] = settled.reason or getattr(decision, "reason", "")
+    decision, text = outcome.decision, outcome.fact.text
+    fields: dict[str, Any] = {"text": text, "kind": outcome.fact.kind, "category": outcome.fact.category}
+    fields["reason"] = outcome.reason or getattr(decision, "reason", "")
     match decision:
         case Add() if change is not None and change.action == "noop":  # another process was faster
-            return {"action": "noop", **told, "existing_id": change.memory_id}
+            return {"action": "noop", **fields, "existing_id": change.memory_id}
         case Add():
-            return {"action": "add", **told, "id": change.memory_id if change else None}
+            return {"action": "add", **fields, "id": change.memory_id if change else None}
         case Update():
             new_id = change.memory_id if change else None
-            return {"action": "update", **told, "text": decision.fact.text, "old_id": decision.id, "new_id": new_id}
+            return {"action": "update", **fields, "text": decision.fact.text, "old_id": decision.id, "new_id": new_id}
         case Delete():
-            return {"action": "delete", **told, "old_id": decision.id}
+            return {"action": "delete", **fields, "old_id": decision.id}
         case Noop():
-            return {"action": "noop", **told, "existing_id": decision.id}
-    if settled.reason.startswith("error: "):
-        return {"action": "error", **told, "error": settled.reason.removeprefix("error: ")}
-    return {"action": "rejected", **told}
+            return {"action": "noop", **fields, "existing_id": decision.id}
+    if outcome.reason.startswith("error: "):
+        return {"action": "error", **fields, "error": outcome.reason.removeprefix("error: ")}
+    return {"action": "rejected", **fields}

@@ -25,7 +25,7 @@ _ABBREVIATIONS = r"e\.g i\.e etc vs Mr Mrs Ms Dr Prof".split()
 #: Sentences end at a full stop, a question or exclamation mark before white space, at a line break and at a semicolon,
 #: but not inside code: the first alternative consumes it.
 _CODE_OR_END = re.compile(
-    r"`[^`\n]+`|(?<=[.!?…])" + "".join(rf"(?<!\b{each}\.)" for each in _ABBREVIATIONS) + r"[\"')\]]*\s+|\s*\n+\s*|;\s+"
+    r"`[^`\n]+`|(?<=[.!?…])" + "".join(rf"(?<!\b{word}\.)" for word in _ABBREVIATIONS) + r"[\"')\]]*\s+|\s*\n+\s*|;\s+"
 )
 
 
@@ -47,11 +47,11 @@ class Encoder:
 
     def pair(self, memory: str, said: str) -> tuple[list[int], list[int]]:
         """Return (ids, types) of a memory and a later statement."""
-        return self._joined("relation", self._ends(memory, MEMORY_TOKENS), self._ends(said, STATEMENT_TOKENS))
+        return self._join("relation", self._truncate(memory, MEMORY_TOKENS), self._truncate(said, STATEMENT_TOKENS))
 
     def relevance(self, memory: str, prompt: str) -> tuple[list[int], list[int]]:
         """Return (ids, types) of a memory and a prompt."""
-        return self._joined("relevance", self._ends(memory, MEMORY_TOKENS), self._ends(prompt, PROMPT_TOKENS))
+        return self._join("relevance", self._truncate(memory, MEMORY_TOKENS), self._truncate(prompt, PROMPT_TOKENS))
 
     def windows(self, said: str, before: str = "", role: str = "user") -> Iterator[Window]:
         """Yield the turn in windows of whole sentences, each after the end of the other side's previous turn."""
@@ -67,18 +67,18 @@ class Encoder:
             ]
             length = sum(len(pieces) for pieces, _ in sentence)
             if pending and size + length > WINDOW_TOKENS:
-                yield self._window(role, left, pending)
+                yield self._build_window(role, left, pending)
                 pending, size = [], 0
             for pieces, place in sentence:  # a sentence longer than a window is split between words
                 if size + len(pieces) > WINDOW_TOKENS and pending:
-                    yield self._window(role, left, pending)
+                    yield self._build_window(role, left, pending)
                     pending, size = [], 0
                 pending.append((pieces[:WINDOW_TOKENS], place))
                 size += len(pieces)
         if pending:
-            yield self._window(role, left, pending)
+            yield self._build_window(role, left, pending)
 
-    def _window(self, role: str, left: list[int], words: list[tuple[list[int], tuple[int, int]]]) -> Window:
+    def _build_window(self, role: str, left: list[int], words: list[tuple[list[int], tuple[int, int]]]) -> Window:
         task = self._tasks["assistant" if role == "assistant" else "user"]
         ids = [self._first, task, *left, self._separator]
         types = [0] * len(ids)
@@ -89,11 +89,11 @@ class Encoder:
         ids.append(self._separator)
         return Window(ids, types + [1] * (len(ids) - len(types)), places)
 
-    def _joined(self, task: str, left: list[int], right: list[int]) -> tuple[list[int], list[int]]:
-        one = [self._first, self._tasks[task], *left, self._separator]
-        return [*one, *right, self._separator], [0] * len(one) + [1] * (len(right) + 1)
+    def _join(self, task: str, left: list[int], right: list[int]) -> tuple[list[int], list[int]]:
+        first_part = [self._first, self._tasks[task], *left, self._separator]
+        return [*first_part, *right, self._separator], [0] * len(first_part) + [1] * (len(right) + 1)
 
-    def _ends(self, text: str, most: int) -> list[int]:
+    def _truncate(self, text: str, most: int) -> list[int]:
         """Return the token ids of a text; of a long one half from the beginning and half from the end."""
         pieces = self._words.pieces(text if len(text) <= 16 * most else f"{text[: 8 * most]} {text[-8 * most :]}")
         return pieces if len(pieces) <= most else pieces[: most // 2] + pieces[-(most - most // 2) :]
@@ -107,7 +107,7 @@ def words_of(text: str) -> list[tuple[str, int, int]]:
 def sentences_of(text: str) -> list[tuple[int, int]]:
     """Return (start, end) of the sentences and lines of a text, without surrounding white space."""
     ends = [match.span() for match in _CODE_OR_END.finditer(text) if not match[0].startswith("`")]
-    found, start = [], 0
+    places, start = [], 0
     for end, following in [*ends, (len(text), len(text))]:
         first, last = start, end
         while first < last and text[first].isspace():
@@ -115,6 +115,6 @@ def sentences_of(text: str) -> list[tuple[int, int]]:
         while last > first and text[last - 1].isspace():
             last -= 1
         if last > first:
-            found.append((first, last))
+            places.append((first, last))
         start = following
-    return found
+    return places

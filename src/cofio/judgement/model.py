@@ -54,12 +54,12 @@ class LocalJudge:
     def spans(self, said: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
         """Return the parts of a turn that state a fact worth keeping, in order, each with its probability."""
         encoder, layers = self._loaded()
-        found: list[Span] = []
+        spans: list[Span] = []
         for number, window in enumerate(encoder.windows(said, before, role)):
             if number == windows:
                 break
-            found += decode(said, Tagged(window.places, layers.words(window.ids, window.types)))
-        return found
+            spans += decode(said, Tagged(window.places, layers.words(window.ids, window.types)))
+        return spans
 
     def relation(self, statement: str, memory: str) -> Relation:
         """Return the effect of a statement on a memory."""
@@ -71,7 +71,7 @@ class LocalJudge:
 
     def _relate(self, statement: str, memory: str) -> Relation:
         logits = self._run(*self._loaded()[0].pair(memory, statement), "relation")
-        return _UNRELATED if logits is None else Relation(*(float(each) for each in softmax(logits)))
+        return _UNRELATED if logits is None else Relation(*(float(chance) for chance in softmax(logits)))
 
     def _score(self, prompt: str, memory: str) -> float:
         logits = self._run(*self._loaded()[0].relevance(memory, prompt), "relevance")

@@ -53,17 +53,17 @@ class Layers:
 
     def pair(self, ids: Sequence[int], types: Sequence[int], head: Paired, limits: Sequence[float] = ()) -> PairOutput:
         """Return the output for a pair. The run ends at the first screen below its limit."""
-        inputs, screens, said = _inputs(ids, types), [], 0.0
+        inputs, screens, score = _inputs(ids, types), [], 0.0
         *screened, last = self._parts
         for number, part in enumerate(screened):
             logits, states = part.run([head, NEXT_STATES], inputs)
-            said = float(logits[0, 0])
-            screens.append(float(1.0 / (1.0 + np.exp(-said))))
+            score = float(logits[0, 0])
+            screens.append(float(1.0 / (1.0 + np.exp(-score))))
             if limits and screens[-1] < limits[number]:
                 return PairOutput(tuple(screens), None)
             inputs = {STATES: states}
         of_head: NDArray[Any] = last.run([head], inputs)[0][0]
-        return PairOutput(tuple(screens), of_head + said if head == "relevance" else of_head)
+        return PairOutput(tuple(screens), of_head + score if head == "relevance" else of_head)
 
 
 def _inputs(ids: Sequence[int], types: Sequence[int]) -> dict[str, NDArray[Any]]:

@@ -52,13 +52,13 @@ def decode(text: str, tagged: Tagged) -> list[Span]:
         runs[-1].append(at)
     if not runs and inside.max() >= _HINT:
         runs.append([int(inside.argmax())])
-    found = []
+    spans = []
     for place, run in enumerate(runs):
         before = runs[place - 1][-1] + 1 if place else 0
         after = runs[place + 1][0] if place + 1 < len(runs) else len(inside)
-        first_word, last_word = _with_border(text, tagged, inside, (run[0], run[-1]), (before, after), ends)
-        found.append(_span(tagged, logits, inside, run, first_word, last_word))
-    return found
+        first_word, last_word = _extend_run(text, tagged, inside, (run[0], run[-1]), (before, after), ends)
+        spans.append(_build_span(tagged, logits, inside, run, first_word, last_word))
+    return spans
 
 
 def _divides(text: str, tagged: Tagged, at: int) -> bool:
@@ -72,7 +72,7 @@ def crosses(ends: Sequence[int], one: int, other: int) -> bool:
     return any(one < end <= other for end in ends)
 
 
-def _span(
+def _build_span(
     tagged: Tagged, logits: NDArray[Any], inside: NDArray[Any], run: Sequence[int], first: int, last: int
 ) -> Span:
     start, end = tagged.places[first][1][0], tagged.places[last][1][1]
@@ -83,7 +83,7 @@ def _span(
     return Span(start, end, float(surest.mean()), kind, about)
 
 
-def _with_border(
+def _extend_run(
     text: str,
     tagged: Tagged,
     inside: NDArray[Any],

@@ -84,7 +84,7 @@ class Provider:
     ) -> None:
         self.name = name
         self.url = check_url(url, name).rstrip("/")
-        self._key = _checked_key(key, name)
+        self._key = _check_key(key, name)
         self._patience = patience
         self._hint = hint
         self._hints = hints
@@ -111,37 +111,37 @@ class Provider:
         attempt = 1
         while True:
             try:
-                return self._once(path, payload, self._patience.timeout)
+                return self._send_once(path, payload, self._patience.timeout)
             except _TryAgain as failure:
                 is_broken = failure.kind is NoReply
                 if attempt >= self._patience.attempts or (is_broken and not repeat_broken):
                     raise failure.kind(failure.message, self._hint) from failure.__cause__
-                self._patience.sleep(self._backoff(attempt) if failure.after is None else failure.after)
+                self._patience.sleep(self._compute_pause(attempt) if failure.after is None else failure.after)
             attempt += 1
 
     def get(self, path: str, timeout: float) -> Any:
         """Return the JSON at this path, without retries. Raises as `ask` does."""
         try:
-            return self._once(path, None, timeout)
+            return self._send_once(path, None, timeout)
         except _TryAgain as failure:
             raise failure.kind(failure.message, self._hint) from failure.__cause__
 
     def quoted(self, text: str) -> str:
         """Return the provider's message, fit to show: one short line without keys."""
-        return " ".join(self._unkeyed(text).split())[:LONGEST_QUOTE]
+        return " ".join(self._remove_keys(text).split())[:LONGEST_QUOTE]
 
-    def _once(self, path: str, payload: bytes | None, timeout: float) -> Any:
+    def _send_once(self, path: str, payload: bytes | None, timeout: float) -> Any:
         headers = self._headers if payload is None else {"Content-Type": "application/json", **self._headers}
         request = urllib.request.Request(self.url + path, payload, headers)  # noqa: S310 (checked_url)
         end = time.monotonic() + timeout
         try:
             with self._opener.open(request, timeout=timeout) as reply:
-                raw = _whole(reply, end)
+                raw = _read_body(reply, end)
         except urllib.error.HTTPError as error:
             with error:
-                raise self._refusal(error) from error
+                raise self._map_status(error) from error
         except (OSError, http.client.HTTPException) as error:
-            raise self._silence(error, timeout) from error
+            raise self._map_network_error(error, timeout) from error
         try:
             return json.loads(raw)
         except (ValueError, RecursionError) as error:
@@ -152,31 +152,31 @@ class Provider:
                 raise Unavailable(says, f"Check that address, and the proxy settings. {self._hint}") from error
             raise Unavailable(f"{self.name} answered with something that is not JSON.", self._hint) from error
 
-    def _refusal(self, error: urllib.error.HTTPError) -> Exception:
+    def _map_status(self, error: urllib.error.HTTPError) -> Exception:
         raw = b""
         with contextlib.suppress(OSError, http.client.HTTPException):  # the status alone must do
             raw = error.read(65_536)
-        code, text = _error_in(raw.decode("utf-8", "replace"))
-        said = self.quoted(text)
-        message = f"{self.name} answered {error.code} {error.reason}" + (f": {said}" if said else ".")
-        rejection = Rejection(error.code, code, self._unkeyed(text), message)
+        code, text = _parse_error(raw.decode("utf-8", "replace"))
+        quote = self.quoted(text)
+        message = f"{self.name} answered {error.code} {error.reason}" + (f": {quote}" if quote else ".")
+        rejection = Rejection(error.code, code, self._remove_keys(text), message)
         if error.code in TRANSIENT and not rejection.says(UNPAID):
-            return _TryAgain(message, _asked_pause(error.headers.get("Retry-After")))
+            return _TryAgain(message, _parse_retry_after(error.headers.get("Retry-After")))
         return rejection
 
-    def _silence(self, error: OSError | http.client.HTTPException, timeout: float) -> Exception:
+    def _map_network_error(self, error: OSError | http.client.HTTPException, timeout: float) -> Exception:
         reason = getattr(error, "reason", error)
         kind = Unavailable if isinstance(error, urllib.error.URLError) else NoReply  # urllib wraps errors of sending
         if isinstance(reason, TimeoutError):  # not retried: the caller has waited long enough
             return kind(f"{self.name} did not answer within {timeout:g} seconds.", self._hint)
         return _TryAgain(f"{self.name} could not be reached at {self.url}: {reason}.", kind=kind)
 
-    def _unkeyed(self, text: str) -> str:
+    def _remove_keys(self, text: str) -> str:
         if self._key:
             text = text.replace(self._key, "…")
         return re.sub(r"\bsk-[\w*.-]+|\bBearer \S+", "…", text)
 
-    def _backoff(self, attempt: int) -> float:
+    def _compute_pause(self, attempt: int) -> float:
         jitter = random.uniform(0.5, 1.0)  # noqa: S311 (spreads clients, guards nothing)
         return min(self._patience.pause * 2.0 ** (attempt - 1), LONGEST_PAUSE) * jitter
 
@@ -230,7 +230,7 @@ def check_url(url: str, name: str) -> str:
     return url
 
 
-def _checked_key(key: str, name: str) -> str:
+def _check_key(key: str, name: str) -> str:
     if key and not re.fullmatch(r"[!-~]+", key.strip()):
         raise Misconfigured(
             f"The key for {name} contains spaces or non-ASCII characters.", "Set it again, without line breaks."
@@ -238,7 +238,7 @@ def _checked_key(key: str, name: str) -> str:
     return key.strip()
 
 
-def _whole(reply: http.client.HTTPResponse, end: float) -> bytes:
+def _read_body(reply: http.client.HTTPResponse, end: float) -> bytes:
     """Return the whole body. A server that trickles bytes hits the same timeout as one that sends none."""
     parts, size = [], 0
     while part := reply.read1(1 << 20):
@@ -248,26 +248,26 @@ def _whole(reply: http.client.HTTPResponse, end: float) -> bytes:
             return b""  # not usable by any caller
         if time.monotonic() > end:
             raise TimeoutError
-    whole = b"".join(parts)
+    body = b"".join(parts)
     if reply.length:  # the connection was cut; `read1` does not report that
-        raise http.client.IncompleteRead(whole, reply.length)
-    return whole
+        raise http.client.IncompleteRead(body, reply.length)
+    return body
 
 
-def _error_in(body: str) -> tuple[str, str]:
+def _parse_error(body: str) -> tuple[str, str]:
     """Return code and message of an error body, in the form of OpenAI, Anthropic, vLLM, Ollama, or plain text."""
     try:
-        told = json.loads(body)
+        parsed = json.loads(body)
     except (ValueError, RecursionError):
         return "", body
-    found = told.get("error", told) if isinstance(told, dict) else body
-    if isinstance(found, dict):
-        code = found.get("code") or found.get("type") or ""
-        return str(code), str(found.get("message") or found.get("detail") or body)
-    return "", str(found)
+    detail = parsed.get("error", parsed) if isinstance(parsed, dict) else body
+    if isinstance(detail, dict):
+        code = detail.get("code") or detail.get("type") or ""
+        return str(code), str(detail.get("message") or detail.get("detail") or body)
+    return "", str(detail)
 
 
-def _asked_pause(value: str | None) -> float | None:
+def _parse_retry_after(value: str | None) -> float | None:
     """Return the seconds of a Retry-After header of either form, within bounds; None if it is not valid."""
     if value is None:
         return None

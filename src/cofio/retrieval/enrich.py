@@ -35,25 +35,25 @@ def team_memories() -> Scope:
 
 def first_hits(hits: Iterable[Hit], most: int, told: Iterable[Memory] = ()) -> list[Memory]:
     """Return the first hits, each text once, excluding memories in `told`."""
-    known = {digest(memory.text) for memory in told}
+    digests = {digest(memory.text) for memory in told}
     best: dict[str, Memory] = {}
     for hit in hits:
-        if (words := digest(hit.text)) not in known:
+        if (words := digest(hit.text)) not in digests:
             best.setdefault(words, hit.memory)
     return list(best.values())[:most]
 
 
 def render(own: Sequence[Memory], of_team: Sequence[Memory], fresh: Callable[[Memory], FreshnessResult]) -> str:
     """Return both sections, to append to a system message; "" if both are empty."""
-    return _section(PERSONAL, own, fresh) + _section(TEAM, of_team, fresh)
+    return _render_section(PERSONAL, own, fresh) + _render_section(TEAM, of_team, fresh)
 
 
-def _section(heading: str, memories: Sequence[Memory], fresh: Callable[[Memory], FreshnessResult]) -> str:
+def _render_section(heading: str, memories: Sequence[Memory], fresh: Callable[[Memory], FreshnessResult]) -> str:
     """Return a heading and one line per memory; memories whose subject has vanished come last, marked as such."""
     looked_at = sorted(((memory, fresh(memory)) for memory in memories), key=lambda row: row[1].state == _GONE)
     items = [
-        list_item(embedding_text(memory.text, memory.speaker), told.notes, doubtful=told.state == _GONE)
-        for memory, told in looked_at
+        list_item(embedding_text(memory.text, memory.speaker), freshness.notes, doubtful=freshness.state == _GONE)
+        for memory, freshness in looked_at
     ]
     lines = [f"{item}\n" for item in items if item]
     return f"\n\n{heading}\n{''.join(lines)}" if lines else ""

@@ -42,10 +42,10 @@ class EpisodeService:
 
     def get(self, episode_id: int) -> Episode:
         """Return an episode."""
-        found = self._index.get([episode_id])
-        if not found:
+        episodes = self._index.get([episode_id])
+        if not episodes:
             raise _not_found(episode_id)
-        return found[0]
+        return episodes[0]
 
     def of_memory(self, memory_id: int) -> int | None:
         """Return the id of the episode a memory was learned from."""
@@ -68,7 +68,7 @@ class EpisodeService:
     def index_missing(self, most: int | None = None) -> int:
         """Index captures without an episode, at most `most`; return their number."""
         total = 0
-        while self._enabled and (captures := self._index.unindexed(_left(most, total))):
+        while self._enabled and (captures := self._index.unindexed(_limit_batch(most, total))):
             for capture in captures:
                 self._index.index(capture)
             total += len(captures)
@@ -77,9 +77,9 @@ class EpisodeService:
     def embed_missing(self, most: int | None = None) -> int:
         """Embed passages without a vector, at most `most`; return their number."""
         total = 0
-        while passages := self._index.unembedded(_left(most, total)):
+        while passages := self._index.unembedded(_limit_batch(most, total)):
             vectors = self._embed([passage.text for passage in passages])
-            self._index.put_vectors({each.id: vector for each, vector in zip(passages, vectors, strict=True)})
+            self._index.put_vectors({passage.id: vector for passage, vector in zip(passages, vectors, strict=True)})
             total += len(passages)
         return total
 
@@ -88,7 +88,7 @@ class EpisodeService:
         return self._index.forget(before, megabytes * MEGABYTE)
 
 
-def _left(most: int | None, done: int) -> int:
+def _limit_batch(most: int | None, done: int) -> int:
     return _BATCH if most is None else min(_BATCH, most - done)
 
 

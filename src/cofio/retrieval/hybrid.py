@@ -52,54 +52,60 @@ class TokenQuery(NamedTuple):
     question: bytes
 
 
-def hits(query: Query, vector: Vector, store: Store, floor: float, read: TokenQuery | None = None) -> list[Hit]:
+def hits(query: Query, vector: Vector, store: Store, floor: float, token_query: TokenQuery | None = None) -> list[Hit]:
     """Return at most k memories that match the query and pass its thresholds, best first.
 
     The depth of the rankings depends on k but not on `skip`, so pages of the same k share one order and end
     consistently.
     """
     depth = max(DEPTH, 2 * query.k)
-    near, matching = _candidates(query, vector, store, depth)
+    near, matching = _find_candidates(query, vector, store, depth)
     judged = judge(near, matching, floor, VECTOR_WEIGHT if query.hybrid else 1.0)
-    if read and query.hybrid and query.closely:
-        judged = rerank(judged, read, max(READ, 4 * query.k), store)
-    ranked = _newer_first(_ranked(judged, _QueryFilters.by(query.text), query, store), query.k, store)
+    if token_query and query.hybrid and query.closely:
+        judged = rerank(judged, token_query, max(READ, 4 * query.k), store)
+    ranked = _apply_newer_first(_rank(judged, _QueryFilters.by(query.text), query, store), query.k, store)
     ranked = ranked[query.skip : query.skip + query.k]
-    found = store.get([each.id for each, _ in ranked])
-    memories = {memory.id: memory for memory in found if query.scope.include_archived or not memory.archived}
-    kept = [
-        _hit(each, memories[each.id], bonus, matching.ideal, floor) for each, bonus in ranked if each.id in memories
+    rows = store.get([candidate.id for candidate, _ in ranked])
+    memories = {memory.id: memory for memory in rows if query.scope.include_archived or not memory.archived}
+    selected = [
+        _build_hit(candidate, memories[candidate.id], bonus, matching.ideal, floor)
+        for candidate, bonus in ranked
+        if candidate.id in memories
     ]
     if not query.explain:
-        return kept
-    says = {each.id: each.read for each, _ in ranked if each.read is not None}
-    return _explained(query, kept, near[:depth], matching, store, floor, says)
+        return selected
+    says = {candidate.id: candidate.read for candidate, _ in ranked if candidate.read is not None}
+    return _explain(query, selected, near[:depth], matching, store, floor, says)
 
 
 def episode_hits(query: Query, vector: Vector, index: EpisodeIndex, floor: float) -> list[EpisodeHit]:
     """Return at most k matching episodes, best first, each with its best passage."""
-    near, matching = _candidates(query, vector, index, max(DEPTH, _PER_EPISODE * (query.skip + query.k)))
+    near, matching = _find_candidates(query, vector, index, max(DEPTH, _PER_EPISODE * (query.skip + query.k)))
     judged = judge(near, matching, floor, VECTOR_WEIGHT if query.hybrid else 1.0)
-    passing = [each for each in judged if each.similarity >= query.threshold and each.fused >= query.min_score]
+    passing = [
+        candidate
+        for candidate in judged
+        if candidate.similarity >= query.threshold and candidate.fused >= query.min_score
+    ]
     ordered = sorted(passing, key=_best_first)
-    passages = {passage.id: passage for passage in index.passages([each.id for each in ordered])}
+    passages = {passage.id: passage for passage in index.passages([candidate.id for candidate in ordered])}
     best: dict[int, _ScoredCandidate] = {}
-    for each in ordered:
-        if each.id in passages:
-            best.setdefault(passages[each.id].episode, each)
+    for candidate in ordered:
+        if candidate.id in passages:
+            best.setdefault(passages[candidate.id].episode, candidate)
     return [
-        _episode_hit(each, passages[each.id], matching.ideal, floor)
-        for each in list(best.values())[query.skip : query.skip + query.k]
+        _build_episode_hit(candidate, passages[candidate.id], matching.ideal, floor)
+        for candidate in list(best.values())[query.skip : query.skip + query.k]
     ]
 
 
-def _episode_hit(judged: _ScoredCandidate, passage: Passage, ideal: float, floor: float) -> EpisodeHit:
-    keyword = _keyword(judged, ideal)
-    match_type = _match_type(_share(judged.similarity, floor), keyword)
+def _build_episode_hit(judged: _ScoredCandidate, passage: Passage, ideal: float, floor: float) -> EpisodeHit:
+    keyword = _scale_keyword(judged, ideal)
+    match_type = _match_type(_scale_cosine(judged.similarity, floor), keyword)
     return EpisodeHit(passage, judged.fused, judged.similarity, keyword, match_type)
 
 
-def _candidates(
+def _find_candidates(
     query: Query, vector: Vector, index: Store | EpisodeIndex, depth: int
 ) -> tuple[list[Candidate], Matching]:
     """Return both rankings to this depth; keyword matches include their cosine."""
@@ -114,16 +120,18 @@ def judge(near: Sequence[Candidate], matching: Matching, floor: float, weight: f
     scores: dict[int, float] = dict(matching.candidates)
     by_vector, by_words = weight / (1.0 - floor), 1.0 - weight
     judged = []
-    for each in cosines.keys() | scores.keys():  # hundreds per search: inlined for speed
-        cosine, bm25 = cosines.get(each, 0.0), scores.get(each, 0.0)
+    for memory_id in cosines.keys() | scores.keys():  # hundreds per search: inlined for speed
+        cosine, bm25 = cosines.get(memory_id, 0.0), scores.get(memory_id, 0.0)
         fused = by_vector * (cosine - floor) if cosine > floor else 0.0
         if bm25 > 0.0:
             fused += by_words * bm25 / (bm25 + matching.ideal)
-        judged.append(_ScoredCandidate(each, cosine, bm25, fused if fused < 1.0 else 1.0))
+        judged.append(_ScoredCandidate(memory_id, cosine, bm25, fused if fused < 1.0 else 1.0))
     return judged
 
 
-def rerank(judged: Sequence[_ScoredCandidate], read: TokenQuery, depth: int, store: Store) -> list[_ScoredCandidate]:
+def rerank(
+    judged: Sequence[_ScoredCandidate], token_query: TokenQuery, depth: int, store: Store
+) -> list[_ScoredCandidate]:
     """Re-rank the best candidates by late interaction.
 
     Candidates without token embeddings, because they are too new or too long, keep their score. The re-ranking score is
@@ -131,16 +139,16 @@ def rerank(judged: Sequence[_ScoredCandidate], read: TokenQuery, depth: int, sto
     remain comparable.
     """
     ordered = sorted(judged, key=_best_first)
-    readings = store.readings.get([each.id for each in ordered[:depth]], read.reader.signature)
-    kept = {each: words for each, words in readings.items() if words}
-    alike = dict(zip(kept, read.reader.likeness(read.question, list(kept.values())), strict=True))
-    floor, span = read.reader.floor, read.reader.ceiling - read.reader.floor
+    readings = store.readings.get([candidate.id for candidate in ordered[:depth]], token_query.reader.signature)
+    encoded = {memory_id: words for memory_id, words in readings.items() if words}
+    alike = dict(zip(encoded, token_query.reader.likeness(token_query.question, list(encoded.values())), strict=True))
+    floor, span = token_query.reader.floor, token_query.reader.ceiling - token_query.reader.floor
     closer = []
-    for each in ordered:
-        if each.id in alike:
-            says = min(1.0, max(0.0, (alike[each.id] - floor) / span))
-            each = each._replace(fused=(1 - READ_WEIGHT) * each.fused + READ_WEIGHT * says, read=says)
-        closer.append(each)
+    for candidate in ordered:
+        if candidate.id in alike:
+            says = min(1.0, max(0.0, (alike[candidate.id] - floor) / span))
+            candidate = candidate._replace(fused=(1 - READ_WEIGHT) * candidate.fused + READ_WEIGHT * says, read=says)
+        closer.append(candidate)
     return closer
 
 
@@ -159,36 +167,36 @@ def merge_hybrid_results(
     """
     near, matched = dict(vector), dict(keyword)
     merged: list[tuple[int, float, MatchType]] = []
-    for each in near.keys() | matched.keys():
-        by_vector, by_words = near.get(each, 0.0), matched.get(each, 0.0)
+    for memory_id in near.keys() | matched.keys():
+        by_vector, by_words = near.get(memory_id, 0.0), matched.get(memory_id, 0.0)
         score = vector_weight * by_vector + text_weight * by_words
         if score >= min_score:
-            merged.append((each, score, _match_type(by_vector, by_words)))
+            merged.append((memory_id, score, _match_type(by_vector, by_words)))
     return sorted(merged, key=lambda row: (-row[1], row[0]))[:max_results]
 
 
-def _ranked(
-    judged: Sequence[_ScoredCandidate], named: _QueryFilters, query: Query, store: Store
+def _rank(
+    judged: Sequence[_ScoredCandidate], filters: _QueryFilters, query: Query, store: Store
 ) -> list[tuple[_ScoredCandidate, float]]:
     """Return candidates that pass the thresholds, best first, with their bonus for a named speaker or date."""
-    passing = sorted((each for each in judged if each.similarity >= query.threshold), key=_best_first)
-    if not named.months and not store.has_speakers():
-        return [(each, 0.0) for each in passing if each.fused >= query.min_score]
+    passing = sorted((candidate for candidate in judged if candidate.similarity >= query.threshold), key=_best_first)
+    if not filters.months and not store.has_speakers():
+        return [(candidate, 0.0) for candidate in passing if candidate.fused >= query.min_score]
     passing = passing[: 3 * query.k + REACH]  # same cut-off on every page
-    said = store.said([each.id for each in passing])
-    gained = [(each, named.bonus(*said[each.id])[0]) for each in passing if each.id in said]
-    high = [(each, bonus) for each, bonus in gained if each.fused + bonus >= query.min_score]
+    origins = store.said([candidate.id for candidate in passing])
+    gained = [(candidate, filters.bonus(*origins[candidate.id])[0]) for candidate in passing if candidate.id in origins]
+    high = [(candidate, bonus) for candidate, bonus in gained if candidate.fused + bonus >= query.min_score]
     return sorted(high, key=lambda row: (-row[0].fused - row[1], -row[0].id))
 
 
-def _newer_first(
+def _apply_newer_first(
     ranked: Sequence[tuple[_ScoredCandidate, float]], k: int, store: Store
 ) -> list[tuple[_ScoredCandidate, float]]:
     """Apply `newer_first` to the ranking, down to the depth shared by pages of k."""
     rows = {row[0].id: row for row in ranked}
     ids, reach = list(rows), 3 * k + REACH
-    scores = {each: rows[each][0].fused + rows[each][1] for each in ids[:reach]}
-    return [rows[each] for each in (*newer_first(scores, store), *ids[reach:])]
+    scores = {memory_id: rows[memory_id][0].fused + rows[memory_id][1] for memory_id in ids[:reach]}
+    return [rows[memory_id] for memory_id in (*newer_first(scores, store), *ids[reach:])]
 
 
 def newer_first(scores: Mapping[int, float], store: Store) -> list[int]:
@@ -198,7 +206,7 @@ def newer_first(scores: Mapping[int, float], store: Store) -> list[int]:
     scores: mostly an earlier and a later state of one thing.
     """
     order = list(scores)
-    newer = _newer(order, store)
+    newer = _find_newer(order, store)
     for place in range(len(order)):
         while later := [
             at
@@ -207,28 +215,32 @@ def newer_first(scores: Mapping[int, float], store: Store) -> list[int]:
         ]:
             newest = max(later, key=lambda at: newer[order[place]][order[at]])
             order[place], order[newest] = order[newest], order[place]
-    return _before_what_they_replace(order, store)
+    return _move_before_replaced(order, store)
 
 
-def _before_what_they_replace(order: list[int], store: Store) -> list[int]:
+def _move_before_replaced(order: list[int], store: Store) -> list[int]:
     """Move each memory among the first before the memories that it probably replaces."""
     for memory in store.get(order[:_FIRST_PLACES]):
-        older = [order.index(each) for each in memory.may_replace if each in order]
+        older = [order.index(memory_id) for memory_id in memory.may_replace if memory_id in order]
         if older and min(older) < (place := order.index(memory.id)):
             order.insert(min(older), order.pop(place))
     return order
 
 
-def _newer(ids: Sequence[int], store: Store) -> dict[int, dict[int, tuple[str, int]]]:
+def _find_newer(ids: Sequence[int], store: Store) -> dict[int, dict[int, tuple[str, int]]]:
     """Return, per memory, the newer near-identical memories of the same place, each with its date and id."""
-    pairs = [(one, other.id) for one, near in store.neighbours(ids, NEAR_ALIKE, len(ids)) for other in near]
-    memories = {memory.id: memory for memory in store.get(list({one for one, _ in pairs}))} if pairs else {}
+    pairs = [
+        (memory_id, neighbour.id)
+        for memory_id, near in store.neighbours(ids, NEAR_ALIKE, len(ids))
+        for neighbour in near
+    ]
+    memories = {memory.id: memory for memory in store.get(list({memory_id for memory_id, _ in pairs}))} if pairs else {}
     newer: dict[int, dict[int, tuple[str, int]]] = {}
-    for one, other in pairs:
-        if one in memories and other in memories and same_place(memories[one], memories[other]):
-            first, second = ((memories[each].created_at, each) for each in (one, other))
+    for memory_id, neighbour in pairs:
+        if memory_id in memories and neighbour in memories and same_place(memories[memory_id], memories[neighbour]):
+            first, second = ((memories[key].created_at, key) for key in (memory_id, neighbour))
             if second > first:
-                newer.setdefault(one, {})[other] = second
+                newer.setdefault(memory_id, {})[neighbour] = second
     return newer
 
 
@@ -236,18 +248,18 @@ def _best_first(judged: _ScoredCandidate) -> tuple[float, int]:
     return -judged.fused, -judged.id  # newer first on ties
 
 
-def _hit(judged: _ScoredCandidate, memory: Memory, bonus: float, ideal: float, floor: float) -> Hit:
-    keyword = _keyword(judged, ideal)
+def _build_hit(judged: _ScoredCandidate, memory: Memory, bonus: float, ideal: float, floor: float) -> Hit:
+    keyword = _scale_keyword(judged, ideal)
     return Hit(
         memory=memory,
         score=min(1.0, judged.fused + bonus),
         similarity=judged.similarity,
         keyword=keyword,
-        match_type=_match_type(_share(judged.similarity, floor), keyword),
+        match_type=_match_type(_scale_cosine(judged.similarity, floor), keyword),
     )
 
 
-def _keyword(judged: _ScoredCandidate, ideal: float) -> float:
+def _scale_keyword(judged: _ScoredCandidate, ideal: float) -> float:
     return judged.bm25 / (judged.bm25 + ideal) if judged.bm25 > 0 else 0.0
 
 
@@ -287,17 +299,17 @@ class _QueryFilters:
     @classmethod
     def by(cls, text: str) -> _QueryFilters:
         plain = text.lower()
-        found = [word.removesuffix("'s") for word in words(text)]
-        months = {_MONTHS[word] for word in found if word in _MONTHS}
+        names = [word.removesuffix("'s") for word in words(text)]
+        months = {_MONTHS[word] for word in names if word in _MONTHS}
         if _MODAL.search(text) and not _MAY_DATE.search(plain):
             months.discard(5)
-        years = {int(word) for word in found if re.fullmatch(r"(?:19|20)\d\d", word)}
-        days = {int(m.group(1)) for word in found if (m := re.fullmatch(r"(\d{1,2})(?:st|nd|rd|th)?", word))}
+        years = {int(word) for word in names if re.fullmatch(r"(?:19|20)\d\d", word)}
+        days = {int(m.group(1)) for word in names if (m := re.fullmatch(r"(\d{1,2})(?:st|nd|rd|th)?", word))}
         for year, month, day in _ISO_DATE.findall(text):
             years.add(int(year))
             months.add(int(month))
             days.update([int(day)] if day else [])
-        return cls(frozenset(found), frozenset(months), frozenset(days), frozenset(years))
+        return cls(frozenset(names), frozenset(months), frozenset(days), frozenset(years))
 
     def bonus(self, speaker: str, created_at: str) -> tuple[float, list[str]]:
         """Return the bonus of a memory whose speaker or date the query names, and the reasons."""
@@ -305,12 +317,12 @@ class _QueryFilters:
         if speaker and self.words.intersection(speaker.lower().split()):
             gained += NAMED_SPEAKER
             reasons.append(f"{NAMED_SPEAKER:.2f} because {speaker} is named")
-        if self.months and (share := self._of_date(created_at)):
+        if self.months and (share := self._match_date(created_at)):
             gained += NAMED_DATE * share
             reasons.append(f"{NAMED_DATE * share:.2f} because {created_at[:10]} is named")
         return gained, reasons
 
-    def _of_date(self, created_at: str) -> float:
+    def _match_date(self, created_at: str) -> float:
         when = date.fromisoformat(created_at[:10])
         if when.month not in self.months or (self.years and when.year not in self.years):
             return 0.0
@@ -322,9 +334,9 @@ class _QueryFilters:
 # ── explanations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _explained(
+def _explain(
     query: Query,
-    kept: Sequence[Hit],
+    selected: Sequence[Hit],
     near: Sequence[Candidate],
     matching: Matching,
     store: Store,
@@ -333,14 +345,14 @@ def _explained(
 ) -> list[Hit]:
     """Return the hits with an explanation of their rank."""
     looked_for = search_terms(query.text) if query.hybrid else []
-    held = store.holding(looked_for, [hit.id for hit in kept])
-    by_vector = {each.id: place for place, each in enumerate(near, start=1)}
-    by_words = {each.id: (place, each.score) for place, each in enumerate(matching.candidates, start=1)}
-    named = _QueryFilters.by(query.text)
+    words_by_id = store.holding(looked_for, [hit.id for hit in selected])
+    by_vector = {candidate.id: place for place, candidate in enumerate(near, start=1)}
+    by_words = {candidate.id: (place, candidate.score) for place, candidate in enumerate(matching.candidates, start=1)}
+    filters = _QueryFilters.by(query.text)
     weight = VECTOR_WEIGHT if query.hybrid else 1.0
     explained = []
-    for hit in kept:
-        share = _share(hit.similarity, floor)
+    for hit in selected:
+        share = _scale_cosine(hit.similarity, floor)
         rank, bm25 = by_words.get(hit.id, (None, 0.0))
         parts = [f"{weight:.2f} × {share:.3f} (cosine {hit.similarity:.3f}, counted from {floor:.2f})"]
         if hit.keyword:
@@ -349,19 +361,19 @@ def _explained(
             parts = [f"{1 - READ_WEIGHT:.2f} × ({' + '.join(parts)})"]
             parts.append(f"{READ_WEIGHT:.2f} × {says[hit.id]:.3f} (re-ranking)")
         rest = 1 - READ_WEIGHT if hit.id in says else 1.0
-        parts += named.bonus(hit.memory.speaker, hit.memory.created_at)[1]
+        parts += filters.bonus(hit.memory.speaker, hit.memory.created_at)[1]
         why = Explanation(
             vector_rank=by_vector.get(hit.id),
             vector_share=rest * weight * share,
             keyword_rank=rank,
             keyword_share=rest * (1 - weight) * hit.keyword,
             bm25=bm25,
-            words=tuple(held.get(hit.id, ())),
+            words=tuple(words_by_id.get(hit.id, ())),
             formula=f"{hit.score:.3f} = " + " + ".join(parts),
         )
         explained.append(replace(hit, why=why))
     return explained
 
 
-def _share(cosine: float, floor: float) -> float:
+def _scale_cosine(cosine: float, floor: float) -> float:
     return min(1.0, max(0.0, (cosine - floor) / (1.0 - floor)))

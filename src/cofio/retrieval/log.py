@@ -39,16 +39,16 @@ class RetrievalLog:
         """Log returned memories. Only appends to the buffer."""
         if not hits:
             return
-        at, asked = self._clock(), query[:_QUERY_CHARACTERS]
-        self._wait(self._waiting, [Retrieval(hit.id, asked, caller, at) for hit in hits])
+        at, logged = self._clock(), query[:_QUERY_CHARACTERS]
+        self._append(self._waiting, [Retrieval(hit.id, logged, caller, at) for hit in hits])
 
-    def inject(self, told: Briefing, occasion: Occasion, caller: str) -> None:
+    def inject(self, briefing: Briefing, occasion: Occasion, caller: str) -> None:
         """Log an injection, even an empty one. Only appends to the buffer."""
-        injection = Injection(self._clock(), caller, occasion, len(told.ids), told.tokens)
-        self._wait(self._injected, [injection])
+        injection = Injection(self._clock(), caller, occasion, len(briefing.ids), briefing.tokens)
+        self._append(self._injected, [injection])
         self.told(injection)
 
-    def _wait(self, waiting: list[_Line], lines: list[_Line]) -> None:
+    def _append(self, waiting: list[_Line], lines: list[_Line]) -> None:
         with self._lock:
             if len(waiting) < _MOST_WAITING:
                 waiting.extend(lines)
@@ -62,9 +62,9 @@ class RetrievalLog:
             with self._lock:
                 batch, injections = self._waiting[:], self._injected[:]
             if batch:
-                clean = {each: self._redact(each) for each in {retrieval.query for retrieval in batch}}
+                clean = {query: self._redact(query) for query in {retrieval.query for retrieval in batch}}
                 # On failure the entries stay in the buffer.
-                self._store.note([replace(each, query=clean[each.query]) for each in batch])
+                self._store.note([replace(retrieval, query=clean[retrieval.query]) for retrieval in batch])
                 with self._lock:
                     del self._waiting[: len(batch)]
             if injections:

@@ -80,13 +80,13 @@ def questions(prompt: str) -> list[str]:
     """
     if is_trivial(prompt):
         return []
-    said = prompt.strip().encode("utf-8", "ignore").decode().replace("\x00", "")
-    if len(said) <= 8 * _WHOLE and estimate_tokens(said) <= _WHOLE:
-        return [said]
-    first = _beginning(" ".join(_own_words(said[:_NEAR].splitlines())))
-    last = _end(" ".join([*_own_words(said[-_NEAR:].splitlines()[::-1])][::-1]))
+    text = prompt.strip().encode("utf-8", "ignore").decode().replace("\x00", "")
+    if len(text) <= 8 * _WHOLE and estimate_tokens(text) <= _WHOLE:
+        return [text]
+    first = _cut_beginning(" ".join(_own_words(text[:_NEAR].splitlines())))
+    last = _cut_end(" ".join([*_own_words(text[-_NEAR:].splitlines()[::-1])][::-1]))
     parts = [part for part in (first, last) if part and not is_trivial(part)]
-    return list(dict.fromkeys(parts or (_beginning(said), _end(said))))
+    return list(dict.fromkeys(parts or (_cut_beginning(text), _cut_end(text))))
 
 
 class CurrentSession(NamedTuple):
@@ -155,7 +155,7 @@ def answer_probability(score: float) -> float:
 def merge(answers: Iterable[Sequence[Hit]]) -> list[Hit]:
     """Merge the hits of several questions, each memory once with its best score, best first."""
     hits: dict[int, Hit] = {}
-    for hit in (each for answer in answers for each in answer):
+    for hit in (hit for answer in answers for hit in answer):
         if hit.id not in hits or hits[hit.id].score < hit.score:
             hits[hit.id] = hit
     return sorted(hits.values(), key=lambda hit: (-hit.score, -hit.id))
@@ -163,18 +163,18 @@ def merge(answers: Iterable[Sequence[Hit]]) -> list[Hit]:
 
 def distinct(hits: Iterable[Hit], most: int) -> list[Hit]:
     """Return the first hits with distinct texts."""
-    kept: dict[str, Hit] = {}
+    by_digest: dict[str, Hit] = {}
     for hit in hits:
-        kept.setdefault(digest(hit.text), hit)
-    return list(kept.values())[:most]
+        by_digest.setdefault(digest(hit.text), hit)
+    return list(by_digest.values())[:most]
 
 
 def not_yet_given(memories: Iterable[Memory], given: Mapping[int, str]) -> list[Memory]:
     """Return memories with distinct texts that the session was not given. An edited memory counts as new."""
-    known = set(given.values())
+    digests = set(given.values())
     fresh: dict[str, Memory] = {}
     for memory in memories:
-        if (words := digest(memory.text)) not in known:
+        if (words := digest(memory.text)) not in digests:
             fresh.setdefault(words, memory)
     return list(fresh.values())
 
@@ -200,14 +200,14 @@ def at_start(store: Store, project: str, rule: StartRule, fresh: Fresh = undecid
 
     def finish(entry: BriefingEntry) -> BriefingLine | None:
         memory, freshly = looked[entry.line.id] = (memories[entry.line.id], fresh(memories[entry.line.id]))
-        return None if freshly.state == _GONE else _line(memory, freshly)
+        return None if freshly.state == _GONE else _build_line(memory, freshly)
 
-    lines = select_start([_entry(each) for each in memories.values()], project, rule, finish)
+    lines = select_start([_build_entry(memory) for memory in memories.values()], project, rule, finish)
     return [looked[line.id] for line in lines]
 
 
-def _entry(memory: Memory) -> BriefingEntry:
-    line = _line(memory, FreshnessResult())
+def _build_entry(memory: Memory) -> BriefingEntry:
+    line = _build_line(memory, FreshnessResult())
     return BriefingEntry(line, memory.category, memory.project, memory.visibility, memory.occurrences)
 
 
@@ -219,26 +219,26 @@ def new_exact_lines(
     Each line comes with the memory that states it in words. If that memory was given, the line is new only for its
     note.
     """
-    chosen: list[BriefingLine] = []
-    told: set[int] = set()
+    selected: list[BriefingLine] = []
+    covered: set[int] = set()
     for line, memory in lines:
         new = is_new(line, given) and (bool(line.note) or memory not in given)
-        if new and len(chosen) == EXACTLY:
+        if new and len(selected) == EXACTLY:
             continue
         if new:
-            chosen.append(line)
+            selected.append(line)
         if memory is not None:
-            told.add(memory)
-    return chosen, told
+            covered.add(memory)
+    return selected, covered
 
 
-def build_briefing(chosen: Sequence[Looked], heading: str, *, exactly: Sequence[BriefingLine] = ()) -> Briefing:
+def build_briefing(memories: Sequence[Looked], heading: str, *, exactly: Sequence[BriefingLine] = ()) -> Briefing:
     """Render the block: domain knowledge, then these memories in order, with their freshness."""
-    text, ids = build_block([_line(memory, freshly) for memory, freshly in chosen], heading, exactly)
-    shown = {memory.id: digest(memory.text) for memory, _ in chosen}
-    shown.update((line.id, exact_digest(line)) for line in exactly)
-    said = tuple(line.text for line in exactly if line.id in ids)
-    return Briefing(text, {each: shown[each] for each in ids}, estimate_tokens(text), said)
+    text, ids = build_block([_build_line(memory, freshly) for memory, freshly in memories], heading, exactly)
+    digests = {memory.id: digest(memory.text) for memory, _ in memories}
+    digests.update((line.id, exact_digest(line)) for line in exactly)
+    exact_texts = tuple(line.text for line in exactly if line.id in ids)
+    return Briefing(text, {line_id: digests[line_id] for line_id in ids}, estimate_tokens(text), exact_texts)
 
 
 def build_episode_briefing(hits: Sequence[EpisodeHit], given: Mapping[int, str]) -> Briefing:
@@ -252,7 +252,7 @@ def build_episode_briefing(hits: Sequence[EpisodeHit], given: Mapping[int, str])
     ]
     text, ids = build_block([line for line in lines if line.id not in given][:SAID], SAID_EARLIER)
     digests = {line.id: digest(line.text) for line in lines}
-    return Briefing(text, {each: digests[each] for each in ids}, estimate_tokens(text))
+    return Briefing(text, {line_id: digests[line_id] for line_id in ids}, estimate_tokens(text))
 
 
 def take_first(memories: Sequence[Memory], most: int, fresh: Fresh = undecided_relevance) -> list[Looked]:
@@ -270,10 +270,10 @@ def take_first(memories: Sequence[Memory], most: int, fresh: Fresh = undecided_r
     return (firm + gone)[:most]
 
 
-def _line(memory: Memory, told: FreshnessResult) -> BriefingLine:
-    text, note = embedding_text(memory.text, memory.speaker), "; ".join(told.notes)
+def _build_line(memory: Memory, freshness: FreshnessResult) -> BriefingLine:
+    text, note = embedding_text(memory.text, memory.speaker), "; ".join(freshness.notes)
     about = (memory.source, memory.created_at, memory.kind, memory.pinned)
-    return BriefingLine(memory.id, text, *about, note=note, doubtful=told.state == _GONE)
+    return BriefingLine(memory.id, text, *about, note=note, doubtful=freshness.state == _GONE)
 
 
 # ── long prompts ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -297,19 +297,19 @@ def _is_own(line: str) -> bool:
     return worded and plain >= 0.9 * len(line) and not line.startswith("Traceback (")
 
 
-def _beginning(text: str) -> str:
+def _cut_beginning(text: str) -> str:
     """Return the beginning, at the length of a query, up to a word end."""
-    kept = text[: _fitting(text[: 8 * _PART])]
-    return kept if len(kept) == len(text) else kept[: kept.rfind(" ")] if " " in kept else kept
+    part = text[: _count_fitting(text[: 8 * _PART])]
+    return part if len(part) == len(text) else part[: part.rfind(" ")] if " " in part else part
 
 
-def _end(text: str) -> str:
+def _cut_end(text: str) -> str:
     """Return the end, at the length of a query, from a word start."""
-    kept = text[-_fitting(text[-8 * _PART :]) :]
-    return kept if len(kept) == len(text) else kept[kept.find(" ") + 1 :]
+    part = text[-_count_fitting(text[-8 * _PART :]) :]
+    return part if len(part) == len(text) else part[part.find(" ") + 1 :]
 
 
-def _fitting(text: str) -> int:
+def _count_fitting(text: str) -> int:
     """Return the number of characters of such text that fit into a query."""
     return max(1, int(len(text) * min(1.0, _PART / max(1, estimate_tokens(text)))))
 
@@ -319,7 +319,7 @@ _GROUPS: tuple[dict[str, Any], ...] = (
     {"category": "decision", "kind": "preference"},
     {"category": "decision", "kind": "policy"},
     {"category": "detail", "kind": "temporal"},
-    *({"category": each} for each in ("decision", "learning", "detail")),
+    *({"category": category} for category in ("decision", "learning", "detail")),
 )
 _PROSE = re.compile(r"[^\W\d_]|[ .,?!:'’]")
 _WORDS = re.compile(r"[^\W\d_]{2,}")

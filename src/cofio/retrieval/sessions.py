@@ -30,39 +30,39 @@ class SessionService:
 
     def show(self, name: str, *, client: str, owner: str | None) -> SessionDetail:
         """Return the session with this id or unique id prefix, limited to one owner if given."""
-        found = self._index.sessions(MOST_FITTING, client=client, prefix=name) if name else []
-        fitting = [each for each in found if owner in (None, each.owner)]
-        return self._detail(sessions.resolve_session(fitting, name, self._viewer), MOST_TURNS, MOST_CHANGESETS)
+        matches = self._index.sessions(MOST_FITTING, client=client, prefix=name) if name else []
+        fitting = [session for session in matches if owner in (None, session.owner)]
+        return self._build_detail(sessions.resolve_session(fitting, name, self._viewer), MOST_TURNS, MOST_CHANGESETS)
 
     def resume(self, project: str | None, limit: int, most_tokens: int) -> ResumeReport:
         """Report where work on a project stopped. A viewer's report covers only their own sessions."""
         own = self._index.sessions(limit, project=project, own=self._viewer)
-        details = [self._detail(each, 1, _RESUMED_CHANGESETS) for each in own]
+        details = [self._build_detail(session, 1, _RESUMED_CHANGESETS) for session in own]
         return sessions.report(project, details, most_tokens)
 
-    def _detail(self, session: AgentSession, turns: int, changesets: int) -> SessionDetail:
-        said = self._index.turns(session, turns)
+    def _build_detail(self, session: AgentSession, turns: int, changesets: int) -> SessionDetail:
+        session_turns = self._index.turns(session, turns)
         summaries = self._index.turns(session, turns, summaries=True)
-        learned, changed = self._changes(self._index.changesets(session, changesets))
+        learned, changed = self._list_changes(self._index.changesets(session, changesets))
         recalled = self._store.get(self._index.given(session)) if turns > 1 else []
         return SessionDetail(
             session=session,
-            turns=tuple(sessions.turn_of(each) for each in said),
+            turns=tuple(sessions.turn_of(turn) for turn in session_turns),
             summaries=tuple(sessions.summary_of(summary) for summary in summaries),
-            recalled=tuple(SessionMemory(id=each.id, text=each.text) for each in recalled),
+            recalled=tuple(SessionMemory(id=memory.id, text=memory.text) for memory in recalled),
             learned=tuple(learned),
             changed=tuple(changed),
         )
 
-    def _changes(self, numbers: Iterable[int]) -> tuple[list[SessionMemory], list[SessionMemory]]:
+    def _list_changes(self, numbers: Iterable[int]) -> tuple[list[SessionMemory], list[SessionMemory]]:
         """Return the memories added, and those changed, by changesets."""
         learned: list[SessionMemory] = []
         changed: list[SessionMemory] = []
         for number in numbers:
             try:
-                done = self._store.changeset(number)
+                changeset = self._store.changeset(number)
             except NotFound:  # not visible to this viewer
                 continue
-            for is_new, memory in sessions.memories_of(done.changes, undone=done.undone_by is not None):
+            for is_new, memory in sessions.memories_of(changeset.changes, undone=changeset.undone_by is not None):
                 (learned if is_new else changed).append(memory)
         return learned, changed

@@ -81,44 +81,44 @@ def build_block(
     opening, ending = _OPENING, _ENDING
     room = RemainingSpace(opening, ending)
     ids: list[int] = []
-    written: list[str] = []
-    known: set[str] = set()
-    for head, given in ((f"{EXACT}\n", exact), (f"{heading}\n", lines)):
-        rows, whole = _rows(given, head, room, known)
+    parts: list[str] = []
+    seen_texts: set[str] = set()
+    for head, section in ((f"{EXACT}\n", exact), (f"{heading}\n", lines)):
+        rows, whole = _render_rows(section, head, room, seen_texts)
         if rows:
-            written += [head, *(row for _, row in rows)]
-            ids += [each for each, _ in rows]
+            parts += [head, *(row for _, row in rows)]
+            ids += [line_id for line_id, _ in rows]
         if not whole:
             break
-    return (f"{opening}{''.join(written)}{ending}", tuple(ids)) if ids else ("", ())
+    return (f"{opening}{''.join(parts)}{ending}", tuple(ids)) if ids else ("", ())
 
 
-def _rows(
-    lines: Sequence[BriefingLine], head: str, room: RemainingSpace, known: set[str]
+def _render_rows(
+    lines: Sequence[BriefingLine], head: str, room: RemainingSpace, seen_texts: set[str]
 ) -> tuple[list[tuple[int, str]], bool]:
     """Return ids and rendered rows of new lines that fit, and whether all of them fitted."""
     rows: list[tuple[int, str]] = []
     for line in lines:
         text = neutralize(line.text)
-        if not text or text.casefold() in known:
+        if not text or text.casefold() in seen_texts:
             continue
-        row = _row(line, text)
+        row = _render_row(line, text)
         if not room.takes(row if rows else head + row):
             return rows, False
-        known.add(text.casefold())
+        seen_texts.add(text.casefold())
         rows.append((line.id, row))
     return rows, True
 
 
-def _row(line: BriefingLine, text: str) -> str:
-    return f"{_fitted(f'- {_label(line)}', *_labelled(line, text))}\n"
+def _render_row(line: BriefingLine, text: str) -> str:
+    return f"{_fit(f'- {_format_label(line)}', *_add_note(line, text))}\n"
 
 
 def annotate(text: str, notes: Sequence[str], *, doubtful: bool) -> str:
     """Render a text and its notes on one line; a doubtful text is quoted."""
     line = BriefingLine(0, text, note="; ".join(notes), doubtful=doubtful)
-    before, said, after = _labelled(line, neutralize(text))
-    return before + said + after
+    before, plain, after = _add_note(line, neutralize(text))
+    return before + plain + after
 
 
 def list_item(text: str, notes: Sequence[str] = (), *, doubtful: bool = False, score: float | None = None) -> str:
@@ -126,9 +126,9 @@ def list_item(text: str, notes: Sequence[str] = (), *, doubtful: bool = False, s
 
     A score is shown in front, as `[0.80]`.
     """
-    said, head = neutralize(text), "- " if score is None else f"- [{score:.2f}] "
+    plain, head = neutralize(text), "- " if score is None else f"- [{score:.2f}] "
     return (
-        _fitted(head, *_labelled(BriefingLine(0, text, note="; ".join(notes), doubtful=doubtful), said)) if said else ""
+        _fit(head, *_add_note(BriefingLine(0, text, note="; ".join(notes), doubtful=doubtful), plain)) if plain else ""
     )
 
 
@@ -166,10 +166,10 @@ def estimate_tokens(text: str) -> int:
     to 1.5 for Chinese, Japanese and Korean, up to 2.5 for Cyrillic. Too low for Finnish (0.9) and for text that is not
     language: 0.8 for base64, 0.6 for rare ideographs.
     """
-    found = float(len(_PIECE.findall(text)))
+    count = float(len(_PIECE.findall(text)))
     if not text.isascii():
-        found += sum(weight * len(signs.findall(text)) for signs, weight in _WEIGHTS)
-    return ceil(found)
+        count += sum(weight * len(signs.findall(text)) for signs, weight in _WEIGHTS)
+    return ceil(count)
 
 
 # ── neutral text ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -183,30 +183,30 @@ def neutralize(text: str) -> str:
     """
     visible = _UNSEEN.sub("", _ESCAPE.sub("", text[:_READ])).translate(_WIDE_BRACKETS)
     unfenced = _FENCE_WITHIN.sub(" ", _FENCE.sub("", visible))
-    joined = " ".join(_RUN.sub(r"\1\1\1", _one_line(unfenced)).split())
-    return _without_tags(joined) if "<" in joined else joined
+    joined = " ".join(_RUN.sub(r"\1\1\1", _join_lines(unfenced)).split())
+    return _replace_tags(joined) if "<" in joined else joined
 
 
-def _one_line(text: str) -> str:
+def _join_lines(text: str) -> str:
     """Join the lines without heading and list marks; list items are separated by semicolons."""
     parts: list[str] = []
     for line in text.splitlines():
         mark = _MARKS.match(line)
-        said = line[mark.end() :].strip() if mark else line.strip()
-        if parts and said and mark and mark[0].strip() and parts[-1][-1] not in _PAUSES:
+        content = line[mark.end() :].strip() if mark else line.strip()
+        if parts and content and mark and mark[0].strip() and parts[-1][-1] not in _PAUSES:
             parts[-1] += ";"
-        if said:
-            parts.append(said)
+        if content:
+            parts.append(content)
     return " ".join(parts)
 
 
-def _without_tags(text: str) -> str:
+def _replace_tags(text: str) -> str:
     """Replace matching angle brackets by ‹ and ›, and an unmatched "<" before a name or slash by ‹."""
     signs = list(text)
     opened: list[int] = []
-    for found in _BRACKET.finditer(text):
-        place = found.start()
-        if found[0] == "<":
+    for bracket in _BRACKET.finditer(text):
+        place = bracket.start()
+        if bracket[0] == "<":
             opened.append(place)
         elif opened:
             signs[opened.pop()], signs[place] = "‹", "›"
@@ -216,17 +216,17 @@ def _without_tags(text: str) -> str:
     return "".join(signs)
 
 
-def _label(line: BriefingLine) -> str:
+def _format_label(line: BriefingLine) -> str:
     """Return source and date in brackets with a trailing space; "" if both are unknown."""
     source = neutralize(line.source[: 4 * _LABEL]).translate(_ROUND)[:_LABEL].strip()
     while estimate_tokens(source) > _LABEL_TOKENS:
         source = source[: len(source) * 3 // 4].strip()
     day = line.at[:10] if _DAY.match(line.at) else ""
-    known = ", ".join(each for each in (source, day) if each)
-    return f"[{known}] " if known else ""
+    label = ", ".join(part for part in (source, day) if part)
+    return f"[{label}] " if label else ""
 
 
-def _labelled(line: BriefingLine, text: str) -> tuple[str, str, str]:
+def _add_note(line: BriefingLine, text: str) -> tuple[str, str, str]:
     """Return prefix, text and suffix of a line."""
     note = neutralize(line.note[: 8 * _NOTE])
     while len(note) > _NOTE or estimate_tokens(note) > _NOTE_TOKENS:
@@ -236,14 +236,14 @@ def _labelled(line: BriefingLine, text: str) -> tuple[str, str, str]:
     return "", text, f" ({note})" if note else ""
 
 
-def _fitted(head: str, before: str, text: str, after: str) -> str:
+def _fit(head: str, before: str, text: str, after: str) -> str:
     """Return the line, with its text shortened at a word end to the limits of a line."""
     head += before
     room = LONGEST_LINE - len(head) - len(after) - 1  # 1 for the line end
-    kept = text if len(text) <= room else _cut(text, room - len(_CUT)) + _CUT
-    while (heavy := estimate_tokens(head + kept + after)) >= HEAVIEST_LINE:
-        kept = _cut(kept, int((len(kept) - len(_CUT)) * HEAVIEST_LINE / heavy) - 1) + _CUT
-    return head + kept + after
+    shortened = text if len(text) <= room else _cut(text, room - len(_CUT)) + _CUT
+    while (heavy := estimate_tokens(head + shortened + after)) >= HEAVIEST_LINE:
+        shortened = _cut(shortened, int((len(shortened) - len(_CUT)) * HEAVIEST_LINE / heavy) - 1) + _CUT
+    return head + shortened + after
 
 
 def _cut(text: str, length: int) -> str:
@@ -257,14 +257,14 @@ def _cut(text: str, length: int) -> str:
 
 def is_trivial(prompt: str) -> bool:
     """Return whether a prompt cannot profit from memories: "yes", "continue", "/clear", "2"."""
-    said = prompt.strip()
-    if _COMMAND.match(said) or not _LETTER.search(said):
+    text = prompt.strip()
+    if _COMMAND.match(text) or not _LETTER.search(text):
         return True
-    if len(said) > _LONGEST_TRIVIAL:
+    if len(text) > _LONGEST_TRIVIAL:
         return False
-    found = [match.replace("’", "'").strip("'") for match in _WORD.findall(said.casefold())]
-    return len(found) <= _MOST_TRIVIAL and all(
-        each in _TRIVIAL or (len(each) == 1 and each in _CHOICES) for each in found
+    words = [match.replace("’", "'").strip("'") for match in _WORD.findall(text.casefold())]
+    return len(words) <= _MOST_TRIVIAL and all(
+        word in _TRIVIAL or (len(word) == 1 and word in _CHOICES) for word in words
     )
 
 
@@ -278,7 +278,7 @@ def start_sort_key(
     doubling of its occurrences, at most three. Retrievals do not count, so that showing a memory does not raise its
     rank.
     """
-    year, month, day = (int(each) for each in at[:10].split("-")) if _DAY.match(at) else (0, 0, 0)
+    year, month, day = (int(part) for part in at[:10].split("-")) if _DAY.match(at) else (0, 0, 0)
     weight = 12 * year + month + day / 31 + log2(min(8, max(1, occurrences)))
     return not pinned, _RANK.get(category, len(_RANK)), not own, -weight
 
@@ -335,12 +335,12 @@ def select_start(
     omit the memory; it is called only as often as needed.
     """
     ranked = sorted(entries, key=lambda entry: _place(entry, project))
-    due = sorted((day, at) for at, each in enumerate(ranked) if (day := each.due(rule.today, rule.until)))
+    due = sorted((day, at) for at, entry in enumerate(ranked) if (day := entry.due(rule.today, rule.until)))
     selection = _Selection(rule, finish)
-    selection.fill(each for each in ranked if each.line.pinned)
-    selection.fill((each for each in ranked if each.is_rule), rule.tokens // 4)
+    selection.fill(entry for entry in ranked if entry.line.pinned)
+    selection.fill((entry for entry in ranked if entry.is_rule), rule.tokens // 4)
     selection.fill((ranked[at] for _, at in due), rule.tokens // 6)
-    selection.fill(each for each in ranked if each.project == project)
+    selection.fill(entry for entry in ranked if entry.project == project)
     selection.fill(ranked)
     return selection.lines
 
@@ -353,7 +353,7 @@ class _Selection:
         self._finish = finish
         self._most = MAX_TOKENS if rule.most is None else rule.most
         self._room = RemainingSpace(_OPENING, _ENDING, f"{START}\n", most=rule.tokens)
-        self._known: set[str] = set()
+        self._seen_texts: set[str] = set()
         self._tried: set[int] = set()
 
     def fill(self, section: Iterable[BriefingEntry], share: int = MAX_TOKENS) -> None:
@@ -363,18 +363,18 @@ class _Selection:
             if misfits == _MISFITS or len(self.lines) == self._most:
                 return
             text = neutralize(entry.line.text)
-            if entry.line.id in self._tried or not text or text.casefold() in self._known:
+            if entry.line.id in self._tried or not text or text.casefold() in self._seen_texts:
                 continue
             if (line := self._finish(entry)) is None:
                 self._tried.add(entry.line.id)
                 continue
-            row = _row(line, text)
+            row = _render_row(line, text)
             if (weight := estimate_tokens(row)) > share or not self._room.takes(row):
                 misfits += 1
                 continue
             share -= weight
             self.lines.append(line)
-            self._known.add(text.casefold())
+            self._seen_texts.add(text.casefold())
 
 
 def _place(entry: BriefingEntry, project: str) -> tuple[bool, int, bool, float, int]:

@@ -31,7 +31,7 @@ def missing_literal(one: str, other: str) -> str:
 def literals(text: str) -> frozenset[str]:
     """Return the tokens in backticks, and other tokens with code signs or inner capitals."""
     spans = (part for span in _SPAN.findall(text) for part in span.split())
-    return frozenset(map(_form, spans)) | code_literals(text)
+    return frozenset(map(_normalize, spans)) | code_literals(text)
 
 
 def code_literals(text: str) -> frozenset[str]:
@@ -40,16 +40,16 @@ def code_literals(text: str) -> frozenset[str]:
         return frozenset()
     parts = enumerate(text.split("`"))
     odd = ((token, place % 2) for place, part in parts for token in part.split() if not _PLAIN.match(token))
-    cores = (token if quoted else _core(token) for token, quoted in odd)
-    return frozenset(_form(core) for core in cores if core and _is_coded(core))
+    cores = (token if quoted else _strip_punctuation(token) for token, quoted in odd)
+    return frozenset(_normalize(core) for core in cores if core and _is_coded(core))
 
 
 @lru_cache(maxsize=8192)
 def signed_tokens(text: str) -> frozenset[str]:
     """Return the tokens with signs or in capitals, in backticks or not."""
     return frozenset(
-        _form(token)
-        for token, quoted in _tokens(text)
+        _normalize(token)
+        for token, quoted in _find_tokens(text)
         if _is_coded(token) or _CAPITALS.match(token) or (not _WORD.search(token) and (quoted or token not in _PROSE))
     )
 
@@ -57,20 +57,20 @@ def signed_tokens(text: str) -> frozenset[str]:
 @lru_cache(maxsize=8192)
 def forms(text: str) -> frozenset[str]:
     """Return every word and sign of the text in the form used by `literals`."""
-    found = {_form(token) for token, _ in _tokens(text)}
-    return frozenset(found | {_SHORT[each] for each in found if each in _SHORT})
+    tokens = {_normalize(token) for token, _ in _find_tokens(text)}
+    return frozenset(tokens | {_SHORT[token] for token in tokens if token in _SHORT})
 
 
-def _tokens(text: str) -> Iterator[tuple[str, bool]]:
+def _find_tokens(text: str) -> Iterator[tuple[str, bool]]:
     """Yield each token without surrounding punctuation, and whether it was in backticks."""
     for place, part in enumerate(_BACKTICK.split(text)):
         for token in part.split():
-            core = token if place % 2 else _core(token)
+            core = token if place % 2 else _strip_punctuation(token)
             if core:
                 yield core, bool(place % 2)
 
 
-def _core(token: str) -> str:
+def _strip_punctuation(token: str) -> str:
     """Return the token without quotation marks, surrounding brackets and trailing punctuation."""
     if not any(letter.isalnum() for letter in token):
         return "" if token in _PROSE else token
@@ -89,7 +89,7 @@ def _is_coded(token: str) -> bool:
     return bool(_SIGNED.search(token)) and token.lower() not in _ABBREVIATED
 
 
-def _form(token: str) -> str:
+def _normalize(token: str) -> str:
     """Return the comparison form: flags are case-sensitive, other tokens are not."""
     return token if token.startswith("-") else token.lower()
 

@@ -32,7 +32,7 @@ def difference_reason(new: str, old: str, cosine: float, *, sure: float = SURE) 
     if max(len(new), len(old)) > LONG:
         return "texts of this length must match word for word"
     in_other_words = "it is phrased in other words" if cosine < sure else ""
-    return find_conflict(new, old) or missing_literal(new, old) or in_other_words or _more(new, old)
+    return find_conflict(new, old) or missing_literal(new, old) or in_other_words or _list_additions(new, old)
 
 
 @lru_cache(maxsize=4096)
@@ -40,8 +40,8 @@ def content_words(text: str) -> tuple[str, ...]:
     """Return the content words of a text, in order."""
     plain = _THOUSANDS.sub("", text.lower().replace("’", "'"))
     plain = _SHORT_NOT.sub(" not", plain.replace("cannot", "can not"))
-    found = (match.strip("-") if match[-1:] == "-" else match for match in _TOKEN.findall(plain))
-    return tuple(normalize_word(each) for each in found if each not in _SILENT)
+    tokens = (match.strip("-") if match[-1:] == "-" else match for match in _TOKEN.findall(plain))
+    return tuple(normalize_word(token) for token in tokens if token not in _SILENT)
 
 
 def normalize_word(word: str) -> str:
@@ -55,13 +55,13 @@ def normalize_word(word: str) -> str:
 
 def find_conflict(one: str, other: str) -> str:
     """Return a difference that makes two texts incompatible: number, name, negation, opposite or order; "" if none."""
-    for what, first, second in (
+    for kind, first, second in (
         ("number", find_numbers(one), find_numbers(other)),
-        ("name", *_names_of_both(one, other)),
-        ("sign or a word of another script", _foreign(one), _foreign(other)),
+        ("name", *_find_shared_names(one, other)),
+        ("sign or a word of another script", _find_foreign(one), _find_foreign(other)),
     ):
         if first != second:  # ordered: from 1 to 2 is not from 2 to 1
-            return f"they differ in a {what}: {', '.join(first) or 'none'} and {', '.join(second) or 'none'}"
+            return f"they differ in a {kind}: {', '.join(first) or 'none'} and {', '.join(second) or 'none'}"
     if is_negated(one) != is_negated(other):
         return "only one of them is negated"
     first, second = list(content_words(one)), list(content_words(other))
@@ -73,12 +73,12 @@ def find_conflict(one: str, other: str) -> str:
 def find_numbers(text: str) -> list[str]:
     """Return the numbers in order, with sign and counted noun: "-5", "10 second", "two replica"."""
     tokens = content_words(text)
-    found = []
+    numbers = []
     for place, token in enumerate(tokens):
         if token[-1].isdigit() or token in _NUMBER_WORDS or re.fullmatch(r"[-+]?\d[\d.,:]*%", token):
             counted = tokens[place + 1] if place + 1 < len(tokens) else ""
-            found.append(token if not counted.isalpha() or counted in _BETWEEN else f"{token} {counted}")
-    return found
+            numbers.append(token if not counted.isalpha() or counted in _BETWEEN else f"{token} {counted}")
+    return numbers
 
 
 def find_names(text: str) -> list[str]:
@@ -86,15 +86,15 @@ def find_names(text: str) -> list[str]:
 
     Words with a digit, dot, hyphen, underscore, slash or inner capitals, or capitalized inside a sentence.
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     opening = True
     for match in re.finditer(r"\S+", text):
         token = match.group().strip(".,;:!?()[]{}\"'`“”‘’*")
         capital = token[:1].isupper() and not opening and token not in ("I", "I'm", "I've", "I'd", "I'll")
         if token and (capital or _is_identifier(token)):
-            found[token.lower()] = None
+            names[token.lower()] = None
         opening = match.group()[-1] in ".!?:"
-    return list(found)
+    return list(names)
 
 
 def is_negated(text: str) -> bool:
@@ -110,21 +110,21 @@ def negations(text: str) -> int:
 # ── comparison ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _more(new: str, old: str) -> str:
+def _list_additions(new: str, old: str) -> str:
     first, second = content_words(new), content_words(old)
     if len(first) > len(second):
-        return "it adds: " + ", ".join(each for each in first if each not in second)
+        return "it adds: " + ", ".join(word for word in first if word not in second)
     return ""
 
 
-def _names_of_both(one: str, other: str) -> tuple[list[str], list[str]]:
+def _find_shared_names(one: str, other: str) -> tuple[list[str], list[str]]:
     """Return the names in each text; a word that is a name in one text counts as a name in the other in any case."""
     either = set(find_names(one)) | set(find_names(other))
 
-    def held(text: str) -> list[str]:
+    def select(text: str) -> list[str]:
         return [word for word in dict.fromkeys([*words(text), *find_names(text)]) if word in either]
 
-    return held(one), held(other)
+    return select(one), select(other)
 
 
 def _is_identifier(token: str) -> bool:
@@ -137,7 +137,7 @@ def _is_identifier(token: str) -> bool:
     )
 
 
-def _foreign(text: str) -> list[str]:
+def _find_foreign(text: str) -> list[str]:
     """Return tokens that embedding models barely distinguish: symbols, emoji, non-Latin letters."""
     return [
         token for token in content_words(text) if any(ord(letter) > 0x24F and not _is_mark(letter) for letter in token)
@@ -187,13 +187,13 @@ _SILENT = frozenset(
 
 #: Synonyms, mapped to the first of each group; no words that users may want to distinguish.
 _CALLED = {
-    other: group.split("/")[0]
+    synonym: group.split("/")[0]
     for group in """
     repository/repo database/db application/app configuration/config directory/folder/dir documentation/docs/doc
     environment/env parameter/param authentication/auth kubernetes/k8s postgresql/postgres javascript/js typescript/ts
     python/py function/func request/req not/never using/use/uses/utilize/utilizes prefer/prefers likes/like
     """.split()
-    for other in group.split("/")
+    for synonym in group.split("/")
 }
 
 #: Negations in common languages.

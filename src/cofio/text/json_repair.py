@@ -50,18 +50,18 @@ def parse_reply(text: str) -> ParsedReply:
     Of several arrays, the one with the most strings and objects is used; of equals the last. Standalone objects, one
     per line or within prose, count as an array too.
     """
-    pieces = _pieces(_after_thinking(text))
-    best = max(reversed(pieces), key=_worth, default=ParsedReply(None))
-    if best.entries and _worth(best):
+    pieces = _find_pieces(_strip_thinking(text))
+    best = max(reversed(pieces), key=_score, default=ParsedReply(None))
+    if best.entries and _score(best):
         return best
     return ParsedReply([]) if any(piece.entries == [] for piece in pieces) else ParsedReply(None)
 
 
-def _worth(piece: ParsedReply) -> int:
+def _score(piece: ParsedReply) -> int:
     return sum(isinstance(entry, dict | str) for entry in piece.entries or ())
 
 
-def _after_thinking(text: str) -> str:
+def _strip_thinking(text: str) -> str:
     """Return the reply without the reasoning at its start; "" if the reasoning does not end."""
     if text.lstrip()[:1] in ("[", "{", "`"):
         return text
@@ -71,7 +71,7 @@ def _after_thinking(text: str) -> str:
     return _THOUGHT.split(text)[-1]  # some models only emit the closing tag
 
 
-def _pieces(text: str) -> list[ParsedReply]:
+def _find_pieces(text: str) -> list[ParsedReply]:
     """Return every array in the text; standalone objects and entries of broken arrays are collected into one."""
     reader = _LenientParser(text)
     pieces: list[ParsedReply] = []
@@ -80,7 +80,7 @@ def _pieces(text: str) -> list[ParsedReply]:
     while (opening := _OPENING.search(text, reader.at)) and not reader.ended:
         reader.at, reader.broken = opening.start(), False
         value = reader.outermost()
-        entries = _entries(value)
+        entries = _find_entries(value)
         if reader.broken or _is_entry(value):
             loose += entries or []
             all_of_it &= not reader.broken or (opening.group() == "[" and not entries)  # a bracket in prose
@@ -89,7 +89,7 @@ def _pieces(text: str) -> list[ParsedReply]:
     return [*pieces, ParsedReply(loose, all_of_it)] if loose else pieces
 
 
-def _entries(value: Any) -> list[Any] | None:
+def _find_entries(value: Any) -> list[Any] | None:
     """Return the entries of a value: its own, those inside a wrapper, or itself."""
     if isinstance(value, list):
         return value
@@ -100,7 +100,7 @@ def _entries(value: Any) -> list[Any] | None:
     lists = [inner for key, inner in value.items() if isinstance(inner, list) and key not in _LISTS_OF_AN_ENTRY]
     if lists:
         return max(lists, key=lambda entries: sum(isinstance(entry, dict) for entry in entries))
-    return next((_entries(inner) for inner in value.values() if isinstance(inner, dict)), None)
+    return next((_find_entries(inner) for inner in value.values() if isinstance(inner, dict)), None)
 
 
 def _is_entry(value: Any) -> bool:
@@ -127,54 +127,54 @@ class _LenientParser:
     def outermost(self) -> Any:
         """Return the value here; of a broken list, also inside a broken wrapper, its complete entries; else None."""
         try:
-            return self._value(1, whole=False)
+            return self._read_value(1, whole=False)
         except _CutOffError:
             self.broken = True
             return None
 
-    def _value(self, depth: int, *, whole: bool = True) -> Any:
+    def _read_value(self, depth: int, *, whole: bool = True) -> Any:
         self._skip()
         start = self._text[self.at : self.at + 1]
         if depth > _DEEPEST:
             raise _CutOffError
         if start == "[":
-            return self._list(depth, whole=whole)
+            return self._read_list(depth, whole=whole)
         if start == "{":
-            return self._object(depth, whole=whole)
-        return self._string() if start == '"' else self._plain()
+            return self._read_object(depth, whole=whole)
+        return self._read_string() if start == '"' else self._read_plain()
 
-    def _object(self, depth: int, *, whole: bool) -> dict[str, Any]:
+    def _read_object(self, depth: int, *, whole: bool) -> dict[str, Any]:
         """Read an object. Its last list may be broken, unless the object must be whole or is an entry."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         try:
-            for key in self._keys():
-                found[key] = self._value(depth + 1, whole=whole)
-                whole = whole or _tells(key, found[key])
+            for key in self._read_keys():
+                values[key] = self._read_value(depth + 1, whole=whole)
+                whole = whole or _tells(key, values[key])
                 if self.broken:
                     break
         except _CutOffError:
             self.broken = True
-        if self.broken and (whole or _entries(found) is None):
+        if self.broken and (whole or _find_entries(values) is None):
             raise _CutOffError
-        return found
+        return values
 
-    def _list(self, depth: int, *, whole: bool) -> list[Any]:
-        found: list[Any] = []
+    def _read_list(self, depth: int, *, whole: bool) -> list[Any]:
+        items: list[Any] = []
         self.at += 1
         try:
             while not self._closes("]"):
-                found.append(self._value(depth + 1))
+                items.append(self._read_value(depth + 1))
         except _CutOffError:
             if whole:
                 raise
             self.broken = True
-        return found
+        return items
 
-    def _keys(self) -> Iterator[str]:
+    def _read_keys(self) -> Iterator[str]:
         """Yield the keys of the object here; the caller reads each value before advancing."""
         self.at += 1
         while not self._closes("}"):
-            key = self._string()
+            key = self._read_string()
             self._skip()
             if self._text[self.at : self.at + 1] != ":":
                 raise _CutOffError
@@ -191,32 +191,32 @@ class _LenientParser:
         blank = _BLANK.match(self._text, self.at)
         self.at = blank.end() if blank else self.at
 
-    def _string(self) -> str:
-        found = _STRING.match(self._text, self.at)
-        if not found:
+    def _read_string(self) -> str:
+        match = _STRING.match(self._text, self.at)
+        if not match:
             self.ended = self._text[self.at : self.at + 1] == '"'
             raise _CutOffError
-        self.at = found.end()
-        return _storable(_unescaped(found.group()))
+        self.at = match.end()
+        return _make_storable(_unescape(match.group()))
 
-    def _plain(self) -> Any:
-        found = _PLAIN.match(self._text, self.at)
-        if not found:
+    def _read_plain(self) -> Any:
+        match = _PLAIN.match(self._text, self.at)
+        if not match:
             raise _CutOffError
-        self.at = found.end()
-        written = found.group()
-        if written in _WORDS:
-            return _WORDS[written]
-        return int(written) if len(written) < 19 and written.lstrip("-").isdigit() else float(written)
+        self.at = match.end()
+        literal = match.group()
+        if literal in _WORDS:
+            return _WORDS[literal]
+        return int(literal) if len(literal) < 19 and literal.lstrip("-").isdigit() else float(literal)
 
 
-def _unescaped(written: str) -> str:
+def _unescape(literal: str) -> str:
     try:
-        return str(json.loads(written, strict=False))
+        return str(json.loads(literal, strict=False))
     except ValueError:  # an invalid escape, as in a Windows path, is a literal backslash
-        return str(json.loads(_ESCAPE.sub(lambda found: found[0] if found[1] else "\\\\", written), strict=False))
+        return str(json.loads(_ESCAPE.sub(lambda match: match[0] if match[1] else "\\\\", literal), strict=False))
 
 
-def _storable(text: str) -> str:
+def _make_storable(text: str) -> str:
     """Remove NUL and lone surrogates, which escapes can produce and a store cannot hold."""
     return text.replace("\x00", "").encode("utf-8", "ignore").decode()

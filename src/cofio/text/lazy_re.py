@@ -33,9 +33,9 @@ class _LazyPattern:
     def __getattr__(self, name: str) -> Any:
         if "_made" not in self.__dict__:
             self._made = re.compile(*self._given)
-        found = getattr(self._made, name)
-        setattr(self, name, found)
-        return found
+        value = getattr(self._made, name)
+        setattr(self, name, value)
+        return value
 
     def __repr__(self) -> str:
         return f"late.compile({self._given[0]!r})"

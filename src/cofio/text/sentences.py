@@ -15,17 +15,17 @@ LONGEST = 400  # characters; longer sentences are cut
 
 def split(text: str) -> list[str]:
     """Split a text into sentences and lines, without bullets; fenced code, quotations and tables are skipped."""
-    found: list[str] = []
+    pieces: list[str] = []
     fenced = False
     for raw in text.splitlines():
         line = " ".join(raw.split())
         if "```" in line or line[:3] == "~~~":
-            line, fenced = _at_fence(line, fenced)
+            line, fenced = _split_fence(line, fenced)
         elif fenced:
             continue
         if line and line[0] not in ">|":
-            _take(line, found)
-    return found
+            _take(line, pieces)
+    return pieces
 
 
 @lru_cache(maxsize=8)  # the gate and the patterns tokenize the same sentence in turn
@@ -33,8 +33,8 @@ def tokens(text: str) -> tuple[str, ...]:
     """Return the lower-case words of a sentence without surrounding punctuation; inner punctuation is kept."""
     lower = text.lower()
     plain = lower if lower.isascii() else lower.translate(_TYPED)
-    found = [each if each.isalpha() else each.strip(_AROUND) for each in plain.split()]  # most words are plain
-    return tuple(found) if all(found) else tuple([word for word in found if word])
+    stripped = [word if word.isalpha() else word.strip(_AROUND) for word in plain.split()]  # most words are plain
+    return tuple(stripped) if all(stripped) else tuple([word for word in stripped if word])
 
 
 def capitalised(text: str) -> str:
@@ -56,11 +56,11 @@ def is_hypothetical(opening: str) -> bool:
     """Return whether text after this opening is not asserted: supposed, asked, hoped, denied or attributed."""
     if not opening:
         return False
-    held = tokens(opening)
-    if not _SUPPOSING.isdisjoint(held) or "?" in opening:
+    words = tokens(opening)
+    if not _SUPPOSING.isdisjoint(words) or "?" in opening:
         return True
-    said = f" {' '.join(held)} "
-    if any(phrase in said for phrase in _SUPPOSING_PHRASES):
+    padded = f" {' '.join(words)} "
+    if any(phrase in padded for phrase in _SUPPOSING_PHRASES):
         return True
     if "'" in opening and _QUOTE_OPENS.search(opening):
         return True
@@ -78,7 +78,7 @@ def is_code(sentence: str) -> bool:
 # ── splitting ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _at_fence(line: str, fenced: bool) -> tuple[str, bool]:
+def _split_fence(line: str, fenced: bool) -> tuple[str, bool]:
     """Return the prose of a line with a fence, and whether code continues after it.
 
     A fence with a language name always opens code, so that in a text with a missing beginning at most the first part is
@@ -93,21 +93,21 @@ def _at_fence(line: str, fenced: bool) -> tuple[str, bool]:
     return before.strip(), True
 
 
-def _take(line: str, found: list[str]) -> None:
-    """Append the sentences of a line to `found`."""
+def _take(line: str, pieces: list[str]) -> None:
+    """Append the sentences of a line to `pieces`."""
     if line[0] in _BULLETS:
         line = _BULLET.sub("", line)
     if "**" in line:
         line = line.replace("**", "")
     start = 0
     for stop in _STOP.finditer(line):
-        if line[stop.start()] != "." or _ends(line, stop.start(), stop.end()):
-            _keep(line[start : stop.end()], found)
+        if line[stop.start()] != "." or _ends_sentence(line, stop.start(), stop.end()):
+            _keep(line[start : stop.end()], pieces)
             start = stop.end()
-    _keep(line[start:], found)
+    _keep(line[start:], pieces)
 
 
-def _ends(line: str, dot: int, after: int) -> bool:
+def _ends_sentence(line: str, dot: int, after: int) -> bool:
     """Return whether the full stop ends a sentence; not after "e.g." or an initial."""
     word = line[line.rfind(" ", 0, dot) + 1 : dot].lstrip("(\"'“")
     capital = line[after : after + 1].isupper()
@@ -118,17 +118,17 @@ def _ends(line: str, dot: int, after: int) -> bool:
     return True
 
 
-def _keep(piece: str, found: list[str]) -> None:
+def _keep(piece: str, pieces: list[str]) -> None:
     piece = piece.strip()
     if not _LETTER.search(piece):
         return
     if len(piece) > LONGEST:
-        found.extend(_cut(piece))
+        pieces.extend(_cut(piece))
     elif piece[-1] == "?" and (hung_on := _HUNG_ON.search(piece)):
-        found.append(piece[: hung_on.start()])  # "we use uv, can you fix the build?": a statement, then a question
-        found.append(piece[hung_on.end() :])
+        pieces.append(piece[: hung_on.start()])  # "we use uv, can you fix the build?": a statement, then a question
+        pieces.append(piece[hung_on.end() :])
     else:
-        found.append(piece)
+        pieces.append(piece)
 
 
 def _cut(piece: str) -> list[str]:

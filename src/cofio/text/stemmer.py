@@ -12,8 +12,8 @@ def stem(word: str) -> str:
     """Return the stem of a lower-case word, in its canonical form."""
     if word in _IRREGULAR:
         return _IRREGULAR[word]
-    known = normalize_word(word)
-    return _cut(known) if known.isascii() and known.isalpha() else known
+    normal = normalize_word(word)
+    return _cut(normal) if normal.isascii() and normal.isalpha() else normal
 
 
 def _cut(word: str) -> str:

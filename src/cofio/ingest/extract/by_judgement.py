@@ -130,18 +130,18 @@ def prose(text: str) -> str:
 
 def read_exchange(exchange: Exchange, judge: Judge, before: str = "") -> list[Sentence]:
     """Return all sentences of an exchange with their facts; `before` is the other side's turn before it."""
-    found: list[Sentence] = []
+    result: list[Sentence] = []
     for message in exchange.messages:
-        believed = "user" if exchange.context == OBSERVATION else message.role
-        turn = _TurnText(prose(message.text), before, believed, exchange.at)
-        found += _read_turn(turn, judge, message.role)
+        role = "user" if exchange.context == OBSERVATION else message.role
+        turn = _TurnText(prose(message.text), before, role, exchange.at)
+        result += _read_turn(turn, judge, message.role)
         before = message.text
-    return found
+    return result
 
 
-def kept_spans(said: str, judge: Judge, before: str = "", role: str = "user") -> list[Span]:
+def kept_spans(text: str, judge: Judge, before: str = "", role: str = "user") -> list[Span]:
     """Return the spans of a message that are kept as facts, as places in the result of `prose`."""
-    turn = _TurnText(prose(said), before, role, "")
+    turn = _TurnText(prose(text), before, role, "")
     return [span for part in _read_parts(turn, judge) for span in part.sure][:_MOST]
 
 
@@ -157,27 +157,27 @@ def kind_of(text: str, judge: Judge) -> tuple[str, bool]:
 def _read_turn(turn: _TurnText, judge: Judge, role: str) -> list[Sentence]:
     parts = list(_read_parts(turn, judge))
     turn = replace(turn, spans=[span for part in parts for span in part.sure])
-    found: list[Sentence] = []
+    result: list[Sentence] = []
     count = 0
     for part in parts:
-        chosen = part.sure or (part.likely if turn.role == "user" else [])
-        facts = list(_facts(turn, part.place, chosen, role, part.rows))[: max(0, _MOST - count)]
+        spans = part.sure or (part.likely if turn.role == "user" else [])
+        facts = list(_build_facts(turn, part.place, spans, role, part.rows))[: max(0, _MOST - count)]
         count += len(facts)
         if not part.sure:
             facts = [replace(fact, tentative=True) for fact in facts]
         way, reason = _KEPT if part.sure and facts else _DOUBTFUL if part.likely else _SKIPPED
         text = turn.text[part.place[0] : part.place[1]]
-        if facts and found and (whole := _continued(found[-1].found, facts[0])):
-            found[-1] = replace(found[-1], found=(*found[-1].found[:-1], whole))
+        if facts and result and (whole := _continued(result[-1].found, facts[0])):
+            result[-1] = replace(result[-1], found=(*result[-1].found[:-1], whole))
             del facts[0]
         for place in range(len(facts) - 1, 0, -1):
             points_back = _POINTS.match(facts[place].text) or _POINTS_BACK.match(facts[place].text)
             if points_back and (whole := _continued(facts[:place], facts[place])):
                 facts[place - 1 : place + 1] = [whole]
-        found.append(Sentence(text=text, role=role, way=way, reason=reason, found=tuple(facts)))
-    if role == "user" and any(part.hint for part in parts) and not any(sentence.found for sentence in found):
-        _add_news(turn, found)
-    return found
+        result.append(Sentence(text=text, role=role, way=way, reason=reason, found=tuple(facts)))
+    if role == "user" and any(part.hint for part in parts) and not any(sentence.found for sentence in result):
+        _add_news(turn, result)
+    return result
 
 
 def _continued(before: Sequence[ExtractedFact], fact: ExtractedFact) -> ExtractedFact | None:
@@ -200,16 +200,16 @@ def _refers(text: str) -> bool:
     return not _names_its_subject(text) or _REFERS.match(text) is not None or _POINTS_BACK.match(text) is not None
 
 
-def _add_news(turn: _TurnText, found: list[Sentence]) -> None:
+def _add_news(turn: _TurnText, result: list[Sentence]) -> None:
     """Add a short message without facts as one tentative fact, since it may still change a memory.
 
     Messages in which the model sees no hint of a fact are skipped: 70 % of the noise, and none of the changes.
     """
-    stated = [each.text for each in found if not each.text.rstrip().endswith("?")]
-    text = _trimmed(" ".join(stated))
+    texts = [sentence.text for sentence in result if not sentence.text.rstrip().endswith("?")]
+    text = _trim(" ".join(texts))
     if not _FEWEST_WORDS <= len(text.split()) <= _MOST_WORDS:
         return
-    at = next(place for place, each in enumerate(found) if each.text == stated[0])
+    at = next(place for place, sentence in enumerate(result) if sentence.text == texts[0])
     news = ExtractedFact(
         text=resolve(sentences.capitalised(text), turn.at),
         kind="observation",
@@ -217,7 +217,7 @@ def _add_news(turn: _TurnText, found: list[Sentence]) -> None:
         tentative=True,
         is_message=True,
     )
-    found[at] = replace(found[at], found=(news,))
+    result[at] = replace(result[at], found=(news,))
 
 
 def _read_parts(turn: _TurnText, judge: Judge) -> Iterator[_TextPart]:
@@ -225,11 +225,11 @@ def _read_parts(turn: _TurnText, judge: Judge) -> Iterator[_TextPart]:
 
     The sentences of a report explain each other, and an agent's statement never replaces a memory.
     """
-    parts = _parts(turn, judge)
-    return _joined_parts(turn.text, parts) if _is_report(turn) else parts
+    parts = _find_parts(turn, judge)
+    return _join_parts(turn.text, parts) if _is_report(turn) else parts
 
 
-def _joined_parts(text: str, parts: Iterable[_TextPart]) -> Iterator[_TextPart]:
+def _join_parts(text: str, parts: Iterable[_TextPart]) -> Iterator[_TextPart]:
     joined: _TextPart | None = None
     for part in parts:
         if joined and _belong_together(text, joined, part):
@@ -242,53 +242,53 @@ def _joined_parts(text: str, parts: Iterable[_TextPart]) -> Iterator[_TextPart]:
         yield joined
 
 
-def _belong_together(text: str, one: _TextPart, other: _TextPart) -> bool:
+def _belong_together(text: str, first: _TextPart, second: _TextPart) -> bool:
     """Return whether neighbouring parts may state facts in one paragraph, or are items of one list."""
-    together = text[one.place[0] : other.place[1]]
-    heading = _heading(text, one.place)
-    if len(together) > _LONGEST_PARAGRAPH or "\n\n" in together or heading != _heading(text, other.place):
+    together = text[first.place[0] : second.place[1]]
+    heading = _find_heading(text, first.place)
+    if len(together) > _LONGEST_PARAGRAPH or "\n\n" in together or heading != _find_heading(text, second.place):
         return False
-    return bool(heading or (one.likely and other.likely))
+    return bool(heading or (first.likely and second.likely))
 
 
-def _join(one: _TextPart, other: _TextPart) -> _TextPart:
-    place = one.place[0], other.place[1]
+def _join(first: _TextPart, second: _TextPart) -> _TextPart:
+    place = first.place[0], second.place[1]
 
     def surest(spans: Sequence[Span]) -> list[Span]:
         return [max(spans, key=lambda span: span.probability)._replace(start=place[0], end=place[1])] if spans else []
 
-    return _TextPart(place, surest([*one.sure, *other.sure]), (), surest([*one.likely, *other.likely]))
+    return _TextPart(place, surest([*first.sure, *second.sure]), (), surest([*first.likely, *second.likely]))
 
 
-def _parts(turn: _TurnText, judge: Judge) -> Iterator[_TextPart]:
+def _find_parts(turn: _TurnText, judge: Judge) -> Iterator[_TextPart]:
     """Yield the sentences of a turn with the spans that are kept."""
     is_remark = turn.role == "assistant" and not _is_report(turn)  # it says what was just done: not worth reading
-    found = [] if is_remark else judge.spans(turn.text, turn.before, turn.role, windows=WINDOWS.get(turn.role, 2))
-    spans = [piece for span in found for piece in _split(span, turn.text, judge)]
-    kept = judge.thresholds["assistant fact" if turn.role == "assistant" else "fact"]
-    doubted = judge.thresholds["doubtful fact"]
-    if _is_report(turn) and any(span.probability >= kept for span in spans):
-        kept = doubted  # sentences next to a fact in a report explain it
+    raw_spans = [] if is_remark else judge.spans(turn.text, turn.before, turn.role, windows=WINDOWS.get(turn.role, 2))
+    spans = [piece for span in raw_spans for piece in _split(span, turn.text, judge)]
+    threshold = judge.thresholds["assistant fact" if turn.role == "assistant" else "fact"]
+    low_threshold = judge.thresholds["doubtful fact"]
+    if _is_report(turn) and any(span.probability >= threshold for span in spans):
+        threshold = low_threshold  # sentences next to a fact in a report explain it
     for start, end in sentences_of(turn.text):
-        inside = _whole_clauses([span for span in spans if span.start < end and span.end > start], turn.text)
+        inside = _join_clauses([span for span in spans if span.start < end and span.end > start], turn.text)
         if _is_heading(turn.text, start, end):
             inside = []
-        elif inside and _heading(turn.text, (start, end)):
+        elif inside and _find_heading(turn.text, (start, end)):
             inside = [max(inside, key=lambda span: span.probability)._replace(start=start, end=end)]
         rows = patterns.find(turn.text[start:end], role=turn.role)
-        inside = inside or [_sentence_span(row, start, end) for row in rows[:1] if row.kind != "other"]
-        sure = [span for span in inside if span.probability >= (doubted if rows else kept)]
-        likely = [span for span in inside if span.probability >= doubted]
+        inside = inside or [_build_span(row, start, end) for row in rows[:1] if row.kind != "other"]
+        sure = [span for span in inside if span.probability >= (low_threshold if rows else threshold)]
+        likely = [span for span in inside if span.probability >= low_threshold]
         yield _TextPart((start, end), sure, rows, likely, hint=bool(inside))
 
 
-def _whole_clauses(spans: Sequence[Span], text: str) -> list[Span]:
+def _join_clauses(spans: Sequence[Span], text: str) -> list[Span]:
     """Return the spans of a sentence, joined where they overlap or where one ends within a clause."""
     whole: list[Span] = []
     for span in spans:
         if whole and (span.start < whole[-1].end or _breaks_off(text, whole[-1], span)):
             last = whole.pop()
-            surer = max(last, span, key=lambda each: each.probability)
+            surer = max(last, span, key=lambda candidate: candidate.probability)
             span = surer._replace(start=last.start, end=max(last.end, span.end))
         whole.append(span)
     return whole
@@ -304,7 +304,7 @@ def _is_report(turn: _TurnText) -> bool:
     return turn.role == "assistant" and len(turn.text.split()) >= _REPORT
 
 
-def _sentence_span(row: ExtractedFact, start: int, end: int) -> Span:
+def _build_span(row: ExtractedFact, start: int, end: int) -> Span:
     """Return a span for a sentence in which a pattern finds a fact, but the model does not."""
     return Span(start, end, row.confidence, row.kind, "person" if row.text.startswith("User") else "project")
 
@@ -326,17 +326,21 @@ def _is_fact(text: str, judge: Judge) -> bool:
     return any(span.probability >= _PART and 2 * (span.end - span.start) > len(text) for span in spans)
 
 
-def _facts(
+def _build_facts(
     turn: _TurnText, sentence: tuple[int, int], spans: Sequence[Span], role: str, rows: Sequence[ExtractedFact]
 ) -> Iterator[ExtractedFact]:
     texts: set[str] = set()  # two spans of a sentence may match the same pattern fact
     if len(spans) > 1:  # a pattern fact that repeats the whole sentence fits none of its spans
-        said = turn.text[slice(*sentence)].lower()
-        rows = [row for row in rows if row.text.lower() not in said]
+        sentence_text = turn.text[slice(*sentence)].lower()
+        rows = [row for row in rows if row.text.lower() not in sentence_text]
     for number, span in enumerate(spans):
         following = spans[number + 1].start if number + 1 < len(spans) else sentence[1]
-        row = _worded(turn.text[span.start : span.end], rows)
-        text = resolve(row.text, turn.at) if row else _statement(turn, sentence, span, following, alone=len(spans) == 1)
+        row = _match_pattern(turn.text[span.start : span.end], rows)
+        text = (
+            resolve(row.text, turn.at)
+            if row
+            else _build_statement(turn, sentence, span, following, alone=len(spans) == 1)
+        )
         if not text or text in texts or len(text) > _LONGEST:
             continue
         texts.add(text)
@@ -354,37 +358,37 @@ def _facts(
             )
 
 
-def _worded(said: str, rows: Sequence[ExtractedFact]) -> ExtractedFact | None:
+def _match_pattern(text: str, rows: Sequence[ExtractedFact]) -> ExtractedFact | None:
     """Return the pattern fact that covers a span, or None if its wording would lose words."""
-    wanted = {stem(word) for word in search_terms(said)}
+    terms = {stem(word) for word in search_terms(text)}
     for row in rows:
-        if len(wanted & {stem(word) for word in search_terms(row.text)}) >= _ALL_BUT * len(wanted):
+        if len(terms & {stem(word) for word in search_terms(row.text)}) >= _ALL_BUT * len(terms):
             return row
     return None
 
 
-def _statement(turn: _TurnText, sentence: tuple[int, int], span: Span, following: int, *, alone: bool) -> str:
+def _build_statement(turn: _TurnText, sentence: tuple[int, int], span: Span, following: int, *, alone: bool) -> str:
     """Return the fact in a span, readable by itself; "" if nothing is left of it."""
     text = _snapped(turn, sentence, span, following)
     rest = turn.text[sentence[0] : following].partition(text)[2]
     if reason := _REASON.match(rest):
         text += reason[0]
-    text = _trimmed(text)
+    text = _trim(text)
     if not text:
         return ""
     if alone and not _names_its_subject(text):
-        text = _trimmed(turn.text[sentence[0] : sentence[1]])
-    if heading := _heading(turn.text, sentence):
-        items = [_trimmed(turn.text[slice(*place)]) for place in _sentences_within(turn.text, sentence)]
+        text = _trim(turn.text[sentence[0] : sentence[1]])
+    if heading := _find_heading(turn.text, sentence):
+        items = [_trim(turn.text[slice(*place)]) for place in _find_sentences(turn.text, sentence)]
         text = f"{heading} {'; '.join(items) if len(items) > 1 else text}"
     elif not turn.states_before(sentence[0]):
         if _goes_on(text):
-            text = f"{_asked_before(turn, sentence[0])} {text}".strip()
+            text = f"{_find_question(turn, sentence[0])} {text}".strip()
             if len(search_terms(text)) < _FEWEST_TELLING:
                 return ""
         elif len(text.split()) <= _SHORT:
             paragraph = turn.text[: sentence[0]].rpartition("\n\n")[2]
-            text = f"{_said_before(paragraph)} {sentences.capitalised(text)}".strip()
+            text = f"{_find_previous(paragraph)} {sentences.capitalised(text)}".strip()
     return resolve(sentences.capitalised(text), turn.at)
 
 
@@ -394,13 +398,13 @@ def _snapped(turn: _TurnText, sentence: tuple[int, int], span: Span, following: 
     before = before[max((match.end() for match in _CLAUSE_END.finditer(before)), default=0) :]
     end = _CLAUSE_END.search(after)
     after = after[: end.start()] if end else after
-    said = turn.text[span.start : span.end]
-    if said[-1] in ",;:":  # the clause ends with the span
+    inner = turn.text[span.start : span.end]
+    if inner[-1] in ",;:":  # the clause ends with the span
         after = ""
-    if len(before.split()) > _FEW_BEFORE and not _MIDDLE.match(said):
+    if len(before.split()) > _FEW_BEFORE and not _MIDDLE.match(inner):
         before = ""
-    goes_on = _DANGLING.search(said) is not None
-    return before + said + (after if goes_on or len(after.split()) <= _FEW_AFTER else "")
+    goes_on = _DANGLING.search(inner) is not None
+    return before + inner + (after if goes_on or len(after.split()) <= _FEW_AFTER else "")
 
 
 def _names_its_subject(text: str) -> bool:
@@ -408,7 +412,7 @@ def _names_its_subject(text: str) -> bool:
     return not _POINTS.match(text) and _VERB_OR_VALUE.search(text) is not None
 
 
-def _trimmed(text: str) -> str:
+def _trim(text: str) -> str:
     plain = " ".join(_BOLD.sub(r"\1", text).split())
     plain = _TAIL.sub("", _LEAD_IN.sub("", _BULLET.sub("", plain))).rstrip(" .,;:")
     for opening, closing in (("(", ")"), ("[", "]"), ("“", "”")):
@@ -419,7 +423,7 @@ def _trimmed(text: str) -> str:
     return plain if search_terms(plain) else ""
 
 
-def _asked_before(turn: _TurnText, start: int) -> str:
+def _find_question(turn: _TurnText, start: int) -> str:
     """Return the text that a fragment refers to: the sentence before it, or the question that it answers."""
     for text in (turn.text[:start], turn.before):
         places = sentences_of(text)
@@ -429,39 +433,39 @@ def _asked_before(turn: _TurnText, start: int) -> str:
     return ""
 
 
-def _said_before(text: str) -> str:
+def _find_previous(text: str) -> str:
     """Return the last sentence of a text; "" if it is a question, or too short or too long to name a subject."""
     places = sentences_of(text)
     last = text[places[-1][0] : places[-1][1]] if places else ""
     if len(last.split()) < _FEWEST_BEFORE or last.endswith("?") or len(last) > _LONGEST_BEFORE:
         return ""
-    named = _trimmed(last)
-    return f"{named}." if named else ""
+    subject = _trim(last)
+    return f"{subject}." if subject else ""
 
 
 def _is_heading(text: str, start: int, end: int) -> bool:
     return text[start:end].rstrip("*").endswith(":") and _BULLET.match(text[end : end + 40].lstrip()) is not None
 
 
-def _heading(text: str, sentence: tuple[int, int]) -> str:
+def _find_heading(text: str, sentence: tuple[int, int]) -> str:
     """Return the heading of the list that a sentence is an item of, such as "Key settings:"; "" if there is none."""
     if not _BULLET.match(text[sentence[0] : sentence[1]]):
         return ""
     for line in reversed(text[max(0, sentence[0] - _HEADING_WITHIN) : sentence[0]].splitlines()):
         if line.strip() and not _BULLET.match(line.strip()):
-            last = _trimmed(line[sentences_of(line)[-1][0] :])
+            last = _trim(line[sentences_of(line)[-1][0] :])
             is_heading = line.rstrip(" *").endswith(":") and len(last.split()) <= _LONGEST_HEADING
             return f"{last}:" if last and is_heading else ""
     return ""
 
 
-def _sentences_within(text: str, place: tuple[int, int]) -> list[tuple[int, int]]:
+def _find_sentences(text: str, place: tuple[int, int]) -> list[tuple[int, int]]:
     return [(start, end) for start, end in sentences_of(text) if start >= place[0] and end <= place[1]]
 
 
 def _context(turn: _TurnText, sentence: tuple[int, int]) -> str:
     """Return the context of a fact: the message without questions, or the neighbouring sentences if it is long."""
-    within = _sentences_within(turn.text, sentence)
+    within = _find_sentences(turn.text, sentence)
     places = [place for place in sentences_of(turn.text) if turn.text[place[1] - 1] != "?" or place in within]
     first, last = places.index(within[0]), places.index(within[-1])
     around = places if len(turn.text.split()) <= _MOST_WORDS else places[max(0, first - 1) : last + 2]

@@ -98,138 +98,146 @@ def facts(llm: LLM, exchanges: Sequence[Exchange], background: Background = _NO_
     Raise TooLarge if several exchanges do not fit into one call. Raise Unavailable or Misconfigured if the model does
     not answer.
     """
-    said = [exchange for exchange in exchanges if any(message.text.strip() for message in exchange.messages)]
-    if not said:
+    spoken = [exchange for exchange in exchanges if any(message.text.strip() for message in exchange.messages)]
+    if not spoken:
         return LLMExtraction(found=((),) * len(exchanges))
-    if len(said) > 1 and not _fits(llm, said, background):
-        raise TooLarge(f"{len(said)} turns are too long for one call.", "They are read in halves.")
-    reply = _understood(_asked(llm, said, background), said)
-    found = iter(reply.found)
-    return replace(reply, found=tuple(next(found) if exchange in said else () for exchange in exchanges))
+    if len(spoken) > 1 and not _fits(llm, spoken, background):
+        raise TooLarge(f"{len(spoken)} turns are too long for one call.", "They are read in halves.")
+    reply = _parse_reply(_call_model(llm, spoken, background), spoken)
+    by_exchange = iter(reply.found)
+    return replace(reply, found=tuple(next(by_exchange) if exchange in spoken else () for exchange in exchanges))
 
 
 def _fits(llm: LLM, exchanges: Sequence[Exchange], background: Background) -> bool:
-    whole = _user(exchanges, background, _UNBOUNDED)
-    return len(whole) <= _room(llm, _system(exchanges), exchanges)
+    whole = _build_prompt(exchanges, background, _UNBOUNDED)
+    return len(whole) <= _compute_room(llm, _build_system(exchanges), exchanges)
 
 
-def _asked(llm: LLM, exchanges: Sequence[Exchange], background: Background) -> Completion:
+def _call_model(llm: LLM, exchanges: Sequence[Exchange], background: Background) -> Completion:
     """Return the reply. If the server turns out to have a smaller context than assumed, retry once with less text."""
-    thought = llm.profile.context
-    system = _system(exchanges)
+    assumed = llm.profile.context
+    system = _build_system(exchanges)
     schema = SCHEMA if llm.profile.json_schema else None
     try:
-        return llm.complete(system, _user(exchanges, background, _room(llm, system, exchanges)), schema=schema)
+        return llm.complete(
+            system, _build_prompt(exchanges, background, _compute_room(llm, system, exchanges)), schema=schema
+        )
     except TooLarge:
-        if llm.profile.context >= thought or len(exchanges) > 1:
+        if llm.profile.context >= assumed or len(exchanges) > 1:
             raise
-        return llm.complete(system, _user(exchanges, background, _room(llm, system, exchanges)), schema=schema)
+        return llm.complete(
+            system, _build_prompt(exchanges, background, _compute_room(llm, system, exchanges)), schema=schema
+        )
 
 
-def _attributed(found: ExtractedFact, exchange: Exchange) -> ExtractedFact:
+def _set_speaker(fact: ExtractedFact, exchange: Exchange) -> ExtractedFact:
     """Return the fact with its speaker: the assistant if it copies the assistant's words, else as the model says.
 
     The model understands "yes, do that", and numbers that are spelled out.
     """
-    wanted = set(search_terms(found.text))
-    said = {
-        role: wanted & set(words(" ".join(message.text for message in exchange.messages if message.role == role)))
+    terms = set(search_terms(fact.text))
+    shared = {
+        role: terms & set(words(" ".join(message.text for message in exchange.messages if message.role == role)))
         for role in ROLES
     }
-    copied = len(said["assistant"]) >= _COPIED * len(wanted) and len(said["user"]) < _MOSTLY * len(wanted)
-    return replace(found, role="assistant") if copied else found
+    copied = len(shared["assistant"]) >= _COPIED * len(terms) and len(shared["user"]) < _MOSTLY * len(terms)
+    return replace(fact, role="assistant") if copied else fact
 
 
 # ── the prompt ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _system(exchanges: Sequence[Exchange]) -> str:
+def _build_system(exchanges: Sequence[Exchange]) -> str:
     thorough = any(exchange.context in THOROUGH for exchange in exchanges)
-    project = _project(exchanges[0].project or exchanges[0].source)
+    project = _name_project(exchanges[0].project or exchanges[0].source)
     name = "extract_thorough" if thorough else "extract"
     return prompts.read(name, project=project, rules=prompts.read("extract_rules"))
 
 
-def _project(path: str) -> str:
+def _name_project(path: str) -> str:
     """Return the project name for a sentence: `the project "memories"` for "/srv/memories"."""
     name = " ".join(path.rstrip("/").rpartition("/")[2].split())[:80]
     return f'the project "{name}"' if name else "this project"
 
 
-def _room(llm: LLM, system: str, exchanges: Sequence[Exchange]) -> int:
+def _compute_room(llm: LLM, system: str, exchanges: Sequence[Exchange]) -> int:
     """Return the characters available for the conversation; fewer for non-Latin text, with up to a token per letter."""
     tokens = llm.profile.context - len(system) // _LETTERS - min(_ROOM, llm.profile.context // 4)
-    said = "".join(message.text for exchange in exchanges for message in exchange.messages)
-    ascii_share = len(said.encode("ascii", "ignore")) / max(1, len(said))
+    text = "".join(message.text for exchange in exchanges for message in exchange.messages)
+    ascii_share = len(text.encode("ascii", "ignore")) / max(1, len(text))
     return max(_LEAST, int(tokens * (1 + (_LETTERS - 1) * ascii_share**2)))
 
 
-def _user(exchanges: Sequence[Exchange], background: Background, room: int) -> str:
-    shown = [text for exchange in exchanges for text in exchange.injected]
-    known = _known((*background.memories, *shown), min(_KNOWN, room // 4))
-    earlier = _earlier(background.earlier, min(_EARLIER, room // 8))
-    left = room - len(known) - len(earlier)
-    said = "\n".join(_exchange(f"t{number}", each, left) for number, each in enumerate(exchanges, 1))
+def _build_prompt(exchanges: Sequence[Exchange], background: Background, room: int) -> str:
+    injected = [text for exchange in exchanges for text in exchange.injected]
+    known = _format_known((*background.memories, *injected), min(_KNOWN, room // 4))
+    earlier = _format_earlier(background.earlier, min(_EARLIER, room // 8))
+    room_left = room - len(known) - len(earlier)
+    transcript = "\n".join(
+        _format_exchange(f"t{number}", exchange, room_left) for number, exchange in enumerate(exchanges, 1)
+    )
     believed = f"{_BELIEVED} " if any(exchange.context == OBSERVATION for exchange in exchanges) else ""
     asks = f"{believed}Write down what lasts. Reply with the JSON object only."
-    return f"{known}{earlier}<transcript>\n{said}\n</transcript>\n\n{asks}"
+    return f"{known}{earlier}<transcript>\n{transcript}\n</transcript>\n\n{asks}"
 
 
-def _exchange(name: str, exchange: Exchange, room: int) -> str:
+def _format_exchange(name: str, exchange: Exchange, room: int) -> str:
     """Return one exchange with its name and date."""
     messages = exchange.messages
     if exchange.context not in _WHOLE:
-        messages = tuple(Message(message.role, _shortened(message, _ASSISTANT)) for message in messages)
-    turns = "\n".join(_turn(each) for each in _newest(messages, room))
-    return f'<exchange id="{name}"{_dated(exchange.at)}>\n{turns}\n</exchange>'
+        messages = tuple(Message(message.role, _shorten(message, _ASSISTANT)) for message in messages)
+    turns = "\n".join(_format_turn(message) for message in _take_newest(messages, room))
+    return f'<exchange id="{name}"{_format_date(exchange.at)}>\n{turns}\n</exchange>'
 
 
-def _known(texts: Sequence[str], room: int) -> str:
+def _format_known(texts: Sequence[str], room: int) -> str:
     distinct = {fingerprint(text): text for text in reversed(texts) if text.strip()}
-    lines = "\n".join(_harmless(each) for each in reversed(distinct.values()))[:room]
+    lines = "\n".join(_escape_tags(text) for text in reversed(distinct.values()))[:room]
     return f"<known>\n{lines}\n</known>\n\n" if lines else ""
 
 
-def _earlier(messages: Sequence[Message], room: int) -> str:
+def _format_earlier(messages: Sequence[Message], room: int) -> str:
     """Return the end of the earlier conversation, with every message shortened."""
     short = [Message(message.role, truncate_middle(message.text, _EARLIER_TURN)) for message in messages]
-    turns = "\n".join(_turn(each) for each in _newest(short, room)) if room >= _EARLIER_TURN // 2 else ""
+    turns = (
+        "\n".join(_format_turn(message) for message in _take_newest(short, room)) if room >= _EARLIER_TURN // 2 else ""
+    )
     return f"<earlier>\n{turns}\n</earlier>\n\n" if turns else ""
 
 
-def _shortened(message: Message, most: int) -> str:
+def _shorten(message: Message, most: int) -> str:
     """Return the text; for a long assistant message only its beginning and end."""
     return truncate_middle(message.text, most) if message.role == "assistant" else message.text
 
 
-def _dated(at: str) -> str:
+def _format_date(at: str) -> str:
     """Return the date attribute with the weekday, so that relative dates can be resolved."""
     return f' on="{date.fromisoformat(at[:10]):%A, %Y-%m-%d}"' if at else ""
 
 
-def _newest(messages: Sequence[Message], room: int) -> list[Message]:
+def _take_newest(messages: Sequence[Message], room: int) -> list[Message]:
     """Return the end of the conversation that fits; the oldest message and the user's last one may be shortened."""
-    kept: list[Message] = []
-    asked = next((each for each in reversed(messages) if each.role == "user"), None)
+    newest: list[Message] = []
+    last_question = next((message for message in reversed(messages) if message.role == "user"), None)
     for message in reversed(messages):
         if room <= 0:
             break
         if message.text.strip():
-            cut = truncate_middle if not kept or message is asked else tail_of
-            kept.append(Message(message.role, cut(message.text, room)))
+            cut = truncate_middle if not newest or message is last_question else tail_of
+            newest.append(Message(message.role, cut(message.text, room)))
             room -= len(message.text) + 40  # including its tags
-    return kept[::-1]
+    return newest[::-1]
 
 
-def _turn(message: Message) -> str:
+def _format_turn(message: Message) -> str:
     by = message.role if message.role in ROLES else "other"
-    return f'<turn by="{by}">\n{_harmless(message.text.strip())}\n</turn>'
+    return f'<turn by="{by}">\n{_escape_tags(message.text.strip())}\n</turn>'
 
 
 _TAG = re.compile(r"<(?=\s*/?\s*(?:transcript|exchange|turn|known|earlier)\b)", re.IGNORECASE)
 
 
-def _harmless(text: str) -> str:
+def _escape_tags(text: str) -> str:
     """Return the text without tags that could close its block or imitate another turn."""
     return _TAG.sub("‹", text)
 
@@ -246,49 +254,49 @@ class _UnusableEntry(NamedTuple):
 _UNREADABLE = "the model's reply could not be read"
 
 
-def _understood(reply: Completion, exchanges: Sequence[Exchange]) -> LLMExtraction:
+def _parse_reply(reply: Completion, exchanges: Sequence[Exchange]) -> LLMExtraction:
     nothing = LLMExtraction(found=((),) * len(exchanges), usage=reply.usage)
-    read = json_repair.parse_reply(reply.text)
-    if read.entries is None:
+    parsed = json_repair.parse_reply(reply.text)
+    if parsed.entries is None:
         problem = "the model's reply was cut off before the first fact" if reply.truncated else _UNREADABLE
         return replace(nothing, problem=problem, complete=False)
-    found, unusable = _distinct(read.entries)
-    cut = reply.truncated or not read.whole
-    problem = _problem(found, unusable, cut=cut)
+    distinct, unusable = _collect_distinct(parsed.entries)
+    cut = reply.truncated or not parsed.whole
+    problem = _describe_problem(distinct, unusable, cut=cut)
     by_place: list[list[ExtractedFact]] = [[] for _ in exchanges]
-    for each, entry in found:
-        place = _place(entry, each, exchanges)
-        by_place[place].append(_attributed(each, exchanges[place]))
+    for fact, entry in distinct:
+        place = _find_exchange(entry, fact, exchanges)
+        by_place[place].append(_set_speaker(fact, exchanges[place]))
     return replace(
         nothing, found=tuple(map(tuple, by_place)), problem=problem, complete=not cut and problem != _UNREADABLE
     )
 
 
-def _distinct(entries: Iterable[Any]) -> tuple[list[tuple[ExtractedFact, Any]], Counter[str]]:
+def _collect_distinct(entries: Iterable[Any]) -> tuple[list[tuple[ExtractedFact, Any]], Counter[str]]:
     """Return the distinct facts with their entries, up to the limit, and the number of unusable entries by reason."""
-    found: dict[int, tuple[ExtractedFact, Any]] = {}
-    examples = _examples()
+    by_mark: dict[int, tuple[ExtractedFact, Any]] = {}
+    examples = _read_examples()
     unusable: Counter[str] = Counter()
     for entry in entries:
-        each = _fact(entry)
-        if isinstance(each, _UnusableEntry):
-            unusable[each.why] += 1
-        elif each and (mark := fingerprint(each.text)) not in found and mark not in examples:
-            if len(found) < MOST_FACTS:
-                found[mark] = each, entry
+        fact = _parse_fact(entry)
+        if isinstance(fact, _UnusableEntry):
+            unusable[fact.why] += 1
+        elif fact and (mark := fingerprint(fact.text)) not in by_mark and mark not in examples:
+            if len(by_mark) < MOST_FACTS:
+                by_mark[mark] = fact, entry
             else:
                 unusable["too many"] += 1
-    return list(found.values()), unusable
+    return list(by_mark.values()), unusable
 
 
-def _place(entry: Any, found: ExtractedFact, exchanges: Sequence[Exchange]) -> int:
+def _find_exchange(entry: Any, fact: ExtractedFact, exchanges: Sequence[Exchange]) -> int:
     """Return the index of a fact's exchange: as named by the model, else the last one with the most of its words."""
     number = prompts.number(entry.get("exchange"), "t") if isinstance(entry, dict) else None
     if number is not None and 1 <= number <= len(exchanges):
         return number - 1
-    wanted = set(search_terms(found.text))
+    terms = set(search_terms(fact.text))
     shared = [
-        len(wanted & set(words(" ".join(message.text for message in exchange.messages)))) for exchange in exchanges
+        len(terms & set(words(" ".join(message.text for message in exchange.messages)))) for exchange in exchanges
     ]
     return max(range(len(exchanges)), key=lambda place: (shared[place], place))
 
@@ -297,40 +305,40 @@ EXAMPLE = re.compile(r'"text": "([^"]+)"')
 
 
 @cache
-def _examples() -> frozenset[int]:
+def _read_examples() -> frozenset[int]:
     """Return the example facts of the prompt itself, which small models tend to repeat."""
     return frozenset(map(fingerprint, EXAMPLE.findall(" ".join(prompts.read("extract_rules").split()))))
 
 
-def _problem(found: Sequence[Any], unusable: Counter[str], *, cut: bool) -> str:
-    if set(unusable) == {"unreadable"} and not found:
+def _describe_problem(distinct: Sequence[Any], unusable: Counter[str], *, cut: bool) -> str:
+    if set(unusable) == {"unreadable"} and not distinct:
         return _UNREADABLE
-    told = [f"the model's reply was cut off; facts kept: {len(found)}"] if cut else []
+    problems = [f"the model's reply was cut off; facts kept: {len(distinct)}"] if cut else []
     if unusable:
-        told.append("entries left out: " + ", ".join(f"{count} {why}" for why, count in sorted(unusable.items())))
-    return "; ".join(told)
+        problems.append("entries left out: " + ", ".join(f"{count} {why}" for why, count in sorted(unusable.items())))
+    return "; ".join(problems)
 
 
-def _fact(entry: Any) -> ExtractedFact | _UnusableEntry | None:
+def _parse_fact(entry: Any) -> ExtractedFact | _UnusableEntry | None:
     """Return the fact in an entry; None if its text is empty."""
-    told = {"text": entry, "category": "detail"} if isinstance(entry, str) else entry
-    said = [told[key] for key in _TEXTS if isinstance(told.get(key), str)] if isinstance(told, dict) else []
-    if not said:
+    fields = {"text": entry, "category": "detail"} if isinstance(entry, str) else entry
+    texts = [fields[key] for key in _TEXTS if isinstance(fields.get(key), str)] if isinstance(fields, dict) else []
+    if not texts:
         return _UnusableEntry("unreadable")
-    text = _STAMP.sub("", " ".join(said[0].split()))
+    text = _STAMP.sub("", " ".join(texts[0].split()))
     if len(text) > LONGEST_FACT:
         return _UnusableEntry("too long")
     if not any(letter.isalnum() for letter in text):
         return None
-    kind, category = _sort(_word(told.get("kind")), _word(told.get("category")))
+    kind, category = _sort(_normalize(fields.get("kind")), _normalize(fields.get("category")))
     return ExtractedFact(
         text=text,
         kind=kind,
         category=category,
-        confidence=_confidence(told.get("confidence")),
+        confidence=_parse_confidence(fields.get("confidence")),
         method="llm",
-        entities=_entities(told.get("entities")),
-        role="assistant" if _word(told.get("said_by")) == "assistant" else "user",
+        entities=_parse_entities(fields.get("entities")),
+        role="assistant" if _normalize(fields.get("said_by")) == "assistant" else "user",
     )
 
 
@@ -347,19 +355,19 @@ def _sort(kind: str, category: str) -> tuple[str, str]:
     return (kind if kind in KINDS or kind == RETRACTION else _KIND_OF.get(category, "other")), category
 
 
-def _word(value: Any) -> str:
+def _normalize(value: Any) -> str:
     return value.strip().lower() if isinstance(value, str) else ""
 
 
-def _confidence(value: Any) -> float:
+def _parse_confidence(value: Any) -> float:
     """Return the confidence from a word or a number from 0 to 1; medium for other values."""
     try:
         number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else -1.0
     except (ValueError, OverflowError):
-        return _CONFIDENCE.get(_word(value), 0.8)
+        return _CONFIDENCE.get(_normalize(value), 0.8)
     return number if isfinite(number) and 0.0 <= number <= 1.0 else 0.8
 
 
-def _entities(value: Any) -> tuple[str, ...]:
-    named = (" ".join(each.split()) for each in value if isinstance(each, str)) if isinstance(value, list) else ()
-    return tuple(dict.fromkeys(each for each in named if 0 < len(each) <= LONGEST_ENTITY))[:MOST_ENTITIES]
+def _parse_entities(value: Any) -> tuple[str, ...]:
+    names = (" ".join(name.split()) for name in value if isinstance(name, str)) if isinstance(value, list) else ()
+    return tuple(dict.fromkeys(name for name in names if 0 < len(name) <= LONGEST_ENTITY))[:MOST_ENTITIES]

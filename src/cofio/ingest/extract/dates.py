@@ -56,24 +56,24 @@ def resolve(text: str, said_at: str) -> str:
 
     direction: Literal["ahead", "back", "open"] | None = None
 
-    def dated(match: re.Match[str]) -> str:
+    def append_date(match: re.Match[str]) -> str:
         nonlocal direction
-        found = {name: value.lower() for name, value in match.groupdict().items() if value}
-        if direction is None and (found.get("which") == "on" or "monthday" in found):
-            direction = _direction(text)
+        groups = {name: value.lower() for name, value in match.groupdict().items() if value}
+        if direction is None and (groups.get("which") == "on" or "monthday" in groups):
+            direction = _find_direction(text)
         # A wrong date is worse than no date: ambiguous phrases are left undated.
-        if "monthday" in found and (direction != "ahead" or _MONTH.search(text[:_NEAR])):
+        if "monthday" in groups and (direction != "ahead" or _MONTH.search(text[:_NEAR])):
             return match[0]
-        if found.get("which") == "on" and direction == "back":
-            found["which"] = "last"
-        elif found.get("which") == "on" and direction == "open":
+        if groups.get("which") == "on" and direction == "back":
+            groups["which"] = "last"
+        elif groups.get("which") == "on" and direction == "open":
             return match[0]
-        return f"{match[0]} ({_date_of(found, today)})"
+        return f"{match[0]} ({_compute_date(groups, today)})"
 
-    return _PHRASE.sub(dated, text)
+    return _PHRASE.sub(append_date, text)
 
 
-def _direction(text: str) -> Literal["ahead", "back", "open"]:
+def _find_direction(text: str) -> Literal["ahead", "back", "open"]:
     """Return the direction of a bare weekday or day of the month: ahead, unless verbs may be in the past tense."""
     near = text[:_NEAR]
     is_past, may_be_past = _PAST.search(near) is not None, _MAYBE_PAST.search(near) is not None
@@ -82,46 +82,46 @@ def _direction(text: str) -> Literal["ahead", "back", "open"]:
     return "open" if may_be_past or _AHEAD.search(near) else "back"
 
 
-def _date_of(found: dict[str, str], today: date) -> str:
-    if day := found.get("day"):
+def _compute_date(groups: dict[str, str], today: date) -> str:
+    if day := groups.get("day"):
         days = {"tomorrow": 1, "yesterday": -1, "day after tomorrow": 2}.get(day, 0)
         return str(today + timedelta(days))
-    if weekday := found.get("weekday"):
-        return str(_weekday(found["which"], _WEEKDAYS.index(f"{weekday}day"), today))
-    if day := found.get("monthday"):
-        return _month_day(int(day), today)
-    if span := found.get("span"):
-        return _period(found["unit"], {"next": 1, "last": -1, "this": 0}[span], today)
-    if end := found.get("end"):
-        return str(_end(end, today))
-    forward = "ahead" in found
-    count, unit = (found["ahead"], found["ahead_unit"]) if forward else (found["ago"], found["ago_unit"])
+    if weekday := groups.get("weekday"):
+        return str(_find_weekday(groups["which"], _WEEKDAYS.index(f"{weekday}day"), today))
+    if day := groups.get("monthday"):
+        return _find_month_day(int(day), today)
+    if span := groups.get("span"):
+        return _name_period(groups["unit"], {"next": 1, "last": -1, "this": 0}[span], today)
+    if end := groups.get("end"):
+        return str(_find_end(end, today))
+    forward = "ahead" in groups
+    count, unit = (groups["ahead"], groups["ahead_unit"]) if forward else (groups["ago"], groups["ago_unit"])
     number = int(count) if count.isdigit() else _NUMBERS[count]
     if unit in ("month", "year"):
-        return _period(unit, number if forward else -number, today)
+        return _name_period(unit, number if forward else -number, today)
     return str(today + timedelta(_UNITS[unit] * (number if forward else -number)))
 
 
-def _weekday(which: str, wanted: int, today: date) -> date:
+def _find_weekday(which: str, index: int, today: date) -> date:
     """Return the date of a weekday: "next" is in the next week, "last" and "since" are past, others are the nearest
     ahead.
     """
-    ahead = (wanted - today.weekday()) % 7
+    ahead = (index - today.weekday()) % 7
     if which in ("last", "since"):
-        return today - timedelta((today.weekday() - wanted) % 7 or 7)
+        return today - timedelta((today.weekday() - index) % 7 or 7)
     if which == "next":
-        return today + timedelta(7 - today.weekday() + wanted)
+        return today + timedelta(7 - today.weekday() + index)
     return today + timedelta(ahead)
 
 
-def _month_day(day: int, today: date) -> str:
+def _find_month_day(day: int, today: date) -> str:
     """Return the next day with this number, or only the month if it has no such day."""
     months = today.year * 12 + today.month - 1 + (day < today.day)
     year, month = months // 12, months % 12 + 1
     return f"{year}-{month:02}-{day:02}" if day <= monthrange(year, month)[1] else f"{year}-{month:02}"
 
 
-def _period(unit: str, by: int, today: date) -> str:
+def _name_period(unit: str, by: int, today: date) -> str:
     if unit == "week":
         return f"week of {today + timedelta(7 * by - today.weekday())}"
     if unit == "year":
@@ -134,7 +134,7 @@ def _period(unit: str, by: int, today: date) -> str:
     return f"{months // 12}-{months % 12 + 1:02}"
 
 
-def _end(unit: str, today: date) -> date:
+def _find_end(unit: str, today: date) -> date:
     if unit == "week":
         return today + timedelta(6 - today.weekday())
     month = {"month": today.month, "quarter": (today.month + 2) // 3 * 3, "year": 12}[unit]

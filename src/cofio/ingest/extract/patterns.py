@@ -107,17 +107,17 @@ def find(sentence: str, kind: str | None = None, role: str = "user") -> list[Ext
     if len(sentence) > sentences.LONGEST or sentences.is_question(sentence) or sentences.is_code(sentence):
         return []
     plain = sentence.replace("’", "'").strip().rstrip(" .!;,:")
-    found: list[ExtractedFact] = []
+    extracted: list[ExtractedFact] = []
     end = 0
-    for match, row in _matches(plain, kind, role):
+    for match, row in _find_matches(plain, kind, role):
         if match.start() < end or sentences.is_hypothetical(plain[: match.start()]):
             continue
         as_said = not row.template or _LIMIT.match(plain, match.end()) is not None
         end = len(plain) if as_said else match.end()
         parts = {name: part.strip("`").rstrip(" .,") for name, part in match.groupdict("").items()}
-        found.append(
+        extracted.append(
             ExtractedFact(
-                text=sentences.capitalised(plain[match.start() :] if as_said else _filled(row.template, parts)),
+                text=sentences.capitalised(plain[match.start() :] if as_said else _fill(row.template, parts)),
                 kind=row.kind,
                 confidence=row.confidence,
                 entities=tuple(parts[name] for name in row.entities.split() if parts[name]) or names_in(plain),
@@ -125,31 +125,31 @@ def find(sentence: str, kind: str | None = None, role: str = "user") -> list[Ext
                 role=role,
             )
         )
-    return found[:MOST]
+    return extracted[:MOST]
 
 
 def facts(text: str, kind: str | None = None, role: str = "user") -> list[ExtractedFact]:
     """Return all facts that the rows find in a text."""
-    return [found for sentence in sentences.split(text) for found in find(sentence, kind, role)]
+    return [fact for sentence in sentences.split(text) for fact in find(sentence, kind, role)]
 
 
 def names_in(plain: str) -> tuple[str, ...]:
     """Return the names in a text: words capitalised inside the sentence, or with a digit or sign inside."""
-    found = []
+    names = []
     for place, token in enumerate(plain.split()):
         name = token.strip(".,;:!?()[]{}\"'`“”‘’*")
         if _NAME.search(name) or (place and name[:1].isupper() and name not in _NO_NAMES):
-            found.append(name)
-    return tuple(dict.fromkeys(found))[:MOST]
+            names.append(name)
+    return tuple(dict.fromkeys(names))[:MOST]
 
 
-def _matches(plain: str, kind: str | None, role: str) -> Iterator[tuple[re.Match[str], FactPattern]]:
+def _find_matches(plain: str, kind: str | None, role: str) -> Iterator[tuple[re.Match[str], FactPattern]]:
     """Yield the matches from left to right; for equal starts in the order of the rows."""
     rows = [row for row in ROWS if kind in (None, row.kind) and (role == "user" or row.by_assistant)]
     matches = [(match, row) for row in rows for match in row.pattern.finditer(plain)]
-    yield from sorted(matches, key=lambda each: each[0].start())
+    yield from sorted(matches, key=lambda pair: pair[0].start())
 
 
-def _filled(template: str, parts: dict[str, str]) -> str:
+def _fill(template: str, parts: dict[str, str]) -> str:
     """Return a template filled with its parts; "[ over {than}]" only if that part is present."""
     return _OPTIONAL.sub(lambda match: match[1] if parts[match[2]] else "", template).format_map(parts)

@@ -86,38 +86,44 @@ def decide_by_llm(
     cosine up to `floor` are not similar.
     """
     if not llm.supports_audn:
-        return _in_order(facts, vectors, {}, novel), TokenUsage(), ""
+        return _order_outcomes(facts, vectors, {}, novel), TokenUsage(), ""
     early: dict[int, FactOutcome] = {}
     cases: list[_FactWithCandidates] = []
-    shown: dict[int, Memory] = {}
+    memories: dict[int, Memory] = {}
     for place, (fact, vector) in enumerate(zip(facts, vectors, strict=True)):
-        similar = _similar(fact, vector, store, floor)
-        settled = _without_asking(fact, vector, similar, store, novel)
-        if settled:
-            early[place] = settled
+        similar = _find_similar(fact, vector, store, floor)
+        outcome = _decide_early(fact, vector, similar, store, novel)
+        if outcome:
+            early[place] = outcome
         else:
             cases.append(_FactWithCandidates(place, fact, {memory.id: cosine for memory, cosine in similar}))
-            shown.update((memory.id, memory) for memory, _ in similar)
-    answers, usage, problem = _asked(llm, cases, shown) if cases else ({}, TokenUsage(), "")
-    decided = {case.place: done for case in cases if (done := _decided(case, answers.get(case.place, []), store))}
-    return _in_order(facts, vectors, early | decided, novel), usage, problem
+            memories.update((memory.id, memory) for memory, _ in similar)
+    answers, usage, problem = _ask(llm, cases, memories) if cases else ({}, TokenUsage(), "")
+    decided = {
+        case.place: decision for case in cases if (decision := _decide(case, answers.get(case.place, []), store))
+    }
+    return _order_outcomes(facts, vectors, early | decided, novel), usage, problem
 
 
 # ── before and after the model ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _similar(fact: Fact, vector: Vector, store: Store, floor: float) -> list[tuple[Memory, float]]:
+def _find_similar(fact: Fact, vector: Vector, store: Store, floor: float) -> list[tuple[Memory, float]]:
     """Return the memories that the fact may be about, best first.
 
     Long texts are left out: one fact never replaces them.
     """
     near = store.nearest(vector, _CANDIDATES, merge_scope(fact))
-    memories = {memory.id: memory for memory in store.get([each.id for each in near])}
-    found = [(memories[each.id], each.score) for each in near if each.id in memories and each.score > floor]
-    return [each for each in found if same_place(fact, each[0]) and len(each[0].text) <= LONG][:SHOWN]
+    memories = {memory.id: memory for memory in store.get([candidate.id for candidate in near])}
+    matches = [
+        (memories[candidate.id], candidate.score)
+        for candidate in near
+        if candidate.id in memories and candidate.score > floor
+    ]
+    return [match for match in matches if same_place(fact, match[0]) and len(match[0].text) <= LONG][:SHOWN]
 
 
-def _without_asking(
+def _decide_early(
     fact: Fact,
     vector: Vector,
     similar: Sequence[tuple[Memory, float]],
@@ -125,36 +131,36 @@ def _without_asking(
     novel: Callable[[Fact, Vector], FactOutcome],
 ) -> FactOutcome | None:
     """Return the decision about a fact that needs no call: known word for word or elsewhere, or unlike any memory."""
-    if not is_retraction(fact) and (known := _known_in_these_words(fact, similar, store)):
-        return known
+    if not is_retraction(fact) and (outcome := _find_same_words(fact, similar, store)):
+        return outcome
     elsewhere = novel(fact, vector)
     if not similar and is_retraction(fact):
         return elsewhere
     known_elsewhere = elsewhere.decision.id if isinstance(elsewhere.decision, Noop) else None
     if known_elsewhere is not None and known_elsewhere not in {memory.id for memory, _ in similar}:
         return elsewhere
-    return None if similar else _added(fact, "nothing like it is known")
+    return None if similar else _add(fact, "nothing like it is known")
 
 
-def _known_in_these_words(fact: Fact, similar: Sequence[tuple[Memory, float]], store: Store) -> FactOutcome | None:
+def _find_same_words(fact: Fact, similar: Sequence[tuple[Memory, float]], store: Store) -> FactOutcome | None:
     exact = store.get(store.known(fact.text, merge_scope(fact)))
     same_words = (memory for memory, _ in similar if content_words(memory.text) == content_words(fact.text))
     for memory in (*exact, *same_words):
         if same_place(fact, memory):
-            return _noted(fact, memory, "known in the same words")
+            return _note(fact, memory, "known in the same words")
     return None
 
 
-def _added(fact: Fact, reason: str) -> FactOutcome:
+def _add(fact: Fact, reason: str) -> FactOutcome:
     return FactOutcome(fact=fact, decision=Add(fact, reason, unless_known=True))
 
 
-def _noted(fact: Fact, memory: Memory, reason: str) -> FactOutcome:
-    seen = Occurrence(fact.agent, fact.session, fact.created_at)
-    return FactOutcome(fact=fact, decision=Noop(memory.id, seen, reason))
+def _note(fact: Fact, memory: Memory, reason: str) -> FactOutcome:
+    sighting = Occurrence(fact.agent, fact.session, fact.created_at)
+    return FactOutcome(fact=fact, decision=Noop(memory.id, sighting, reason))
 
 
-def _in_order(
+def _order_outcomes(
     facts: Sequence[Fact],
     vectors: Sequence[Vector] | Matrix,
     decided: Mapping[int, FactOutcome],
@@ -162,54 +168,58 @@ def _in_order(
 ) -> list[FactOutcome]:
     """Return one decision per fact. A memory that one fact replaced or removed is unavailable to later facts."""
     gone: set[int] = set()
-    settled = []
+    outcomes = []
     for place, fact in enumerate(facts):
-        now = decided.get(place)
-        if now is None or _target(now) in gone:
-            now = novel(fact, vectors[place])
-        if _target(now) in gone:
-            reason = f"new: another fact has just replaced memory {_target(now)}"
-            now = FactOutcome(fact=fact, reason=reason) if is_retraction(fact) else _added(fact, reason)
-        if isinstance(now.decision, Update | Delete):
-            gone.add(now.decision.id)
-        settled.append(now)
-    return settled
+        outcome = decided.get(place)
+        if outcome is None or _get_target(outcome) in gone:
+            outcome = novel(fact, vectors[place])
+        if _get_target(outcome) in gone:
+            reason = f"new: another fact has just replaced memory {_get_target(outcome)}"
+            outcome = FactOutcome(fact=fact, reason=reason) if is_retraction(fact) else _add(fact, reason)
+        if isinstance(outcome.decision, Update | Delete):
+            gone.add(outcome.decision.id)
+        outcomes.append(outcome)
+    return outcomes
 
 
-def _target(settled: FactOutcome) -> int | None:
-    return settled.decision.id if isinstance(settled.decision, Update | Delete | Noop) else None
+def _get_target(outcome: FactOutcome) -> int | None:
+    return outcome.decision.id if isinstance(outcome.decision, Update | Delete | Noop) else None
 
 
 # ── the question ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _asked(
-    llm: LLM, cases: Sequence[_FactWithCandidates], shown: Mapping[int, Memory]
+def _ask(
+    llm: LLM, cases: Sequence[_FactWithCandidates], memories: Mapping[int, Memory]
 ) -> tuple[dict[int, list[_LLMDecision]], TokenUsage, str]:
     """Return the valid answers by place, the usage, and the problem."""
     system = prompts.read("reconcile")
     room = llm.profile.context - len(system) // _LETTERS - min(_ROOM, llm.profile.context // 4)
-    asked = _fitting(cases, shown, room * _LETTERS)
-    if not asked:
+    fitting = _select_fitting(cases, memories, room * _LETTERS)
+    if not fitting:
         return {}, TokenUsage(), "no memory fits into the model's context"
-    named = [shown[fromkey] for fromkey in dict.fromkeys(each for case in asked for each in case.similar)]
+    listed = [
+        memories[memory_id] for memory_id in dict.fromkeys(memory_id for case in fitting for memory_id in case.similar)
+    ]
     schema = SCHEMA if llm.profile.json_schema else None
     try:
-        reply = llm.complete(system, _question(asked, named), schema=schema)
+        reply = llm.complete(system, _build_question(fitting, listed), schema=schema)
     except CofioError as error:  # the facts must not be lost over a provider failure
         return {}, TokenUsage(), f"the model call for reconciliation failed: {error.message}"
-    answers, problem = _understood(reply, asked, named)
+    answers, problem = _parse_decisions(reply, fitting, listed)
     missing = len(cases) - len(answers)
-    told = [problem, f"facts without a valid model decision: {missing} of {len(cases)}" if missing else ""]
-    return answers, reply.usage, "; ".join(each for each in told if each)
+    problems = [problem, f"facts without a valid model decision: {missing} of {len(cases)}" if missing else ""]
+    return answers, reply.usage, "; ".join(text for text in problems if text)
 
 
-def _fitting(cases: Sequence[_FactWithCandidates], shown: Mapping[int, Memory], room: int) -> list[_FactWithCandidates]:
+def _select_fitting(
+    cases: Sequence[_FactWithCandidates], memories: Mapping[int, Memory], room: int
+) -> list[_FactWithCandidates]:
     """Return as many of the cases as fit into `room` characters."""
     fitting, counted = [], set[int]()
     for case in cases:
         new = case.similar.keys() - counted
-        size = sum(len(shown[each].text) + 80 for each in new) + len(case.fact.text) + 300
+        size = sum(len(memories[memory_id].text) + 80 for memory_id in new) + len(case.fact.text) + 300
         if size <= room:
             fitting.append(case)
             counted |= new
@@ -217,115 +227,116 @@ def _fitting(cases: Sequence[_FactWithCandidates], shown: Mapping[int, Memory], 
     return fitting
 
 
-def _question(cases: Sequence[_FactWithCandidates], named: Sequence[Memory]) -> str:
-    called = {memory.id: f"m{number}" for number, memory in enumerate(named, 1)}
-    memories = [{"memory": called[each.id], **_about(each)} for each in named]
+def _build_question(cases: Sequence[_FactWithCandidates], listed: Sequence[Memory]) -> str:
+    short_names = {memory.id: f"m{number}" for number, memory in enumerate(listed, 1)}
+    memories = [{"memory": short_names[memory.id], **_describe(memory)} for memory in listed]
     facts = [
         {
             "fact": case.name,
-            **_about(case.fact),
+            **_describe(case.fact),
             "similar": [
-                {"memory": called[each], "similarity": round(cosine, 3)} for each, cosine in case.similar.items()
+                {"memory": short_names[memory_id], "similarity": round(cosine, 3)}
+                for memory_id, cosine in case.similar.items()
             ],
         }
         for case in cases
     ]
-    asked = ", ".join(case.name for case in cases)
-    return f"{prompts.block('memories', memories)}\n\n{prompts.block('facts', facts)}\n\nDecide about: {asked}"
+    fact_names = ", ".join(case.name for case in cases)
+    return f"{prompts.block('memories', memories)}\n\n{prompts.block('facts', facts)}\n\nDecide about: {fact_names}"
 
 
-def _about(told: Fact | Memory) -> dict[str, str]:
-    kind = RETRACTION if isinstance(told, Fact) and is_retraction(told) else told.kind
-    return {"text": told.text, "category": told.category, "kind": kind}
+def _describe(subject: Fact | Memory) -> dict[str, str]:
+    kind = RETRACTION if isinstance(subject, Fact) and is_retraction(subject) else subject.kind
+    return {"text": subject.text, "category": subject.category, "kind": kind}
 
 
 # ── the answer ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _understood(
-    reply: Completion, cases: Sequence[_FactWithCandidates], named: Sequence[Memory]
+def _parse_decisions(
+    reply: Completion, cases: Sequence[_FactWithCandidates], listed: Sequence[Memory]
 ) -> tuple[dict[int, list[_LLMDecision]], str]:
-    read = json_repair.parse_reply(reply.text)
+    parsed = json_repair.parse_reply(reply.text)
     by_place = {case.place: case for case in cases}
     answers: dict[int, list[_LLMDecision]] = {}
-    for entry in read.entries or ():
-        case = by_place.get(_place(entry)) if isinstance(entry, dict) else None
-        answer = _answer(entry, case, named) if case else None
+    for entry in parsed.entries or ():
+        case = by_place.get(_find_place(entry)) if isinstance(entry, dict) else None
+        answer = _parse_answer(entry, case, listed) if case else None
         if case and answer:
             answers.setdefault(case.place, []).append(answer)
-    if reply.truncated or not read.whole:
+    if reply.truncated or not parsed.whole:
         return answers, "the model's decisions were cut off"
-    return answers, "the model's decisions could not be read" if read.entries is None else ""
+    return answers, "the model's decisions could not be read" if parsed.entries is None else ""
 
 
-def _answer(entry: Mapping[str, Any], case: _FactWithCandidates, named: Sequence[Memory]) -> _LLMDecision | None:
+def _parse_answer(entry: Mapping[str, Any], case: _FactWithCandidates, listed: Sequence[Memory]) -> _LLMDecision | None:
     """Return the answer of an entry if it is valid, else None."""
     action = entry.get("action")
     action = action.strip().upper() if isinstance(action, str) else ""
     if action == "ADD":
         return _LLMDecision(action)
-    number = prompts.number(_first(entry, "memory", "old_id", "existing_id", "memory_id"), "m")
-    memory = named[number - 1] if number is not None and 1 <= number <= len(named) else None
+    number = prompts.number(_get_first(entry, "memory", "old_id", "existing_id", "memory_id"), "m")
+    memory = listed[number - 1] if number is not None and 1 <= number <= len(listed) else None
     if action not in _ACTIONS or memory is None or memory.id not in case.similar:
         return None
-    text = _first(entry, "text", "new_text") if action == "UPDATE" else None
+    text = _get_first(entry, "text", "new_text") if action == "UPDATE" else None
     if text is not None and (not isinstance(text, str) or not text.strip()):
         return None
     return _LLMDecision(action, memory, " ".join(text.split()) if text else None)
 
 
-def _place(entry: Mapping[str, Any]) -> int:
+def _find_place(entry: Mapping[str, Any]) -> int:
     """Return the index of the fact, counted from 0; -1 if none is named.
 
     "f1" is the first, and so is a `fact_index` of 0.
     """
     index = entry.get("fact_index")
-    number = prompts.number(_first(entry, "fact", "fact_index"), "f")
+    number = prompts.number(_get_first(entry, "fact", "fact_index"), "f")
     if number is None:
         return -1
     from_zero = entry.get("fact") is None and (isinstance(index, int) or str(index).strip().isdigit())
     return number if from_zero else number - 1
 
 
-def _first(entry: Mapping[str, Any], *keys: str) -> Any:
+def _get_first(entry: Mapping[str, Any], *keys: str) -> Any:
     return next((entry[key] for key in keys if entry.get(key) is not None), None)
 
 
 # ── from an answer to a decision ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _decided(case: _FactWithCandidates, answers: Sequence[_LLMDecision], store: Store) -> FactOutcome | None:
+def _decide(case: _FactWithCandidates, answers: Sequence[_LLMDecision], store: Store) -> FactOutcome | None:
     """Return the decision about the fact; None if the model gave no permitted answer."""
     if not answers:
         return None
-    answer = _one_of(answers)
+    answer = _choose_answer(answers)
     fact, memory = case.fact, answer.memory
     if memory is None:
         nothing = FactOutcome(fact=fact, reason=NOTHING_ENDED)
-        return nothing if is_retraction(fact) else _added(fact, "new, by the model's judgement")
+        return nothing if is_retraction(fact) else _add(fact, "new, by the model's judgement")
     near = f"memory {memory.id} (similarity {case.similar[memory.id]:.3f})"
     if answer.action == "NOOP":
         says_it = _keeps(memory.text, fact.text) and not is_retraction(fact)
-        return _noted(fact, memory, f"known from {near}") if says_it else None
+        return _note(fact, memory, f"known from {near}") if says_it else None
     if memory.pinned:
         return None
     if is_older_than(fact, memory, store):
         return FactOutcome(fact=fact, reason=f"memory {memory.id} is newer")
-    if is_retraction(fact) and (left := _left_of(memory, fact, answer.text)):
-        return FactOutcome(fact=fact, decision=Update(memory.id, left, f"the rest of {near}"))
+    if is_retraction(fact) and (rest := _find_rest(memory, fact, answer.text)):
+        return FactOutcome(fact=fact, decision=Update(memory.id, rest, f"the rest of {near}"))
     if answer.action == "DELETE" or is_retraction(fact):
         return FactOutcome(fact=fact, decision=Delete(memory.id, f"{near} no longer holds: {fact.text[:300]}"))
-    return _updated(fact, memory, answer.text, near)
+    return _update(fact, memory, answer.text, near)
 
 
-def _updated(fact: Fact, memory: Memory, text: str | None, near: str) -> FactOutcome:
-    new = replace(fact, text=_replacing(memory, fact, text))
+def _update(fact: Fact, memory: Memory, text: str | None, near: str) -> FactOutcome:
+    new = replace(fact, text=_choose_text(memory, fact, text))
     if fingerprint(new.text) == fingerprint(memory.text):
-        return _noted(fact, memory, f"known from {near}")
+        return _note(fact, memory, f"known from {near}")
     return FactOutcome(fact=fact, decision=Update(memory.id, new, f"takes the place of {near}"))
 
 
-def _one_of(answers: Sequence[_LLMDecision]) -> _LLMDecision:
+def _choose_answer(answers: Sequence[_LLMDecision]) -> _LLMDecision:
     """Return the first answer. A DELETE of a memory together with an ADD of the fact is an UPDATE of that memory."""
     first = answers[0]
     removed = next((answer for answer in answers if answer.action == "DELETE"), None)
@@ -334,20 +345,20 @@ def _one_of(answers: Sequence[_LLMDecision]) -> _LLMDecision:
     return first
 
 
-def _replacing(memory: Memory, fact: Fact, text: str | None) -> str:
+def _choose_text(memory: Memory, fact: Fact, text: str | None) -> str:
     """Return the model's text if it keeps all of the fact and invents nothing; else the fact's own text."""
     if text is None or len(text) > LONGEST_TEXT or not _keeps(text, fact.text):
         return fact.text
     both = f"{fact.text}\n{memory.text}"
-    invented = (_values(text) - _values(both)) | (set(find_names(text)) - _spoken(both))
+    invented = (_find_values(text) - _find_values(both)) | (set(find_names(text)) - _find_spoken(both))
     return fact.text if invented else text
 
 
-def _left_of(memory: Memory, fact: Fact, text: str | None) -> Fact | None:
+def _find_rest(memory: Memory, fact: Fact, text: str | None) -> Fact | None:
     """Return the remainder of a memory that a retraction ends in part; None if nothing remains."""
     if text is None or fingerprint(text) in (fingerprint(memory.text), fingerprint(fact.text)):
         return None
-    if not (_values(text) <= _values(memory.text) and set(find_names(text)) <= _spoken(memory.text)):
+    if not (_find_values(text) <= _find_values(memory.text) and set(find_names(text)) <= _find_spoken(memory.text)):
         return None
     about = {name: value for name, value in fact.metadata.items() if name != "retracts"}
     return replace(fact, text=text, kind=memory.kind, category=memory.category, metadata=about)
@@ -355,19 +366,19 @@ def _left_of(memory: Memory, fact: Fact, text: str | None) -> Fact | None:
 
 def _keeps(text: str, of: str) -> bool:
     """Return whether a text has every number and name of another one, and the same negation."""
-    values, said, meant = _values(text), set(content_words(text)), set(content_words(of))
+    values, text_words, of_words = _find_values(text), set(content_words(text)), set(content_words(of))
     for value, *counted in map(str.split, find_numbers(of)):
-        if value not in values or not said.issuperset(counted):
+        if value not in values or not text_words.issuperset(counted):
             return False
-    return set(find_names(of)) <= _spoken(text) and bool(_NOT & said) == bool(_NOT & meant)
+    return set(find_names(of)) <= _find_spoken(text) and bool(_NOT & text_words) == bool(_NOT & of_words)
 
 
-def _values(text: str) -> set[str]:
+def _find_values(text: str) -> set[str]:
     """Return the numbers in a text, without the things they count."""
     return {find_number.split()[0] for find_number in find_numbers(text)}
 
 
-def _spoken(text: str) -> set[str]:
+def _find_spoken(text: str) -> set[str]:
     return {*find_names(text), *words(text)}
 
 

@@ -65,7 +65,7 @@ class JudgedComparer:
 
     def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Comparison:  # noqa: ARG002
         """Return the verdict of the model, after the guards. The cosine is not used."""
-        if plain := _word_for_word(statement, memory):
+        if plain := _compare_words(statement, memory):
             return plain
         if veto := _other_row(statement, memory):
             return Comparison("add", 1.0, veto)
@@ -74,10 +74,10 @@ class JudgedComparer:
             return _guarded(statement, memory, chances.same)
         if veto := _other_environment(statement, memory):
             return Comparison("add", chances.add, veto)
-        shared = _shared_words(statement, memory)
+        shared = _count_shared_words(statement, memory)
         if chances.change < limits["doubtful change"]:
             return Comparison("add", chances.add, "both may hold", chances.change if shared else 0.0)
-        if chances.change < self._least(shared, retracts=retracts):
+        if chances.change < self._get_threshold(shared, retracts=retracts):
             kind: Kind = "doubtful" if shared else "add"
             return Comparison(kind, chances.change, "it may have changed", chances.change)
         if retracts or chances.delete > chances.update:
@@ -86,7 +86,7 @@ class JudgedComparer:
             return Comparison("doubtful", chances.change, "it says a part of it")
         return Comparison("update", chances.change, "it has changed")
 
-    def _least(self, shared: int, *, retracts: bool) -> float:
+    def _get_threshold(self, shared: int, *, retracts: bool) -> float:
         """Return the probability from which a memory is replaced; higher if they share no word.
 
         Nearly every memory in a store is about another topic, and the model takes some of them for changed.
@@ -105,7 +105,7 @@ class WordComparer:
 
     def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Comparison:
         """Return "same" for nearly the same words, else "add"."""
-        if plain := _word_for_word(statement, memory):
+        if plain := _compare_words(statement, memory):
             return plain
         if retracts or cosine < self._threshold:
             return Comparison("add", 1.0, "both may hold")
@@ -113,17 +113,17 @@ class WordComparer:
         return Comparison("add", 1.0, against) if against else Comparison("same", cosine, "it says the same")
 
 
-def _shared_words(statement: str, memory: str) -> int:
+def _count_shared_words(statement: str, memory: str) -> int:
     return len({stem(word) for word in search_terms(statement)} & {stem(word) for word in search_terms(memory)})
 
 
 def _brings_nothing(statement: str, memory: str) -> bool:
     """Return whether a memory has every content word of a statement and more, so that replacing it would lose words."""
-    said, held = ({stem(word) for word in search_terms(text)} for text in (statement, memory))
-    return said < held and is_negated(statement) == is_negated(memory)
+    new, old = ({stem(word) for word in search_terms(text)} for text in (statement, memory))
+    return new < old and is_negated(statement) == is_negated(memory)
 
 
-def _word_for_word(statement: str, memory: str) -> Comparison | None:
+def _compare_words(statement: str, memory: str) -> Comparison | None:
     """Return the verdict if words alone decide: equal words, or texts too long to compare otherwise."""
     if content_words(statement) == content_words(memory):
         differs = missing_literal(statement, memory)
@@ -141,14 +141,14 @@ def _guarded(statement: str, memory: str, probability: float) -> Comparison:
     """
     if not have_same_form(statement, memory):
         return Comparison("same", probability, "it says the same")
-    stated, known = _figures(statement), _figures(memory)
+    figures, memory_figures = _figures(statement), _figures(memory)
     if negations(statement) != negations(memory):
         return Comparison("doubtful", probability, "one of them negates")
-    if stated - known:
-        reason = f"it names another number: {min(stated - known)}"
-        return Comparison("update" if known - stated else "add", probability, reason)
-    held = {*content_words(memory), *find_names(memory)}
-    if new := [name for name in find_names(statement) if name not in held and not name.isalpha()]:
+    if figures - memory_figures:
+        reason = f"it names another number: {min(figures - memory_figures)}"
+        return Comparison("update" if memory_figures - figures else "add", probability, reason)
+    memory_words = {*content_words(memory), *find_names(memory)}
+    if new := [name for name in find_names(statement) if name not in memory_words and not name.isalpha()]:
         return Comparison("add", probability, f"it names something else: {new[0]}")
     if against := _other_word(statement, memory):
         return Comparison("doubtful", probability, against)
@@ -157,7 +157,7 @@ def _guarded(statement: str, memory: str, probability: float) -> Comparison:
 
 def have_same_form(one: str, other: str) -> bool:
     """Return whether two texts have half of their words in common, in the same order: one is an edit of the other."""
-    return _slots(content_words(one), content_words(other))[1] >= _ONE_FORM
+    return _find_slots(content_words(one), content_words(other))[1] >= _ONE_FORM
 
 
 def share_words(one: str, other: str) -> bool:
@@ -175,44 +175,51 @@ def _other_row(statement: str, memory: str) -> str:
 
     Numbered things ("Item 3", "The port of shop 0 is ...") are distinguished by their numbers.
     """
-    stated, known = content_words(statement), content_words(memory)
-    if len(stated) == len(known) == 2 and stated[0] == known[0] and stated[1].isdigit() and known[1].isdigit():
-        return f"one is about {stated[0]} {stated[1]}, the other about {known[0]} {known[1]}"
-    named, held = _NUMBERED.match(statement), _NUMBERED.match(memory)
-    if named and held and named[1].lower() == held[1].lower() and named[2] != held[2]:
-        return f"one is about {named[2]}, the other about {held[2]}"
-    slots, ratio = _slots(stated, known)
+    new_words, old_words = content_words(statement), content_words(memory)
+    if (
+        len(new_words) == len(old_words) == 2
+        and new_words[0] == old_words[0]
+        and new_words[1].isdigit()
+        and old_words[1].isdigit()
+    ):
+        return f"one is about {new_words[0]} {new_words[1]}, the other about {old_words[0]} {old_words[1]}"
+    new_match, old_match = _NUMBERED.match(statement), _NUMBERED.match(memory)
+    if new_match and old_match and new_match[1].lower() == old_match[1].lower() and new_match[2] != old_match[2]:
+        return f"one is about {new_match[2]}, the other about {old_match[2]}"
+    slots, ratio = _find_slots(new_words, old_words)
     if len(slots) < 2 or ratio < _ONE_FORM:
         return ""
-    one, other = (next((word for word in side if _is_code(word)), "") for side in slots[0])
-    return f"one is about {one}, the other about {other}" if one and other else ""
+    new_code, old_code = (next((word for word in side if _is_code(word)), "") for side in slots[0])
+    return f"one is about {new_code}, the other about {old_code}" if new_code and old_code else ""
 
 
 def _other_word(statement: str, memory: str) -> str:
     """Return why two sentences that differ only in single words, like rejected and truncated, say different things."""
-    stated, known = content_words(statement), content_words(memory)
-    slots, _ = _slots(stated, known)
-    if len(stated) != len(known) or any(len(said) != 1 or len(held) != 1 for said, held in slots):
+    new_words, old_words = content_words(statement), content_words(memory)
+    slots, _ = _find_slots(new_words, old_words)
+    if len(new_words) != len(old_words) or any(len(new) != 1 or len(old) != 1 for new, old in slots):
         return ""
-    for [one], [other] in slots:
-        if search_terms(one) and search_terms(other) and stem(one) != stem(other):
-            return f"one says {one}, the other {other}"
+    for [new_word], [old_word] in slots:
+        if search_terms(new_word) and search_terms(old_word) and stem(new_word) != stem(old_word):
+            return f"one says {new_word}, the other {old_word}"
     return ""
 
 
-def _slots(stated: Sequence[str], known: Sequence[str]) -> tuple[list[tuple[Sequence[str], Sequence[str]]], float]:
+def _find_slots(
+    new_words: Sequence[str], old_words: Sequence[str]
+) -> tuple[list[tuple[Sequence[str], Sequence[str]]], float]:
     """Return the differences of two word lists as pairs (words of one, words of the other), and their similarity."""
-    matcher = SequenceMatcher(None, stated, known, autojunk=False)
-    slots = [(stated[a:b], known[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag == "replace"]
+    matcher = SequenceMatcher(None, new_words, old_words, autojunk=False)
+    slots = [(new_words[a:b], old_words[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag == "replace"]
     return slots, matcher.ratio()
 
 
 def _is_code(word: str) -> bool:
-    return any(each.isdigit() for each in word) and any(each.isalpha() for each in word)
+    return any(letter.isdigit() for letter in word) and any(letter.isalpha() for letter in word)
 
 
 def _other_environment(statement: str, memory: str) -> str:
-    one, other = (
+    new, old = (
         {_ENVIRONMENTS[word] for word in content_words(text) if word in _ENVIRONMENTS} for text in (statement, memory)
     )
-    return f"one is about {min(one)}, the other about {min(other)}" if one and other and not one & other else ""
+    return f"one is about {min(new)}, the other about {min(old)}" if new and old and not new & old else ""

@@ -63,27 +63,27 @@ def decide_outcomes(facts: Sequence[Fact], vectors: Matrix, store: Store, compar
 
     If two facts of the batch contradict each other, the later one wins and takes over the replacements of the earlier.
     """
-    taken: set[int] = set()
-    settled: list[FactOutcome] = []
-    nearest = _nearest_facts(facts, vectors, store)
+    taken_ids: set[int] = set()
+    outcomes: list[FactOutcome] = []
+    nearest = _find_nearest(facts, vectors, store)
     for place, fact in enumerate(facts):
-        repeats, corrected = _said_earlier(facts, vectors, settled, place, comparer)
+        repeats, corrected = _find_earlier(facts, vectors, outcomes, place, comparer)
         if repeats:
-            settled.append(FactOutcome(fact=fact, reason="said before in the same exchange"))
+            outcomes.append(FactOutcome(fact=fact, reason="said before in the same exchange"))
             continue
-        withdrawn = [decision for at in corrected for decision in settled[at].decisions]
+        withdrawn = [decision for at in corrected for decision in outcomes[at].decisions]
         for at in corrected:
-            settled[at] = FactOutcome(fact=facts[at], reason="corrected in the same exchange")
-        taken -= _replaced(withdrawn)
+            outcomes[at] = FactOutcome(fact=facts[at], reason="corrected in the same exchange")
+        taken_ids -= _collect_replaced(withdrawn)
         others = {memory for memory, at in nearest.items() if at != place}
         near = related(fact, vectors[place], store, comparer, retracts=is_retraction(fact), others=others)
-        done = _taking_over(_decided(fact, near, store, taken, retracts=is_retraction(fact)), withdrawn)
-        taken |= _replaced(done.decisions)
-        settled.append(done)
-    return settled
+        outcome = _take_over(_decide(fact, near, store, taken_ids, retracts=is_retraction(fact)), withdrawn)
+        taken_ids |= _collect_replaced(outcome.decisions)
+        outcomes.append(outcome)
+    return outcomes
 
 
-def _nearest_facts(facts: Sequence[Fact], vectors: Matrix, store: Store) -> dict[int, int]:
+def _find_nearest(facts: Sequence[Fact], vectors: Matrix, store: Store) -> dict[int, int]:
     """Return, by memory, the place of the nearest fact: only that fact may change the memory."""
     nearest: dict[int, tuple[float, int]] = {}
     for place, fact in enumerate(facts if len(facts) > 1 else ()):
@@ -92,23 +92,23 @@ def _nearest_facts(facts: Sequence[Fact], vectors: Matrix, store: Store) -> dict
     return {memory: place for memory, (_, place) in nearest.items()}
 
 
-def _replaced(decisions: Sequence[Decision]) -> set[int]:
+def _collect_replaced(decisions: Sequence[Decision]) -> set[int]:
     """Return the ids of memories that the decisions replace or archive."""
     return {decision.id for decision in decisions if isinstance(decision, Update | Delete)}
 
 
-def _taking_over(settled: FactOutcome, withdrawn: Sequence[Decision]) -> FactOutcome:
+def _take_over(outcome: FactOutcome, withdrawn: Sequence[Decision]) -> FactOutcome:
     """Return the decision about a correction, plus the replacements and archivals of the corrected fact."""
-    decision, known = settled.decision, _replaced(settled.decisions)
+    decision, replaced = outcome.decision, _collect_replaced(outcome.decisions)
     if decision is None or isinstance(decision, Delete):  # nothing replaces the withdrawn fact
-        return settled
-    left = [each for each in withdrawn if isinstance(each, Update | Delete) and each.id not in known]
-    update = next((each for each in left if isinstance(each, Update)), None)
+        return outcome
+    remaining = [old for old in withdrawn if isinstance(old, Update | Delete) and old.id not in replaced]
+    update = next((old for old in remaining if isinstance(old, Update)), None)
     if update and isinstance(decision, Add):
-        left.remove(update)
-        decision = replace(update, fact=settled.fact)
-    gone = tuple(Delete(each.id, each.reason) for each in left)
-    return replace(settled, decision=decision, also=(*settled.also, *gone))
+        remaining.remove(update)
+        decision = replace(update, fact=outcome.fact)
+    gone = tuple(Delete(old.id, old.reason) for old in remaining)
+    return replace(outcome, decision=decision, also=(*outcome.also, *gone))
 
 
 class TypedFacts(NamedTuple):
@@ -127,7 +127,7 @@ class TypedFacts(NamedTuple):
         decision = self.decisions[self.settled_by[first]]
         if isinstance(decision, Noop):
             self.settled_by[place] = len(self.decisions)
-            self.decisions.append(replace(decision, occurrence=_sighting(fact)))
+            self.decisions.append(replace(decision, occurrence=_build_sighting(fact)))
             self.facts.append(place)
         else:
             self.settled_by[place] = self.settled_by[first]
@@ -147,37 +147,40 @@ class TypedFacts(NamedTuple):
 
 def decide_typed(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Comparer) -> TypedFacts:
     """Reconcile typed facts. Repetitions within the batch become further sightings of one memory."""
-    first = _first_mentions(facts, vectors, comparer)
+    first = _find_first_mentions(facts, vectors, comparer)
     typed = TypedFacts([], [], [0] * len(facts), {})
-    taken: set[int] = set()
+    taken_ids: set[int] = set()
     for place, fact in enumerate(facts):
         if first[place] != place:
             typed.repeat(place, first[place], fact)
             continue
         near = related(fact, vectors[place], store, comparer)
-        done = _decided(fact, near, store, taken)
-        taken |= _replaced(done.decisions)
-        decision = done.decision or Add(fact, done.reason, unless_known=True)
+        outcome = _decide(fact, near, store, taken_ids)
+        taken_ids |= _collect_replaced(outcome.decisions)
+        decision = outcome.decision or Add(fact, outcome.reason, unless_known=True)
         if isinstance(decision, Add):
-            again = tuple(_sighting(facts[at]) for at in range(place + 1, len(facts)) if first[at] == place)
+            again = tuple(_build_sighting(facts[at]) for at in range(place + 1, len(facts)) if first[at] == place)
             decision = replace(decision, again=again)
             doubtful = (memory for memory, verdict in near if verdict.kind == "doubtful" and replaces(fact, memory))
-            typed.near[place] = tuple(memory for memory in doubtful if memory.id not in taken)
+            typed.near[place] = tuple(memory for memory in doubtful if memory.id not in taken_ids)
         typed.settled_by[place] = len(typed.decisions)
-        typed.decisions.extend([decision, *done.also])
-        typed.facts.extend([place] * (1 + len(done.also)))
+        typed.decisions.extend([decision, *outcome.also])
+        typed.facts.extend([place] * (1 + len(outcome.also)))
     return typed
 
 
-def _first_mentions(facts: Sequence[Fact], vectors: Matrix, comparer: Comparer) -> list[int]:
+def _find_first_mentions(facts: Sequence[Fact], vectors: Matrix, comparer: Comparer) -> list[int]:
     """Return, for each fact, the first fact of the batch that says the same; usually itself."""
     first = list(range(len(facts)))
     for place in range(1, len(facts)):
         cosines = vectors[:place] @ vectors[place]
-        for other in sorted((cosines >= _ALIKE).nonzero()[0].tolist(), key=lambda at: -cosines[at])[:_ALIKE_COMPARED]:
-            same = same_place(facts[place], facts[other])
-            if same and comparer.compare(facts[place].text, facts[other].text, float(cosines[other])).kind == "same":
-                first[place] = first[other]
+        for earlier in sorted((cosines >= _ALIKE).nonzero()[0].tolist(), key=lambda at: -cosines[at])[:_ALIKE_COMPARED]:
+            same = same_place(facts[place], facts[earlier])
+            if (
+                same
+                and comparer.compare(facts[place].text, facts[earlier].text, float(cosines[earlier])).kind == "same"
+            ):
+                first[place] = first[earlier]
                 break
     return first
 
@@ -194,8 +197,8 @@ def changes_by_decision(decisions: Sequence[Decision], changes: Sequence[Change]
     return firsts
 
 
-def _said_earlier(
-    facts: Sequence[Fact], vectors: Matrix, settled: Sequence[FactOutcome], place: int, comparer: Comparer
+def _find_earlier(
+    facts: Sequence[Fact], vectors: Matrix, outcomes: Sequence[FactOutcome], place: int, comparer: Comparer
 ) -> tuple[bool, list[int]]:
     """Return whether the batch says a fact before, and the places of the facts that it corrects.
 
@@ -203,7 +206,7 @@ def _said_earlier(
     memories and corrects no fact of its own batch.
     """
     fact, corrected = facts[place], []
-    for at in (at for at in range(place) if settled[at].decision is not None and same_place(fact, facts[at])):
+    for at in (at for at in range(place) if outcomes[at].decision is not None and same_place(fact, facts[at])):
         if _tells_another_row(fact, facts[at]):
             continue
         cosine = float(vectors[at] @ vectors[place])
@@ -221,38 +224,38 @@ def is_retraction(fact: Fact) -> bool:
     return fact.metadata.get("retracts") is True
 
 
-def _decided(
+def _decide(
     fact: Fact,
     near: Sequence[tuple[Memory, Comparison]],
     store: Store,
-    taken: set[int],
+    taken_ids: set[int],
     *,
     retracts: bool = False,
 ) -> FactOutcome:
-    verdicts = [(memory, verdict) for memory, verdict in near if memory.id not in taken]
-    against = [each for each in verdicts if each[1].changes and replaces(fact, each[0])]
+    verdicts = [(memory, verdict) for memory, verdict in near if memory.id not in taken_ids]
+    against = [pair for pair in verdicts if pair[1].changes and replaces(fact, pair[0])]
     if newer := next((memory for memory, _ in against if is_older_than(fact, memory, store)), None):
         return FactOutcome(fact=fact, reason=f"memory {newer.id} is newer and says otherwise")
-    changed = [each for each in against if not each[0].pinned]
+    changed = [pair for pair in against if not pair[0].pinned]
     nearness = {memory.id: 1 - 0.01 * place for place, (memory, _) in enumerate(near)}  # nearest first
-    changed.sort(key=lambda each: -each[1].probability * nearness[each[0].id])
+    changed.sort(key=lambda pair: -pair[1].probability * nearness[pair[0].id])
     if retracts:
-        return _retracted(fact, changed)
+        return _retract(fact, changed)
     same = next((memory for memory, verdict in verdicts if verdict.kind == "same"), None)
     if same:
-        return _noted(fact, same, f"memory {same.id} says so already", changed)
+        return _note(fact, same, f"memory {same.id} says so already", changed)
     if changed:  # also if a memory has ended: the fact that says so replaces it, with a link both ways
-        memory, verdict = next((each for each in changed if each[1].kind == "update"), changed[0])
-        update = Update(memory.id, _in_place_of(memory, fact), f"{verdict.reason} ({verdict.probability:.2f})")
-        also = _retired([each for each in changed if each[0].id != memory.id])
+        memory, verdict = next((pair for pair in changed if pair[1].kind == "update"), changed[0])
+        update = Update(memory.id, _inherit_tags(memory, fact), f"{verdict.reason} ({verdict.probability:.2f})")
+        also = _retire([pair for pair in changed if pair[0].id != memory.id])
         ends = verdict.kind == "delete"
         return FactOutcome(fact=fact, decision=update, also=also, ends=ends)
     chance = max((verdict.change for memory, verdict in verdicts if replaces(fact, memory)), default=0.0)
-    add = Add(_beside(fact, verdicts), _why_new(verdicts), unless_known=True)
+    add = Add(_link_older(fact, verdicts), _explain_new(verdicts), unless_known=True)
     return FactOutcome(fact=fact, decision=add, chance=chance)
 
 
-def _beside(fact: Fact, verdicts: Sequence[tuple[Memory, Comparison]]) -> Fact:
+def _link_older(fact: Fact, verdicts: Sequence[tuple[Memory, Comparison]]) -> Fact:
     """Return the fact with the ids of memories that it may replace, so that search ranks it before them."""
     older = [memory.id for memory, verdict in verdicts if _may_change(verdict) and replaces(fact, memory)]
     return replace(fact, metadata={**fact.metadata, MAY_REPLACE: older}) if older else fact
@@ -263,7 +266,7 @@ def _may_change(verdict: Comparison) -> bool:
     return verdict.change >= _MAY_CHANGE or (verdict.kind == "doubtful" and verdict.probability >= _LIKELY)
 
 
-def _retracted(fact: Fact, changed: Sequence[tuple[Memory, Comparison]]) -> FactOutcome:
+def _retract(fact: Fact, changed: Sequence[tuple[Memory, Comparison]]) -> FactOutcome:
     """Archive the memory with the highest change probability; the retraction itself is not stored."""
     if not changed:
         return FactOutcome(fact=fact, reason=NOTHING_ENDED)
@@ -285,17 +288,17 @@ def related(
     `others`: memories to which another fact of the same message is nearer.
     """
     exact = [memory for memory in store.get(store.known(fact.text, scope_of(fact))) if is_peer(fact, memory)]
-    known = [(memory, Comparison("same", 1.0, "it is said in the same words")) for memory in exact[:1]]
-    if known and same_place(fact, exact[0]):
-        return known  # otherwise compare in the fact's own place, which may disagree with the wider memory
-    return known + [
-        (memory, _compared(fact, memory, cosine, comparer, retracts=retracts, own=memory.id not in others))
+    repeated = [(memory, Comparison("same", 1.0, "it is said in the same words")) for memory in exact[:1]]
+    if repeated and same_place(fact, exact[0]):
+        return repeated  # otherwise compare in the fact's own place, which may disagree with the wider memory
+    return repeated + [
+        (memory, _compare(fact, memory, cosine, comparer, retracts=retracts, own=memory.id not in others))
         for memory, cosine in candidates(fact, vector, store)
         if memory not in exact
     ]
 
 
-def _compared(
+def _compare(
     fact: Fact, memory: Memory, cosine: float, comparer: Comparer, *, retracts: bool, own: bool = True
 ) -> Comparison:
     """Compare a memory with the message of a fact, and with the fact itself where that may matter.
@@ -313,9 +316,9 @@ def _compared(
     alone = comparer.compare(fact.text, memory.text, cosine, retracts=retracts)
     if around is None or not own or alone.kind in ("same", "update", "delete"):
         return alone
-    known = around.kind == "same" and around.probability >= _SURELY  # a fact wrongly taken for known is lost
-    chosen = around if around.changes or known or around.kind == "doubtful" else alone
-    return chosen._replace(change=max(around.change, alone.change))
+    is_known = around.kind == "same" and around.probability >= _SURELY  # a fact wrongly taken for known is lost
+    comparison = around if around.changes or is_known or around.kind == "doubtful" else alone
+    return comparison._replace(change=max(around.change, alone.change))
 
 
 def _tells_another_row(fact: Fact, other: Fact | Memory) -> bool:
@@ -323,14 +326,18 @@ def _tells_another_row(fact: Fact, other: Fact | Memory) -> bool:
     if not (fact.kind in _TABLED and other.kind in _TABLED):
         return False
     if fact.kind == "threshold" == other.kind:
-        named, known = _things_named(fact.text), _things_named(other.text)
-        return bool(named and known) and named.isdisjoint(known) and have_same_form(fact.text, other.text)
+        fact_names, other_names = _find_things(fact.text), _find_things(other.text)
+        return (
+            bool(fact_names and other_names)
+            and fact_names.isdisjoint(other_names)
+            and have_same_form(fact.text, other.text)
+        )
     return fact.kind != other.kind or (
         fact.kind == "correlation" and content_words(fact.text) != content_words(other.text)
     )
 
 
-def _things_named(text: str) -> set[str]:
+def _find_things(text: str) -> set[str]:
     return {name for name in find_names(text) if not name[0].isdigit()}
 
 
@@ -342,17 +349,17 @@ def candidates(fact: Fact, vector: Vector, store: Store) -> list[tuple[Memory, f
     scope = scope_of(fact)
     matched = [candidate.id for candidate in store.matching(search_terms(fact.text), _LOOKED_UP, scope).candidates]
     near = store.nearest(vector, _LOOKED_UP, scope, also=matched)
-    memories = {memory.id: memory for memory in store.get([each.id for each in near])}
+    memories = {memory.id: memory for memory in store.get([candidate.id for candidate in near])}
     peers = {
-        each.id: (memories[each.id], each.score)
-        for each in near
-        if each.id in memories and is_peer(fact, memories[each.id])
+        candidate.id: (memories[candidate.id], candidate.score)
+        for candidate in near
+        if candidate.id in memories and is_peer(fact, memories[candidate.id])
     }
-    nearest = [each for place, each in enumerate(peers) if not place or peers[each][1] >= _COMPARED]
-    chosen = dict.fromkeys(nearest[: CANDIDATES - _BY_WORDS])
-    by_words = (each for each in [*matched, *nearest] if each in peers and each not in chosen)
-    chosen |= dict.fromkeys(islice(by_words, CANDIDATES - len(chosen)))
-    return [peers[peer] for peer in peers if peer in chosen]
+    nearest = [memory_id for place, memory_id in enumerate(peers) if not place or peers[memory_id][1] >= _COMPARED]
+    chosen_ids = dict.fromkeys(nearest[: CANDIDATES - _BY_WORDS])
+    by_words = (memory_id for memory_id in [*matched, *nearest] if memory_id in peers and memory_id not in chosen_ids)
+    chosen_ids |= dict.fromkeys(islice(by_words, CANDIDATES - len(chosen_ids)))
+    return [peers[peer] for peer in peers if peer in chosen_ids]
 
 
 def scope_of(fact: Fact) -> Scope:
@@ -385,8 +392,8 @@ def replaces(fact: Fact, memory: Memory) -> bool:
     return same_place(fact, memory) or (_is_personal(fact) and memory.project == fact.metadata.get("said_in"))
 
 
-def _is_personal(known: Fact | Memory) -> bool:
-    return known.metadata.get("about") == PERSON
+def _is_personal(fact: Fact | Memory) -> bool:
+    return fact.metadata.get("about") == PERSON
 
 
 def is_older_than(fact: Fact, memory: Memory, store: Store) -> bool:
@@ -396,28 +403,28 @@ def is_older_than(fact: Fact, memory: Memory, store: Store) -> bool:
     return memory.occurrences > 1 and store.sightings(memory.id)[-1].at > fact.created_at
 
 
-def _retired(changed: Sequence[tuple[Memory, Comparison]]) -> tuple[Delete, ...]:
+def _retire(changed: Sequence[tuple[Memory, Comparison]]) -> tuple[Delete, ...]:
     """Return the archivals of further memories that a fact surely makes untrue."""
     sure = [(memory, verdict) for memory, verdict in changed if verdict.probability >= _RETIRES]
     return tuple(Delete(memory.id, f"out of date: {verdict.reason}") for memory, verdict in sure)
 
 
-def _noted(fact: Fact, memory: Memory, reason: str, changed: Sequence[tuple[Memory, Comparison]]) -> FactOutcome:
-    noop = Noop(memory.id, _sighting(fact), reason)
-    return FactOutcome(fact=fact, decision=noop, also=_retired([each for each in changed if each[0].id != memory.id]))
+def _note(fact: Fact, memory: Memory, reason: str, changed: Sequence[tuple[Memory, Comparison]]) -> FactOutcome:
+    noop = Noop(memory.id, _build_sighting(fact), reason)
+    return FactOutcome(fact=fact, decision=noop, also=_retire([pair for pair in changed if pair[0].id != memory.id]))
 
 
-def _sighting(fact: Fact) -> Occurrence:
+def _build_sighting(fact: Fact) -> Occurrence:
     return Occurrence(fact.agent, fact.session, fact.created_at)
 
 
-def _in_place_of(old: Memory, fact: Fact) -> Fact:
+def _inherit_tags(old: Memory, fact: Fact) -> Fact:
     """Return the fact with the tags of the memory that it replaces; its context defaults to the old text."""
     tags = tuple(dict.fromkeys((*fact.tags, *old.tags)))[:MAX_LABELS]
     return replace(fact, tags=tags, context=fact.context or old.text)
 
 
-def _why_new(verdicts: Sequence[tuple[Memory, Comparison]]) -> str:
+def _explain_new(verdicts: Sequence[tuple[Memory, Comparison]]) -> str:
     doubtful = next((memory for memory, verdict in verdicts if verdict.kind == "doubtful"), None)
     if doubtful:
         return f"new; it may replace memory {doubtful.id}: both are kept"
@@ -433,17 +440,17 @@ def novelty(fact: Fact, vector: Vector, store: Store, scope: Scope, comparer: Co
     if exact:
         return Novelty(novel=False, similarity=1.0, match=exact[0], reason="it is known word for word")
     near = store.nearest(vector, _LOOKED_UP, scope)
-    memories = {memory.id: memory for memory in store.get([each.id for each in near])}
-    found = [(memories[each.id], each.score) for each in near if each.id in memories]
+    memories = {memory.id: memory for memory in store.get([candidate.id for candidate in near])}
+    matches = [(memories[candidate.id], candidate.score) for candidate in near if candidate.id in memories]
     reason = "nothing says the same"
-    for memory, cosine in found[:CANDIDATES]:
+    for memory, cosine in matches[:CANDIDATES]:
         verdict = comparer.compare(fact.text, memory.text, cosine)
         if verdict.kind == "same" and cosine >= least:
-            known = f"memory {memory.id} says so already"
-            return Novelty(novel=False, similarity=cosine, match=memory, reason=known)
-        if memory is found[0][0]:
+            repeated = f"memory {memory.id} says so already"
+            return Novelty(novel=False, similarity=cosine, match=memory, reason=repeated)
+        if memory is matches[0][0]:
             reason = f"near to memory {memory.id}, but {verdict.reason}"
-    nearest, cosine = found[0] if found else (None, 0.0)
+    nearest, cosine = matches[0] if matches else (None, 0.0)
     return Novelty(novel=True, similarity=cosine, match=nearest, reason=reason)
 
 
@@ -452,41 +459,43 @@ def echo_reason(fact: Fact, vector: Vector, store: Store | None, injected: Seque
     for line in (part for text in injected for part in text.splitlines() if part.strip()):
         if _is_echo(fact.text, _MARKER.sub("", line), 1.0, comparer):
             return "it was put before the agent in this conversation"
-    for memory, cosine in _shown_to_agent(fact, vector, store) if store else ():
+    for memory, cosine in _find_shown(fact, vector, store) if store else ():
         if _is_echo(fact.text, memory.text, cosine, comparer):
             return f"the agent repeats memory {memory.id}"
     return ""
 
 
-def _shown_to_agent(fact: Fact, vector: Vector, store: Store) -> Iterator[tuple[Memory, float]]:
+def _find_shown(fact: Fact, vector: Vector, store: Store) -> Iterator[tuple[Memory, float]]:
     """Yield memories near to a fact that the agent may have seen: those of its project, and global ones."""
-    found: dict[int, float] = {}
+    scores: dict[int, float] = {}
     for scope in (Scope(seen_from=fact.project),) if fact.project else (Scope(source=fact.source), _GLOBAL):
-        found.update((each.id, each.score) for each in store.nearest(vector, CANDIDATES, scope))
-    yield from ((memory, found[memory.id]) for memory in store.get(list(found)))
+        scores.update((candidate.id, candidate.score) for candidate in store.nearest(vector, CANDIDATES, scope))
+    yield from ((memory, scores[memory.id]) for memory in store.get(list(scores)))
 
 
-def _is_echo(text: str, known: str, cosine: float, comparer: Comparer) -> bool:
-    if _repeats(text, known, _COVERED if cosine >= _ECHO else 1.0):
+def _is_echo(text: str, original: str, cosine: float, comparer: Comparer) -> bool:
+    if _repeats(text, original, _COVERED if cosine >= _ECHO else 1.0):
         return True
-    return _repeats(text, known, 0.5) and comparer.compare(text, known, cosine).kind == "same"
+    return _repeats(text, original, 0.5) and comparer.compare(text, original, cosine).kind == "same"
 
 
-def _repeats(text: str, known: str, covered: float) -> bool:
+def _repeats(text: str, original: str, covered: float) -> bool:
     """Return whether enough words of a text are in a known one, without a new number, name or negation."""
-    one, other = _stems(text), _stems(known)
-    shared = len(set(one) & set(other))
-    within = shared >= covered * len(set(one)) or (shared >= covered * len(set(other)) and len(one) <= 1.5 * len(other))
-    if not shared or not within or is_negated(text) != is_negated(known):
+    stems, original_stems = _find_stems(text), _find_stems(original)
+    shared = len(set(stems) & set(original_stems))
+    within = shared >= covered * len(set(stems)) or (
+        shared >= covered * len(set(original_stems)) and len(stems) <= 1.5 * len(original_stems)
+    )
+    if not shared or not within or is_negated(text) != is_negated(original):
         return False
-    told = {find_number.split()[0] for find_number in find_numbers(text)} <= {
-        find_number.split()[0] for find_number in find_numbers(known)
+    numbers_known = {find_number.split()[0] for find_number in find_numbers(text)} <= {
+        find_number.split()[0] for find_number in find_numbers(original)
     }
-    return told and set(find_names(text)) <= {*find_names(known), *words(known)}
+    return numbers_known and set(find_names(text)) <= {*find_names(original), *words(original)}
 
 
-def _stems(text: str) -> list[str]:
-    return [each for word in search_terms(text) if (each := stem(word)) not in _SPEAKERS]
+def _find_stems(text: str) -> list[str]:
+    return [root for word in search_terms(text) if (root := stem(word)) not in _SPEAKERS]
 
 
 _GLOBAL = Scope(visibility=("global",))

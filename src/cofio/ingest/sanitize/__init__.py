@@ -38,22 +38,22 @@ def clean(messages: str | Sequence[Mapping[str, Any]], **about: Any) -> Exchange
     the injected lines found. Raise InvalidInput if `messages` is neither a text nor a list of messages, or if `about`
     has an unknown field.
     """
-    about = _described(about)
-    told = _as_texts(about.pop("injected", ()))
-    kept: list[Message] = []
+    about = _redact_labels(about)
+    extra = _list_texts(about.pop("injected", ()))
+    spoken: list[Message] = []
     injected: list[str] = []
     speaker = "assistant" if about.get("context") == ANALYSIS else "user"  # an analysis is the agent's own report
     for read_message in read_messages(messages, speaker=speaker):
-        text, put_in = _cleaned(read_message)
+        text, put_in = _clean_message(read_message)
         injected += put_in
         if text and read_message.role in ROLES:
-            kept.append(Message(read_message.role, text))
-    for text in told:
+            spoken.append(Message(read_message.role, text))
+    for text in extra:
         injected += text_lines(redact(make_storable(text)))
-    return Exchange(messages=tuple(_newest(kept)), injected=_newest_lines(injected), **about)
+    return Exchange(messages=tuple(_take_newest(spoken)), injected=_take_newest_lines(injected), **about)
 
 
-def _described(about: Mapping[str, Any]) -> dict[str, Any]:
+def _redact_labels(about: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of an Exchange without secrets in the labels.
 
     Equal labels stay equal, so a turn stays one turn.
@@ -61,10 +61,10 @@ def _described(about: Mapping[str, Any]) -> dict[str, Any]:
     unknown = sorted(set(about) - set(_FIELDS))
     if unknown:
         raise InvalidInput(f"{', '.join(unknown)}: no such field.", f"The fields are: {', '.join(_FIELDS)}.")
-    return {name: _safe_label(value) if name in _LABELS else value for name, value in about.items()}
+    return {name: _redact_label(value) if name in _LABELS else value for name, value in about.items()}
 
 
-def _safe_label(label: Any) -> Any:
+def _redact_label(label: Any) -> Any:
     """Return the label without secrets.
 
     Non-texts and long labels are left for the Exchange to reject; a number is an id.
@@ -74,24 +74,24 @@ def _safe_label(label: Any) -> Any:
     return redact(label)[:MAX_LABEL]
 
 
-def _as_texts(injected: Any) -> Iterator[str]:
+def _list_texts(injected: Any) -> Iterator[str]:
     if isinstance(injected, str):
         injected = (injected,)
-    return (each for each in injected if isinstance(each, str)) if isinstance(injected, Iterable) else iter(())
+    return (text for text in injected if isinstance(text, str)) if isinstance(injected, Iterable) else iter(())
 
 
-def _cleaned(message: RawMessage) -> tuple[str, list[str]]:
+def _clean_message(message: RawMessage) -> tuple[str, list[str]]:
     """Return the message in the speaker's own words, and the injected lines in it."""
     parts: list[str] = []
     injected: list[str] = []
     for raw in message.texts:
-        text, put_in = _own_words(raw, message.role)
+        text, put_in = _extract_own_words(raw, message.role)
         parts.append(text)
         injected += put_in
     return "\n\n".join(part for part in parts if part), injected
 
 
-def _own_words(raw: str, role: str) -> tuple[str, list[str]]:
+def _extract_own_words(raw: str, role: str) -> tuple[str, list[str]]:
     safe = redact(raw)
     lifted = strip_blocks(safe)
     rest = unclosed(strip_code(strip_synthetic(lifted.text, role)))
@@ -102,36 +102,39 @@ def _own_words(raw: str, role: str) -> tuple[str, list[str]]:
     return (text if text == safe.strip() else redact(text)), injected
 
 
-def _newest(messages: Sequence[Message]) -> Iterator[Message]:
+def _take_newest(messages: Sequence[Message]) -> Iterator[Message]:
     """Return the newest messages within the limit, in order: a long conversation loses its beginning.
 
     The last message, and the user's last one, lose their middle instead.
     """
     room = MAX_SAID
-    kept: list[Message] = []
-    last = (len(messages) - 1, max((place for place, each in enumerate(messages) if each.role == "user"), default=0))
+    newest: list[Message] = []
+    last = (
+        len(messages) - 1,
+        max((place for place, message in enumerate(messages) if message.role == "user"), default=0),
+    )
     for place, message in reversed([*enumerate(messages)]):
         text = (truncate_middle if place in last else tail_of)(message.text, room)
         if text:
-            kept.append(Message(message.role, text))
+            newest.append(Message(message.role, text))
         room -= len(text)
         if len(text) < len(message.text) or room <= 0:
             break
-    return reversed(kept)
+    return reversed(newest)
 
 
-def _newest_lines(injected: Sequence[str]) -> tuple[str, ...]:
+def _take_newest_lines(injected: Sequence[str]) -> tuple[str, ...]:
     """Return the newest lines within the limits, without duplicates, newest last."""
-    kept: dict[str, None] = {}
+    lines: dict[str, None] = {}
     room = LONGEST_INJECTED
     for line in reversed(injected):
-        if line in kept:
+        if line in lines:
             continue
         room -= len(line)
-        if room < 0 or len(kept) >= MOST_INJECTED:
+        if room < 0 or len(lines) >= MOST_INJECTED:
             break
-        kept[line] = None
-    return tuple(reversed(kept))
+        lines[line] = None
+    return tuple(reversed(lines))
 
 
 _FIELDS = tuple(field.name for field in fields(Exchange) if field.name not in ("messages", "reach"))

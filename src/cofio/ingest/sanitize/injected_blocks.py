@@ -36,9 +36,9 @@ def strip_blocks(text: str) -> StrippedText:
     """Return the text without tagged blocks and recalled sections. A block without an end stays: see `unclosed`."""
     injected: list[str] = []
     if "<" in text:
-        text = _without_blocks(text, injected)
+        text = _remove_blocks(text, injected)
     if "#" in text and _HEADING_HINT.search(text):
-        text = _SECTION.sub(lambda found: _kept(found[0], injected), text)
+        text = _SECTION.sub(lambda match: _collect_lines(match[0], injected), text)
     return StrippedText(text, tuple(injected))
 
 
@@ -54,19 +54,21 @@ def unclosed(text: str) -> StrippedText:
     text = _SHORT_UNCLOSED.sub("", text)
     cut = _LONG_UNCLOSED.search(text)
     if cut:
-        injected += _injected(_Block(cut[1].lower(), cut.start(), len(text), text[cut.end() :]))
+        injected += _list_injected(_Block(cut[1].lower(), cut.start(), len(text), text[cut.end() :]))
         text = text[: cut.start()]
     return StrippedText(text, tuple(injected))
 
 
 def text_lines(text: str) -> list[str]:
     """Return the sentences and list lines of a text, without bullets and leading `[source]` labels."""
-    found = []
+    lines = []
     for line in _TAG.sub("\n", text).split("\n"):
         plain = _BULLET.sub("", line.strip())
         if plain and not _SECTION_NAME.fullmatch(plain):
-            found += [each[:LONGEST_LINE] for each in _SENTENCE_END.split(plain) if each.strip(" \t-*_=#|`")]
-    return found
+            lines += [
+                sentence[:LONGEST_LINE] for sentence in _SENTENCE_END.split(plain) if sentence.strip(" \t-*_=#|`")
+            ]
+    return lines
 
 
 def boot_lines(text: str) -> list[str]:
@@ -74,22 +76,22 @@ def boot_lines(text: str) -> list[str]:
     return text_lines(text) if _BOOT_FILE.search(text) else []
 
 
-def _kept(section: str, injected: list[str]) -> str:
+def _collect_lines(section: str, injected: list[str]) -> str:
     injected += text_lines(section)
     return "\n"
 
 
-def _without_blocks(text: str, injected: list[str]) -> str:
+def _remove_blocks(text: str, injected: list[str]) -> str:
     parts, last = [], 0
-    for block in _blocks(text):
-        injected += _injected(block)
+    for block in _find_blocks(text):
+        injected += _list_injected(block)
         # A break in place of the block, so that the text around it does not run together.
         parts += [text[last : block.start], "\n" if "\n" in text[block.start : block.end] else " "]
         last = block.end
     return "".join(parts) + text[last:] if parts else text
 
 
-def _injected(block: _Block, depth: int = 0) -> list[str]:
+def _list_injected(block: _Block, depth: int = 0) -> list[str]:
     """Return the lines of an injected block; for another block, those of injected blocks inside it."""
     if _OWN.match(block.name) or block.name in _INSTRUCTIONS:
         return text_lines(block.inner)
@@ -97,13 +99,13 @@ def _injected(block: _Block, depth: int = 0) -> list[str]:
         return text_lines(block.inner)
     if depth >= _DEEPEST or "<" not in block.inner:
         return []
-    return [line for each in _blocks(block.inner) for line in _injected(each, depth + 1)]
+    return [line for nested in _find_blocks(block.inner) for line in _list_injected(nested, depth + 1)]
 
 
-def _blocks(text: str) -> Iterator[_Block]:
+def _find_blocks(text: str) -> Iterator[_Block]:
     """Yield the outermost closed blocks, and single end tags, in order."""
     tags = [tag for tag in _TAG.finditer(text) if text[tag.start() - 1 : tag.start()] != "`"]
-    ends = _ends(tags)
+    ends = _find_ends(tags)
     after = 0
     for place, tag in enumerate(tags):
         if tag.start() < after:
@@ -118,7 +120,7 @@ def _blocks(text: str) -> Iterator[_Block]:
             yield _Block(name, tag.start(), after, text[tag.end() : last.start()])
 
 
-def _ends(tags: Sequence[re.Match[str]]) -> dict[int, int]:
+def _find_ends(tags: Sequence[re.Match[str]]) -> dict[int, int]:
     """Return the end tag of each start tag: its own, or else the next one of its name."""
     ends: dict[int, int] = {}
     opened: dict[str, list[int]] = {}

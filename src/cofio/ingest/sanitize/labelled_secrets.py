@@ -22,19 +22,21 @@ Span: TypeAlias = tuple[str, int, int]  # kind, start, end
 def find_labelled_secrets(text: str, low: str) -> Iterator[Span]:
     """Yield the values of named passwords, tokens and keys. `low` is the text in lower case."""
     if any(word in low for word in _KEY_HINTS) or (not low.isascii() and any(word in low for word in _FOREIGN_HINTS)):
-        yield from chain(_named(text, low), _elements(text), _long_hex(low), _value_first(text, low))
+        yield from chain(
+            _find_named(text, low), _find_elements(text), _find_long_hex(low), _find_value_first(text, low)
+        )
     if any(word in low for word in _LOGIN_HINTS):
-        yield from _logins(text)
+        yield from _find_logins(text)
 
 
-def _named(text: str, low: str) -> Iterator[Span]:
+def _find_named(text: str, low: str) -> Iterator[Span]:
     """Yield values that follow their name."""
     last = 0
     for match in _KEY.finditer(low):
-        found = None if match.start() < last or not _is_key(text, low, match) else value_at(text, match.end())
-        if found is None:
+        span = None if match.start() < last or not _is_key(text, low, match) else value_at(text, match.end())
+        if span is None:
             continue
-        start, end, quoted = found
+        start, end, quoted = span
         value, put = text[start : min(end, start + _LONGEST)], _put(text, low, match, quoted)
         if _fits(value, match, put, low) or (put == "noted" and _is_noted_word(text, match, start, end)):
             rest = None if quoted or end - start < _LONGEST else _REST.match(text, end)
@@ -115,14 +117,14 @@ def value_at(text: str, place: int) -> tuple[int, int, bool] | None:
     return (start, end, False) if end > start else None
 
 
-def _elements(text: str) -> Iterator[Span]:
+def _find_elements(text: str) -> Iterator[Span]:
     """Yield the content of XML elements named like a password or token."""
     for match in _ELEMENT.finditer(text):
         if looks_secret(match["value"], "quoted", of_password=match["name"].lower().startswith(_PASSWORDS)):
             yield "password", *match.span("value")
 
 
-def _long_hex(low: str) -> Iterator[Span]:
+def _find_long_hex(low: str) -> Iterator[Span]:
     """Yield long hexadecimal values of secret settings such as SECRET_KEY_BASE, but no hashes and ids."""
     for match in _HEX_SETTING.finditer(low):
         before = _NAME_BEFORE.search(low[max(0, match.start() - 40) : match.start()])
@@ -131,7 +133,7 @@ def _long_hex(low: str) -> Iterator[Span]:
             yield "password", *match.span("value")
 
 
-def _value_first(text: str, low: str) -> Iterator[Span]:
+def _find_value_first(text: str, low: str) -> Iterator[Span]:
     """Yield values before their name: "we use … as the shared secret"."""
     for match in _AS_SECRET.finditer(low):
         before = _LAST_WORD.search(text[max(0, match.start() - _LONGEST) : match.start()])
@@ -141,14 +143,14 @@ def _value_first(text: str, low: str) -> Iterator[Span]:
             yield "password", start, start + len(before["value"])
 
 
-def _logins(text: str) -> Iterator[Span]:
+def _find_logins(text: str) -> Iterator[Span]:
     """Yield the password of a login pair: "our credentials are admin and …", "creds: bob/…"."""
     for match in _LOGIN.finditer(text):
-        found = value_at(text, match.end())
+        span = value_at(text, match.end())
         put: Put = "noted" if match["noted"] else "told"
-        value = text[found[0] : found[1]][:_LONGEST] if found else ""
-        if found and value != match["user"] and looks_secret(value, put, of_password=True):
-            yield "password", found[0], found[1]
+        value = text[span[0] : span[1]][:_LONGEST] if span else ""
+        if span and value != match["user"] and looks_secret(value, put, of_password=True):
+            yield "password", span[0], span[1]
 
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────

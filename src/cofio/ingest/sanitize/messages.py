@@ -30,22 +30,22 @@ def read_messages(messages: str | Sequence[Mapping[str, Any]], *, speaker: str =
     or a list without any message.
     """
     if isinstance(messages, str):
-        return _conversation(messages, speaker)
+        return _split_conversation(messages, speaker)
     if not isinstance(messages, list | tuple):
         raise InvalidInput(f"messages is {type(messages).__name__}.", _HINT)
-    found = [part for item in messages for part in _parts(item)]
-    if messages and not found and not any(map(_is_message, messages)):
+    raw_messages = [part for item in messages for part in _read_item(item)]
+    if messages and not raw_messages and not any(map(_is_message, messages)):
         raise InvalidInput("messages holds no message.", _HINT)
-    return found
+    return raw_messages
 
 
-def _parts(item: Any) -> Iterator[RawMessage]:
+def _read_item(item: Any) -> Iterator[RawMessage]:
     """Yield the message in an item; several if a user's text is a whole conversation."""
-    role, content = _opened(item)
-    texts = tuple(_texts(content))
-    told = _conversation(texts[0]) if role == "user" and len(texts) == 1 else []
-    if {each.role for each in told} == {"user", "assistant"}:
-        yield from told
+    role, content = _open_item(item)
+    texts = tuple(_read_texts(content))
+    turns = _split_conversation(texts[0]) if role == "user" and len(texts) == 1 else []
+    if {turn.role for turn in turns} == {"user", "assistant"}:
+        yield from turns
     elif role and texts:
         yield RawMessage(role, texts)
 
@@ -62,20 +62,20 @@ def _is_message(item: Any) -> bool:
     return isinstance(item.get("role"), str) and (content is None or isinstance(content, str | list | tuple | Mapping))
 
 
-def _opened(item: Any) -> tuple[str, Any]:
+def _open_item(item: Any) -> tuple[str, Any]:
     """Return role and content of an item; "" as role if it is not a message of the user or the assistant."""
     if isinstance(item, Message):
-        return _role(item.role), item.text
+        return _normalize_role(item.role), item.text
     if not isinstance(item, Mapping) or any(item.get(mark) is True for mark in _ASIDE):
         return "", None
     inner = item.get("message", item.get("payload"))
     if isinstance(inner, Mapping):  # a line of a transcript
-        return _role(inner.get("role") or item.get("type")), inner.get("content")
+        return _normalize_role(inner.get("role") or item.get("type")), inner.get("content")
     content = item.get("content")
-    return _role(_told_role(item)), item.get("text") if content is None else content
+    return _normalize_role(_get_role(item)), item.get("text") if content is None else content
 
 
-def _told_role(item: Mapping[str, Any]) -> Any:
+def _get_role(item: Mapping[str, Any]) -> Any:
     """Return the role of an item; "user" by default."""
     role = item.get("role", "")
     if role != "":
@@ -84,12 +84,12 @@ def _told_role(item: Mapping[str, Any]) -> Any:
     return "user" if kind in ("message", *_TEXT_BLOCKS) else kind
 
 
-def _role(told: Any) -> str:
-    role = told.strip().lower() if isinstance(told, str) else ""
+def _normalize_role(value: Any) -> str:
+    role = value.strip().lower() if isinstance(value, str) else ""
     return _ROLES.get(role, role)
 
 
-def _texts(content: Any) -> Iterator[str]:
+def _read_texts(content: Any) -> Iterator[str]:
     if isinstance(content, str):
         yield make_storable(content)
     elif isinstance(content, list | tuple):
@@ -97,12 +97,12 @@ def _texts(content: Any) -> Iterator[str]:
             if isinstance(block, str):
                 yield make_storable(block)
             elif isinstance(block, Mapping) and block.get("type", "text") in _TEXT_BLOCKS:
-                yield from _texts(block["text"]) if isinstance(block.get("text"), str) else ()
+                yield from _read_texts(block["text"]) if isinstance(block.get("text"), str) else ()
     elif isinstance(content, Mapping):
-        yield from _texts([content])
+        yield from _read_texts([content])
 
 
-def _conversation(text: str, speaker: str = "user") -> list[RawMessage]:
+def _split_conversation(text: str, speaker: str = "user") -> list[RawMessage]:
     """Return a text as messages, split at role names at line starts; without any it is the speaker's."""
     text = make_storable(text)
     marks = list(_MARK.finditer(text)) if ":" in text else []

@@ -17,31 +17,31 @@ def find_pii_numbers(text: str) -> Iterator[tuple[str, int, int]]:
         return
     for match in _CARD.finditer(text):
         ends = (match.end(), max(0, match.start("more")))  # the last group may be the security code
-        if end := next((each for each in ends if _is_card(text[match.start() : each])), 0):
+        if end := next((place for place in ends if _is_card(text[match.start() : place])), 0):
             yield "card-number", match.start(), end
     for match in _IBAN.finditer(text):
-        if length := _iban_length(match[0]):
+        if length := _measure_iban(match[0]):
             yield "iban", match.start(), match.start() + length
     for match in _SSN.finditer(text):
         yield "ssn", *match.span()
 
 
-def _is_card(written: str) -> bool:
+def _is_card(number: str) -> bool:
     """Return whether the number is of a card issuer and passes the Luhn check."""
-    digits = written.replace(" ", "").replace("-", "")
+    digits = number.replace(" ", "").replace("-", "")
     if not _ISSUED.fullmatch(digits):
         return False
     doubled = (sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2])
     return (sum(int(digit) for digit in digits[-1::-2]) + sum(doubled)) % 10 == 0
 
 
-def _iban_length(written: str) -> int:
+def _measure_iban(number: str) -> int:
     """Return the number of characters of an IBAN at the start, including blanks; 0 if there is none."""
-    signs = [place for place, sign in enumerate(written, start=1) if sign != " "]
-    length = _IBAN_LENGTHS.get(written[:2], 0)
-    if not length or len(signs) < length or written[(end := signs[length - 1]) : end + 1].isalnum():
+    signs = [place for place, sign in enumerate(number, start=1) if sign != " "]
+    length = _IBAN_LENGTHS.get(number[:2], 0)
+    if not length or len(signs) < length or number[(end := signs[length - 1]) : end + 1].isalnum():
         return 0
-    iban = written[:end].replace(" ", "")
+    iban = number[:end].replace(" ", "")
     return end if int("".join(str(int(sign, 36)) for sign in iban[4:] + iban[:4])) % 97 == 1 else 0
 
 

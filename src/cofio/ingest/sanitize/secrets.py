@@ -26,11 +26,11 @@ _ROUNDS = 8  # a replacement may expose another secret, rarely twice; the bound 
 def redact(text: str) -> str:
     """Return the text with each secret replaced by `[redacted:KIND]`. Redacting it again changes nothing."""
     for _ in range(_ROUNDS):
-        found = find_secrets(text)
-        if not found:
+        secrets = find_secrets(text)
+        if not secrets:
             break
         parts, last = [], 0
-        for kind, start, end in found:
+        for kind, start, end in secrets:
             parts += [text[last:start], f"[redacted:{kind}]"]
             last = end
         text = "".join(parts) + text[last:]
@@ -40,12 +40,12 @@ def redact(text: str) -> str:
 def find_secrets(text: str) -> list[Span]:
     """Return the positions of the secrets, in order; overlapping ones are merged, with the more specific kind."""
     if (text.isascii() and "\\u" not in text) or not _DISGUISE.search(text):
-        return _found(text)
-    plain, starts, ends = _undisguised(text)
-    return [(kind, starts[start], ends[end - 1]) for kind, start, end in _found(plain)]
+        return _find_spans(text)
+    plain, starts, ends = _remove_disguises(text)
+    return [(kind, starts[start], ends[end - 1]) for kind, start, end in _find_spans(plain)]
 
 
-def _undisguised(text: str) -> tuple[str, list[int], list[int]]:
+def _remove_disguises(text: str) -> tuple[str, list[int], list[int]]:
     """Return the text without disguises, and for each character its start and end in the original text.
 
     Zero-width characters, full-width letters and escape sequences hide a word from a program.
@@ -65,24 +65,24 @@ def _undisguised(text: str) -> tuple[str, list[int], list[int]]:
     return plain, [*starts, *range(last, len(text))], [*ends, *range(last + 1, len(text) + 1)]
 
 
-def _found(text: str) -> list[Span]:
+def _find_spans(text: str) -> list[Span]:
     low = _lower(text)
-    found: list[Span] = [*find_tokens(text)]
+    spans: list[Span] = [*find_tokens(text)]
     if "-----" in text:
-        found += _private_keys(text)
+        spans += _find_private_keys(text)
     if any(word in low for word in _AWS_HINTS):
-        found += _aws_secrets(text)
+        spans += _find_aws_secrets(text)
     if any(word in low for word in _HEADER_HINTS):
-        found += _headers(text)
+        spans += _find_header_secrets(text)
     if " -p" in low or "redis-cli" in low:
-        found += _options(text)
+        spans += _find_option_passwords(text)
     if "://" in text:
-        found += _url_passwords(text)
+        spans += _find_url_passwords(text)
     if "cookie" in low or "sess" in low:
-        found += _cookies(text)
-    found += find_pii_numbers(text)
-    found += find_labelled_secrets(text, low)
-    return _merged(found) if found else []
+        spans += _find_cookies(text)
+    spans += find_pii_numbers(text)
+    spans += find_labelled_secrets(text, low)
+    return _merge(spans) if spans else []
 
 
 def _lower(text: str) -> str:
@@ -91,14 +91,14 @@ def _lower(text: str) -> str:
     return low if len(low) == len(text) else "".join(sign.lower() if sign < "\x80" else sign for sign in text)
 
 
-def _merged(found: list[Span]) -> list[Span]:
-    ranked = sorted((start, end, rank, kind) for rank, (kind, start, end) in enumerate(found))
+def _merge(spans: list[Span]) -> list[Span]:
+    ranked = sorted((start, end, rank, kind) for rank, (kind, start, end) in enumerate(spans))
     merged: list[tuple[int, int, int, str]] = []
     for start, end, rank, kind in ranked:
         if merged and start < merged[-1][1]:
-            was = merged.pop()
-            rank, kind = min((was[2], was[3]), (rank, kind))
-            start, end = was[0], max(was[1], end)
+            previous = merged.pop()
+            rank, kind = min((previous[2], previous[3]), (rank, kind))
+            start, end = previous[0], max(previous[1], end)
         merged.append((start, end, rank, kind))
     return [(kind, start, end) for start, end, _, kind in merged]
 
@@ -106,7 +106,7 @@ def _merged(found: list[Span]) -> list[Span]:
 # ── blocks, headers, addresses ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _private_keys(text: str) -> Iterator[Span]:
+def _find_private_keys(text: str) -> Iterator[Span]:
     """Yield whole PEM blocks, and the remainder of truncated ones."""
     heads = list(_PEM_HEAD.finditer(text))
     for place, head in enumerate(heads):
@@ -118,7 +118,7 @@ def _private_keys(text: str) -> Iterator[Span]:
             yield "private-key", head.start(), body.end()
 
 
-def _aws_secrets(text: str) -> Iterator[Span]:
+def _find_aws_secrets(text: str) -> Iterator[Span]:
     for match in _AWS_SECRET.finditer(text):
         if looks_random(match[1]):
             yield "aws-secret", *match.span(1)
@@ -127,7 +127,7 @@ def _aws_secrets(text: str) -> Iterator[Span]:
             yield "aws-secret", *match.span(1)
 
 
-def _headers(text: str) -> Iterator[Span]:
+def _find_header_secrets(text: str) -> Iterator[Span]:
     for match in _BASIC.finditer(text):
         if _is_basic(match[1]):
             yield "basic-auth", *match.span(1)
@@ -141,7 +141,7 @@ def _headers(text: str) -> Iterator[Span]:
             yield "bearer-token", start, end
 
 
-def _options(text: str) -> Iterator[Span]:
+def _find_option_passwords(text: str) -> Iterator[Span]:
     """Yield passwords given by one-letter command options."""
     for match in _SHELL_PASSWORD.finditer(text):
         value = value_at(text, match.end())
@@ -149,7 +149,7 @@ def _options(text: str) -> Iterator[Span]:
             yield "password", value[0], value[1]
 
 
-def _cookies(text: str) -> Iterator[Span]:
+def _find_cookies(text: str) -> Iterator[Span]:
     """Yield session ids, in cookie headers and in assignments to a session id."""
     for line in _COOKIES.finditer(text):
         for match in _COOKIE.finditer(text, *line.span("cookies")):
@@ -168,22 +168,22 @@ def _is_cookie(value: str) -> bool:
 def _is_basic(value: str) -> bool:
     """Return whether the value is "user:password" in base64, which prose never is."""
     try:
-        told = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode()
+        decoded = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode()
     except (binascii.Error, ValueError):
         return False
-    return ":" in told and told.isprintable()
+    return ":" in decoded and decoded.isprintable()
 
 
-def _url_passwords(text: str) -> Iterator[Span]:
+def _find_url_passwords(text: str) -> Iterator[Span]:
     """Yield passwords in URLs, except for local and example hosts."""
     for match in _URL.finditer(text):
         user, password, host = match.groups()
-        known = (
+        is_harmless = (
             len(password) < 3
             or password.lower() in (user.lower(), "password", "pass", "pw", "pwd")
             or _HARMLESS_HOST.fullmatch(host)
         )
-        if not known and not _URL_FILLER.search(password):
+        if not is_harmless and not _URL_FILLER.search(password):
             yield "url-password", *match.span(2)
 
 

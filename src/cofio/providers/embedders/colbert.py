@@ -65,10 +65,10 @@ class ColbertModel:
         """
         if not readings:
             return []
-        words = [_unpacked(reading) for reading in readings]
+        words = [_unpack(reading) for reading in readings]
         starts = np.cumsum([0, *(len(word) for word in words[:-1])])
-        near = np.maximum.reduceat(np.concatenate(words) @ _unpacked(question).T, starts, axis=0)
-        return [float(each) for each in near.mean(axis=1)]
+        near = np.maximum.reduceat(np.concatenate(words) @ _unpack(question).T, starts, axis=0)
+        return [float(score) for score in near.mean(axis=1)]
 
     def _loaded(self) -> _ColbertNetwork:
         if self._network is None:
@@ -76,7 +76,7 @@ class ColbertModel:
                 if self._network is None:
                     words = WordPiece.read(self._place / "vocab.txt")
                     self._network = _ColbertNetwork(
-                        words, session(self._place / "model.onnx", self._threads), _projection()
+                        words, session(self._place / "model.onnx", self._threads), _load_projection()
                     )
         return self._network
 
@@ -95,7 +95,7 @@ class _ColbertNetwork(NamedTuple):
         feed = {"input_ids": np.array([ids], np.int64)}
         feed |= {"attention_mask": np.ones_like(feed["input_ids"]), "token_type_ids": np.zeros_like(feed["input_ids"])}
         states = self.session.run(["last_hidden_state"], feed)[0][0] @ self.projection
-        return _packed(states / np.linalg.norm(states, axis=1, keepdims=True))
+        return _pack(states / np.linalg.norm(states, axis=1, keepdims=True))
 
 
 def marked(words: WordPiece, text: str, most: int) -> list[int]:
@@ -104,22 +104,22 @@ def marked(words: WordPiece, text: str, most: int) -> list[int]:
     return [first, words.id_of(_MARK), *rest]
 
 
-def _projection() -> Matrix:
+def _load_projection() -> Matrix:
     try:
-        found: Matrix = np.load(_PROJECTION).astype(np.float32)
+        projection: Matrix = np.load(_PROJECTION).astype(np.float32)
     except (OSError, ValueError) as error:
         raise Misconfigured(f"{_PROJECTION} cannot be read: {error}.", "Reinstall cofio.") from error
-    return found
+    return projection
 
 
-def _packed(states: Matrix) -> bytes:
+def _pack(states: Matrix) -> bytes:
     """Return the largest value as float32, followed by one byte per value."""
     largest = np.float32(np.abs(states).max() or 1.0)
     values: bytes = np.rint(states / largest * 127).astype(np.int8).tobytes()
     return largest.tobytes() + values
 
 
-def _unpacked(reading: bytes) -> Matrix:
+def _unpack(reading: bytes) -> Matrix:
     largest = np.frombuffer(reading, np.float32, 1)[0]
     values = np.frombuffer(reading, np.int8, offset=4).reshape(-1, WIDTH)
     return values.astype(np.float32) * np.float32(largest / 127)

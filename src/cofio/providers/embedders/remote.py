@@ -80,51 +80,55 @@ class _RemoteEmbedder(ABC):
         """Return one row per text, in order; very long texts are truncated."""
         if not texts:
             return np.empty((0, self.dimension), np.float32)
-        sent = [self._prefixes[kind] + text for text in texts]
-        return self._recent.through(sent, self._vectors) if kind == "query" else self._vectors(sent)
+        prefixed = [self._prefixes[kind] + text for text in texts]
+        return (
+            self._recent.through(prefixed, self._request_vectors)
+            if kind == "query"
+            else self._request_vectors(prefixed)
+        )
 
     def _measure(self) -> float:
         """Return the floor, and set the dimension, with one request."""
-        vectors = self._vectors([self._prefixes["document"] + text for text in UNRELATED])
+        vectors = self._request_vectors([self._prefixes["document"] + text for text in UNRELATED])
         if self._floor is None:
             cosines = (vectors @ vectors.T)[np.triu_indices(len(vectors), 1)]
             self._floor = max(0.0, float(np.median(cosines)))
         return self._floor
 
-    def _vectors(self, texts: Sequence[str]) -> Matrix:
-        return np.concatenate([self._checked(self._ask(batch), len(batch)) for batch in _batches(texts)])
+    def _request_vectors(self, texts: Sequence[str]) -> Matrix:
+        return np.concatenate([self._normalize(self._ask(batch), len(batch)) for batch in _split_batches(texts)])
 
     @abstractmethod
     def _ask(self, batch: Sequence[str]) -> Sequence[Any]:
         """Return the provider's unchecked vectors of the texts, in order."""
 
-    def _checked(self, rows: Sequence[Any], asked: int) -> Matrix:
+    def _normalize(self, rows: Sequence[Any], count: int) -> Matrix:
         """Return the rows at unit length. Raise Unavailable unless there is one usable vector per text."""
-        if len(rows) != asked:
-            raise self._malformed(f"{len(rows)} vectors for {asked} texts")
+        if len(rows) != count:
+            raise self._build_malformed(f"{len(rows)} vectors for {count} texts")
         try:
             raw = np.array(rows, np.float64)
         except (TypeError, ValueError) as error:
-            raise self._malformed("vectors that are not lists of numbers of one length") from error
+            raise self._build_malformed("vectors that are not lists of numbers of one length") from error
         if raw.ndim != 2 or not raw.size or not np.isfinite(raw).all():
-            raise self._malformed("vectors that are not lists of finite numbers")
+            raise self._build_malformed("vectors that are not lists of finite numbers")
         self._settle(raw.shape[1])
         lengths = np.linalg.norm(raw, axis=1, keepdims=True)
         if not lengths.all():
-            raise self._malformed("a vector of zeros")
+            raise self._build_malformed("a vector of zeros")
         unit: Matrix = (raw / lengths).astype(np.float32)
         return unit
 
-    def _settle(self, found: int) -> None:
+    def _settle(self, dimension: int) -> None:
         if self._dimension is None:
-            self._dimension = found
-        if found != self._dimension:
-            hint = f"Set the dimension to {found}, or choose a model that has {self._dimension}."
-            raise Misconfigured(f"{self.model} gives vectors of {found} numbers, not {self._dimension}.", hint)
+            self._dimension = dimension
+        if dimension != self._dimension:
+            hint = f"Set the dimension to {dimension}, or choose a model that has {self._dimension}."
+            raise Misconfigured(f"{self.model} gives vectors of {dimension} numbers, not {self._dimension}.", hint)
 
-    def _malformed(self, what: str) -> Unavailable:
+    def _build_malformed(self, problem: str) -> Unavailable:
         hint = f"Check that {self.model} is an embedding model and that {self._provider.url} is its URL."
-        return Unavailable(f"{self._provider.name} answered with {what}.", hint)
+        return Unavailable(f"{self._provider.name} answered with {problem}.", hint)
 
 
 class OpenAIEmbedder(_RemoteEmbedder):
@@ -156,12 +160,12 @@ class OpenAIEmbedder(_RemoteEmbedder):
 
     def _ask(self, batch: Sequence[str]) -> Sequence[Any]:
         body = {"input": list(batch), "model": self.model, "encoding_format": "float", **self._extra}
-        entries = _list(self._provider.post("/embeddings", body), "data")
+        entries = _get_list(self._provider.post("/embeddings", body), "data")
         if entries is None or not all(isinstance(entry, Mapping) for entry in entries):
-            raise self._malformed("a reply without a list of vectors")
+            raise self._build_malformed("a reply without a list of vectors")
         placed = {str(entry.get("index", place)): entry.get("embedding") for place, entry in enumerate(entries)}
         if placed.keys() != {str(place) for place in range(len(batch))}:
-            raise self._malformed(f"{len(placed)} vectors for {len(batch)} texts")
+            raise self._build_malformed(f"{len(placed)} vectors for {len(batch)} texts")
         return [placed[str(place)] for place in range(len(batch))]
 
 
@@ -185,18 +189,18 @@ class OllamaEmbedder(_RemoteEmbedder):
 
     def _ask(self, batch: Sequence[str]) -> Sequence[Any]:
         body = {"model": self.model, "input": list(batch), "truncate": True}
-        rows = _list(self._provider.post("/api/embed", body), "embeddings")
+        rows = _get_list(self._provider.post("/api/embed", body), "embeddings")
         if rows is None:
-            raise self._malformed("a reply without a list of vectors")
+            raise self._build_malformed("a reply without a list of vectors")
         return rows
 
 
-def _list(reply: Any, name: str) -> list[Any] | None:
-    found = reply.get(name) if isinstance(reply, Mapping) else None
-    return found if isinstance(found, list) else None
+def _get_list(reply: Any, name: str) -> list[Any] | None:
+    value = reply.get(name) if isinstance(reply, Mapping) else None
+    return value if isinstance(value, list) else None
 
 
-def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+def _split_batches(texts: Sequence[str]) -> Iterator[list[str]]:
     """Yield the texts in lists that fit one request, each truncated to `LONGEST` characters."""
     batch: list[str] = []
     size = 0

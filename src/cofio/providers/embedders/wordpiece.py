@@ -57,12 +57,12 @@ class WordPiece:
 
     def pieces(self, text: str, most: int = MAX_TOKENS) -> list[int]:
         """Return the ids of the text alone, truncated to `most`."""
-        found: list[int] = []
+        ids: list[int] = []
         for chunk in self._chunks(text):
-            found += self._cached(chunk) if len(chunk) <= LONGEST_CACHED else self._pieces(chunk)
-            if len(found) >= most:
+            ids += self._cached(chunk) if len(chunk) <= LONGEST_CACHED else self._pieces(chunk)
+            if len(ids) >= most:
                 break
-        return found[:most]
+        return ids[:most]
 
     def _chunks(self, text: str) -> Iterator[str]:
         """Yield the normalised chunks between white space; special tokens are chunks of their own."""
@@ -105,8 +105,8 @@ def normalised(text: str) -> str:
     """Return the text in lower case, without accents and control characters, with spaces around each ideograph."""
     if text.isascii():
         return text.translate(_CONTROLS).lower()
-    kept = "".join(char for char in text if not _is_control(char))
-    bare = unicodedata.normalize("NFD", _IDEOGRAPHS.sub(r" \1 ", kept))
+    visible = "".join(char for char in text if not _is_control(char))
+    bare = unicodedata.normalize("NFD", _IDEOGRAPHS.sub(r" \1 ", visible))
     marked = "".join(char for char in bare if unicodedata.category(char) != "Mn")
     # Python lowers a final Σ to ς; the reference lowers each character separately.
     return marked.replace("Σ", "σ").lower()

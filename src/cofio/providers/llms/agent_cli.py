@@ -63,7 +63,7 @@ class ChildResult(NamedTuple):
                 value = json.loads(line)
             except (ValueError, RecursionError):
                 continue
-            yield from (each for each in (value if isinstance(value, list) else [value]) if isinstance(each, dict))
+            yield from (item for item in (value if isinstance(value, list) else [value]) if isinstance(item, dict))
 
 
 class AgentCLI(ABC):
@@ -110,8 +110,8 @@ class AgentCLI(ABC):
         with _one_child, tempfile.TemporaryDirectory(prefix="cofio-", ignore_cleanup_errors=True) as folder:
             work = Path(folder, "work")
             work.mkdir()
-            arguments = [*self._arguments(Path(folder), _encodable(system), schema), *self._options]
-            return self._completion(self._run(arguments, work, _marked(_encodable(user)), self._timeout))
+            arguments = [*self._build_arguments(Path(folder), _replace_surrogates(system), schema), *self._options]
+            return self._parse_reply(self._run(arguments, work, _wrap_prompt(_replace_surrogates(user)), self._timeout))
 
     def stop(self) -> None:
         """Kill the running children and start no more, so that the service can stop without waiting for them."""
@@ -123,27 +123,27 @@ class AgentCLI(ABC):
         """Return whether the program is installed and logged in; no model is called."""
         try:
             with tempfile.TemporaryDirectory(prefix="cofio-", ignore_cleanup_errors=True) as folder:
-                ran = self._run(self._status_arguments(), Path(folder), "", _GLANCE)
+                result = self._run(self._build_status_arguments(), Path(folder), "", _GLANCE)
         except CofioError as error:
             return Health(healthy=False, problem=str(error))
-        return Health(True) if self._is_logged_in(ran) else Health(False, str(self._logged_out()))
+        return Health(True) if self._is_logged_in(result) else Health(False, str(self._build_logged_out()))
 
     # ── program-specific parts ────────────────────────────────────────────────────────────────────────────────────────
 
     @abstractmethod
-    def _arguments(self, folder: Path, system: str, schema: Mapping[str, Any] | None) -> list[str]:
+    def _build_arguments(self, folder: Path, system: str, schema: Mapping[str, Any] | None) -> list[str]:
         """Return the arguments of a call, and write its files to the folder. The prompt is its input."""
 
     @abstractmethod
-    def _completion(self, ran: ChildResult) -> Completion:
+    def _parse_reply(self, result: ChildResult) -> Completion:
         """Return the reply of the child."""
 
     @abstractmethod
-    def _status_arguments(self) -> list[str]:
+    def _build_status_arguments(self) -> list[str]:
         """Return the arguments that show the login."""
 
     @abstractmethod
-    def _is_logged_in(self, ran: ChildResult) -> bool: ...
+    def _is_logged_in(self, result: ChildResult) -> bool: ...
 
     # ── the child ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -183,25 +183,27 @@ class AgentCLI(ABC):
 
     # ── failures ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _failure(self, ran: ChildResult, message: str, status: int = 0) -> CofioError:
+    def _map_failure(self, result: ChildResult, message: str, status: int = 0) -> CofioError:
         """Return the error for a child without a reply; `message` is the child's own message, if any."""
-        said = " ".join((message or ran.err.strip() or f"it exited with {ran.code} and no reply").split())[-_QUOTED:]
-        says = f"{self.product}: {said}"
-        if _TOO_LONG.search(said):
+        detail = " ".join((message or result.err.strip() or f"it exited with {result.code} and no reply").split())[
+            -_QUOTED:
+        ]
+        says = f"{self.product}: {detail}"
+        if _TOO_LONG.search(detail):
             return TooLarge(says, f"{self.model} has a context of about {self.context:,} tokens: send less.")
-        if status in (401, 403) or _LOGGED_OUT.search(said):
-            return self._logged_out(said)
+        if status in (401, 403) or _LOGGED_OUT.search(detail):
+            return self._build_logged_out(detail)
         if status == 429:
             return Unavailable(says, "The plan's limit is reached. Captures wait and are processed later.")
-        if not message and _UNKNOWN_OPTION.search(said):
+        if not message and _UNKNOWN_OPTION.search(detail):
             return Misconfigured(says, f"Update {self.product}; {self.tested} is known to work.")
         if 400 <= status < 500 and status not in (408, 409, 425):
             return Misconfigured(says, f"Set EXTRACT_MODEL to a model that {self.product} offers you.")
-        kind = NoReply if ran.code < 0 else Unavailable  # a killed call may have been answered
+        kind = NoReply if result.code < 0 else Unavailable  # a killed call may have been answered
         return kind(says, _LATER)
 
-    def _logged_out(self, said: str = "") -> Misconfigured:
-        return Misconfigured(f"{self.product} is not logged in{f': {said}' if said else '.'}", f"Run {self.login}.")
+    def _build_logged_out(self, detail: str = "") -> Misconfigured:
+        return Misconfigured(f"{self.product} is not logged in{f': {detail}' if detail else '.'}", f"Run {self.login}.")
 
 
 class ClaudeCLI(AgentCLI):
@@ -214,7 +216,7 @@ class ClaudeCLI(AgentCLI):
     tested = "2.1.325"
     context = 200_000
 
-    def _arguments(self, folder: Path, system: str, schema: Mapping[str, Any] | None) -> list[str]:
+    def _build_arguments(self, folder: Path, system: str, schema: Mapping[str, Any] | None) -> list[str]:
         if schema is not None:
             shape = json.dumps(schema, separators=(",", ":"))
             system += f"\n\nReply with JSON that fits this schema, and with nothing else:\n{shape}"
@@ -226,26 +228,26 @@ class ClaudeCLI(AgentCLI):
             "--output-format", "json", "--model", self.model,
         ]  # fmt: skip
 
-    def _completion(self, ran: ChildResult) -> Completion:
-        reply = next((event for event in ran.events() if event.get("type") == "result"), {})
+    def _parse_reply(self, result: ChildResult) -> Completion:
+        reply = next((event for event in result.events() if event.get("type") == "result"), {})
         text, stopped, status = reply.get("result"), reply.get("stop_reason"), reply.get("api_error_status")
         if stopped == "refusal":
             raise RefusedError(
                 f"{self.model} refused to answer.", "Asking again does not help; another model may answer."
             )
         if reply.get("is_error") or not isinstance(text, str):
-            raise self._failure(ran, str(text or ""), status if isinstance(status, int) else 0)
+            raise self._map_failure(result, str(text or ""), status if isinstance(status, int) else 0)
         fresh, cache_written, cache_read = (token_usage(value_at(reply, "usage", name)).input_tokens for name in _READ)
         output = value_at(reply, "usage", "output_tokens")
         usage = token_usage(fresh + cache_written + cache_read, output, cache_read, cache_written)
         return Completion(text.strip(), stopped == "max_tokens", usage)
 
-    def _status_arguments(self) -> list[str]:
+    def _build_status_arguments(self) -> list[str]:
         return ["auth", "status", "--json"]
 
-    def _is_logged_in(self, ran: ChildResult) -> bool:
+    def _is_logged_in(self, result: ChildResult) -> bool:
         try:
-            return value_at(json.loads(ran.out), "loggedIn") is True
+            return value_at(json.loads(result.out), "loggedIn") is True
         except ValueError:
             return False
 
@@ -280,10 +282,10 @@ class CodexCLI(AgentCLI):
         "check_for_update_on_startup=false",
     )  # fmt: skip
 
-    def _arguments(self, folder: Path, system: str, schema: Mapping[str, Any] | None) -> list[str]:
+    def _build_arguments(self, folder: Path, system: str, schema: Mapping[str, Any] | None) -> list[str]:
         instructions, catalog, shape = folder / "system.md", folder / "models.json", folder / "schema.json"
         instructions.write_text(system, encoding="utf-8")
-        catalog.write_text(json.dumps({"models": [self._described()]}), encoding="utf-8")
+        catalog.write_text(json.dumps({"models": [self._describe_model()]}), encoding="utf-8")
         files = (f"model_instructions_file={json.dumps(str(instructions))}",
                  f"model_catalog_json={json.dumps(str(catalog))}")  # fmt: skip
         arguments = ["exec", "--ephemeral", "--ignore-user-config", "--ignore-rules", "--skip-git-repo-check",
@@ -297,7 +299,7 @@ class CodexCLI(AgentCLI):
             arguments += ["--output-schema", str(shape)]
         return arguments
 
-    def _described(self) -> dict[str, Any]:
+    def _describe_model(self) -> dict[str, Any]:
         """Return an entry of Codex's model catalog for this model, without the tools of its own entry."""
         return {
             "slug": self.model, "display_name": self.model, "description": "", "visibility": "list", "priority": 1,
@@ -308,33 +310,36 @@ class CodexCLI(AgentCLI):
             "context_window": self.context,
         }  # fmt: skip
 
-    def _completion(self, ran: ChildResult) -> Completion:
+    def _parse_reply(self, result: ChildResult) -> Completion:
         text, usage, problem = "", None, ""
-        for event in ran.events():
+        for event in result.events():
             kind = event.get("type")
             if kind == "item.completed" and value_at(event, "item", "type") == "agent_message":
                 text = str(value_at(event, "item", "text") or "")
             elif kind == "turn.completed":
-                read, cached = value_at(event, "usage", "input_tokens"), value_at(event, "usage", "cached_input_tokens")
-                usage = token_usage(read, value_at(event, "usage", "output_tokens"), cached)
+                tokens, cached = (
+                    value_at(event, "usage", "input_tokens"),
+                    value_at(event, "usage", "cached_input_tokens"),
+                )
+                usage = token_usage(tokens, value_at(event, "usage", "output_tokens"), cached)
             elif kind in ("turn.failed", "error"):
                 problem = str(value_at(event, "error", "message") or event.get("message") or problem)
         if usage is None:
             status = _STATUS.search(problem)
-            raise self._failure(ran, problem, int(status[1]) if status else 0)
+            raise self._map_failure(result, problem, int(status[1]) if status else 0)
         return Completion(text.strip(), usage=usage)
 
-    def _status_arguments(self) -> list[str]:
+    def _build_status_arguments(self) -> list[str]:
         return ["login", "status"]
 
-    def _is_logged_in(self, ran: ChildResult) -> bool:
-        return ran.code == 0
+    def _is_logged_in(self, result: ChildResult) -> bool:
+        return result.code == 0
 
 
-def _marked(text: str) -> str:
+def _wrap_prompt(text: str) -> str:
     """Return the prompt in the tag that capture rejects; closing tags inside it are escaped."""
     return f"<{OWN_REQUEST}>\n{text.replace(f'</{OWN_REQUEST}', f'< /{OWN_REQUEST}')}\n</{OWN_REQUEST}>"
 
 
-def _encodable(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     return text.encode("utf-8", "replace").decode()

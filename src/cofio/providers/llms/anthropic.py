@@ -52,28 +52,28 @@ class AnthropicLLM(RemoteLLM):
         )
         super().__init__(model, provider, remedies, reconciles=reconciles, without=_unknown_to(model))
 
-    def _asked(self, system: str, user: str) -> dict[str, Any]:
+    def _build_request(self, system: str, user: str) -> dict[str, Any]:
         messages = [{"role": "user", "content": user}]
         cached = [{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}]
         return {"model": self.model, "max_tokens": ROOM, "system": cached, "messages": messages}
 
-    def _wishes(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
+    def _list_wishes(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
         thinking = OptionalParam("thinking", {"thinking": {"type": "disabled"}}, r"thinking")
         if schema is None:
             return [thinking]
         shape = {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
         return [thinking, OptionalParam(self.schema_wish, shape, r"output_config|output format|schema|structured")]
 
-    def _completion(self, reply: Any) -> Completion:
+    def _parse_reply(self, reply: Any) -> Completion:
         blocks, stopped = value_at(reply, "content"), value_at(reply, "stop_reason")
         if stopped == "refusal":
-            raise self._refused()
+            raise self._build_refusal()
         if not isinstance(blocks, list):
-            raise self._malformed(reply)
+            raise self._build_malformed(reply)
         text = "".join(str(value_at(block, "text") or "") for block in blocks if value_at(block, "type") == "text")
-        return Completion(text.strip(), stopped in ("max_tokens", "model_context_window_exceeded"), _usage(reply))
+        return Completion(text.strip(), stopped in ("max_tokens", "model_context_window_exceeded"), _parse_usage(reply))
 
-    def _problem(self) -> str:
+    def _find_problem(self) -> str:
         try:
             self._provider.get(f"/v1/models/{quote(self.model, safe='')}", GLANCE)
         except Rejection as rejection:
@@ -83,22 +83,24 @@ class AnthropicLLM(RemoteLLM):
         return ""
 
 
-def _usage(reply: Any) -> TokenUsage:
+def _parse_usage(reply: Any) -> TokenUsage:
     """Return the tokens of a reply. Anthropic counts cache reads and writes separately from the other input."""
-    fresh, written, read, output = (
+    fresh, cache_written, cache_read, output = (
         token_usage(value_at(reply, "usage", name)).input_tokens
         for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
     )
-    return TokenUsage(1, fresh + written + read, output, cache_read_tokens=read, cache_write_tokens=written)
+    return TokenUsage(
+        1, fresh + cache_written + cache_read, output, cache_read_tokens=cache_read, cache_write_tokens=cache_written
+    )
 
 
 def _unknown_to(model: str) -> list[str]:
     """Return the wishes that a model of this name does not support; an unknown name is assumed to support all but
     thinking.
     """
-    found = re.search(r"claude-(?:([a-z]+)-)?(\d+)(?:[-.](\d{1,2})(?!\d))?", model)
-    if not found:
+    match = re.search(r"claude-(?:([a-z]+)-)?(\d+)(?:[-.](\d{1,2})(?!\d))?", model)
+    if not match:
         return ["thinking"]
-    version = (int(found[2]), int(found[3] or 0))
-    keeps = version >= ((4, 1) if found[1] == "opus" else (4, 5))
+    version = (int(match[2]), int(match[3] or 0))
+    keeps = version >= ((4, 1) if match[1] == "opus" else (4, 5))
     return [*([] if keeps else [AnthropicLLM.schema_wish]), *([] if version >= (5, 0) else ["thinking"])]

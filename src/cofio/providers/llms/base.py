@@ -95,16 +95,16 @@ class RemoteLLM(ABC):
         Raise Unavailable if there is no reply, Refused if the model refuses to answer, TooLarge if the text exceeds its
         context, and Misconfigured if the key, the model or the URL is wrong.
         """
-        asked = self._asked(_well_formed(system), _well_formed(user))
+        request = self._build_request(_replace_surrogates(system), _replace_surrogates(user))
         without = self._without
         while True:
-            body, sent = _with_wishes(asked, self._wishes(schema), without)
+            body, included = _add_wishes(request, self._list_wishes(schema), without)
             try:
                 reply = self._provider.ask(self.path, body)
             except Rejection as rejection:
-                unknown = next((each.name for each in sent if _is_about(rejection, each)), None)
-                if unknown is None or self._plain_failure(rejection):
-                    raise self._failure(rejection) from rejection
+                unknown = next((wish.name for wish in included if _is_about(rejection, wish)), None)
+                if unknown is None or self._map_plain_failure(rejection):
+                    raise self._map_rejection(rejection) from rejection
                 without |= {unknown}
             except NoReply as error:
                 more = (
@@ -113,44 +113,44 @@ class RemoteLLM(ABC):
                 raise NoReply(error.message, error.hint + more) from error
             else:
                 self._remember(without)
-                return self._completion(reply)
+                return self._parse_reply(reply)
 
     def health_check(self) -> Health:
         """Return whether the provider answers and has the model, from one short request that is free of charge."""
         try:
-            problem = self._problem()
+            problem = self._find_problem()
         except CofioError as error:
             problem = str(error)
         except Rejection as rejection:
-            problem = str(self._failure(rejection))
+            problem = str(self._map_rejection(rejection))
         return Health(not problem, problem)
 
     # ── provider-specific parts ───────────────────────────────────────────────────────────────────────────────────────
 
     @abstractmethod
-    def _asked(self, system: str, user: str) -> dict[str, Any]:
+    def _build_request(self, system: str, user: str) -> dict[str, Any]:
         """Return the body of a request, without wishes."""
 
     @abstractmethod
-    def _wishes(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
+    def _list_wishes(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
         """Return the wishes for a request; of alternatives, the better one comes first."""
 
     @abstractmethod
-    def _completion(self, reply: Any) -> Completion:
+    def _parse_reply(self, reply: Any) -> Completion:
         """Return the content of the reply. Raise Unavailable if it is malformed, Refused if it is a refusal."""
 
     @abstractmethod
-    def _problem(self) -> str:
+    def _find_problem(self) -> str:
         """Return the problem of the provider, or "". Raises the errors of `Provider.get`."""
 
     # ── failures ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _failure(self, rejection: Rejection) -> CofioError:
+    def _map_rejection(self, rejection: Rejection) -> CofioError:
         status, message = rejection.status, rejection.message
-        if plain := self._plain_failure(rejection):
+        if plain := self._map_plain_failure(rejection):
             return plain
         if status == 404 or rejection.says(_NO_MODEL):
-            return self._absent(rejection)
+            return self._build_not_found(rejection)
         if status in (401, 403):
             return Misconfigured(f"The key is refused: {message}", self._remedies.key)
         if status >= 500 or status in _MAY_PASS:
@@ -159,7 +159,7 @@ class RemoteLLM(ABC):
             return Misconfigured(f"{message} Redirects are not followed.", self._remedies.address)
         return Misconfigured(message, f"It does not accept such requests for {self.model}. {self._remedies.model}")
 
-    def _plain_failure(self, rejection: Rejection) -> CofioError | None:
+    def _map_plain_failure(self, rejection: Rejection) -> CofioError | None:
         """Return the error for a failure that does not depend on the form of the request, if it is one."""
         message = rejection.message
         if rejection.status == 402 or rejection.says(UNPAID):
@@ -168,41 +168,41 @@ class RemoteLLM(ABC):
             self._learn_context(rejection)
             return TooLarge(message, f"{self.model} has a context of about {self._context:,} tokens: send less.")
         if rejection.says(_FILTERED):
-            return self._refused(message)
+            return self._build_refusal(message)
         return None
 
     def _learn_context(self, rejection: Rejection) -> None:
         """Lower the context size to the one that the server reports, so that the next text fits."""
-        if told := _READS.search(rejection.text):
-            self._context = min(self._context, max(1, int(told[1])))
+        if match := _READS.search(rejection.text):
+            self._context = min(self._context, max(1, int(match[1])))
 
-    def _absent(self, rejection: Rejection) -> Misconfigured:
+    def _build_not_found(self, rejection: Rejection) -> Misconfigured:
         if "model" not in f"{rejection.code} {rejection.text}".lower():
             message = f"Nothing answers for {self.model} at {self.base_url}: {rejection.message}"
             return Misconfigured(message, f"{self._remedies.address} {self._remedies.model}")
-        return self._no_model(rejection.message)
+        return self._build_no_model(rejection.message)
 
-    def _no_model(self, detail: str) -> Misconfigured:
+    def _build_no_model(self, detail: str) -> Misconfigured:
         return Misconfigured(f"{self._provider.name} has no model {self.model}: {detail}", self._remedies.model)
 
-    def _refused(self, said: str = "") -> RefusedError:
+    def _build_refusal(self, detail: str = "") -> RefusedError:
         hint = "Asking again does not help; another model may answer (EXTRACT_MODEL)."
         return RefusedError(
-            f"{self.model} refused to answer" + (f": {self._provider.quoted(said)}" if said else "."), hint
+            f"{self.model} refused to answer" + (f": {self._provider.quoted(detail)}" if detail else "."), hint
         )
 
-    def _malformed(self, reply: Any) -> Unavailable:
-        told = value_at(reply, "error", "message") or value_at(reply, "error")
-        said = f": {self._provider.quoted(str(told))}" if told else "."
-        message = f"{self._provider.name} answered with an invalid reply{said}"
+    def _build_malformed(self, reply: Any) -> Unavailable:
+        detail = value_at(reply, "error", "message") or value_at(reply, "error")
+        suffix = f": {self._provider.quoted(str(detail))}" if detail else "."
+        message = f"{self._provider.name} answered with an invalid reply{suffix}"
         return Unavailable(message, self._remedies.address)
 
-    def _not_among(self, names: Sequence[str]) -> str:
+    def _check_listed(self, names: Sequence[str]) -> str:
         """Return the problem if the model is not among the names, with or without the tag ":latest"; else ""."""
         if {self.model, f"{self.model}:latest"} & {*names}:
             return ""
-        shown = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
-        return str(self._no_model(f"it has {shown or 'none'}."))
+        listed = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+        return str(self._build_no_model(f"it has {listed or 'none'}."))
 
     def _remember(self, without: frozenset[str]) -> None:
         for name in sorted(without - self._without):
@@ -240,21 +240,21 @@ def without_thinking(text: str) -> str:
     return (after if closed else before).strip()
 
 
-def _with_wishes(
-    asked: Mapping[str, Any], wishes: Sequence[OptionalParam], without: frozenset[str]
+def _add_wishes(
+    request: Mapping[str, Any], wishes: Sequence[OptionalParam], without: frozenset[str]
 ) -> tuple[dict[str, Any], list[OptionalParam]]:
-    body, sent = dict(asked), []
+    body, included = dict(request), []
     for wish in wishes:
         if wish.name not in without and not wish.part.keys() & body.keys():
             body.update(wish.part)
-            sent.append(wish)
-    return body, sent
+            included.append(wish)
+    return body, included
 
 
 def _is_about(rejection: Rejection, wish: OptionalParam) -> bool:
     return rejection.status in (400, 422) and rejection.says(re.compile(wish.complaint, re.IGNORECASE))
 
 
-def _well_formed(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     """Return the text without unpaired surrogates, which would invalidate the whole request."""
     return text.encode("utf-8", "replace").decode()

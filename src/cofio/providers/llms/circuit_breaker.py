@@ -38,12 +38,12 @@ class CircuitBreaker(Wrapper):
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
         """Return the wrapped model's reply, or raise the last error at once while the breaker is open."""
         with self._lock:
-            left = self._until - self._clock()
-            if left > 0 and isinstance(self._error, Misconfigured):
+            remaining = self._until - self._clock()
+            if remaining > 0 and isinstance(self._error, Misconfigured):
                 raise Misconfigured(self._error.message, self._error.hint)  # new: threads add tracebacks
-            if left > 0 and self._error:
+            if remaining > 0 and self._error:
                 raise Unavailable(
-                    self._error.message, f"{self.provider_name} is not called for another {left:.0f} seconds."
+                    self._error.message, f"{self.provider_name} is not called for another {remaining:.0f} seconds."
                 )
         try:
             reply = self._llm.complete(system, user, schema=schema)

@@ -52,37 +52,37 @@ class OllamaLLM(RemoteLLM):
     def digest(self) -> str:
         """Return the digest of the weights behind the model's name; "" if the server has no such model."""
         try:
-            listed = self._listed()
+            listed = self._list_models()
         except Rejection as rejection:
-            raise self._failure(rejection) from rejection
+            raise self._map_rejection(rejection) from rejection
         names = (self.model, f"{self.model}:latest")
-        return next((str(value_at(each, "digest") or "") for each in listed if value_at(each, "name") in names), "")
+        return next((str(value_at(entry, "digest") or "") for entry in listed if value_at(entry, "name") in names), "")
 
-    def _asked(self, system: str, user: str) -> dict[str, Any]:
+    def _build_request(self, system: str, user: str) -> dict[str, Any]:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         options = {"num_ctx": self.context, "temperature": 0, "num_predict": ROOM}
         return {"model": self.model, "stream": False, "options": options, "messages": messages}
 
-    def _wishes(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
+    def _list_wishes(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
         wishes = [OptionalParam("think", {"think": False}, r"\bthink")]
         if schema is not None:
             wishes.append(OptionalParam(self.schema_wish, {"format": schema}, r"format|schema|grammar"))
             wishes.append(OptionalParam("json", {"format": "json"}, r"format|json"))
         return wishes
 
-    def _completion(self, reply: Any) -> Completion:
+    def _parse_reply(self, reply: Any) -> Completion:
         text = value_at(reply, "message", "content")
         if not isinstance(text, str):
-            raise self._malformed(reply)
+            raise self._build_malformed(reply)
         usage = token_usage(value_at(reply, "prompt_eval_count"), value_at(reply, "eval_count"))
         return Completion(without_thinking(text), value_at(reply, "done_reason") == "length", usage)
 
-    def _problem(self) -> str:
-        return self._not_among([str(value_at(each, "name")) for each in self._listed()])
+    def _find_problem(self) -> str:
+        return self._check_listed([str(value_at(entry, "name")) for entry in self._list_models()])
 
-    def _listed(self) -> list[Any]:
+    def _list_models(self) -> list[Any]:
         reply = self._provider.get("/api/tags", GLANCE)
         listed = value_at(reply, "models")
         if not isinstance(listed, list):
-            raise self._malformed(reply)
+            raise self._build_malformed(reply)
         return listed

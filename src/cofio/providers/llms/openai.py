@@ -51,15 +51,15 @@ class OpenAILLM(RemoteLLM):
         if not key and not self._compatible:
             hint = "Set OPENAI_API_KEY (or COFIO_EXTRACT_KEY), or EXTRACT_URL to a compatible server that needs none."
             raise Misconfigured("OpenAI needs a key, and OPENAI_API_KEY is not set.", hint)
-        remedies = _for_compatible(host, url) if self._compatible else _FOR_OPENAI
+        remedies = _build_hints(host, url) if self._compatible else _FOR_OPENAI
         provider = Provider(host if self._compatible else "OpenAI", url, key, patience, remedies.later, {})
         super().__init__(model, provider, remedies, reconciles=reconciles)
 
-    def _asked(self, system: str, user: str) -> dict[str, Any]:
+    def _build_request(self, system: str, user: str) -> dict[str, Any]:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         return {"model": self.model, "messages": messages}
 
-    def _wishes(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
+    def _list_wishes(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
         wishes = []
         if self._compatible:
             wishes.append(OptionalParam("max_tokens", {"max_tokens": ROOM}, r"max_tokens"))
@@ -74,30 +74,30 @@ class OpenAILLM(RemoteLLM):
                 wishes.append(OptionalParam("reasoning_effort", {"reasoning_effort": "low"}, r"reasoning"))
         if schema is not None:
             shape = {"name": "reply", "strict": True, "schema": schema}
-            held = {"response_format": {"type": "json_schema", "json_schema": shape}}
-            wishes.append(OptionalParam(self.schema_wish, held, r"response_format|schema|grammar"))
+            part = {"response_format": {"type": "json_schema", "json_schema": shape}}
+            wishes.append(OptionalParam(self.schema_wish, part, r"response_format|schema|grammar"))
             wishes.append(
                 OptionalParam("json_object", {"response_format": {"type": "json_object"}}, r"response_format|json")
             )
         return wishes
 
-    def _completion(self, reply: Any) -> Completion:
+    def _parse_reply(self, reply: Any) -> Completion:
         message, stopped = value_at(reply, "choices", 0, "message"), value_at(reply, "choices", 0, "finish_reason")
         if not isinstance(message, Mapping):
-            raise self._malformed(reply)
+            raise self._build_malformed(reply)
         if message.get("refusal") or stopped == "content_filter":
-            raise self._refused(str(message.get("refusal") or ""))
-        text = _text(message.get("content"))
+            raise self._build_refusal(str(message.get("refusal") or ""))
+        text = _join_text(message.get("content"))
         cached = value_at(reply, "usage", "prompt_tokens_details", "cached_tokens")
         usage = token_usage(
             value_at(reply, "usage", "prompt_tokens"), value_at(reply, "usage", "completion_tokens"), cached
         )
         return Completion(without_thinking(text) if self._compatible else text.strip(), stopped == "length", usage)
 
-    def _problem(self) -> str:
-        return self._problem_of_compatible() if self._compatible else self._problem_of_openai()
+    def _find_problem(self) -> str:
+        return self._check_compatible() if self._compatible else self._check_openai()
 
-    def _problem_of_openai(self) -> str:
+    def _check_openai(self) -> str:
         try:
             self._provider.get(f"/models/{quote(self.model, safe='')}", GLANCE)
         except Rejection as rejection:
@@ -105,14 +105,14 @@ class OpenAILLM(RemoteLLM):
                 raise
         return ""
 
-    def _problem_of_compatible(self) -> str:
+    def _check_compatible(self) -> str:
         try:
             listed = value_at(self._provider.get("/models", GLANCE), "data")
         except Rejection as rejection:
             if rejection.status in (404, 405, 501):  # any answer counts as healthy
                 return ""
             raise
-        return self._not_among([str(value_at(each, "id")) for each in listed]) if isinstance(listed, list) else ""
+        return self._check_listed([str(value_at(entry, "id")) for entry in listed]) if isinstance(listed, list) else ""
 
 
 def is_openai(url: str) -> bool:
@@ -129,7 +129,7 @@ _FOR_OPENAI = ErrorHints(
 )
 
 
-def _for_compatible(host: str, url: str) -> ErrorHints:
+def _build_hints(host: str, url: str) -> ErrorHints:
     return ErrorHints(
         key=f"Set COFIO_EXTRACT_KEY to a key that {host} accepts.",
         model=f"Set EXTRACT_MODEL to a model that {host} serves.",
@@ -138,8 +138,8 @@ def _for_compatible(host: str, url: str) -> ErrorHints:
     )
 
 
-def _text(content: Any) -> str:
+def _join_text(content: Any) -> str:
     """Return the text of a message, which some servers split into parts."""
     if isinstance(content, list):
-        return "".join(str(value_at(each, "text") or "") for each in content)
+        return "".join(str(value_at(part, "text") or "") for part in content)
     return content if isinstance(content, str) else ""

@@ -81,17 +81,17 @@ class SchemaProbe(Wrapper):
         self._not_before, self._pause = self._clock() + self._pause, min(2 * self._pause, _LONGEST)
         try:
             name = f"{self.model} {self._digest()} {_question_digest(self._schema)}"
-            found = _read(self._folder).get(name)
-            if found is None and ask:
-                found = self._follows()
-                _keep(self._folder, name, found)
-                _log.info("%s %s the reconcile question.", self.model, "answers" if found else "does not answer")
-            elif found is None:
+            follows = _read(self._folder).get(name)
+            if follows is None and ask:
+                follows = self._follows()
+                _store_result(self._folder, name, follows)
+                _log.info("%s %s the reconcile question.", self.model, "answers" if follows else "does not answer")
+            elif follows is None:
                 self._not_before, self._pause = 0.0, _AGAIN  # this was not a failure
         except CofioError as error:
             _log.info("could not probe whether %s reconciles: %s", self.model, error)
             return
-        self._found = found
+        self._found = follows
 
     def _follows(self) -> bool:
         with occasion("probe"):
@@ -121,19 +121,19 @@ def _question() -> str:
 
 
 def _question_digest(schema: Mapping[str, Any]) -> str:
-    asked = json.dumps([prompts.read("reconcile"), _question(), schema])
-    return hashlib.sha256(asked.encode()).hexdigest()[:12]
+    question = json.dumps([prompts.read("reconcile"), _question(), schema])
+    return hashlib.sha256(question.encode()).hexdigest()[:12]
 
 
 def _read(folder: Path | None) -> dict[str, Any]:
     try:
-        kept = json.loads((folder / _FILE).read_text(encoding="utf-8")) if folder else {}
+        results = json.loads((folder / _FILE).read_text(encoding="utf-8")) if folder else {}
     except (OSError, ValueError):
         return {}
-    return kept if isinstance(kept, dict) else {}
+    return results if isinstance(results, dict) else {}
 
 
-def _keep(folder: Path | None, name: str, found: bool) -> None:
+def _store_result(folder: Path | None, name: str, follows: bool) -> None:
     """Store the result. If the home is not writable, each start costs one question."""
     if folder is None:
         return
@@ -141,7 +141,7 @@ def _keep(folder: Path | None, name: str, found: bool) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, path = tempfile.mkstemp(dir=folder, prefix=".probed-")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({**_read(folder), name: found}, file, indent=1)
+            json.dump({**_read(folder), name: follows}, file, indent=1)
         Path(path).replace(folder / _FILE)
     except OSError as error:
         _log.debug("could not store the probe result: %s", error)

@@ -17,7 +17,7 @@ def read(name: str, **values: str) -> str:
     """The prompt of this name with `{field}` replaced by the value of that name. Other braces stay as they are."""
     fields = re.compile(r"\{(" + "|".join(values) + r")\}") if values else None
     text = _file(name)
-    return fields.sub(lambda found: values[found[1]], text) if fields else text
+    return fields.sub(lambda match: values[match[1]], text) if fields else text
 
 
 def block(name: str, rows: Iterable[Mapping[str, Any]]) -> str:
@@ -30,8 +30,8 @@ def number(called: Any, letter: str) -> int | None:
     """The number in a short name: of "m3", "M3", "3" and 3 it is 3. None where there is no such name."""
     if isinstance(called, int) and not isinstance(called, bool):
         return called
-    found = re.fullmatch(rf"\s*{letter}?([0-9]{{1,6}})\s*", called, re.IGNORECASE) if isinstance(called, str) else None
-    return int(found[1]) if found else None
+    match = re.fullmatch(rf"\s*{letter}?([0-9]{{1,6}})\s*", called, re.IGNORECASE) if isinstance(called, str) else None
+    return int(match[1]) if match else None
 
 
 _TAG = re.compile(r"<(?=\s*/?\s*(?:memories|facts)\b)", re.IGNORECASE)
