@@ -293,7 +293,7 @@ def test_a_service_that_is_still_starting_is_not_asked(cofio: Cofio) -> None:
 def test_a_full_log_is_put_aside(settings: Settings) -> None:
     log = daemon.log_path(settings)
     log.write_bytes(b"x" * (5 * 1024 * 1024 + 1))
-    assert daemon._opened_log(log) == 0
+    assert daemon._open_log(log) == 0
     assert log.with_name("service.log.1").stat().st_size > 5 * 1024 * 1024
     assert log.stat().st_mode & 0o077 == 0
 

@@ -105,11 +105,11 @@ class SessionHandler:
         if happened.kind == "start" and not at:
             return self._recall(happened, where, began, whose)
         if happened.kind == "prompt" and not at:
-            kept = self._aside.submit(self._keep, happened, where, "", whose)
+            saving = self._aside.submit(self._keep, happened, where, "", whose)
             try:
                 return self._recall(happened, where, began, whose)
             finally:
-                kept.result()
+                saving.result()
         if happened.kind in ("compact", "end") and happened.transcript and local and raw:
             spool.store_delivery(self._home, happened.client, raw, at="", project=where, event=happened.name)
         else:
@@ -124,13 +124,13 @@ class SessionHandler:
         if self._is_aside(happened, keeper):
             return
         if happened.kind in ("prompt", "stop"):
-            self._amend(happened, where, at, self._sitting(happened, keeper))
+            self._amend(happened, where, at, self._get_sitting(happened, keeper))
         elif happened.kind == "summary":
             self._keep_summary(happened, where, at, keeper)
         elif happened.kind in ("failure", "compact", "end"):
             if happened.transcript and happened.kind != "failure":
                 self._catch_up(happened, where, keeper)
-            self._close_turn(happened, self._sitting(happened, keeper))
+            self._close_turn(happened, self._get_sitting(happened, keeper))
             if happened.kind == "compact" and happened.transcript and keeper.llm:
                 self._review(happened, where, keeper)
 
@@ -140,7 +140,7 @@ class SessionHandler:
             if not self._is_mine():
                 return 0
             self._count()
-            return self._fetched()
+            return self._drain_spool()
 
     def _count(self) -> None:
         """Count recalls made without the service. An error here does not stop the import of captures."""
@@ -149,8 +149,8 @@ class SessionHandler:
         except (OSError, CofioError) as error:
             _log.warning("recalls made without the service are not counted yet: %s", error)
 
-    def _fetched(self) -> int:
-        taken = 0
+    def _drain_spool(self) -> int:
+        count = 0
         for entry in spool.entries(self._home):
             try:
                 self.keep(event(entry.client, entry.raw), entry.project, at=entry.at)
@@ -161,8 +161,8 @@ class SessionHandler:
                 spool.set_aside(entry)
             else:
                 spool.remove_entry(entry)
-                taken += 1
-        return taken
+                count += 1
+        return count
 
     def _is_aside(self, happened: Event, keeper: Keeper) -> bool:
         """Return whether the event is from a subagent, or from a coding agent that cofio uses as its model.
@@ -204,28 +204,28 @@ class SessionHandler:
         """Return what is relevant and new to the session. If hooks fire twice, such as with a plugin installed beside
         hooks in the settings, the second gets nothing.
         """
-        recalled = self._started if happened.kind == "start" else self._recalled
-        sitting = self._sitting(happened, keeper)
+        get_briefing = self._recall_start if happened.kind == "start" else self._recall_prompt
+        sitting = self._get_sitting(happened, keeper)
         with sitting.recalling:
-            briefing = recalled(happened, where, sitting)
+            briefing = get_briefing(happened, where, sitting)
             self._note_given(happened, briefing, began, sitting)
         return briefing.text
 
-    def _started(self, happened: Event, where: str, sitting: _SessionState) -> Briefing:
+    def _recall_start(self, happened: Event, where: str, sitting: _SessionState) -> Briefing:
         if happened.began in ANEW:
             sitting.keeper.forget_given(happened.client, happened.session)
             sitting.given.clear()
             sitting.exact.clear()
             sitting.since = sitting.keeper.now()
-        briefing = _recalled("", happened, where, sitting)
+        briefing = _recall_briefing("", happened, where, sitting)
         if briefing and not sitting.given and sitting.keeper.viewer is None:  # any hook on this machine may read it
             briefing_cache.save_briefing(self._home, where, briefing.text)
         return briefing
 
-    def _recalled(self, happened: Event, where: str, sitting: _SessionState) -> Briefing:
+    def _recall_prompt(self, happened: Event, where: str, sitting: _SessionState) -> Briefing:
         if not transcripts.is_prompt(happened.prompt):
             return Briefing()  # sent by the client in the user's place, such as when a subagent finishes
-        return _recalled(happened.prompt, happened, where, sitting)
+        return _recall_briefing(happened.prompt, happened, where, sitting)
 
     def _note_given(self, happened: Event, briefing: Briefing, began: float, sitting: _SessionState) -> None:
         """Record the briefing as injected, unless the hook has timed out. The reply does not wait for the write."""
@@ -234,21 +234,21 @@ class SessionHandler:
             sitting.exact.update(dict.fromkeys(briefing.exact))
             self._aside.submit(self._note, happened, dict(briefing.given), sitting.keeper)
 
-    def _note(self, happened: Event, given: dict[int, str], keeper: Keeper) -> None:
+    def _note(self, happened: Event, injected: dict[int, str], keeper: Keeper) -> None:
         try:
-            keeper.give(happened.client, happened.session, given)
+            keeper.give(happened.client, happened.session, injected)
         except CofioError as error:  # at worst a memory is injected twice after a restart
             _log.warning("injected memories not recorded: %s", error.message)
 
-    def _sitting(self, happened: Event, keeper: Keeper) -> _SessionState:
+    def _get_sitting(self, happened: Event, keeper: Keeper) -> _SessionState:
         key = (keeper.viewer, happened.client, happened.session)
         with self._lock:
-            if found := self._sittings.get(key):
+            if state := self._sittings.get(key):
                 self._sittings.move_to_end(key)
-                return found
-        given = keeper.given(happened.client, happened.session) if happened.session else {}
+                return state
+        injected = keeper.given(happened.client, happened.session) if happened.session else {}
         with self._lock:
-            sitting = self._sittings.setdefault(key, _SessionState(keeper, given))
+            sitting = self._sittings.setdefault(key, _SessionState(keeper, injected))
             while len(self._sittings) > _SITTINGS:
                 self._sittings.popitem(last=False)
         return sitting
@@ -276,17 +276,17 @@ class SessionHandler:
 
     def _keep_summary(self, happened: Event, where: str, at: str, keeper: Keeper) -> None:
         """Store the summary of a compacted conversation: written by a model, so searchable but never learned from."""
-        if said := sessions.without_wrappers(happened.summary):
-            about = _about(happened, where, f"compact-{name_from_words(said)}", keeper.viewer)
-            keeper.capture([{"role": "assistant", "content": said}], by=happened.client, at=at, **about)
+        if summary := sessions.without_wrappers(happened.summary):
+            about = _about(happened, where, f"compact-{name_from_words(summary)}", keeper.viewer)
+            keeper.capture([{"role": "assistant", "content": summary}], by=happened.client, at=at, **about)
 
     def _catch_up(self, happened: Event, where: str, keeper: Keeper) -> None:
         """Import from the client's transcript what no hook reported: whole turns, prompts, answers."""
-        known = keeper.turns(happened.client, happened.session)
+        known_turns = keeper.turns(happened.client, happened.session)
         try:
             for turn in _turns_of(happened):
-                name = turn_name(turn, known)
-                messages = _as_hooks_tell(turn) if name in known else turn.messages
+                name = turn_name(turn, known_turns)
+                messages = _as_hooks_tell(turn) if name in known_turns else turn.messages
                 about = _about(happened, where, name, keeper.viewer)
                 keeper.amend(messages, by=happened.client, at=turn.at, **about)
         except InvalidInput as error:  # its content cannot be stored
@@ -296,12 +296,12 @@ class SessionHandler:
         """Let the language model read everything that compaction removes from the agent's context, its findings
         included.
         """
-        known = keeper.turns(happened.client, happened.session)
+        known_turns = keeper.turns(happened.client, happened.session)
         purged = {base_turn(turn) for turn in keeper.purged_turns(happened.client, happened.session)}
-        for turns in _parts(_turns_of(happened), known):
+        for turns in _split_turns(_turns_of(happened), known_turns):
             about = _about(happened, where, f"{_REVIEWED}{turns[-1].turn}", keeper.viewer)
-            left = [turn for turn in turns if turn_name(turn, known) not in purged]
-            messages = [message for turn in left for message in turn.messages]
+            remaining = [turn for turn in turns if turn_name(turn, known_turns) not in purged]
+            messages = [message for turn in remaining for message in turn.messages]
             at = {"at": turns[0].at} if turns[0].at else {}  # what was said elsewhere meanwhile is newer
             if messages:
                 keeper.submit(messages, **{**about, **at, "context": REVIEW})
@@ -317,9 +317,11 @@ def _turns_of(happened: Event) -> list[transcripts.TranscriptTurn]:
         return []
 
 
-def _parts(turns: Sequence[transcripts.TranscriptTurn], known: Set[str]) -> Iterator[list[transcripts.TranscriptTurn]]:
+def _split_turns(
+    turns: Sequence[transcripts.TranscriptTurn], known_turns: Set[str]
+) -> Iterator[list[transcripts.TranscriptTurn]]:
     """Yield unreviewed turns in batches of one day each, small enough for the language model."""
-    reviewed = [place for place, turn in enumerate(turns, 1) if f"{_REVIEWED}{turn.turn}" in known]
+    reviewed = [place for place, turn in enumerate(turns, 1) if f"{_REVIEWED}{turn.turn}" in known_turns]
     part: list[transcripts.TranscriptTurn] = []
     for turn in turns[max(reviewed, default=0) :]:
         if part and (_length([*part, turn]) > _REVIEW or turn.at[:10] != part[0].at[:10]):
@@ -334,7 +336,7 @@ def _length(turns: Sequence[transcripts.TranscriptTurn]) -> int:
     return sum(len(str(message["content"])) for turn in turns for message in turn.messages)
 
 
-def _recalled(prompt: str, happened: Event, where: str, sitting: _SessionState) -> Briefing:
+def _recall_briefing(prompt: str, happened: Event, where: str, sitting: _SessionState) -> Briefing:
     """Return the briefing for the session, without what it has already received or what was learned from it."""
     return sitting.keeper.recall(
         prompt,
@@ -383,17 +385,19 @@ def _turn(happened: Event, sitting: _SessionState) -> str:
     return sitting.open_turn or name_from_words(happened.reply)
 
 
-def turn_name(turn: transcripts.TranscriptTurn, known: set[str]) -> str:
+def turn_name(turn: transcripts.TranscriptTurn, known_turns: set[str]) -> str:
     """Return the name under which a hook reported the turn, if one did; else its own."""
     prompt = next((message["content"] for message in turn.messages if message["role"] == "user"), "")
     by_words = name_from_words(prompt) if isinstance(prompt, str) else ""
-    return by_words if by_words in known else turn.turn
+    return by_words if by_words in known_turns else turn.turn
 
 
 def _as_hooks_tell(turn: transcripts.TranscriptTurn) -> list[dict[str, Any]]:
     """Return what hooks would have reported of a turn: everything but the agent's intermediate messages."""
-    answers = [place for place, each in enumerate(turn.messages) if each["role"] == "assistant"]
-    return [each for place, each in enumerate(turn.messages) if each["role"] != "assistant" or place == answers[-1]]
+    answers = [place for place, message in enumerate(turn.messages) if message["role"] == "assistant"]
+    return [
+        message for place, message in enumerate(turn.messages) if message["role"] != "assistant" or place == answers[-1]
+    ]
 
 
 def name_from_words(words: str) -> str:

@@ -54,7 +54,9 @@ def place_memories(dots: MapSource) -> Places:
 def build_map(dots: MapSource, places: Places) -> Map:
     """Return the map with these positions and their clusters."""
     group = find_clusters(places)
-    clusters = [_cluster(words, places[group == each]) for each, words in enumerate(label_clusters(dots.texts, group))]
+    clusters = [
+        _cluster(words, places[group == number]) for number, words in enumerate(label_clusters(dots.texts, group))
+    ]
     x, y = places.T.tolist()
     return Map(dots=dots, x=x, y=y, cluster=group.tolist(), clusters=clusters)
 

@@ -36,10 +36,10 @@ def find_clusters(places: Places) -> Labels:
     cells = np.minimum(places * CELLS // (SIDE + 1), CELLS - 1)
     cell = cells[:, 0] * CELLS + cells[:, 1]
     landscape = _landscape(cell)
-    hill = _merged(landscape, _uphill(landscape))
+    hill = _merge_hills(landscape, _uphill(landscape))
     height = landscape.ravel()
     group = np.where(height[cell] >= FOOT * height[hill[cell]], hill[cell], -1)
-    return _numbered(group)
+    return _number_groups(group)
 
 
 def _landscape(cell: Labels) -> Landscape:
@@ -47,8 +47,8 @@ def _landscape(cell: Labels) -> Landscape:
     width = BLUR * (AT / max(len(cell), 1)) ** (1 / 6)
     steps = np.subtract.outer(np.arange(CELLS), np.arange(CELLS))
     blur = np.exp(-0.5 * (steps / width) ** 2)
-    found: Landscape = blur @ counts @ blur
-    return found
+    density: Landscape = blur @ counts @ blur
+    return density
 
 
 def _uphill(landscape: Landscape) -> Labels:
@@ -58,17 +58,17 @@ def _uphill(landscape: Landscape) -> Labels:
     heights = [around[1 + down : 1 + down + CELLS, 1 + right : 1 + right + CELLS] for down, right in steps]
     offsets = np.array([down * CELLS + right for down, right in steps])
     top = np.arange(CELLS * CELLS) + offsets[np.argmax(heights, axis=0)].ravel()
-    return _jumped(top)
+    return _follow_pointers(top)
 
 
-def _merged(landscape: Landscape, top: Labels) -> Labels:
+def _merge_hills(landscape: Landscape, top: Labels) -> Labels:
     """Merge hills that are not separated by a valley; the highest top is kept."""
     height, into = landscape.ravel(), np.arange(CELLS * CELLS)
-    for level, one, other in _passes(height, top):
-        low, high = sorted((_end(into, one), _end(into, other)), key=lambda each: (height[each], each))
+    for level, first, second in _passes(height, top):
+        low, high = sorted((_end(into, first), _end(into, second)), key=lambda hill: (height[hill], hill))
         if level >= PASS * height[low]:
             into[low] = high
-    return _jumped(into)[top]
+    return _follow_pointers(into)[top]
 
 
 def _passes(height: NDArray[np.float64], top: Labels) -> list[tuple[float, int, int]]:
@@ -88,14 +88,14 @@ def _end(into: Labels, hill: int) -> int:
     return hill
 
 
-def _jumped(to: Labels) -> Labels:
+def _follow_pointers(to: Labels) -> Labels:
     """Follow each pointer to its root."""
     while not np.array_equal(further := to[to], to):
         to = further
     return to
 
 
-def _numbered(group: Labels) -> Labels:
+def _number_groups(group: Labels) -> Labels:
     """Number the groups by size; groups that are too small or beyond the maximum become -1."""
     tops, member, counts = np.unique(group, return_inverse=True, return_counts=True)
     large = (tops >= 0) & (counts >= max(LEAST, LEAST_PART * len(group)))

@@ -39,17 +39,17 @@ def neighbours(points: Matrix, k: int) -> Neighbours:
     """Return the k nearest other points of each point."""
     k = min(k, len(points) - 1)
     if len(points) <= FEW:
-        return _weighed(*_without(np.arange(len(points)), *_nearest(points, points, k + 1)))
+        return _weigh(*_without(np.arange(len(points)), *_nearest(points, points, k + 1)))
     rows, squares = np.empty((len(points), k), np.int64), np.empty((len(points), k), np.float32)
     for members, around in _cells(points, at_least=k + 1):
-        found, apart = _nearest(points[members], points[around], k + 1)
-        rows[members], squares[members] = _without(members, around[found], apart)
-    return _weighed(rows, squares)
+        nearest, apart = _nearest(points[members], points[around], k + 1)
+        rows[members], squares[members] = _without(members, around[nearest], apart)
+    return _weigh(rows, squares)
 
 
 def nearest_among(points: Matrix, known: Matrix, k: int) -> Neighbours:
     """Return the k nearest of the known points for each point."""
-    return _weighed(*_nearest(points, known, min(k, len(known))))
+    return _weigh(*_nearest(points, known, min(k, len(known))))
 
 
 def _nearest(points: Matrix, known: Matrix, k: int) -> tuple[Rows, Matrix]:
@@ -75,7 +75,7 @@ def _without(own: Rows, rows: Rows, squares: Matrix) -> tuple[Rows, Matrix]:
     return rows[~oneself].reshape(shape), squares[~oneself].reshape(shape)
 
 
-def _weighed(rows: Rows, squares: Matrix) -> Neighbours:
+def _weigh(rows: Rows, squares: Matrix) -> Neighbours:
     """Weight neighbours by distance, relative to the point's mean neighbour distance."""
     distances = np.sqrt(squares)
     beyond = distances - distances[:, :1]
@@ -92,7 +92,7 @@ def _cells(points: Matrix, at_least: int) -> Iterator[tuple[Rows, Rows]]:
     members = np.split(order, np.searchsorted(cell[order], np.arange(1, len(centres))))
     around, _ = _without(np.arange(len(centres)), *_nearest(centres, centres, min(NEAR + 1, len(centres))))
     for own, cells in zip(members, around, strict=True):
-        others = np.concatenate([members[each][:LARGEST] for each in cells])
+        others = np.concatenate([members[number][:LARGEST] for number in cells])
         for start in range(0, len(own), LARGEST):
             part = own[start : start + LARGEST]
             some = np.concatenate([part, others])

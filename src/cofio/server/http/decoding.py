@@ -27,8 +27,8 @@ def prepare(schemas: Iterable[type[RequestModel]]) -> None:
     msgspec resolves a type on first use, and for a moment other threads see it incomplete: two threads that read the
     first request of a kind at once would crash the process.
     """
-    for each in schemas:
-        msgspec.json.Decoder(each)
+    for schema in schemas:
+        msgspec.json.Decoder(schema)
 
 
 def of_body(body: bytes, content_type: str, takes: type[_Schema]) -> _Schema:
@@ -95,22 +95,22 @@ def _malformed(error: msgspec.DecodeError, body: bytes) -> InvalidInput:
     if _HALF_PAIR.search(body) and ("surrogate" in str(error) or "truncated" in str(error)):
         hint = "Escapes from \\ud800 to \\udfff come in pairs; send well-formed Unicode."
         return InvalidInput("The body contains half of a surrogate pair, or ends too early.", hint)
-    said = str(error).removeprefix("JSON is malformed: ")
-    return InvalidInput(f"The body is not JSON: {said[:1].lower()}{said[1:]}.", "Send a JSON object.")
+    message = str(error).removeprefix("JSON is malformed: ")
+    return InvalidInput(f"The body is not JSON: {message[:1].lower()}{message[1:]}.", "Send a JSON object.")
 
 
 def _misfit(error: msgspec.ValidationError, takes: type[RequestModel]) -> InvalidInput:
-    found = _PLACE.match(str(error))
-    what, place = (found["what"], found["place"] or "") if found else (str(error), "")
+    parts = _PLACE.match(str(error))
+    problem, place = (parts["what"], parts["place"] or "") if parts else (str(error), "")
     where = f"{place}: the" if place else "The"
     takes = getattr(takes, "each", takes) if "[" in place else takes
-    if match := re.search(r"(unknown|missing required) field `(.*)`", what, re.DOTALL):
+    if match := re.search(r"(unknown|missing required) field `(.*)`", problem, re.DOTALL):
         wrong = "is not known" if match[1] == "unknown" else "is missing"
         return InvalidInput(f"{where} field `{match[2]}` {wrong}.", f"There are: {_fields(takes)}.")
     if not place:
-        return InvalidInput(f"The body is invalid: {_lower(what)}.", f"Send an object with: {_fields(takes)}.")
-    hint = "Omit what you do not want to set." if "got `null`" in what else "GET /docs shows the fields."
-    return InvalidInput(f"`{place}` is invalid: {_lower(what)}.", hint)
+        return InvalidInput(f"The body is invalid: {_lower(problem)}.", f"Send an object with: {_fields(takes)}.")
+    hint = "Omit what you do not want to set." if "got `null`" in problem else "GET /docs shows the fields."
+    return InvalidInput(f"`{place}` is invalid: {_lower(problem)}.", hint)
 
 
 def _lower(text: str) -> str:
@@ -118,5 +118,5 @@ def _lower(text: str) -> str:
 
 
 def _fields(takes: type[RequestModel]) -> str:
-    fields = sorted(msgspec.structs.fields(takes), key=lambda each: not each.required)
+    fields = sorted(msgspec.structs.fields(takes), key=lambda field: not field.required)
     return ", ".join(field.encode_name for field in fields)

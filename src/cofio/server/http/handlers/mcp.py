@@ -40,10 +40,10 @@ def exchange(state: AppState, request: bytes, context: RequestContext) -> Handle
     headers = {name: value for name, value in context.headers.items() if name in _READ or name.startswith(_OWN)}
     if not headers.get("content-type", "").lower().startswith(JSON):
         raise InvalidInput("The body is not declared as JSON.", f"Send a message of the protocol, as {JSON}.")
-    told = wire.exchanged(RequestDispatcher(state, context), headers, request)
-    if told.status >= 400 and not told.media.startswith(JSON):
+    reply = wire.exchanged(RequestDispatcher(state, context), headers, request)
+    if reply.status >= 400 and not reply.media.startswith(JSON):
         raise InvalidInput("Not a valid request of the protocol.", f"Accept {JSON}, and send one message at a time.")
-    return HandlerReply(told.body, told.status, told.media or JSON)
+    return HandlerReply(reply.body, reply.status, reply.media or JSON)
 
 
 def _wire() -> ModuleType:
@@ -90,7 +90,9 @@ class RequestDispatcher(Dispatcher):
     def _who(self, client: str) -> Caller:
         headers = self._call.headers
         by = auth.caller(headers, self._call.key, BY)
-        name = client or headers.get("x-cofio-client", "").strip() or _known(headers.get("user-agent", "")) or BY
+        name = (
+            client or headers.get("x-cofio-client", "").strip() or _identify_client(headers.get("user-agent", "")) or BY
+        )
         within = self._call.viewer.below if self._call.viewer else str
         return Caller(self._named(self._call.project) or None, name, self._named, by, within)
 
@@ -102,13 +104,13 @@ class RequestDispatcher(Dispatcher):
             self._note(name, "refused", error.message)
             raise
 
-    def _note(self, name: str, outcome: str, said: str) -> None:
+    def _note(self, name: str, outcome: str, summary: str) -> None:
         """Write an audit log entry. Without keys, callers cannot be identified and nothing is recorded."""
         if self._call.auth == "ok":
-            self._desk.keeper.note_deed(self._call.deed(f"POST /mcp {name}", outcome, said))
+            self._desk.keeper.note_deed(self._call.deed(f"POST /mcp {name}", outcome, summary))
 
 
-def _known(agent: str) -> str:
+def _identify_client(agent: str) -> str:
     """Return the client name if known: in the older protocol, requests do not name their client."""
     product = agent.partition("/")[0].strip()
     name = KNOWN_AS.get(product, product)
