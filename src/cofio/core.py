@@ -269,7 +269,9 @@ class Keeper:
     def knowledge(self) -> KnowledgeBase:
         """Structured domain knowledge: patterns, correlations, thresholds, seasonal patterns, feedback."""
         return KnowledgeBase(
-            KnowledgeCallbacks(self._store.domain, self.apply, self._own_row, self._clock, self._deciding, self.viewer)
+            KnowledgeCallbacks(
+                self._store.domain, self.apply, self._set_row_owner, self._clock, self._deciding, self.viewer
+            )
         )
 
     @property
@@ -289,11 +291,11 @@ class Keeper:
         if self._seen:
             refuse(action)
 
-    def _own(self, fact: Fact) -> Fact:
+    def _set_owner(self, fact: Fact) -> Fact:
         """Return the fact with the ownership that the viewer may set."""
         return self._seen.fact(fact) if self._seen else fact
 
-    def _own_row(self, row: Knowledge) -> Knowledge:
+    def _set_row_owner(self, row: Knowledge) -> Knowledge:
         """Return the row with the viewer's ownership, and with the id that follows from it."""
         return self._seen.row(row) if self._seen else row
 
@@ -317,7 +319,7 @@ class Keeper:
         """Store many facts in one changeset; one change per fact, in order."""
         if isinstance(facts, str):
             raise InvalidInput("facts is a string.", "Give a list of facts; `add` takes one.")
-        checked = [self._add_anchors(self._own(as_fact(fact, {}))) for fact in facts]
+        checked = [self._add_anchors(self._set_owner(as_fact(fact, {}))) for fact in facts]
         if not checked:
             return []
         _check_who(by, why)
@@ -326,9 +328,9 @@ class Keeper:
             if not dedup:
                 decisions: builtins.list[Decision] = [Add(fact) for fact in checked]
                 return list(self._store.apply(decisions, dict(enumerate(vectors)), by=by, why=why or "add").changes)
-            return self._reconcile_and_add([self._with_kind(fact) for fact in checked], vectors, by, why or "add")
+            return self._reconcile_and_add([self._detect_kind(fact) for fact in checked], vectors, by, why or "add")
 
-    def _with_kind(self, fact: Fact) -> Fact:
+    def _detect_kind(self, fact: Fact) -> Fact:
         """Return a typed-in fact with the kind detected from its text, if none was given."""
         if fact.kind != "other" or fact.category != "detail" or self._judge is None:
             return fact
@@ -441,7 +443,7 @@ class Keeper:
         _check_decisions(decisions, knowledge)
         _check_who(by, why)
         decisions = [self._anchor_decision(decision) for decision in decisions]
-        vectors = self._vectors_for(decisions)
+        vectors = self._embed_decisions(decisions)
         with self._deciding:
             changeset = self._store.apply(
                 decisions, vectors, by=by, why=why, undoes=undoes, part_of=part_of, knowledge=knowledge
@@ -459,10 +461,10 @@ class Keeper:
         decisions = [self._anchor_decision(decision) for decision in decisions]
         waiting = 0
         try:
-            vectors = self._vectors_for(decisions)
+            vectors = self._embed_decisions(decisions)
         except Unavailable as error:
             _log.warning("memories left without vectors for now: %s", error)
-            vectors, waiting = {}, sum(_brings_words(decision) for decision in decisions)
+            vectors, waiting = {}, sum(_has_text(decision) for decision in decisions)
         with self._deciding:
             changeset = self._store.apply(
                 decisions, vectors, by=by, why=why, part_of=part_of, knowledge=self.read_from(decisions)
@@ -499,10 +501,10 @@ class Keeper:
         """Return the configured extraction model, or why a requested one is unavailable."""
         if self.llm is None:
             return {"enabled": False, **({"problem": self._llm_problem} if self._llm_problem else {})}
-        named = {"provider": self.llm.provider_name, "model": self.llm.model, "audn": self.llm.supports_audn}
-        named["audn_known"] = self.llm.profile.reconciles_known
+        model_info = {"provider": self.llm.provider_name, "model": self.llm.model, "audn": self.llm.supports_audn}
+        model_info["audn_known"] = self.llm.profile.reconciles_known
         until = self._budget_spent_until()
-        return {"enabled": True, **named, **({"spent_until": until} if until else {})}
+        return {"enabled": True, **model_info, **({"spent_until": until} if until else {})}
 
     def llm_usage(self, *, limit: int = 20) -> LLMUsage:
         """Return model calls of today and the last 7 and 30 days, by model and session, and the newest calls."""
@@ -584,7 +586,7 @@ class Keeper:
         """
         self._refuse_viewer("Backfilling")
         _check_who(by, "")
-        last = self._last_backfill()
+        last = self._find_last_backfill()
         if last and last.changeset and last.outcome == "began" and not self._is_taken_back(last.changeset):
             return last.changeset
         series = self._store.apply([], {}, by=by, why=BACKFILL).id
@@ -595,11 +597,11 @@ class Keeper:
         """Mark a backfill as done: the next one begins its own series."""
         self._refuse_viewer("Backfilling")
         _check_who(by, "")
-        last = self._last_backfill()
+        last = self._find_last_backfill()
         if last and last.outcome == "began" and last.changeset == check_int(series, "series"):
             self._note_backfill(series, "done", by)
 
-    def _last_backfill(self) -> MaintenanceRun | None:
+    def _find_last_backfill(self) -> MaintenanceRun | None:
         return next(iter(self._store.runs.newest(1, BACKFILL)), None)
 
     def _note_backfill(self, series: int, outcome: str, by: str) -> None:
@@ -1353,10 +1355,10 @@ class Keeper:
         self._note_key_change("key revoked", f"key {key.id} ({key.grant.name})", by, deed)
         return key
 
-    def _note_key_change(self, act: str, what: str, by: str, deed: AuditEntry | None) -> None:
+    def _note_key_change(self, act: str, subject: str, by: str, deed: AuditEntry | None) -> None:
         self.key_changes += 1
         who = deed or AuditEntry(at="", act="", outcome="done", name=by)
-        self._deeds.note(replace(who, at=self._clock(), act=act, what=what))
+        self._deeds.note(replace(who, at=self._clock(), act=act, what=subject))
 
     def keys(self) -> builtins.list[Key]:
         """Return every key ever created, newest first."""
@@ -1420,7 +1422,7 @@ class Keeper:
             embed=self._embed if embed else None,
             signature=self._embedder.signature,
             redact=sanitize.redact,
-            own=self._own,
+            own=self._set_owner,
             repeats=self._is_repeated if self._judge else None,
             **how,
         )
@@ -1515,12 +1517,12 @@ class Keeper:
             self._signed = True
         return vectors
 
-    def _vectors_for(self, decisions: Sequence[Decision]) -> dict[int, Vector]:
+    def _embed_decisions(self, decisions: Sequence[Decision]) -> dict[int, Vector]:
         texts: dict[int, str] = {}
         for place, decision in enumerate(decisions):
             if isinstance(decision, Add | Update | Merge):
                 texts[place] = embedding_text(decision.fact.text, decision.fact.speaker)
-            elif isinstance(decision, Edit) and _brings_words(decision):
+            elif isinstance(decision, Edit) and _has_text(decision):
                 memory = apply_edit(self.get(decision.id), decision.fields)
                 texts[place] = embedding_text(memory.text, memory.speaker)
         return dict(zip(texts, self._embed(list(texts.values())), strict=True)) if texts else {}
@@ -1551,7 +1553,7 @@ class _Reranker:
             reading = self._pool.submit(reader.read, texts, "query")
         except RuntimeError:  # closed meanwhile, or the process exits
             return dict
-        return lambda: self._as_read(reader, texts, reading)
+        return lambda: self._collect_encoded(reader, texts, reading)
 
     def documents(self, memories: Sequence[Memory]) -> builtins.list[bytes]:
         """Return the token embeddings of each memory; empty on failure."""
@@ -1567,7 +1569,7 @@ class _Reranker:
         self._reader = None
         self._pool.shutdown(wait=False)
 
-    def _as_read(
+    def _collect_encoded(
         self, reader: LateInteractionModel, texts: Sequence[str], reading: Future[builtins.list[bytes]]
     ) -> Mapping[str, TokenQuery]:
         """Return the encoded queries. A failing re-ranker costs the re-ranking, not the answer."""
@@ -1586,7 +1588,7 @@ class _CoreNotesCallbacks:
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
         self.refuse_viewer = keeper._refuse_viewer
-        self.own = keeper._own
+        self.own = keeper._set_owner
         self.undo = keeper.undo
 
     def apply(self, decisions: Sequence[Decision], *, by: str, why: str, part_of: int | None) -> tuple[Changeset, int]:
@@ -1612,7 +1614,7 @@ class _MaintenanceCallbacks:
         return self._embedder.floor
 
 
-def _brings_words(decision: Decision) -> bool:
+def _has_text(decision: Decision) -> bool:
     """Return whether the decision brings text to embed."""
     if isinstance(decision, Edit):
         return bool(decision.fields.keys() & {"text", "speaker"})

@@ -81,7 +81,7 @@ class Client:
         """Store a fact. The change is "add", "update" (it replaced a memory) or "noop" (a memory already says it)."""
         body = {**_fact_body(as_fact(fact, about)), "deduplicate": dedup, "why": why}
         reply = self._wire.ask("POST", "/memory/add", body, by=by)
-        return self._with_near([reply], self._fetch_changes(reply)[:1])[0]
+        return self._load_near([reply], self._fetch_changes(reply)[:1])[0]
 
     def add_all(
         self, facts: Sequence[str | Fact], *, dedup: bool = True, by: str = "library", why: str = ""
@@ -92,9 +92,9 @@ class Client:
             return []
         body = {"memories": bodies, "deduplicate": dedup, "why": why}
         reply = self._wire.ask("POST", "/memory/add-batch", body, by=by)
-        return self._with_near(reply["results"], _match_changes(reply["results"], self._fetch_changes(reply)))
+        return self._load_near(reply["results"], _match_changes(reply["results"], self._fetch_changes(reply)))
 
-    def _with_near(self, results: Sequence[Mapping[str, Any]], changes: Sequence[Change]) -> builtins.list[Change]:
+    def _load_near(self, results: Sequence[Mapping[str, Any]], changes: Sequence[Change]) -> builtins.list[Change]:
         """Return the changes, with similar memories that stayed but may be outdated."""
         updated = []
         for result, change in zip(results, changes, strict=True):
@@ -174,7 +174,7 @@ class Client:
         for start in range(0, len(queries), _QUERIES_AT_ONCE):
             body = {"queries": [_query_body(query) for query in queries[start : start + _QUERIES_AT_ONCE]]}
             reply = self._wire.ask("POST", "/search/batch", body, by=by)
-            answers += [[_parse_hit(row) for row in answer["results"]] for answer in reply["results"]]
+            answers += [[_parse_hit(row) for row in result["results"]] for result in reply["results"]]
         return answers
 
     def search_episodes(
@@ -323,7 +323,7 @@ class Client:
 
     def list(self, *, limit: int = 50, after: int | None = None, skip: int = 0, **within: Any) -> Page:
         """Return a page of the scope's memories, newest first, after skipping the first `skip`."""
-        where = _listable(_scope(within))
+        where = _check_listable(_scope(within))
         reply = self._wire.ask("GET", "/memories", limit=limit, after=after, skip=skip or None, **where)
         return Page(tuple(Memory.from_dict(row) for row in reply["memories"]), reply["next"], reply["total"])
 
@@ -476,7 +476,7 @@ class Client:
     def usage(self, view: View = "most", *, limit: int = 50, days: int = 90, **within: Any) -> builtins.list[Memory]:
         """Return memories "never" recalled (oldest first), recalled "most", or "stale" (not for `days` days)."""
         reply = self._wire.ask(
-            "GET", "/maintenance/usage", view=view, limit=limit, days=days, **_listable(_scope(within))
+            "GET", "/maintenance/usage", view=view, limit=limit, days=days, **_check_listable(_scope(within))
         )
         return [Memory.from_dict(row) for row in reply["memories"]]
 
@@ -617,18 +617,18 @@ class _HttpConnection:
     def __init__(self, url: str, key: str, timeout: float) -> None:
         self._url = url.rstrip("/")
         self._timeout = timeout
-        self._secure, self._host, self._port, self._base = _parts(self._url)
-        self._headers = {"Accept": "application/json", **({"X-API-Key": _header(key, "The key")} if key else {})}
+        self._secure, self._host, self._port, self._base = _parse_url(self._url)
+        self._headers = {"Accept": "application/json", **({"X-API-Key": _check_header(key, "The key")} if key else {})}
         self._idle: LifoQueue[http.client.HTTPConnection] = LifoQueue()
 
     def ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, /, *, by: str = "", **params: Any
     ) -> Any:
         """Return the JSON value of the reply; raise the service's errors as our exceptions."""
-        query = urlencode({name: _parameter(value) for name, value in params.items() if value is not None})
+        query = urlencode({name: _format_parameter(value) for name, value in params.items() if value is not None})
         headers = dict(self._headers)
         if by:
-            headers["X-Cofio-Client"] = _header(by, "by")
+            headers["X-Cofio-Client"] = _check_header(by, "by")
         if body is not None:
             headers["Content-Type"] = "application/json"
         content = None if body is None else _encode(body)
@@ -639,36 +639,36 @@ class _HttpConnection:
 
     def read(self, path: str, **params: Any) -> bytes:
         """Return the body of a reply that is not JSON."""
-        target = f"{self._base}{path}?{urlencode({name: _parameter(value) for name, value in params.items()})}"
+        target = f"{self._base}{path}?{urlencode({name: _format_parameter(value) for name, value in params.items()})}"
         status, reply_body = self._exchange("GET", target, None, self._headers)
         if status >= 300:
             self._parse_reply(status, reply_body)
         return reply_body
 
     def close(self) -> None:
-        while (connection := self._unused()) is not None:
+        while (connection := self._pop_idle()) is not None:
             connection.close()
 
     def _exchange(
         self, method: str, target: str, content: bytes | None, headers: Mapping[str, str]
     ) -> tuple[int, bytes]:
-        connection = self._unused() or self._new()
+        connection = self._pop_idle() or self._connect()
         reused = connection.sock is not None
         try:
-            return self._once(connection, method, target, content, headers)
+            return self._send(connection, method, target, content, headers)
         except (http.client.HTTPException, OSError) as error:
             connection.close()
             # The service may have closed an idle connection. Only requests that change nothing are retried.
             if not reused or method != "GET" or isinstance(error, TimeoutError):
                 raise self._unreachable(error) from error
-        fresh = self._new()
+        retry = self._connect()
         try:
-            return self._once(fresh, method, target, content, headers)
+            return self._send(retry, method, target, content, headers)
         except (http.client.HTTPException, OSError) as error:
-            fresh.close()
+            retry.close()
             raise self._unreachable(error) from error
 
-    def _once(
+    def _send(
         self,
         connection: http.client.HTTPConnection,
         method: str,
@@ -677,12 +677,12 @@ class _HttpConnection:
         headers: Mapping[str, str],
     ) -> tuple[int, bytes]:
         connection.request(method, target, content, dict(headers))
-        answer = connection.getresponse()
-        status, reply_body = answer.status, answer.read()
+        response = connection.getresponse()
+        status, reply_body = response.status, response.read()
         self._idle.put(connection)  # http.client closes it if the reply asks for it, and reopens it on use
         return status, reply_body
 
-    def _unused(self) -> http.client.HTTPConnection | None:
+    def _pop_idle(self) -> http.client.HTTPConnection | None:
         try:
             connection = self._idle.get_nowait()
         except Empty:
@@ -691,7 +691,7 @@ class _HttpConnection:
             connection.close()  # data on an idle connection means that it was closed
         return connection
 
-    def _new(self) -> http.client.HTTPConnection:
+    def _connect(self) -> http.client.HTTPConnection:
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         return kind(self._host, self._port, timeout=self._timeout)
 
@@ -732,7 +732,7 @@ class _WireReply(dict[str, Any]):
         raise self._strange
 
 
-def _parts(url: str) -> tuple[bool, str, int | None, str]:
+def _parse_url(url: str) -> tuple[bool, str, int | None, str]:
     try:
         split = urlsplit(url)
         if split.scheme in ("http", "https") and split.hostname:
@@ -748,13 +748,13 @@ def _has_news(connection: http.client.HTTPConnection) -> bool:
     return bool(poll.poll(0))
 
 
-def _header(value: str, name: str) -> str:
+def _check_header(value: str, name: str) -> str:
     if not (value.isascii() and value.isprintable()):
         raise InvalidInput(f"{name} contains characters that cannot be sent in a header.", "Use printable ASCII.")
     return value
 
 
-def _parameter(value: Any) -> str:
+def _format_parameter(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return ",".join(value) if isinstance(value, tuple) else str(value)
@@ -762,7 +762,7 @@ def _parameter(value: Any) -> str:
 
 def _encode(body: Mapping[str, Any]) -> bytes:
     try:
-        return json.dumps(body, ensure_ascii=False, allow_nan=False, default=_plain).encode()
+        return json.dumps(body, ensure_ascii=False, allow_nan=False, default=_to_plain).encode()
     except UnicodeEncodeError as error:
         raise InvalidInput("The text contains half of a surrogate pair.", "Send well-formed Unicode.") from error
     except (TypeError, ValueError, RecursionError) as error:
@@ -771,7 +771,7 @@ def _encode(body: Mapping[str, Any]) -> bytes:
         ) from error
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(value)
     if isinstance(value, Mapping):
@@ -800,7 +800,7 @@ def _scope_body(scope: Scope) -> dict[str, Any]:
     return {field.name: value for field in fields(Scope) if (value := getattr(scope, field.name)) != field.default}
 
 
-def _listable(scope: dict[str, Any]) -> dict[str, Any]:
+def _check_listable(scope: dict[str, Any]) -> dict[str, Any]:
     """Return the scope as query parameters. Raise if it needs an empty value, which a query string cannot express."""
     if scope.get("source") == "" or any("," in tag for tag in scope.get("tags", ())):
         hint = "Search, or open the store itself."

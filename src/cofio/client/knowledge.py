@@ -79,7 +79,7 @@ class ClientKnowledge:
         self, table: str, *, min_confidence: float = 0.0, limit: int = 50, after: str | None = None, **where: Any
     ) -> builtins.list[Knowledge]:
         """Return the rows of a table: claims by confidence (highest first), feedback newest first."""
-        params = {"limit": limit, "after": after, "min_confidence": min_confidence or None, **_listable(where)}
+        params = {"limit": limit, "after": after, "min_confidence": min_confidence or None, **_check_listable(where)}
         return [row_from_dict(table, row) for row in self._ask("GET", _path(table), **params)["rows"]]
 
     def patterns(self, min_confidence: float = 0.0, **how: Any) -> builtins.list[Pattern]:
@@ -170,7 +170,7 @@ def _row(kind: type[_Row], fields: Mapping[str, Any]) -> _Row:
     return cast(_Row, row_from_dict(kind.TABLE, fields))
 
 
-def _listable(where: Mapping[str, Any]) -> Mapping[str, Any]:
+def _check_listable(where: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the filter as query parameters. Raise if it needs an empty value, which a query string cannot express."""
     for name, value in where.items():
         if value is None or (value == "" and name not in _BLANK_TELLS):

@@ -37,7 +37,7 @@ class DashboardService:
     def overview(self, *, days: int = 30) -> Overview:
         """Return the state of the store and counts of the last `days` days, including today."""
         now = self._clock()
-        dates = _days(now, check_int(days, "days", least=1, most=MOST_DAYS))
+        dates = _list_days(now, check_int(days, "days", least=1, most=MOST_DAYS))
         pictures = self._store.pictures
         arrived = pictures.arrived(dates[0], Scope())
         if self._viewer:
@@ -80,7 +80,7 @@ class DashboardService:
         return self._atlas.map((self._viewer, scope, count), self.pulse().changeset, draw)
 
 
-def _days(now: str, count: int) -> list[str]:
+def _list_days(now: str, count: int) -> list[str]:
     """Return `count` days up to the day of `now`, oldest first."""
     today = datetime.fromisoformat(now).date()
     return [(today - timedelta(days=back)).isoformat() for back in reversed(range(count))]

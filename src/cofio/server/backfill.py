@@ -146,7 +146,7 @@ def survey(
     skipped: list[tuple[str, str]] = []
     for path in paths:
         try:
-            for entry in _entries(path, get_turns):
+            for entry in _read_entries(path, get_turns):
                 names = (entry.client, entry.session, entry.turn), (entry.client, entry.turn, entry.at, entry.prompt)
                 copies = {places[name] for name in names if name in places}
                 if not copies:
@@ -162,9 +162,9 @@ def survey(
     return Survey(tuple(sorted(entries, key=lambda entry: entry.at)), tuple(skipped))
 
 
-def _entries(path: Path, get_turns: Callable[[str, str], set[str]]) -> Iterator[DiskTurn]:
+def _read_entries(path: Path, get_turns: Callable[[str, str], set[str]]) -> Iterator[DiskTurn]:
     modified_at = path.stat().st_mtime  # before it is read
-    turns = list(_turns(path))
+    turns = list(_read_turns(path))
     if abs(time.time() - modified_at) < _SETTLED:
         turns = turns[:-1]
     dates = _fill_times([turn.at for turn in turns], path)
@@ -180,12 +180,12 @@ def _entries(path: Path, get_turns: Callable[[str, str], set[str]]) -> Iterator[
             at=at,
             project=_project(turn.cwd),
             prompt=" ".join(redact(prompt).split())[:_SHOWN],
-            characters=_characters(turn),
+            characters=_count_characters(turn),
             is_new=turn_name(turn, turns_known) not in turns_known,
         )
 
 
-def _turns(path: Path) -> Iterator[TranscriptTurn]:
+def _read_turns(path: Path) -> Iterator[TranscriptTurn]:
     """Yield the turns of a transcript, each with the session and the name that it is captured under."""
     for turn in transcripts.read_transcript(path):
         if turn.client in CLIENTS:
@@ -197,7 +197,7 @@ def _prompt(turn: TranscriptTurn) -> str:
     return next((str(message["content"]) for message in turn.messages if message["role"] == "user"), "")
 
 
-def _characters(turn: TranscriptTurn) -> int:
+def _count_characters(turn: TranscriptTurn) -> int:
     sizes = (
         min(len(str(message["content"])), _ASSISTANT if message["role"] == "assistant" else MAX_SAID)
         for message in turn.messages
@@ -233,17 +233,17 @@ def note_facts(homes: Mapping[str, Path], projects: Iterable[str]) -> Iterator[F
         for pattern in _GLOBAL[client]:
             for page in sorted(home.glob(pattern)):
                 if page.name != _RAW:
-                    yield from _sections(page, home, "")
+                    yield from _read_sections(page, home, "")
     if (claude := homes.get("claude-code")) and any(claude.glob("projects/*/memory/*.md")):
         for fact in READERS["claude-code"].read(claude / "projects"):
-            yield _from_file(fact)
+            yield _convert_fact(fact)
     for path in dict.fromkeys(folder for folder in projects if folder.startswith("/")):
         for client in homes:
             for name in _NOTES[client]:
-                yield from _sections(Path(path) / name, Path(path), path)
+                yield from _read_sections(Path(path) / name, Path(path), path)
 
 
-def _from_file(fact: Fact | SkippedEntry) -> Fact | SkippedEntry:
+def _convert_fact(fact: Fact | SkippedEntry) -> Fact | SkippedEntry:
     """Return the fact of a Claude Code memory with the project name that hooks use, and its file as the source."""
     if isinstance(fact, SkippedEntry):
         return fact
@@ -252,7 +252,7 @@ def _from_file(fact: Fact | SkippedEntry) -> Fact | SkippedEntry:
     return replace(fact, source=source[:MAX_LABEL], project=where)
 
 
-def _sections(page: Path, below: Path, of_project: str) -> Iterator[Fact | SkippedEntry]:
+def _read_sections(page: Path, below: Path, of_project: str) -> Iterator[Fact | SkippedEntry]:
     try:
         if not _own_files([page], below) or page.stat().st_size > notes_files.BIGGEST:
             return
@@ -354,13 +354,13 @@ class TurnSender:
     _reason: str | None = None  # reported last
 
     def deliver(self, entries: Sequence[DiskTurn]) -> None:
-        self._others = self._pending()
+        self._others = self._count_pending()
         last_use = {entry.path: place for place, entry in enumerate(entries)}
         turns_by_path: dict[Path, list[TranscriptTurn]] = {}
         count = 0
         for place, entry in enumerate(entries):
             if entry.path not in turns_by_path:
-                turns_by_path[entry.path] = _turns_of(entry.path)
+                turns_by_path[entry.path] = _load_turns(entry.path)
             turns = turns_by_path[entry.path]
             if entry.number < len(turns) and turns[entry.number].turn == entry.turn:
                 self.new += self._hand_over(entry, turns[entry.number])
@@ -392,7 +392,7 @@ class TurnSender:
                 self.skipped.append((_describe_turn(entry), error.message))
                 return False
 
-    def _pending(self) -> int:
+    def _count_pending(self) -> int:
         ledger = self.memories.ledger()
         return ledger.pending - ledger.parked
 
@@ -406,7 +406,7 @@ class TurnSender:
         """Wait until there is room for another batch."""
         least, since = 1 << 60, time.monotonic()
         while True:
-            pending = self._pending()
+            pending = self._count_pending()
             self._tell(count, pending)
             if pending < self._others + self.batch:
                 return
@@ -449,8 +449,8 @@ def pause() -> None:
     time.sleep(_LOOK)
 
 
-def _turns_of(path: Path) -> list[TranscriptTurn]:
+def _load_turns(path: Path) -> list[TranscriptTurn]:
     try:
-        return list(_turns(path))
+        return list(_read_turns(path))
     except (InvalidInput, OSError):  # removed since the survey
         return []

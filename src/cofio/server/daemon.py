@@ -114,7 +114,7 @@ def serve(
     from cofio.server.http import server as serving
 
     serving.log_to_stderr(settings)
-    with _holding(settings) as hold:
+    with _hold_lock(settings) as hold:
         keeper = open_keeper(settings)
         warming = threading.Thread(target=_warm, args=(keeper,), name="cofio-warming", daemon=True)
 
@@ -146,7 +146,7 @@ def _warm(keeper: Keeper) -> None:
 
 
 @contextmanager
-def _holding(settings: Settings) -> Iterator[Callable[[str], Instance]]:
+def _hold_lock(settings: Settings) -> Iterator[Callable[[str], Instance]]:
     """Hold the lock; yield a function that writes the URL. The file is deleted on exit."""
     path = lock_path(settings)
     try:
@@ -239,9 +239,9 @@ def up(settings: Settings) -> tuple[Instance, bool]:
                 child.wait()
             return _wait_for_answer(settings, instance, deadline), instance.pid == child.pid
         if instance is None and child.poll() is not None:
-            raise Unavailable(f"The service did not start.\n{_tail(log, since)}", f"The full log is in {log}.")
+            raise Unavailable(f"The service did not start.\n{_read_tail(log, since)}", f"The full log is in {log}.")
         time.sleep(_STEP)
-    message = f"The service (pid {child.pid}) is not ready after {_START_SECONDS:g} s.\n{_tail(log, since)}"
+    message = f"The service (pid {child.pid}) is not ready after {_START_SECONDS:g} s.\n{_read_tail(log, since)}"
     raise Unavailable(message, f"A large store takes longer: see `cofio status` and {log}.")
 
 
@@ -261,7 +261,7 @@ def _own_urls(settings: Settings) -> set[str]:
 def _wait_for_answer(settings: Settings, instance: Instance, deadline: float) -> Instance:
     """Return the instance once /health answers. A starting instance may have exited since."""
     while time.monotonic() < deadline:
-        if instance.url and _answers(instance.url):
+        if instance.url and _is_answering(instance.url):
             return instance
         time.sleep(_STEP)
         current = find(settings)
@@ -272,7 +272,7 @@ def _wait_for_answer(settings: Settings, instance: Instance, deadline: float) ->
     raise Unavailable(f"The service (pid {instance.pid}) does not answer.", hint)
 
 
-def _answers(url: str) -> bool:
+def _is_answering(url: str) -> bool:
     try:
         with Client(url, timeout=2.0) as client:
             client.health()
@@ -322,7 +322,7 @@ def _open_log(log: Path) -> int:
         raise _unusable(log, error) from error
 
 
-def _tail(log: Path, since: int) -> str:
+def _read_tail(log: Path, since: int) -> str:
     with log.open("rb") as file:
         file.seek(since)
         lines = file.read().decode(errors="replace").strip().splitlines()

@@ -52,7 +52,8 @@ def label_clusters(texts: Sequence[str], group: Labels) -> list[tuple[str, ...]]
         return []
     words = _count_terms(texts)
     return [
-        tuple(words.written[term] for term in terms) for terms in _choose_terms(_telling(words, group), words.written)
+        tuple(words.written[term] for term in terms)
+        for terms in _choose_terms(_score_terms(words, group), words.written)
     ]
 
 
@@ -66,9 +67,8 @@ class _TermCounts(NamedTuple):
 
 def _count_terms(texts: Sequence[str]) -> _TermCounts:
     token_lists = [_WORD.findall(text) for text in texts]
-    inside = Counter(
-        chain.from_iterable(tokens[1:] for tokens in token_lists)
-    )  # not the first word, which is capitalized
+    # Not the first word, which is capitalized.
+    inside = Counter(chain.from_iterable(tokens[1:] for tokens in token_lists))
     forms = sorted(filter(_can_name, set(chain.from_iterable(token_lists))), key=lambda form: (-inside[form], form))
     place: dict[str, int] = {}
     word_of = {form: place.setdefault(_root(form), len(place)) for form in forms}
@@ -91,7 +91,7 @@ def _root(form: str) -> str:
     return word[:-1] if len(word) > _SHORTEST and word.endswith("s") and not word.endswith("ss") else word
 
 
-def _telling(words: _TermCounts, group: Labels) -> Scores:
+def _score_terms(words: _TermCounts, group: Labels) -> Scores:
     """Score how well each word distinguishes each group: its share among members times its log gain over all texts."""
     groups, count = int(group.max()) + 1, len(words.written)
     within = group[words.text] >= 0

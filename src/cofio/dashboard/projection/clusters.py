@@ -35,14 +35,14 @@ def find_clusters(places: Places) -> Labels:
     """Return the group of each point, ordered by size; -1 for none."""
     cells = np.minimum(places * CELLS // (SIDE + 1), CELLS - 1)
     cell = cells[:, 0] * CELLS + cells[:, 1]
-    landscape = _landscape(cell)
-    hill = _merge_hills(landscape, _uphill(landscape))
+    landscape = _smooth_density(cell)
+    hill = _merge_hills(landscape, _climb(landscape))
     height = landscape.ravel()
     group = np.where(height[cell] >= FOOT * height[hill[cell]], hill[cell], -1)
     return _number_groups(group)
 
 
-def _landscape(cell: Labels) -> Landscape:
+def _smooth_density(cell: Labels) -> Landscape:
     counts = np.bincount(cell, minlength=CELLS * CELLS).reshape(CELLS, CELLS).astype(np.float64)
     width = BLUR * (AT / max(len(cell), 1)) ** (1 / 6)
     steps = np.subtract.outer(np.arange(CELLS), np.arange(CELLS))
@@ -51,7 +51,7 @@ def _landscape(cell: Labels) -> Landscape:
     return density
 
 
-def _uphill(landscape: Landscape) -> Labels:
+def _climb(landscape: Landscape) -> Labels:
     """Return for each cell the top of its hill, found by always moving to the highest neighbour."""
     around = np.pad(landscape, 1, constant_values=-1)
     steps = [(down, right) for down in (0, -1, 1) for right in (0, -1, 1)]  # the cell itself comes first and wins ties
@@ -64,14 +64,14 @@ def _uphill(landscape: Landscape) -> Labels:
 def _merge_hills(landscape: Landscape, top: Labels) -> Labels:
     """Merge hills that are not separated by a valley; the highest top is kept."""
     height, into = landscape.ravel(), np.arange(CELLS * CELLS)
-    for level, first, second in _passes(height, top):
+    for level, first, second in _find_passes(height, top):
         low, high = sorted((_end(into, first), _end(into, second)), key=lambda hill: (height[hill], hill))
         if level >= PASS * height[low]:
             into[low] = high
     return _follow_pointers(into)[top]
 
 
-def _passes(height: NDArray[np.float64], top: Labels) -> list[tuple[float, int, int]]:
+def _find_passes(height: NDArray[np.float64], top: Labels) -> list[tuple[float, int, int]]:
     """Return every step between two hills: its height and both tops, highest first."""
     cell = np.arange(CELLS * CELLS).reshape(CELLS, CELLS)
     here = np.concatenate([cell[1:].ravel(), cell[:, 1:].ravel()])

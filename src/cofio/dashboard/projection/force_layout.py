@@ -40,7 +40,7 @@ def layout_points(heads: Matrix, rng: np.random.Generator) -> Spots:
     spots, count = _start_spots(heads), len(heads)
     if count < 3:
         return spots
-    lots, everybody = _lots(neighbours(heads, DRAWING)), np.arange(count)
+    lots, everybody = _sample_slots(neighbours(heads, DRAWING)), np.arange(count)
     for number in range(ROUNDS):
         move = _pull(spots, lots[rng.integers(0, LOTS, count), everybody])
         move += _push(spots, rng.integers(0, count, (PUSHES, count)))
@@ -55,7 +55,7 @@ def _start_spots(heads: Matrix) -> Spots:
     return spots.view(np.complex64)[:, 0]
 
 
-def _lots(near: Neighbours) -> Rows:
+def _sample_slots(near: Neighbours) -> Rows:
     """Return the neighbours by sampling slot, one column per point."""
     shares = np.cumsum(near.weights, axis=1)
     column = np.stack([(shares < (lot + 0.5) / LOTS).sum(axis=1) for lot in range(LOTS)], axis=1)

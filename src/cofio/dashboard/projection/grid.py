@@ -42,7 +42,7 @@ def resolve_overlaps(places: Places) -> Places:
     steps = np.zeros(len(places), np.int64)
     result = places
     for _ in range(PATIENCE):
-        rank = _ranks(result)
+        rank = _rank_duplicates(result)
         if not rank.any():
             break
         steps += rank
@@ -50,7 +50,7 @@ def resolve_overlaps(places: Places) -> Places:
     return result
 
 
-def _ranks(places: Places) -> NDArray[np.int64]:
+def _rank_duplicates(places: Places) -> NDArray[np.int64]:
     """Return for each point the number of earlier points at the same position."""
     spot = places[:, 0] * (SIDE + 1) + places[:, 1]
     order = np.argsort(spot, kind="stable")

@@ -21,12 +21,12 @@ def principal_components(vectors: Matrix, rng: np.random.Generator) -> Matrix:
     """Return the centred coordinates of the vectors in these directions, strongest first."""
     sample = vectors[np.sort(rng.permutation(len(vectors))[:ROWS])]
     middle = sample.mean(axis=0)
-    basis = _directions(sample - middle, rng)
+    basis = _find_directions(sample - middle, rng)
     coordinates: Matrix = vectors @ basis - middle @ basis
     return coordinates
 
 
-def _directions(sample: Matrix, rng: np.random.Generator) -> Matrix:
+def _find_directions(sample: Matrix, rng: np.random.Generator) -> Matrix:
     """Return orthonormal directions as columns, signed so that the largest component is positive."""
     dimension = sample.shape[1]
     basis = rng.standard_normal((dimension, min(dimension, WIDTH + SPARE)), np.float32)

@@ -49,7 +49,7 @@ class PreviousPositions(NamedTuple):
             return None
         stay, come = np.flatnonzero(is_known), np.flatnonzero(~is_known)
         places = self.places[at]
-        places[come] = _beside(dots.vectors[come], dots.vectors[stay], places[stay])
+        places[come] = _place_beside(dots.vectors[come], dots.vectors[stay], places[stay])
         order = np.concatenate([stay, come[::-1]])  # on a collision the older memory keeps its position
         places[order] = resolve_overlaps(places[order])
         return PreviousPositions.of(dots, places, int(changed))
@@ -68,7 +68,7 @@ class PreviousPositions(NamedTuple):
         return at, (self.ids[at] == ids) & (self.marks[at] == marks).all(axis=1)
 
 
-def _beside(vectors: Matrix, known: Matrix, places: Places) -> Places:
+def _place_beside(vectors: Matrix, known: Matrix, places: Places) -> Places:
     """Return positions among those nearest neighbours that are close to the nearest one, never between two groups."""
     near = nearest_among(vectors, known, LIKE)
     spots = places[near.rows]

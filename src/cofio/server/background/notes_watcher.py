@@ -44,11 +44,11 @@ class NotesWatcher:
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         self._keeper = keeper
-        self._told = told
+        self._on_sync = told
         self._looking = _Pause(every, every, ticks)
         self._filling = _Pause(_FILL, _EMBEDDER_AGAIN, ticks)
         self._filling.begin()  # wait first: the start of the service has priority
-        self._shelves = [
+        self._watches = [
             _WatchedFolder(fromkey, _Pause(every, _FOLDER_AGAIN, ticks)) for fromkey in dict.fromkeys(folders) if every
         ]
         self._stopping = threading.Event()
@@ -67,12 +67,12 @@ class NotesWatcher:
     def run(self) -> None:
         """Poll until stopped."""
         while not self._stopping.is_set():
-            if self._shelves and self._looking.is_over:
+            if self._watches and self._looking.is_over:
                 self.tick()
                 self._looking.begin()
             if self._filling.is_over and not self._stopping.is_set():
                 self.fill()
-            due = (self._looking.left, self._filling.left) if self._shelves else (self._filling.left,)
+            due = (self._looking.left, self._filling.left) if self._watches else (self._filling.left,)
             self._stopping.wait(max(_BREATH, min(due)))
 
     # ── folders ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -80,35 +80,35 @@ class NotesWatcher:
     def tick(self) -> list[IndexResult]:
         """Poll every folder once; return the syncs that changed something. A failing folder does not stop others."""
         results = []
-        for shelf in self._shelves:
+        for watch in self._watches:
             if self._stopping.is_set():
                 break
-            if not shelf.pause.is_over:
+            if not watch.pause.is_over:
                 continue
             try:
-                result = self._sync_folder(shelf)
+                result = self._sync_folder(watch)
             except CofioError as error:
-                shelf.failed(str(error))
+                watch.failed(str(error))
             except Exception as error:  # noqa: BLE001 - the thread survives any error
-                _log.exception("unexpected error in folder %s", shelf.folder)
-                shelf.failed(repr(error))
+                _log.exception("unexpected error in folder %s", watch.folder)
+                watch.failed(repr(error))
             else:
-                shelf.worked()
+                watch.worked()
                 results += [result] if result else []
         return results
 
-    def _sync_folder(self, shelf: _WatchedFolder) -> IndexResult | None:
+    def _sync_folder(self, watch: _WatchedFolder) -> IndexResult | None:
         """Sync memories with files that are stable; return None if nothing changes."""
-        stamps = self._keeper.notes.look(shelf.folder)
-        moving = shelf.moving(stamps)
-        if not shelf.has_news(stamps, moving):
+        stamps = self._keeper.notes.look(watch.folder)
+        moving = watch.moving(stamps)
+        if not watch.has_news(stamps, moving):
             return None
-        result = self._keeper.notes.index(shelf.folder, but=moving, by="librarian", halted=self._stopping.is_set)
-        shelf.was_read(stamps, moving)
+        result = self._keeper.notes.index(watch.folder, but=moving, by="librarian", halted=self._stopping.is_set)
+        watch.was_read(stamps, moving)
         if result.changeset is None:
             return None
-        _log.info("%s: %d added, %d updated, %d archived", shelf.folder, result.added, result.updated, result.archived)
-        self._told(result)
+        _log.info("%s: %d added, %d updated, %d archived", watch.folder, result.added, result.updated, result.archived)
+        self._on_sync(result)
         self._filling.end()  # memories written without a vector need not wait long
         return result
 

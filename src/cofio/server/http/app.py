@@ -62,44 +62,44 @@ def make(
     doctor: Doctor | None = None,
 ) -> Starlette:
     """Return the service as an ASGI app. The caller closes the keeper. Keys expire by `clock`, guesses by `ticks`."""
-    desk = replace(_desk(keeper, settings), settings=settings, doctor=doctor)
-    caretaker = Scheduler(keeper, settings.schedules, clock)
-    librarian = NotesWatcher(keeper, settings.notes_followed, every=settings.notes_every)
+    state = replace(_build_state(keeper, settings), settings=settings, doctor=doctor)
+    scheduler = Scheduler(keeper, settings.schedules, clock)
+    notes_watcher = NotesWatcher(keeper, settings.notes_followed, every=settings.notes_every)
     processors = max(2, os.cpu_count() or 2)
     hungry, drawing = CapacityLimiter(processors), CapacityLimiter(processors // 2)
     passing_on = StreamLimit(RELAYS, "chats"), StreamLimit(EXPORTS, "exports"), StreamLimit(WATCHERS, "event streams")
     workers, quick, apart = (CapacityLimiter(size) for size in (WORKERS, _QUICK, _APART))
-    lanes = _ConcurrencyLimits(workers, quick, hungry, drawing, apart, *passing_on)
+    limits = _ConcurrencyLimits(workers, quick, hungry, drawing, apart, *passing_on)
     # If COFIO_API_KEY is set to a key of the store, it keeps that key's role and does not act as the owner's key.
     is_store_key = bool(settings.api_key) and keeper.key_of(digest(settings.api_key)) is not None
-    at_door = auth.Authenticator(
+    authenticator = auth.Authenticator(
         settings, KeyCache(keeper, ticks), FailedAuthLimiter(ticks), clock, keeper.note_deed, is_store_key
     )
-    ways = _EndpointDeps(desk, at_door, settings.max_body, lanes, clock)
+    ways = _EndpointDeps(state, authenticator, settings.max_body, limits, clock)
     decoding.prepare(route.takes for route in ROUTES if route.takes)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        desk.worker.start()
-        caretaker.start()
-        librarian.start()
+        state.worker.start()
+        scheduler.start()
+        notes_watcher.start()
         yield
-        await to_thread.run_sync(librarian.stop)
-        await to_thread.run_sync(caretaker.stop)
-        await to_thread.run_sync(desk.worker.stop)
+        await to_thread.run_sync(notes_watcher.stop)
+        await to_thread.run_sync(scheduler.stop)
+        await to_thread.run_sync(state.worker.stop)
         if isinstance(keeper.llm, Stoppable):  # its request threads are joined at exit
             await to_thread.run_sync(keeper.llm.stop)
-        await to_thread.run_sync(desk.close)
+        await to_thread.run_sync(state.close)
 
     routes = [routing.Route(endpoint.path, endpoint) for endpoint in _build_endpoints(ROUTES, ways)]
-    app = Starlette(routes=routes, middleware=[Middleware(RequestMiddleware, desk.metrics)], lifespan=lifespan)
-    app.state.ending = desk.news.end
+    app = Starlette(routes=routes, middleware=[Middleware(RequestMiddleware, state.metrics)], lifespan=lifespan)
+    app.state.ending = state.news.end
     app.router.redirect_slashes = False
     app.router.default = NotFoundEndpoint("", {}, ways)
     return app
 
 
-def _desk(keeper: Keeper, settings: Settings) -> AppState:
+def _build_state(keeper: Keeper, settings: Settings) -> AppState:
     metrics = Metrics()
     keeper.listen(metrics.learned)
     keeper.listen_to_recall(metrics.injected)
@@ -111,7 +111,7 @@ def _desk(keeper: Keeper, settings: Settings) -> AppState:
         patience=max(settings.hook_recall_ms / 2, settings.hook_recall_ms - 300) / 1000,  # how long a hook waits
         is_mine=lambda: not endpoint_file.is_others(settings.home, settings.store_name),
     )
-    upstream, problem = _upstream(settings)
+    upstream, problem = _open_upstream(settings)
     return AppState(
         keeper,
         InboxWorker(
@@ -154,7 +154,7 @@ def _page() -> HandlerReply:
     return docs.page(ROUTES, _build_document())
 
 
-def _upstream(settings: Settings) -> tuple[Upstream | None, str]:
+def _open_upstream(settings: Settings) -> tuple[Upstream | None, str]:
     """Return the chat upstream, or why there is none. A wrong address is reported to chat requests only."""
     if not settings.chat_upstream_url.strip():
         return None, ""
@@ -214,10 +214,10 @@ class Endpoint:
         self._named = named  # row names that a fixed path stands for, if it could also name a row
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        reply = await self._reply(Request(scope, receive))
+        reply = await self._respond(Request(scope, receive))
         await reply(scope, receive, send)
 
-    async def _reply(self, request: Request) -> ASGIApp:
+    async def _respond(self, request: Request) -> ASGIApp:
         route = self._methods.get("GET" if request.method == "HEAD" else request.method)
         self._ways.guard.admit(request.headers, page=route is not None and route.page)
         access = await self._check_access(request, route)

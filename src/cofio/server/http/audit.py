@@ -32,7 +32,7 @@ class AuditRecorder:
             yield
         except Forbidden as error:
             if self._call.auth == "ok":
-                self._note(self._deed("refused", error.message))
+                self._note(self._make_entry("refused", error.message))
             raise
 
     def done(self, reply: HandlerReply | dict[str, Any]) -> None:
@@ -40,9 +40,9 @@ class AuditRecorder:
         content = reply.content if isinstance(reply, HandlerReply) else reply
         fields: Mapping[str, Any] = content if isinstance(content, dict) else {}
         if self._call.auth == "ok" and self._route.changes and not fields.get("dry_run"):
-            self._note(self._deed("done", summarize_response(fields)))
+            self._note(self._make_entry("done", summarize_response(fields)))
 
-    def _deed(self, outcome: str, summary: str) -> AuditEntry:
+    def _make_entry(self, outcome: str, summary: str) -> AuditEntry:
         path = self._route.path.replace("{id}", str(self._call.id)).replace("{table}", self._call.table)
         return self._call.deed(f"{self._route.method} {path}", outcome, summary, self._clock())
 

@@ -67,8 +67,8 @@ class Authenticator:
         note: Callable[[AuditEntry], None],
         is_store_key: bool,
     ) -> None:
-        """Initialise; `lent`: the key of the settings is a key of the store, and keeps its holder and role."""
-        further = (_bare(host) for host in settings.allowed_hosts.split(","))
+        """Initialise; `is_store_key`: the key of the settings is a key of the store, and keeps its holder and role."""
+        further = (_strip_port(host) for host in settings.allowed_hosts.split(","))
         self._names = frozenset({*_OURS, settings.host.lower().strip("[]"), *further} - {"", *EVERYWHERE})
         self._any_address = settings.host in EVERYWHERE
         self._keys = () if is_store_key else _encode_key(settings.api_key)
@@ -78,58 +78,62 @@ class Authenticator:
     def admit(self, headers: Headers, *, page: bool) -> None:
         """Refuse unknown host names and requests from pages of other sites. Top-level visits of pages are allowed."""
         host = ",".join(headers.getlist("host"))
-        if not self._is_ours(_bare(host)):
+        if not self._is_ours(_strip_port(host)):
             hint = "Use 127.0.0.1 or localhost, or add the name to COFIO_ALLOWED_HOSTS."
             raise Forbidden(f"The host name {host[:100]!r} is not allowed.", hint)
         is_visit = page and headers.get("sec-fetch-dest") == "document" and "origin" not in headers
         strange = headers.get("sec-fetch-site", "").lower() == "cross-site" and not is_visit
-        if strange or not _same_origin(headers.getlist("origin"), host):
+        if strange or not _is_same_origin(headers.getlist("origin"), host):
             raise Forbidden("The request comes from a page of another site.", "Call the service from its own pages.")
 
     async def identify(self, headers: Headers, address: str, act: str) -> AuthResult:
         """Return the result of checking the caller's keys. Raise for an invalid key, or too many of them."""
-        sent = {digest(key.decode("latin-1")): key for key in _keys_in(headers)[:_MOST_SENT]}
-        if not sent:
+        sent_keys = {digest(key.decode("latin-1")): key for key in _read_keys(headers)[:_MOST_SENT]}
+        if not sent_keys:
             return _MISSING if await self._wants_key() else _OPEN
         if seconds := self._tries.wait(address):
-            sent = {key_digest: sent[key_digest] for key_digest in sent if self._tries.has_opened(address, key_digest)}
-            if not sent:
+            sent_keys = {
+                key_digest: sent_keys[key_digest]
+                for key_digest in sent_keys
+                if self._tries.has_opened(address, key_digest)
+            }
+            if not sent_keys:
                 raise self._hold_off(seconds, address, act)
-        return await self._check_keys(sent, address, act)
+        return await self._check_keys(sent_keys, address, act)
 
-    async def _check_keys(self, sent: Mapping[str, bytes], address: str, act: str) -> AuthResult:
+    async def _check_keys(self, sent_keys: Mapping[str, bytes], address: str, act: str) -> AuthResult:
         """Return the permissions of these keys, given by digest."""
-        owners = self._owners(sent)
-        keys = {} if owners else await self._ring.find(list(sent))
+        owners = self._match_own_keys(sent_keys)
+        keys = {} if owners else await self._ring.find(list(sent_keys))
         now = self._clock()
         right = owners or [key_digest for key_digest, key in keys.items() if key.is_valid(now)]
         if right:
-            self._note_try(address, sent, right[0])
+            self._note_try(address, sent_keys, right[0])
             return _pass(keys.get(right[0]))
         if not keys and not await self._wants_key():
             return _OPEN
         self._tries.failed(address)
         key = next(iter(keys.values()), None)
-        raise self._record_refusal(_no_longer(key) if key else _wrong(), address, act, key)
+        raise self._record_refusal(_invalid_key(key) if key else _wrong_key(), address, act, key)
 
     def check_role(self, required: Role, access: AuthResult, address: str, act: str) -> None:
         """Raise if the key's role is not sufficient."""
         if not allows(access.role, required):
             raise self._record_refusal(insufficient_role(required, access.role), address, act, access.key)
 
-    def _owners(self, sent: Mapping[str, bytes]) -> list[str]:
+    def _match_own_keys(self, sent_keys: Mapping[str, bytes]) -> list[str]:
         """Return the digest of the settings' own key, if among them. The comparison takes constant time."""
         return [
             key_digest
-            for key_digest in sent
+            for key_digest in sent_keys
             for own_key in self._keys
-            if hmac.compare_digest(sent[key_digest], own_key)
+            if hmac.compare_digest(sent_keys[key_digest], own_key)
         ]
 
-    def _note_try(self, address: str, sent: Mapping[str, bytes], opened: str) -> None:
+    def _note_try(self, address: str, sent_keys: Mapping[str, bytes], key_digest: str) -> None:
         """Record the key that was accepted. Sending other keys along counts as guessing."""
-        self._tries.opened(address, opened)
-        if len(sent) > 1:
+        self._tries.opened(address, key_digest)
+        if len(sent_keys) > 1:
             self._tries.failed(address)
 
     async def _wants_key(self) -> bool:
@@ -243,7 +247,7 @@ def _too_large(limit: int) -> TooLarge:
     return TooLarge("The body is too large.", f"The limit is {limit:,} bytes; COFIO_MAX_BODY sets it.")
 
 
-def _bare(host: str) -> str:
+def _strip_port(host: str) -> str:
     """Return the host name or address of a Host header, without brackets and port; "" if invalid."""
     match = _HOST.fullmatch(host.strip())
     return (match["six"] or match["name"]).lower() if match else ""
@@ -257,12 +261,12 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def _same_origin(origins: list[str], host: str) -> bool:
+def _is_same_origin(origins: list[str], host: str) -> bool:
     scheme_and_host = [origin.lower().partition("://")[::2] for origin in origins]
     return all(scheme in ("http", "https") and where == host.lower() for scheme, where in scheme_and_host)
 
 
-def _keys_in(headers: Headers) -> list[bytes]:
+def _read_keys(headers: Headers) -> list[bytes]:
     bearers = [value.partition(" ")[2] for value in headers.getlist("authorization") if value[:7].lower() == "bearer "]
     keys = (key.strip().encode("latin-1") for key in (*headers.getlist("x-api-key"), *bearers))
     return [key for key in keys if key]
@@ -283,11 +287,11 @@ def _pass(key: Key | None) -> AuthResult:
     return AuthResult("ok", key.grant.role, key.grant.viewer, key, key.grant.name) if key else _OWNER
 
 
-def _wrong() -> WrongKey:
+def _wrong_key() -> WrongKey:
     return WrongKey("The API key is not valid.", "Set COFIO_API_KEY to a key that the service knows.")
 
 
-def _no_longer(key: Key) -> WrongKey:
+def _invalid_key(key: Key) -> WrongKey:
     if key.revoked_at:
         return WrongKey(f"The API key ({key.grant.name}) was revoked on {key.revoked_at[:10]}.", _ASK)
     return WrongKey(f"The API key ({key.grant.name}) expired on {(key.grant.expires_at or '')[:10]}.", _ASK)

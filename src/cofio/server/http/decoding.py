@@ -34,7 +34,7 @@ def prepare(schemas: Iterable[type[RequestModel]]) -> None:
 def of_body(body: bytes, content_type: str, takes: type[_Schema]) -> _Schema:
     """Parse a JSON body; an empty body is an empty object if no field is required."""
     if not body.strip():
-        return _of_nothing(takes)
+        return _build_empty(takes)
     kind = content_type.partition(";")[0].strip().lower()
     if kind and kind != "application/json" and not kind.endswith("+json"):
         raise InvalidInput(f"The body has the content type {kind}.", "Send JSON, with Content-Type: application/json.")
@@ -53,7 +53,7 @@ def of_body(body: bytes, content_type: str, takes: type[_Schema]) -> _Schema:
 def of_query(query: bytes, takes: type[_Schema]) -> _Schema:
     """Parse a query string. A blank value counts as omitted, unless it means none."""
     sent: dict[str, Any] = {}
-    for name, value in _pairs(query):
+    for name, value in _parse_pairs(query):
         if not value and name not in _BLANK_TELLS:
             continue
         if name in _LISTS:
@@ -61,14 +61,14 @@ def of_query(query: bytes, takes: type[_Schema]) -> _Schema:
         elif name in sent:
             raise InvalidInput(f"{name} is given twice.", "Give it once.")
         else:
-            sent[name] = _as_time(value) if name in _TIMES else value
+            sent[name] = _parse_time(value) if name in _TIMES else value
     try:
         return msgspec.convert(sent, takes, strict=False)
     except msgspec.ValidationError as error:
         raise _misfit(error, takes) from error
 
 
-def _pairs(query: bytes) -> list[tuple[str, str]]:
+def _parse_pairs(query: bytes) -> list[tuple[str, str]]:
     try:
         text = query.decode("ascii")
         return parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MOST_PARAMETERS)
@@ -77,14 +77,14 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
         raise InvalidInput("The query string cannot be read.", hint) from error
 
 
-def _as_time(value: str) -> str | float:
+def _parse_time(value: str) -> str | float:
     """Return a time from a query string: its plus sign is decoded as a space, and its number is text."""
     if re.fullmatch(r"-?[0-9]{9,18}(\.[0-9]+)?", value):
         return float(value)
     return value.replace(" ", "+") if "T" in value else value
 
 
-def _of_nothing(takes: type[_Schema]) -> _Schema:
+def _build_empty(takes: type[_Schema]) -> _Schema:
     try:
         return takes()
     except TypeError as error:

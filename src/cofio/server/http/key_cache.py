@@ -42,9 +42,9 @@ class KeyCache:
     async def find(self, digests: Sequence[str]) -> dict[str, Key]:
         """Return the keys with these digests, in order; unknown ones are left out."""
         self._drop_what_changed()
-        at_hand = {digest: key for digest in digests if (key := self._at_hand(digest))}
-        if len(at_hand) == len(digests):
-            return at_hand
+        cached = {digest: key for digest in digests if (key := self._get_cached(digest))}
+        if len(cached) == len(digests):
+            return cached
         asked_at = self._ticks()
         keys = await to_thread.run_sync(self._look_up, digests, limiter=self._lane)
         self._known.update({digest: (key, asked_at) for digest, key in keys.items()})
@@ -62,7 +62,7 @@ class KeyCache:
             return has_keys
         return self._wanted[0]
 
-    def _at_hand(self, digest: str) -> Key | None:
+    def _get_cached(self, digest: str) -> Key | None:
         key, since = self._known.get(digest, (None, 0.0))
         return key if self._ticks() - since < FRESH else None
 

@@ -55,7 +55,7 @@ class HttpServer:
     ) -> None:
         # Validate before the socket is opened: on error it would stay open.
         app = make(keeper, settings, clock, ticks, doctor)
-        self._socket = _bound(settings, keyed=bool(settings.api_key) or keeper.wants_key())
+        self._socket = _bind(settings, keyed=bool(settings.api_key) or keeper.wants_key())
         self.url = _url(self._socket)
         config = uvicorn.Config(
             app,
@@ -128,7 +128,7 @@ def log_to_stderr(settings: Settings) -> None:
     logging.basicConfig(level=levels[name], format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
-def _bound(settings: Settings, *, keyed: bool) -> socket.socket:
+def _bind(settings: Settings, *, keyed: bool) -> socket.socket:
     family, address = _resolve(settings.host, settings.port)
     if not keyed and not ip_address(address[0].partition("%")[0]).is_loopback:
         hint = "Create a key with `cofio keys create` or set COFIO_API_KEY; or listen on 127.0.0.1 only."

@@ -56,7 +56,7 @@ class ServeLines(Protocol):
 
 def over_stdio(load: Callable[[], ServeLines], counter: Dispatcher) -> None:
     """Serve the client on standard input and output until it disconnects. `load` imports the SDK."""
-    reading, writing = _wire()
+    reading, writing = _reserve_stdio()
     needed, front = threading.Event(), EarlyHandshake(counter)
     loading = threading.Thread(target=_load_early, args=(load, needed))
     loading.start()
@@ -102,7 +102,7 @@ class EarlyHandshake:
             return ""
         if not _is_request(message):
             return None
-        result = self._result(message["method"], message.get("params", {}))
+        result = self._find_result(message["method"], message.get("params", {}))
         if result is None:
             return None
         if message["method"] == "initialize":
@@ -110,7 +110,7 @@ class EarlyHandshake:
         reply = {"jsonrpc": "2.0", "id": message["id"], "result": result}
         return json.dumps(reply, ensure_ascii=False, separators=(",", ":")) + "\n"
 
-    def _result(self, method: str, params: Message) -> Message | None:
+    def _find_result(self, method: str, params: Message) -> Message | None:
         if method == "initialize":
             return None if self.greeting or not _greets(params) else _welcome(params["protocolVersion"])
         if self.greeting:
@@ -118,7 +118,7 @@ class EarlyHandshake:
         # These are not recorded, on purpose: a client that gave up on `server/discover` greets after it, which the
         # SDK would refuse.
         result = self._answer_method(method, {"server/discover": _describe_server}) if _is_modern(params) else None
-        return _modern(result) if result else None
+        return _wrap_modern(result) if result else None
 
     def _answer_method(self, method: str, also: Mapping[str, Callable[[], Message]]) -> Message | None:
         build = {**_LISTS, "resources/list": lambda: self._counter.listed(""), **also}.get(method)
@@ -133,7 +133,7 @@ class EarlyHandshake:
 
 def tools() -> Message:
     """Return the tools as listed to clients."""
-    return {"tools": [_tool(tool) for tool in TOOLS]}
+    return {"tools": [_describe_tool(tool) for tool in TOOLS]}
 
 
 def prompts() -> Message:
@@ -148,7 +148,7 @@ def templates() -> Message:
 
 def input_schema(name: str) -> Message | None:
     """Return the input schema of a tool."""
-    return next((_takes(tool) for tool in TOOLS if tool.name == name), None)
+    return next((_describe_input(tool) for tool in TOOLS if tool.name == name), None)
 
 
 _LISTS: Mapping[str, Callable[[], Message]] = {
@@ -158,14 +158,14 @@ _LISTS: Mapping[str, Callable[[], Message]] = {
 }
 
 
-def _tool(tool: Tool) -> Message:
+def _describe_tool(tool: Tool) -> Message:
     following = {"next": {"type": "integer", "description": "The cursor of what follows."}} if tool.pages else {}
     gives = {"says": {"type": "string"}, "notice": {"type": "string"}, **tool.gives, **tool.may_give, **following}
     return {
         "name": tool.name,
         "title": tool.title,
         "description": tool.says,
-        "inputSchema": _takes(tool),
+        "inputSchema": _describe_input(tool),
         "outputSchema": {"type": "object", "properties": gives, "required": ["says", *tool.gives]},
         "annotations": {
             "readOnlyHint": tool.reads,
@@ -176,7 +176,7 @@ def _tool(tool: Tool) -> Message:
     }
 
 
-def _takes(tool: Tool) -> Message:
+def _describe_input(tool: Tool) -> Message:
     properties = {"properties": dict(tool.takes), "required": list(tool.needs)}
     return {"type": "object", **properties, "additionalProperties": False}
 
@@ -191,7 +191,7 @@ def _describe_server() -> Message:
     return {"supportedVersions": [MODERN], "capabilities": _CAPABILITIES, "instructions": instructions()}
 
 
-def _modern(result: Message) -> Message:
+def _wrap_modern(result: Message) -> Message:
     envelope = {"resultType": "complete", "cacheScope": "private", "ttlMs": 0}
     return {**result, **envelope, "_meta": {f"{_META}serverInfo": _SERVER}}
 
@@ -280,7 +280,7 @@ class DropDuplicateReply:
         self._writing.flush()
 
 
-def _wire() -> tuple[TextIO, TextIO]:
+def _reserve_stdio() -> tuple[TextIO, TextIO]:
     """Reserve standard input and output for the protocol: other output goes to standard error."""
     reading = os.fdopen(os.dup(0), encoding="utf-8", errors="replace")
     writing = os.fdopen(os.dup(1), "w", encoding="utf-8")

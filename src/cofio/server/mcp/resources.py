@@ -71,7 +71,7 @@ def list_resources(cursor: str, memories: MemoriesLike) -> dict[str, Any]:
     entries: list[dict[str, str]] = []
     if part.project is not None:
         names = memories.projects(limit=PAGE + 1, after=part.project)
-        entries = [_briefing(name) for name in names[:PAGE]]
+        entries = [_describe_briefing(name) for name in names[:PAGE]]
         if len(names) > PAGE:
             return {"resources": entries, "nextCursor": f"project:{quote(names[PAGE - 1].name, safe='')}"}
     return _add_memories(entries, part, memories)
@@ -82,7 +82,7 @@ def _add_memories(entries: list[dict[str, str]], part: ListCursor, memories: Mem
     if room <= 0:
         return {"resources": entries, **({"nextCursor": "memory::0"} if entries else {})}
     page = memories.list(limit=room, after=part.after)
-    result = {"resources": [*entries, *(_memory(memory) for memory in page.memories)]}
+    result = {"resources": [*entries, *(_describe_memory(memory) for memory in page.memories)]}
     total = part.listed + len(page.memories)
     if page.next is None or total >= NEWEST:
         return result
@@ -100,12 +100,12 @@ def _parse_cursor(cursor: str) -> ListCursor:
     return ListCursor(None, int(match["after"]) if match["after"] else None, int(match["listed"]))
 
 
-def _briefing(project: Project) -> dict[str, str]:
-    named = shorten(name_of(project.name) or project.name, _TITLE)
+def _describe_briefing(project: Project) -> dict[str, str]:
+    title = shorten(name_of(project.name) or project.name, _TITLE)
     return {
         "uri": f"cofio://project/{quote(project.name, safe='')}/briefing",
-        "name": f"briefing of {named}",
-        "title": f"Briefing of {named}",
+        "name": f"briefing of {title}",
+        "title": f"Briefing of {title}",
         "description": (
             f"The context that a session in {shorten(project.name, _LABEL)} gets at its start. "
             f"{count(project.memories, 'memory', 'memories')} of it."
@@ -114,7 +114,7 @@ def _briefing(project: Project) -> dict[str, str]:
     }
 
 
-def _memory(memory: Memory) -> dict[str, str]:
+def _describe_memory(memory: Memory) -> dict[str, str]:
     about = (memory.kind, shorten(memory.source, _LABEL), memory.created_at[:10])
     return {
         "uri": f"cofio://memory/{memory.id}",

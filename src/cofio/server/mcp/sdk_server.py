@@ -61,7 +61,7 @@ class RunInThread(Protocol):
 
 def server(counter: Dispatcher, run: RunInThread | None = None) -> Server[Any]:
     """Return an SDK server for any transport; by default, work runs in threads."""
-    handlers = _SdkHandlers(counter, run or _in_threads())
+    handlers = _SdkHandlers(counter, run or _make_runner())
     return Server(
         NAME,
         version=__version__,
@@ -89,13 +89,15 @@ class _SdkHandlers:
         return ListToolsResult.model_validate(tools())
 
     async def call_tool(self, context: _Context, params: CallToolRequestParams) -> CallToolResult:
-        return await self._run(_call_tool, self._counter, params.name, params.arguments or {}, _client(context))
+        return await self._run(_call_tool, self._counter, params.name, params.arguments or {}, _read_client(context))
 
     async def list_prompts(self, _context: _Context, _params: PaginatedRequestParams | None) -> ListPromptsResult:
         return ListPromptsResult.model_validate(prompts())
 
     async def get_prompt(self, context: _Context, params: GetPromptRequestParams) -> GetPromptResult:
-        result = await self._run_checked(self._counter.asked, params.name, params.arguments or {}, _client(context))
+        result = await self._run_checked(
+            self._counter.asked, params.name, params.arguments or {}, _read_client(context)
+        )
         content = TextContent(text=result.text)
         return GetPromptResult(description=result.title, messages=[PromptMessage(role="user", content=content)])
 
@@ -109,7 +111,7 @@ class _SdkHandlers:
         return ListResourceTemplatesResult.model_validate(templates())
 
     async def read_resource(self, context: _Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        result = await self._run_checked(self._counter.read, params.uri, _client(context))
+        result = await self._run_checked(self._counter.read, params.uri, _read_client(context))
         data = json.dumps(result.data, ensure_ascii=False)
         return ReadResourceResult(
             contents=[
@@ -130,26 +132,26 @@ class _SdkHandlers:
 
     async def _run_checked(self, ask: Callable[..., _Told], *args: Any) -> _Told:
         """Return the result; convert errors to protocol errors, which clients show to people."""
-        return await self._run(_in_protocol, ask, *args)
+        return await self._run(_convert_errors, ask, *args)
 
 
 def _call_tool(counter: Dispatcher, name: str, arguments: Mapping[str, Any], client: str) -> CallToolResult:
     """Return the result of a tool; errors are results too, as the model sees only results."""
     try:
-        answer = counter.call(name, arguments, client)
+        result = counter.call(name, arguments, client)
     except CofioError as error:
-        return _refusal(error.message, error.hint)
+        return _build_refusal(error.message, error.hint)
     except Exception:  # noqa: BLE001 - a failing call must not stop the others
         _log.exception("%s failed", name)
-        return _refusal(*_WRONG)
-    return CallToolResult(content=[TextContent(text=answer.text)], structured_content=answer.data)
+        return _build_refusal(*_WRONG)
+    return CallToolResult(content=[TextContent(text=result.text)], structured_content=result.data)
 
 
-def _refusal(message: str, hint: str) -> CallToolResult:
+def _build_refusal(message: str, hint: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=shorten(f"{message} {hint}"))], is_error=True)
 
 
-def _in_protocol(ask: Callable[..., _Told], *args: Any) -> _Told:
+def _convert_errors(ask: Callable[..., _Told], *args: Any) -> _Told:
     try:
         return ask(*args)
     except CofioError as error:
@@ -160,7 +162,7 @@ def _in_protocol(ask: Callable[..., _Told], *args: Any) -> _Told:
         raise MCPError(INTERNAL_ERROR, " ".join(_WRONG)) from error
 
 
-def _client(context: _Context) -> str:
+def _read_client(context: _Context) -> str:
     """Return the client's own name; "" if it sends none."""
     info = context.session.client_params
     name = shorten(info.client_info.name, 64).replace("/", "-") if info else ""
@@ -185,7 +187,7 @@ def serve_streams(counter: Dispatcher, reading: LineSource, writing: Any) -> Non
         _log.info("the client disconnected: %s", errors.exceptions[0])
 
 
-def _in_threads() -> RunInThread:
+def _make_runner() -> RunInThread:
     at_once = anyio.CapacityLimiter(_AT_ONCE)
 
     async def run(work: Callable[..., _Told], *args: Any) -> _Told:
@@ -218,7 +220,7 @@ def handle_post(counter: Dispatcher, headers: Mapping[str, str], body: bytes) ->
 async def _run_exchange(counter: Dispatcher, headers: Mapping[str, str], body: bytes) -> HttpReply:
     size = max(1, len(body))  # already checked on receipt
     manager = StreamableHTTPSessionManager(
-        server(counter, _here), json_response=True, stateless=True, max_request_body_size=size
+        server(counter, _run_here), json_response=True, stateless=True, max_request_body_size=size
     )
     buffered = _BufferedRequest(body)
     raw_headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
@@ -248,6 +250,6 @@ class _BufferedRequest:
             self.said += message.get("body", b"")
 
 
-async def _here(work: Callable[..., _Told], *args: Any) -> _Told:
+async def _run_here(work: Callable[..., _Told], *args: Any) -> _Told:
     """Run in this thread, which has nothing else to do."""
     return work(*args)

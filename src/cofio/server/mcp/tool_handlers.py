@@ -136,10 +136,10 @@ def search(
     passages = memories.search_episodes(query, k=most, skip=skip, seen_from=where.get("seen_from")) if episodes else []
     more = skip + most if most in (len(hits), len(passages)) and skip + most <= MAX_HITS else None
     none = "No more memories match." if skip else "No memory matches."
-    answer = about_memories(hits_sentence(hits, none), [as_hit(hit) for hit in hits], more=more)
+    result = about_memories(hits_sentence(hits, none), [as_hit(hit) for hit in hits], more=more)
     if episodes:
-        answer = with_episodes(answer, [as_episode(hit) for hit in passages])
-    return with_report(answer, memories.resume(where.get("seen_from"))) if resume else answer
+        result = with_episodes(result, [as_episode(hit) for hit in passages])
+    return with_report(result, memories.resume(where.get("seen_from"))) if resume else result
 
 
 def add(memories: MemoriesLike, caller: Caller, *, text: Any, kind: Any = "other", project: Any = None) -> ToolResult:

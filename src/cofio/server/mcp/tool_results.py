@@ -156,7 +156,7 @@ def about_briefing(project: str, briefing: Briefing) -> ToolResult:
 
 def about_learning(outcome: CaptureStatus) -> ToolResult:
     """Return the facts learned from a text, or why learning is delayed."""
-    rows = [_as_learned(each) for each in outcome.result.get("actions", ())]
+    rows = [_as_learned(action) for action in outcome.result.get("actions", ())]
     more = {"state": outcome.state, "new": outcome.new}
     return _build_page(_describe_outcome(outcome, len(rows)), "learned", rows, _learned_line, None, more)
 

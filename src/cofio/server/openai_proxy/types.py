@@ -38,7 +38,7 @@ class ChatRequest:
             raise InvalidInput("The body is not a JSON object.", hint) from error
         self._body = body
         self._messages: list[Raw] = _read(self._fields.get("messages"), list[Raw]) or []
-        self._told = [_message(message) for message in self._messages]
+        self._decoded = [_read_message(message) for message in self._messages]
 
     @property
     def model(self) -> str:
@@ -49,7 +49,7 @@ class ChatRequest:
     def question(self) -> str:
         """Text of the last user message."""
         place = self._last_of_user()
-        return "" if place is None else text_of(self._told[place].get("content"))
+        return "" if place is None else text_of(self._decoded[place].get("content"))
 
     @property
     def session(self) -> str:
@@ -61,7 +61,7 @@ class ChatRequest:
     @property
     def conversation(self) -> str:
         """Name for the conversation: a digest of its beginning, up to the first user message."""
-        first = next((place for place, message in enumerate(self._told) if message.get("role") == "user"), 0)
+        first = next((place for place, message in enumerate(self._decoded) if message.get("role") == "user"), 0)
         return digest(*self._messages[: first + 1])
 
     @property
@@ -79,9 +79,11 @@ class ChatRequest:
         """
         if not context.strip() or not self._messages:
             return self._body
-        place = next((at for at, message in enumerate(self._told) if message.get("role") in _SYSTEM), None)
+        place = next((at for at, message in enumerate(self._decoded) if message.get("role") in _SYSTEM), None)
         extended = (
-            None if place is None else _append_context(self._messages[place], self._told[place].get("content"), context)
+            None
+            if place is None
+            else _append_context(self._messages[place], self._decoded[place].get("content"), context)
         )
         messages = list(self._messages)
         if place is None or extended is None:
@@ -91,7 +93,7 @@ class ChatRequest:
         return msgspec.json.encode({**self._fields, "messages": messages})
 
     def _last_of_user(self) -> int | None:
-        places = (place for place in reversed(range(len(self._told))) if self._told[place].get("role") == "user")
+        places = (place for place in reversed(range(len(self._decoded))) if self._decoded[place].get("role") == "user")
         return next(places, None)
 
 
@@ -162,7 +164,7 @@ def _texts(content: Any) -> Iterator[str]:
             yield part["text"]
 
 
-def _message(raw: Raw) -> dict[str, Any]:
+def _read_message(raw: Raw) -> dict[str, Any]:
     return _read(raw, dict[str, Any]) or {}
 
 

@@ -29,16 +29,16 @@ _log = logging.getLogger(__name__)
 
 
 def completions(state: AppState, body: bytes, call: RequestContext) -> HandlerReply:
-    upstream = _upstream(state)
+    upstream = _require_upstream(state)
     request = ChatRequest(body)
-    context = _context(state, request, call)
+    context = _find_context(state, request, call)
     headers = {name: call.headers[name] for name in _ONWARD if name in call.headers}
     line = upstream.line("/chat/completions", request.enriched(context), headers)
     return HandlerReply(LearnedCompletion(line, upstream.key, ChatCall(state, call, request, context)))
 
 
 def models(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
-    upstream = _upstream(state)
+    upstream = _require_upstream(state)
     return HandlerReply(ForwardedReply(upstream.line("/models"), upstream.key))
 
 
@@ -151,9 +151,9 @@ class ChatCall:
         usual = f"chat/{request.model}".rstrip("/")
         self._about: dict[str, Any] = {
             "client": headers.get("x-cofio-client", "").strip() or CLIENT,
-            "session": _label(headers, "x-cofio-session") or request.session or f"chat-{request.conversation}",
+            "session": _read_label(headers, "x-cofio-session") or request.session or f"chat-{request.conversation}",
             "turn": digest(*whose, request.turn),  # equal words of two callers are different turns
-            "source": _label(headers, "x-cofio-source") or (viewer.below(usual) if viewer else usual),
+            "source": _read_label(headers, "x-cofio-source") or (viewer.below(usual) if viewer else usual),
             "project": call.project,
             "injected": (context,) if context else (),
         }
@@ -171,14 +171,14 @@ class ChatCall:
             _log.warning("chat not captured: %s", error)
 
 
-def _upstream(state: AppState) -> Upstream:
+def _require_upstream(state: AppState) -> Upstream:
     if state.upstream is None:
         hint = "Set CHAT_UPSTREAM_URL to an OpenAI-compatible server, such as https://api.openai.com/v1."
         raise NotConfigured("No chat upstream is configured.", state.upstream_problem or hint)
     return state.upstream
 
 
-def _context(state: AppState, request: ChatRequest, context: RequestContext) -> str:
+def _find_context(state: AppState, request: ChatRequest, context: RequestContext) -> str:
     """Return memories relevant to the last user message. If they cannot be read, the chat continues without."""
     question = request.question
     if not question.strip():
@@ -190,7 +190,7 @@ def _context(state: AppState, request: ChatRequest, context: RequestContext) -> 
         return ""
 
 
-def _label(headers: Mapping[str, str], name: str) -> str:
+def _read_label(headers: Mapping[str, str], name: str) -> str:
     return headers.get(name, "").strip()[:MAX_LABEL]
 
 

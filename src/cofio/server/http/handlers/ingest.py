@@ -33,7 +33,7 @@ def extract(state: AppState, request: requests.ExtractRequest, context: RequestC
         state.worker.wake()
         body = {"job": job.id, "new": job.new, "state": job.state}
         return HandlerReply(body, 202, headers={"Location": f"/memory/extract/{job.id}"})
-    with _reading(state):
+    with _reserve_model(state):
         result = state.keeper.extract(request.messages, dry_run=request.dry_run, by=context.by, **request.about())
     return HandlerReply(result.as_dict())
 
@@ -107,7 +107,7 @@ def _store_exchange(
 ) -> HandlerReply:
     """Store the exchange and learn from it later, or now with `wait`; a dry run only previews."""
     if request.dry_run:
-        with _reading(state):
+        with _reserve_model(state):
             result = state.keeper.learn(messages, dry_run=True, by=context.by, **about)
         return HandlerReply({"id": None, "new": False, "state": result.state, **result.as_dict()})
     outcome = kept(state, messages, wait=request.wait, by=context.by, about=about)
@@ -127,7 +127,7 @@ def kept(state: AppState, messages: Messages, *, wait: bool, by: str, about: Pla
 
 
 @contextmanager
-def _reading(state: AppState) -> Iterator[None]:
+def _reserve_model(state: AppState) -> Iterator[None]:
     """Reserve the model for one request; raise if the queue is too long."""
     if not state.reading.acquire(blocking=False):
         hint = 'Retry in a few seconds, or send "async": true and fetch the result later.'

@@ -22,32 +22,36 @@ def count_knowledge(state: AppState, request: None, context: RequestContext) -> 
 
 
 def list_knowledge(state: AppState, request: requests.KnowledgeListingRequest, context: RequestContext) -> Plain:
-    return _page(state, _table(context), request, min_confidence=request.min_confidence)
+    return _list_page(state, _find_table(context), request, min_confidence=request.min_confidence)
 
 
 def list_feedback(state: AppState, request: requests.FeedbackListingRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return _page(state, "feedback", request)
+    return _list_page(state, "feedback", request)
 
 
 def put_knowledge(state: AppState, request: requests.NewKnowledgeRequest, context: RequestContext) -> HandlerReply:
-    change = state.keeper.knowledge.put(_table(context), by=context.by, why=request.reason(), **request.known())
+    change = state.keeper.knowledge.put(_find_table(context), by=context.by, why=request.reason(), **request.known())
     return HandlerReply(change.as_dict(), 201 if change.action == "add" else 200)
 
 
 def get_knowledge(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return state.keeper.knowledge.get(_table(context), context.row).shown()
+    return state.keeper.knowledge.get(_find_table(context), context.row).shown()
 
 
 def delete_knowledge(state: AppState, request: requests.ReasonRequest, context: RequestContext) -> Plain:
-    return state.keeper.knowledge.delete(_table(context), context.row, by=context.by, why=request.reason()).as_dict()
+    return state.keeper.knowledge.delete(
+        _find_table(context), context.row, by=context.by, why=request.reason()
+    ).as_dict()
 
 
 def purge_knowledge(state: AppState, request: requests.ReasonRequest, context: RequestContext) -> Plain:
-    return state.keeper.knowledge.purge(_table(context), context.row, by=context.by, why=request.reason()).as_dict()
+    return state.keeper.knowledge.purge(
+        _find_table(context), context.row, by=context.by, why=request.reason()
+    ).as_dict()
 
 
 def knowledge_history(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    table = _table(context)
+    table = _find_table(context)
     changes = state.keeper.knowledge.history(table, context.row)
     return {"table": table, "key": context.row, "changes": [change.as_dict() for change in changes]}
 
@@ -90,7 +94,7 @@ def process_feedback(state: AppState, request: requests.ReasonRequest, context: 
     return {"changeset": changeset.as_dict() if changeset else None}
 
 
-def _table(context: RequestContext) -> Table:
+def _find_table(context: RequestContext) -> Table:
     """Return the table named in the path. NotFound if it does not exist."""
     try:
         return check_table(context.table)
@@ -98,7 +102,7 @@ def _table(context: RequestContext) -> Table:
         raise NotFound(error.message, error.hint) from error
 
 
-def _page(state: AppState, table: Table, request: requests.RowListingRequest, **how: Any) -> Plain:
+def _list_page(state: AppState, table: Table, request: requests.RowListingRequest, **how: Any) -> Plain:
     after = None if request.after is UNSET else request.after
     rows = state.keeper.knowledge.list(table, limit=request.limit, after=after, **how, **request.where())
     following = rows[-1].id if len(rows) == request.limit else None

@@ -36,7 +36,7 @@ _OWN = "mcp-"
 
 def exchange(state: AppState, request: bytes, context: RequestContext) -> HandlerReply:
     """Return the SDK's reply to this message. NotConfigured if the SDK is not installed."""
-    wire = _wire()
+    wire = _import_sdk()
     headers = {name: value for name, value in context.headers.items() if name in _READ or name.startswith(_OWN)}
     if not headers.get("content-type", "").lower().startswith(JSON):
         raise InvalidInput("The body is not declared as JSON.", f"Send a message of the protocol, as {JSON}.")
@@ -46,7 +46,7 @@ def exchange(state: AppState, request: bytes, context: RequestContext) -> Handle
     return HandlerReply(reply.body, reply.status, reply.media or JSON)
 
 
-def _wire() -> ModuleType:
+def _import_sdk() -> ModuleType:
     """Import the wire module with the SDK: takes about a second, once."""
     try:
         from cofio.server.mcp import sdk_server
@@ -63,7 +63,7 @@ class RequestDispatcher(Dispatcher):
     """Tools for one request, with the permissions of the caller's key; calls are recorded in the audit log."""
 
     def __init__(self, state: AppState, context: RequestContext) -> None:
-        super().__init__(self._open, self._who)
+        super().__init__(self._open, self._build_caller)
         self._desk, self._call = state, context
         self._named = (
             folder_or_name if context.local and context.viewer is None else str
@@ -72,7 +72,7 @@ class RequestDispatcher(Dispatcher):
     def call(self, name: str, arguments: Mapping[str, Any], client: str) -> ToolResult:
         """Run a tool. Forbidden for a read-only key if the tool writes."""
         tool = find_tool(name)
-        with self._refusals(name):
+        with self._log_refusals(name):
             if not tool.reads and not allows(self._call.role, "write"):
                 raise auth.insufficient_role("write", self._call.role)
             answer = super().call(name, arguments, client)
@@ -87,7 +87,7 @@ class RequestDispatcher(Dispatcher):
         except CofioError as error:
             raise redact_for_stranger(error) if self._call.viewer else error from None
 
-    def _who(self, client: str) -> Caller:
+    def _build_caller(self, client: str) -> Caller:
         headers = self._call.headers
         by = auth.caller(headers, self._call.key, BY)
         name = (
@@ -97,7 +97,7 @@ class RequestDispatcher(Dispatcher):
         return Caller(self._named(self._call.project) or None, name, self._named, by, within)
 
     @contextmanager
-    def _refusals(self, name: str) -> Iterator[None]:
+    def _log_refusals(self, name: str) -> Iterator[None]:
         try:
             yield
         except Forbidden as error:

@@ -112,10 +112,10 @@ def examine(state: AppState, request: requests.DoctorRequest, context: RequestCo
     if state.doctor is None:
         raise NotConfigured("This service has no doctor.", "Start it with `cofio serve` or `cofio up`.")
     checks = state.doctor(_InProcessService(state, context), request.about == "clients")
-    return {"checks": [_finding(check) for check in checks]}
+    return {"checks": [_format_check(check) for check in checks]}
 
 
-def _finding(check: Check) -> Plain:
+def _format_check(check: Check) -> Plain:
     hint = check.remedy if check.state != "ok" else ""
     return {"name": check.name, "state": check.state, "says": check.says, "hint": hint}
 
