@@ -709,11 +709,11 @@ class Keeper:
         """Return one list of hits per query, in order."""
         _check_who(by, "")
         checked = [as_query(query, {}) for query in queries]
-        answers = self._run_queries(checked)
-        for query, hits in zip(checked, answers, strict=True):
+        hit_lists = self._run_queries(checked)
+        for query, hits in zip(checked, hit_lists, strict=True):
             if query.noted:
                 self._log.note(hits, query.text, by)
-        return [[self._add_freshness(hit) for hit in hits] for hits in answers]
+        return [[self._add_freshness(hit) for hit in hits] for hits in hit_lists]
 
     def search_episodes(
         self,

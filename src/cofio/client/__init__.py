@@ -170,12 +170,12 @@ class Client:
 
     def search_all(self, queries: Sequence[Query], *, by: str = "library") -> builtins.list[builtins.list[Hit]]:
         """Return one list of hits per query, in order."""
-        answers: builtins.list[builtins.list[Hit]] = []
+        hit_lists: builtins.list[builtins.list[Hit]] = []
         for start in range(0, len(queries), _QUERIES_AT_ONCE):
             body = {"queries": [_query_body(query) for query in queries[start : start + _QUERIES_AT_ONCE]]}
             reply = self._wire.ask("POST", "/search/batch", body, by=by)
-            answers += [[_parse_hit(row) for row in result["results"]] for result in reply["results"]]
-        return answers
+            hit_lists += [[_parse_hit(row) for row in result["results"]] for result in reply["results"]]
+        return hit_lists
 
     def search_episodes(
         self,
@@ -256,8 +256,8 @@ class Client:
 
         The digests in its `given` stay in the service, which tracks what each session received.
         """
-        who = {"client": client or None, "session": session or None}
-        body = _drop_none({"prompt": prompt, "project": project, "k": k, **who})
+        recipient = {"client": client or None, "session": session or None}
+        body = _drop_none({"prompt": prompt, "project": project, "k": k, **recipient})
         reply = self._wire.ask("POST", "/recall", body, by=by)
         return Briefing(reply["text"], dict.fromkeys(reply["ids"], ""), reply["tokens"])
 

@@ -75,7 +75,7 @@ def make(
     authenticator = auth.Authenticator(
         settings, KeyCache(keeper, ticks), FailedAuthLimiter(ticks), clock, keeper.note_deed, is_store_key
     )
-    ways = _EndpointDeps(state, authenticator, settings.max_body, limits, clock)
+    deps = _EndpointDeps(state, authenticator, settings.max_body, limits, clock)
     decoding.prepare(route.takes for route in ROUTES if route.takes)
 
     @asynccontextmanager
@@ -91,11 +91,11 @@ def make(
             await to_thread.run_sync(keeper.llm.stop)
         await to_thread.run_sync(state.close)
 
-    routes = [routing.Route(endpoint.path, endpoint) for endpoint in _build_endpoints(ROUTES, ways)]
+    routes = [routing.Route(endpoint.path, endpoint) for endpoint in _build_endpoints(ROUTES, deps)]
     app = Starlette(routes=routes, middleware=[Middleware(RequestMiddleware, state.metrics)], lifespan=lifespan)
     app.state.ending = state.news.end
     app.router.redirect_slashes = False
-    app.router.default = NotFoundEndpoint("", {}, ways)
+    app.router.default = NotFoundEndpoint("", {}, deps)
     return app
 
 
@@ -205,12 +205,12 @@ class Endpoint:
         self,
         path: str,
         methods: Mapping[str, Route],
-        ways: _EndpointDeps,
+        deps: _EndpointDeps,
         named: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.path = path
         self._methods = methods
-        self._ways = ways
+        self._deps = deps
         self._named = named  # row names that a fixed path stands for, if it could also name a row
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -219,7 +219,7 @@ class Endpoint:
 
     async def _respond(self, request: Request) -> ASGIApp:
         route = self._methods.get("GET" if request.method == "HEAD" else request.method)
-        self._ways.guard.admit(request.headers, page=route is not None and route.page)
+        self._deps.guard.admit(request.headers, page=route is not None and route.page)
         access = await self._check_access(request, route)
         request.scope[STRANGER] = access.viewer is not None or access.auth == "missing"
         if route is None:
@@ -227,32 +227,32 @@ class Endpoint:
         call = _make_context(request, access, self.path, {**self._named, **request.path_params})
         if route.bodiless and _has_body(request):
             raise InvalidInput(f"{route.path} takes no body.", "Use the query string.")
-        body = await auth.read_body(request, self._ways.max_body) if route.has_body else b""
-        lane = self._ways.lanes.of(route)
+        body = await auth.read_body(request, self._deps.max_body) if route.has_body else b""
+        lane = self._deps.lanes.of(route)
         return await to_thread.run_sync(self._run_handler, route, request, body, call, limiter=lane)
 
     async def _check_access(self, request: Request, route: Route | None) -> auth.AuthResult:
         """Return what the caller's key permits. Raise if that is not enough for the route."""
         address = _address(request)
         act = f"{request.method[:10]} {self.path or 'nowhere'}"
-        access = await self._ways.guard.identify(request.headers, address, act)
+        access = await self._deps.guard.identify(request.headers, address, act)
         if route is None or not route.keyless:
             auth.refuse_without_key(access.auth)
         if route is not None:
-            self._ways.guard.check_role(route.role, access, address, act)
+            self._deps.guard.check_role(route.role, access, address, act)
         if access.key:
-            self._ways.desk.keeper.note_used(access.key, self._ways.clock())
+            self._deps.desk.keeper.note_used(access.key, self._deps.clock())
         return access
 
     def _run_handler(self, route: Route, request: Request, body: bytes, call: RequestContext) -> ASGIApp:
         """Read, handle and write, all off the event loop."""
         payload = _decode_input(route, request, body)
-        recorder = AuditRecorder(route, call, self._ways.clock, self._ways.desk.keeper.note_deed)
+        recorder = AuditRecorder(route, call, self._deps.clock, self._deps.desk.keeper.note_deed)
         with recorder.refusals():
-            reply = route.answer(self._ways.desk.seen_by(call.viewer), payload, call)
+            reply = route.answer(self._deps.desk.seen_by(call.viewer), payload, call)
         recorder.done(reply)
         if isinstance(reply, HandlerReply) and not isinstance(reply.content, dict | bytes):
-            return StreamResponse(reply.content, self._ways.lanes.passing_on(route))
+            return StreamResponse(reply.content, self._deps.lanes.passing_on(route))
         return to_response(reply)
 
     def _no_such_method(self, method: str) -> Response:
@@ -268,20 +268,20 @@ class NotFoundEndpoint(Endpoint):
         return refusal(NotFound("There is no such path.", "GET /docs shows every route."))
 
 
-def _build_endpoints(routes: Sequence[Route], ways: _EndpointDeps) -> list[Endpoint]:
+def _build_endpoints(routes: Sequence[Route], deps: _EndpointDeps) -> list[Endpoint]:
     """Return the endpoints, fixed paths before those with an id, so that none hides another."""
     methods: dict[str, dict[str, Route]] = {}
     for route in sorted(routes, key=lambda route: "{" in route.path):
         methods.setdefault(route.path, {})[route.method] = route
-    return [_build_endpoint(path, methods, ways) for path in methods]
+    return [_build_endpoint(path, methods, deps) for path in methods]
 
 
-def _build_endpoint(path: str, methods: Mapping[str, Mapping[str, Route]], ways: _EndpointDeps) -> Endpoint:
+def _build_endpoint(path: str, methods: Mapping[str, Mapping[str, Route]], deps: _EndpointDeps) -> Endpoint:
     """Return the endpoint of a path. A fixed word may also be a row's name, and then accepts a row's methods."""
     for pattern in methods if "{" not in path else ():
         if "{row}" in pattern and (match := re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern), path)):
-            return Endpoint(path, {**methods[pattern], **methods[path]}, ways, match.groupdict())
-    return Endpoint(path, methods[path], ways)
+            return Endpoint(path, {**methods[pattern], **methods[path]}, deps, match.groupdict())
+    return Endpoint(path, methods[path], deps)
 
 
 def _has_body(request: Request) -> bool:
@@ -334,6 +334,6 @@ def _read_id(request: Request, path: str) -> int:
         return 0
     text = str(request.path_params["id"])
     if not re.fullmatch(r"[0-9]{1,18}", text):
-        thing = next((name for start, name in _THINGS.items() if path.startswith(start)), "memory")
-        raise NotFound(f"There is no {thing} {text[:40]!r}.", "An id is a positive integer, as returned in replies.")
+        kind = next((name for start, name in _THINGS.items() if path.startswith(start)), "memory")
+        raise NotFound(f"There is no {kind} {text[:40]!r}.", "An id is a positive integer, as returned in replies.")
     return int(text)

@@ -54,10 +54,10 @@ class ServeLines(Protocol):
     def __call__(self, reading: LineSource, writing: Any) -> None: ...
 
 
-def over_stdio(load: Callable[[], ServeLines], counter: Dispatcher) -> None:
+def over_stdio(load: Callable[[], ServeLines], dispatcher: Dispatcher) -> None:
     """Serve the client on standard input and output until it disconnects. `load` imports the SDK."""
     reading, writing = _reserve_stdio()
-    needed, front = threading.Event(), EarlyHandshake(counter)
+    needed, front = threading.Event(), EarlyHandshake(dispatcher)
     loading = threading.Thread(target=_load_early, args=(load, needed))
     loading.start()
     unknown = _answer_lines(front, reading, writing)
@@ -90,9 +90,9 @@ def _answer_lines(front: EarlyHandshake, reading: LineSource, writing: TextIO) -
 class EarlyHandshake:
     """Replies without the SDK, and the greeting to replay when the SDK is loaded."""
 
-    def __init__(self, counter: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher) -> None:
         self.greeting: list[str] = []
-        self._counter = counter
+        self._dispatcher = dispatcher
 
     def answer(self, line: str) -> str | None:
         """Return the reply to this line, "" if none is due; None if only the SDK can answer."""
@@ -121,7 +121,7 @@ class EarlyHandshake:
         return _wrap_modern(result) if result else None
 
     def _answer_method(self, method: str, also: Mapping[str, Callable[[], Message]]) -> Message | None:
-        build = {**_LISTS, "resources/list": lambda: self._counter.listed(""), **also}.get(method)
+        build = {**_LISTS, "resources/list": lambda: self._dispatcher.listed(""), **also}.get(method)
         try:
             return build() if build else None
         except CofioError:  # the SDK formats errors

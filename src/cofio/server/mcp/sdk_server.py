@@ -59,9 +59,9 @@ class RunInThread(Protocol):
     def __call__(self, work: Callable[..., _Told], *args: Any) -> Awaitable[_Told]: ...
 
 
-def server(counter: Dispatcher, run: RunInThread | None = None) -> Server[Any]:
+def server(dispatcher: Dispatcher, run: RunInThread | None = None) -> Server[Any]:
     """Return an SDK server for any transport; by default, work runs in threads."""
-    handlers = _SdkHandlers(counter, run or _make_runner())
+    handlers = _SdkHandlers(dispatcher, run or _make_runner())
     return Server(
         NAME,
         version=__version__,
@@ -82,28 +82,28 @@ def server(counter: Dispatcher, run: RunInThread | None = None) -> Server[Any]:
 class _SdkHandlers:
     """Handlers of the SDK, which call the dispatcher."""
 
-    def __init__(self, counter: Dispatcher, run: RunInThread) -> None:
-        self._counter, self._run = counter, run
+    def __init__(self, dispatcher: Dispatcher, run: RunInThread) -> None:
+        self._dispatcher, self._run = dispatcher, run
 
     async def list_tools(self, _context: _Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult.model_validate(tools())
 
     async def call_tool(self, context: _Context, params: CallToolRequestParams) -> CallToolResult:
-        return await self._run(_call_tool, self._counter, params.name, params.arguments or {}, _read_client(context))
+        return await self._run(_call_tool, self._dispatcher, params.name, params.arguments or {}, _read_client(context))
 
     async def list_prompts(self, _context: _Context, _params: PaginatedRequestParams | None) -> ListPromptsResult:
         return ListPromptsResult.model_validate(prompts())
 
     async def get_prompt(self, context: _Context, params: GetPromptRequestParams) -> GetPromptResult:
         result = await self._run_checked(
-            self._counter.asked, params.name, params.arguments or {}, _read_client(context)
+            self._dispatcher.asked, params.name, params.arguments or {}, _read_client(context)
         )
         content = TextContent(text=result.text)
         return GetPromptResult(description=result.title, messages=[PromptMessage(role="user", content=content)])
 
     async def list_resources(self, _context: _Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
         cursor = (params.cursor if params else None) or ""
-        return ListResourcesResult.model_validate(await self._run_checked(self._counter.listed, cursor))
+        return ListResourcesResult.model_validate(await self._run_checked(self._dispatcher.listed, cursor))
 
     async def list_templates(
         self, _context: _Context, _params: PaginatedRequestParams | None
@@ -111,7 +111,7 @@ class _SdkHandlers:
         return ListResourceTemplatesResult.model_validate(templates())
 
     async def read_resource(self, context: _Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        result = await self._run_checked(self._counter.read, params.uri, _read_client(context))
+        result = await self._run_checked(self._dispatcher.read, params.uri, _read_client(context))
         data = json.dumps(result.data, ensure_ascii=False)
         return ReadResourceResult(
             contents=[
@@ -123,7 +123,7 @@ class _SdkHandlers:
     async def complete(self, _context: _Context, params: CompleteRequestParams) -> CompleteResult:
         about = params.ref.name if isinstance(params.ref, PromptReference) else params.ref.uri
         suggestions = await self._run_checked(
-            self._counter.completed, about, params.argument.name, params.argument.value
+            self._dispatcher.completed, about, params.argument.name, params.argument.value
         )
         more = suggestions.total > len(suggestions.values)
         return CompleteResult(
@@ -135,10 +135,10 @@ class _SdkHandlers:
         return await self._run(_convert_errors, ask, *args)
 
 
-def _call_tool(counter: Dispatcher, name: str, arguments: Mapping[str, Any], client: str) -> CallToolResult:
+def _call_tool(dispatcher: Dispatcher, name: str, arguments: Mapping[str, Any], client: str) -> CallToolResult:
     """Return the result of a tool; errors are results too, as the model sees only results."""
     try:
-        result = counter.call(name, arguments, client)
+        result = dispatcher.call(name, arguments, client)
     except CofioError as error:
         return _build_refusal(error.message, error.hint)
     except Exception:  # noqa: BLE001 - a failing call must not stop the others
@@ -172,11 +172,11 @@ def _read_client(context: _Context) -> str:
 # ── standard input and output ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def serve_streams(counter: Dispatcher, reading: LineSource, writing: Any) -> None:
+def serve_streams(dispatcher: Dispatcher, reading: LineSource, writing: Any) -> None:
     """Serve the client on these lines until it disconnects."""
 
     async def serve() -> None:
-        sdk = server(counter)
+        sdk = server(dispatcher)
         streams = (anyio.wrap_file(cast("Any", stream)) for stream in (reading, writing))
         async with stdio_server(*streams) as (incoming, outgoing):
             await sdk.run(incoming, outgoing, sdk.create_initialization_options())
@@ -208,19 +208,19 @@ class HttpReply(NamedTuple):
     body: bytes
 
 
-def handle_post(counter: Dispatcher, headers: Mapping[str, str], body: bytes) -> HttpReply:
+def handle_post(dispatcher: Dispatcher, headers: Mapping[str, str], body: bytes) -> HttpReply:
     """Answer one POST, which is self-contained: no state is left for the next.
 
     Blocking, to be run in its own thread: the body is read and the reply written here, outside the service's event
     loop.
     """
-    return anyio.run(_run_exchange, counter, headers, body)
+    return anyio.run(_run_exchange, dispatcher, headers, body)
 
 
-async def _run_exchange(counter: Dispatcher, headers: Mapping[str, str], body: bytes) -> HttpReply:
+async def _run_exchange(dispatcher: Dispatcher, headers: Mapping[str, str], body: bytes) -> HttpReply:
     size = max(1, len(body))  # already checked on receipt
     manager = StreamableHTTPSessionManager(
-        server(counter, _run_here), json_response=True, stateless=True, max_request_body_size=size
+        server(dispatcher, _run_here), json_response=True, stateless=True, max_request_body_size=size
     )
     buffered = _BufferedRequest(body)
     raw_headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]

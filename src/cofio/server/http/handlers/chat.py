@@ -142,7 +142,7 @@ class ChatCall:
     """Caller, project and session of a chat."""
 
     def __init__(self, state: AppState, call: RequestContext, request: ChatRequest, context: str) -> None:
-        self._desk = state
+        self._state = state
         self._request = request
         self._by = call.by
         headers = call.headers
@@ -165,8 +165,8 @@ class ChatCall:
             return
         hold = _TURN_GOES_ON if answer.calls else 0.0
         try:
-            self._desk.keeper.amend(messages, hold=hold, by=self._by, **self._about)
-            self._desk.worker.wake()
+            self._state.keeper.amend(messages, hold=hold, by=self._by, **self._about)
+            self._state.worker.wake()
         except CofioError as error:
             _log.warning("chat not captured: %s", error)
 

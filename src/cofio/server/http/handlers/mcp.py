@@ -64,7 +64,7 @@ class RequestDispatcher(Dispatcher):
 
     def __init__(self, state: AppState, context: RequestContext) -> None:
         super().__init__(self._open, self._build_caller)
-        self._desk, self._call = state, context
+        self._state, self._call = state, context
         self._named = (
             folder_or_name if context.local and context.viewer is None else str
         )  # paths of this machine, or names
@@ -83,7 +83,7 @@ class RequestDispatcher(Dispatcher):
     @contextmanager
     def _open(self, *, new: bool) -> Iterator[MemoriesLike]:  # noqa: ARG002 - the service has its store
         try:
-            yield _LimitedMemories(self._desk)
+            yield _LimitedMemories(self._state)
         except CofioError as error:
             raise redact_for_stranger(error) if self._call.viewer else error from None
 
@@ -107,7 +107,7 @@ class RequestDispatcher(Dispatcher):
     def _note(self, name: str, outcome: str, summary: str) -> None:
         """Write an audit log entry. Without keys, callers cannot be identified and nothing is recorded."""
         if self._call.auth == "ok":
-            self._desk.keeper.note_deed(self._call.deed(f"POST /mcp {name}", outcome, summary))
+            self._state.keeper.note_deed(self._call.deed(f"POST /mcp {name}", outcome, summary))
 
 
 def _identify_client(agent: str) -> str:
@@ -121,7 +121,7 @@ class _LimitedMemories:
     """Keeper as the tools use it; calls that wait for the model queue with all others."""
 
     def __init__(self, state: AppState) -> None:
-        self._desk, keeper = state, state.keeper
+        self._state, keeper = state, state.keeper
         self.search_episodes = keeper.search_episodes
         self.search, self.add, self.supersede, self.delete = keeper.search, keeper.add, keeper.supersede, keeper.delete
         self.history, self.get, self.freshness = keeper.history, keeper.get, keeper.freshness
@@ -129,4 +129,4 @@ class _LimitedMemories:
         self.resume = keeper.resume
 
     def capture(self, messages: str, *, wait: bool = False, by: str = BY, **about: Any) -> CaptureStatus:
-        return kept(self._desk, messages, wait=wait, by=by, about=about)
+        return kept(self._state, messages, wait=wait, by=by, about=about)

@@ -60,8 +60,8 @@ def search(state: AppState, request: requests.SearchRequest, context: RequestCon
 
 def search_all(state: AppState, request: requests.SearchAllRequest, context: RequestContext) -> Plain:
     queries = request.as_queries()
-    answers = state.keeper.search_all(queries, by=context.by)
-    return {"results": [_format_hits(query.text, hits) for query, hits in zip(queries, answers, strict=True)]}
+    hit_lists = state.keeper.search_all(queries, by=context.by)
+    return {"results": [_format_hits(query.text, hits) for query, hits in zip(queries, hit_lists, strict=True)]}
 
 
 def recall(state: AppState, request: requests.RecallRequest, context: RequestContext) -> Plain:

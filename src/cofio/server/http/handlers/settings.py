@@ -124,16 +124,16 @@ class _InProcessService:
     """The service as seen by its own doctor: over HTTP, the request would wait for itself."""
 
     def __init__(self, state: AppState, context: RequestContext) -> None:
-        self._desk, self._call = state, context
+        self._state, self._call = state, context
 
     def is_novel(self, fact: str, /) -> object:
-        return self._desk.keeper.is_novel(fact)
+        return self._state.keeper.is_novel(fact)
 
     def extraction(self) -> Plain:
-        return ingest.status(self._desk, None, self._call)
+        return ingest.status(self._state, None, self._call)
 
     def stats(self) -> Plain:
-        return self._desk.keeper.stats()
+        return self._state.keeper.stats()
 
     def items(self, state: Any = None, /, *, limit: int = 50) -> Sequence[Item]:
-        return self._desk.keeper.items(state, limit=limit)
+        return self._state.keeper.items(state, limit=limit)
