@@ -258,7 +258,7 @@ def test_an_empty_folder_is_a_disk_that_is_not_mounted_unless_its_files_were_see
 def test_memories_outlive_a_disk_that_is_taken_out(librarian: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     rested(librarian)
-    librarian._shelves[0]._device = -1  # as if another disk had been there until now
+    librarian._watches[0]._device = -1  # as if another disk had been there until now
     (vault / "deploy.md").unlink()
     assert rested(librarian) == []
     assert says(keeper, "Fly.io")

@@ -244,12 +244,12 @@ class Keeper:
             return self
         if self._seen is not None:
             refuse("Switching the viewer")
-        narrowed = copy.copy(self)
-        narrowed._store = narrowed._seen = seen = ScopedStore(self._store, viewer)
-        narrowed._freshness = StalenessChecker(reads=False)  # files of this machine belong to its owner
-        narrowed._episodes = EpisodeService(seen.episodes, self._embed, lambda: self._embedder.floor)
-        narrowed._intake = InboxProcessor(
-            seen.inbox,
+        keeper = copy.copy(self)
+        keeper._store = keeper._seen = scoped = ScopedStore(self._store, viewer)
+        keeper._freshness = StalenessChecker(reads=False)  # files of this machine belong to its owner
+        keeper._episodes = EpisodeService(scoped.episodes, self._embed, lambda: self._embedder.floor)
+        keeper._intake = InboxProcessor(
+            scoped.inbox,
             self._learner,
             self._clock,
             self._inbox_limit,
@@ -257,8 +257,8 @@ class Keeper:
             batching=self._batching,
             attempted=self._episodes.index_capture,
         )
-        narrowed._elsewhere = lambda _: self._elsewhere(self.note_recalled)
-        return narrowed
+        keeper._elsewhere = lambda _: self._elsewhere(self.note_recalled)
+        return keeper
 
     @property
     def viewer(self) -> Viewer | None:
@@ -270,7 +270,7 @@ class Keeper:
         """Structured domain knowledge: patterns, correlations, thresholds, seasonal patterns, feedback."""
         return KnowledgeBase(
             KnowledgeCallbacks(
-                self._store.domain, self.apply, self._own_known, self._clock, self._deciding, self.viewer
+                self._store.domain, self.apply, self._set_row_owner, self._clock, self._deciding, self.viewer
             )
         )
 
@@ -286,20 +286,20 @@ class Keeper:
             service.DashboardCallbacks(self._store, self._clock, self._log.flush_or_tell, self.viewer, self._atlas)
         )
 
-    def _refuse_viewer(self, what: str) -> None:
+    def _refuse_viewer(self, action: str) -> None:
         """Raise Forbidden for everyone but the owner."""
         if self._seen:
-            refuse(what)
+            refuse(action)
 
-    def _own(self, fact: Fact) -> Fact:
+    def _set_owner(self, fact: Fact) -> Fact:
         """Return the fact with the ownership that the viewer may set."""
         return self._seen.fact(fact) if self._seen else fact
 
-    def _own_known(self, known: Knowledge) -> Knowledge:
+    def _set_row_owner(self, row: Knowledge) -> Knowledge:
         """Return the row with the viewer's ownership, and with the id that follows from it."""
-        return self._seen.row(known) if self._seen else known
+        return self._seen.row(row) if self._seen else row
 
-    def _heard(self, messages: Messages, about: Mapping[str, Any]) -> Exchange:
+    def _clean_exchange(self, messages: Messages, about: Mapping[str, Any]) -> Exchange:
         """Return the cleaned exchange with the viewer's ownership."""
         exchange = sanitize.clean(messages, **about)
         if exchange.series:
@@ -319,18 +319,18 @@ class Keeper:
         """Store many facts in one changeset; one change per fact, in order."""
         if isinstance(facts, str):
             raise InvalidInput("facts is a string.", "Give a list of facts; `add` takes one.")
-        checked = [self._anchored(self._own(as_fact(fact, {}))) for fact in facts]
+        checked = [self._add_anchors(self._set_owner(as_fact(fact, {}))) for fact in facts]
         if not checked:
             return []
         _check_who(by, why)
-        vectors = self._embed([embedding_text(each.text, each.speaker) for each in checked])
+        vectors = self._embed([embedding_text(fact.text, fact.speaker) for fact in checked])
         with self._deciding:
             if not dedup:
-                decisions: builtins.list[Decision] = [Add(each) for each in checked]
+                decisions: builtins.list[Decision] = [Add(fact) for fact in checked]
                 return list(self._store.apply(decisions, dict(enumerate(vectors)), by=by, why=why or "add").changes)
-            return self._reconcile_and_add([self._with_kind(each) for each in checked], vectors, by, why or "add")
+            return self._reconcile_and_add([self._detect_kind(fact) for fact in checked], vectors, by, why or "add")
 
-    def _with_kind(self, fact: Fact) -> Fact:
+    def _detect_kind(self, fact: Fact) -> Fact:
         """Return a typed-in fact with the kind detected from its text, if none was given."""
         if fact.kind != "other" or fact.category != "detail" or self._judge is None:
             return fact
@@ -346,14 +346,14 @@ class Keeper:
             if isinstance(decision, Add | Update)
         }
         knowledge = self.read_from(typed.decisions)
-        done = self._store.apply(typed.decisions, needed, by=by, why=why, knowledge=knowledge)
-        if done.takes_back:
+        changeset = self._store.apply(typed.decisions, needed, by=by, why=why, knowledge=knowledge)
+        if changeset.takes_back:
             self._taken_back()
-        return typed.changes(done.changes)
+        return typed.changes(changeset.changes)
 
     def update(self, memory_id: int, *, by: str = "library", why: str = "", **changes: Any) -> Change:
         """Change fields of a memory in place. A new text drops the domain knowledge read from the old text."""
-        return self._corrected(Edit(memory_id, changes, why), by=by, why=why or "edit").changes[0]
+        return self._apply_correction(Edit(memory_id, changes, why), by=by, why=why or "edit").changes[0]
 
     def supersede(
         self, old_id: int, new: str | Fact, *, by: str = "library", why: str = "", **about: Any
@@ -362,13 +362,13 @@ class Keeper:
 
         The domain knowledge read from the old memory is removed.
         """
-        fact = as_fact(new, about) if isinstance(new, Fact) else _renewed(self.get(old_id), new, about)
-        written, archived = self._corrected(Update(old_id, fact, why), by=by, why=why or "supersede").changes
+        fact = as_fact(new, about) if isinstance(new, Fact) else _renew(self.get(old_id), new, about)
+        written, archived = self._apply_correction(Update(old_id, fact, why), by=by, why=why or "supersede").changes
         return written, archived
 
     def delete(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Archive a memory and drop the domain knowledge read from it; `restore` or `undo` brings both back."""
-        return self._corrected(Delete(memory_id, why), by=by, why=why or "delete").changes[0]
+        return self._apply_correction(Delete(memory_id, why), by=by, why=why or "delete").changes[0]
 
     def restore(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Restore an archived memory with the domain knowledge that was dropped with it."""
@@ -402,29 +402,29 @@ class Keeper:
         `restore`.
         """
         with self._deciding:
-            decisions = bulk.decide(self._all_of(ids), action, changes, tags, why)
-            gone, back = self.read_from(decisions), self._brought_back(decisions)
-            return self.apply(decisions, by=by, why=why or action, knowledge=[*gone, *back])
+            decisions = bulk.decide(self._get_all(ids), action, changes, tags, why)
+            drops, restores = self.read_from(decisions), self._restore_rows(decisions)
+            return self.apply(decisions, by=by, why=why or action, knowledge=[*drops, *restores])
 
-    def _all_of(self, ids: Sequence[int]) -> builtins.list[Memory]:
+    def _get_all(self, ids: Sequence[int]) -> builtins.list[Memory]:
         """Return these memories, each once. Raise NotFound if one does not exist."""
-        wanted = list(dict.fromkeys(check_int(each, "id") for each in ids))
-        check_int(len(wanted), "The number of ids", least=1, most=bulk.MOST)
-        found = self._store.get(wanted)
-        if missing := sorted(set(wanted) - {each.id for each in found}):
-            told = ", ".join(map(str, missing[:5])) + (" …" if len(missing) > 5 else "")
-            raise NotFound(f"There is no memory {told}.", "It may have been purged; nothing was changed.")
-        return found
+        unique_ids = list(dict.fromkeys(check_int(memory_id, "id") for memory_id in ids))
+        check_int(len(unique_ids), "The number of ids", least=1, most=bulk.MOST)
+        memories = self._store.get(unique_ids)
+        if missing := sorted(set(unique_ids) - {memory.id for memory in memories}):
+            listed = ", ".join(map(str, missing[:5])) + (" …" if len(missing) > 5 else "")
+            raise NotFound(f"There is no memory {listed}.", "It may have been purged; nothing was changed.")
+        return memories
 
-    def _brought_back(self, decisions: Sequence[Decision]) -> builtins.list[KnowledgeDecision]:
+    def _restore_rows(self, decisions: Sequence[Decision]) -> builtins.list[KnowledgeDecision]:
         """Return decisions that restore the rows dropped with these memories; each row once."""
-        restored = [decision.id for decision in decisions if isinstance(decision, Restore)]
-        rows = [row for each in restored for row in cascade.restored_rows(each, self._store, self.viewer)]
+        restored_ids = [decision.id for decision in decisions if isinstance(decision, Restore)]
+        rows = [row for memory_id in restored_ids for row in cascade.restored_rows(memory_id, self._store, self.viewer)]
         return list({row.known.ref: row for row in rows if isinstance(row, Put)}.values())
 
     def purge(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Erase a memory permanently, from the journal too, with the domain knowledge read from it."""
-        return self._corrected(Purge(memory_id, why), by=by, why=why or "purge").changes[0]
+        return self._apply_correction(Purge(memory_id, why), by=by, why=why or "purge").changes[0]
 
     def apply(
         self,
@@ -440,40 +440,40 @@ class Keeper:
 
         `knowledge` holds decisions about domain knowledge; they are applied last.
         """
-        _check_decided(decisions, knowledge)
+        _check_decisions(decisions, knowledge)
         _check_who(by, why)
-        decisions = [self._decided(decision) for decision in decisions]
-        vectors = self._vectors_for(decisions)
+        decisions = [self._anchor_decision(decision) for decision in decisions]
+        vectors = self._embed_decisions(decisions)
         with self._deciding:
-            done = self._store.apply(
+            changeset = self._store.apply(
                 decisions, vectors, by=by, why=why, undoes=undoes, part_of=part_of, knowledge=knowledge
             )
-        if done.takes_back:
+        if changeset.takes_back:
             self._taken_back()
-        return done
+        return changeset
 
     def _apply_anyway(
         self, decisions: Sequence[Decision], *, by: str, why: str, part_of: int | None
     ) -> tuple[Changeset, int]:
         """Apply as `apply` does, but leave vectors to `embed_missing` if the embedder fails; also return how many."""
-        _check_decided(decisions, ())
+        _check_decisions(decisions, ())
         _check_who(by, why)
-        decisions = [self._decided(decision) for decision in decisions]
+        decisions = [self._anchor_decision(decision) for decision in decisions]
         waiting = 0
         try:
-            vectors = self._vectors_for(decisions)
+            vectors = self._embed_decisions(decisions)
         except Unavailable as error:
             _log.warning("memories left without vectors for now: %s", error)
-            vectors, waiting = {}, sum(_brings_words(decision) for decision in decisions)
+            vectors, waiting = {}, sum(_has_text(decision) for decision in decisions)
         with self._deciding:
-            done = self._store.apply(
+            changeset = self._store.apply(
                 decisions, vectors, by=by, why=why, part_of=part_of, knowledge=self.read_from(decisions)
             )
-        if done.takes_back:
+        if changeset.takes_back:
             self._taken_back()
-        return done, waiting
+        return changeset, waiting
 
-    def _corrected(self, decision: Decision, *, by: str, why: str) -> Changeset:
+    def _apply_correction(self, decision: Decision, *, by: str, why: str) -> Changeset:
         """Apply a person's decision about a memory and drop what was read from its text, in one changeset."""
         with self._deciding:
             return self.apply([decision], by=by, why=why, knowledge=self.read_from([decision]))
@@ -501,10 +501,10 @@ class Keeper:
         """Return the configured extraction model, or why a requested one is unavailable."""
         if self.llm is None:
             return {"enabled": False, **({"problem": self._llm_problem} if self._llm_problem else {})}
-        named = {"provider": self.llm.provider_name, "model": self.llm.model, "audn": self.llm.supports_audn}
-        named["audn_known"] = self.llm.profile.reconciles_known
+        model_info = {"provider": self.llm.provider_name, "model": self.llm.model, "audn": self.llm.supports_audn}
+        model_info["audn_known"] = self.llm.profile.reconciles_known
         until = self._budget_spent_until()
-        return {"enabled": True, **named, **({"spent_until": until} if until else {})}
+        return {"enabled": True, **model_info, **({"spent_until": until} if until else {})}
 
     def llm_usage(self, *, limit: int = 20) -> LLMUsage:
         """Return model calls of today and the last 7 and 30 days, by model and session, and the newest calls."""
@@ -541,7 +541,7 @@ class Keeper:
 
         `about` takes the fields of Exchange; the same client, session and turn is captured once.
         """
-        exchange = self._heard(messages, about)
+        exchange = self._clean_exchange(messages, about)
         return self._intake.take_in(exchange, "learn", by) if wait else self._intake.receive([exchange])[0]
 
     def observe(
@@ -552,8 +552,8 @@ class Keeper:
         The response counts like the user's own words. Memories are visible to the team unless `visibility` says
         otherwise; `session` names the observed activity, `turn` the dialogue in it. Other arguments as for `capture`.
         """
-        told = {"visibility": "team", **about, "context": OBSERVATION}
-        return self.capture(dialogue(validated_intent, response), wait=wait, by=by, **told)
+        exchange_fields = {"visibility": "team", **about, "context": OBSERVATION}
+        return self.capture(dialogue(validated_intent, response), wait=wait, by=by, **exchange_fields)
 
     def amend(self, messages: Messages, *, hold: float = 0.0, by: str = "library", **about: Any) -> CaptureStatus:
         """Add new content to a turn that may have been captured before; learn from it after `hold` seconds.
@@ -561,7 +561,7 @@ class Keeper:
         Parts of a turn may arrive in any order and more than once: every word is learned from once.
         """
         _check_who(by, "")
-        return self._intake.amend(self._heard(messages, about), hold)
+        return self._intake.amend(self._clean_exchange(messages, about), hold)
 
     def release(self, client: str, session: str) -> int:
         """Make the held captures of a session due now; return their number."""
@@ -586,7 +586,7 @@ class Keeper:
         """
         self._refuse_viewer("Backfilling")
         _check_who(by, "")
-        last = self._last_backfill()
+        last = self._find_last_backfill()
         if last and last.changeset and last.outcome == "began" and not self._is_taken_back(last.changeset):
             return last.changeset
         series = self._store.apply([], {}, by=by, why=BACKFILL).id
@@ -597,11 +597,11 @@ class Keeper:
         """Mark a backfill as done: the next one begins its own series."""
         self._refuse_viewer("Backfilling")
         _check_who(by, "")
-        last = self._last_backfill()
+        last = self._find_last_backfill()
         if last and last.outcome == "began" and last.changeset == check_int(series, "series"):
             self._note_backfill(series, "done", by)
 
-    def _last_backfill(self) -> MaintenanceRun | None:
+    def _find_last_backfill(self) -> MaintenanceRun | None:
         return next(iter(self._store.runs.newest(1, BACKFILL)), None)
 
     def _note_backfill(self, series: int, outcome: str, by: str) -> None:
@@ -614,23 +614,23 @@ class Keeper:
 
     def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> LearningResult:
         """Learn from messages without the inbox; a dry run returns what would be learned, sentence by sentence."""
-        return self._learned(self._heard(messages, about), "learn", by, dry_run=dry_run)
+        return self._learn(self._clean_exchange(messages, about), "learn", by, dry_run=dry_run)
 
     def extract(
         self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any
     ) -> LearningResult:
         """Learn with the language model reading everything. NotConfigured without a model."""
         self._refuse_without_model()
-        return self._learned(self._heard(messages, about), "extract", by, dry_run=dry_run)
+        return self._learn(self._clean_exchange(messages, about), "extract", by, dry_run=dry_run)
 
-    def _learned(self, exchange: Exchange, task: Task, by: str, *, dry_run: bool) -> LearningResult:
+    def _learn(self, exchange: Exchange, task: Task, by: str, *, dry_run: bool) -> LearningResult:
         with exchange_occasion(task, exchange):
             return self._learner.learn(exchange, task, by=by, dry_run=dry_run)
 
     def submit(self, messages: Messages, **about: Any) -> CaptureStatus:
         """Queue messages for the language model to read in full; the inbox item gets the result when done."""
         self._refuse_without_model()
-        return self._intake.receive([self._heard(messages, about)], "extract")[0]
+        return self._intake.receive([self._clean_exchange(messages, about)], "extract")[0]
 
     def attempt(self, *items: Item, by: str = "worker") -> None:
         """Learn from inbox items of one session; each ends up settled, postponed or parked."""
@@ -708,12 +708,12 @@ class Keeper:
     def search_all(self, queries: Sequence[str | Query], *, by: str = "library") -> builtins.list[builtins.list[Hit]]:
         """Return one list of hits per query, in order."""
         _check_who(by, "")
-        asked = [as_query(query, {}) for query in queries]
-        answers = self._answers(asked)
-        for query, hits in zip(asked, answers, strict=True):
+        checked = [as_query(query, {}) for query in queries]
+        hit_lists = self._run_queries(checked)
+        for query, hits in zip(checked, hit_lists, strict=True):
             if query.noted:
                 self._log.note(hits, query.text, by)
-        return [[self._labelled(hit) for hit in hits] for hits in answers]
+        return [[self._add_freshness(hit) for hit in hits] for hits in hit_lists]
 
     def search_episodes(
         self,
@@ -825,34 +825,36 @@ class Keeper:
         if not prompt:
             return self._brief_start(project, given, current, k, by)
         most = check_int(recall.AT_PROMPT if k is None else k, "k", least=1, most=recall.MOST)
-        exactly, in_words = self._known_exactly(prompt, given)
-        asked, spare = recall.questions(prompt), sum(each > 0 for each in given) + len(in_words)
+        exactly, in_words = self._match_knowledge(prompt, given)
+        questions, spare = recall.questions(prompt), sum(memory_id > 0 for memory_id in given) + len(in_words)
 
         def is_known(memory: Memory) -> bool:
             return memory.id in in_words or current.has(memory) or digest(memory.text) in texts
 
         texts = set(given.values())
-        queries = self._relevance.queries(asked, Scope(seen_from=project), most, spare)
-        hits = self._relevant(asked, self._answers(queries), most, is_known)
-        found = recall.not_yet_given([hit.memory for hit in hits], given)
-        told = recall.build_briefing(
-            recall.take_first(found, most, self._freshness.check), briefing.PROMPT, exactly=exactly
+        queries = self._relevance.queries(questions, Scope(seen_from=project), most, spare)
+        hits = self._select_relevant(questions, self._run_queries(queries), most, is_known)
+        memories = recall.not_yet_given([hit.memory for hit in hits], given)
+        block = recall.build_briefing(
+            recall.take_first(memories, most, self._freshness.check), briefing.PROMPT, exactly=exactly
         )
-        told = told or self._brief_said(asked, project, given, current)
-        self._log.note([each for each in found if each.id in told.given], sanitize.redact(prompt[:_LOGGED]), by)
+        block = block or self._brief_episodes(questions, project, given, current)
+        self._log.note(
+            [memory for memory in memories if memory.id in block.given], sanitize.redact(prompt[:_LOGGED]), by
+        )
         if not briefing.is_trivial(prompt):  # trivial prompts such as "yes" trigger no search
-            self._log.inject(told, "prompt", by)
-        return told
+            self._log.inject(block, "prompt", by)
+        return block
 
-    def _brief_said(
-        self, asked: Sequence[str], project: str, given: Mapping[int, str], current: CurrentSession
+    def _brief_episodes(
+        self, questions: Sequence[str], project: str, given: Mapping[int, str], current: CurrentSession
     ) -> Briefing:
         """Return passages of earlier sessions, if no memory matches and a passage clearly does."""
         scope, least = Scope(seen_from=project), recall.SAID_SCORE
         hits = [
             hit
-            for each in asked
-            for hit in self._episodes.search(Query(text=each, k=recall.SAID + 3, min_score=least, scope=scope))
+            for question in questions
+            for hit in self._episodes.search(Query(text=question, k=recall.SAID + 3, min_score=least, scope=scope))
             if not current.session or hit.passage.session != current.session
         ]
         return recall.build_episode_briefing(hits, given)
@@ -863,37 +865,37 @@ class Keeper:
         """Return the block for a session start. Its memories do not count as retrievals: no query was made."""
         most = None if k is None else check_int(k, "k", least=1, most=recall.MOST)
         rule = recall.start_rule(self._start_tokens, self._clock(), most)
-        known = set(given.values())
-        looked = [
+        digests = set(given.values())
+        entries = [
             (memory, freshly)
             for memory, freshly in recall.at_start(self._store, project, rule, self._freshness.check)
-            if digest(memory.text) not in known and not current.has(memory)
+            if digest(memory.text) not in digests and not current.has(memory)
         ]
-        told = recall.build_briefing(looked, briefing.START)
-        self._log.inject(told, "start", by)
-        return told
+        block = recall.build_briefing(entries, briefing.START)
+        self._log.inject(block, "start", by)
+        return block
 
-    def _relevant(
+    def _select_relevant(
         self,
-        asked: Sequence[str],
+        questions: Sequence[str],
         answers: Sequence[Sequence[Hit]],
         most: int,
         is_known: Callable[[Memory], bool] = lambda _: False,
     ) -> builtins.list[Hit]:
         """Return the hits relevant to the questions, best first, without known memories."""
         candidates = [hit for hit in recall.merge(answers) if not is_known(hit.memory)]
-        hits = {hit.id: hit for hit in self._relevance.relevant(asked, candidates, most)}
-        order = hybrid.newer_first({each: hit.score for each, hit in hits.items()}, self._store)
-        return [hits[each] for each in order]
+        hits = {hit.id: hit for hit in self._relevance.relevant(questions, candidates, most)}
+        order = hybrid.newer_first({memory_id: hit.score for memory_id, hit in hits.items()}, self._store)
+        return [hits[memory_id] for memory_id in order]
 
-    def _known_exactly(
+    def _match_knowledge(
         self, prompt: str, given: Mapping[int, str]
     ) -> tuple[builtins.list[briefing.BriefingLine], set[int]]:
         """Return new domain knowledge lines for what a prompt names, and the memories that would only repeat them."""
         if briefing.is_trivial(prompt):
             return [], set()
-        named = mentions.find_mentions(prompt, self._store.domain, self.viewer, quantities)
-        sure = [each for each in named if each.known.confidence >= recall.LEAST_SURE]
+        matches = mentions.find_mentions(prompt, self._store.domain, self.viewer, quantities)
+        sure = [match for match in matches if match.known.confidence >= recall.LEAST_SURE]
         return recall.new_exact_lines(context.briefing_lines(sure, self._clock), given)
 
     def recall_context(
@@ -917,17 +919,17 @@ class Keeper:
         _check_who(by, "")
         caps = {"max_patterns": max_patterns, "max_thresholds": max_thresholds}
         config = context.AutoRecallConfig(max_memory_results=max_memories, **caps)
-        named = mentions.find_mentions(query, self._store.domain, self.viewer, quantities)
+        matches = mentions.find_mentions(query, self._store.domain, self.viewer, quantities)
         when = to_utc_iso(at) if at else self._clock()
-        shown = context.shown_rows(named, self._store.domain, when, config, self.viewer)
-        asked = recall.questions(query) if max_memories else []
-        spare = max_memories + len(shown.memories)
-        answers = self._answers(self._relevance.queries(asked, Scope(), max_memories, spare))
-        relevant = self._relevant(asked, answers, max_memories, lambda memory: memory.id in shown.memories)
+        rows = context.shown_rows(matches, self._store.domain, when, config, self.viewer)
+        questions = recall.questions(query) if max_memories else []
+        spare = max_memories + len(rows.memories)
+        answers = self._run_queries(self._relevance.queries(questions, Scope(), max_memories, spare))
+        relevant = self._select_relevant(questions, answers, max_memories, lambda memory: memory.id in rows.memories)
         hits = recall.distinct(relevant, max_memories)
         self._log.note(hits, sanitize.redact(query[:_LOGGED]), by)
-        labelled = [self._labelled(hit) for hit in hits]
-        return context.build_recall_context(query, shown.beside(lambda _: labelled), config)
+        labelled = [self._add_freshness(hit) for hit in hits]
+        return context.build_recall_context(query, rows.beside(lambda _: labelled), config)
 
     def enrich_prompt(
         self,
@@ -949,20 +951,20 @@ class Keeper:
         check_bool(include_team, "include_team")
         check_int(max_facts, "max_facts", least=1, most=enrich.MOST)
         _check_who(by, "")
-        asked = recall.questions(query)
-        own, of_team = self._for_prompt(asked, session, include_team, max_facts)
+        questions = recall.questions(query)
+        own, of_team = self._search_scopes(questions, session, include_team, max_facts)
         self._log.note([*own, *of_team], sanitize.redact(query[:_LOGGED]), by)
         return enrich.render(own, of_team, self._freshness.check)
 
-    def _for_prompt(
-        self, asked: Sequence[str], session: str, include_team: bool, most: int
+    def _search_scopes(
+        self, questions: Sequence[str], session: str, include_team: bool, most: int
     ) -> tuple[builtins.list[Memory], builtins.list[Memory]]:
         """Return the relevant memories: the caller's own, and those of the team."""
         scopes = [enrich.personal_memories(session), *([enrich.team_memories()] if include_team else [])]
-        queries = [query for scope in scopes for query in self._relevance.queries(asked, scope, most, most)]
-        answers = self._answers(queries)
-        own = enrich.first_hits(self._relevant(asked, answers[: len(asked)], most), most)
-        return own, enrich.first_hits(self._relevant(asked, answers[len(asked) :], most), most, own)
+        queries = [query for scope in scopes for query in self._relevance.queries(questions, scope, most, most)]
+        answers = self._run_queries(queries)
+        own = enrich.first_hits(self._select_relevant(questions, answers[: len(questions)], most), most)
+        return own, enrich.first_hits(self._select_relevant(questions, answers[len(questions) :], most), most, own)
 
     def is_novel(self, fact: str | Fact, *, threshold: float | None = None, **within: Any) -> Novelty:
         """Return whether no memory of the scope says this yet. Does not count as a retrieval."""
@@ -975,12 +977,12 @@ class Keeper:
     def get(self, memory_id: int) -> Memory:
         """Return a memory, archived or not."""
         self._log.flush_or_tell()
-        found = self._store.get([check_int(memory_id, "id")])
-        if not found:
+        memories = self._store.get([check_int(memory_id, "id")])
+        if not memories:
             raise NotFound(
                 f"There is no memory {memory_id}.", "It may have been purged; cofio list shows what there is."
             )
-        return found[0]
+        return memories[0]
 
     def freshness(self, memory_id: int) -> FreshnessResult:
         """Return whether the code that a memory references has changed."""
@@ -998,8 +1000,8 @@ class Keeper:
         scope = as_scope(within)
         self._log.flush_or_tell()
         memories, total = self._store.page(scope, limit=limit + 1, after=below, skip=skip)
-        shown = memories[:limit]
-        return Page(tuple(shown), shown[-1].id if len(memories) > limit else None, total)
+        page = memories[:limit]
+        return Page(tuple(page), page[-1].id if len(memories) > limit else None, total)
 
     def projects(self, *, limit: int = 100, after: str = "") -> builtins.list[Project]:
         """Return the projects of live memories by name, starting after `after`."""
@@ -1022,9 +1024,13 @@ class Keeper:
         """Return facts that agents repeatedly stated to the team, most frequent first; optionally of one category."""
         check_int(min_occurrences, "min_occurrences", least=1)
         check_int(limit, "limit", least=1, most=MAX_PAGE)
-        found = self._store.repeated(min_occurrences, limit, _of_the_team(category, team))
-        memories = {memory.id: memory for memory in self._store.get([each[1] for each in found])}
-        return [RepeatedFact(agent, memories[each], times) for agent, each, times in found if each in memories]
+        repeats = self._store.repeated(min_occurrences, limit, _team_scope(category, team))
+        memories = {memory.id: memory for memory in self._store.get([repeat[1] for repeat in repeats])}
+        return [
+            RepeatedFact(agent, memories[memory_id], times)
+            for agent, memory_id, times in repeats
+            if memory_id in memories
+        ]
 
     def get_team_facts(self, *, limit: int = 50, category: str = "", team: str | None = None) -> builtins.list[Memory]:
         """Return team memories, most recently stated first; optionally of a category or kind.
@@ -1033,7 +1039,7 @@ class Keeper:
         """
         check_int(limit, "limit", least=1, most=MAX_PAGE)
         self._log.flush_or_tell()
-        return self._store.latest(_of_the_team(category, team), limit)
+        return self._store.latest(_team_scope(category, team), limit)
 
     # ── history ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -1047,7 +1053,7 @@ class Keeper:
 
     def learned_from(self, memory_id: int) -> Item | None:
         """Return the capture that the memory was learned from; None if it has none or its text is forgotten."""
-        first = next(each for each in self._store.history(self.get(memory_id).id) if each.memory_id == memory_id)
+        first = next(change for change in self._store.history(self.get(memory_id).id) if change.memory_id == memory_id)
         return self._store.inbox.settled_by(first.changeset)
 
     def changes(self, *, limit: int = 20) -> builtins.list[Changeset]:
@@ -1067,68 +1073,68 @@ class Keeper:
         """
         parts = self._store.carrying.parts(check_int(changeset_id, "changeset"))
         if len(parts) < 2:
-            undone = self._undo_one(self.changeset(changeset_id), None, by, why)
+            reversal = self._undo_one(self.changeset(changeset_id), None, by, why)
         else:
-            undone = self._undo_series(parts, by, why)
+            reversal = self._undo_series(parts, by, why)
         with suppress(CofioError):  # the undo holds; missing vectors are embedded when the model is back
-            self._embed_again([change.memory_id for change in undone.changes])
-        return undone
+            self._embed_again([change.memory_id for change in reversal.changes])
+        return reversal
 
-    def _undo_one(self, done: Changeset, part_of: int | None, by: str, why: str) -> Changeset:
-        self._refuse_undone(done)
-        if not done.changes and not done.knowledge:
-            raise Conflict(f"Changeset {done.id} changed nothing.", "There is nothing to undo.")
-        reason = f"undo of changeset {done.id}"
-        decisions = [Revert(change.id, reason) for change in reversed(done.changes)]
-        rows = [Withdraw(change.id, reason) for change in reversed(done.knowledge)]
-        why = why or f"undo {done.id}"
-        return self.apply(decisions, by=by, why=why, undoes=done.id, part_of=part_of, knowledge=rows)
+    def _undo_one(self, changeset: Changeset, part_of: int | None, by: str, why: str) -> Changeset:
+        self._refuse_undone(changeset)
+        if not changeset.changes and not changeset.knowledge:
+            raise Conflict(f"Changeset {changeset.id} changed nothing.", "There is nothing to undo.")
+        reason = f"undo of changeset {changeset.id}"
+        decisions = [Revert(change.id, reason) for change in reversed(changeset.changes)]
+        rows = [Withdraw(change.id, reason) for change in reversed(changeset.knowledge)]
+        why = why or f"undo {changeset.id}"
+        return self.apply(decisions, by=by, why=why, undoes=changeset.id, part_of=part_of, knowledge=rows)
 
     def _undo_series(self, parts: Sequence[int], by: str, why: str) -> Changeset:
         """Return the first changeset that undid a part. Parts undone by an earlier attempt are in the same series."""
         head: int | None = None
         fresh = False
         leaves = self.changeset(parts[0]).why == BACKFILL
-        for number, each in enumerate(reversed(parts)):
-            part = self.changeset(each)
-            if part.undone_by and not (undid := self.changeset(part.undone_by)).undone_by:
-                head = head or undid.part_of or undid.id
+        for number, changeset_id in enumerate(reversed(parts)):
+            part = self.changeset(changeset_id)
+            if part.undone_by and not (earlier := self.changeset(part.undone_by)).undone_by:
+                head = head or earlier.part_of or earlier.id
                 continue
             if not part.changes and not part.knowledge:
                 continue
             try:
-                undone = self._undo_one(part, head, by, why or f"undo {parts[0]}")
+                reversal = self._undo_one(part, head, by, why or f"undo {parts[0]}")
             except Conflict as error:
                 if leaves:
                     continue
                 so_far = f"{number} of the {len(parts)} changesets are undone. {error.message}"
                 raise Conflict(so_far, f"{error.hint} Then undo {parts[0]} again: it continues from here.") from error
-            head, fresh = head or undone.id, True
+            head, fresh = head or reversal.id, True
         if not fresh:
             self._refuse_undone(self.changeset(parts[1] if leaves else parts[0]))
             if head is None:
                 raise Conflict("Every memory of it was changed since.", "`cofio history` shows what was changed.")
         return self.changeset(head or parts[0])
 
-    def _refuse_undone(self, done: Changeset) -> None:
+    def _refuse_undone(self, changeset: Changeset) -> None:
         """Raise Conflict if it was undone, with its current state and the changeset to undo instead."""
-        last, undone = done, False
+        last, is_undone = changeset, False
         while last.undone_by:
-            last, undone = self.changeset(last.undone_by), not undone
-        if last is done:
+            last, is_undone = self.changeset(last.undone_by), not is_undone
+        if last is changeset:
             return
         number = last.part_of or last.id
-        if undone:
-            raise Conflict(f"Changeset {done.id} is undone already.", f"To restore it, undo changeset {number}.")
+        if is_undone:
+            raise Conflict(f"Changeset {changeset.id} is undone already.", f"To restore it, undo changeset {number}.")
         hint = f"To revert it again, undo changeset {number}."
-        raise Conflict(f"Changeset {done.id} was undone and then restored.", hint)
+        raise Conflict(f"Changeset {changeset.id} was undone and then restored.", hint)
 
     def _embed_again(self, ids: Sequence[int]) -> None:
         """Embed those of these memories that lost their vector; if there are many, leave them to `embed_missing`."""
         missing = self._store.unembedded(_BATCH, among=ids)
         if missing and len(missing) < _BATCH:
             vectors = self._embed([embedding_text(memory.text, memory.speaker) for memory in missing])
-            self._store.put_vectors({each.id: vector for each, vector in zip(missing, vectors, strict=True)})
+            self._store.put_vectors({memory.id: vector for memory, vector in zip(missing, vectors, strict=True)})
 
     # ── upkeep ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -1147,11 +1153,11 @@ class Keeper:
 
     def find_all(self, why: str = "", **within: Any) -> builtins.list[Delete]:
         """Return decisions that would archive every live memory of the scope. Changes nothing."""
-        scope, after, found = as_scope(within), None, []
+        scope, after, decisions = as_scope(within), None, []
         while memories := self._store.page(scope, limit=MAX_PAGE, after=after)[0]:
-            found += [Delete(memory.id, why) for memory in memories if not memory.archived]
+            decisions += [Delete(memory.id, why) for memory in memories if not memory.archived]
             after = memories[-1].id
-        return found
+        return decisions
 
     def embed_missing(self, progress: Callable[[int], None] | None = None, *, most: int | None = None) -> int:
         """Embed memories without a vector, all or at most `most`; return their number."""
@@ -1292,11 +1298,13 @@ class Keeper:
         self._refuse_viewer("Counting recalled memories")
         now = self._clock()
         earliest = days_before(now, _LATE_DAYS)
-        noted = []
+        retrievals = []
         for at, by, ids in given:
-            when = _moment_or(at, now)
-            noted += [Retrieval(each, "", by[:MAX_LABEL], when if earliest < when < now else now) for each in ids]
-        self._store.note(noted)
+            when = _parse_time(at, now)
+            retrievals += [
+                Retrieval(memory_id, "", by[:MAX_LABEL], when if earliest < when < now else now) for memory_id in ids
+            ]
+        self._store.note(retrievals)
 
     def forget_retrievals(self, before: str) -> int:
         """Forget the queries of retrievals before this time; the counts stay."""
@@ -1337,20 +1345,20 @@ class Keeper:
             raise InvalidInput(f"expires_at is in the past: {grant.expires_at}.", "Give a future time.")
         secret = auth.new_secret()
         key = self._store.keys.create(grant, auth.digest(secret), auth.hint(secret), by)
-        self._key_changed("key created", f"key {key.id} ({key.grant.name}), {key.grant.role}", by, deed)
+        self._note_key_change("key created", f"key {key.id} ({key.grant.name}), {key.grant.role}", by, deed)
         return key, secret
 
     def revoke_key(self, key_id: int, *, by: str = "library", deed: AuditEntry | None = None) -> Key:
         """Revoke a key: it no longer grants access."""
         _check_who(by, "")
         key = self._store.keys.revoke(check_int(key_id, "id"))
-        self._key_changed("key revoked", f"key {key.id} ({key.grant.name})", by, deed)
+        self._note_key_change("key revoked", f"key {key.id} ({key.grant.name})", by, deed)
         return key
 
-    def _key_changed(self, act: str, what: str, by: str, deed: AuditEntry | None) -> None:
+    def _note_key_change(self, act: str, subject: str, by: str, deed: AuditEntry | None) -> None:
         self.key_changes += 1
         who = deed or AuditEntry(at="", act="", outcome="done", name=by)
-        self._deeds.note(replace(who, at=self._clock(), act=act, what=what))
+        self._deeds.note(replace(who, at=self._clock(), act=act, what=subject))
 
     def keys(self) -> builtins.list[Key]:
         """Return every key ever created, newest first."""
@@ -1376,7 +1384,9 @@ class Keeper:
     def deeds(self, *, limit: int = 50, after: int | None = None, key: int | None = None) -> builtins.list[AuditEntry]:
         """Return the newest audit log entries, optionally of one key."""
         check_int(limit, "limit", least=1, most=MAX_PAGE)
-        below, of = (each if each is None else check_int(each, name) for each, name in ((after, "after"), (key, "key")))
+        below, of = (
+            value if value is None else check_int(value, name) for value, name in ((after, "after"), (key, "key"))
+        )
         self._deeds.flush_or_tell()
         return self._store.keys.deeds(limit, after=below, key=of)
 
@@ -1412,7 +1422,7 @@ class Keeper:
             embed=self._embed if embed else None,
             signature=self._embedder.signature,
             redact=sanitize.redact,
-            own=self._own,
+            own=self._set_owner,
             repeats=self._is_repeated if self._judge else None,
             **how,
         )
@@ -1470,28 +1480,28 @@ class Keeper:
             hint = "Set EXTRACT_PROVIDER to anthropic, openai or ollama; `capture` learns without a model too."
             raise NotConfigured("No language model is configured for extraction.", self._llm_problem or hint)
 
-    def _answers(self, asked: Sequence[Query]) -> builtins.list[builtins.list[Hit]]:
-        texts = list(dict.fromkeys(query.text for query in asked))
-        closely = [query.text for query in asked if query.hybrid and query.closely]
-        read = self._reading.questions(closely)  # runs on another core while the query vectors are computed
+    def _run_queries(self, queries: Sequence[Query]) -> builtins.list[builtins.list[Hit]]:
+        texts = list(dict.fromkeys(query.text for query in queries))
+        closely = [query.text for query in queries if query.hybrid and query.closely]
+        get_questions = self._reading.questions(closely)  # runs on another core while the query vectors are computed
         vectors = dict(zip(texts, self._embed(texts, "query"), strict=True)) if texts else {}
-        floor, questions = self._embedder.floor, read()
+        floor, questions = self._embedder.floor, get_questions()
         return [
-            hybrid.hits(query, vectors[query.text], self._store, floor, questions.get(query.text)) for query in asked
+            hybrid.hits(query, vectors[query.text], self._store, floor, questions.get(query.text)) for query in queries
         ]
 
-    def _labelled(self, hit: Hit) -> Hit:
-        told = self._freshness.check(hit.memory) if hit.memory.anchors else FreshnessResult()
-        return replace(hit, freshness=told.state, stale=told.notes) if told.state else hit
+    def _add_freshness(self, hit: Hit) -> Hit:
+        freshness = self._freshness.check(hit.memory) if hit.memory.anchors else FreshnessResult()
+        return replace(hit, freshness=freshness.state, stale=freshness.notes) if freshness.state else hit
 
-    def _anchored(self, fact: Fact) -> Fact:
+    def _add_anchors(self, fact: Fact) -> Fact:
         """Return the fact with the anchors of its text, unless it has anchors."""
         return fact if fact.anchors else self._freshness.anchored(fact)
 
-    def _decided(self, decision: Decision) -> Decision:
+    def _anchor_decision(self, decision: Decision) -> Decision:
         """Return the decision with the anchors of its new text."""
         if isinstance(decision, Add | Update | Merge):
-            return replace(decision, fact=self._anchored(decision.fact))
+            return replace(decision, fact=self._add_anchors(decision.fact))
         if not isinstance(decision, Edit) or "anchors" in decision.fields:
             return decision
         for memory in self._store.get([decision.id]) if decision.fields.keys() & {"text", "project"} else ():
@@ -1507,12 +1517,12 @@ class Keeper:
             self._signed = True
         return vectors
 
-    def _vectors_for(self, decisions: Sequence[Decision]) -> dict[int, Vector]:
+    def _embed_decisions(self, decisions: Sequence[Decision]) -> dict[int, Vector]:
         texts: dict[int, str] = {}
         for place, decision in enumerate(decisions):
             if isinstance(decision, Add | Update | Merge):
                 texts[place] = embedding_text(decision.fact.text, decision.fact.speaker)
-            elif isinstance(decision, Edit) and _brings_words(decision):
+            elif isinstance(decision, Edit) and _has_text(decision):
                 memory = apply_edit(self.get(decision.id), decision.fields)
                 texts[place] = embedding_text(memory.text, memory.speaker)
         return dict(zip(texts, self._embed(list(texts.values())), strict=True)) if texts else {}
@@ -1543,7 +1553,7 @@ class _Reranker:
             reading = self._pool.submit(reader.read, texts, "query")
         except RuntimeError:  # closed meanwhile, or the process exits
             return dict
-        return lambda: self._as_read(reader, texts, reading)
+        return lambda: self._collect_encoded(reader, texts, reading)
 
     def documents(self, memories: Sequence[Memory]) -> builtins.list[bytes]:
         """Return the token embeddings of each memory; empty on failure."""
@@ -1559,17 +1569,17 @@ class _Reranker:
         self._reader = None
         self._pool.shutdown(wait=False)
 
-    def _as_read(
+    def _collect_encoded(
         self, reader: LateInteractionModel, texts: Sequence[str], reading: Future[builtins.list[bytes]]
     ) -> Mapping[str, TokenQuery]:
         """Return the encoded queries. A failing re-ranker costs the re-ranking, not the answer."""
         try:
-            read = reading.result()
+            encoded = reading.result()
         except Exception as error:  # noqa: BLE001 - a model may raise anything
             _log.warning("Re-ranking disabled: %s", error)
             self._reader = None
             return {}
-        return {text: TokenQuery(reader, each) for text, each in zip(texts, read, strict=True) if each}
+        return {text: TokenQuery(reader, tokens) for text, tokens in zip(texts, encoded, strict=True) if tokens}
 
 
 class _CoreNotesCallbacks:
@@ -1578,7 +1588,7 @@ class _CoreNotesCallbacks:
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
         self.refuse_viewer = keeper._refuse_viewer
-        self.own = keeper._own
+        self.own = keeper._set_owner
         self.undo = keeper.undo
 
     def apply(self, decisions: Sequence[Decision], *, by: str, why: str, part_of: int | None) -> tuple[Changeset, int]:
@@ -1604,26 +1614,26 @@ class _MaintenanceCallbacks:
         return self._embedder.floor
 
 
-def _brings_words(decision: Decision) -> bool:
+def _has_text(decision: Decision) -> bool:
     """Return whether the decision brings text to embed."""
     if isinstance(decision, Edit):
         return bool(decision.fields.keys() & {"text", "speaker"})
     return isinstance(decision, Add | Update | Merge)
 
 
-def _moment_or(told: str, otherwise: str) -> str:
+def _parse_time(text: str, otherwise: str) -> str:
     try:
-        return to_utc_iso(told)
+        return to_utc_iso(text)
     except InvalidInput:
         return otherwise
 
 
-def _check_decided(decisions: Sequence[Decision], knowledge: Sequence[KnowledgeDecision]) -> None:
+def _check_decisions(decisions: Sequence[Decision], knowledge: Sequence[KnowledgeDecision]) -> None:
     if not decisions and not knowledge:
         raise InvalidInput("There is nothing to do.", "Give at least one decision.")
     if not all(isinstance(decision, Decision) for decision in decisions):
         raise InvalidInput("Not a list of decisions.", "Give Add, Update, Edit, Delete, Restore, Noop or Purge.")
-    if not all(isinstance(each, KnowledgeDecision) for each in knowledge):
+    if not all(isinstance(row, KnowledgeDecision) for row in knowledge):
         raise InvalidInput("Not a list of knowledge decisions.", "Give Put, Drop or Erase.")
 
 
@@ -1632,21 +1642,21 @@ def _check_who(by: str, why: str) -> None:
     check_text(why, "why", MAX_TEXT)
 
 
-def _of_the_team(category: str, team: str | None) -> Scope:
+def _team_scope(category: str, team: str | None) -> Scope:
     """Return the scope of the team's memories, or of one team's. A kind is accepted as category too."""
     if category in KINDS and category not in CATEGORIES:
         return Scope(visibility=("team",), kind=category, team=team)
     if category and category not in CATEGORIES:
-        known = ", ".join(dict.fromkeys((*CATEGORIES, *KINDS)))
-        raise InvalidInput(f"category is {category!r}.", f"It is one of: {known}.")
+        choices = ", ".join(dict.fromkeys((*CATEGORIES, *KINDS)))
+        raise InvalidInput(f"category is {category!r}.", f"It is one of: {choices}.")
     return Scope(visibility=("team",), category=category, team=team)
 
 
-def _renewed(old: Memory, text: str, about: Mapping[str, Any]) -> Fact:
+def _renew(old: Memory, text: str, about: Mapping[str, Any]) -> Fact:
     """Return the old memory with a new text: scope and labels carry over, the time does not."""
     known_fields(about, Fact, "fact")
-    given = {name: value for name, value in about.items() if value not in (None, "")}
-    if "kind" in given:
-        given = {"category": "", **given}  # a new kind sets its own category
+    changes = {name: value for name, value in about.items() if value not in (None, "")}
+    if "kind" in changes:
+        changes = {"category": "", **changes}  # a new kind sets its own category
     fresh = {"text": text, "created_at": "", "context": "", "origin": "", "anchors": ()}
-    return replace(fact_of(old), **{**fresh, **given})
+    return replace(fact_of(old), **{**fresh, **changes})

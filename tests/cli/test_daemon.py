@@ -241,7 +241,7 @@ def test_a_service_that_does_not_stop_is_killed_only_when_forced(
     program = (
         "import sys, time, signal; from cofio.server import daemon; from cofio.settings import Settings\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "with daemon._holding(Settings.load({'home': sys.argv[1]}, environ={})) as hold:\n"
+        "with daemon._hold_lock(Settings.load({'home': sys.argv[1]}, environ={})) as hold:\n"
         "    hold('http://127.0.0.1:1'); print('held', flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", program, str(settings.home)], stdout=subprocess.PIPE) as stubborn:
@@ -263,7 +263,7 @@ def test_looking_at_the_lock_is_not_in_the_way_of_taking_it(settings: Settings) 
         fcntl.flock(looking, fcntl.LOCK_SH)
         gone = threading.Timer(0.05, fcntl.flock, (looking, fcntl.LOCK_UN))
         gone.start()
-        with daemon._holding(settings) as hold:
+        with daemon._hold_lock(settings) as hold:
             assert hold("http://127.0.0.1:1").pid == os.getpid()
             assert daemon.find(settings) is not None
         gone.join()
@@ -293,7 +293,7 @@ def test_a_service_that_is_still_starting_is_not_asked(cofio: Cofio) -> None:
 def test_a_full_log_is_put_aside(settings: Settings) -> None:
     log = daemon.log_path(settings)
     log.write_bytes(b"x" * (5 * 1024 * 1024 + 1))
-    assert daemon._opened_log(log) == 0
+    assert daemon._open_log(log) == 0
     assert log.with_name("service.log.1").stat().st_size > 5 * 1024 * 1024
     assert log.stat().st_mode & 0o077 == 0
 

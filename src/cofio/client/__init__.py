@@ -80,8 +80,8 @@ class Client:
     def add(self, fact: str | Fact, *, dedup: bool = True, by: str = "library", why: str = "", **about: Any) -> Change:
         """Store a fact. The change is "add", "update" (it replaced a memory) or "noop" (a memory already says it)."""
         body = {**_fact_body(as_fact(fact, about)), "deduplicate": dedup, "why": why}
-        told = self._wire.ask("POST", "/memory/add", body, by=by)
-        return self._with_near([told], self._done(told)[:1])[0]
+        reply = self._wire.ask("POST", "/memory/add", body, by=by)
+        return self._load_near([reply], self._fetch_changes(reply)[:1])[0]
 
     def add_all(
         self, facts: Sequence[str | Fact], *, dedup: bool = True, by: str = "library", why: str = ""
@@ -91,20 +91,22 @@ class Client:
         if not bodies:
             return []
         body = {"memories": bodies, "deduplicate": dedup, "why": why}
-        told = self._wire.ask("POST", "/memory/add-batch", body, by=by)
-        return self._with_near(told["results"], _one_a_fact(told["results"], self._done(told)))
+        reply = self._wire.ask("POST", "/memory/add-batch", body, by=by)
+        return self._load_near(reply["results"], _match_changes(reply["results"], self._fetch_changes(reply)))
 
-    def _with_near(self, results: Sequence[Mapping[str, Any]], changes: Sequence[Change]) -> builtins.list[Change]:
+    def _load_near(self, results: Sequence[Mapping[str, Any]], changes: Sequence[Change]) -> builtins.list[Change]:
         """Return the changes, with similar memories that stayed but may be outdated."""
-        answers = []
+        updated = []
         for result, change in zip(results, changes, strict=True):
-            near = tuple(self.get(each["id"]) for each in result.get("near", ()))
-            answers.append(replace(change, near=near) if near else change)
-        return answers
+            near = tuple(self.get(row["id"]) for row in result.get("near", ()))
+            updated.append(replace(change, near=near) if near else change)
+        return updated
 
     def update(self, memory_id: int, *, by: str = "library", why: str = "", **changes: Any) -> Change:
         """Change fields of a memory in place."""
-        return self._done(self._wire.ask("PATCH", _path("memory", memory_id), {**changes, "why": why}, by=by))[0]
+        return self._fetch_changes(self._wire.ask("PATCH", _path("memory", memory_id), {**changes, "why": why}, by=by))[
+            0
+        ]
 
     def supersede(
         self, old_id: int, new: str | Fact, *, by: str = "library", why: str = "", **about: Any
@@ -113,22 +115,26 @@ class Client:
 
         The service copies an empty source, session, agent or speaker from the old memory, even if `new` is a Fact.
         """
-        given = _fact_body(new, whole=True) if isinstance(new, Fact) else {**about, "text": new}
-        body = {"old_id": old_id, "new_text": given.pop("text"), **given, "why": why}
-        written, archived = self._done(self._wire.ask("POST", "/memory/supersede", body, by=by))
+        fields = _fact_body(new, whole=True) if isinstance(new, Fact) else {**about, "text": new}
+        body = {"old_id": old_id, "new_text": fields.pop("text"), **fields, "why": why}
+        written, archived = self._fetch_changes(self._wire.ask("POST", "/memory/supersede", body, by=by))
         return written, archived
 
     def delete(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Archive a memory; `restore` or `undo` brings it back."""
-        return self._done(self._wire.ask("DELETE", _path("memory", memory_id), by=by, why=why))[0]
+        return self._fetch_changes(self._wire.ask("DELETE", _path("memory", memory_id), by=by, why=why))[0]
 
     def restore(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Restore an archived memory."""
-        return self._done(self._wire.ask("POST", _path("memory", memory_id, "restore"), {"why": why}, by=by))[0]
+        return self._fetch_changes(self._wire.ask("POST", _path("memory", memory_id, "restore"), {"why": why}, by=by))[
+            0
+        ]
 
     def confirm(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Mark a memory as still valid: fingerprint its references again. InvalidInput if none of them exists."""
-        return self._done(self._wire.ask("POST", _path("memory", memory_id, "confirm"), {"why": why}, by=by))[0]
+        return self._fetch_changes(self._wire.ask("POST", _path("memory", memory_id, "confirm"), {"why": why}, by=by))[
+            0
+        ]
 
     def bulk(
         self,
@@ -141,35 +147,35 @@ class Client:
         why: str = "",
     ) -> Changeset:
         """Archive, restore, pin, unpin, edit, tag or untag many memories in one changeset."""
-        asked = {**({"changes": dict(changes)} if changes else {}), **({"tags": list(tags)} if tags else {})}
-        return _changeset(
-            self._wire.ask("POST", "/memories/bulk", {"ids": list(ids), "action": action, **asked, "why": why}, by=by)
+        options = {**({"changes": dict(changes)} if changes else {}), **({"tags": list(tags)} if tags else {})}
+        return _parse_changeset(
+            self._wire.ask("POST", "/memories/bulk", {"ids": list(ids), "action": action, **options, "why": why}, by=by)
         )
 
     def purge(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Erase a memory for good, from the journal too."""
-        told = self._wire.ask("DELETE", _path("memory", memory_id), by=by, why=why, purge=True)
+        reply = self._wire.ask("DELETE", _path("memory", memory_id), by=by, why=why, purge=True)
         try:
-            return self._done(told)[0]
+            return self._fetch_changes(reply)[0]
         except NotFound:  # a key with limited access no longer sees a memory whose owner was erased with it
-            which = {"id": 0, "changeset": told["changeset"], "memory_id": told["id"], "at": ""}
-            return Change(**which, action="purge", by=by, why=why, before=None, after=None)
+            ids = {"id": 0, "changeset": reply["changeset"], "memory_id": reply["id"], "at": ""}
+            return Change(**ids, action="purge", by=by, why=why, before=None, after=None)
 
     # ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def search(self, query: str | Query, *, by: str = "library", **how: Any) -> builtins.list[Hit]:
         """Return matching memories, best first. `how` takes the fields of Query and of Scope."""
-        told = self._wire.ask("POST", "/search", _query_body(as_query(query, how)), by=by)
-        return [_hit(each) for each in told["results"]]
+        reply = self._wire.ask("POST", "/search", _query_body(as_query(query, how)), by=by)
+        return [_parse_hit(row) for row in reply["results"]]
 
     def search_all(self, queries: Sequence[Query], *, by: str = "library") -> builtins.list[builtins.list[Hit]]:
         """Return one list of hits per query, in order."""
-        answers: builtins.list[builtins.list[Hit]] = []
+        hit_lists: builtins.list[builtins.list[Hit]] = []
         for start in range(0, len(queries), _QUERIES_AT_ONCE):
             body = {"queries": [_query_body(query) for query in queries[start : start + _QUERIES_AT_ONCE]]}
-            told = self._wire.ask("POST", "/search/batch", body, by=by)
-            answers += [[_hit(each) for each in answer["results"]] for answer in told["results"]]
-        return answers
+            reply = self._wire.ask("POST", "/search/batch", body, by=by)
+            hit_lists += [[_parse_hit(row) for row in result["results"]] for result in reply["results"]]
+        return hit_lists
 
     def search_episodes(
         self,
@@ -199,8 +205,8 @@ class Client:
             until=until,
         )
         body = _query_body(Query(text=query, k=k, skip=skip, min_score=min_score, scope=scope))
-        told = self._wire.ask("POST", "/episodes/search", body)
-        return [EpisodeHit.from_dict(each) for each in told["episodes"]]
+        reply = self._wire.ask("POST", "/episodes/search", body)
+        return [EpisodeHit.from_dict(row) for row in reply["episodes"]]
 
     def episode(self, episode_id: int) -> Episode:
         """Return one episode: the conversation of one turn."""
@@ -208,8 +214,8 @@ class Client:
 
     def episode_of(self, memory_id: int) -> int | None:
         """Return the id of the episode that a memory was learned from; None if it has none."""
-        found: int | None = self._wire.ask("GET", _path("memory", memory_id)).get("episode")
-        return found
+        episode: int | None = self._wire.ask("GET", _path("memory", memory_id)).get("episode")
+        return episode
 
     def purge_episode(self, episode_id: int) -> None:
         """Erase an episode permanently, with the text of its capture. Memories learned from it stay."""
@@ -219,22 +225,22 @@ class Client:
         self, *, limit: int = 20, client: str = "", project: str | None = None, since: str = ""
     ) -> builtins.list[AgentSession]:
         """Return agent sessions by their last turn, newest first, optionally of one client or project."""
-        told = self._wire.ask(
+        reply = self._wire.ask(
             "GET", "/sessions", limit=limit, client=client or None, project=project, since=since or None
         )
-        return [AgentSession.from_dict(each) for each in told["sessions"]]
+        return [AgentSession.from_dict(row) for row in reply["sessions"]]
 
     def session(self, session: str, *, client: str = "", owner: str | None = None) -> SessionDetail:
         """Return one session by its id or a unique prefix of it: its turns, recalls, memories learned and changes."""
-        told = self._wire.ask("GET", "/session", session=session, client=client or None, owner=owner)
-        return SessionDetail.from_dict(told)
+        reply = self._wire.ask("GET", "/session", session=session, client=client or None, owner=owner)
+        return SessionDetail.from_dict(reply)
 
     def resume(
         self, project: str | None = None, *, limit: int = RESUMED, max_tokens: int = RESUME_TOKENS
     ) -> ResumeReport:
         """Return where work on a project stopped: its last sessions, with a text of limited size. Calls no model."""
-        told = self._wire.ask("GET", "/resume", project=project, limit=limit, max_tokens=max_tokens)
-        return ResumeReport.from_dict(told)
+        reply = self._wire.ask("GET", "/resume", project=project, limit=limit, max_tokens=max_tokens)
+        return ResumeReport.from_dict(reply)
 
     def recall(
         self,
@@ -250,10 +256,10 @@ class Client:
 
         The digests in its `given` stay in the service, which tracks what each session received.
         """
-        who = {"client": client or None, "session": session or None}
-        body = _given({"prompt": prompt, "project": project, "k": k, **who})
-        told = self._wire.ask("POST", "/recall", body, by=by)
-        return Briefing(told["text"], dict.fromkeys(told["ids"], ""), told["tokens"])
+        recipient = {"client": client or None, "session": session or None}
+        body = _drop_none({"prompt": prompt, "project": project, "k": k, **recipient})
+        reply = self._wire.ask("POST", "/recall", body, by=by)
+        return Briefing(reply["text"], dict.fromkeys(reply["ids"], ""), reply["tokens"])
 
     def recall_context(
         self,
@@ -289,22 +295,22 @@ class Client:
         self, *, min_occurrences: int = 2, limit: int = 20, category: str = "", team: str | None = None
     ) -> builtins.list[RepeatedFact]:
         """Return facts that agents repeatedly stated to the team, most frequent first; optionally of one category."""
-        asked: dict[str, Any] = {"min_occurrences": min_occurrences, "limit": limit, "team": team}
-        told = self._wire.ask("GET", "/team/patterns", category=category or None, **asked)
-        return [RepeatedFact.from_dict(each) for each in told["patterns"]]
+        params: dict[str, Any] = {"min_occurrences": min_occurrences, "limit": limit, "team": team}
+        reply = self._wire.ask("GET", "/team/patterns", category=category or None, **params)
+        return [RepeatedFact.from_dict(row) for row in reply["patterns"]]
 
     def get_team_facts(self, *, limit: int = 50, category: str = "", team: str | None = None) -> builtins.list[Memory]:
         """Return team memories, most recently stated first; optionally of a category or kind."""
-        told = self._wire.ask("GET", "/team/facts", limit=limit, category=category or None, team=team)
-        return [Memory.from_dict(each) for each in told["memories"]]
+        reply = self._wire.ask("GET", "/team/facts", limit=limit, category=category or None, team=team)
+        return [Memory.from_dict(row) for row in reply["memories"]]
 
     def is_novel(self, fact: str | Fact, *, threshold: float | None = None, **within: Any) -> Novelty:
         """Return whether no memory of the scope says this yet. Does not count as a retrieval."""
         checked = as_fact(fact, {})
         body = {"text": checked.text, "speaker": checked.speaker, "threshold": threshold, **_scope(within)}
-        told = self._wire.ask("POST", "/memory/is-novel", _given(body))
-        match = Memory.from_dict(told["match"]) if told["match"] else None
-        return Novelty(novel=told["novel"], similarity=told["similarity"], match=match, reason=told["reason"])
+        reply = self._wire.ask("POST", "/memory/is-novel", _drop_none(body))
+        match = Memory.from_dict(reply["match"]) if reply["match"] else None
+        return Novelty(novel=reply["novel"], similarity=reply["similarity"], match=match, reason=reply["reason"])
 
     def get(self, memory_id: int) -> Memory:
         """Return a memory, archived or not."""
@@ -312,19 +318,19 @@ class Client:
 
     def freshness(self, memory_id: int) -> FreshnessResult:
         """Return whether the code that a memory references has changed."""
-        told = self._wire.ask("GET", _path("memory", memory_id, "freshness"))
-        return FreshnessResult(told["freshness"], tuple(told["stale"]))
+        reply = self._wire.ask("GET", _path("memory", memory_id, "freshness"))
+        return FreshnessResult(reply["freshness"], tuple(reply["stale"]))
 
     def list(self, *, limit: int = 50, after: int | None = None, skip: int = 0, **within: Any) -> Page:
         """Return a page of the scope's memories, newest first, after skipping the first `skip`."""
-        where = _listable(_scope(within))
-        told = self._wire.ask("GET", "/memories", limit=limit, after=after, skip=skip or None, **where)
-        return Page(tuple(Memory.from_dict(each) for each in told["memories"]), told["next"], told["total"])
+        where = _check_listable(_scope(within))
+        reply = self._wire.ask("GET", "/memories", limit=limit, after=after, skip=skip or None, **where)
+        return Page(tuple(Memory.from_dict(row) for row in reply["memories"]), reply["next"], reply["total"])
 
     def projects(self, *, limit: int = 100, after: str = "") -> builtins.list[Project]:
         """Return the projects of live memories by name, starting after `after`."""
-        told = self._wire.ask("GET", "/projects", limit=limit, after=after or None)
-        return [Project(**each) for each in told["projects"]]
+        reply = self._wire.ask("GET", "/projects", limit=limit, after=after or None)
+        return [Project(**row) for row in reply["projects"]]
 
     def stats(self) -> dict[str, Any]:
         """Return counts of memories, changes and retrievals, the size on disk, and the service's version and uptime."""
@@ -338,16 +344,16 @@ class Client:
 
     def capture(self, messages: Messages, *, wait: bool = False, by: str = "library", **about: Any) -> CaptureStatus:
         """Store an exchange durably and learn from it later; with `wait`, now."""
-        said = {"messages": messages, "wait": wait, **_said(about)}
-        return _captured(self._wire.ask("POST", "/capture", said, by=by))
+        body = {"messages": messages, "wait": wait, **_exchange_body(about)}
+        return _parse_capture(self._wire.ask("POST", "/capture", body, by=by))
 
     def observe(
         self, validated_intent: str, response: str, *, wait: bool = False, by: str = "library", **about: Any
     ) -> CaptureStatus:
         """Store an observed dialogue and learn from it later; with `wait`, now. Memories are visible to the team."""
         dialogue(validated_intent, response)  # raises here what the service would
-        said = {"validated_intent": validated_intent, "response": response, "wait": wait, **_said(about)}
-        return _captured(self._wire.ask("POST", "/observe", said, by=by))
+        body = {"validated_intent": validated_intent, "response": response, "wait": wait, **_exchange_body(about)}
+        return _parse_capture(self._wire.ask("POST", "/observe", body, by=by))
 
     def begin_backfill(self, *, by: str = "library") -> int:
         """Return the changeset that begins the series of a backfill; one that did not end is resumed."""
@@ -359,27 +365,31 @@ class Client:
 
     def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
         """Return every turn captured in this session; with `any_key` also in other keys' sessions of this name."""
-        told = self._wire.ask("GET", "/turns", client=client, session=session, any_key=any_key or None)
-        return set(told["turns"])
+        reply = self._wire.ask("GET", "/turns", client=client, session=session, any_key=any_key or None)
+        return set(reply["turns"])
 
     def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> LearningResult:
         """Preview what would be learned from messages, sentence by sentence. The service learns only by `capture`."""
         if not dry_run:
             raise InvalidInput("The service learns only from captures.", "Use capture(..., wait=True).")
-        told = self._wire.ask("POST", "/capture", {"messages": messages, "dry_run": True, **_said(about)}, by=by)
-        return LearningResult.from_dict(told)
+        reply = self._wire.ask(
+            "POST", "/capture", {"messages": messages, "dry_run": True, **_exchange_body(about)}, by=by
+        )
+        return LearningResult.from_dict(reply)
 
     def extract(
         self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any
     ) -> LearningResult:
         """Learn with the language model reading everything. NotConfigured without a model."""
-        body = {"messages": messages, "dry_run": dry_run, **_said(about)}
+        body = {"messages": messages, "dry_run": dry_run, **_exchange_body(about)}
         return LearningResult.from_dict(self._wire.ask("POST", "/memory/extract", body, by=by))
 
     def submit(self, messages: Messages, **about: Any) -> CaptureStatus:
         """Queue messages for the language model to read in full; the inbox item gets the result when done."""
-        told = self._wire.ask("POST", "/memory/extract", {"messages": messages, "async": True, **_said(about)})
-        return CaptureStatus(told["job"], told["new"], told["state"])
+        reply = self._wire.ask(
+            "POST", "/memory/extract", {"messages": messages, "async": True, **_exchange_body(about)}
+        )
+        return CaptureStatus(reply["job"], reply["new"], reply["state"])
 
     def extraction(self) -> dict[str, Any]:
         """Return the configured extraction model and its state."""
@@ -387,13 +397,13 @@ class Client:
 
     def ledger(self) -> Ledger:
         """Return counts of all captures ever: stored, merged, rejected or pending."""
-        told = self._wire.ask("GET", "/ledger")
-        return Ledger(**{field.name: told[field.name] for field in fields(Ledger)})
+        reply = self._wire.ask("GET", "/ledger")
+        return Ledger(**{field.name: reply[field.name] for field in fields(Ledger)})
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> builtins.list[Item]:
         """Return the newest inbox items, optionally of one state."""
-        told = self._wire.ask("GET", "/inbox", state=state, limit=limit, after=after)
-        return [Item.from_dict(each) for each in told["items"]]
+        reply = self._wire.ask("GET", "/inbox", state=state, limit=limit, after=after)
+        return [Item.from_dict(row) for row in reply["items"]]
 
     def item(self, item_id: int) -> Item:
         """Return one inbox item."""
@@ -407,68 +417,68 @@ class Client:
 
     def history(self, memory_id: int) -> builtins.list[Change]:
         """Return every change of a memory and of those merged with it, oldest first."""
-        told = self._wire.ask("GET", _path("memory", memory_id, "history"))
-        return [_change(each) for each in told["changes"]]
+        reply = self._wire.ask("GET", _path("memory", memory_id, "history"))
+        return [_parse_change(row) for row in reply["changes"]]
 
     def sightings(self, memory_id: int) -> builtins.list[Occurrence]:
         """Return every sighting (who stated it, where and when), including those of merged memories."""
-        told = self._wire.ask("GET", _path("memory", memory_id, "sightings"))
-        return [Occurrence(**each) for each in told["sightings"]]
+        reply = self._wire.ask("GET", _path("memory", memory_id, "sightings"))
+        return [Occurrence(**row) for row in reply["sightings"]]
 
     def learned_from(self, memory_id: int) -> Item | None:
         """Return the capture that the memory was learned from; None if it has none or its text is forgotten."""
-        told = self._wire.ask("GET", _path("memory", memory_id, "exchange"))
-        return Item.from_dict(told["item"]) if told["item"] else None
+        reply = self._wire.ask("GET", _path("memory", memory_id, "exchange"))
+        return Item.from_dict(reply["item"]) if reply["item"] else None
 
     def changes(self, *, limit: int = 20) -> builtins.list[Changeset]:
         """Return the newest changesets."""
-        return [_changeset(each) for each in self._wire.ask("GET", "/changes", limit=limit)["changesets"]]
+        return [_parse_changeset(row) for row in self._wire.ask("GET", "/changes", limit=limit)["changesets"]]
 
     def changeset(self, changeset_id: int) -> Changeset:
         """Return one changeset with all its changes."""
-        return _changeset(self._wire.ask("GET", _path("changes", changeset_id)))
+        return _parse_changeset(self._wire.ask("GET", _path("changes", changeset_id)))
 
     def undo(self, changeset_id: int, *, by: str = "library", why: str = "") -> Changeset:
         """Revert a whole changeset by a new changeset, which can be undone in turn."""
-        return _changeset(self._wire.ask("POST", _path("changes", changeset_id, "undo"), {"why": why}, by=by))
+        return _parse_changeset(self._wire.ask("POST", _path("changes", changeset_id, "undo"), {"why": why}, by=by))
 
     # ── upkeep ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def find_duplicates(self, *, threshold: float | None = None, **within: Any) -> builtins.list[Delete]:
         """Return decisions that would merge duplicates, with reasons. Changes nothing."""
-        told = self._wire.ask("POST", "/memory/deduplicate", _duplicates_body(threshold, within, dry_run=True))
-        return [Delete(each["id"], each.get("reason", ""), each.get("into")) for each in told["decisions"]]
+        reply = self._wire.ask("POST", "/memory/deduplicate", _duplicates_body(threshold, within, dry_run=True))
+        return [Delete(row["id"], row.get("reason", ""), row.get("into")) for row in reply["decisions"]]
 
     def merge_duplicates(
         self, *, threshold: float | None = None, by: str = "library", why: str = "", **within: Any
     ) -> Changeset | None:
         """Merge duplicates in one changeset; return None if there are none."""
-        body = {**_duplicates_body(threshold, within, dry_run=False), **_given({"why": why or None})}
-        told = self._wire.ask("POST", "/memory/deduplicate", body, by=by)
-        return None if told["changeset"] is None else self.changeset(told["changeset"])
+        body = {**_duplicates_body(threshold, within, dry_run=False), **_drop_none({"why": why or None})}
+        reply = self._wire.ask("POST", "/memory/deduplicate", body, by=by)
+        return None if reply["changeset"] is None else self.changeset(reply["changeset"])
 
     def consolidate(
         self, *, dry_run: bool = True, source_prefix: str = "", by: str = "library", why: str = ""
     ) -> MaintenancePlan:
         """Merge duplicates in one changeset, and report refused merges with reasons. A dry run only previews."""
-        asked = {"dry_run": dry_run, "source_prefix": source_prefix or None, "why": why or None}
-        return self._plan(self._wire.ask("POST", "/maintenance/consolidate", by=by, **asked))
+        params = {"dry_run": dry_run, "source_prefix": source_prefix or None, "why": why or None}
+        return self._parse_plan(self._wire.ask("POST", "/maintenance/consolidate", by=by, **params))
 
     def prune(self, *, dry_run: bool = True, by: str = "library", why: str = "") -> MaintenancePlan:
         """Archive memories that were not recalled for long, in one changeset. A dry run only previews."""
-        return self._plan(self._wire.ask("POST", "/maintenance/prune", by=by, dry_run=dry_run, why=why or None))
+        return self._parse_plan(self._wire.ask("POST", "/maintenance/prune", by=by, dry_run=dry_run, why=why or None))
 
     def runs(self, *, limit: int = 20, chore: str = "") -> builtins.list[MaintenanceRun]:
         """Return the newest chore runs, optionally of one chore."""
-        told = self._wire.ask("GET", "/maintenance/runs", limit=limit, chore=chore or None)
-        return [MaintenanceRun(**each) for each in told["runs"]]
+        reply = self._wire.ask("GET", "/maintenance/runs", limit=limit, chore=chore or None)
+        return [MaintenanceRun(**row) for row in reply["runs"]]
 
     def usage(self, view: View = "most", *, limit: int = 50, days: int = 90, **within: Any) -> builtins.list[Memory]:
         """Return memories "never" recalled (oldest first), recalled "most", or "stale" (not for `days` days)."""
-        told = self._wire.ask(
-            "GET", "/maintenance/usage", view=view, limit=limit, days=days, **_listable(_scope(within))
+        reply = self._wire.ask(
+            "GET", "/maintenance/usage", view=view, limit=limit, days=days, **_check_listable(_scope(within))
         )
-        return [Memory.from_dict(each) for each in told["memories"]]
+        return [Memory.from_dict(row) for row in reply["memories"]]
 
     def llm_usage(self, *, limit: int = 20) -> LLMUsage:
         """Return model calls of today and the last 7 and 30 days, by model and session, and the newest calls."""
@@ -480,42 +490,42 @@ class Client:
 
     def audit(self, *, examples: int = 5, progress: Callable[[int, int], None] | None = None) -> Audit:  # noqa: ARG002
         """Return the profile of the store: duplicates, echoes, secrets, unused, stale or contradicted memories."""
-        told = self._wire.ask("GET", "/maintenance/audit", examples=examples)
-        found = tuple(Finding(**{**each, "examples": tuple(each["examples"])}) for each in told["findings"])
-        return Audit(memories=told["memories"], findings=found, note=told["note"])
+        reply = self._wire.ask("GET", "/maintenance/audit", examples=examples)
+        findings = tuple(Finding(**{**row, "examples": tuple(row["examples"])}) for row in reply["findings"])
+        return Audit(memories=reply["memories"], findings=findings, note=reply["note"])
 
     def contradictions(self, *, limit: int = 50) -> Contradictions:
         """Return pairs of memories that contradict each other, newest first, and the total number of pairs."""
-        told = self._wire.ask("GET", "/maintenance/contradictions", limit=limit)
-        pairs = tuple(_contradiction(each) for each in told["pairs"])
-        return Contradictions(pairs=pairs, count=told["count"], note=told["note"], as_of=told["as_of"])
+        reply = self._wire.ask("GET", "/maintenance/contradictions", limit=limit)
+        pairs = tuple(_parse_contradiction(row) for row in reply["pairs"])
+        return Contradictions(pairs=pairs, count=reply["count"], note=reply["note"], as_of=reply["as_of"])
 
     def approve(
         self, chore: str, decisions: Sequence[Decision], *, as_of: int, by: str = "library", why: str = ""
     ) -> Changeset:
         """Apply some of the decisions that `consolidate`, `prune` or `contradictions` showed, in one changeset."""
         body = {"chore": chore, "as_of": as_of, "decisions": [to_plain(decision) for decision in decisions], "why": why}
-        return _changeset(self._wire.ask("POST", "/maintenance/approve", body, by=by))
+        return _parse_changeset(self._wire.ask("POST", "/maintenance/approve", body, by=by))
 
     def agree(self, ids: Sequence[int], *, by: str = "library", why: str = "") -> Changeset:
         """Mark two memories as compatible: they no longer count as a contradiction until one of them changes."""
-        return _changeset(self._wire.ask("POST", "/maintenance/agree", {"ids": list(ids), "why": why}, by=by))
+        return _parse_changeset(self._wire.ask("POST", "/maintenance/agree", {"ids": list(ids), "why": why}, by=by))
 
     # ── moving ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def export_lines(self, *, vectors: bool = False) -> Iterator[str]:
         """Yield a header, then every memory as a line of JSON; archived ones included, with vectors on request."""
-        said = self._wire.read("/export", vectors=vectors).decode()
-        return (f"{line}\n" for line in said.split("\n") if line)
+        text = self._wire.read("/export", vectors=vectors).decode()
+        return (f"{line}\n" for line in text.split("\n") if line)
 
     # ── who may ask ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def create_key(self, grant: Grant, *, by: str = "library") -> tuple[Key, str]:
         """Create a key; return it with its secret, which is not stored and cannot be shown again."""
         body = {name: value for name, value in asdict(grant).items() if value not in ("", (), None)}
-        told = self._wire.ask("POST", "/keys", body, by=by)
-        secret = told.pop("secret")
-        return Key.from_dict(told), str(secret)
+        reply = self._wire.ask("POST", "/keys", body, by=by)
+        secret = reply.pop("secret")
+        return Key.from_dict(reply), str(secret)
 
     def revoke_key(self, key_id: int, *, by: str = "library") -> Key:
         """Revoke a key: it no longer grants access."""
@@ -523,12 +533,12 @@ class Client:
 
     def keys(self) -> builtins.list[Key]:
         """Return every key ever created, newest first."""
-        return [Key.from_dict(each) for each in self._wire.ask("GET", "/keys")["keys"]]
+        return [Key.from_dict(row) for row in self._wire.ask("GET", "/keys")["keys"]]
 
     def deeds(self, *, limit: int = 50, after: int | None = None, key: int | None = None) -> builtins.list[AuditEntry]:
         """Return the newest audit log entries, optionally of one key."""
-        told = self._wire.ask("GET", "/keys/log", limit=limit, after=after, key=key)
-        return [AuditEntry(**each) for each in told["deeds"]]
+        reply = self._wire.ask("GET", "/keys/log", limit=limit, after=after, key=key)
+        return [AuditEntry(**row) for row in reply["deeds"]]
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -547,42 +557,42 @@ class Client:
     @property
     def knowledge(self) -> ClientKnowledge:
         """Structured domain knowledge: patterns, correlations, thresholds, seasonal patterns, feedback."""
-        return ClientKnowledge(self._wire.ask, _changeset)
+        return ClientKnowledge(self._wire.ask, _parse_changeset)
 
     @property
     def notes(self) -> ClientNotes:
         """Markdown files as memories, on the service's machine."""
-        return ClientNotes(self._wire, self._done)
+        return ClientNotes(self._wire, self._fetch_changes)
 
-    def _plan(self, told: Mapping[str, Any]) -> MaintenancePlan:
+    def _parse_plan(self, reply: Mapping[str, Any]) -> MaintenancePlan:
         return MaintenancePlan(
-            chore=told["chore"],
-            decisions=tuple(_decision(each) for each in told["decisions"]),
+            chore=reply["chore"],
+            decisions=tuple(_parse_decision(row) for row in reply["decisions"]),
             refused=tuple(
-                Refusal(ids=tuple(each["ids"]), reason=each["reason"], proposed=tuple(each["proposed"]))
-                for each in told["refused"]
+                Refusal(ids=tuple(row["ids"]), reason=row["reason"], proposed=tuple(row["proposed"]))
+                for row in reply["refused"]
             ),
-            examined=told["examined"],
-            note=told["note"],
-            dry_run=told["dry_run"],
-            changeset=None if told["changeset"] is None else self.changeset(told["changeset"]),
-            as_of=told["as_of"],
+            examined=reply["examined"],
+            note=reply["note"],
+            dry_run=reply["dry_run"],
+            changeset=None if reply["changeset"] is None else self.changeset(reply["changeset"]),
+            as_of=reply["as_of"],
         )
 
-    def _done(self, told: Mapping[str, Any]) -> tuple[Change, ...]:
-        return self.changeset(told["changeset"]).changes
+    def _fetch_changes(self, reply: Mapping[str, Any]) -> tuple[Change, ...]:
+        return self.changeset(reply["changeset"]).changes
 
 
 class ClientNotes:
     """Markdown notes of a keeper in another process. Folders are those of its machine."""
 
-    def __init__(self, wire: _HttpConnection, done: Callable[[Mapping[str, Any]], tuple[Change, ...]]) -> None:
-        self._wire, self._done = wire, done
+    def __init__(self, wire: _HttpConnection, fetch_changes: Callable[[Mapping[str, Any]], tuple[Change, ...]]) -> None:
+        self._wire, self._fetch_changes = wire, fetch_changes
 
     def flush(self, summary: str, tags: Sequence[str] = (), *, by: str = "library", **about: Any) -> Change:
         """Write a summary to `YYYY-MM-DD-HH-<id8>.md` in the notes folder and store it as memory of `file:<name>`."""
         body = {"summary": summary, **about, **({"tags": list(tags)} if tags else {})}
-        return self._done(self._wire.ask("POST", "/notes/flush", body, by=by))[0]
+        return self._fetch_changes(self._wire.ask("POST", "/notes/flush", body, by=by))[0]
 
     def index(
         self, folder: Path | str | None = None, *, label: str = "", dry_run: bool = False, by: str = "library"
@@ -593,7 +603,7 @@ class ClientNotes:
 
     def folders(self) -> builtins.list[NotesFolder]:
         """Return the folders that were indexed or are followed."""
-        return [NotesFolder(**each) for each in self._wire.ask("GET", "/notes")["folders"]]
+        return [NotesFolder(**row) for row in self._wire.ask("GET", "/notes")["folders"]]
 
     def export(self, folder: Path | str, **within: Any) -> VaultExportResult:
         """Write the memories of a scope to a vault, one note each. `index` imports edits of them."""
@@ -607,56 +617,58 @@ class _HttpConnection:
     def __init__(self, url: str, key: str, timeout: float) -> None:
         self._url = url.rstrip("/")
         self._timeout = timeout
-        self._secure, self._host, self._port, self._base = _parts(self._url)
-        self._headers = {"Accept": "application/json", **({"X-API-Key": _header(key, "The key")} if key else {})}
+        self._secure, self._host, self._port, self._base = _parse_url(self._url)
+        self._headers = {"Accept": "application/json", **({"X-API-Key": _check_header(key, "The key")} if key else {})}
         self._idle: LifoQueue[http.client.HTTPConnection] = LifoQueue()
 
     def ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, /, *, by: str = "", **params: Any
     ) -> Any:
         """Return the JSON value of the reply; raise the service's errors as our exceptions."""
-        query = urlencode({name: _parameter(value) for name, value in params.items() if value is not None})
+        query = urlencode({name: _format_parameter(value) for name, value in params.items() if value is not None})
         headers = dict(self._headers)
         if by:
-            headers["X-Cofio-Client"] = _header(by, "by")
+            headers["X-Cofio-Client"] = _check_header(by, "by")
         if body is not None:
             headers["Content-Type"] = "application/json"
-        content = None if body is None else _encoded(body)
-        status, said = self._exchange(method, self._base + path + (f"?{query}" if query else ""), content, headers)
-        return self._understood(status, said)
+        content = None if body is None else _encode(body)
+        status, reply_body = self._exchange(
+            method, self._base + path + (f"?{query}" if query else ""), content, headers
+        )
+        return self._parse_reply(status, reply_body)
 
     def read(self, path: str, **params: Any) -> bytes:
         """Return the body of a reply that is not JSON."""
-        target = f"{self._base}{path}?{urlencode({name: _parameter(value) for name, value in params.items()})}"
-        status, said = self._exchange("GET", target, None, self._headers)
+        target = f"{self._base}{path}?{urlencode({name: _format_parameter(value) for name, value in params.items()})}"
+        status, reply_body = self._exchange("GET", target, None, self._headers)
         if status >= 300:
-            self._understood(status, said)
-        return said
+            self._parse_reply(status, reply_body)
+        return reply_body
 
     def close(self) -> None:
-        while (connection := self._unused()) is not None:
+        while (connection := self._pop_idle()) is not None:
             connection.close()
 
     def _exchange(
         self, method: str, target: str, content: bytes | None, headers: Mapping[str, str]
     ) -> tuple[int, bytes]:
-        connection = self._unused() or self._new()
+        connection = self._pop_idle() or self._connect()
         reused = connection.sock is not None
         try:
-            return self._once(connection, method, target, content, headers)
+            return self._send(connection, method, target, content, headers)
         except (http.client.HTTPException, OSError) as error:
             connection.close()
             # The service may have closed an idle connection. Only requests that change nothing are retried.
             if not reused or method != "GET" or isinstance(error, TimeoutError):
                 raise self._unreachable(error) from error
-        fresh = self._new()
+        retry = self._connect()
         try:
-            return self._once(fresh, method, target, content, headers)
+            return self._send(retry, method, target, content, headers)
         except (http.client.HTTPException, OSError) as error:
-            fresh.close()
+            retry.close()
             raise self._unreachable(error) from error
 
-    def _once(
+    def _send(
         self,
         connection: http.client.HTTPConnection,
         method: str,
@@ -665,12 +677,12 @@ class _HttpConnection:
         headers: Mapping[str, str],
     ) -> tuple[int, bytes]:
         connection.request(method, target, content, dict(headers))
-        answer = connection.getresponse()
-        status, said = answer.status, answer.read()
+        response = connection.getresponse()
+        status, reply_body = response.status, response.read()
         self._idle.put(connection)  # http.client closes it if the reply asks for it, and reopens it on use
-        return status, said
+        return status, reply_body
 
-    def _unused(self) -> http.client.HTTPConnection | None:
+    def _pop_idle(self) -> http.client.HTTPConnection | None:
         try:
             connection = self._idle.get_nowait()
         except Empty:
@@ -679,20 +691,20 @@ class _HttpConnection:
             connection.close()  # data on an idle connection means that it was closed
         return connection
 
-    def _new(self) -> http.client.HTTPConnection:
+    def _connect(self) -> http.client.HTTPConnection:
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         return kind(self._host, self._port, timeout=self._timeout)
 
-    def _understood(self, status: int, said: bytes) -> _WireReply:
+    def _parse_reply(self, status: int, body: bytes) -> _WireReply:
         strange = Unavailable(
             f"{self._url} answered {status}, but not like a cofio service.",
             "Another program may listen there; check the URL (--url, COFIO_URL).",
         )
         try:
-            told = _WireReply(json.loads(said), strange)
+            content = _WireReply(json.loads(body), strange)
             if status < 300:
-                return told
-            error = told["error"]
+                return content
+            error = content["error"]
             raise class_for_code(error["code"])(error["message"], error.get("hint", ""))
         except (ValueError, KeyError, TypeError) as error:
             raise strange from error
@@ -710,17 +722,17 @@ class _HttpConnection:
 class _WireReply(dict[str, Any]):
     """JSON reply; a missing field raises the error for a server that is not cofio."""
 
-    def __init__(self, told: Any, strange: Unavailable) -> None:
-        if not isinstance(told, dict):
-            raise TypeError(type(told).__name__)
-        super().__init__(told)
+    def __init__(self, content: Any, strange: Unavailable) -> None:
+        if not isinstance(content, dict):
+            raise TypeError(type(content).__name__)
+        super().__init__(content)
         self._strange = strange
 
     def __missing__(self, _name: str) -> Any:
         raise self._strange
 
 
-def _parts(url: str) -> tuple[bool, str, int | None, str]:
+def _parse_url(url: str) -> tuple[bool, str, int | None, str]:
     try:
         split = urlsplit(url)
         if split.scheme in ("http", "https") and split.hostname:
@@ -736,21 +748,21 @@ def _has_news(connection: http.client.HTTPConnection) -> bool:
     return bool(poll.poll(0))
 
 
-def _header(value: str, name: str) -> str:
+def _check_header(value: str, name: str) -> str:
     if not (value.isascii() and value.isprintable()):
         raise InvalidInput(f"{name} contains characters that cannot be sent in a header.", "Use printable ASCII.")
     return value
 
 
-def _parameter(value: Any) -> str:
+def _format_parameter(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
-def _encoded(body: Mapping[str, Any]) -> bytes:
+def _encode(body: Mapping[str, Any]) -> bytes:
     try:
-        return json.dumps(body, ensure_ascii=False, allow_nan=False, default=_plain).encode()
+        return json.dumps(body, ensure_ascii=False, allow_nan=False, default=_to_plain).encode()
     except UnicodeEncodeError as error:
         raise InvalidInput("The text contains half of a surrogate pair.", "Send well-formed Unicode.") from error
     except (TypeError, ValueError, RecursionError) as error:
@@ -759,7 +771,7 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
         ) from error
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(value)
     if isinstance(value, Mapping):
@@ -770,7 +782,7 @@ def _plain(value: Any) -> Any:
 # ── values into bodies ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _given(body: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_none(body: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
 
 
@@ -788,7 +800,7 @@ def _scope_body(scope: Scope) -> dict[str, Any]:
     return {field.name: value for field in fields(Scope) if (value := getattr(scope, field.name)) != field.default}
 
 
-def _listable(scope: dict[str, Any]) -> dict[str, Any]:
+def _check_listable(scope: dict[str, Any]) -> dict[str, Any]:
     """Return the scope as query parameters. Raise if it needs an empty value, which a query string cannot express."""
     if scope.get("source") == "" or any("," in tag for tag in scope.get("tags", ())):
         hint = "Search, or open the store itself."
@@ -798,62 +810,62 @@ def _listable(scope: dict[str, Any]) -> dict[str, Any]:
 
 def _query_body(query: Query) -> dict[str, Any]:
     how = {name: getattr(query, name) for name in ("k", "skip", "hybrid", "threshold", "min_score", "explain", "noted")}
-    asked = {name: value for name, value in how.items() if value != Query.__dataclass_fields__[name].default}
-    return {"query": query.text, **asked, **_scope_body(query.scope)}
+    changed = {name: value for name, value in how.items() if value != Query.__dataclass_fields__[name].default}
+    return {"query": query.text, **changed, **_scope_body(query.scope)}
 
 
 def _duplicates_body(threshold: float | None, within: Mapping[str, Any], *, dry_run: bool) -> dict[str, Any]:
     scope = _scope(within)
     if scope.keys() - {"source_prefix"}:
         raise InvalidInput("The service finds duplicates by source_prefix only.", "Omit the other fields.")
-    return _given({**scope, "threshold": threshold, "dry_run": dry_run})
+    return _drop_none({**scope, "threshold": threshold, "dry_run": dry_run})
 
 
 # ── answers into values ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _change(told: Mapping[str, Any]) -> Change:
-    known = {field.name: told[field.name] for field in fields(Change) if field.name in told}
+def _parse_change(content: Mapping[str, Any]) -> Change:
+    values = {field.name: content[field.name] for field in fields(Change) if field.name in content}
     for name in ("before", "after"):
-        known[name] = Memory.from_dict(told[name]) if told[name] else None
-    return Change(**known)
+        values[name] = Memory.from_dict(content[name]) if content[name] else None
+    return Change(**values)
 
 
-def _changeset(told: Mapping[str, Any]) -> Changeset:
-    known = {field.name: told[field.name] for field in fields(Changeset) if field.name in told}
+def _parse_changeset(content: Mapping[str, Any]) -> Changeset:
+    values = {field.name: content[field.name] for field in fields(Changeset) if field.name in content}
     changes = {
-        "changes": tuple(_change(each) for each in told.get("changes", ())),
-        "knowledge": tuple(KnowledgeChange.from_dict(each) for each in told.get("knowledge", ())),
+        "changes": tuple(_parse_change(row) for row in content.get("changes", ())),
+        "knowledge": tuple(KnowledgeChange.from_dict(row) for row in content.get("knowledge", ())),
     }
-    return Changeset(**{**known, **changes})
+    return Changeset(**{**values, **changes})
 
 
-def _hit(told: Mapping[str, Any]) -> Hit:
-    why = told.get("why")
+def _parse_hit(content: Mapping[str, Any]) -> Hit:
+    why = content.get("why")
     return Hit(
-        memory=Memory.from_dict(told),
-        score=told["score"],
-        similarity=told["similarity"],
-        keyword=told["keyword_score"],
-        match_type=told["match_type"],
+        memory=Memory.from_dict(content),
+        score=content["score"],
+        similarity=content["similarity"],
+        keyword=content["keyword_score"],
+        match_type=content["match_type"],
         why=Explanation(**{**why, "words": tuple(why["words"])}) if why else None,
-        freshness=told.get("freshness", ""),
-        stale=tuple(told.get("stale", ())),
+        freshness=content.get("freshness", ""),
+        stale=tuple(content.get("stale", ())),
     )
 
 
-def _decision(told: Mapping[str, Any]) -> Delete | Merge:
-    if told["action"] == "merge":
-        return Merge(tuple(told["ids"]), Fact(text=told["text"]), told.get("reason", ""))
-    return Delete(told["id"], told.get("reason", ""), told.get("into"))
+def _parse_decision(content: Mapping[str, Any]) -> Delete | Merge:
+    if content["action"] == "merge":
+        return Merge(tuple(content["ids"]), Fact(text=content["text"]), content.get("reason", ""))
+    return Delete(content["id"], content.get("reason", ""), content.get("into"))
 
 
-def _contradiction(told: Mapping[str, Any]) -> Contradiction:
-    newer, older = (Memory.from_dict(told[name]) for name in ("newer", "older"))
-    return Contradiction(newer=newer, older=older, reason=told["reason"], cosine=told["cosine"])
+def _parse_contradiction(content: Mapping[str, Any]) -> Contradiction:
+    newer, older = (Memory.from_dict(content[name]) for name in ("newer", "older"))
+    return Contradiction(newer=newer, older=older, reason=content["reason"], cosine=content["cosine"])
 
 
-def _one_a_fact(results: Sequence[Mapping[str, Any]], changes: Sequence[Change]) -> list[Change]:
+def _match_changes(results: Sequence[Mapping[str, Any]], changes: Sequence[Change]) -> list[Change]:
     """Return the change of each fact; several changes of one memory come in the order of the facts."""
     waiting: dict[int, deque[Change]] = defaultdict(deque)
     for change in changes:
@@ -865,12 +877,12 @@ def _path(*parts: Any) -> str:
     return "/" + "/".join(quote(str(part), safe="") for part in parts)
 
 
-def _captured(told: dict[str, Any]) -> CaptureStatus:
-    about_it = {name: told.pop(name) for name in ("id", "new", "state", "reason")}
-    return CaptureStatus(**about_it, result={**told, "reason": about_it["reason"]} if told else {})
+def _parse_capture(content: dict[str, Any]) -> CaptureStatus:
+    status = {name: content.pop(name) for name in ("id", "new", "state", "reason")}
+    return CaptureStatus(**status, result={**content, "reason": status["reason"]} if content else {})
 
 
-def _said(about: Mapping[str, Any]) -> dict[str, Any]:
+def _exchange_body(about: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of an exchange that are set."""
-    told = {name: list(value) if isinstance(value, tuple) else value for name, value in about.items()}
-    return {name: value for name, value in told.items() if value not in ("", None)}
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in about.items()}
+    return {name: value for name, value in values.items() if value not in ("", None)}

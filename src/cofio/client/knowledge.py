@@ -45,13 +45,13 @@ class ClientKnowledge:
             return self._put_feedback(known, by, why)
         return KnowledgeChange.from_dict(self._ask("POST", _path(table), {**known, "why": why}, by=by))
 
-    def _put_feedback(self, known: Mapping[str, Any], by: str, why: str) -> KnowledgeChange:
+    def _put_feedback(self, fields: Mapping[str, Any], by: str, why: str) -> KnowledgeChange:
         """Store a verdict; fields left out keep their stored values."""
-        said: dict[str, Any] = {"anomaly": "", "verdict": ""}
+        verdict: dict[str, Any] = {"anomaly": "", "verdict": ""}
         with suppress(NotFound):
-            old = self.get("feedback", known["id"]).as_dict() if known.get("id") else {}
-            said.update({name: old[name] for name in said if name in old})
-        return self.feedback(**{**said, **known}, by=by, why=why).knowledge[0]
+            old = self.get("feedback", fields["id"]).as_dict() if fields.get("id") else {}
+            verdict.update({name: old[name] for name in verdict if name in old})
+        return self.feedback(**{**verdict, **fields}, by=by, why=why).knowledge[0]
 
     def upsert_pattern(self, pattern: str, **known: Any) -> Pattern:
         """Store a pattern; return it as stored."""
@@ -79,8 +79,8 @@ class ClientKnowledge:
         self, table: str, *, min_confidence: float = 0.0, limit: int = 50, after: str | None = None, **where: Any
     ) -> builtins.list[Knowledge]:
         """Return the rows of a table: claims by confidence (highest first), feedback newest first."""
-        asked = {"limit": limit, "after": after, "min_confidence": min_confidence or None, **_listable(where)}
-        return [row_from_dict(table, each) for each in self._ask("GET", _path(table), **asked)["rows"]]
+        params = {"limit": limit, "after": after, "min_confidence": min_confidence or None, **_check_listable(where)}
+        return [row_from_dict(table, row) for row in self._ask("GET", _path(table), **params)["rows"]]
 
     def patterns(self, min_confidence: float = 0.0, **how: Any) -> builtins.list[Pattern]:
         """Return the patterns, highest confidence first."""
@@ -96,7 +96,9 @@ class ClientKnowledge:
 
     def history(self, table: str, key: str) -> builtins.list[KnowledgeChange]:
         """Return every change of a row, oldest first."""
-        return [KnowledgeChange.from_dict(each) for each in self._ask("GET", _path(table, key, "history"))["changes"]]
+        return [
+            KnowledgeChange.from_dict(change) for change in self._ask("GET", _path(table, key, "history"))["changes"]
+        ]
 
     def counts(self) -> dict[str, int]:
         """Return the number of rows in each table."""
@@ -107,23 +109,23 @@ class ClientKnowledge:
     def evaluate(self, source: str, metric: str, value: float, *, unit: str = "") -> builtins.list[FiringThreshold]:
         """Return the thresholds that this value crosses, highest confidence first."""
         body = {"source": source, "metric": metric, "value": value, "unit": unit}
-        told = self._ask("POST", "/knowledge/evaluate", body)["firing"]
-        return [FiringThreshold(_row(Threshold, each["threshold"]), each["value"], each["by"]) for each in told]
+        reply = self._ask("POST", "/knowledge/evaluate", body)["firing"]
+        return [FiringThreshold(_row(Threshold, row["threshold"]), row["value"], row["by"]) for row in reply]
 
     def active(self, at: str = "", *, source: str = "") -> builtins.list[ActivePattern]:
         """Return the seasonal patterns active at a time (default: now), highest confidence first."""
-        told = self._ask("GET", "/knowledge/active", at=at or None, source=source or None)["active"]
-        return [ActivePattern(_row(Seasonal, each["seasonal"]), each["since"], each["until"]) for each in told]
+        reply = self._ask("GET", "/knowledge/active", at=at or None, source=source or None)["active"]
+        return [ActivePattern(_row(Seasonal, row["seasonal"]), row["since"], row["until"]) for row in reply]
 
     def related(self, source: str, *, depth: int = 1) -> builtins.list[CorrelationStep]:
         """Return correlations of a source, in either direction, up to `depth` steps away; nearest first."""
-        told = self._ask("GET", "/knowledge/related", source=source, depth=depth)["related"]
-        return [CorrelationStep(**{**each, "correlation": _row(Correlation, each["correlation"])}) for each in told]
+        reply = self._ask("GET", "/knowledge/related", source=source, depth=depth)["related"]
+        return [CorrelationStep(**{**step, "correlation": _row(Correlation, step["correlation"])}) for step in reply]
 
     def read(self, text: str) -> builtins.list[KnowledgeReading]:
         """Return the rows that capture would store or drop for a text. Changes nothing."""
-        told = self._ask("POST", "/knowledge/read", {"text": text})["readings"]
-        return [KnowledgeReading(**each) for each in told]
+        reply = self._ask("POST", "/knowledge/read", {"text": text})["readings"]
+        return [KnowledgeReading(**reading) for reading in reply]
 
     # ── feedback ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -140,33 +142,35 @@ class ClientKnowledge:
         **whose: Any,
     ) -> Changeset:
         """Store a verdict on an anomaly and adjust the confidence of the claims it names, in one changeset."""
-        said = {"anomaly": anomaly, "verdict": verdict, "note": note, "about": about, "process": process, **whose}
-        return self._changeset(self._ask("POST", "/knowledge/feedback", {**said, "why": why}, by=by))
+        body = {"anomaly": anomaly, "verdict": verdict, "note": note, "about": about, "process": process, **whose}
+        return self._changeset(self._ask("POST", "/knowledge/feedback", {**body, "why": why}, by=by))
 
     def process_feedback(self, *, by: str = "library", why: str = "") -> Changeset | None:
         """Apply every stored but unprocessed verdict once; return None if there are none."""
-        told = self._ask("POST", "/knowledge/feedback/process", {"why": why}, by=by)["changeset"]
-        return self._changeset(told) if told else None
+        reply = self._ask("POST", "/knowledge/feedback/process", {"why": why}, by=by)["changeset"]
+        return self._changeset(reply) if reply else None
 
     def pending_feedback(self) -> builtins.list[Feedback]:
         """Return the verdicts that are not yet processed, oldest first."""
-        found: builtins.list[Knowledge] = []
-        while len(page := self.list("feedback", limit=_PAGE, after=found[-1].id if found else None, processed=False)):
-            found += page
+        verdicts: builtins.list[Knowledge] = []
+        while len(
+            page := self.list("feedback", limit=_PAGE, after=verdicts[-1].id if verdicts else None, processed=False)
+        ):
+            verdicts += page
             if len(page) < _PAGE:
                 break
-        return sorted(cast(builtins.list[Feedback], found), key=lambda each: (each.created_at, each.id))
+        return sorted(cast(builtins.list[Feedback], verdicts), key=lambda verdict: (verdict.created_at, verdict.id))
 
 
 def _path(table: str, *more: str) -> str:
-    return "/".join(["/knowledge", check_table(table), *(quote(each, safe="") for each in more)])
+    return "/".join(["/knowledge", check_table(table), *(quote(part, safe="") for part in more)])
 
 
-def _row(kind: type[_Row], told: Mapping[str, Any]) -> _Row:
-    return cast(_Row, row_from_dict(kind.TABLE, told))
+def _row(kind: type[_Row], fields: Mapping[str, Any]) -> _Row:
+    return cast(_Row, row_from_dict(kind.TABLE, fields))
 
 
-def _listable(where: Mapping[str, Any]) -> Mapping[str, Any]:
+def _check_listable(where: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the filter as query parameters. Raise if it needs an empty value, which a query string cannot express."""
     for name, value in where.items():
         if value is None or (value == "" and name not in _BLANK_TELLS):

@@ -31,19 +31,19 @@ class DashboardCallbacks(NamedTuple):
 class DashboardService:
     """Dashboard queries of a keeper, limited to what it may see."""
 
-    def __init__(self, lent: DashboardCallbacks) -> None:
-        self._store, self._clock, self._flush, self._viewer, self._atlas = lent
+    def __init__(self, callbacks: DashboardCallbacks) -> None:
+        self._store, self._clock, self._flush, self._viewer, self._atlas = callbacks
 
     def overview(self, *, days: int = 30) -> Overview:
         """Return the state of the store and counts of the last `days` days, including today."""
         now = self._clock()
-        told = _days(now, check_int(days, "days", least=1, most=MOST_DAYS))
+        dates = _list_days(now, check_int(days, "days", least=1, most=MOST_DAYS))
         pictures = self._store.pictures
-        arrived = pictures.arrived(told[0], Scope())
+        arrived = pictures.arrived(dates[0], Scope())
         if self._viewer:
-            live = sum(each.count for each in arrived)
+            live = sum(row.count for row in arrived)
             everything = self._store.page(Scope(include_archived=True), limit=1)[1]
-            return Overview(at=now, live=live, archived=max(0, everything - live), days=told, arrived=arrived)
+            return Overview(at=now, live=live, archived=max(0, everything - live), days=dates, arrived=arrived)
         self._flush()
         stats = self._store.stats()
         live, archived, vectors = stats["memories"], stats["archived"], stats["vectors"]
@@ -51,10 +51,10 @@ class DashboardService:
             at=now,
             live=live,
             archived=archived,
-            days=told,
+            days=dates,
             arrived=arrived,
-            done_today=pictures.done(told[-1]),
-            injected=pictures.injected(told[0]),
+            done_today=pictures.done(dates[-1]),
+            injected=pictures.injected(dates[0]),
             store=StoreState(stats["store"], stats["bytes"], stats["embedder"], vectors, live + archived - vectors),
         )
 
@@ -80,7 +80,7 @@ class DashboardService:
         return self._atlas.map((self._viewer, scope, count), self.pulse().changeset, draw)
 
 
-def _days(now: str, count: int) -> list[str]:
+def _list_days(now: str, count: int) -> list[str]:
     """Return `count` days up to the day of `now`, oldest first."""
     today = datetime.fromisoformat(now).date()
     return [(today - timedelta(days=back)).isoformat() for back in reversed(range(count))]

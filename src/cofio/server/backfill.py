@@ -93,7 +93,7 @@ class Survey:
 
     def within(self, *, client: str = "", project_: str = "", since: str = "", limit: int | None = None) -> Survey:
         """Return the survey of the matching turns only; `limit` keeps only that many new ones, the oldest first."""
-        kept = [
+        matches = [
             entry
             for entry in self.entries
             if (not client or entry.client == client)
@@ -101,9 +101,9 @@ class Survey:
             and entry.at >= since
         ]
         if limit is not None:
-            chosen = set(islice((entry for entry in kept if entry.is_new), limit))
-            kept = [entry for entry in kept if not entry.is_new or entry in chosen]
-        return Survey(tuple(kept), self.skipped)
+            new_turns = set(islice((entry for entry in matches if entry.is_new), limit))
+            matches = [entry for entry in matches if not entry.is_new or entry in new_turns]
+        return Survey(tuple(matches), self.skipped)
 
 
 # ── surveying files ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -111,18 +111,18 @@ class Survey:
 
 def find(homes: Mapping[str, Path]) -> tuple[list[Path], list[tuple[str, str]]]:
     """Return the transcripts below the homes of clients, and compressed ones with the reason why they are skipped."""
-    found: list[Path] = []
+    paths: list[Path] = []
     skipped: list[tuple[str, str]] = []
     if claude := homes.get("claude-code"):
-        found += _own_files(claude.glob("projects/*/*.jsonl"), claude)
+        paths += _own_files(claude.glob("projects/*/*.jsonl"), claude)
     if codex := homes.get("codex"):
         for name in ("sessions", "archived_sessions"):
-            found += _own_files((codex / name).rglob("rollout-*.jsonl"), codex)
+            paths += _own_files((codex / name).rglob("rollout-*.jsonl"), codex)
             skipped += [
                 (str(path), "The file is compressed. Unpack it first: zstd -d FILE.")
                 for path in sorted((codex / name).rglob("rollout-*.jsonl.zst"))
             ]
-    return found, skipped
+    return paths, skipped
 
 
 def _own_files(paths: Iterable[Path], root: Path) -> list[Path]:
@@ -140,13 +140,13 @@ def survey(
 
     A turn is new only if none of its copies was captured. The last turn of a recently written file is left out.
     """
-    known = cache(known_turns)
+    get_turns = cache(known_turns)
     places: dict[tuple[str, ...], int] = {}  # of a turn's first copy in `entries`
     entries: list[DiskTurn] = []
     skipped: list[tuple[str, str]] = []
     for path in paths:
         try:
-            for entry in _entries(path, known):
+            for entry in _read_entries(path, get_turns):
                 names = (entry.client, entry.session, entry.turn), (entry.client, entry.turn, entry.at, entry.prompt)
                 copies = {places[name] for name in names if name in places}
                 if not copies:
@@ -162,14 +162,14 @@ def survey(
     return Survey(tuple(sorted(entries, key=lambda entry: entry.at)), tuple(skipped))
 
 
-def _entries(path: Path, known: Callable[[str, str], set[str]]) -> Iterator[DiskTurn]:
-    written = path.stat().st_mtime  # before it is read
-    turns = list(_turns(path))
-    if abs(time.time() - written) < _SETTLED:
+def _read_entries(path: Path, get_turns: Callable[[str, str], set[str]]) -> Iterator[DiskTurn]:
+    modified_at = path.stat().st_mtime  # before it is read
+    turns = list(_read_turns(path))
+    if abs(time.time() - modified_at) < _SETTLED:
         turns = turns[:-1]
-    dates = _dates([turn.at for turn in turns], path)
+    dates = _fill_times([turn.at for turn in turns], path)
     for number, (turn, at) in enumerate(zip(turns, dates, strict=True)):
-        turns_known = known(turn.client, turn.session)
+        turns_known = get_turns(turn.client, turn.session)
         prompt = _prompt(turn)
         yield DiskTurn(
             path=path,
@@ -180,12 +180,12 @@ def _entries(path: Path, known: Callable[[str, str], set[str]]) -> Iterator[Disk
             at=at,
             project=_project(turn.cwd),
             prompt=" ".join(redact(prompt).split())[:_SHOWN],
-            characters=_characters(turn),
+            characters=_count_characters(turn),
             is_new=turn_name(turn, turns_known) not in turns_known,
         )
 
 
-def _turns(path: Path) -> Iterator[TranscriptTurn]:
+def _read_turns(path: Path) -> Iterator[TranscriptTurn]:
     """Yield the turns of a transcript, each with the session and the name that it is captured under."""
     for turn in transcripts.read_transcript(path):
         if turn.client in CLIENTS:
@@ -197,7 +197,7 @@ def _prompt(turn: TranscriptTurn) -> str:
     return next((str(message["content"]) for message in turn.messages if message["role"] == "user"), "")
 
 
-def _characters(turn: TranscriptTurn) -> int:
+def _count_characters(turn: TranscriptTurn) -> int:
     sizes = (
         min(len(str(message["content"])), _ASSISTANT if message["role"] == "assistant" else MAX_SAID)
         for message in turn.messages
@@ -206,14 +206,14 @@ def _characters(turn: TranscriptTurn) -> int:
     return min(sum(sizes), MAX_SAID)
 
 
-def _dates(dates: Sequence[str], path: Path) -> list[str]:
+def _fill_times(dates: Sequence[str], path: Path) -> list[str]:
     """Fill missing times from the turn before, else from the next, else from the file."""
     last = next((at for at in dates if at), "") or to_utc_iso(datetime.fromtimestamp(path.stat().st_mtime, UTC))
-    filled = []
+    times = []
     for at in dates:
         last = at or last
-        filled.append(last)
-    return filled
+        times.append(last)
+    return times
 
 
 @cache
@@ -233,17 +233,17 @@ def note_facts(homes: Mapping[str, Path], projects: Iterable[str]) -> Iterator[F
         for pattern in _GLOBAL[client]:
             for page in sorted(home.glob(pattern)):
                 if page.name != _RAW:
-                    yield from _sections(page, home, "")
+                    yield from _read_sections(page, home, "")
     if (claude := homes.get("claude-code")) and any(claude.glob("projects/*/memory/*.md")):
         for fact in READERS["claude-code"].read(claude / "projects"):
-            yield _from_file(fact)
-    for path in dict.fromkeys(each for each in projects if each.startswith("/")):
+            yield _convert_fact(fact)
+    for path in dict.fromkeys(folder for folder in projects if folder.startswith("/")):
         for client in homes:
             for name in _NOTES[client]:
-                yield from _sections(Path(path) / name, Path(path), path)
+                yield from _read_sections(Path(path) / name, Path(path), path)
 
 
-def _from_file(fact: Fact | SkippedEntry) -> Fact | SkippedEntry:
+def _convert_fact(fact: Fact | SkippedEntry) -> Fact | SkippedEntry:
     """Return the fact of a Claude Code memory with the project name that hooks use, and its file as the source."""
     if isinstance(fact, SkippedEntry):
         return fact
@@ -252,7 +252,7 @@ def _from_file(fact: Fact | SkippedEntry) -> Fact | SkippedEntry:
     return replace(fact, source=source[:MAX_LABEL], project=where)
 
 
-def _sections(page: Path, below: Path, of_project: str) -> Iterator[Fact | SkippedEntry]:
+def _read_sections(page: Path, below: Path, of_project: str) -> Iterator[Fact | SkippedEntry]:
     try:
         if not _own_files([page], below) or page.stat().st_size > notes_files.BIGGEST:
             return
@@ -354,24 +354,24 @@ class TurnSender:
     _reason: str | None = None  # reported last
 
     def deliver(self, entries: Sequence[DiskTurn]) -> None:
-        self._others = self._pending()
+        self._others = self._count_pending()
         last_use = {entry.path: place for place, entry in enumerate(entries)}
-        loaded: dict[Path, list[TranscriptTurn]] = {}
-        handed = 0
+        turns_by_path: dict[Path, list[TranscriptTurn]] = {}
+        count = 0
         for place, entry in enumerate(entries):
-            if entry.path not in loaded:
-                loaded[entry.path] = _turns_of(entry.path)
-            turns = loaded[entry.path]
+            if entry.path not in turns_by_path:
+                turns_by_path[entry.path] = _load_turns(entry.path)
+            turns = turns_by_path[entry.path]
             if entry.number < len(turns) and turns[entry.number].turn == entry.turn:
                 self.new += self._hand_over(entry, turns[entry.number])
             else:
-                self.skipped.append((_named(entry), "The file has changed meanwhile. Run the backfill again."))
+                self.skipped.append((_describe_turn(entry), "The file has changed meanwhile. Run the backfill again."))
             if last_use[entry.path] == place:
-                del loaded[entry.path]
-            handed += 1
-            if handed % self.batch == 0:
-                self._wait(handed)
-        self._finish(handed)
+                del turns_by_path[entry.path]
+            count += 1
+            if count % self.batch == 0:
+                self._wait(count)
+        self._finish(count)
 
     def _hand_over(self, entry: DiskTurn, turn: TranscriptTurn) -> bool:
         about: dict[str, Any] = {
@@ -389,25 +389,25 @@ class TurnSender:
             except TooBusy:
                 self.work()
             except (InvalidInput, TooLarge) as error:
-                self.skipped.append((_named(entry), error.message))
+                self.skipped.append((_describe_turn(entry), error.message))
                 return False
 
-    def _pending(self) -> int:
+    def _count_pending(self) -> int:
         ledger = self.memories.ledger()
         return ledger.pending - ledger.parked
 
-    def _tell(self, handed: int, pending: int) -> None:
-        done = handed - max(0, pending - self._others)
+    def _tell(self, count: int, pending: int) -> None:
+        done = count - max(0, pending - self._others)
         if done > self._done:
             self.learned(done - self._done)
             self._done = done
 
-    def _wait(self, handed: int) -> None:
+    def _wait(self, count: int) -> None:
         """Wait until there is room for another batch."""
         least, since = 1 << 60, time.monotonic()
         while True:
-            pending = self._pending()
-            self._tell(handed, pending)
+            pending = self._count_pending()
+            self._tell(count, pending)
             if pending < self._others + self.batch:
                 return
             if pending < least:
@@ -422,19 +422,19 @@ class TurnSender:
             self.stalled(reason)
             self._reason = reason
 
-    def _finish(self, handed: int) -> None:
+    def _finish(self, count: int) -> None:
         """Wait until every capture is processed except those that are due later."""
         while mine := waiting_items(self.memories):
             soon = to_utc_iso(datetime.now(UTC) + _SOON)
             if all(item.reason and item.due_at > soon for item in mine):
                 break
-            self._tell(handed, self._others + len(mine))
+            self._tell(count, self._others + len(mine))
             self.work()
         self.waiting = len(mine)
-        self._tell(handed, self._others + self.waiting)
+        self._tell(count, self._others + self.waiting)
 
 
-def _named(entry: DiskTurn) -> str:
+def _describe_turn(entry: DiskTurn) -> str:
     return f"{entry.path}: turn {entry.number + 1}"
 
 
@@ -449,8 +449,8 @@ def pause() -> None:
     time.sleep(_LOOK)
 
 
-def _turns_of(path: Path) -> list[TranscriptTurn]:
+def _load_turns(path: Path) -> list[TranscriptTurn]:
     try:
-        return list(_turns(path))
+        return list(_read_turns(path))
     except (InvalidInput, OSError):  # removed since the survey
         return []

@@ -94,7 +94,7 @@ def find(settings: Settings) -> Instance | None:
     """Return the instance that serves this store, if one runs."""
     try:
         with lock_path(settings).open("rb") as file:
-            return None if _take(file, fcntl.LOCK_SH) else _told(file)
+            return None if _take(file, fcntl.LOCK_SH) else _read_instance(file)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -114,7 +114,7 @@ def serve(
     from cofio.server.http import server as serving
 
     serving.log_to_stderr(settings)
-    with _holding(settings) as hold:
+    with _hold_lock(settings) as hold:
         keeper = open_keeper(settings)
         warming = threading.Thread(target=_warm, args=(keeper,), name="cofio-warming", daemon=True)
 
@@ -146,12 +146,12 @@ def _warm(keeper: Keeper) -> None:
 
 
 @contextmanager
-def _holding(settings: Settings) -> Iterator[Callable[[str], Instance]]:
+def _hold_lock(settings: Settings) -> Iterator[Callable[[str], Instance]]:
     """Hold the lock; yield a function that writes the URL. The file is deleted on exit."""
     path = lock_path(settings)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = _locked(path)
+        file = _lock(path)
     except OSError as error:
         raise _unusable(path, error) from error
     with file:
@@ -169,7 +169,7 @@ def _holding(settings: Settings) -> Iterator[Callable[[str], Instance]]:
                 path.unlink()  # while still locked, so that no other process has taken it
 
 
-def _locked(path: Path) -> IO[bytes]:
+def _lock(path: Path) -> IO[bytes]:
     deadline = time.monotonic() + _GLANCE
     while True:
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
@@ -178,7 +178,7 @@ def _locked(path: Path) -> IO[bytes]:
                 return file
             file.close()  # its holder has just deleted it
             continue
-        holder = _told(file)
+        holder = _read_instance(file)
         file.close()
         if time.monotonic() > deadline:
             where = f" at {holder.url}" if holder.url else ", still starting"
@@ -209,12 +209,12 @@ def _write(file: IO[bytes], instance: Instance) -> None:
     file.truncate(len(content))
 
 
-def _told(file: IO[bytes]) -> Instance:
+def _read_instance(file: IO[bytes]) -> Instance:
     """Return what the holder has written; pid 0 if it has not written yet."""
     try:
         file.seek(0)
-        told = json.loads(file.read())
-        return Instance(**{field.name: told[field.name] for field in fields(Instance) if field.name in told})
+        content = json.loads(file.read())
+        return Instance(**{field.name: content[field.name] for field in fields(Instance) if field.name in content})
     except (ValueError, TypeError):
         return Instance(pid=0)
 
@@ -226,10 +226,10 @@ def up(settings: Settings) -> tuple[Instance, bool]:
     """Return the service of this store once it answers, and whether it was started now."""
     _refuse_elsewhere(settings)
     if instance := find(settings):
-        return _answering(settings, instance, time.monotonic() + _START_SECONDS), False
+        return _wait_for_answer(settings, instance, time.monotonic() + _START_SECONDS), False
     log = log_path(settings)
-    since = _opened_log(log)
-    child = _spawned(settings, log)
+    since = _open_log(log)
+    child = _spawn(settings, log)
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
         instance = find(settings)
@@ -237,11 +237,11 @@ def up(settings: Settings) -> tuple[Instance, bool]:
             if instance.pid != child.pid:  # another `up` was faster; ours must not wait for the lock
                 child.terminate()
                 child.wait()
-            return _answering(settings, instance, deadline), instance.pid == child.pid
+            return _wait_for_answer(settings, instance, deadline), instance.pid == child.pid
         if instance is None and child.poll() is not None:
-            raise Unavailable(f"The service did not start.\n{_tail(log, since)}", f"The full log is in {log}.")
+            raise Unavailable(f"The service did not start.\n{_read_tail(log, since)}", f"The full log is in {log}.")
         time.sleep(_STEP)
-    message = f"The service (pid {child.pid}) is not ready after {_START_SECONDS:g} s.\n{_tail(log, since)}"
+    message = f"The service (pid {child.pid}) is not ready after {_START_SECONDS:g} s.\n{_read_tail(log, since)}"
     raise Unavailable(message, f"A large store takes longer: see `cofio status` and {log}.")
 
 
@@ -258,21 +258,21 @@ def _own_urls(settings: Settings) -> set[str]:
     return {f"http://{name}:{settings.port}" for name in names}
 
 
-def _answering(settings: Settings, instance: Instance, deadline: float) -> Instance:
+def _wait_for_answer(settings: Settings, instance: Instance, deadline: float) -> Instance:
     """Return the instance once /health answers. A starting instance may have exited since."""
     while time.monotonic() < deadline:
-        if instance.url and _answers(instance.url):
+        if instance.url and _is_answering(instance.url):
             return instance
         time.sleep(_STEP)
-        found = find(settings)
-        if found is None:
+        current = find(settings)
+        if current is None:
             raise Unavailable("The service stopped while it was starting.", f"See {log_path(settings)}.")
-        instance = found
+        instance = current
     hint = f"See {log_path(settings)}, or stop it with `cofio down`."
     raise Unavailable(f"The service (pid {instance.pid}) does not answer.", hint)
 
 
-def _answers(url: str) -> bool:
+def _is_answering(url: str) -> bool:
     try:
         with Client(url, timeout=2.0) as client:
             client.health()
@@ -281,12 +281,12 @@ def _answers(url: str) -> bool:
     return True
 
 
-def _spawned(settings: Settings, log: Path) -> subprocess.Popen[bytes]:
+def _spawn(settings: Settings, log: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-P", "-m", "cofio", "--home", str(settings.home), "serve"]  # -P: no module of the home
     command += ["--host", settings.host, "--port", str(settings.port)]
     # The child runs in another folder: write out what is relative to this one.
     store = settings.store if settings.store_file is None else f"sqlite://{settings.store_file}"
-    with _piped(settings.api_key) as key, _piped(store) as where, log.open("ab") as output:
+    with _pipe(settings.api_key) as key, _pipe(store) as where, log.open("ab") as output:
         return subprocess.Popen(  # noqa: S603
             [*command, "--api-key-fd", str(key), "--store-fd", str(where)],
             stdin=subprocess.DEVNULL,
@@ -299,7 +299,7 @@ def _spawned(settings: Settings, log: Path) -> subprocess.Popen[bytes]:
 
 
 @contextmanager
-def _piped(secret: str) -> Iterator[int]:
+def _pipe(secret: str) -> Iterator[int]:
     """Yield a pipe that holds the text: every user can read command lines."""
     reading, writing = os.pipe()
     try:
@@ -310,7 +310,7 @@ def _piped(secret: str) -> Iterator[int]:
         os.close(reading)
 
 
-def _opened_log(log: Path) -> int:
+def _open_log(log: Path) -> int:
     """Return the offset of the next log line. A full log is rotated."""
     try:
         log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -322,7 +322,7 @@ def _opened_log(log: Path) -> int:
         raise _unusable(log, error) from error
 
 
-def _tail(log: Path, since: int) -> str:
+def _read_tail(log: Path, since: int) -> str:
     with log.open("rb") as file:
         file.seek(since)
         lines = file.read().decode(errors="replace").strip().splitlines()
@@ -334,37 +334,37 @@ def _tail(log: Path, since: int) -> str:
 
 def down(settings: Settings, *, force: bool = False) -> Instance | None:
     """Stop the running instance and return it; None if none runs. Kill it only if forced."""
-    instance = _settled(settings)
+    instance = _find_settled(settings)
     if instance is None:
         return None
     _send(instance, signal.SIGTERM)
-    if _released(settings, instance):
+    if _wait_for_release(settings, instance):
         return instance
     if not force:
         hint = "It may be finishing long work; `cofio down --force` ends it at once."
         raise Unavailable(f"The service (pid {instance.pid}) has not stopped in {_STOP_SECONDS:g} s.", hint)
     _send(instance, signal.SIGKILL)
-    if not _released(settings, instance):
+    if not _wait_for_release(settings, instance):
         raise Unavailable(
             f"The service (pid {instance.pid}) cannot be stopped.", "It is blocked in the kernel; try again later."
         )
     return instance
 
 
-def _settled(settings: Settings) -> Instance | None:
+def _find_settled(settings: Settings) -> Instance | None:
     """Return the instance, after the time it needs to overwrite the PID of one that died."""
-    seen = find(settings)
+    previous = find(settings)
     deadline = time.monotonic() + _STOP_SECONDS
-    while seen:
+    while previous:
         time.sleep(2 * _STEP)
         again = find(settings)
-        if again is None or (again.pid and again.pid == seen.pid):
+        if again is None or (again.pid and again.pid == previous.pid):
             return again
         if time.monotonic() > deadline:
             raise Unavailable(
                 f"{lock_path(settings)} is locked, but does not say by which process.", "Try again in a moment."
             )
-        seen = again
+        previous = again
     return None
 
 
@@ -380,11 +380,11 @@ def _send(instance: Instance, number: signal.Signals) -> None:
         raise Denied(f"The service (pid {instance.pid}) belongs to another user.", "Stop it as that user.") from error
 
 
-def _released(settings: Settings, instance: Instance) -> bool:
+def _wait_for_release(settings: Settings, instance: Instance) -> bool:
     deadline = time.monotonic() + _STOP_SECONDS
     while time.monotonic() < deadline:
-        found = find(settings)
-        if found is None or (found.pid and found.pid != instance.pid):
+        current = find(settings)
+        if current is None or (current.pid and current.pid != instance.pid):
             return True
         time.sleep(_STEP)
     return False
@@ -410,26 +410,26 @@ def status(settings: Settings) -> dict[str, Any]:
         "role": None,
     }
     if settings.url or (instance and instance.url):
-        state.update(_asked(state["url"], settings.api_key))
+        state.update(_check_health(state["url"], settings.api_key))
     if settings.url:
         state.update(running=state["answering"], store=None)
     return {**state, "hooks": run_log.summary(settings.home)}
 
 
-def _asked(url: str, key: str) -> dict[str, Any]:
+def _check_health(url: str, key: str) -> dict[str, Any]:
     with Client(url, key, timeout=5.0) as client:
         try:
             health = client.health()
-            heard = {"answering": True, "version": health.get("version"), "memories": health.get("memories")}
+            answer = {"answering": True, "version": health.get("version"), "memories": health.get("memories")}
             if health.get("auth") == "missing":
-                return {**heard, "key": "missing"}
+                return {**answer, "key": "missing"}
             stats = client.stats()
-            told = {name: stats[name] for name in ("embedder", "uptime_seconds") if stats.get(name) is not None}
-            told["captures_waiting"] = stats.get("inbox_pending", 0)
+            details = {name: stats[name] for name in ("embedder", "uptime_seconds") if stats.get(name) is not None}
+            details["captures_waiting"] = stats.get("inbox_pending", 0)
             if until := stats.get("llm_spent_until"):
-                told["llm"] = f"the daily limit is reached; captures wait until {until[:16]} UTC"
+                details["llm"] = f"the daily limit is reached; captures wait until {until[:16]} UTC"
             key = "ok" if health.get("auth") == "ok" else "not needed"
-            return {**heard, **told, "key": key, "role": health.get("role")}
+            return {**answer, **details, "key": key, "role": health.get("role")}
         except (WrongKey, TooManyTries) as error:
             return {"answering": True, "key": "wrong", "problem": error.message}
         except MissingKey:

@@ -75,15 +75,15 @@ class SessionHandler:
         self._codex_home = codex_home
         self._subagents: set[tuple[Viewer | None, str]] = set()
         self._own_sessions: set[tuple[Viewer | None, str, str]] = set()
-        self._sittings: OrderedDict[tuple[Viewer | None, str, str], _SessionState] = OrderedDict()
+        self._session_states: OrderedDict[tuple[Viewer | None, str, str], _SessionState] = OrderedDict()
         self._lock = threading.Lock()
         self._fetching = threading.Lock()
         self._aside = ThreadPoolExecutor(4, "cofio-attend")
 
     def attend(
         self,
-        happened: Event,
-        where: str,
+        hook_event: Event,
+        project_name: str,
         *,
         raw: bytes = b"",
         local: bool = True,
@@ -96,43 +96,43 @@ class SessionHandler:
         delivery: no hook waits for its answer. `keeper` is the caller's view. If that view is limited, files of this
         machine do not belong to the caller: none is read, and the spool is not used, as it would lose the owner.
         """
-        whose = keeper or self._keeper
-        local = local and whose.viewer is None
-        if self._is_aside(happened, whose) or happened.kind == "other":
+        used_keeper = keeper or self._keeper
+        local = local and used_keeper.viewer is None
+        if self._is_aside(hook_event, used_keeper) or hook_event.kind == "other":
             return ""
         began = time.monotonic()
-        where = (where or (project.project_of(happened.cwd) if local else ""))[:MAX_LABEL]
-        if happened.kind == "start" and not at:
-            return self._recall(happened, where, began, whose)
-        if happened.kind == "prompt" and not at:
-            kept = self._aside.submit(self._keep, happened, where, "", whose)
+        project_name = (project_name or (project.project_of(hook_event.cwd) if local else ""))[:MAX_LABEL]
+        if hook_event.kind == "start" and not at:
+            return self._recall(hook_event, project_name, began, used_keeper)
+        if hook_event.kind == "prompt" and not at:
+            saving = self._aside.submit(self._keep, hook_event, project_name, "", used_keeper)
             try:
-                return self._recall(happened, where, began, whose)
+                return self._recall(hook_event, project_name, began, used_keeper)
             finally:
-                kept.result()
-        if happened.kind in ("compact", "end") and happened.transcript and local and raw:
-            spool.store_delivery(self._home, happened.client, raw, at="", project=where, event=happened.name)
+                saving.result()
+        if hook_event.kind in ("compact", "end") and hook_event.transcript and local and raw:
+            spool.store_delivery(self._home, hook_event.client, raw, at="", project=project_name, event=hook_event.name)
         else:
-            self._keep(replace(happened, transcript=""), where, at, whose)
+            self._keep(replace(hook_event, transcript=""), project_name, at, used_keeper)
         return ""
 
-    def keep(self, happened: Event, where: str, *, at: str = "") -> None:
+    def keep(self, hook_event: Event, project_name: str, *, at: str = "") -> None:
         """Store the content of an event."""
-        self._keep(happened, where, at, self._keeper)
+        self._keep(hook_event, project_name, at, self._keeper)
 
-    def _keep(self, happened: Event, where: str, at: str, keeper: Keeper) -> None:
-        if self._is_aside(happened, keeper):
+    def _keep(self, hook_event: Event, project_name: str, at: str, keeper: Keeper) -> None:
+        if self._is_aside(hook_event, keeper):
             return
-        if happened.kind in ("prompt", "stop"):
-            self._amend(happened, where, at, self._sitting(happened, keeper))
-        elif happened.kind == "summary":
-            self._keep_summary(happened, where, at, keeper)
-        elif happened.kind in ("failure", "compact", "end"):
-            if happened.transcript and happened.kind != "failure":
-                self._catch_up(happened, where, keeper)
-            self._close_turn(happened, self._sitting(happened, keeper))
-            if happened.kind == "compact" and happened.transcript and keeper.llm:
-                self._review(happened, where, keeper)
+        if hook_event.kind in ("prompt", "stop"):
+            self._amend(hook_event, project_name, at, self._get_session_state(hook_event, keeper))
+        elif hook_event.kind == "summary":
+            self._keep_summary(hook_event, project_name, at, keeper)
+        elif hook_event.kind in ("failure", "compact", "end"):
+            if hook_event.transcript and hook_event.kind != "failure":
+                self._catch_up(hook_event, project_name, keeper)
+            self._close_turn(hook_event, self._get_session_state(hook_event, keeper))
+            if hook_event.kind == "compact" and hook_event.transcript and keeper.llm:
+                self._review(hook_event, project_name, keeper)
 
     def fetch(self) -> int:
         """Import spooled deliveries, oldest first; return their number. Unreadable ones are quarantined."""
@@ -140,7 +140,7 @@ class SessionHandler:
             if not self._is_mine():
                 return 0
             self._count()
-            return self._fetched()
+            return self._drain_spool()
 
     def _count(self) -> None:
         """Count recalls made without the service. An error here does not stop the import of captures."""
@@ -149,8 +149,8 @@ class SessionHandler:
         except (OSError, CofioError) as error:
             _log.warning("recalls made without the service are not counted yet: %s", error)
 
-    def _fetched(self) -> int:
-        taken = 0
+    def _drain_spool(self) -> int:
+        count = 0
         for entry in spool.entries(self._home):
             try:
                 self.keep(event(entry.client, entry.raw), entry.project, at=entry.at)
@@ -161,34 +161,37 @@ class SessionHandler:
                 spool.set_aside(entry)
             else:
                 spool.remove_entry(entry)
-                taken += 1
-        return taken
+                count += 1
+        return count
 
-    def _is_aside(self, happened: Event, keeper: Keeper) -> bool:
+    def _is_aside(self, hook_event: Event, keeper: Keeper) -> bool:
         """Return whether the event is from a subagent, or from a coding agent that cofio uses as its model.
 
         Codex reports subagent turns like those of any other thread.
         """
-        if self._is_own(happened, keeper):
+        if self._is_own(hook_event, keeper):
             return True
-        if happened.subagent:
+        if hook_event.subagent:
             if len(self._subagents) >= _SITTINGS:
                 self._subagents.clear()
-            self._subagents.add((keeper.viewer, happened.subagent))
+            self._subagents.add((keeper.viewer, hook_event.subagent))
             return True
-        if happened.name != "notify" or (keeper.viewer, happened.client, happened.session) in self._sittings:
+        if (
+            hook_event.name != "notify"
+            or (keeper.viewer, hook_event.client, hook_event.session) in self._session_states
+        ):
             return False
-        if (keeper.viewer, happened.session) in self._subagents:
+        if (keeper.viewer, hook_event.session) in self._subagents:
             return True
         if self._codex_home is None or keeper.viewer is not None:  # other users' threads are not in this home
             return False
-        return transcripts.is_subagents(happened.session, self._codex_home)
+        return transcripts.is_subagents(hook_event.session, self._codex_home)
 
-    def _is_own(self, happened: Event, keeper: Keeper) -> bool:
+    def _is_own(self, hook_event: Event, keeper: Keeper) -> bool:
         """Return whether the session began with a prompt of cofio's own."""
-        session = (keeper.viewer, happened.client, happened.session)
-        if not transcripts.is_own_request(happened.prompt):
-            return bool(happened.session) and session in self._own_sessions
+        session = (keeper.viewer, hook_event.client, hook_event.session)
+        if not transcripts.is_own_request(hook_event.prompt):
+            return bool(hook_event.session) and session in self._own_sessions
         if len(self._own_sessions) >= _SITTINGS:
             self._own_sessions.clear()
         self._own_sessions.add(session)
@@ -200,116 +203,116 @@ class SessionHandler:
 
     # ── recall ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _recall(self, happened: Event, where: str, began: float, keeper: Keeper) -> str:
+    def _recall(self, hook_event: Event, project_name: str, began: float, keeper: Keeper) -> str:
         """Return what is relevant and new to the session. If hooks fire twice, such as with a plugin installed beside
         hooks in the settings, the second gets nothing.
         """
-        recalled = self._started if happened.kind == "start" else self._recalled
-        sitting = self._sitting(happened, keeper)
-        with sitting.recalling:
-            briefing = recalled(happened, where, sitting)
-            self._note_given(happened, briefing, began, sitting)
+        get_briefing = self._recall_start if hook_event.kind == "start" else self._recall_prompt
+        state = self._get_session_state(hook_event, keeper)
+        with state.recalling:
+            briefing = get_briefing(hook_event, project_name, state)
+            self._note_given(hook_event, briefing, began, state)
         return briefing.text
 
-    def _started(self, happened: Event, where: str, sitting: _SessionState) -> Briefing:
-        if happened.began in ANEW:
-            sitting.keeper.forget_given(happened.client, happened.session)
-            sitting.given.clear()
-            sitting.exact.clear()
-            sitting.since = sitting.keeper.now()
-        briefing = _recalled("", happened, where, sitting)
-        if briefing and not sitting.given and sitting.keeper.viewer is None:  # any hook on this machine may read it
-            briefing_cache.save_briefing(self._home, where, briefing.text)
+    def _recall_start(self, hook_event: Event, project_name: str, state: _SessionState) -> Briefing:
+        if hook_event.began in ANEW:
+            state.keeper.forget_given(hook_event.client, hook_event.session)
+            state.given.clear()
+            state.exact.clear()
+            state.since = state.keeper.now()
+        briefing = _recall_briefing("", hook_event, project_name, state)
+        if briefing and not state.given and state.keeper.viewer is None:  # any hook on this machine may read it
+            briefing_cache.save_briefing(self._home, project_name, briefing.text)
         return briefing
 
-    def _recalled(self, happened: Event, where: str, sitting: _SessionState) -> Briefing:
-        if not transcripts.is_prompt(happened.prompt):
+    def _recall_prompt(self, hook_event: Event, project_name: str, state: _SessionState) -> Briefing:
+        if not transcripts.is_prompt(hook_event.prompt):
             return Briefing()  # sent by the client in the user's place, such as when a subagent finishes
-        return _recalled(happened.prompt, happened, where, sitting)
+        return _recall_briefing(hook_event.prompt, hook_event, project_name, state)
 
-    def _note_given(self, happened: Event, briefing: Briefing, began: float, sitting: _SessionState) -> None:
+    def _note_given(self, hook_event: Event, briefing: Briefing, began: float, state: _SessionState) -> None:
         """Record the briefing as injected, unless the hook has timed out. The reply does not wait for the write."""
-        if briefing and happened.session and time.monotonic() - began < self._patience:
-            sitting.given.update(briefing.given)
-            sitting.exact.update(dict.fromkeys(briefing.exact))
-            self._aside.submit(self._note, happened, dict(briefing.given), sitting.keeper)
+        if briefing and hook_event.session and time.monotonic() - began < self._patience:
+            state.given.update(briefing.given)
+            state.exact.update(dict.fromkeys(briefing.exact))
+            self._aside.submit(self._note, hook_event, dict(briefing.given), state.keeper)
 
-    def _note(self, happened: Event, given: dict[int, str], keeper: Keeper) -> None:
+    def _note(self, hook_event: Event, injected: dict[int, str], keeper: Keeper) -> None:
         try:
-            keeper.give(happened.client, happened.session, given)
+            keeper.give(hook_event.client, hook_event.session, injected)
         except CofioError as error:  # at worst a memory is injected twice after a restart
             _log.warning("injected memories not recorded: %s", error.message)
 
-    def _sitting(self, happened: Event, keeper: Keeper) -> _SessionState:
-        key = (keeper.viewer, happened.client, happened.session)
+    def _get_session_state(self, hook_event: Event, keeper: Keeper) -> _SessionState:
+        key = (keeper.viewer, hook_event.client, hook_event.session)
         with self._lock:
-            if found := self._sittings.get(key):
-                self._sittings.move_to_end(key)
-                return found
-        given = keeper.given(happened.client, happened.session) if happened.session else {}
+            if known_state := self._session_states.get(key):
+                self._session_states.move_to_end(key)
+                return known_state
+        injected = keeper.given(hook_event.client, hook_event.session) if hook_event.session else {}
         with self._lock:
-            sitting = self._sittings.setdefault(key, _SessionState(keeper, given))
-            while len(self._sittings) > _SITTINGS:
-                self._sittings.popitem(last=False)
-        return sitting
+            state = self._session_states.setdefault(key, _SessionState(keeper, injected))
+            while len(self._session_states) > _SITTINGS:
+                self._session_states.popitem(last=False)
+        return state
 
     # ── capture ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _amend(self, happened: Event, where: str, at: str, sitting: _SessionState) -> None:
-        asks = happened.kind == "prompt"
-        turn = _turn(happened, sitting)
-        messages = list(_messages(happened))
+    def _amend(self, hook_event: Event, project_name: str, at: str, state: _SessionState) -> None:
+        asks = hook_event.kind == "prompt"
+        turn = _name_turn(hook_event, state)
+        messages = list(_build_messages(hook_event))
         if not messages:
             return
-        about = _about(happened, where, turn, sitting.keeper.viewer)
+        about = _build_labels(hook_event, project_name, turn, state.keeper.viewer)
         if not asks:  # so that an agent repeating its context is not learned as new
-            about["injected"] = (*sitting.keeper.texts(list(sitting.given)), *sitting.exact)
-        with sitting.telling:  # hooks that fire twice at once report the same turn
-            if asks and sitting.open_turn != turn:
-                sitting.keeper.go_on(happened.client, happened.session)  # held prompts were interrupted
-            sitting.keeper.amend(messages, hold=HOLD if asks else 0.0, by=happened.client, at=at, **about)
-            sitting.open_turn = turn if asks else ""
+            about["injected"] = (*state.keeper.texts(list(state.given)), *state.exact)
+        with state.telling:  # hooks that fire twice at once report the same turn
+            if asks and state.open_turn != turn:
+                state.keeper.go_on(hook_event.client, hook_event.session)  # held prompts were interrupted
+            state.keeper.amend(messages, hold=HOLD if asks else 0.0, by=hook_event.client, at=at, **about)
+            state.open_turn = turn if asks else ""
 
-    def _close_turn(self, happened: Event, sitting: _SessionState) -> None:
-        sitting.keeper.release(happened.client, happened.session)
-        sitting.open_turn = ""
+    def _close_turn(self, hook_event: Event, state: _SessionState) -> None:
+        state.keeper.release(hook_event.client, hook_event.session)
+        state.open_turn = ""
 
-    def _keep_summary(self, happened: Event, where: str, at: str, keeper: Keeper) -> None:
+    def _keep_summary(self, hook_event: Event, project_name: str, at: str, keeper: Keeper) -> None:
         """Store the summary of a compacted conversation: written by a model, so searchable but never learned from."""
-        if said := sessions.without_wrappers(happened.summary):
-            about = _about(happened, where, f"compact-{name_from_words(said)}", keeper.viewer)
-            keeper.capture([{"role": "assistant", "content": said}], by=happened.client, at=at, **about)
+        if summary := sessions.without_wrappers(hook_event.summary):
+            about = _build_labels(hook_event, project_name, f"compact-{name_from_words(summary)}", keeper.viewer)
+            keeper.capture([{"role": "assistant", "content": summary}], by=hook_event.client, at=at, **about)
 
-    def _catch_up(self, happened: Event, where: str, keeper: Keeper) -> None:
+    def _catch_up(self, hook_event: Event, project_name: str, keeper: Keeper) -> None:
         """Import from the client's transcript what no hook reported: whole turns, prompts, answers."""
-        known = keeper.turns(happened.client, happened.session)
+        known_turns = keeper.turns(hook_event.client, hook_event.session)
         try:
-            for turn in _turns_of(happened):
-                name = turn_name(turn, known)
-                messages = _as_hooks_tell(turn) if name in known else turn.messages
-                about = _about(happened, where, name, keeper.viewer)
-                keeper.amend(messages, by=happened.client, at=turn.at, **about)
+            for turn in _read_turns(hook_event):
+                name = turn_name(turn, known_turns)
+                messages = _mimic_hooks(turn) if name in known_turns else turn.messages
+                about = _build_labels(hook_event, project_name, name, keeper.viewer)
+                keeper.amend(messages, by=hook_event.client, at=turn.at, **about)
         except InvalidInput as error:  # its content cannot be stored
             _log.warning("transcript not imported: %s", error)
 
-    def _review(self, happened: Event, where: str, keeper: Keeper) -> None:
+    def _review(self, hook_event: Event, project_name: str, keeper: Keeper) -> None:
         """Let the language model read everything that compaction removes from the agent's context, its findings
         included.
         """
-        known = keeper.turns(happened.client, happened.session)
-        purged = {base_turn(turn) for turn in keeper.purged_turns(happened.client, happened.session)}
-        for turns in _parts(_turns_of(happened), known):
-            about = _about(happened, where, f"{_REVIEWED}{turns[-1].turn}", keeper.viewer)
-            left = [turn for turn in turns if turn_name(turn, known) not in purged]
-            messages = [message for turn in left for message in turn.messages]
+        known_turns = keeper.turns(hook_event.client, hook_event.session)
+        purged = {base_turn(turn) for turn in keeper.purged_turns(hook_event.client, hook_event.session)}
+        for turns in _split_turns(_read_turns(hook_event), known_turns):
+            about = _build_labels(hook_event, project_name, f"{_REVIEWED}{turns[-1].turn}", keeper.viewer)
+            remaining = [turn for turn in turns if turn_name(turn, known_turns) not in purged]
+            messages = [message for turn in remaining for message in turn.messages]
             at = {"at": turns[0].at} if turns[0].at else {}  # what was said elsewhere meanwhile is newer
             if messages:
                 keeper.submit(messages, **{**about, **at, "context": REVIEW})
 
 
-def _turns_of(happened: Event) -> list[transcripts.TranscriptTurn]:
+def _read_turns(hook_event: Event) -> list[transcripts.TranscriptTurn]:
     """Return the turns of the client's transcript; none if it cannot be read."""
-    path = Path(happened.transcript)
+    path = Path(hook_event.transcript)
     try:
         return list(transcripts.read_transcript(path)) if path.suffix == ".jsonl" and path.is_file() else []
     except (InvalidInput, OSError) as error:  # deleted meanwhile, not readable, or not text
@@ -317,9 +320,11 @@ def _turns_of(happened: Event) -> list[transcripts.TranscriptTurn]:
         return []
 
 
-def _parts(turns: Sequence[transcripts.TranscriptTurn], known: Set[str]) -> Iterator[list[transcripts.TranscriptTurn]]:
+def _split_turns(
+    turns: Sequence[transcripts.TranscriptTurn], known_turns: Set[str]
+) -> Iterator[list[transcripts.TranscriptTurn]]:
     """Yield unreviewed turns in batches of one day each, small enough for the language model."""
-    reviewed = [place for place, turn in enumerate(turns, 1) if f"{_REVIEWED}{turn.turn}" in known]
+    reviewed = [place for place, turn in enumerate(turns, 1) if f"{_REVIEWED}{turn.turn}" in known_turns]
     part: list[transcripts.TranscriptTurn] = []
     for turn in turns[max(reviewed, default=0) :]:
         if part and (_length([*part, turn]) > _REVIEW or turn.at[:10] != part[0].at[:10]):
@@ -334,66 +339,68 @@ def _length(turns: Sequence[transcripts.TranscriptTurn]) -> int:
     return sum(len(str(message["content"])) for turn in turns for message in turn.messages)
 
 
-def _recalled(prompt: str, happened: Event, where: str, sitting: _SessionState) -> Briefing:
+def _recall_briefing(prompt: str, hook_event: Event, project_name: str, state: _SessionState) -> Briefing:
     """Return the briefing for the session, without what it has already received or what was learned from it."""
-    return sitting.keeper.recall(
+    return state.keeper.recall(
         prompt,
-        project=where,
-        given=sitting.given,
-        by=happened.client,
-        client=happened.client,
-        session=happened.session,
-        since=sitting.since,
+        project=project_name,
+        given=state.given,
+        by=hook_event.client,
+        client=hook_event.client,
+        session=hook_event.session,
+        since=state.since,
     )
 
 
-def _messages(happened: Event) -> Iterator[dict[str, Any]]:
-    if happened.prompt and transcripts.is_prompt(happened.prompt):
-        yield {"role": "user", "content": happened.prompt}
-    if happened.reply:
-        yield {"role": "assistant", "content": happened.reply}
+def _build_messages(hook_event: Event) -> Iterator[dict[str, Any]]:
+    if hook_event.prompt and transcripts.is_prompt(hook_event.prompt):
+        yield {"role": "user", "content": hook_event.prompt}
+    if hook_event.reply:
+        yield {"role": "assistant", "content": hook_event.reply}
 
 
-def _about(happened: Event, where: str, turn: str, viewer: Viewer | None) -> dict[str, Any]:
-    source = source_of(happened.client, where)
+def _build_labels(hook_event: Event, project_name: str, turn: str, viewer: Viewer | None) -> dict[str, Any]:
+    source = source_of(hook_event.client, project_name)
     return {
-        "client": happened.client,
-        "session": happened.session,
+        "client": hook_event.client,
+        "session": hook_event.session,
         "turn": turn,
-        "project": where,
+        "project": project_name,
         "source": viewer.below(source) if viewer else source,
-        "context": _CONTEXTS.get(happened.kind, "stop"),
+        "context": _CONTEXTS.get(hook_event.kind, "stop"),
     }
 
 
-def source_of(client: str, where: str) -> str:
+def source_of(client: str, project_name: str) -> str:
     """Return the source of what is said to a client in a project."""
-    return f"{client}/{project.name(where)}" if where else client
+    return f"{client}/{project.name(project_name)}" if project_name else client
 
 
 _CONTEXTS = {"compact": "pre_compact", "summary": COMPACT_SUMMARY, "end": "session_end"}
 
 
-def _turn(happened: Event, sitting: _SessionState) -> str:
+def _name_turn(hook_event: Event, state: _SessionState) -> str:
     """Return the turn's name. If the client sends none: that of the prompt it answers, else a hash of the words."""
-    if happened.turn:
-        return happened.turn
-    if happened.prompt:
-        return name_from_words(happened.prompt)
-    return sitting.open_turn or name_from_words(happened.reply)
+    if hook_event.turn:
+        return hook_event.turn
+    if hook_event.prompt:
+        return name_from_words(hook_event.prompt)
+    return state.open_turn or name_from_words(hook_event.reply)
 
 
-def turn_name(turn: transcripts.TranscriptTurn, known: set[str]) -> str:
+def turn_name(turn: transcripts.TranscriptTurn, known_turns: set[str]) -> str:
     """Return the name under which a hook reported the turn, if one did; else its own."""
     prompt = next((message["content"] for message in turn.messages if message["role"] == "user"), "")
     by_words = name_from_words(prompt) if isinstance(prompt, str) else ""
-    return by_words if by_words in known else turn.turn
+    return by_words if by_words in known_turns else turn.turn
 
 
-def _as_hooks_tell(turn: transcripts.TranscriptTurn) -> list[dict[str, Any]]:
+def _mimic_hooks(turn: transcripts.TranscriptTurn) -> list[dict[str, Any]]:
     """Return what hooks would have reported of a turn: everything but the agent's intermediate messages."""
-    answers = [place for place, each in enumerate(turn.messages) if each["role"] == "assistant"]
-    return [each for place, each in enumerate(turn.messages) if each["role"] != "assistant" or place == answers[-1]]
+    answers = [place for place, message in enumerate(turn.messages) if message["role"] == "assistant"]
+    return [
+        message for place, message in enumerate(turn.messages) if message["role"] != "assistant" or place == answers[-1]
+    ]
 
 
 def name_from_words(words: str) -> str:

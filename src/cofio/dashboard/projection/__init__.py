@@ -54,12 +54,14 @@ def place_memories(dots: MapSource) -> Places:
 def build_map(dots: MapSource, places: Places) -> Map:
     """Return the map with these positions and their clusters."""
     group = find_clusters(places)
-    clusters = [_cluster(words, places[group == each]) for each, words in enumerate(label_clusters(dots.texts, group))]
+    clusters = [
+        _make_cluster(words, places[group == number]) for number, words in enumerate(label_clusters(dots.texts, group))
+    ]
     x, y = places.T.tolist()
     return Map(dots=dots, x=x, y=y, cluster=group.tolist(), clusters=clusters)
 
 
-def _cluster(words: tuple[str, ...], places: Places) -> Cluster:
+def _make_cluster(words: tuple[str, ...], places: Places) -> Cluster:
     """Return a cluster at the position of the member nearest to the median, which lies on it whatever its shape."""
     off = np.abs(places - np.median(places, axis=0)).sum(axis=1)
     x, y = places[off.argmin()].tolist()

@@ -50,8 +50,11 @@ def label_clusters(texts: Sequence[str], group: Labels) -> list[tuple[str, ...]]
     """Return the names of groups 0, 1, …: a few words each, most distinctive first, mostly unique to the group."""
     if group.max(initial=-1) < 0:
         return []
-    words = _read(texts)
-    return [tuple(words.written[each] for each in chosen) for chosen in _chosen(_telling(words, group), words.written)]
+    words = _count_terms(texts)
+    return [
+        tuple(words.written[term] for term in terms)
+        for terms in _choose_terms(_score_terms(words, group), words.written)
+    ]
 
 
 class _TermCounts(NamedTuple):
@@ -62,16 +65,17 @@ class _TermCounts(NamedTuple):
     word: NDArray[np.int64]
 
 
-def _read(texts: Sequence[str]) -> _TermCounts:
-    found = [_WORD.findall(text) for text in texts]
-    inside = Counter(chain.from_iterable(each[1:] for each in found))  # not the first word, which is capitalized
-    forms = sorted(filter(_can_name, set(chain.from_iterable(found))), key=lambda form: (-inside[form], form))
+def _count_terms(texts: Sequence[str]) -> _TermCounts:
+    token_lists = [_WORD.findall(text) for text in texts]
+    # Not the first word, which is capitalized.
+    inside = Counter(chain.from_iterable(tokens[1:] for tokens in token_lists))
+    forms = sorted(filter(_can_name, set(chain.from_iterable(token_lists))), key=lambda form: (-inside[form], form))
     place: dict[str, int] = {}
     word_of = {form: place.setdefault(_root(form), len(place)) for form in forms}
     written = dict(reversed([(word_of[form], form) for form in forms]))
-    each = [list({word_of[form] for form in some if form in word_of}) for some in found]
-    rows = np.repeat(np.arange(len(texts)), [len(some) for some in each])
-    columns = np.fromiter(chain.from_iterable(each), np.int64, len(rows))
+    term_ids = [list({word_of[form] for form in tokens if form in word_of}) for tokens in token_lists]
+    rows = np.repeat(np.arange(len(texts)), [len(ids) for ids in term_ids])
+    columns = np.fromiter(chain.from_iterable(term_ids), np.int64, len(rows))
     return _TermCounts([written[number] for number in range(len(place))], rows, columns)
 
 
@@ -87,7 +91,7 @@ def _root(form: str) -> str:
     return word[:-1] if len(word) > _SHORTEST and word.endswith("s") and not word.endswith("ss") else word
 
 
-def _telling(words: _TermCounts, group: Labels) -> Scores:
+def _score_terms(words: _TermCounts, group: Labels) -> Scores:
     """Score how well each word distinguishes each group: its share among members times its log gain over all texts."""
     groups, count = int(group.max()) + 1, len(words.written)
     within = group[words.text] >= 0
@@ -102,22 +106,22 @@ def _telling(words: _TermCounts, group: Labels) -> Scores:
     return scores
 
 
-def _chosen(telling: Scores, written: Sequence[str]) -> list[list[int]]:
+def _choose_terms(telling: Scores, written: Sequence[str]) -> list[list[int]]:
     """Return the words of each group: those that score highest in it, then others if these are too few."""
     owner = telling.argmax(axis=0) if telling.size else np.zeros(0, np.int64)
-    return [_picked(scores, owner == each, written) for each, scores in enumerate(telling)]
+    return [_pick_terms(scores, owner == cluster, written) for cluster, scores in enumerate(telling)]
 
 
-def _picked(scores: NDArray[np.float64], own: NDArray[np.bool_], written: Sequence[str]) -> list[int]:
+def _pick_terms(scores: NDArray[np.float64], own: NDArray[np.bool_], written: Sequence[str]) -> list[int]:
     best = np.argsort(-scores, kind="stable")[:LOOKED_AT]
     best = best[scores[best] > 0]
-    picked: list[int] = []
-    for each in [*best[own[best]].tolist(), *best[~own[best]].tolist()]:
-        wanted = len(picked) < FEWEST or (own[each] and scores[each] >= PART * scores[picked[0]])
-        if wanted and not any(_alike(written[each], written[other]) for other in picked):
-            picked.append(each)
-    return picked[:MOST]
+    terms: list[int] = []
+    for term in [*best[own[best]].tolist(), *best[~own[best]].tolist()]:
+        is_distinct = len(terms) < FEWEST or (own[term] and scores[term] >= PART * scores[terms[0]])
+        if is_distinct and not any(_is_alike(written[term], written[earlier]) for earlier in terms):
+            terms.append(term)
+    return terms[:MOST]
 
 
-def _alike(one: str, other: str) -> bool:
-    return one.lower()[:_ALIKE] == other.lower()[:_ALIKE]
+def _is_alike(first: str, second: str) -> bool:
+    return first.lower()[:_ALIKE] == second.lower()[:_ALIKE]

@@ -35,43 +35,43 @@ def find_clusters(places: Places) -> Labels:
     """Return the group of each point, ordered by size; -1 for none."""
     cells = np.minimum(places * CELLS // (SIDE + 1), CELLS - 1)
     cell = cells[:, 0] * CELLS + cells[:, 1]
-    landscape = _landscape(cell)
-    hill = _merged(landscape, _uphill(landscape))
+    landscape = _smooth_density(cell)
+    hill = _merge_hills(landscape, _climb(landscape))
     height = landscape.ravel()
     group = np.where(height[cell] >= FOOT * height[hill[cell]], hill[cell], -1)
-    return _numbered(group)
+    return _number_groups(group)
 
 
-def _landscape(cell: Labels) -> Landscape:
+def _smooth_density(cell: Labels) -> Landscape:
     counts = np.bincount(cell, minlength=CELLS * CELLS).reshape(CELLS, CELLS).astype(np.float64)
     width = BLUR * (AT / max(len(cell), 1)) ** (1 / 6)
     steps = np.subtract.outer(np.arange(CELLS), np.arange(CELLS))
     blur = np.exp(-0.5 * (steps / width) ** 2)
-    found: Landscape = blur @ counts @ blur
-    return found
+    density: Landscape = blur @ counts @ blur
+    return density
 
 
-def _uphill(landscape: Landscape) -> Labels:
+def _climb(landscape: Landscape) -> Labels:
     """Return for each cell the top of its hill, found by always moving to the highest neighbour."""
     around = np.pad(landscape, 1, constant_values=-1)
     steps = [(down, right) for down in (0, -1, 1) for right in (0, -1, 1)]  # the cell itself comes first and wins ties
     heights = [around[1 + down : 1 + down + CELLS, 1 + right : 1 + right + CELLS] for down, right in steps]
     offsets = np.array([down * CELLS + right for down, right in steps])
     top = np.arange(CELLS * CELLS) + offsets[np.argmax(heights, axis=0)].ravel()
-    return _jumped(top)
+    return _follow_pointers(top)
 
 
-def _merged(landscape: Landscape, top: Labels) -> Labels:
+def _merge_hills(landscape: Landscape, top: Labels) -> Labels:
     """Merge hills that are not separated by a valley; the highest top is kept."""
     height, into = landscape.ravel(), np.arange(CELLS * CELLS)
-    for level, one, other in _passes(height, top):
-        low, high = sorted((_end(into, one), _end(into, other)), key=lambda each: (height[each], each))
+    for level, first, second in _find_passes(height, top):
+        low, high = sorted((_end(into, first), _end(into, second)), key=lambda hill: (height[hill], hill))
         if level >= PASS * height[low]:
             into[low] = high
-    return _jumped(into)[top]
+    return _follow_pointers(into)[top]
 
 
-def _passes(height: NDArray[np.float64], top: Labels) -> list[tuple[float, int, int]]:
+def _find_passes(height: NDArray[np.float64], top: Labels) -> list[tuple[float, int, int]]:
     """Return every step between two hills: its height and both tops, highest first."""
     cell = np.arange(CELLS * CELLS).reshape(CELLS, CELLS)
     here = np.concatenate([cell[1:].ravel(), cell[:, 1:].ravel()])
@@ -88,14 +88,14 @@ def _end(into: Labels, hill: int) -> int:
     return hill
 
 
-def _jumped(to: Labels) -> Labels:
+def _follow_pointers(to: Labels) -> Labels:
     """Follow each pointer to its root."""
     while not np.array_equal(further := to[to], to):
         to = further
     return to
 
 
-def _numbered(group: Labels) -> Labels:
+def _number_groups(group: Labels) -> Labels:
     """Number the groups by size; groups that are too small or beyond the maximum become -1."""
     tops, member, counts = np.unique(group, return_inverse=True, return_counts=True)
     large = (tops >= 0) & (counts >= max(LEAST, LEAST_PART * len(group)))

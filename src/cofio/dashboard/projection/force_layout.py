@@ -37,25 +37,25 @@ SOFTNESS = np.float32(1 / 16)
 
 def layout_points(heads: Matrix, rng: np.random.Generator) -> Spots:
     """Return a position for each point, unscaled, starting from its first two coordinates."""
-    spots, count = _begun(heads), len(heads)
+    spots, count = _start_spots(heads), len(heads)
     if count < 3:
         return spots
-    lots, everybody = _lots(neighbours(heads, DRAWING)), np.arange(count)
+    lots, everybody = _sample_slots(neighbours(heads, DRAWING)), np.arange(count)
     for number in range(ROUNDS):
-        move = _pulled(spots, lots[rng.integers(0, LOTS, count), everybody])
-        move += _pushed(spots, rng.integers(0, count, (PUSHES, count)))
+        move = _pull(spots, lots[rng.integers(0, LOTS, count), everybody])
+        move += _push(spots, rng.integers(0, count, (PUSHES, count)))
         spots += np.float32(1 - number / ROUNDS) * move
     return spots
 
 
-def _begun(heads: Matrix) -> Spots:
-    begun = np.zeros((len(heads), 2), np.float32)
-    begun[:, : heads.shape[1]] = heads[:, :2]
-    begun *= REACH / max(float(np.abs(begun).max(initial=0)), 1e-6)
-    return begun.view(np.complex64)[:, 0]
+def _start_spots(heads: Matrix) -> Spots:
+    spots = np.zeros((len(heads), 2), np.float32)
+    spots[:, : heads.shape[1]] = heads[:, :2]
+    spots *= REACH / max(float(np.abs(spots).max(initial=0)), 1e-6)
+    return spots.view(np.complex64)[:, 0]
 
 
-def _lots(near: Neighbours) -> Rows:
+def _sample_slots(near: Neighbours) -> Rows:
     """Return the neighbours by sampling slot, one column per point."""
     shares = np.cumsum(near.weights, axis=1)
     column = np.stack([(shares < (lot + 0.5) / LOTS).sum(axis=1) for lot in range(LOTS)], axis=1)
@@ -63,19 +63,19 @@ def _lots(near: Neighbours) -> Rows:
     return np.ascontiguousarray(rows.T)
 
 
-def _pulled(spots: Spots, others: Rows) -> Spots:
+def _pull(spots: Spots, others: Rows) -> Spots:
     apart = spots[others] - spots
-    moved: Spots = apart * (2 / (1 + _squares(apart)))
-    return moved
+    shift: Spots = apart * (2 / (1 + _squares(apart)))
+    return shift
 
 
-def _pushed(spots: Spots, others: Rows) -> Spots:
+def _push(spots: Spots, others: Rows) -> Spots:
     apart = spots - spots[others]
     squares = _squares(apart)
-    moved: Spots = (apart * (2 / ((SOFTNESS + squares) * (1 + squares)))).sum(axis=0)
-    return moved
+    shift: Spots = (apart * (2 / ((SOFTNESS + squares) * (1 + squares)))).sum(axis=0)
+    return shift
 
 
 def _squares(apart: Spots) -> Matrix:
-    found: Matrix = apart.real**2 + apart.imag**2
-    return found
+    squares: Matrix = apart.real**2 + apart.imag**2
+    return squares

@@ -33,24 +33,24 @@ def fit_to_grid(spots: Spots) -> Places:
     scaled = (places - (low + high) / 2) / (half if half > 1e-9 else 1.0)
     beyond = np.maximum(np.abs(scaled) - 1, 0)
     inside = np.clip(scaled, -1, 1) + np.sign(scaled) * MARGIN * np.tanh(beyond / MARGIN)
-    found: Places = np.rint(SIDE / 2 * (1 + inside / (1 + MARGIN))).astype(np.int64)
-    return found
+    grid: Places = np.rint(SIDE / 2 * (1 + inside / (1 + MARGIN))).astype(np.int64)
+    return grid
 
 
 def resolve_overlaps(places: Places) -> Places:
     """Move coinciding points: the first stays, the others go to the next free positions on a spiral around it."""
     steps = np.zeros(len(places), np.int64)
-    found = places
+    result = places
     for _ in range(PATIENCE):
-        rank = _ranks(found)
+        rank = _rank_duplicates(result)
         if not rank.any():
             break
         steps += rank
-        found = _stepped(places, steps)
-    return found
+        result = _step(places, steps)
+    return result
 
 
-def _ranks(places: Places) -> NDArray[np.int64]:
+def _rank_duplicates(places: Places) -> NDArray[np.int64]:
     """Return for each point the number of earlier points at the same position."""
     spot = places[:, 0] * (SIDE + 1) + places[:, 1]
     order = np.argsort(spot, kind="stable")
@@ -60,8 +60,8 @@ def _ranks(places: Places) -> NDArray[np.int64]:
     return ranks
 
 
-def _stepped(places: Places, steps: NDArray[np.int64]) -> Places:
+def _step(places: Places, steps: NDArray[np.int64]) -> Places:
     radius, angle = GAP * np.sqrt(steps), GOLDEN * steps
     moved = places + np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-    found: Places = np.clip(np.rint(moved), 0, SIDE).astype(np.int64)
-    return found
+    result: Places = np.clip(np.rint(moved), 0, SIDE).astype(np.int64)
+    return result

@@ -30,7 +30,7 @@ class MapCache:
 
     def map(self, of: Hashable, changeset: int, draw: Draw) -> Map:
         """Return the map for this key, redrawn if it is older than the changeset or expired."""
-        sheet = self._sheet(of)
+        sheet = self._get_sheet(of)
         with sheet.lock:
             now = self._ticks()
             if sheet.map is None or sheet.changeset < changeset or now - sheet.at >= self._fresh:
@@ -38,7 +38,7 @@ class MapCache:
                 sheet.changeset, sheet.at = changeset, now
             return sheet.map
 
-    def _sheet(self, of: Hashable) -> _CachedMap:
+    def _get_sheet(self, of: Hashable) -> _CachedMap:
         with self._lock:
             sheet = self._sheets[of] = self._sheets.pop(of, _CachedMap())
             while len(self._sheets) > self._held:

@@ -39,20 +39,20 @@ def neighbours(points: Matrix, k: int) -> Neighbours:
     """Return the k nearest other points of each point."""
     k = min(k, len(points) - 1)
     if len(points) <= FEW:
-        return _weighed(*_without(np.arange(len(points)), *_nearest(points, points, k + 1)))
+        return _weigh(*_drop_self(np.arange(len(points)), *_find_nearest(points, points, k + 1)))
     rows, squares = np.empty((len(points), k), np.int64), np.empty((len(points), k), np.float32)
-    for members, around in _cells(points, at_least=k + 1):
-        found, apart = _nearest(points[members], points[around], k + 1)
-        rows[members], squares[members] = _without(members, around[found], apart)
-    return _weighed(rows, squares)
+    for members, around in _iter_cells(points, at_least=k + 1):
+        nearest, apart = _find_nearest(points[members], points[around], k + 1)
+        rows[members], squares[members] = _drop_self(members, around[nearest], apart)
+    return _weigh(rows, squares)
 
 
 def nearest_among(points: Matrix, known: Matrix, k: int) -> Neighbours:
     """Return the k nearest of the known points for each point."""
-    return _weighed(*_nearest(points, known, min(k, len(known))))
+    return _weigh(*_find_nearest(points, known, min(k, len(known))))
 
 
-def _nearest(points: Matrix, known: Matrix, k: int) -> tuple[Rows, Matrix]:
+def _find_nearest(points: Matrix, known: Matrix, k: int) -> tuple[Rows, Matrix]:
     """Return the k nearest rows, nearest first, and their squared distances."""
     rows, squares = np.empty((len(points), k), np.int64), np.empty((len(points), k), np.float32)
     lengths = np.vecdot(known, known)
@@ -67,7 +67,7 @@ def _nearest(points: Matrix, known: Matrix, k: int) -> tuple[Rows, Matrix]:
     return rows, np.maximum(squares, 0, out=squares)
 
 
-def _without(own: Rows, rows: Rows, squares: Matrix) -> tuple[Rows, Matrix]:
+def _drop_self(own: Rows, rows: Rows, squares: Matrix) -> tuple[Rows, Matrix]:
     """Remove each point from its own neighbours; if duplicates displaced it, remove the last neighbour."""
     oneself = rows == own[:, np.newaxis]
     oneself[~oneself.any(axis=1), -1] = True
@@ -75,7 +75,7 @@ def _without(own: Rows, rows: Rows, squares: Matrix) -> tuple[Rows, Matrix]:
     return rows[~oneself].reshape(shape), squares[~oneself].reshape(shape)
 
 
-def _weighed(rows: Rows, squares: Matrix) -> Neighbours:
+def _weigh(rows: Rows, squares: Matrix) -> Neighbours:
     """Weight neighbours by distance, relative to the point's mean neighbour distance."""
     distances = np.sqrt(squares)
     beyond = distances - distances[:, :1]
@@ -84,28 +84,28 @@ def _weighed(rows: Rows, squares: Matrix) -> Neighbours:
     return Neighbours(rows, weights / weights.sum(axis=1, keepdims=True))
 
 
-def _cells(points: Matrix, at_least: int) -> Iterator[tuple[Rows, Rows]]:
+def _iter_cells(points: Matrix, at_least: int) -> Iterator[tuple[Rows, Rows]]:
     """Yield the points of each cell with the points to search, at least `at_least`, the cell's own first."""
-    centres = _centres(points, len(points) // PER)
-    cell = _nearest(points, centres, 1)[0][:, 0]
+    centres = _find_centres(points, len(points) // PER)
+    cell = _find_nearest(points, centres, 1)[0][:, 0]
     order = np.argsort(cell, kind="stable")
     members = np.split(order, np.searchsorted(cell[order], np.arange(1, len(centres))))
-    around, _ = _without(np.arange(len(centres)), *_nearest(centres, centres, min(NEAR + 1, len(centres))))
+    around, _ = _drop_self(np.arange(len(centres)), *_find_nearest(centres, centres, min(NEAR + 1, len(centres))))
     for own, cells in zip(members, around, strict=True):
-        others = np.concatenate([members[each][:LARGEST] for each in cells])
+        others = np.concatenate([members[number][:LARGEST] for number in cells])
         for start in range(0, len(own), LARGEST):
             part = own[start : start + LARGEST]
             some = np.concatenate([part, others])
             yield part, some if len(some) >= at_least else np.arange(len(points))
 
 
-def _centres(points: Matrix, count: int) -> Matrix:
+def _find_centres(points: Matrix, count: int) -> Matrix:
     """Return `count` cell centres, by k-means on a sample."""
     rng = np.random.default_rng(0)
     sample = points[rng.permutation(len(points))[: SAMPLED * count]]
     centres = sample[:count].copy()
     for _ in range(ROUNDS):
-        cell = _nearest(sample, centres, 1)[0][:, 0]
+        cell = _find_nearest(sample, centres, 1)[0][:, 0]
         sizes = np.bincount(cell, minlength=count)
         sums = np.stack([np.bincount(cell, column, minlength=count) for column in sample.T], axis=1)
         filled = sizes > 0

@@ -21,19 +21,19 @@ def principal_components(vectors: Matrix, rng: np.random.Generator) -> Matrix:
     """Return the centred coordinates of the vectors in these directions, strongest first."""
     sample = vectors[np.sort(rng.permutation(len(vectors))[:ROWS])]
     middle = sample.mean(axis=0)
-    basis = _directions(sample - middle, rng)
-    found: Matrix = vectors @ basis - middle @ basis
-    return found
+    basis = _find_directions(sample - middle, rng)
+    coordinates: Matrix = vectors @ basis - middle @ basis
+    return coordinates
 
 
-def _directions(sample: Matrix, rng: np.random.Generator) -> Matrix:
+def _find_directions(sample: Matrix, rng: np.random.Generator) -> Matrix:
     """Return orthonormal directions as columns, signed so that the largest component is positive."""
     dimension = sample.shape[1]
     basis = rng.standard_normal((dimension, min(dimension, WIDTH + SPARE)), np.float32)
     for _ in range(ROUNDS):
         basis = np.linalg.qr(sample.T @ (sample @ basis)).Q
-    seen = sample @ basis
-    _, turn = np.linalg.eigh(seen.T @ seen)
+    projected = sample @ basis
+    _, turn = np.linalg.eigh(projected.T @ projected)
     strongest = (basis @ turn[:, ::-1])[:, :WIDTH]
     largest = np.abs(strongest).argmax(axis=0)
     signs = np.where(strongest[largest, np.arange(strongest.shape[1])] < 0, -1, 1).astype(np.float32)

@@ -43,13 +43,13 @@ class PreviousPositions(NamedTuple):
 
     def kept(self, dots: MapSource) -> PreviousPositions | None:
         """Return the ground of these memories, keeping known positions; None if too many have changed."""
-        at, known = self._found(dots)
-        changed = self.changed + np.count_nonzero(~known) + len(self.ids) - np.count_nonzero(known)
-        if not known.any() or changed > CHANGED * len(known):
+        at, is_known = self._match_ids(dots)
+        changed = self.changed + np.count_nonzero(~is_known) + len(self.ids) - np.count_nonzero(is_known)
+        if not is_known.any() or changed > CHANGED * len(is_known):
             return None
-        stay, come = np.flatnonzero(known), np.flatnonzero(~known)
+        stay, come = np.flatnonzero(is_known), np.flatnonzero(~is_known)
         places = self.places[at]
-        places[come] = _beside(dots.vectors[come], dots.vectors[stay], places[stay])
+        places[come] = _place_beside(dots.vectors[come], dots.vectors[stay], places[stay])
         order = np.concatenate([stay, come[::-1]])  # on a collision the older memory keeps its position
         places[order] = resolve_overlaps(places[order])
         return PreviousPositions.of(dots, places, int(changed))
@@ -58,7 +58,7 @@ class PreviousPositions(NamedTuple):
         """Return the positions of these memories, which must all be known, in their order."""
         return self.places[np.searchsorted(self.ids, np.asarray(dots.ids, np.int64))]
 
-    def _found(self, dots: MapSource) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def _match_ids(self, dots: MapSource) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the index of each memory here, and whether it is known with the same vector."""
         ids = np.asarray(dots.ids, np.int64)
         at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
@@ -68,12 +68,12 @@ class PreviousPositions(NamedTuple):
         return at, (self.ids[at] == ids) & (self.marks[at] == marks).all(axis=1)
 
 
-def _beside(vectors: Matrix, known: Matrix, places: Places) -> Places:
+def _place_beside(vectors: Matrix, known: Matrix, places: Places) -> Places:
     """Return positions among those nearest neighbours that are close to the nearest one, never between two groups."""
     near = nearest_among(vectors, known, LIKE)
     spots = places[near.rows]
     together = np.abs(spots - spots[:, :1]).max(axis=2) <= BESIDE
     weights = near.weights * together
     weights /= weights.sum(axis=1, keepdims=True)
-    found: Places = np.rint((weights[:, :, np.newaxis] * spots).sum(axis=1)).astype(np.int64)
-    return found
+    positions: Places = np.rint((weights[:, :, np.newaxis] * spots).sum(axis=1)).astype(np.int64)
+    return positions

@@ -72,21 +72,21 @@ class InboxWorker:
     def drain(self) -> int:
         """Process everything that is due; return the number of items."""
         self._find_out()
-        taken = 0
+        count = 0
         while not self._stopping and (items := self._keeper.claim()):
-            heard = self._heard
+            last_capture = self._heard
             try:
                 for batch in self._keeper.batches(items):
                     self._let_pass()
                     if self._stopping:
                         break
                     self._keeper.attempt(*batch)
-                    taken += len(batch)
-                    if self._heard != heard and batch[0].exchange and batch[0].exchange.series:
+                    count += len(batch)
+                    if self._heard != last_capture and batch[0].exchange and batch[0].exchange.series:
                         break  # live captures made meanwhile go before the rest of a backfill
             finally:
                 self._keeper.give_back(items)  # items not processed, or extended meanwhile; the rest is settled
-        return taken
+        return count
 
     def _find_out(self) -> None:
         """Probe the model's capabilities before the first capture needs them."""

@@ -44,11 +44,11 @@ class NotesWatcher:
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         self._keeper = keeper
-        self._told = told
+        self._on_sync = told
         self._looking = _Pause(every, every, ticks)
         self._filling = _Pause(_FILL, _EMBEDDER_AGAIN, ticks)
         self._filling.begin()  # wait first: the start of the service has priority
-        self._shelves = [
+        self._watches = [
             _WatchedFolder(fromkey, _Pause(every, _FOLDER_AGAIN, ticks)) for fromkey in dict.fromkeys(folders) if every
         ]
         self._stopping = threading.Event()
@@ -67,57 +67,57 @@ class NotesWatcher:
     def run(self) -> None:
         """Poll until stopped."""
         while not self._stopping.is_set():
-            if self._shelves and self._looking.is_over:
+            if self._watches and self._looking.is_over:
                 self.tick()
                 self._looking.begin()
             if self._filling.is_over and not self._stopping.is_set():
                 self.fill()
-            due = (self._looking.left, self._filling.left) if self._shelves else (self._filling.left,)
+            due = (self._looking.left, self._filling.left) if self._watches else (self._filling.left,)
             self._stopping.wait(max(_BREATH, min(due)))
 
     # ── folders ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def tick(self) -> list[IndexResult]:
         """Poll every folder once; return the syncs that changed something. A failing folder does not stop others."""
-        done = []
-        for shelf in self._shelves:
+        results = []
+        for watch in self._watches:
             if self._stopping.is_set():
                 break
-            if not shelf.pause.is_over:
+            if not watch.pause.is_over:
                 continue
             try:
-                read = self._followed(shelf)
+                result = self._sync_folder(watch)
             except CofioError as error:
-                shelf.failed(str(error))
+                watch.failed(str(error))
             except Exception as error:  # noqa: BLE001 - the thread survives any error
-                _log.exception("unexpected error in folder %s", shelf.folder)
-                shelf.failed(repr(error))
+                _log.exception("unexpected error in folder %s", watch.folder)
+                watch.failed(repr(error))
             else:
-                shelf.worked()
-                done += [read] if read else []
-        return done
+                watch.worked()
+                results += [result] if result else []
+        return results
 
-    def _followed(self, shelf: _WatchedFolder) -> IndexResult | None:
+    def _sync_folder(self, watch: _WatchedFolder) -> IndexResult | None:
         """Sync memories with files that are stable; return None if nothing changes."""
-        found = self._keeper.notes.look(shelf.folder)
-        moving = shelf.moving(found)
-        if not shelf.has_news(found, moving):
+        stamps = self._keeper.notes.look(watch.folder)
+        moving = watch.moving(stamps)
+        if not watch.has_news(stamps, moving):
             return None
-        read = self._keeper.notes.index(shelf.folder, but=moving, by="librarian", halted=self._stopping.is_set)
-        shelf.was_read(found, moving)
-        if read.changeset is None:
+        result = self._keeper.notes.index(watch.folder, but=moving, by="librarian", halted=self._stopping.is_set)
+        watch.was_read(stamps, moving)
+        if result.changeset is None:
             return None
-        _log.info("%s: %d added, %d updated, %d archived", shelf.folder, read.added, read.updated, read.archived)
-        self._told(read)
+        _log.info("%s: %d added, %d updated, %d archived", watch.folder, result.added, result.updated, result.archived)
+        self._on_sync(result)
         self._filling.end()  # memories written without a vector need not wait long
-        return read
+        return result
 
     # ── vectors ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def fill(self) -> int:
         """Compute a batch of missing vectors; return their number. If there are more, the next batch follows soon."""
         try:
-            made = self._keeper.embed_missing(most=_FILLED)
+            count = self._keeper.embed_missing(most=_FILLED)
         except CofioError as error:
             if self._filling.failed():
                 _log.warning("memories left without vectors for now: %s", error)
@@ -127,11 +127,11 @@ class NotesWatcher:
             self._filling.failed()
             return 0
         self._filling.begin()
-        if made:
-            _log.info("%d missing vectors computed", made)
-        if made == _FILLED:
+        if count:
+            _log.info("%d missing vectors computed", count)
+        if count == _FILLED:
             self._filling.end()
-        return made
+        return count
 
 
 class _WatchedFolder:
@@ -145,23 +145,23 @@ class _WatchedFolder:
         self._device: int | None = None  # of the files read; an empty folder on another device is an unmounted disk
         self._problem = ""
 
-    def moving(self, found: Mapping[str, Stamp]) -> set[str]:
+    def moving(self, stamps: Mapping[str, Stamp]) -> set[str]:
         """Return files that are new, deleted or changed since the last look; at the first look, all files."""
-        before, self._looked = self._looked, found
+        before, self._looked = self._looked, stamps
         if before is None:
-            return set(found)
-        return {path for path in {*before, *found} if before.get(path) != found.get(path)}
+            return set(stamps)
+        return {path for path in {*before, *stamps} if before.get(path) != stamps.get(path)}
 
-    def has_news(self, found: Mapping[str, Stamp], moving: set[str]) -> bool:
+    def has_news(self, stamps: Mapping[str, Stamp], moving: set[str]) -> bool:
         """Return whether a stable file differs from what was last read."""
-        if not found and self._device != self.folder.stat().st_dev:
+        if not stamps and self._device != self.folder.stat().st_dev:
             return False
-        return any(self._read.get(path) != found.get(path) for path in {*self._read, *found} - moving)
+        return any(self._read.get(path) != stamps.get(path) for path in {*self._read, *stamps} - moving)
 
-    def was_read(self, found: Mapping[str, Stamp], moving: set[str]) -> None:
+    def was_read(self, stamps: Mapping[str, Stamp], moving: set[str]) -> None:
         """Record the state as read; files in `moving` keep their previous state."""
-        kept = {path: stamp for path, stamp in self._read.items() if path in moving}
-        self._read = {**{path: stamp for path, stamp in found.items() if path not in moving}, **kept}
+        previous = {path: stamp for path, stamp in self._read.items() if path in moving}
+        self._read = {**{path: stamp for path, stamp in stamps.items() if path not in moving}, **previous}
         self._device = self.folder.stat().st_dev
 
     def failed(self, problem: str) -> None:

@@ -47,21 +47,21 @@ class Scheduler:
 
     def tick(self, now: str) -> list[MaintenanceRun]:
         """Run the chores that are due; return their runs. A failing chore does not stop the others."""
-        done = []
+        runs = []
         for chore, cron in self._schedules.items():
             if self._stopping.is_set():
                 break
             try:
-                run = self._looked_after(chore, cron, now)
+                run = self._run_if_due(chore, cron, now)
             except CofioError as error:
                 _log.warning("%s is due but cannot run: %s", chore, error)
             except Exception:  # noqa: BLE001 - the thread survives any error
                 _log.exception("unexpected error in %s", chore)
             else:
-                done += [run] if run else []
-        return done
+                runs += [run] if run else []
+        return runs
 
-    def _looked_after(self, chore: str, cron: str, now: str) -> MaintenanceRun | None:
+    def _run_if_due(self, chore: str, cron: str, now: str) -> MaintenanceRun | None:
         last = self._keeper.last_run(chore)
         if last is None:  # slots from before the schedule existed are not caught up
             if slot := models_cron.newest_slot(cron, now):

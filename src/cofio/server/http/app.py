@@ -62,44 +62,44 @@ def make(
     doctor: Doctor | None = None,
 ) -> Starlette:
     """Return the service as an ASGI app. The caller closes the keeper. Keys expire by `clock`, guesses by `ticks`."""
-    desk = replace(_desk(keeper, settings), settings=settings, doctor=doctor)
-    caretaker = Scheduler(keeper, settings.schedules, clock)
-    librarian = NotesWatcher(keeper, settings.notes_followed, every=settings.notes_every)
+    state = replace(_build_state(keeper, settings), settings=settings, doctor=doctor)
+    scheduler = Scheduler(keeper, settings.schedules, clock)
+    notes_watcher = NotesWatcher(keeper, settings.notes_followed, every=settings.notes_every)
     processors = max(2, os.cpu_count() or 2)
     hungry, drawing = CapacityLimiter(processors), CapacityLimiter(processors // 2)
     passing_on = StreamLimit(RELAYS, "chats"), StreamLimit(EXPORTS, "exports"), StreamLimit(WATCHERS, "event streams")
-    workers, quick, apart = (CapacityLimiter(each) for each in (WORKERS, _QUICK, _APART))
-    lanes = _ConcurrencyLimits(workers, quick, hungry, drawing, apart, *passing_on)
+    workers, quick, apart = (CapacityLimiter(size) for size in (WORKERS, _QUICK, _APART))
+    limits = _ConcurrencyLimits(workers, quick, hungry, drawing, apart, *passing_on)
     # If COFIO_API_KEY is set to a key of the store, it keeps that key's role and does not act as the owner's key.
-    lent = bool(settings.api_key) and keeper.key_of(digest(settings.api_key)) is not None
-    at_door = auth.Authenticator(
-        settings, KeyCache(keeper, ticks), FailedAuthLimiter(ticks), clock, keeper.note_deed, lent
+    is_store_key = bool(settings.api_key) and keeper.key_of(digest(settings.api_key)) is not None
+    authenticator = auth.Authenticator(
+        settings, KeyCache(keeper, ticks), FailedAuthLimiter(ticks), clock, keeper.note_deed, is_store_key
     )
-    ways = _EndpointDeps(desk, at_door, settings.max_body, lanes, clock)
+    deps = _EndpointDeps(state, authenticator, settings.max_body, limits, clock)
     decoding.prepare(route.takes for route in ROUTES if route.takes)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        desk.worker.start()
-        caretaker.start()
-        librarian.start()
+        state.worker.start()
+        scheduler.start()
+        notes_watcher.start()
         yield
-        await to_thread.run_sync(librarian.stop)
-        await to_thread.run_sync(caretaker.stop)
-        await to_thread.run_sync(desk.worker.stop)
+        await to_thread.run_sync(notes_watcher.stop)
+        await to_thread.run_sync(scheduler.stop)
+        await to_thread.run_sync(state.worker.stop)
         if isinstance(keeper.llm, Stoppable):  # its request threads are joined at exit
             await to_thread.run_sync(keeper.llm.stop)
-        await to_thread.run_sync(desk.close)
+        await to_thread.run_sync(state.close)
 
-    places = [routing.Route(place.path, place) for place in _places(ROUTES, ways)]
-    app = Starlette(routes=places, middleware=[Middleware(RequestMiddleware, desk.metrics)], lifespan=lifespan)
-    app.state.ending = desk.news.end
+    routes = [routing.Route(endpoint.path, endpoint) for endpoint in _build_endpoints(ROUTES, deps)]
+    app = Starlette(routes=routes, middleware=[Middleware(RequestMiddleware, state.metrics)], lifespan=lifespan)
+    app.state.ending = state.news.end
     app.router.redirect_slashes = False
-    app.router.default = NotFoundEndpoint("", {}, ways)
+    app.router.default = NotFoundEndpoint("", {}, deps)
     return app
 
 
-def _desk(keeper: Keeper, settings: Settings) -> AppState:
+def _build_state(keeper: Keeper, settings: Settings) -> AppState:
     metrics = Metrics()
     keeper.listen(metrics.learned)
     keeper.listen_to_recall(metrics.injected)
@@ -111,7 +111,7 @@ def _desk(keeper: Keeper, settings: Settings) -> AppState:
         patience=max(settings.hook_recall_ms / 2, settings.hook_recall_ms - 300) / 1000,  # how long a hook waits
         is_mine=lambda: not endpoint_file.is_others(settings.home, settings.store_name),
     )
-    upstream, problem = _upstream(settings)
+    upstream, problem = _open_upstream(settings)
     return AppState(
         keeper,
         InboxWorker(
@@ -139,22 +139,22 @@ def _desk(keeper: Keeper, settings: Settings) -> AppState:
 
 
 @cache
-def _described() -> dict[str, Any]:
+def _build_document() -> dict[str, Any]:
     """Return the OpenAPI document. Built on first use: it takes 0.1 s and is rarely requested."""
     return openapi.document(ROUTES)
 
 
 @cache
 def _document() -> HandlerReply:
-    return HandlerReply(json.encode(_described()))
+    return HandlerReply(json.encode(_build_document()))
 
 
 @cache
 def _page() -> HandlerReply:
-    return docs.page(ROUTES, _described())
+    return docs.page(ROUTES, _build_document())
 
 
-def _upstream(settings: Settings) -> tuple[Upstream | None, str]:
+def _open_upstream(settings: Settings) -> tuple[Upstream | None, str]:
     """Return the chat upstream, or why there is none. A wrong address is reported to chat requests only."""
     if not settings.chat_upstream_url.strip():
         return None, ""
@@ -205,54 +205,54 @@ class Endpoint:
         self,
         path: str,
         methods: Mapping[str, Route],
-        ways: _EndpointDeps,
+        deps: _EndpointDeps,
         named: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.path = path
         self._methods = methods
-        self._ways = ways
+        self._deps = deps
         self._named = named  # row names that a fixed path stands for, if it could also name a row
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        reply = await self._reply(Request(scope, receive))
+        reply = await self._respond(Request(scope, receive))
         await reply(scope, receive, send)
 
-    async def _reply(self, request: Request) -> ASGIApp:
+    async def _respond(self, request: Request) -> ASGIApp:
         route = self._methods.get("GET" if request.method == "HEAD" else request.method)
-        self._ways.guard.admit(request.headers, page=route is not None and route.page)
-        shown = await self._shown(request, route)
-        request.scope[STRANGER] = shown.viewer is not None or shown.auth == "missing"
+        self._deps.guard.admit(request.headers, page=route is not None and route.page)
+        access = await self._check_access(request, route)
+        request.scope[STRANGER] = access.viewer is not None or access.auth == "missing"
         if route is None:
             return self._no_such_method(request.method)
-        call = _call(request, shown, self.path, {**self._named, **request.path_params})
+        call = _make_context(request, access, self.path, {**self._named, **request.path_params})
         if route.bodiless and _has_body(request):
             raise InvalidInput(f"{route.path} takes no body.", "Use the query string.")
-        body = await auth.read_body(request, self._ways.max_body) if route.has_body else b""
-        lane = self._ways.lanes.of(route)
-        return await to_thread.run_sync(self._answered, route, request, body, call, limiter=lane)
+        body = await auth.read_body(request, self._deps.max_body) if route.has_body else b""
+        lane = self._deps.lanes.of(route)
+        return await to_thread.run_sync(self._run_handler, route, request, body, call, limiter=lane)
 
-    async def _shown(self, request: Request, route: Route | None) -> auth.AuthResult:
+    async def _check_access(self, request: Request, route: Route | None) -> auth.AuthResult:
         """Return what the caller's key permits. Raise if that is not enough for the route."""
         address = _address(request)
         act = f"{request.method[:10]} {self.path or 'nowhere'}"
-        shown = await self._ways.guard.identify(request.headers, address, act)
+        access = await self._deps.guard.identify(request.headers, address, act)
         if route is None or not route.keyless:
-            auth.refuse_without_key(shown.auth)
+            auth.refuse_without_key(access.auth)
         if route is not None:
-            self._ways.guard.check_role(route.role, shown, address, act)
-        if shown.key:
-            self._ways.desk.keeper.note_used(shown.key, self._ways.clock())
-        return shown
+            self._deps.guard.check_role(route.role, access, address, act)
+        if access.key:
+            self._deps.desk.keeper.note_used(access.key, self._deps.clock())
+        return access
 
-    def _answered(self, route: Route, request: Request, body: bytes, call: RequestContext) -> ASGIApp:
+    def _run_handler(self, route: Route, request: Request, body: bytes, call: RequestContext) -> ASGIApp:
         """Read, handle and write, all off the event loop."""
-        given = _given(route, request, body)
-        noted = AuditRecorder(route, call, self._ways.clock, self._ways.desk.keeper.note_deed)
-        with noted.refusals():
-            reply = route.answer(self._ways.desk.seen_by(call.viewer), given, call)
-        noted.done(reply)
+        payload = _decode_input(route, request, body)
+        recorder = AuditRecorder(route, call, self._deps.clock, self._deps.desk.keeper.note_deed)
+        with recorder.refusals():
+            reply = route.answer(self._deps.desk.seen_by(call.viewer), payload, call)
+        recorder.done(reply)
         if isinstance(reply, HandlerReply) and not isinstance(reply.content, dict | bytes):
-            return StreamResponse(reply.content, self._ways.lanes.passing_on(route))
+            return StreamResponse(reply.content, self._deps.lanes.passing_on(route))
         return to_response(reply)
 
     def _no_such_method(self, method: str) -> Response:
@@ -268,27 +268,27 @@ class NotFoundEndpoint(Endpoint):
         return refusal(NotFound("There is no such path.", "GET /docs shows every route."))
 
 
-def _places(routes: Sequence[Route], ways: _EndpointDeps) -> list[Endpoint]:
+def _build_endpoints(routes: Sequence[Route], deps: _EndpointDeps) -> list[Endpoint]:
     """Return the endpoints, fixed paths before those with an id, so that none hides another."""
     methods: dict[str, dict[str, Route]] = {}
-    for route in sorted(routes, key=lambda each: "{" in each.path):
+    for route in sorted(routes, key=lambda route: "{" in route.path):
         methods.setdefault(route.path, {})[route.method] = route
-    return [_place(path, methods, ways) for path in methods]
+    return [_build_endpoint(path, methods, deps) for path in methods]
 
 
-def _place(path: str, methods: Mapping[str, Mapping[str, Route]], ways: _EndpointDeps) -> Endpoint:
+def _build_endpoint(path: str, methods: Mapping[str, Mapping[str, Route]], deps: _EndpointDeps) -> Endpoint:
     """Return the endpoint of a path. A fixed word may also be a row's name, and then accepts a row's methods."""
-    for other in methods if "{" not in path else ():
-        if "{row}" in other and (found := re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", other), path)):
-            return Endpoint(path, {**methods[other], **methods[path]}, ways, found.groupdict())
-    return Endpoint(path, methods[path], ways)
+    for pattern in methods if "{" not in path else ():
+        if "{row}" in pattern and (match := re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern), path)):
+            return Endpoint(path, {**methods[pattern], **methods[path]}, deps, match.groupdict())
+    return Endpoint(path, methods[path], deps)
 
 
 def _has_body(request: Request) -> bool:
     return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
 
 
-def _given(route: Route, request: Request, body: bytes) -> object:
+def _decode_input(route: Route, request: Request, body: bytes) -> object:
     if route.raw:
         return body
     if route.takes is None:
@@ -301,23 +301,25 @@ def _given(route: Route, request: Request, body: bytes) -> object:
     return decoding.of_body(body, request.headers.get("content-type", ""), route.takes)
 
 
-def _call(request: Request, shown: auth.AuthResult, path: str, named: Mapping[str, str]) -> RequestContext:
+def _make_context(
+    request: Request, access: auth.AuthResult, path: str, path_params: Mapping[str, str]
+) -> RequestContext:
     headers, address = request.headers, _address(request)
     return RequestContext(
-        by=auth.caller(headers, shown.key),
-        auth=shown.auth,
-        id=_id(request, path),
-        table=named.get("table", ""),
-        row=named.get("row", ""),
-        file=named.get("file", ""),
+        by=auth.caller(headers, access.key),
+        auth=access.auth,
+        id=_read_id(request, path),
+        table=path_params.get("table", ""),
+        row=path_params.get("row", ""),
+        file=path_params.get("file", ""),
         project=auth.project(headers),
         local=auth.is_loopback(address) and not auth.is_forwarded(headers),
         at=auth.event_time(headers),
-        viewer=shown.viewer,
-        role=shown.role,
-        key=shown.key,
+        viewer=access.viewer,
+        role=access.role,
+        key=access.key,
         address=address,
-        holder=shown.holder,
+        holder=access.holder,
         headers=headers,
     )
 
@@ -326,12 +328,12 @@ def _address(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-def _id(request: Request, path: str) -> int:
+def _read_id(request: Request, path: str) -> int:
     """Return the id in the path; 0, which no object has, if the path has none."""
     if "{id}" not in path:
         return 0
-    said = str(request.path_params["id"])
-    if not re.fullmatch(r"[0-9]{1,18}", said):
-        thing = next((name for start, name in _THINGS.items() if path.startswith(start)), "memory")
-        raise NotFound(f"There is no {thing} {said[:40]!r}.", "An id is a positive integer, as returned in replies.")
-    return int(said)
+    text = str(request.path_params["id"])
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        kind = next((name for start, name in _THINGS.items() if path.startswith(start)), "memory")
+        raise NotFound(f"There is no {kind} {text[:40]!r}.", "An id is a positive integer, as returned in replies.")
+    return int(text)

@@ -32,26 +32,26 @@ class AuditRecorder:
             yield
         except Forbidden as error:
             if self._call.auth == "ok":
-                self._note(self._deed("refused", error.message))
+                self._note(self._make_entry("refused", error.message))
             raise
 
     def done(self, reply: HandlerReply | dict[str, Any]) -> None:
         """Record a change, if there was one."""
         content = reply.content if isinstance(reply, HandlerReply) else reply
-        told: Mapping[str, Any] = content if isinstance(content, dict) else {}
-        if self._call.auth == "ok" and self._route.changes and not told.get("dry_run"):
-            self._note(self._deed("done", summarize_response(told)))
+        fields: Mapping[str, Any] = content if isinstance(content, dict) else {}
+        if self._call.auth == "ok" and self._route.changes and not fields.get("dry_run"):
+            self._note(self._make_entry("done", summarize_response(fields)))
 
-    def _deed(self, outcome: str, said: str) -> AuditEntry:
+    def _make_entry(self, outcome: str, summary: str) -> AuditEntry:
         path = self._route.path.replace("{id}", str(self._call.id)).replace("{table}", self._call.table)
-        return self._call.deed(f"{self._route.method} {path}", outcome, said, self._clock())
+        return self._call.deed(f"{self._route.method} {path}", outcome, summary, self._clock())
 
 
-def summarize_response(told: Mapping[str, Any]) -> str:
+def summarize_response(content: Mapping[str, Any]) -> str:
     """Return the ids of memories and changesets in a reply, without texts."""
-    names = _NAMED if "table" not in told else ("changeset",)  # the id of a knowledge row contains words
-    named = [f"{name.replace('_', ' ')} {told[name]}" for name in names if isinstance(told.get(name), int)]
-    each = [one.get("id") for one in told.get("results", ()) if isinstance(one, dict)]
-    ids = [str(one) for one in each if isinstance(one, int)]
+    names = _NAMED if "table" not in content else ("changeset",)  # the id of a knowledge row contains words
+    parts = [f"{name.replace('_', ' ')} {content[name]}" for name in names if isinstance(content.get(name), int)]
+    result_ids = [result.get("id") for result in content.get("results", ()) if isinstance(result, dict)]
+    ids = [str(result_id) for result_id in result_ids if isinstance(result_id, int)]
     listed = [f"ids {' '.join(ids[:_MOST])}{' …' if len(ids) > _MOST else ''}"] if ids else []
-    return ", ".join(named + listed)
+    return ", ".join(parts + listed)

@@ -65,66 +65,75 @@ class Authenticator:
         tries: FailedAuthLimiter,
         clock: Clock,
         note: Callable[[AuditEntry], None],
-        lent: bool,
+        is_store_key: bool,
     ) -> None:
-        """Initialise; `lent`: the key of the settings is a key of the store, and keeps its holder and role."""
-        further = (_bare(each) for each in settings.allowed_hosts.split(","))
+        """Initialise; `is_store_key`: the key of the settings is a key of the store, and keeps its holder and role."""
+        further = (_strip_port(host) for host in settings.allowed_hosts.split(","))
         self._names = frozenset({*_OURS, settings.host.lower().strip("[]"), *further} - {"", *EVERYWHERE})
         self._any_address = settings.host in EVERYWHERE
-        self._keys = () if lent else _encoded(settings.api_key)
+        self._keys = () if is_store_key else _encode_key(settings.api_key)
         self._never_open = bool(settings.api_key) or not is_near(settings.host)
         self._ring, self._tries, self._clock, self._note = ring, tries, clock, note
 
     def admit(self, headers: Headers, *, page: bool) -> None:
         """Refuse unknown host names and requests from pages of other sites. Top-level visits of pages are allowed."""
         host = ",".join(headers.getlist("host"))
-        if not self._is_ours(_bare(host)):
+        if not self._is_ours(_strip_port(host)):
             hint = "Use 127.0.0.1 or localhost, or add the name to COFIO_ALLOWED_HOSTS."
             raise Forbidden(f"The host name {host[:100]!r} is not allowed.", hint)
-        visited = page and headers.get("sec-fetch-dest") == "document" and "origin" not in headers
-        strange = headers.get("sec-fetch-site", "").lower() == "cross-site" and not visited
-        if strange or not _same_origin(headers.getlist("origin"), host):
+        is_visit = page and headers.get("sec-fetch-dest") == "document" and "origin" not in headers
+        strange = headers.get("sec-fetch-site", "").lower() == "cross-site" and not is_visit
+        if strange or not _is_same_origin(headers.getlist("origin"), host):
             raise Forbidden("The request comes from a page of another site.", "Call the service from its own pages.")
 
     async def identify(self, headers: Headers, address: str, act: str) -> AuthResult:
         """Return the result of checking the caller's keys. Raise for an invalid key, or too many of them."""
-        sent = {digest(each.decode("latin-1")): each for each in _keys_in(headers)[:_MOST_SENT]}
-        if not sent:
+        sent_keys = {digest(key.decode("latin-1")): key for key in _read_keys(headers)[:_MOST_SENT]}
+        if not sent_keys:
             return _MISSING if await self._wants_key() else _OPEN
         if seconds := self._tries.wait(address):
-            sent = {each: sent[each] for each in sent if self._tries.has_opened(address, each)}
-            if not sent:
+            sent_keys = {
+                key_digest: sent_keys[key_digest]
+                for key_digest in sent_keys
+                if self._tries.has_opened(address, key_digest)
+            }
+            if not sent_keys:
                 raise self._hold_off(seconds, address, act)
-        return await self._looked_at(sent, address, act)
+        return await self._check_keys(sent_keys, address, act)
 
-    async def _looked_at(self, sent: Mapping[str, bytes], address: str, act: str) -> AuthResult:
+    async def _check_keys(self, sent_keys: Mapping[str, bytes], address: str, act: str) -> AuthResult:
         """Return the permissions of these keys, given by digest."""
-        owners = self._owners(sent)
-        known = {} if owners else await self._ring.find(list(sent))
+        owners = self._match_own_keys(sent_keys)
+        keys = {} if owners else await self._ring.find(list(sent_keys))
         now = self._clock()
-        right = owners or [each for each, key in known.items() if key.is_valid(now)]
+        right = owners or [key_digest for key_digest, key in keys.items() if key.is_valid(now)]
         if right:
-            self._note_try(address, sent, right[0])
-            return _pass(known.get(right[0]))
-        if not known and not await self._wants_key():
+            self._note_try(address, sent_keys, right[0])
+            return _pass(keys.get(right[0]))
+        if not keys and not await self._wants_key():
             return _OPEN
         self._tries.failed(address)
-        key = next(iter(known.values()), None)
-        raise self._refused(_no_longer(key) if key else _wrong(), address, act, key)
+        key = next(iter(keys.values()), None)
+        raise self._record_refusal(_invalid_key(key) if key else _wrong_key(), address, act, key)
 
-    def check_role(self, wanted: Role, shown: AuthResult, address: str, act: str) -> None:
+    def check_role(self, required: Role, access: AuthResult, address: str, act: str) -> None:
         """Raise if the key's role is not sufficient."""
-        if not allows(shown.role, wanted):
-            raise self._refused(insufficient_role(wanted, shown.role), address, act, shown.key)
+        if not allows(access.role, required):
+            raise self._record_refusal(insufficient_role(required, access.role), address, act, access.key)
 
-    def _owners(self, sent: Mapping[str, bytes]) -> list[str]:
+    def _match_own_keys(self, sent_keys: Mapping[str, bytes]) -> list[str]:
         """Return the digest of the settings' own key, if among them. The comparison takes constant time."""
-        return [each for each in sent for known in self._keys if hmac.compare_digest(sent[each], known)]
+        return [
+            key_digest
+            for key_digest in sent_keys
+            for own_key in self._keys
+            if hmac.compare_digest(sent_keys[key_digest], own_key)
+        ]
 
-    def _note_try(self, address: str, sent: Mapping[str, bytes], opened: str) -> None:
+    def _note_try(self, address: str, sent_keys: Mapping[str, bytes], key_digest: str) -> None:
         """Record the key that was accepted. Sending other keys along counts as guessing."""
-        self._tries.opened(address, opened)
-        if len(sent) > 1:
+        self._tries.opened(address, key_digest)
+        if len(sent_keys) > 1:
             self._tries.failed(address)
 
     async def _wants_key(self) -> bool:
@@ -132,18 +141,18 @@ class Authenticator:
         return self._never_open or await self._ring.is_wanted()
 
     def _hold_off(self, seconds: int, address: str, act: str) -> TooManyTries:
-        said = f"{MOST_TRIES} invalid keys came from {address or 'this address'} within a minute."
-        error = TooManyTries(said, f"Set COFIO_API_KEY to the right one, and retry in {seconds} seconds.")
+        message = f"{MOST_TRIES} invalid keys came from {address or 'this address'} within a minute."
+        error = TooManyTries(message, f"Set COFIO_API_KEY to the right one, and retry in {seconds} seconds.")
         error.seconds = seconds
         if self._tries.is_news(address):
-            self._refused(error, address, act, None)
+            self._record_refusal(error, address, act, None)
         return error
 
-    def _refused(self, error: CofioError, address: str, act: str, key: Key | None) -> CofioError:
+    def _record_refusal(self, error: CofioError, address: str, act: str, key: Key | None) -> CofioError:
         """Return the error, after recording it."""
         number, name = (key.id, key.grant.name) if key else (None, "")
-        at, what = self._clock(), error.message
-        self._note(AuditEntry(at=at, act=act, outcome="refused", key=number, name=name, what=what, address=address))
+        at, message = self._clock(), error.message
+        self._note(AuditEntry(at=at, act=act, outcome="refused", key=number, name=name, what=message, address=address))
         return error
 
     def _is_ours(self, name: str) -> bool:
@@ -157,11 +166,11 @@ def refuse_without_key(auth: Auth) -> None:
         raise MissingKey("The service requires an API key.", hint)
 
 
-def insufficient_role(wanted: Role, role: Role) -> Forbidden:
+def insufficient_role(required: Role, role: Role) -> Forbidden:
     """Return the error for a key whose role is not sufficient."""
     return Forbidden(
-        f"This needs a key with the role {wanted}; yours has the role {role}.",
-        f"Ask the operator of the service for one: `cofio keys create NAME --role {wanted}`.",
+        f"This needs a key with the role {required}; yours has the role {role}.",
+        f"Ask the operator of the service for one: `cofio keys create NAME --role {required}`.",
     )
 
 
@@ -179,10 +188,10 @@ def caller(headers: Mapping[str, str], key: Key | None = None, unnamed: str = "h
 def is_near(host: str) -> bool:
     """Return whether only this machine can reach a service on that host."""
     try:
-        found = socket.getaddrinfo(host.strip("[]") or EVERYWHERE[1], None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host.strip("[]") or EVERYWHERE[1], None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return False
-    return all(is_loopback(str(each[4][0])) for each in found)
+    return all(is_loopback(str(address[4][0])) for address in addresses)
 
 
 def project(headers: Headers) -> str:
@@ -213,17 +222,17 @@ def is_loopback(address: str) -> bool:
 
 async def read_body(request: Request, limit: int) -> bytes:
     """Return the request's body. Oversized bodies are never buffered, with or without a Content-Length."""
-    said = request.headers.get("content-length", "")
-    announced = int(said) if said.isdecimal() else 0
+    length = request.headers.get("content-length", "")
+    announced = int(length) if length.isdecimal() else 0
     if announced > limit and "expect" in request.headers:
         raise _too_large(limit)  # the sender waits for "100 Continue" before it sends
-    kept, size = bytearray(), 0
+    body, size = bytearray(), 0
     try:
         with fail_after(_BODY_SECONDS):
             async for part in request.stream():
                 size += len(part)
                 if max(size, announced) <= limit:
-                    kept += part
+                    body += part
                 elif size > _PATIENCE * limit:
                     break
     except TimeoutError as error:
@@ -231,17 +240,17 @@ async def read_body(request: Request, limit: int) -> bytes:
         raise InvalidInput(f"The body did not arrive within {_BODY_SECONDS} seconds.", hint) from error
     if max(size, announced) > limit:
         raise _too_large(limit)
-    return bytes(kept)
+    return bytes(body)
 
 
 def _too_large(limit: int) -> TooLarge:
     return TooLarge("The body is too large.", f"The limit is {limit:,} bytes; COFIO_MAX_BODY sets it.")
 
 
-def _bare(host: str) -> str:
+def _strip_port(host: str) -> str:
     """Return the host name or address of a Host header, without brackets and port; "" if invalid."""
-    found = _HOST.fullmatch(host.strip())
-    return (found["six"] or found["name"]).lower() if found else ""
+    match = _HOST.fullmatch(host.strip())
+    return (match["six"] or match["name"]).lower() if match else ""
 
 
 def _is_address(name: str) -> bool:
@@ -252,18 +261,18 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def _same_origin(origins: list[str], host: str) -> bool:
+def _is_same_origin(origins: list[str], host: str) -> bool:
     scheme_and_host = [origin.lower().partition("://")[::2] for origin in origins]
     return all(scheme in ("http", "https") and where == host.lower() for scheme, where in scheme_and_host)
 
 
-def _keys_in(headers: Headers) -> list[bytes]:
+def _read_keys(headers: Headers) -> list[bytes]:
     bearers = [value.partition(" ")[2] for value in headers.getlist("authorization") if value[:7].lower() == "bearer "]
-    keys = (each.strip().encode("latin-1") for each in (*headers.getlist("x-api-key"), *bearers))
+    keys = (key.strip().encode("latin-1") for key in (*headers.getlist("x-api-key"), *bearers))
     return [key for key in keys if key]
 
 
-def _encoded(key: str) -> tuple[bytes, ...]:
+def _encode_key(key: str) -> tuple[bytes, ...]:
     """Return the key as clients may encode it in a header: UTF-8, and Latin-1 if possible."""
     if not key:
         return ()
@@ -278,11 +287,11 @@ def _pass(key: Key | None) -> AuthResult:
     return AuthResult("ok", key.grant.role, key.grant.viewer, key, key.grant.name) if key else _OWNER
 
 
-def _wrong() -> WrongKey:
+def _wrong_key() -> WrongKey:
     return WrongKey("The API key is not valid.", "Set COFIO_API_KEY to a key that the service knows.")
 
 
-def _no_longer(key: Key) -> WrongKey:
+def _invalid_key(key: Key) -> WrongKey:
     if key.revoked_at:
         return WrongKey(f"The API key ({key.grant.name}) was revoked on {key.revoked_at[:10]}.", _ASK)
     return WrongKey(f"The API key ({key.grant.name}) expired on {(key.grant.expires_at or '')[:10]}.", _ASK)

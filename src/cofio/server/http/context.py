@@ -75,7 +75,7 @@ class CachedProbe(Generic[_Told]):
             return self._known[0]
         with self._lock:  # one call at a time, for all callers
             if self._asking is None or self._asking.done():
-                self._asking = self._thread.submit(self._answered)
+                self._asking = self._thread.submit(self._refresh)
             asking = self._asking
         try:
             return asking.result(self._patience if patience is None else patience)
@@ -87,7 +87,7 @@ class CachedProbe(Generic[_Told]):
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _answered(self) -> _Told:
+    def _refresh(self) -> _Told:
         answer = self._ask()
         self._known = answer, time.monotonic()
         return answer
@@ -121,6 +121,6 @@ class AppState:
 
     def close(self) -> None:
         """Stop all background calls."""
-        for each in (self.census, self.ledger, self.checkup, self.news):
-            each.close()
+        for service in (self.census, self.ledger, self.checkup, self.news):
+            service.close()
         self.attendant.close()

@@ -27,14 +27,14 @@ def prepare(schemas: Iterable[type[RequestModel]]) -> None:
     msgspec resolves a type on first use, and for a moment other threads see it incomplete: two threads that read the
     first request of a kind at once would crash the process.
     """
-    for each in schemas:
-        msgspec.json.Decoder(each)
+    for schema in schemas:
+        msgspec.json.Decoder(schema)
 
 
 def of_body(body: bytes, content_type: str, takes: type[_Schema]) -> _Schema:
     """Parse a JSON body; an empty body is an empty object if no field is required."""
     if not body.strip():
-        return _of_nothing(takes)
+        return _build_empty(takes)
     kind = content_type.partition(";")[0].strip().lower()
     if kind and kind != "application/json" and not kind.endswith("+json"):
         raise InvalidInput(f"The body has the content type {kind}.", "Send JSON, with Content-Type: application/json.")
@@ -53,7 +53,7 @@ def of_body(body: bytes, content_type: str, takes: type[_Schema]) -> _Schema:
 def of_query(query: bytes, takes: type[_Schema]) -> _Schema:
     """Parse a query string. A blank value counts as omitted, unless it means none."""
     sent: dict[str, Any] = {}
-    for name, value in _pairs(query):
+    for name, value in _parse_pairs(query):
         if not value and name not in _BLANK_TELLS:
             continue
         if name in _LISTS:
@@ -61,14 +61,14 @@ def of_query(query: bytes, takes: type[_Schema]) -> _Schema:
         elif name in sent:
             raise InvalidInput(f"{name} is given twice.", "Give it once.")
         else:
-            sent[name] = _as_time(value) if name in _TIMES else value
+            sent[name] = _parse_time(value) if name in _TIMES else value
     try:
         return msgspec.convert(sent, takes, strict=False)
     except msgspec.ValidationError as error:
         raise _misfit(error, takes) from error
 
 
-def _pairs(query: bytes) -> list[tuple[str, str]]:
+def _parse_pairs(query: bytes) -> list[tuple[str, str]]:
     try:
         text = query.decode("ascii")
         return parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MOST_PARAMETERS)
@@ -77,14 +77,14 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
         raise InvalidInput("The query string cannot be read.", hint) from error
 
 
-def _as_time(value: str) -> str | float:
+def _parse_time(value: str) -> str | float:
     """Return a time from a query string: its plus sign is decoded as a space, and its number is text."""
     if re.fullmatch(r"-?[0-9]{9,18}(\.[0-9]+)?", value):
         return float(value)
     return value.replace(" ", "+") if "T" in value else value
 
 
-def _of_nothing(takes: type[_Schema]) -> _Schema:
+def _build_empty(takes: type[_Schema]) -> _Schema:
     try:
         return takes()
     except TypeError as error:
@@ -95,22 +95,22 @@ def _malformed(error: msgspec.DecodeError, body: bytes) -> InvalidInput:
     if _HALF_PAIR.search(body) and ("surrogate" in str(error) or "truncated" in str(error)):
         hint = "Escapes from \\ud800 to \\udfff come in pairs; send well-formed Unicode."
         return InvalidInput("The body contains half of a surrogate pair, or ends too early.", hint)
-    said = str(error).removeprefix("JSON is malformed: ")
-    return InvalidInput(f"The body is not JSON: {said[:1].lower()}{said[1:]}.", "Send a JSON object.")
+    message = str(error).removeprefix("JSON is malformed: ")
+    return InvalidInput(f"The body is not JSON: {message[:1].lower()}{message[1:]}.", "Send a JSON object.")
 
 
 def _misfit(error: msgspec.ValidationError, takes: type[RequestModel]) -> InvalidInput:
-    found = _PLACE.match(str(error))
-    what, place = (found["what"], found["place"] or "") if found else (str(error), "")
+    parts = _PLACE.match(str(error))
+    problem, place = (parts["what"], parts["place"] or "") if parts else (str(error), "")
     where = f"{place}: the" if place else "The"
     takes = getattr(takes, "each", takes) if "[" in place else takes
-    if match := re.search(r"(unknown|missing required) field `(.*)`", what, re.DOTALL):
+    if match := re.search(r"(unknown|missing required) field `(.*)`", problem, re.DOTALL):
         wrong = "is not known" if match[1] == "unknown" else "is missing"
         return InvalidInput(f"{where} field `{match[2]}` {wrong}.", f"There are: {_fields(takes)}.")
     if not place:
-        return InvalidInput(f"The body is invalid: {_lower(what)}.", f"Send an object with: {_fields(takes)}.")
-    hint = "Omit what you do not want to set." if "got `null`" in what else "GET /docs shows the fields."
-    return InvalidInput(f"`{place}` is invalid: {_lower(what)}.", hint)
+        return InvalidInput(f"The body is invalid: {_lower(problem)}.", f"Send an object with: {_fields(takes)}.")
+    hint = "Omit what you do not want to set." if "got `null`" in problem else "GET /docs shows the fields."
+    return InvalidInput(f"`{place}` is invalid: {_lower(problem)}.", hint)
 
 
 def _lower(text: str) -> str:
@@ -118,5 +118,5 @@ def _lower(text: str) -> str:
 
 
 def _fields(takes: type[RequestModel]) -> str:
-    fields = sorted(msgspec.structs.fields(takes), key=lambda each: not each.required)
+    fields = sorted(msgspec.structs.fields(takes), key=lambda field: not field.required)
     return ", ".join(field.encode_name for field in fields)

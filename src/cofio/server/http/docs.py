@@ -88,7 +88,7 @@ def _rows(schema: Mapping[str, Any], required: str, optional: str) -> list[str]:
 
 def _row(name: str, schema: Mapping[str, Any], word: str) -> str:
     default = "" if schema.get("default") in (None, "") else f"default {json.dumps(schema['default'])}"
-    says = ". ".join(each for each in (word, default, str(schema.get("description", ""))) if each)
+    says = ". ".join(part for part in (word, default, str(schema.get("description", ""))) if part)
     return f"<tr><td><code>{escape(name)}</code></td><td>{_kind(schema)}</td><td>{escape(says)}</td></tr>"
 
 
@@ -100,9 +100,9 @@ def _kind(schema: Mapping[str, Any]) -> str:
     if "$ref" in schema:
         return _link(schema["$ref"].rpartition("/")[2])
     if "anyOf" in schema:
-        return " or ".join(_kind(each) for each in schema["anyOf"])
+        return " or ".join(_kind(option) for option in schema["anyOf"])
     if "enum" in schema:
-        return escape(" | ".join(str(each) for each in schema["enum"]))
+        return escape(" | ".join(str(option) for option in schema["enum"]))
     if schema.get("type") == "array":
         return f"list of {_kind(schema.get('items', {}))}"
     least, most = schema.get("minimum"), schema.get("maximum")

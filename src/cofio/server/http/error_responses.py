@@ -60,13 +60,13 @@ def refusal(
     error: CofioError, status: int | None = None, headers: Mapping[str, str] | None = None, *, path: str = ""
 ) -> Response:
     """Return the error reply with its hint; below /v1 in OpenAI's format."""
-    nearest = next((each for each in type(error).__mro__ if each in _STATUS), CofioError)
+    nearest = next((kind for kind in type(error).__mro__ if kind in _STATUS), CofioError)
     more = _headers(error) if headers is None else headers
     code = status or _STATUS.get(nearest, 500)
-    told = {"code": error.code, "message": _clipped(error.message), "hint": _clipped(error.hint)}
+    body = {"code": error.code, "message": _clip(error.message), "hint": _clip(error.hint)}
     if path.startswith("/v1/"):
-        told, more = {**told, **openai_error(_clipped(str(error)), code)}, {**more, **_UNTRIED.get(code, {})}
-    return to_response(HandlerReply({"error": told}, code, headers=more))
+        body, more = {**body, **openai_error(_clip(str(error)), code)}, {**more, **_UNTRIED.get(code, {})}
+    return to_response(HandlerReply({"error": body}, code, headers=more))
 
 
 def openai_error(message: str, status: int) -> dict[str, str]:
@@ -95,5 +95,5 @@ def failure(path: str = "") -> Response:
     return refusal(CofioError("Something went wrong inside cofio.", hint), path=path)
 
 
-def _clipped(text: str) -> str:
+def _clip(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -32,7 +32,7 @@ class EventBroadcaster:
 
     def __init__(self, pulse: Callable[[], ChangeCounters], *, every: float = _EVERY) -> None:
         self._pulse, self._every = pulse, every
-        self._told = threading.Condition()
+        self._condition = threading.Condition()
         self._latest: ChangeCounters | None = None
         self._watchers = 0
         self._ended = False
@@ -51,7 +51,7 @@ class EventBroadcaster:
     def enter(self) -> ChangeCounters:
         """Register a reader and return the current state. Every `enter` needs a `leave`."""
         now = self._pulse()
-        with self._told:
+        with self._condition:
             if self._ended:
                 raise Unavailable("The service is stopping.", "Reconnect when it is back.")
             self._watchers += 1
@@ -59,30 +59,30 @@ class EventBroadcaster:
             if self._looking is None or not self._looking.is_alive():  # a crashed polling thread is replaced
                 self._looking = threading.Thread(target=self._look, name="cofio-news", daemon=True)
                 self._looking.start()
-            self._told.notify_all()
+            self._condition.notify_all()
         return now
 
     def leave(self) -> None:
-        with self._told:
+        with self._condition:
             self._watchers -= 1
-            self._told.notify_all()
+            self._condition.notify_all()
 
     def since(self, seen: ChangeCounters, seconds: float, is_over: Callable[[], bool]) -> ChangeCounters | None:
         """Return the state once it differs from `seen`, or after `seconds`; None if the stream is over."""
-        with self._told:
-            self._told.wait_for(lambda: self._ended or is_over() or self._latest != seen, seconds)
+        with self._condition:
+            self._condition.wait_for(lambda: self._ended or is_over() or self._latest != seen, seconds)
             return None if self._ended or is_over() else self._latest
 
     def stir(self) -> None:
         """Wake all waiting readers."""
-        with self._told:
-            self._told.notify_all()
+        with self._condition:
+            self._condition.notify_all()
 
     def end(self) -> None:
         """End all streams, without waiting."""
-        with self._told:
+        with self._condition:
             self._ended = True
-            self._told.notify_all()
+            self._condition.notify_all()
 
     def close(self) -> None:
         """End all streams, and wait for the polling thread."""
@@ -97,15 +97,15 @@ class EventBroadcaster:
             except CofioError as error:
                 _log.warning("changes cannot be polled: %s", error)
                 continue
-            with self._told:
+            with self._condition:
                 if now != self._latest:
                     self._latest = now
-                    self._told.notify_all()
+                    self._condition.notify_all()
 
     def _pause(self) -> bool:
         """Wait for the next poll; return False if there are no readers left."""
-        with self._told:
-            self._told.wait_for(lambda: self._ended or not self._watchers, self._every)
+        with self._condition:
+            self._condition.wait_for(lambda: self._ended or not self._watchers, self._every)
             if self._ended or not self._watchers:
                 self._looking = None
                 return False
@@ -129,12 +129,12 @@ class EventStream:
         if not self._greeted:
             self._greeted = True
             return _HERE
-        seen = self._seen
-        now = self._news.since(seen, self._still, self._is_over) if seen else None
-        if seen is None or now is None:
+        previous = self._seen
+        now = self._news.since(previous, self._still, self._is_over) if previous else None
+        if previous is None or now is None:
             return b""
         self._seen = now
-        moved = now.moved(seen)
+        moved = now.moved(previous)
         return f"event: moved\ndata: {json.dumps({'what': moved})}\n\n".encode() if moved else _STILL_HERE
 
     def done(self) -> None:

@@ -42,33 +42,33 @@ class KeyCache:
     async def find(self, digests: Sequence[str]) -> dict[str, Key]:
         """Return the keys with these digests, in order; unknown ones are left out."""
         self._drop_what_changed()
-        at_hand = {each: key for each in digests if (key := self._at_hand(each))}
-        if len(at_hand) == len(digests):
-            return at_hand
-        asked = self._ticks()
-        found = await to_thread.run_sync(self._look_up, digests, limiter=self._lane)
-        self._known.update({digest: (key, asked) for digest, key in found.items()})
+        cached = {digest: key for digest in digests if (key := self._get_cached(digest))}
+        if len(cached) == len(digests):
+            return cached
+        asked_at = self._ticks()
+        keys = await to_thread.run_sync(self._look_up, digests, limiter=self._lane)
+        self._known.update({digest: (key, asked_at) for digest, key in keys.items()})
         while len(self._known) > _KNOWN:
             self._known.popitem(last=False)
-        return found
+        return keys
 
     async def is_wanted(self) -> bool:
         """Return whether a valid key exists, so that callers need one."""
         self._drop_what_changed()
         if self._wanted is None or self._ticks() - self._wanted[1] >= FRESH:
-            asked = self._ticks()
-            wanted = await to_thread.run_sync(self._keeper.wants_key, limiter=self._lane)
-            self._wanted = wanted, asked
-            return wanted
+            asked_at = self._ticks()
+            has_keys = await to_thread.run_sync(self._keeper.wants_key, limiter=self._lane)
+            self._wanted = has_keys, asked_at
+            return has_keys
         return self._wanted[0]
 
-    def _at_hand(self, digest: str) -> Key | None:
+    def _get_cached(self, digest: str) -> Key | None:
         key, since = self._known.get(digest, (None, 0.0))
         return key if self._ticks() - since < FRESH else None
 
     def _look_up(self, digests: Sequence[str]) -> dict[str, Key]:
-        found = {each: self._keeper.key_of(each) for each in digests}
-        return {digest: key for digest, key in found.items() if key}
+        keys = {digest: self._keeper.key_of(digest) for digest in digests}
+        return {digest: key for digest, key in keys.items() if key}
 
     def _drop_what_changed(self) -> None:
         if self._changes != self._keeper.key_changes:
@@ -114,9 +114,9 @@ class FailedAuthLimiter:
 
     def opened(self, address: str, digest: str) -> None:
         """Record an accepted key from this address."""
-        opened = self._place(address).opened
-        if len(opened) < _KNOWN:
-            opened.add(digest)
+        digests = self._place(address).opened
+        if len(digests) < _KNOWN:
+            digests.add(digest)
 
     def is_news(self, address: str) -> bool:
         """Return whether blocking this address was not yet recorded within the last minute."""
@@ -137,9 +137,9 @@ class FailedAuthLimiter:
 def _network(address: str) -> str:
     """Return the IPv4 address, or the network of an IPv6 address: a client usually owns the whole network."""
     try:
-        found = ip_address(address.partition("%")[0])
+        ip = ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    if not isinstance(found, IPv6Address):
-        return str(found)
-    return str(found.ipv4_mapped or int(found) >> (128 - _NETWORK))
+    if not isinstance(ip, IPv6Address):
+        return str(ip)
+    return str(ip.ipv4_mapped or int(ip) >> (128 - _NETWORK))

@@ -70,18 +70,18 @@ class Metrics:
         self._requests.labels(route, method if method in _METHODS else "other", str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def learned(self, learned: LearningResult) -> None:
+    def learned(self, result: LearningResult) -> None:
         """Count an exchange that was learned from; for a dry run, only the cost. The histogram counts exchanges."""
-        if not learned.dry_run:
-            self._learning.labels(learned.method).observe(learned.seconds)
-            self._misses.inc(learned.missed)
-            for action in learned.actions:
+        if not result.dry_run:
+            self._learning.labels(result.method).observe(result.seconds)
+            self._misses.inc(result.missed)
+            for action in result.actions:
                 self._facts.labels(action["action"]).inc()
-        self._calls.inc(learned.usage.calls)
-        self._tokens.labels("input").inc(learned.usage.input_tokens)
-        self._tokens.labels("output").inc(learned.usage.output_tokens)
-        self._tokens.labels("cache_read").inc(learned.usage.cache_read_tokens)
-        self._tokens.labels("cache_write").inc(learned.usage.cache_write_tokens)
+        self._calls.inc(result.usage.calls)
+        self._tokens.labels("input").inc(result.usage.input_tokens)
+        self._tokens.labels("output").inc(result.usage.output_tokens)
+        self._tokens.labels("cache_read").inc(result.usage.cache_read_tokens)
+        self._tokens.labels("cache_write").inc(result.usage.cache_write_tokens)
 
     def injected(self, injection: Injection) -> None:
         """Count an injection. The histogram counts prompts and starts, its sum is of tokens."""

@@ -33,14 +33,14 @@ class RequestMiddleware:
             return
         began = time.perf_counter()
         with self._metrics.flight():
-            status = await self._answered(scope, receive, send)
+            status = await self._run_app(scope, receive, send)
         seconds = time.perf_counter() - began
         route = getattr(scope.get("endpoint"), "path", "other")
         self._metrics.answered(route, scope["method"], status, seconds)
         level = logging.INFO if status >= 400 else logging.DEBUG  # a log of every reply would grow without limit
         _log.log(level, "%s %s %d %.1f ms", scope["method"], route, status, seconds * 1000)
 
-    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> int:
+    async def _run_app(self, scope: Scope, receive: Receive, send: Send) -> int:
         status = 0
 
         async def noting(message: Message) -> None:
@@ -69,5 +69,5 @@ class RequestMiddleware:
 
 def _is_stranger(scope: Scope) -> bool:
     """Return whether internals are hidden from the caller; before the key check, from all other machines."""
-    known = scope.get(STRANGER)
-    return bool(known) if known is not None else not is_loopback((scope.get("client") or ("",))[0])
+    flag = scope.get(STRANGER)
+    return bool(flag) if flag is not None else not is_loopback((scope.get("client") or ("",))[0])

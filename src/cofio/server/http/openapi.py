@@ -46,19 +46,19 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
 
 def parameters(route: Route) -> list[dict[str, Any]]:
     """Return the parameters of path and query string."""
-    found = [each for name, each in _PATH.items() if name in route.path]
+    path_parameters = [parameter for name, parameter in _PATH.items() if name in route.path]
     if route.takes is None or route.has_body:
-        return found
+        return path_parameters
     schema = msgspec.json.schema_components([route.takes])[1][route.takes.__name__]
     required = schema.get("required", ())
-    return found + [
-        {"name": name, "in": "query", "required": name in required, "schema": each, "explode": False}
-        for name, each in schema["properties"].items()
+    return path_parameters + [
+        {"name": name, "in": "query", "required": name in required, "schema": parameter, "explode": False}
+        for name, parameter in schema["properties"].items()
     ]
 
 
 def _operation(route: Route) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "summary": route.says,
         "description": f"Requires a key with the role {route.role}, if keys are in use.",
         "x-role": route.role,
@@ -67,16 +67,19 @@ def _operation(route: Route) -> dict[str, Any]:
         else route.answer.__name__,
         "parameters": [*parameters(route), *([] if route.keyless else [_CLIENT])],
         "security": [{}] if route.keyless else [{"key": []}, {"bearer": []}, {}],
-        "responses": {**{str(status): _given(route, status) for status in route.statuses}, "default": _refused()},
+        "responses": {
+            **{str(status): _describe_reply(route, status) for status in route.statuses},
+            "default": _describe_error(),
+        },
     }
     if route.has_body and route.takes:
         content: dict[str, Any] = {"schema": _ref(route.takes)}
         if route.example:
             content["example"] = route.example
-        told["requestBody"] = {"required": needs_body(route), "content": {responses.JSON: content}}
+        operation["requestBody"] = {"required": needs_body(route), "content": {responses.JSON: content}}
     elif route.raw:
-        told["requestBody"] = {"required": True, "content": {responses.JSON: {"schema": {"type": "object"}}}}
-    return told
+        operation["requestBody"] = {"required": True, "content": {responses.JSON: {"schema": {"type": "object"}}}}
+    return operation
 
 
 def needs_body(route: Route) -> bool:
@@ -84,7 +87,7 @@ def needs_body(route: Route) -> bool:
     return route.takes is not None and any(field.required for field in msgspec.structs.fields(route.takes))
 
 
-def _given(route: Route, status: int) -> dict[str, Any]:
+def _describe_reply(route: Route, status: int) -> dict[str, Any]:
     shape = route.shape(status)
     if status == 204:
         return {"description": "No content."}
@@ -93,7 +96,7 @@ def _given(route: Route, status: int) -> dict[str, Any]:
     return {"description": route.says, "content": {responses.JSON: {"schema": _ref(shape)}}}
 
 
-def _refused() -> dict[str, Any]:
+def _describe_error() -> dict[str, Any]:
     return {
         "description": "The error, with a hint.",
         "content": {responses.JSON: {"schema": _ref(responses.ErrorResponse)}},

@@ -40,8 +40,8 @@ MAX_QUERIES = 100
 MAX_MEMORIES = 1_000
 
 
-def _text(says: str, known: Iterable[str] = ()) -> Any:
-    return Meta(description=says, extra_json_schema={"enum": list(known)} if known else None)
+def _text(says: str, allowed: Iterable[str] = ()) -> Any:
+    return Meta(description=says, extra_json_schema={"enum": list(allowed)} if allowed else None)
 
 
 Id = Annotated[int, Meta(ge=1, le=2**63 - 1)]
@@ -99,7 +99,7 @@ class ScopeFields(RequestModel):
 
     def within(self) -> dict[str, Any]:
         """Return the sent fields of a Scope."""
-        return _timed(self.given(_SCOPE), "since", "until")
+        return _normalize_times(self.given(_SCOPE), "since", "until")
 
 
 class SearchRequest(ScopeFields, kw_only=True):
@@ -134,7 +134,7 @@ class SearchEpisodesRequest(RequestModel, kw_only=True):
     def how(self) -> dict[str, Any]:
         """Return the sent arguments of `Keeper.search_episodes`, except the query."""
         names = [name for name in self.__struct_fields__ if name != "query"]
-        return _timed(self.given(names), "since", "until")
+        return _normalize_times(self.given(names), "since", "until")
 
 
 class RecallRequest(RequestModel):
@@ -161,9 +161,9 @@ class SearchAllRequest(RequestModel, kw_only=True):
 
     def as_queries(self) -> list[Query]:
         queries = []
-        for place, each in enumerate(self.queries):
+        for place, query in enumerate(self.queries):
             with error_location(f"queries[{place}]"):
-                queries.append(Query(text=each) if isinstance(each, str) else each.as_query())
+                queries.append(Query(text=query) if isinstance(query, str) else query.as_query())
         return queries
 
 
@@ -194,7 +194,7 @@ class FactFields(RequestModel):
         """Return the sent fields of a Fact."""
         if self.created_at is not UNSET and self.timestamp is not UNSET:
             raise InvalidInput("created_at and timestamp are the same field.", "Send one of them.")
-        sent = _timed(self.given((*_FACT, "timestamp")), "created_at", "timestamp")
+        sent = _normalize_times(self.given((*_FACT, "timestamp")), "created_at", "timestamp")
         if "timestamp" in sent:
             sent["created_at"] = sent.pop("timestamp")
         return sent
@@ -220,9 +220,9 @@ class AddAllRequest(RequestModel, kw_only=True):
 
     def as_facts(self) -> list[Fact]:
         facts = []
-        for place, each in enumerate(self.memories):
+        for place, entry in enumerate(self.memories):
             with error_location(f"memories[{place}]"):
-                facts.append(each.as_fact())
+                facts.append(entry.as_fact())
         return facts
 
 
@@ -349,9 +349,9 @@ class ApproveRequest(RequestModel, kw_only=True):
 
     def as_decisions(self) -> list[models_memory.Decision]:
         decisions = []
-        for place, each in enumerate(self.decisions):
+        for place, entry in enumerate(self.decisions):
             with error_location(f"decisions[{place}]"):
-                decisions.append(each.as_decision())
+                decisions.append(entry.as_decision())
         return decisions
 
 
@@ -438,7 +438,7 @@ class SessionsRequest(RequestModel):
 
     def narrowed(self) -> dict[str, Any]:
         """Return the sent arguments of `Keeper.sessions`."""
-        return _timed(self.given(("limit", "client", "project", "since")), "since")
+        return _normalize_times(self.given(("limit", "client", "project", "since")), "since")
 
 
 class SessionRequest(RequestModel, kw_only=True):
@@ -487,7 +487,7 @@ class ExchangeFields(RequestModel, kw_only=True):
 
     def about(self) -> dict[str, Any]:
         """Return the sent fields of an Exchange, besides the messages."""
-        sent = _timed(self.given(_EXCHANGE), "at")
+        sent = _normalize_times(self.given(_EXCHANGE), "at")
         return {**sent, "injected": tuple(self.injected)}
 
 
@@ -584,7 +584,7 @@ class NewKnowledgeRequest(OwnerFields):
 
     def known(self) -> dict[str, Any]:
         """Return the sent fields of a row."""
-        return _timed(self.given(name for name in self.__struct_fields__ if name != "why"), "created_at")
+        return _normalize_times(self.given(name for name in self.__struct_fields__ if name != "why"), "created_at")
 
 
 class NewVerdictRequest(OwnerFields, kw_only=True):
@@ -645,7 +645,7 @@ class ActiveAtRequest(RequestModel):
 
     def moment(self) -> str:
         """Return the sent time, or "" for now."""
-        return str(_timed(self.given(("at",)), "at").get("at", ""))
+        return str(_normalize_times(self.given(("at",)), "at").get("at", ""))
 
 
 class RelatedToRequest(RequestModel, kw_only=True):
@@ -698,9 +698,9 @@ def error_location(place: str) -> Iterator[None]:
         raise type(error)(f"{place}: {error.message}", error.hint) from error
 
 
-def _timed(sent: dict[str, Any], *names: str) -> dict[str, Any]:
+def _normalize_times(values: dict[str, Any], *names: str) -> dict[str, Any]:
     for name in names:
-        if sent.get(name, "") != "":
+        if values.get(name, "") != "":
             with error_location(name):
-                sent[name] = to_utc_iso(sent[name])
-    return sent
+                values[name] = to_utc_iso(values[name])
+    return values

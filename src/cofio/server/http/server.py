@@ -55,7 +55,7 @@ class HttpServer:
     ) -> None:
         # Validate before the socket is opened: on error it would stay open.
         app = make(keeper, settings, clock, ticks, doctor)
-        self._socket = _bound(settings, keyed=bool(settings.api_key) or keeper.wants_key())
+        self._socket = _bind(settings, keyed=bool(settings.api_key) or keeper.wants_key())
         self.url = _url(self._socket)
         config = uvicorn.Config(
             app,
@@ -78,7 +78,7 @@ class HttpServer:
         """Serve until a signal arrives, or `stop` is called."""
         if ready:
             self._server.ready = lambda: ready(self.url)
-        with self._socket, self._stopped_by_signals():
+        with self._socket, self._stop_on_signals():
             self._server.run([self._socket])
 
     def stop(self) -> None:
@@ -86,21 +86,21 @@ class HttpServer:
         self._server.should_exit = True
 
     @contextmanager
-    def _stopped_by_signals(self) -> Iterator[None]:
+    def _stop_on_signals(self) -> Iterator[None]:
         # uvicorn raises the signal again after it has stopped; a requested stop is not a failure.
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
         if before[signal.SIGHUP] is signal.SIG_IGN:  # under nohup it outlives its terminal
             del before[signal.SIGHUP]
-        for each in before:
-            signal.signal(each, lambda *_: self.stop())
+        for number in before:
+            signal.signal(number, lambda *_: self.stop())
         try:
             yield
         finally:
-            for each, old in before.items():
-                signal.signal(each, old)
+            for number, old in before.items():
+                signal.signal(number, old)
 
 
 class _Uvicorn(uvicorn.Server):
@@ -128,8 +128,8 @@ def log_to_stderr(settings: Settings) -> None:
     logging.basicConfig(level=levels[name], format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
-def _bound(settings: Settings, *, keyed: bool) -> socket.socket:
-    family, address = _resolved(settings.host, settings.port)
+def _bind(settings: Settings, *, keyed: bool) -> socket.socket:
+    family, address = _resolve(settings.host, settings.port)
     if not keyed and not ip_address(address[0].partition("%")[0]).is_loopback:
         hint = "Create a key with `cofio keys create` or set COFIO_API_KEY; or listen on 127.0.0.1 only."
         raise Misconfigured(
@@ -146,14 +146,14 @@ def _bound(settings: Settings, *, keyed: bool) -> socket.socket:
     return listening
 
 
-def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
+def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
     try:
-        found = socket.getaddrinfo(host.strip("[]") or "0.0.0.0", port, type=socket.SOCK_STREAM)  # noqa: S104
+        infos = socket.getaddrinfo(host.strip("[]") or "0.0.0.0", port, type=socket.SOCK_STREAM)  # noqa: S104
     except (OSError, UnicodeError) as error:
         hint = "Set COFIO_HOST to an address of this machine."
         raise Misconfigured(f"The host {host!r} has no address on this machine.", hint) from error
-    found.sort(key=lambda each: each[0] != socket.AF_INET)  # clients try 127.0.0.1 for localhost
-    family, _, _, _, address = found[0]
+    infos.sort(key=lambda info: info[0] != socket.AF_INET)  # clients try 127.0.0.1 for localhost
+    family, _, _, _, address = infos[0]
     return family, address  # type: ignore[return-value]
 
 

@@ -64,7 +64,7 @@ class StreamResponse:
             finally:
                 self._relay.stop()
                 with CancelScope(shield=True):  # release resources even if cancelled
-                    await self._waited_for(self._relay.done)
+                    await self._run_in_thread(self._relay.done)
         if self._gone and not self._begun:
             raise ClientDisconnect
 
@@ -78,7 +78,7 @@ class StreamResponse:
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            head = await self._waited_for(self._relay.head)
+            head = await self._run_in_thread(self._relay.head)
         except CofioError as error:
             if not self._gone:
                 await refusal(error, path=scope["path"])(scope, receive, send)
@@ -96,7 +96,7 @@ class StreamResponse:
         raw = to_response(head).raw_headers
         headers = [(name, value) for name, value in raw if name != b"content-length"]
         await send({"type": "http.response.start", "status": head.status, "headers": headers})
-        while not only_head and not self._gone and (part := await self._waited_for(self._relay.part)):
+        while not only_head and not self._gone and (part := await self._run_in_thread(self._relay.part)):
             with move_on_after(PATIENCE) as waiting:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
             if waiting.cancelled_caught:  # connected, but not reading
@@ -104,5 +104,5 @@ class StreamResponse:
         self._ended = True
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _waited_for(self, call: Callable[[], _Told]) -> _Told:
+    async def _run_in_thread(self, call: Callable[[], _Told]) -> _Told:
         return await to_thread.run_sync(call, limiter=self._thread)

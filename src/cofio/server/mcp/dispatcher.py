@@ -38,7 +38,7 @@ class Dispatcher:
         with self._reach(new=False) as memories:
             return prompts.get_prompt(name, arguments, self._caller(client), memories)
 
-    def completed(self, name: str, argument: str, begun: str) -> NameSuggestions:
+    def completed(self, name: str, argument: str, typed: str) -> NameSuggestions:
         """Return completions for what was typed so far."""
         with self._reach(new=False) as memories:
-            return prompts.complete_argument(name, argument, begun, memories)
+            return prompts.complete_argument(name, argument, typed, memories)

@@ -54,26 +54,26 @@ class ServeLines(Protocol):
     def __call__(self, reading: LineSource, writing: Any) -> None: ...
 
 
-def over_stdio(load: Callable[[], ServeLines], counter: Dispatcher) -> None:
+def over_stdio(load: Callable[[], ServeLines], dispatcher: Dispatcher) -> None:
     """Serve the client on standard input and output until it disconnects. `load` imports the SDK."""
-    reading, writing = _wire()
-    wanted, front = threading.Event(), EarlyHandshake(counter)
-    loading = threading.Thread(target=_loaded, args=(load, wanted))
+    reading, writing = _reserve_stdio()
+    needed, front = threading.Event(), EarlyHandshake(dispatcher)
+    loading = threading.Thread(target=_load_early, args=(load, needed))
     loading.start()
-    unknown = _answered(front, reading, writing)
+    unknown = _answer_lines(front, reading, writing)
     if unknown:
-        wanted.set()
+        needed.set()
         loading.join()
         load()(ReplayedLines([*front.greeting, unknown], reading), DropDuplicateReply(writing, bool(front.greeting)))
 
 
-def _loaded(load: Callable[[], ServeLines], wanted: threading.Event) -> None:
-    wanted.wait(_LEAD)
+def _load_early(load: Callable[[], ServeLines], needed: threading.Event) -> None:
+    needed.wait(_LEAD)
     with suppress(ImportError):  # raised again where it is needed
         load()
 
 
-def _answered(front: EarlyHandshake, reading: LineSource, writing: TextIO) -> str:
+def _answer_lines(front: EarlyHandshake, reading: LineSource, writing: TextIO) -> str:
     """Answer until a line needs the SDK; return that line, or "" if the client disconnected."""
     for line in iter(reading.readline, ""):
         answer = front.answer(line)
@@ -90,9 +90,9 @@ def _answered(front: EarlyHandshake, reading: LineSource, writing: TextIO) -> st
 class EarlyHandshake:
     """Replies without the SDK, and the greeting to replay when the SDK is loaded."""
 
-    def __init__(self, counter: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher) -> None:
         self.greeting: list[str] = []
-        self._counter = counter
+        self._dispatcher = dispatcher
 
     def answer(self, line: str) -> str | None:
         """Return the reply to this line, "" if none is due; None if only the SDK can answer."""
@@ -102,28 +102,28 @@ class EarlyHandshake:
             return ""
         if not _is_request(message):
             return None
-        result = self._result(message["method"], message.get("params", {}))
+        result = self._find_result(message["method"], message.get("params", {}))
         if result is None:
             return None
         if message["method"] == "initialize":
             self.greeting = [json.dumps({**message, "id": _AGAIN}) + "\n"]
-        told = {"jsonrpc": "2.0", "id": message["id"], "result": result}
-        return json.dumps(told, ensure_ascii=False, separators=(",", ":")) + "\n"
+        reply = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+        return json.dumps(reply, ensure_ascii=False, separators=(",", ":")) + "\n"
 
-    def _result(self, method: str, params: Message) -> Message | None:
+    def _find_result(self, method: str, params: Message) -> Message | None:
         if method == "initialize":
             return None if self.greeting or not _greets(params) else _welcome(params["protocolVersion"])
         if self.greeting:
-            return self._told(method, {"ping": dict}) if _is_bare(params) else None
+            return self._answer_method(method, {"ping": dict}) if _is_bare(params) else None
         # These are not recorded, on purpose: a client that gave up on `server/discover` greets after it, which the
         # SDK would refuse.
-        asked = self._told(method, {"server/discover": _discovered}) if _is_modern(params) else None
-        return _modern(asked) if asked else None
+        result = self._answer_method(method, {"server/discover": _describe_server}) if _is_modern(params) else None
+        return _wrap_modern(result) if result else None
 
-    def _told(self, method: str, also: Mapping[str, Callable[[], Message]]) -> Message | None:
-        told = {**_LISTS, "resources/list": lambda: self._counter.listed(""), **also}.get(method)
+    def _answer_method(self, method: str, also: Mapping[str, Callable[[], Message]]) -> Message | None:
+        build = {**_LISTS, "resources/list": lambda: self._dispatcher.listed(""), **also}.get(method)
         try:
-            return told() if told else None
+            return build() if build else None
         except CofioError:  # the SDK formats errors
             return None
 
@@ -133,22 +133,22 @@ class EarlyHandshake:
 
 def tools() -> Message:
     """Return the tools as listed to clients."""
-    return {"tools": [_tool(tool) for tool in TOOLS]}
+    return {"tools": [_describe_tool(tool) for tool in TOOLS]}
 
 
 def prompts() -> Message:
     """Return the prompts as listed to clients."""
-    return {"prompts": [dict(each) for each in PROMPTS]}
+    return {"prompts": [dict(prompt) for prompt in PROMPTS]}
 
 
 def templates() -> Message:
     """Return the resource templates as listed to clients."""
-    return {"resourceTemplates": [dict(each) for each in TEMPLATES]}
+    return {"resourceTemplates": [dict(template) for template in TEMPLATES]}
 
 
 def input_schema(name: str) -> Message | None:
     """Return the input schema of a tool."""
-    return next((_takes(tool) for tool in TOOLS if tool.name == name), None)
+    return next((_describe_input(tool) for tool in TOOLS if tool.name == name), None)
 
 
 _LISTS: Mapping[str, Callable[[], Message]] = {
@@ -158,14 +158,14 @@ _LISTS: Mapping[str, Callable[[], Message]] = {
 }
 
 
-def _tool(tool: Tool) -> Message:
+def _describe_tool(tool: Tool) -> Message:
     following = {"next": {"type": "integer", "description": "The cursor of what follows."}} if tool.pages else {}
     gives = {"says": {"type": "string"}, "notice": {"type": "string"}, **tool.gives, **tool.may_give, **following}
     return {
         "name": tool.name,
         "title": tool.title,
         "description": tool.says,
-        "inputSchema": _takes(tool),
+        "inputSchema": _describe_input(tool),
         "outputSchema": {"type": "object", "properties": gives, "required": ["says", *tool.gives]},
         "annotations": {
             "readOnlyHint": tool.reads,
@@ -176,24 +176,24 @@ def _tool(tool: Tool) -> Message:
     }
 
 
-def _takes(tool: Tool) -> Message:
+def _describe_input(tool: Tool) -> Message:
     properties = {"properties": dict(tool.takes), "required": list(tool.needs)}
     return {"type": "object", **properties, "additionalProperties": False}
 
 
 def _welcome(version: str) -> Message:
     agreed = version if version in HANDSHAKES else HANDSHAKES[-1]
-    told = {"capabilities": _CAPABILITIES, "serverInfo": _SERVER, "instructions": instructions()}
-    return {"protocolVersion": agreed, **told}
+    server_info = {"capabilities": _CAPABILITIES, "serverInfo": _SERVER, "instructions": instructions()}
+    return {"protocolVersion": agreed, **server_info}
 
 
-def _discovered() -> Message:
+def _describe_server() -> Message:
     return {"supportedVersions": [MODERN], "capabilities": _CAPABILITIES, "instructions": instructions()}
 
 
-def _modern(result: Message) -> Message:
-    kept = {"resultType": "complete", "cacheScope": "private", "ttlMs": 0}
-    return {**result, **kept, "_meta": {f"{_META}serverInfo": _SERVER}}
+def _wrap_modern(result: Message) -> Message:
+    envelope = {"resultType": "complete", "cacheScope": "private", "ttlMs": 0}
+    return {**result, **envelope, "_meta": {f"{_META}serverInfo": _SERVER}}
 
 
 # ── what is asked ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -212,8 +212,8 @@ def _read(line: str) -> Any:
 def _is_request(message: Any) -> bool:
     if not isinstance(message, dict) or message.keys() | {"params"} != {"jsonrpc", "id", "method", "params"}:
         return False
-    known = message["jsonrpc"] == "2.0" and type(message["id"]) in (int, str) and isinstance(message["method"], str)
-    return known and isinstance(message.get("params", {}), dict)
+    is_valid = message["jsonrpc"] == "2.0" and type(message["id"]) in (int, str) and isinstance(message["method"], str)
+    return is_valid and isinstance(message.get("params", {}), dict)
 
 
 def _greets(params: Message) -> bool:
@@ -223,32 +223,32 @@ def _greets(params: Message) -> bool:
 
 
 def _is_bare(params: Message) -> bool:
-    told = params.get("_meta", {})
-    named = isinstance(told, dict) and told.keys() <= {"progressToken"}
-    return named and params.keys() <= {"_meta"} and type(told.get("progressToken", 0)) in (int, str)
+    meta = params.get("_meta", {})
+    is_known = isinstance(meta, dict) and meta.keys() <= {"progressToken"}
+    return is_known and params.keys() <= {"_meta"} and type(meta.get("progressToken", 0)) in (int, str)
 
 
 def _is_modern(params: Message) -> bool:
-    told = params.get("_meta")
+    meta = params.get("_meta")
     names = {f"{_META}{name}" for name in ("protocolVersion", "clientInfo", "clientCapabilities")}
-    if params.keys() != {"_meta"} or not isinstance(told, dict) or told.keys() != names:
+    if params.keys() != {"_meta"} or not isinstance(meta, dict) or meta.keys() != names:
         return False
-    who, can = told[f"{_META}clientInfo"], told[f"{_META}clientCapabilities"]
-    return told[f"{_META}protocolVersion"] == MODERN and _is_client(who, can)
+    who, can = meta[f"{_META}clientInfo"], meta[f"{_META}clientCapabilities"]
+    return meta[f"{_META}protocolVersion"] == MODERN and _is_client(who, can)
 
 
 def _is_client(who: Any, can: Any) -> bool:
     """Return whether this is client information with capabilities, in the simplest form."""
     if not isinstance(who, dict) or not {"name", "version"} <= who.keys() or not isinstance(can, dict):
         return False
-    others = {name: each for name, each in can.items() if name != "roots"}
+    others = {name: value for name, value in can.items() if name != "roots"}
     plain = _is_plain(others) and can.get("roots", {}) in ({}, {"listChanged": True}, {"listChanged": False})
-    return plain and all(isinstance(each, str) for each in who.values())
+    return plain and all(isinstance(value, str) for value in who.values())
 
 
 def _is_plain(can: Any, deep: int = 6) -> bool:
     """Return whether this is an object of objects only."""
-    return deep > 0 and isinstance(can, dict) and all(_is_plain(each, deep - 1) for each in can.values())
+    return deep > 0 and isinstance(can, dict) and all(_is_plain(value, deep - 1) for value in can.values())
 
 
 # ── the wire ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -280,7 +280,7 @@ class DropDuplicateReply:
         self._writing.flush()
 
 
-def _wire() -> tuple[TextIO, TextIO]:
+def _reserve_stdio() -> tuple[TextIO, TextIO]:
     """Reserve standard input and output for the protocol: other output goes to standard error."""
     reading = os.fdopen(os.dup(0), encoding="utf-8", errors="replace")
     writing = os.fdopen(os.dup(1), "w", encoding="utf-8")

@@ -70,16 +70,19 @@ def get_prompt(name: str, arguments: Mapping[str, Any], caller: Caller, memories
     )
 
 
-def complete_argument(name: str, argument: str, begun: str, memories: MemoriesLike) -> NameSuggestions:
+def complete_argument(name: str, argument: str, typed: str, memories: MemoriesLike) -> NameSuggestions:
     """Return projects matching what was typed: names that begin with it, then names that contain it."""
     if (name, argument) not in COMPLETED:
         return NameSuggestions((), 0)
-    wanted = begun.strip().casefold()
-    known = [project.name for project in memories.projects(limit=_LOOKED_THROUGH)]
-    found = sorted((each for each in known if wanted in each.casefold()), key=lambda each: _place(each, wanted))
-    return NameSuggestions(found[:MOST_NAMES], len(found))
+    prefix = typed.strip().casefold()
+    names = [project.name for project in memories.projects(limit=_LOOKED_THROUGH)]
+    matches = sorted(
+        (project_name for project_name in names if prefix in project_name.casefold()),
+        key=lambda project_name: _rank_match(project_name, prefix),
+    )
+    return NameSuggestions(matches[:MOST_NAMES], len(matches))
 
 
-def _place(name: str, wanted: str) -> tuple[bool, str]:
+def _rank_match(name: str, prefix: str) -> tuple[bool, str]:
     parts = (name, name.rpartition("/")[2])
-    return not any(part.casefold().startswith(wanted) for part in parts), name
+    return not any(part.casefold().startswith(prefix) for part in parts), name

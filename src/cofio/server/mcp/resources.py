@@ -55,11 +55,11 @@ class ListCursor(NamedTuple):
 
 def read_resource(uri: str, caller: Caller, memories: MemoriesLike) -> ToolResult:
     """Return the resource at this address. NotFound if there is none."""
-    if found := _MEMORY.fullmatch(uri):
-        number = int(found[1])
+    if match := _MEMORY.fullmatch(uri):
+        number = int(match[1])
         return about_one(memories.get(number), memories.freshness(number))
-    if found := _BRIEFING.fullmatch(uri):
-        project = caller.named(check_text(unquote(found[1]), "project", MAX_LABEL).strip())
+    if match := _BRIEFING.fullmatch(uri):
+        project = caller.named(check_text(unquote(match[1]), "project", MAX_LABEL).strip())
         return about_briefing(project, memories.recall(project=project, by=caller.by))
     hint = "Addresses are cofio://memory/ID and cofio://project/NAME/briefing; a slash in the name is written %2F."
     raise NotFound(f"There is no resource {shorten(uri, _LABEL)!r}.", hint)
@@ -67,45 +67,45 @@ def read_resource(uri: str, caller: Caller, memories: MemoriesLike) -> ToolResul
 
 def list_resources(cursor: str, memories: MemoriesLike) -> dict[str, Any]:
     """Return a page of resources: the briefings of projects by name, then the newest memories."""
-    part = _part(cursor)
-    found: list[dict[str, str]] = []
+    part = _parse_cursor(cursor)
+    entries: list[dict[str, str]] = []
     if part.project is not None:
         names = memories.projects(limit=PAGE + 1, after=part.project)
-        found = [_briefing(name) for name in names[:PAGE]]
+        entries = [_describe_briefing(name) for name in names[:PAGE]]
         if len(names) > PAGE:
-            return {"resources": found, "nextCursor": f"project:{quote(names[PAGE - 1].name, safe='')}"}
-    return _with_memories(found, part, memories)
+            return {"resources": entries, "nextCursor": f"project:{quote(names[PAGE - 1].name, safe='')}"}
+    return _add_memories(entries, part, memories)
 
 
-def _with_memories(found: list[dict[str, str]], part: ListCursor, memories: MemoriesLike) -> dict[str, Any]:
-    room = min(PAGE - len(found), NEWEST - part.listed)
+def _add_memories(entries: list[dict[str, str]], part: ListCursor, memories: MemoriesLike) -> dict[str, Any]:
+    room = min(PAGE - len(entries), NEWEST - part.listed)
     if room <= 0:
-        return {"resources": found, **({"nextCursor": "memory::0"} if found else {})}
+        return {"resources": entries, **({"nextCursor": "memory::0"} if entries else {})}
     page = memories.list(limit=room, after=part.after)
-    told = {"resources": [*found, *(_memory(memory) for memory in page.memories)]}
+    result = {"resources": [*entries, *(_describe_memory(memory) for memory in page.memories)]}
     total = part.listed + len(page.memories)
     if page.next is None or total >= NEWEST:
-        return told
-    return {**told, "nextCursor": f"memory:{page.next}:{total}"}
+        return result
+    return {**result, "nextCursor": f"memory:{page.next}:{total}"}
 
 
-def _part(cursor: str) -> ListCursor:
+def _parse_cursor(cursor: str) -> ListCursor:
     if not cursor:
         return ListCursor("")
-    found = _CURSOR.fullmatch(cursor) if len(cursor) <= 4 * MAX_LABEL else None
-    if found is None:
+    match = _CURSOR.fullmatch(cursor) if len(cursor) <= 4 * MAX_LABEL else None
+    if match is None:
         raise InvalidInput("The cursor is not valid.", "Give the `nextCursor` of the page before, or none.")
-    if found["name"]:
-        return ListCursor(check_text(unquote(found["name"]), "cursor", MAX_LABEL))
-    return ListCursor(None, int(found["after"]) if found["after"] else None, int(found["listed"]))
+    if match["name"]:
+        return ListCursor(check_text(unquote(match["name"]), "cursor", MAX_LABEL))
+    return ListCursor(None, int(match["after"]) if match["after"] else None, int(match["listed"]))
 
 
-def _briefing(project: Project) -> dict[str, str]:
-    named = shorten(name_of(project.name) or project.name, _TITLE)
+def _describe_briefing(project: Project) -> dict[str, str]:
+    title = shorten(name_of(project.name) or project.name, _TITLE)
     return {
         "uri": f"cofio://project/{quote(project.name, safe='')}/briefing",
-        "name": f"briefing of {named}",
-        "title": f"Briefing of {named}",
+        "name": f"briefing of {title}",
+        "title": f"Briefing of {title}",
         "description": (
             f"The context that a session in {shorten(project.name, _LABEL)} gets at its start. "
             f"{count(project.memories, 'memory', 'memories')} of it."
@@ -114,12 +114,12 @@ def _briefing(project: Project) -> dict[str, str]:
     }
 
 
-def _memory(memory: Memory) -> dict[str, str]:
+def _describe_memory(memory: Memory) -> dict[str, str]:
     about = (memory.kind, shorten(memory.source, _LABEL), memory.created_at[:10])
     return {
         "uri": f"cofio://memory/{memory.id}",
         "name": f"memory {memory.id}",
         "title": shorten(memory.text, _TITLE),
-        "description": f"A note from earlier work: {', '.join(each for each in about if each)}.",
+        "description": f"A note from earlier work: {', '.join(label for label in about if label)}.",
         "mimeType": "text/plain",
     }

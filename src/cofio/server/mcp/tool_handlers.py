@@ -83,12 +83,12 @@ class Caller:
 
     def seen_from(self, project: Any) -> dict[str, str]:
         """Return the search scope: the given or current project; everywhere, if requested or if none is known."""
-        where = self._meant(project)
+        where = self._resolve_project(project)
         return {} if where in (None, EVERYWHERE) else {"seen_from": where or ""}
 
     def kept_in(self, project: Any) -> str:
         """Return the project of a new memory; "" for none."""
-        where = self._meant(project)
+        where = self._resolve_project(project)
         if where == EVERYWHERE:
             hint = 'Omit `project`, name one, or give "" for none.'
             raise InvalidInput("A memory belongs to one project.", hint)
@@ -98,7 +98,7 @@ class Caller:
         """Return the source of memories that this caller adds: client/name."""
         return self.within("/".join(part for part in (self.client, projects.name(project)) if part)[:MAX_LABEL])
 
-    def _meant(self, project: Any) -> str | None:
+    def _resolve_project(self, project: Any) -> str | None:
         if project is None:
             return self.project
         return self.named(check_text(project, "project", MAX_LABEL).strip())
@@ -133,13 +133,13 @@ def search(
     check_bool(resume, "resume")
     where = caller.seen_from(project)
     hits = memories.search(query, by=caller.by, k=most, skip=skip, **where)
-    said = memories.search_episodes(query, k=most, skip=skip, seen_from=where.get("seen_from")) if episodes else []
-    more = skip + most if most in (len(hits), len(said)) and skip + most <= MAX_HITS else None
+    passages = memories.search_episodes(query, k=most, skip=skip, seen_from=where.get("seen_from")) if episodes else []
+    more = skip + most if most in (len(hits), len(passages)) and skip + most <= MAX_HITS else None
     none = "No more memories match." if skip else "No memory matches."
-    answer = about_memories(hits_sentence(hits, none), [as_hit(hit) for hit in hits], more=more)
+    result = about_memories(hits_sentence(hits, none), [as_hit(hit) for hit in hits], more=more)
     if episodes:
-        answer = with_episodes(answer, [as_episode(hit) for hit in said])
-    return with_report(answer, memories.resume(where.get("seen_from"))) if resume else answer
+        result = with_episodes(result, [as_episode(hit) for hit in passages])
+    return with_report(result, memories.resume(where.get("seen_from"))) if resume else result
 
 
 def add(memories: MemoriesLike, caller: Caller, *, text: Any, kind: Any = "other", project: Any = None) -> ToolResult:
@@ -154,7 +154,7 @@ def add(memories: MemoriesLike, caller: Caller, *, text: Any, kind: Any = "other
         return text_result(says, new=True, replaced=old, **number)
     if change.action == "add" and change.near:
         says = f"Remembered as memory {change.memory_id}. It may replace these; memory_forget archives one."
-        return about_memories(says, [as_memory(each) for each in change.near], new=True, **number)
+        return about_memories(says, [as_memory(memory) for memory in change.near], new=True, **number)
     if change.action == "add":
         return text_result(f"Remembered as memory {change.memory_id}.", new=True, **number)
     says = f"Memory {change.memory_id} already says so."
@@ -191,8 +191,8 @@ def extract(memories: MemoriesLike, caller: Caller, *, text: Any, project: Any =
     if not isinstance(text, str) or not text.strip():
         raise InvalidInput("The text is empty.", "Give what was said, or notes, as text.")
     turn = hashlib.sha256(f"{where}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    said = {"client": caller.client, "session": BY, "turn": turn}  # the same text again is the same turn
-    about = {"project": where, "source": caller.source(where), **said}
+    turn_id = {"client": caller.client, "session": BY, "turn": turn}  # the same text again is the same turn
+    about = {"project": where, "source": caller.source(where), **turn_id}
     return about_learning(memories.capture(text, wait=True, by=caller.by, **about))
 
 

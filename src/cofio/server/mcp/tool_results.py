@@ -52,16 +52,16 @@ def text_result(says: str, **more: Any) -> ToolResult:
     return ToolResult(says, {"says": says, **more})
 
 
-def about_memories(says: str, told: Sequence[_Told], more: int | None = None, **beside: Any) -> ToolResult:
+def about_memories(says: str, rows: Sequence[_Told], more: int | None = None, **beside: Any) -> ToolResult:
     """Return a sentence with its memories; `more` is the cursor of the next page."""
-    return _page(says, "memories", told, _memory_line, more, beside)
+    return _build_page(says, "memories", rows, _memory_line, more, beside)
 
 
 def about_one(memory: Memory, fresh: FreshnessResult) -> ToolResult:
     """Return a single memory with all its details."""
-    told = _doubted({**as_memory(memory, _WHOLE), **_labels(memory)}, memory.text, _WHOLE, fresh)
+    row = _add_doubt({**as_memory(memory, _WHOLE), **_labels(memory)}, memory.text, _WHOLE, fresh)
     says = f"Memory {memory.id}{', archived: it is no longer recalled' if memory.archived else ''}."
-    return _page(says, "memory", told, _memory_line, None, {})
+    return _build_page(says, "memory", row, _memory_line, None, {})
 
 
 def as_memory(memory: Memory, most: int = LONGEST) -> dict[str, Any]:
@@ -79,8 +79,8 @@ def as_memory(memory: Memory, most: int = LONGEST) -> dict[str, Any]:
 
 def as_hit(hit: Hit) -> dict[str, Any]:
     """Return a matching memory with score and strength. Its text says if the code it references has changed."""
-    told = {**as_memory(hit.memory), "score": round(hit.score, 3), "strength": hit.strength}
-    return _doubted(told, hit.text, LONGEST, FreshnessResult(hit.freshness, tuple(hit.stale)))
+    row = {**as_memory(hit.memory), "score": round(hit.score, 3), "strength": hit.strength}
+    return _add_doubt(row, hit.text, LONGEST, FreshnessResult(hit.freshness, tuple(hit.stale)))
 
 
 def as_episode(hit: EpisodeHit) -> dict[str, Any]:
@@ -97,12 +97,12 @@ def as_episode(hit: EpisodeHit) -> dict[str, Any]:
     }
 
 
-def with_episodes(answer: ToolResult, told: Sequence[_Told]) -> ToolResult:
+def with_episodes(answer: ToolResult, rows: Sequence[_Told]) -> ToolResult:
     """Return the reply with passages of earlier conversations."""
-    says = f"{count(len(told), 'episode')} of earlier conversations." if told else "No episode matches."
-    page = _page(says, "episodes", told, _episode_line, None, {})
-    notice = {"notice": NOTICE} if told else {}
-    return ToolResult(f"{answer.text}\n{page.text}", {**answer.data, **notice, "episodes": list(told)})
+    says = f"{count(len(rows), 'episode')} of earlier conversations." if rows else "No episode matches."
+    page = _build_page(says, "episodes", rows, _episode_line, None, {})
+    notice = {"notice": NOTICE} if rows else {}
+    return ToolResult(f"{answer.text}\n{page.text}", {**answer.data, **notice, "episodes": list(rows)})
 
 
 def with_report(answer: ToolResult, report: ResumeReport) -> ToolResult:
@@ -111,17 +111,17 @@ def with_report(answer: ToolResult, report: ResumeReport) -> ToolResult:
     return ToolResult(f"{answer.text}\n{report.text}", {**answer.data, **notice, "resume": report.text})
 
 
-def _episode_line(told: _Told) -> str:
-    where = f", session {told['session']}" if told["session"] else ""
-    return f"[episode {told['id']}, {told['date']}{where}] {told['text']}"
+def _episode_line(row: _Told) -> str:
+    where = f", session {row['session']}" if row["session"] else ""
+    return f"[episode {row['id']}, {row['date']}{where}] {row['text']}"
 
 
-def _doubted(told: dict[str, Any], text: str, most: int, fresh: FreshnessResult) -> dict[str, Any]:
+def _add_doubt(row: dict[str, Any], text: str, most: int, fresh: FreshnessResult) -> dict[str, Any]:
     """Return the memory with a note in its text if the code it references has changed."""
     if not fresh.notes:
-        return told
-    said = annotate(shorten(text, most - 2 * _LABEL), fresh.notes, doubtful=fresh.state == "vanished")
-    return {**told, "text": said, "freshness": fresh.state}
+        return row
+    annotated = annotate(shorten(text, most - 2 * _LABEL), fresh.notes, doubtful=fresh.state == "vanished")
+    return {**row, "text": annotated, "freshness": fresh.state}
 
 
 def _labels(memory: Memory) -> dict[str, Any]:
@@ -137,11 +137,11 @@ def _labels(memory: Memory) -> dict[str, Any]:
 
 def about_changes(memory_id: int, changes: Sequence[Change], skip: int, most: int) -> ToolResult:
     """Return a page of a memory's changes, oldest first."""
-    shown = changes[skip : skip + most]
-    which = f" These are {skip + 1} to {skip + len(shown)}." if shown and len(shown) < len(changes) else ""
+    page = changes[skip : skip + most]
+    which = f" These are {skip + 1} to {skip + len(page)}." if page and len(page) < len(changes) else ""
     says = f"{count(len(changes), 'change')} of memory {memory_id}, oldest first.{which}"
     more = skip + most if skip + most < len(changes) else None
-    return _page(says, "changes", [_as_change(each) for each in shown], _change_line, more, {})
+    return _build_page(says, "changes", [_as_change(change) for change in page], _change_line, more, {})
 
 
 def about_briefing(project: str, briefing: Briefing) -> ToolResult:
@@ -154,63 +154,68 @@ def about_briefing(project: str, briefing: Briefing) -> ToolResult:
     return ToolResult(f"{says}\n{briefing.text}", {"says": says, "notice": NOTICE, **about, "briefing": briefing.text})
 
 
-def about_learning(captured: CaptureStatus) -> ToolResult:
+def about_learning(outcome: CaptureStatus) -> ToolResult:
     """Return the facts learned from a text, or why learning is delayed."""
-    learned = [_as_learned(each) for each in captured.result.get("actions", ())]
-    more = {"state": captured.state, "new": captured.new}
-    return _page(_outcome(captured, len(learned)), "learned", learned, _learned_line, None, more)
+    rows = [_as_learned(action) for action in outcome.result.get("actions", ())]
+    more = {"state": outcome.state, "new": outcome.new}
+    return _build_page(_describe_outcome(outcome, len(rows)), "learned", rows, _learned_line, None, more)
 
 
-def _page(
-    says: str, name: str, told: Sequence[_Told] | _Told, line: Callable[[_Told], str], more: int | None, beside: _Told
+def _build_page(
+    says: str,
+    name: str,
+    content: Sequence[_Told] | _Told,
+    line: Callable[[_Told], str],
+    more: int | None,
+    beside: _Told,
 ) -> ToolResult:
     """Return a sentence with its objects, marked as data; if there is a next page, both forms say how to get it."""
     following = {} if more is None else {"next": more}
     says += f" More: cursor {more}." if following else ""
-    data = {"says": says, **({"notice": NOTICE} if told else {}), **beside, **following, name: told}
-    rows = [told] if isinstance(told, Mapping) else told
+    data = {"says": says, **({"notice": NOTICE} if content else {}), **beside, **following, name: content}
+    rows = [content] if isinstance(content, Mapping) else content
     if not rows:
         return ToolResult(says, data)
     return ToolResult("\n".join([says, f"<{TAG}>", NOTICE, *(f"- {line(row)}" for row in rows), f"</{TAG}>"]), data)
 
 
-def _memory_line(told: _Told) -> str:
-    about = ", ".join(part for part in (told["kind"], told["source"], told["date"], told.get("strength")) if part)
-    return f"[{told['id']}] {told['text']} ({about})"
+def _memory_line(row: _Told) -> str:
+    about = ", ".join(part for part in (row["kind"], row["source"], row["date"], row.get("strength")) if part)
+    return f"[{row['id']}] {row['text']} ({about})"
 
 
 def _as_change(change: Change) -> dict[str, Any]:
-    left = change.after or change.before
+    memory = change.after or change.before
     return {
         "date": change.at[:10],
         "action": change.action,
         "id": change.memory_id,
-        "text": shorten(left.text) if left else "",
+        "text": shorten(memory.text) if memory else "",
         "by": shorten(change.by, _LABEL),
         "why": shorten(change.reason or change.why, _LABEL),
         "changeset": change.changeset,
     }
 
 
-def _change_line(told: _Told) -> str:
-    why = f"; {told['why']}" if told["why"] else ""
-    return f"{told['date']} {told['action']} [{told['id']}] {told['text']} (by {told['by']}{why})"
+def _change_line(row: _Told) -> str:
+    why = f"; {row['why']}" if row["why"] else ""
+    return f"{row['date']} {row['action']} [{row['id']}] {row['text']} (by {row['by']}{why})"
 
 
 def _as_learned(action: _Told) -> dict[str, Any]:
     number = next((action[name] for name in ("id", "new_id", "existing_id", "old_id") if action.get(name)), None)
-    told = {"action": str(action["action"]), "text": shorten(str(action.get("text") or ""))}
-    return {**told, **({"id": number} if number else {})}
+    row = {"action": str(action["action"]), "text": shorten(str(action.get("text") or ""))}
+    return {**row, **({"id": number} if number else {})}
 
 
-def _learned_line(told: _Told) -> str:
-    number = f" [{told['id']}]" if "id" in told else ""
-    return f"{told['action']}{number} {told['text']}"
+def _learned_line(row: _Told) -> str:
+    number = f" [{row['id']}]" if "id" in row else ""
+    return f"{row['action']}{number} {row['text']}"
 
 
-def _outcome(captured: CaptureStatus, facts: int) -> str:
-    reason = shorten(captured.reason, _LABEL)
-    if captured.state in OPEN:
+def _describe_outcome(outcome: CaptureStatus, facts: int) -> str:
+    reason = shorten(outcome.reason, _LABEL)
+    if outcome.state in OPEN:
         return f"It is stored and will be learned from later: {reason or 'it is queued'}"
-    before = "" if captured.new else "This text was already learned from. "
+    before = "" if outcome.new else "This text was already learned from. "
     return before + (f"{count(facts, 'fact')} in it." if facts else f"Nothing in it to keep. {reason}".strip())

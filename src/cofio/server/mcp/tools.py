@@ -56,20 +56,20 @@ def find_tool(name: str) -> Tool:
 def answer(name: str, arguments: Mapping[str, Any], caller: Caller, reach: OpenMemories) -> ToolResult:
     """Run a tool. Every error raised is a CofioError."""
     tool = find_tool(name)
-    given = _given(tool, arguments)
+    values = _check_arguments(tool, arguments)
     with reach(new=tool.begins) as memories:
-        return tool.does(memories, caller, **given)
+        return tool.does(memories, caller, **values)
 
 
-def _given(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _check_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments; raise for unknown or missing ones. null counts as omitted."""
-    given = {name: value for name, value in arguments.items() if value is not None}
+    values = {name: value for name, value in arguments.items() if value is not None}
     takes = f"{tool.name} takes: {', '.join(tool.takes)}."
-    if unknown := sorted(given.keys() - tool.takes.keys()):
+    if unknown := sorted(values.keys() - tool.takes.keys()):
         raise InvalidInput(f"{tool.name} takes no {shorten(', '.join(unknown), 100)}.", takes)
-    if missing := [name for name in tool.needs if name not in given]:
+    if missing := [name for name in tool.needs if name not in values]:
         raise InvalidInput(f"{tool.name} needs {' and '.join(missing)}.", takes)
-    return given
+    return values
 
 
 # ── what there is ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -38,7 +38,7 @@ class ChatRequest:
             raise InvalidInput("The body is not a JSON object.", hint) from error
         self._body = body
         self._messages: list[Raw] = _read(self._fields.get("messages"), list[Raw]) or []
-        self._told = [_message(message) for message in self._messages]
+        self._decoded = [_read_message(message) for message in self._messages]
 
     @property
     def model(self) -> str:
@@ -49,19 +49,19 @@ class ChatRequest:
     def question(self) -> str:
         """Text of the last user message."""
         place = self._last_of_user()
-        return "" if place is None else text_of(self._told[place].get("content"))
+        return "" if place is None else text_of(self._decoded[place].get("content"))
 
     @property
     def session(self) -> str:
         """Session named in the request's metadata, "" if none is."""
         metadata = _read(self._fields.get("metadata"), dict[str, Any]) or {}
-        named = (metadata.get(name) for name in ("session", "session_id"))
-        return next((each for each in named if isinstance(each, str) and each), "")
+        values = (metadata.get(name) for name in ("session", "session_id"))
+        return next((value for value in values if isinstance(value, str) and value), "")
 
     @property
     def conversation(self) -> str:
         """Name for the conversation: a digest of its beginning, up to the first user message."""
-        first = next((place for place, each in enumerate(self._told) if each.get("role") == "user"), 0)
+        first = next((place for place, message in enumerate(self._decoded) if message.get("role") == "user"), 0)
         return digest(*self._messages[: first + 1])
 
     @property
@@ -79,17 +79,21 @@ class ChatRequest:
         """
         if not context.strip() or not self._messages:
             return self._body
-        place = next((at for at, each in enumerate(self._told) if each.get("role") in _SYSTEM), None)
-        grown = None if place is None else _grown(self._messages[place], self._told[place].get("content"), context)
+        place = next((at for at, message in enumerate(self._decoded) if message.get("role") in _SYSTEM), None)
+        extended = (
+            None
+            if place is None
+            else _append_context(self._messages[place], self._decoded[place].get("content"), context)
+        )
         messages = list(self._messages)
-        if place is None or grown is None:
+        if place is None or extended is None:
             messages.insert(0, Raw(msgspec.json.encode({"role": "system", "content": context.strip()})))
         else:
-            messages[place] = Raw(grown)
+            messages[place] = Raw(extended)
         return msgspec.json.encode({**self._fields, "messages": messages})
 
     def _last_of_user(self) -> int | None:
-        places = (place for place in reversed(range(len(self._told))) if self._told[place].get("role") == "user")
+        places = (place for place in reversed(range(len(self._decoded))) if self._decoded[place].get("role") == "user")
         return next(places, None)
 
 
@@ -123,11 +127,11 @@ class ChatReply:
         text = "".join(self._parts)
         if self.ended in _WHOLE:
             return text.strip()
-        ends = [found.end() for found in _SENTENCE_END.finditer(text)]
+        ends = [match.end() for match in _SENTENCE_END.finditer(text)]
         return text[: ends[-1]].strip() if ends else ""
 
-    def _take_choices(self, told: Mapping[str, Any] | None, name: str) -> None:
-        choices = (told or {}).get("choices")
+    def _take_choices(self, chunk: Mapping[str, Any] | None, name: str) -> None:
+        choices = (chunk or {}).get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and choice.get("index", 0) == 0:
                 self._take(choice.get(name))
@@ -145,13 +149,13 @@ def text_of(content: Any) -> str:
     return content if isinstance(content, str) else "\n\n".join(_texts(content))
 
 
-def digest(*said: bytes | Raw | str) -> str:
+def digest(*parts: bytes | Raw | str) -> str:
     """Return a short digest of messages."""
-    made = blake2b(digest_size=12)
-    for each in said:
-        raw = each.encode("utf-8", "surrogatepass") if isinstance(each, str) else bytes(each)
-        made.update(len(raw).to_bytes(8, "big") + raw)
-    return made.hexdigest()
+    hasher = blake2b(digest_size=12)
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else bytes(part)
+        hasher.update(len(raw).to_bytes(8, "big") + raw)
+    return hasher.hexdigest()
 
 
 def _texts(content: Any) -> Iterator[str]:
@@ -160,11 +164,11 @@ def _texts(content: Any) -> Iterator[str]:
             yield part["text"]
 
 
-def _message(raw: Raw) -> dict[str, Any]:
+def _read_message(raw: Raw) -> dict[str, Any]:
     return _read(raw, dict[str, Any]) or {}
 
 
-def _grown(message: Raw, content: Any, context: str) -> bytes | None:
+def _append_context(message: Raw, content: Any, context: str) -> bytes | None:
     """Return the message with the context appended to its content; None if the format is unknown."""
     if isinstance(content, str):
         content = f"{content.rstrip()}{context}" if content.strip() else context.strip()

@@ -82,10 +82,10 @@ class UpstreamCall:
             raise self._silence(error) from error
         if not 200 <= self._reply.status < 600:
             raise Unavailable(f"The upstream answered {self._reply.status}, which is not an HTTP status.", _HINT)
-        told = {
+        headers = {
             name.lower(): " ".join(value.split()) for name, value in self._reply.headers.items()
         }  # some headers are folded
-        return ReplyHead(self._reply.status, told)
+        return ReplyHead(self._reply.status, headers)
 
     def read(self) -> bytes:
         """Return the bytes received, at least one; b"" at the end. Unavailable if the connection breaks."""

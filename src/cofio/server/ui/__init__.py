@@ -53,21 +53,21 @@ class StaticFile(NamedTuple):
 @cache
 def static_files() -> dict[str, StaticFile]:
     """Return every file by its name. Files are read once: request data never becomes a path."""
-    found = {}
+    by_name = {}
     for path in files(__name__).iterdir():
         ending = path.name[path.name.rfind(".") :]
         if ending in _MEDIA:
-            found[path.name] = StaticFile(path.read_bytes(), _MEDIA[ending])
-    return found
+            by_name[path.name] = StaticFile(path.read_bytes(), _MEDIA[ending])
+    return by_name
 
 
 @cache
 def pages() -> dict[str, StaticFile]:
     """Return every complete page by its name."""
-    return {name: StaticFile(_framed(name).encode(), _HTML) for name in PAGES}
+    return {name: StaticFile(_render_page(name).encode(), _HTML) for name in PAGES}
 
 
-def _framed(name: str) -> str:
+def _render_page(name: str) -> str:
     """Return the page inside the common frame."""
     folder = files(__name__)
     frame = Template((folder / "app-shell.html").read_text("utf-8"))
@@ -75,7 +75,7 @@ def _framed(name: str) -> str:
         title=escape(PAGES[name]),
         name=name,
         style=_STYLE.format(name=name) if f"{name}.css" in static_files() else "",
-        menu="\n".join(_entry(each, name) for each in PAGES),
+        menu="\n".join(_entry(page, name) for page in PAGES),
         page=(folder / f"{name}.html").read_text("utf-8").rstrip(),
     )
 

@@ -11,10 +11,10 @@ Plain = dict[str, Any]
 
 
 def change_all(state: AppState, request: requests.BulkRequest, context: RequestContext) -> Plain:
-    done = state.keeper.bulk(
+    changeset = state.keeper.bulk(
         request.ids, request.action, changes=request.fields(), tags=request.tags, by=context.by, why=request.reason()
     )
-    return done.as_dict()
+    return changeset.as_dict()
 
 
 def exchange(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001

@@ -28,17 +28,17 @@ _LIMITS = "x-ratelimit-"
 _log = logging.getLogger(__name__)
 
 
-def completions(state: AppState, given: bytes, call: RequestContext) -> HandlerReply:
-    upstream = _upstream(state)
-    request = ChatRequest(given)
-    context = _context(state, request, call)
+def completions(state: AppState, body: bytes, call: RequestContext) -> HandlerReply:
+    upstream = _require_upstream(state)
+    request = ChatRequest(body)
+    context = _find_context(state, request, call)
     headers = {name: call.headers[name] for name in _ONWARD if name in call.headers}
     line = upstream.line("/chat/completions", request.enriched(context), headers)
     return HandlerReply(LearnedCompletion(line, upstream.key, ChatCall(state, call, request, context)))
 
 
 def models(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
-    upstream = _upstream(state)
+    upstream = _require_upstream(state)
     return HandlerReply(ForwardedReply(upstream.line("/models"), upstream.key))
 
 
@@ -54,20 +54,20 @@ class ForwardedReply:
     def head(self) -> HandlerReply:
         """Return the status and headers. Errors are passed on; an unreachable upstream is our error."""
         try:
-            answered = self._line.open()
-            if 300 <= answered.status < 400:
+            reply = self._line.open()
+            if 300 <= reply.status < 400:
                 hint = "Set CHAT_UPSTREAM_URL to its target; redirects are not followed, as requests carry the key."
-                raise Unavailable(f"The upstream answered {answered.status}, a redirect.", hint)
-            if answered.status >= 400:
-                return HandlerReply(self._refusal(answered.status), answered.status, JSON, _passed_back(answered))
-            media = answered.headers.get("content-type", JSON)
+                raise Unavailable(f"The upstream answered {reply.status}, a redirect.", hint)
+            if reply.status >= 400:
+                return HandlerReply(self._refusal(reply.status), reply.status, JSON, _select_headers(reply))
+            media = reply.headers.get("content-type", JSON)
             if media.startswith(_EVENTS):
-                return HandlerReply(b"", answered.status, media, {**_passed_back(answered), "X-Accel-Buffering": "no"})
+                return HandlerReply(b"", reply.status, media, {**_select_headers(reply), "X-Accel-Buffering": "no"})
             whole = self._line.whole()
         except Unavailable as error:
             return HandlerReply(_fault(str(error), 502, "upstream_unavailable"), 502)
         self.came_whole(whole)
-        return HandlerReply(whole or b"{}", answered.status, media, _passed_back(answered))
+        return HandlerReply(whole or b"{}", reply.status, media, _select_headers(reply))
 
     def part(self) -> bytes:
         """Return the lines received, byte for byte; if the stream breaks, an error event and the end marker."""
@@ -106,8 +106,8 @@ class ForwardedReply:
                 return raw
         except (ValueError, RecursionError, TypeError, KeyError):
             pass  # no JSON, such as a gateway's page: converted to OpenAI's format
-        said = " ".join(raw.decode("utf-8", "replace").split())[:300]
-        return _fault(f"The upstream answered {status}: {said or 'nothing'}", status, "upstream_error")
+        text = " ".join(raw.decode("utf-8", "replace").split())[:300]
+        return _fault(f"The upstream answered {status}: {text or 'nothing'}", status, "upstream_error")
 
 
 class LearnedCompletion(ForwardedReply):
@@ -142,7 +142,7 @@ class ChatCall:
     """Caller, project and session of a chat."""
 
     def __init__(self, state: AppState, call: RequestContext, request: ChatRequest, context: str) -> None:
-        self._desk = state
+        self._state = state
         self._request = request
         self._by = call.by
         headers = call.headers
@@ -151,34 +151,34 @@ class ChatCall:
         usual = f"chat/{request.model}".rstrip("/")
         self._about: dict[str, Any] = {
             "client": headers.get("x-cofio-client", "").strip() or CLIENT,
-            "session": _label(headers, "x-cofio-session") or request.session or f"chat-{request.conversation}",
+            "session": _read_label(headers, "x-cofio-session") or request.session or f"chat-{request.conversation}",
             "turn": digest(*whose, request.turn),  # equal words of two callers are different turns
-            "source": _label(headers, "x-cofio-source") or (viewer.below(usual) if viewer else usual),
+            "source": _read_label(headers, "x-cofio-source") or (viewer.below(usual) if viewer else usual),
             "project": call.project,
             "injected": (context,) if context else (),
         }
 
     def capture(self, answer: ChatReply) -> None:
-        said = [{"role": "user", "content": self._request.question}, {"role": "assistant", "content": answer.said}]
-        told = [each for each in said if each["content"].strip()]
-        if not told:
+        turn = [{"role": "user", "content": self._request.question}, {"role": "assistant", "content": answer.said}]
+        messages = [message for message in turn if message["content"].strip()]
+        if not messages:
             return
         hold = _TURN_GOES_ON if answer.calls else 0.0
         try:
-            self._desk.keeper.amend(told, hold=hold, by=self._by, **self._about)
-            self._desk.worker.wake()
+            self._state.keeper.amend(messages, hold=hold, by=self._by, **self._about)
+            self._state.worker.wake()
         except CofioError as error:
             _log.warning("chat not captured: %s", error)
 
 
-def _upstream(state: AppState) -> Upstream:
+def _require_upstream(state: AppState) -> Upstream:
     if state.upstream is None:
         hint = "Set CHAT_UPSTREAM_URL to an OpenAI-compatible server, such as https://api.openai.com/v1."
         raise NotConfigured("No chat upstream is configured.", state.upstream_problem or hint)
     return state.upstream
 
 
-def _context(state: AppState, request: ChatRequest, context: RequestContext) -> str:
+def _find_context(state: AppState, request: ChatRequest, context: RequestContext) -> str:
     """Return memories relevant to the last user message. If they cannot be read, the chat continues without."""
     question = request.question
     if not question.strip():
@@ -190,13 +190,13 @@ def _context(state: AppState, request: ChatRequest, context: RequestContext) -> 
         return ""
 
 
-def _label(headers: Mapping[str, str], name: str) -> str:
+def _read_label(headers: Mapping[str, str], name: str) -> str:
     return headers.get(name, "").strip()[:MAX_LABEL]
 
 
-def _passed_back(answered: ReplyHead) -> dict[str, str]:
-    told = answered.headers.items()
-    return {name: value for name, value in told if name in _BACK or name.startswith(_LIMITS)}
+def _select_headers(reply: ReplyHead) -> dict[str, str]:
+    headers = reply.headers.items()
+    return {name: value for name, value in headers if name in _BACK or name.startswith(_LIMITS)}
 
 
 def _fault(message: str, status: int, code: str) -> bytes:

@@ -17,9 +17,9 @@ _PATIENCE = 0.2  # seconds that a first request waits for the model's state
 
 
 def overview(state: AppState, request: requests.OverviewRequest, context: RequestContext) -> Plain:
-    told = state.keeper.outlook.overview(days=request.days).as_dict()
+    content = state.keeper.outlook.overview(days=request.days).as_dict()
     return {
-        **told,
+        **content,
         "ledger": None if context.viewer else state.keeper.ledger().as_dict(),
         "extraction": _extraction(state),
         "version": __version__,
@@ -37,12 +37,12 @@ def events(state: AppState, request: None, context: RequestContext) -> HandlerRe
 
 def _extraction(state: AppState) -> Plain:
     """Return the extraction model with its state, as far as known."""
-    told = state.keeper.extraction()
-    if not told["enabled"]:
-        return told
+    extraction = state.keeper.extraction()
+    if not extraction["enabled"]:
+        return extraction
     try:
         health = state.checkup.told(_PATIENCE)
     except StoreBusy:
-        return told
+        return extraction
     problem = {"problem": health.problem} if health.problem else {}
-    return {**told, "status": "healthy" if health else "unhealthy", **problem}
+    return {**extraction, "status": "healthy" if health else "unhealthy", **problem}

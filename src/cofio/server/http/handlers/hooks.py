@@ -21,13 +21,13 @@ def answer_to(client: str) -> Callable[[AppState, bytes, RequestContext], Handle
     """Return the handler for hooks of this client."""
 
     def answer(state: AppState, request: bytes, call: RequestContext) -> HandlerReply:
-        happened = event(client, request)
+        hook_event = event(client, request)
         context = state.attendant.attend(
-            happened, call.project, raw=request, local=call.local, at=call.at, keeper=state.keeper
+            hook_event, call.project, raw=request, local=call.local, at=call.at, keeper=state.keeper
         )
-        if happened.kind != "start":
+        if hook_event.kind != "start":
             state.worker.wake()
-        said = reply(happened, context)
-        return HandlerReply(said) if said else HandlerReply(b"", 204)
+        content = reply(hook_event, context)
+        return HandlerReply(content) if content else HandlerReply(b"", 204)
 
     return answer

@@ -19,23 +19,23 @@ Plain = dict[str, Any]
 
 
 def capture(state: AppState, request: requests.CaptureRequest, context: RequestContext) -> HandlerReply:
-    return _taken_in(state, request, context, request.messages, request.about())
+    return _store_exchange(state, request, context, request.messages, request.about())
 
 
 def observe(state: AppState, request: requests.ObserveRequest, context: RequestContext) -> HandlerReply:
-    told = dialogue(request.validated_intent, request.response)
-    return _taken_in(state, request, context, told, {**request.about(), "context": OBSERVATION})
+    messages = dialogue(request.validated_intent, request.response)
+    return _store_exchange(state, request, context, messages, {**request.about(), "context": OBSERVATION})
 
 
 def extract(state: AppState, request: requests.ExtractRequest, context: RequestContext) -> HandlerReply:
     if request.later and not request.dry_run:
-        captured = state.keeper.submit(request.messages, **request.about())
+        job = state.keeper.submit(request.messages, **request.about())
         state.worker.wake()
-        told = {"job": captured.id, "new": captured.new, "state": captured.state}
-        return HandlerReply(told, 202, headers={"Location": f"/memory/extract/{captured.id}"})
-    with _reading(state):
-        learned = state.keeper.extract(request.messages, dry_run=request.dry_run, by=context.by, **request.about())
-    return HandlerReply(learned.as_dict())
+        body = {"job": job.id, "new": job.new, "state": job.state}
+        return HandlerReply(body, 202, headers={"Location": f"/memory/extract/{job.id}"})
+    with _reserve_model(state):
+        result = state.keeper.extract(request.messages, dry_run=request.dry_run, by=context.by, **request.about())
+    return HandlerReply(result.as_dict())
 
 
 def job(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
@@ -55,12 +55,12 @@ def job(state: AppState, request: None, context: RequestContext) -> Plain:  # no
 
 
 def status(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    told = state.keeper.extraction()
-    if not told["enabled"]:
-        return told
+    extraction = state.keeper.extraction()
+    if not extraction["enabled"]:
+        return extraction
     health = state.checkup.told()
     problem = {"problem": health.problem} if health.problem else {}
-    return {**told, "status": "healthy" if health else "unhealthy", **problem}
+    return {**extraction, "status": "healthy" if health else "unhealthy", **problem}
 
 
 def begin_backfill(state: AppState, request: requests.EmptyRequest, context: RequestContext) -> Plain:  # noqa: ARG001
@@ -85,7 +85,7 @@ def inbox(desk: AppState, request: requests.InboxRequest, context: RequestContex
     after = None if request.after is UNSET else request.after
     items = desk.keeper.items(state, limit=request.limit, after=after)  # type: ignore[arg-type]
     following = items[-1].id if len(items) == request.limit else None
-    return {"items": [each.as_dict() for each in items], "next": following}
+    return {"items": [item.as_dict() for item in items], "next": following}
 
 
 def item(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
@@ -98,7 +98,7 @@ def retry(state: AppState, request: None, context: RequestContext) -> Plain:  # 
     return again
 
 
-def _taken_in(
+def _store_exchange(
     state: AppState,
     request: requests.CaptureRequest | requests.ObserveRequest,
     context: RequestContext,
@@ -107,27 +107,27 @@ def _taken_in(
 ) -> HandlerReply:
     """Store the exchange and learn from it later, or now with `wait`; a dry run only previews."""
     if request.dry_run:
-        with _reading(state):
-            learned = state.keeper.learn(messages, dry_run=True, by=context.by, **about)
-        return HandlerReply({"id": None, "new": False, "state": learned.state, **learned.as_dict()})
-    captured = kept(state, messages, wait=request.wait, by=context.by, about=about)
-    return HandlerReply(_captured(captured), 200 if request.wait and captured.state not in OPEN else 202)
+        with _reserve_model(state):
+            result = state.keeper.learn(messages, dry_run=True, by=context.by, **about)
+        return HandlerReply({"id": None, "new": False, "state": result.state, **result.as_dict()})
+    outcome = kept(state, messages, wait=request.wait, by=context.by, about=about)
+    return HandlerReply(_format_outcome(outcome), 200 if request.wait and outcome.state not in OPEN else 202)
 
 
 def kept(state: AppState, messages: Messages, *, wait: bool, by: str, about: Plain) -> CaptureStatus:
     """Return the capture's outcome: learned from now with `wait`, else when it is due."""
     waits = wait and state.reading.acquire(blocking=False)
     try:
-        captured = state.keeper.capture(messages, wait=waits, by=by, **about)
+        outcome = state.keeper.capture(messages, wait=waits, by=by, **about)
     finally:
         if waits:
             state.reading.release()
     state.worker.wake()
-    return captured
+    return outcome
 
 
 @contextmanager
-def _reading(state: AppState) -> Iterator[None]:
+def _reserve_model(state: AppState) -> Iterator[None]:
     """Reserve the model for one request; raise if the queue is too long."""
     if not state.reading.acquire(blocking=False):
         hint = 'Retry in a few seconds, or send "async": true and fetch the result later.'
@@ -138,11 +138,11 @@ def _reading(state: AppState) -> Iterator[None]:
         state.reading.release()
 
 
-def _captured(captured: CaptureStatus) -> Plain:
+def _format_outcome(outcome: CaptureStatus) -> Plain:
     return {
-        **captured.result,
-        "id": captured.id,
-        "new": captured.new,
-        "state": captured.state,
-        "reason": captured.reason,
+        **outcome.result,
+        "id": outcome.id,
+        "new": outcome.new,
+        "state": outcome.state,
+        "reason": outcome.reason,
     }

@@ -19,8 +19,8 @@ def create_key(state: AppState, request: requests.NewKeyRequest, context: Reques
 
 
 def list_keys(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    made = state.keeper.keys()
-    return {"keys": [each.as_dict() for each in made]}
+    keys = state.keeper.keys()
+    return {"keys": [key.as_dict() for key in keys]}
 
 
 def revoke_key(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
@@ -28,7 +28,7 @@ def revoke_key(state: AppState, request: None, context: RequestContext) -> Plain
 
 
 def log(state: AppState, request: requests.AuditLogRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    key, after = (None if each is UNSET else each for each in (request.key, request.after))
-    found = state.keeper.deeds(limit=request.limit, after=after, key=key)
-    following = found[-1].id if len(found) == request.limit else None
-    return {"deeds": [each.as_dict() for each in found], "next": following}
+    key, after = (None if value is UNSET else value for value in (request.key, request.after))
+    entries = state.keeper.deeds(limit=request.limit, after=after, key=key)
+    following = entries[-1].id if len(entries) == request.limit else None
+    return {"deeds": [entry.as_dict() for entry in entries], "next": following}

@@ -22,75 +22,79 @@ def count_knowledge(state: AppState, request: None, context: RequestContext) -> 
 
 
 def list_knowledge(state: AppState, request: requests.KnowledgeListingRequest, context: RequestContext) -> Plain:
-    return _page(state, _table(context), request, min_confidence=request.min_confidence)
+    return _list_page(state, _find_table(context), request, min_confidence=request.min_confidence)
 
 
 def list_feedback(state: AppState, request: requests.FeedbackListingRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return _page(state, "feedback", request)
+    return _list_page(state, "feedback", request)
 
 
 def put_knowledge(state: AppState, request: requests.NewKnowledgeRequest, context: RequestContext) -> HandlerReply:
-    change = state.keeper.knowledge.put(_table(context), by=context.by, why=request.reason(), **request.known())
+    change = state.keeper.knowledge.put(_find_table(context), by=context.by, why=request.reason(), **request.known())
     return HandlerReply(change.as_dict(), 201 if change.action == "add" else 200)
 
 
 def get_knowledge(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return state.keeper.knowledge.get(_table(context), context.row).shown()
+    return state.keeper.knowledge.get(_find_table(context), context.row).shown()
 
 
 def delete_knowledge(state: AppState, request: requests.ReasonRequest, context: RequestContext) -> Plain:
-    return state.keeper.knowledge.delete(_table(context), context.row, by=context.by, why=request.reason()).as_dict()
+    return state.keeper.knowledge.delete(
+        _find_table(context), context.row, by=context.by, why=request.reason()
+    ).as_dict()
 
 
 def purge_knowledge(state: AppState, request: requests.ReasonRequest, context: RequestContext) -> Plain:
-    return state.keeper.knowledge.purge(_table(context), context.row, by=context.by, why=request.reason()).as_dict()
+    return state.keeper.knowledge.purge(
+        _find_table(context), context.row, by=context.by, why=request.reason()
+    ).as_dict()
 
 
 def knowledge_history(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    table = _table(context)
-    found = state.keeper.knowledge.history(table, context.row)
-    return {"table": table, "key": context.row, "changes": [each.as_dict() for each in found]}
+    table = _find_table(context)
+    changes = state.keeper.knowledge.history(table, context.row)
+    return {"table": table, "key": context.row, "changes": [change.as_dict() for change in changes]}
 
 
 # ── the exact lane ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def evaluate(state: AppState, request: requests.EvaluateRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    found = state.keeper.knowledge.evaluate(request.source, request.metric, request.value, unit=request.unit)
-    return {"firing": [each.as_dict() for each in found]}
+    firing = state.keeper.knowledge.evaluate(request.source, request.metric, request.value, unit=request.unit)
+    return {"firing": [threshold.as_dict() for threshold in firing]}
 
 
 def active(state: AppState, request: requests.ActiveAtRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    found = state.keeper.knowledge.active(request.moment(), source=request.source)
-    return {"active": [each.as_dict() for each in found]}
+    patterns = state.keeper.knowledge.active(request.moment(), source=request.source)
+    return {"active": [pattern.as_dict() for pattern in patterns]}
 
 
 def related(state: AppState, request: requests.RelatedToRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    found = state.keeper.knowledge.related(request.source, depth=request.depth)
-    return {"related": [each.as_dict() for each in found]}
+    steps = state.keeper.knowledge.related(request.source, depth=request.depth)
+    return {"related": [step.as_dict() for step in steps]}
 
 
 def read_knowledge(state: AppState, request: requests.ReadTextRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"readings": [each.as_dict() for each in state.keeper.knowledge.read(request.text)]}
+    return {"readings": [reading.as_dict() for reading in state.keeper.knowledge.read(request.text)]}
 
 
 # ── feedback ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def give_feedback(state: AppState, request: requests.NewVerdictRequest, context: RequestContext) -> Plain:
-    said = request.known()
-    done = state.keeper.knowledge.feedback(
-        request.anomaly, request.verdict, by=context.by, why=request.reason(), **said
+    known = request.known()
+    changeset = state.keeper.knowledge.feedback(
+        request.anomaly, request.verdict, by=context.by, why=request.reason(), **known
     )
-    return done.as_dict()
+    return changeset.as_dict()
 
 
 def process_feedback(state: AppState, request: requests.ReasonRequest, context: RequestContext) -> Plain:
-    done = state.keeper.knowledge.process_feedback(by=context.by, why=request.reason())
-    return {"changeset": done.as_dict() if done else None}
+    changeset = state.keeper.knowledge.process_feedback(by=context.by, why=request.reason())
+    return {"changeset": changeset.as_dict() if changeset else None}
 
 
-def _table(context: RequestContext) -> Table:
+def _find_table(context: RequestContext) -> Table:
     """Return the table named in the path. NotFound if it does not exist."""
     try:
         return check_table(context.table)
@@ -98,8 +102,8 @@ def _table(context: RequestContext) -> Table:
         raise NotFound(error.message, error.hint) from error
 
 
-def _page(state: AppState, table: Table, request: requests.RowListingRequest, **how: Any) -> Plain:
+def _list_page(state: AppState, table: Table, request: requests.RowListingRequest, **how: Any) -> Plain:
     after = None if request.after is UNSET else request.after
-    found = state.keeper.knowledge.list(table, limit=request.limit, after=after, **how, **request.where())
-    following = found[-1].id if len(found) == request.limit else None
-    return {"rows": [each.shown() for each in found], "next": following}
+    rows = state.keeper.knowledge.list(table, limit=request.limit, after=after, **how, **request.where())
+    following = rows[-1].id if len(rows) == request.limit else None
+    return {"rows": [row.shown() for row in rows], "next": following}

@@ -22,10 +22,10 @@ def prune(state: AppState, request: requests.PruneRequest, context: RequestConte
 
 
 def approve(state: AppState, request: requests.ApproveRequest, context: RequestContext) -> Plain:
-    done = state.keeper.approve(
+    changeset = state.keeper.approve(
         request.chore, request.as_decisions(), as_of=request.as_of, by=context.by, why=request.reason()
     )
-    return done.as_dict()
+    return changeset.as_dict()
 
 
 def contradictions(state: AppState, request: requests.ContradictionsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
@@ -37,13 +37,13 @@ def agree(state: AppState, request: requests.DismissContradictionRequest, contex
 
 
 def runs(state: AppState, request: requests.RunsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    told = [run.as_dict() for run in state.keeper.runs(limit=request.limit, chore=request.chore)]
-    return {"runs": told, "schedules": dict(state.schedules)}
+    rows = [run.as_dict() for run in state.keeper.runs(limit=request.limit, chore=request.chore)]
+    return {"runs": rows, "schedules": dict(state.schedules)}
 
 
 def usage(state: AppState, request: requests.UsageRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    found = state.keeper.usage(request.view, limit=request.limit, days=request.days, **request.within())
-    return {"view": request.view, "memories": [each.as_dict() for each in found]}
+    memories = state.keeper.usage(request.view, limit=request.limit, days=request.days, **request.within())
+    return {"view": request.view, "memories": [memory.as_dict() for memory in memories]}
 
 
 def llm_usage(state: AppState, request: requests.LLMUsageRequest, context: RequestContext) -> Plain:  # noqa: ARG001

@@ -36,17 +36,17 @@ _OWN = "mcp-"
 
 def exchange(state: AppState, request: bytes, context: RequestContext) -> HandlerReply:
     """Return the SDK's reply to this message. NotConfigured if the SDK is not installed."""
-    wire = _wire()
+    wire = _import_sdk()
     headers = {name: value for name, value in context.headers.items() if name in _READ or name.startswith(_OWN)}
     if not headers.get("content-type", "").lower().startswith(JSON):
         raise InvalidInput("The body is not declared as JSON.", f"Send a message of the protocol, as {JSON}.")
-    told = wire.exchanged(RequestDispatcher(state, context), headers, request)
-    if told.status >= 400 and not told.media.startswith(JSON):
+    reply = wire.exchanged(RequestDispatcher(state, context), headers, request)
+    if reply.status >= 400 and not reply.media.startswith(JSON):
         raise InvalidInput("Not a valid request of the protocol.", f"Accept {JSON}, and send one message at a time.")
-    return HandlerReply(told.body, told.status, told.media or JSON)
+    return HandlerReply(reply.body, reply.status, reply.media or JSON)
 
 
-def _wire() -> ModuleType:
+def _import_sdk() -> ModuleType:
     """Import the wire module with the SDK: takes about a second, once."""
     try:
         from cofio.server.mcp import sdk_server
@@ -63,8 +63,8 @@ class RequestDispatcher(Dispatcher):
     """Tools for one request, with the permissions of the caller's key; calls are recorded in the audit log."""
 
     def __init__(self, state: AppState, context: RequestContext) -> None:
-        super().__init__(self._open, self._who)
-        self._desk, self._call = state, context
+        super().__init__(self._open, self._build_caller)
+        self._state, self._call = state, context
         self._named = (
             folder_or_name if context.local and context.viewer is None else str
         )  # paths of this machine, or names
@@ -72,7 +72,7 @@ class RequestDispatcher(Dispatcher):
     def call(self, name: str, arguments: Mapping[str, Any], client: str) -> ToolResult:
         """Run a tool. Forbidden for a read-only key if the tool writes."""
         tool = find_tool(name)
-        with self._refusals(name):
+        with self._log_refusals(name):
             if not tool.reads and not allows(self._call.role, "write"):
                 raise auth.insufficient_role("write", self._call.role)
             answer = super().call(name, arguments, client)
@@ -83,32 +83,34 @@ class RequestDispatcher(Dispatcher):
     @contextmanager
     def _open(self, *, new: bool) -> Iterator[MemoriesLike]:  # noqa: ARG002 - the service has its store
         try:
-            yield _LimitedMemories(self._desk)
+            yield _LimitedMemories(self._state)
         except CofioError as error:
             raise redact_for_stranger(error) if self._call.viewer else error from None
 
-    def _who(self, client: str) -> Caller:
+    def _build_caller(self, client: str) -> Caller:
         headers = self._call.headers
         by = auth.caller(headers, self._call.key, BY)
-        name = client or headers.get("x-cofio-client", "").strip() or _known(headers.get("user-agent", "")) or BY
+        name = (
+            client or headers.get("x-cofio-client", "").strip() or _identify_client(headers.get("user-agent", "")) or BY
+        )
         within = self._call.viewer.below if self._call.viewer else str
         return Caller(self._named(self._call.project) or None, name, self._named, by, within)
 
     @contextmanager
-    def _refusals(self, name: str) -> Iterator[None]:
+    def _log_refusals(self, name: str) -> Iterator[None]:
         try:
             yield
         except Forbidden as error:
             self._note(name, "refused", error.message)
             raise
 
-    def _note(self, name: str, outcome: str, said: str) -> None:
+    def _note(self, name: str, outcome: str, summary: str) -> None:
         """Write an audit log entry. Without keys, callers cannot be identified and nothing is recorded."""
         if self._call.auth == "ok":
-            self._desk.keeper.note_deed(self._call.deed(f"POST /mcp {name}", outcome, said))
+            self._state.keeper.note_deed(self._call.deed(f"POST /mcp {name}", outcome, summary))
 
 
-def _known(agent: str) -> str:
+def _identify_client(agent: str) -> str:
     """Return the client name if known: in the older protocol, requests do not name their client."""
     product = agent.partition("/")[0].strip()
     name = KNOWN_AS.get(product, product)
@@ -119,7 +121,7 @@ class _LimitedMemories:
     """Keeper as the tools use it; calls that wait for the model queue with all others."""
 
     def __init__(self, state: AppState) -> None:
-        self._desk, keeper = state, state.keeper
+        self._state, keeper = state, state.keeper
         self.search_episodes = keeper.search_episodes
         self.search, self.add, self.supersede, self.delete = keeper.search, keeper.add, keeper.supersede, keeper.delete
         self.history, self.get, self.freshness = keeper.history, keeper.get, keeper.freshness
@@ -127,4 +129,4 @@ class _LimitedMemories:
         self.resume = keeper.resume
 
     def capture(self, messages: str, *, wait: bool = False, by: str = BY, **about: Any) -> CaptureStatus:
-        return kept(self._desk, messages, wait=wait, by=by, about=about)
+        return kept(self._state, messages, wait=wait, by=by, about=about)

@@ -24,11 +24,11 @@ Plain = dict[str, Any]
 
 
 def health(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    told: Plain = {"status": "healthy", "version": __version__, "auth": context.auth}
+    content: Plain = {"status": "healthy", "version": __version__, "auth": context.auth}
     if context.auth == "missing":
-        return told
+        return content
     memories = state.census.told() if context.viewer is None else state.keeper.count()
-    return {**told, **({"role": context.role} if context.auth == "ok" else {}), "memories": memories}
+    return {**content, **({"role": context.role} if context.auth == "ok" else {}), "memories": memories}
 
 
 def stats(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
@@ -55,20 +55,25 @@ def page(state: AppState, request: None, context: RequestContext) -> HandlerRepl
 
 def search(state: AppState, request: requests.SearchRequest, context: RequestContext) -> Plain:
     query = request.as_query()
-    return _found(query.text, state.keeper.search(query, by=context.by))
+    return _format_hits(query.text, state.keeper.search(query, by=context.by))
 
 
 def search_all(state: AppState, request: requests.SearchAllRequest, context: RequestContext) -> Plain:
     queries = request.as_queries()
-    answers = state.keeper.search_all(queries, by=context.by)
-    return {"results": [_found(query.text, hits) for query, hits in zip(queries, answers, strict=True)]}
+    hit_lists = state.keeper.search_all(queries, by=context.by)
+    return {"results": [_format_hits(query.text, hits) for query, hits in zip(queries, hit_lists, strict=True)]}
 
 
-def recall(state: AppState, given: requests.RecallRequest, context: RequestContext) -> Plain:
-    told = state.keeper.recall(
-        given.prompt, project=given.project, k=given.k, by=context.by, client=given.client, session=given.session
+def recall(state: AppState, request: requests.RecallRequest, context: RequestContext) -> Plain:
+    briefing = state.keeper.recall(
+        request.prompt,
+        project=request.project,
+        k=request.k,
+        by=context.by,
+        client=request.client,
+        session=request.session,
     )
-    return {"text": told.text, "ids": list(told.ids), "tokens": told.tokens}
+    return {"text": briefing.text, "ids": list(briefing.ids), "tokens": briefing.tokens}
 
 
 def recall_context(state: AppState, request: requests.RecallContextRequest, context: RequestContext) -> Plain:
@@ -86,13 +91,13 @@ def recall_context(state: AppState, request: requests.RecallContextRequest, cont
 def is_novel(state: AppState, request: requests.IsNovelRequest, context: RequestContext) -> Plain:  # noqa: ARG001
     fact = Fact(text=request.text, speaker=request.speaker)
     threshold = None if request.threshold is UNSET else request.threshold
-    told = state.keeper.is_novel(fact, threshold=threshold, **request.within())
+    novelty = state.keeper.is_novel(fact, threshold=threshold, **request.within())
     return {
-        "novel": told.novel,
-        "is_novel": told.novel,
-        "similarity": round(told.similarity, 6),
-        "match": told.match.as_dict() if told.match else None,
-        "reason": told.reason,
+        "novel": novelty.novel,
+        "is_novel": novelty.novel,
+        "similarity": round(novelty.similarity, 6),
+        "match": novelty.match.as_dict() if novelty.match else None,
+        "reason": novelty.reason,
     }
 
 
@@ -118,8 +123,8 @@ def projects(state: AppState, request: requests.ProjectsRequest, context: Reques
 
 def add(state: AppState, request: requests.AddRequest, context: RequestContext) -> HandlerReply:
     change = state.keeper.add(request.as_fact(), dedup=request.deduplicate, by=context.by, why=request.reason())
-    told = {**settled(change), "changeset": change.changeset, "memory": change.memory.as_dict()}
-    return HandlerReply(told, 200 if change.action == "noop" else 201)
+    body = {**settled(change), "changeset": change.changeset, "memory": change.memory.as_dict()}
+    return HandlerReply(body, 200 if change.action == "noop" else 201)
 
 
 def add_all(state: AppState, request: requests.AddAllRequest, context: RequestContext) -> Plain:
@@ -135,7 +140,7 @@ def add_all(state: AppState, request: requests.AddAllRequest, context: RequestCo
 
 
 def edit(state: AppState, request: requests.EditRequest, context: RequestContext) -> Plain:
-    return _changed(state.keeper.update(context.id, by=context.by, why=request.reason(), **request.changes()))
+    return _format_change(state.keeper.update(context.id, by=context.by, why=request.reason(), **request.changes()))
 
 
 def delete(state: AppState, request: requests.DeleteRequest, context: RequestContext) -> Plain:
@@ -148,16 +153,16 @@ def delete(state: AppState, request: requests.DeleteRequest, context: RequestCon
 
 
 def restore(state: AppState, request: requests.ReasonRequest, context: RequestContext) -> Plain:
-    return _changed(state.keeper.restore(context.id, by=context.by, why=request.reason()))
+    return _format_change(state.keeper.restore(context.id, by=context.by, why=request.reason()))
 
 
 def confirm(state: AppState, request: requests.ReasonRequest, context: RequestContext) -> Plain:
-    return _changed(state.keeper.confirm(context.id, by=context.by, why=request.reason()))
+    return _format_change(state.keeper.confirm(context.id, by=context.by, why=request.reason()))
 
 
 def freshness(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    told = state.keeper.freshness(context.id)
-    return {"id": context.id, "freshness": told.state, "stale": list(told.notes)}
+    result = state.keeper.freshness(context.id)
+    return {"id": context.id, "freshness": result.state, "stale": list(result.notes)}
 
 
 def supersede(state: AppState, request: requests.SupersedeRequest, context: RequestContext) -> Plain:
@@ -180,19 +185,21 @@ def deduplicate(state: AppState, request: requests.DeduplicateRequest, context: 
     threshold = None if request.threshold is UNSET else request.threshold
     within = {"source_prefix": request.source_prefix}
     if request.dry_run:
-        return _plan(state.keeper.find_duplicates(threshold=threshold, **within), None)
-    done = state.keeper.merge_duplicates(threshold=threshold, by=context.by, why=request.reason(), **within)
-    return _plan(_deletions(done), done.id if done else None, dry=False)
+        return _format_plan(state.keeper.find_duplicates(threshold=threshold, **within), None)
+    changeset = state.keeper.merge_duplicates(threshold=threshold, by=context.by, why=request.reason(), **within)
+    return _format_plan(_restore_decisions(changeset), changeset.id if changeset else None, dry=False)
 
 
 def delete_all(state: AppState, request: requests.DeleteAllRequest, context: RequestContext) -> Plain:
     why = request.reason()
     decisions = state.keeper.find_all(why, source_prefix=request.prefix())
     if request.dry_run or not decisions:
-        return _plan(decisions, None, dry=request.dry_run)
+        return _format_plan(decisions, None, dry=request.dry_run)
     rows = state.keeper.read_from(decisions)
-    done = state.keeper.apply(decisions, by=context.by, why=why or f"delete all of {request.source}", knowledge=rows)
-    return _plan(decisions, done.id, dry=False)
+    changeset = state.keeper.apply(
+        decisions, by=context.by, why=why or f"delete all of {request.source}", knowledge=rows
+    )
+    return _format_plan(decisions, changeset.id, dry=False)
 
 
 # ── history ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -221,7 +228,7 @@ def undo(state: AppState, request: requests.ReasonRequest, context: RequestConte
 # ── words as plain values ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _found(query: str, hits: Sequence[Hit]) -> Plain:
+def _format_hits(query: str, hits: Sequence[Hit]) -> Plain:
     results = [hit.as_dict() for hit in hits]
     return {"query": query, "count": len(hits), "fits_badly": is_poor_match(hits), "results": results}
 
@@ -229,22 +236,22 @@ def _found(query: str, hits: Sequence[Hit]) -> Plain:
 def settled(change: Change) -> Plain:
     """Return the outcome for a fact: the memory it replaced, or similar ones that stayed but may be outdated."""
     replaced = change.memory.supersedes if change.action == "update" else None
-    near = [{"id": each.id, "text": each.text, "replace": f"cofio forget {each.id}"} for each in change.near]
+    near = [{"id": memory.id, "text": memory.text, "replace": f"cofio forget {memory.id}"} for memory in change.near]
     about = {"id": change.memory_id, "action": change.action, "reason": change.reason}
     return {**about, "replaced": replaced, "near": near}
 
 
-def _changed(change: Change) -> Plain:
-    told = {"id": change.memory_id, "action": change.action, "changeset": change.changeset}
-    return {**told, "memory": change.memory.as_dict()}
+def _format_change(change: Change) -> Plain:
+    fields = {"id": change.memory_id, "action": change.action, "changeset": change.changeset}
+    return {**fields, "memory": change.memory.as_dict()}
 
 
-def _plan(decisions: Sequence[Decision], done: int | None, *, dry: bool = True) -> Plain:
-    told = [to_plain(decision) for decision in decisions]
-    return {"dry_run": dry, "count": len(told), "decisions": told, "changeset": done}
+def _format_plan(decisions: Sequence[Decision], changeset_id: int | None, *, dry: bool = True) -> Plain:
+    rows = [to_plain(decision) for decision in decisions]
+    return {"dry_run": dry, "count": len(rows), "decisions": rows, "changeset": changeset_id}
 
 
-def _deletions(done: Changeset | None) -> list[Delete]:
+def _restore_decisions(changeset: Changeset | None) -> list[Delete]:
     """Return the decisions of a merge, reconstructed from its changes."""
-    gone = [change for change in done.changes if change.action == "delete"] if done else []
-    return [Delete(change.memory_id, change.reason, change.memory.superseded_by) for change in gone]
+    deletes = [change for change in changeset.changes if change.action == "delete"] if changeset else []
+    return [Delete(change.memory_id, change.reason, change.memory.superseded_by) for change in deletes]

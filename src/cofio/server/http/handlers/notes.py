@@ -18,8 +18,8 @@ Plain = dict[str, Any]
 def flush_note(state: AppState, request: requests.FlushRequest, context: RequestContext) -> HandlerReply:
     about = request.about()
     change = state.keeper.notes.flush(request.summary, about.pop("tags", ()), by=context.by, **about)
-    told = {**settled(change), "changeset": change.changeset, "memory": change.memory.as_dict()}
-    return HandlerReply(told, 200 if change.action == "noop" else 201)
+    body = {**settled(change), "changeset": change.changeset, "memory": change.memory.as_dict()}
+    return HandlerReply(body, 200 if change.action == "noop" else 201)
 
 
 def list_notes(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
@@ -27,27 +27,27 @@ def list_notes(state: AppState, request: None, context: RequestContext) -> Plain
 
 
 def index_notes(state: AppState, request: requests.IndexNotesRequest, context: RequestContext) -> Plain:
-    folder = _there(request.folder) if request.folder else None
+    folder = _check_folder(request.folder) if request.folder else None
     return state.keeper.notes.index(folder, label=request.label, dry_run=request.dry_run, by=context.by).as_dict()
 
 
 def export_notes(state: AppState, request: requests.ExportNotesRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return state.keeper.notes.export(_there(request.folder), **request.within()).as_dict()
+    return state.keeper.notes.export(_check_folder(request.folder), **request.within()).as_dict()
 
 
-def _there(said: str) -> Path:
+def _check_folder(text: str) -> Path:
     """Return the folder after validation. Only absolute paths: the service's working directory is unspecified."""
-    if "\0" in said or not Path(said).is_absolute():
-        raise InvalidInput(f"folder is {said!r}.", "Give the absolute path of a folder on the service's machine.")
-    folder = Path(said)
+    if "\0" in text or not Path(text).is_absolute():
+        raise InvalidInput(f"folder is {text!r}.", "Give the absolute path of a folder on the service's machine.")
+    folder = Path(text)
     try:
-        found = folder.resolve(strict=True)
+        resolved = folder.resolve(strict=True)
     except FileNotFoundError as error:
-        raise NotFound(f"There is no folder {said}.", "It must be on the service's machine.") from error
+        raise NotFound(f"There is no folder {text}.", "It must be on the service's machine.") from error
     except (OSError, RuntimeError, UnicodeEncodeError) as error:
-        raise InvalidInput(f"{said!r} cannot be read.", "Give a folder that the service may read.") from error
-    if not found.is_dir():
-        raise InvalidInput(f"{said} is not a folder.", "Give the folder that contains the notes.")
-    if found == Path(found.anchor):
-        raise InvalidInput(f"{said} is the root of the file system.", "Give the folder that contains the notes.")
+        raise InvalidInput(f"{text!r} cannot be read.", "Give a folder that the service may read.") from error
+    if not resolved.is_dir():
+        raise InvalidInput(f"{text} is not a folder.", "Give the folder that contains the notes.")
+    if resolved == Path(resolved.anchor):
+        raise InvalidInput(f"{text} is the root of the file system.", "Give the folder that contains the notes.")
     return folder

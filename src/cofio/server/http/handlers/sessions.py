@@ -11,8 +11,8 @@ Plain = dict[str, Any]
 
 
 def list_sessions(state: AppState, request: requests.SessionsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    found = state.keeper.sessions(**request.narrowed())
-    return {"sessions": [each.as_dict() for each in found]}
+    sessions = state.keeper.sessions(**request.narrowed())
+    return {"sessions": [session.as_dict() for session in sessions]}
 
 
 def show_session(state: AppState, request: requests.SessionRequest, context: RequestContext) -> Plain:  # noqa: ARG001

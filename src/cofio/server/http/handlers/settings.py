@@ -46,30 +46,30 @@ _UNTOLD = "..."  # placeholder of a hidden value
 
 
 def show_settings(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    known = state.settings
-    path = known.home / "config.toml"
-    now, problem = _loaded_anew(known, path)
-    fields = {each.name: each for each in setting.settable()}
-    told = [_told(fields[name], group, known, now) for group, names in GROUPS.items() for name in names]
-    return {"file": str(path), "there": path.exists(), "problem": problem, "settings": told}
+    settings = state.settings
+    path = settings.home / "config.toml"
+    now, problem = _reload(settings, path)
+    fields = {field.name: field for field in setting.settable()}
+    rows = [_describe_setting(fields[name], group, settings, now) for group, names in GROUPS.items() for name in names]
+    return {"file": str(path), "there": path.exists(), "problem": problem, "settings": rows}
 
 
-def _loaded_anew(known: Settings, path: Path) -> tuple[Settings, str]:
+def _reload(settings: Settings, path: Path) -> tuple[Settings, str]:
     """Return the settings that the next start would use; the current ones with a note if it would fail."""
-    if not known.origins:  # set by a program
-        return known, ""
-    for flags in ({}, {"home": known.home}):
+    if not settings.origins:  # set by a program
+        return settings, ""
+    for flags in ({}, {"home": settings.home}):
         with suppress(Misconfigured):  # the message may contain a secret
             now = Settings.load(flags)
-            if now.home == known.home:
+            if now.home == settings.home:
                 return now, ""
-    return known, f"The service would not start with the current {path}. `cofio config` says why."
+    return settings, f"The service would not start with the current {path}. `cofio config` says why."
 
 
-def _told(field: Any, group: str, known: Settings, now: Settings) -> Plain:
+def _describe_setting(field: Any, group: str, settings: Settings, now: Settings) -> Plain:
     name, secret = field.name, field.metadata["secret"]
-    origin = known.origins.get(name, "default")
-    same = getattr(known, name) == getattr(now, name)
+    origin = settings.origins.get(name, "default")
+    same = getattr(settings, name) == getattr(now, name)
     if origin == "flag" and same:  # redundant, such as flags passed on by `cofio up`
         origin = now.origins.get(name, origin)
     return {
@@ -77,28 +77,28 @@ def _told(field: Any, group: str, known: Settings, now: Settings) -> Plain:
         "group": group,
         "variables": list(field.metadata["variables"]),
         "says": field.metadata["says"],
-        "value": _is_set(known, name) if secret else _value(known, name),
-        "default": _is_set(Settings(), name) if secret else _value(Settings(), name),
+        "value": _is_set(settings, name) if secret else _get_value(settings, name),
+        "default": _is_set(Settings(), name) if secret else _get_value(Settings(), name),
         "origin": origin,
         "secret": secret,
-        "line": "" if name == "home" else setting.line(name, _written(known, name, secret)),
+        "line": "" if name == "home" else setting.line(name, _get_file_value(settings, name, secret)),
         "waits": not same and origin != "flag",  # a different value takes effect at the next start
     }
 
 
-def _is_set(known: Settings, name: str) -> str:
-    return "set" if getattr(known, name) else "not set"
+def _is_set(settings: Settings, name: str) -> str:
+    return "set" if getattr(settings, name) else "not set"
 
 
-def _value(known: Settings, name: str) -> bool | int | float | str:
-    value = getattr(known, name)
-    return value if isinstance(value, bool | int | float) else known.shown(name)
+def _get_value(settings: Settings, name: str) -> bool | int | float | str:
+    value = getattr(settings, name)
+    return value if isinstance(value, bool | int | float) else settings.shown(name)
 
 
-def _written(known: Settings, name: str, secret: bool) -> bool | int | float | str:
+def _get_file_value(settings: Settings, name: str, secret: bool) -> bool | int | float | str:
     """Return the value for the file; a placeholder for a hidden one."""
-    value = getattr(known, name)
-    return _UNTOLD if secret or known.shown(name) != str(value) else _value(known, name)
+    value = getattr(settings, name)
+    return _UNTOLD if secret or settings.shown(name) != str(value) else _get_value(settings, name)
 
 
 # ── the doctor ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -111,11 +111,11 @@ def examine(state: AppState, request: requests.DoctorRequest, context: RequestCo
         raise Forbidden("The doctor answers requests from the service's own machine only.", hint)
     if state.doctor is None:
         raise NotConfigured("This service has no doctor.", "Start it with `cofio serve` or `cofio up`.")
-    found = state.doctor(_InProcessService(state, context), request.about == "clients")
-    return {"checks": [_finding(each) for each in found]}
+    checks = state.doctor(_InProcessService(state, context), request.about == "clients")
+    return {"checks": [_format_check(check) for check in checks]}
 
 
-def _finding(check: Check) -> Plain:
+def _format_check(check: Check) -> Plain:
     hint = check.remedy if check.state != "ok" else ""
     return {"name": check.name, "state": check.state, "says": check.says, "hint": hint}
 
@@ -124,16 +124,16 @@ class _InProcessService:
     """The service as seen by its own doctor: over HTTP, the request would wait for itself."""
 
     def __init__(self, state: AppState, context: RequestContext) -> None:
-        self._desk, self._call = state, context
+        self._state, self._call = state, context
 
     def is_novel(self, fact: str, /) -> object:
-        return self._desk.keeper.is_novel(fact)
+        return self._state.keeper.is_novel(fact)
 
     def extraction(self) -> Plain:
-        return ingest.status(self._desk, None, self._call)
+        return ingest.status(self._state, None, self._call)
 
     def stats(self) -> Plain:
-        return self._desk.keeper.stats()
+        return self._state.keeper.stats()
 
     def items(self, state: Any = None, /, *, limit: int = 50) -> Sequence[Item]:
-        return self._desk.keeper.items(state, limit=limit)
+        return self._state.keeper.items(state, limit=limit)

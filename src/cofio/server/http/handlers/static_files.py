@@ -21,7 +21,7 @@ def page_of(name: str) -> Callable[[AppState, None, RequestContext], HandlerRepl
     """Return the handler of this page."""
 
     def whole_page(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
-        return _sent(pages()[name])
+        return _send_file(pages()[name])
 
     whole_page.__name__ = f"{name}_page"  # operation names must be unique
     return whole_page
@@ -31,8 +31,8 @@ def page_file(state: AppState, request: None, context: RequestContext) -> Handle
     """Return a script, stylesheet or image. NotFound for any other name."""
     if context.file not in static_files():
         raise NotFound("There is no such file.", "GET /ui leads to the pages.")
-    return _sent(static_files()[context.file])
+    return _send_file(static_files()[context.file])
 
 
-def _sent(file: StaticFile) -> HandlerReply:
+def _send_file(file: StaticFile) -> HandlerReply:
     return HandlerReply(file.content, media=file.media, headers={"Content-Security-Policy": POLICY})

@@ -13,15 +13,18 @@ Plain = dict[str, Any]
 
 
 def facts(state: AppState, request: requests.TeamFactsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    found = state.keeper.get_team_facts(limit=request.limit, category=request.category, team=_named(request))
-    return {"memories": [each.as_dict() for each in found]}
+    memories = state.keeper.get_team_facts(limit=request.limit, category=request.category, team=_read_team(request))
+    return {"memories": [memory.as_dict() for memory in memories]}
 
 
 def patterns(state: AppState, request: requests.TeamPatternsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    found = state.keeper.detect_cross_agent_patterns(
-        min_occurrences=request.min_occurrences, limit=request.limit, category=request.category, team=_named(request)
+    repeats = state.keeper.detect_cross_agent_patterns(
+        min_occurrences=request.min_occurrences,
+        limit=request.limit,
+        category=request.category,
+        team=_read_team(request),
     )
-    return {"patterns": [each.as_dict() for each in found]}
+    return {"patterns": [repeat.as_dict() for repeat in repeats]}
 
 
 def enrich(state: AppState, request: requests.EnrichRequest, context: RequestContext) -> Plain:
@@ -31,5 +34,5 @@ def enrich(state: AppState, request: requests.EnrichRequest, context: RequestCon
     return {"context": text}
 
 
-def _named(request: requests.TeamFactsRequest) -> str | None:
+def _read_team(request: requests.TeamFactsRequest) -> str | None:
     return None if request.team is UNSET else request.team
