@@ -23,9 +23,9 @@ _MARK = "cofio_"  # prefix that identifies our keys, for people and for scanners
 _SHOWN = 12  # characters of a key that are stored to recognise it
 
 
-def allows(role: Role, wanted: Role) -> bool:
+def allows(role: Role, required: Role) -> bool:
     """Return whether one role includes the other."""
-    return ROLES.index(role) >= ROLES.index(wanted)
+    return ROLES.index(role) >= ROLES.index(required)
 
 
 def new_secret() -> str:
@@ -104,16 +104,16 @@ class Key:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values, the grant's beside the key's own."""
-        told = asdict(self)
-        grant = told.pop("grant")
-        return {**told, **grant, "prefixes": list(self.grant.prefixes)}
+        values = asdict(self)
+        grant = values.pop("grant")
+        return {**values, **grant, "prefixes": list(self.grant.prefixes)}
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Key:
+    def from_dict(cls, plain: Mapping[str, Any]) -> Key:
         """Return the key that `as_dict` wrote."""
-        grant = {name: told[name] for name in Grant.__dataclass_fields__}
-        own = {name: told[name] for name in cls.__dataclass_fields__ if name != "grant"}
-        return cls(grant=Grant(**{**grant, "prefixes": tuple(grant["prefixes"])}), **own)
+        grant = {name: plain[name] for name in Grant.__dataclass_fields__}
+        values = {name: plain[name] for name in cls.__dataclass_fields__ if name != "grant"}
+        return cls(grant=Grant(**{**grant, "prefixes": tuple(grant["prefixes"])}), **values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -153,8 +153,8 @@ def episode_of(exchange: Exchange, capture: int) -> Episode:
 
 def text_of(exchange: Exchange) -> str:
     """Return the messages of a turn as one text, each with the role of its speaker."""
-    said = ((message.role, message.text.strip()) for message in exchange.messages)
-    return "\n".join(f"{role.capitalize()}: {text}" for role, text in said if text)
+    messages = ((message.role, message.text.strip()) for message in exchange.messages)
+    return "\n".join(f"{role.capitalize()}: {text}" for role, text in messages if text)
 
 
 def base_turn(turn: str) -> str:
