@@ -28,7 +28,7 @@ def removed_rows(decisions: Sequence[Decision], store: Store, viewer: Viewer | N
     forgotten = {decision.id: decision for decision in silenced if not isinstance(decision, Purge)}
     removals: list[KnowledgeDecision] = []
     for row in store.domain.told_by(list(forgotten)) if forgotten else ():
-        memory = _memory_of(row)
+        memory = _get_memory_id(row)
         reason = forgotten[memory].reason if memory in forgotten else ""
         removals.append(Drop(row.TABLE, row.id, reason or f"memory {memory} no longer states it"))
     for decision in silenced:
@@ -45,7 +45,7 @@ def restored_rows(memory_id: int, store: Store, viewer: Viewer | None) -> list[K
         for line in store.changeset(changeset).knowledge
         if line.action == "delete"
     ]
-    mine = [row for row in dropped if row and _memory_of(row) == memory_id and owns(viewer, row)]
+    mine = [row for row in dropped if row and _get_memory_id(row) == memory_id and owns(viewer, row)]
     free = [row for row in mine if not store.domain.get(row.TABLE, [row.id])]
     return [Put(replace(row, updated_at=""), f"memory {memory_id}, which states it, was restored") for row in free]
 
@@ -91,7 +91,7 @@ def _list_past_rows(memory_id: int, store: Store) -> dict[str, Knowledge]:
     changesets = dict.fromkeys(change.changeset for change in _list_changes(memory_id, store))
     lines = [line for changeset in changesets for line in store.changeset(changeset).knowledge]
     states = [(line.ref, row) for line in lines for row in (line.before, line.after) if row]
-    return {ref: row for ref, row in states if _memory_of(row) == memory_id}
+    return {ref: row for ref, row in states if _get_memory_id(row) == memory_id}
 
 
 def _list_changes(memory_id: int, store: Store) -> list[Change]:
@@ -100,7 +100,7 @@ def _list_changes(memory_id: int, store: Store) -> list[Change]:
     return [change for change in store.history(memory_id) if change.memory_id == memory_id] if memories else []
 
 
-def _memory_of(row: Knowledge) -> int | None:
+def _get_memory_id(row: Knowledge) -> int | None:
     """Return the memory that states the row in words, or None."""
     memory: int | None = getattr(row, "memory", None)
     return memory

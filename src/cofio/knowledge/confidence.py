@@ -45,7 +45,7 @@ def apply_verdict(claim: _Claim, verdict: str, times: Literal[1, -1] = 1) -> _Cl
     if count < 0:
         raise InvalidInput(f"{claim.ref} has no such verdict.", "Only existing verdicts can be taken back.")
     counts = {"confirmed": claim.confirmed, "refuted": claim.refuted, name: count}
-    return replace(claim, **counts, confidence=confidence_of(_prior(claim), **counts))
+    return replace(claim, **counts, confidence=confidence_of(_get_prior(claim), **counts))
 
 
 def carry_confidence(old: _Claim, new: _Claim, *, stated: bool) -> _Claim:
@@ -57,15 +57,15 @@ def carry_confidence(old: _Claim, new: _Claim, *, stated: bool) -> _Claim:
     if stated:
         return replace(new, prior=new.confidence, confirmed=0, refuted=0)
     if is_same_row(_strip_claim(old), _strip_claim(new)):
-        return _with_belief(new, old)
+        return _copy_belief(new, old)
     return replace(new, confidence=old.confidence, prior=old.confidence, confirmed=0, refuted=0)
 
 
-def _prior(claim: Claim) -> float:
+def _get_prior(claim: Claim) -> float:
     return claim.confidence if claim.prior is None else claim.prior
 
 
-def _with_belief(claim: _Claim, believed_as: Claim) -> _Claim:
+def _copy_belief(claim: _Claim, believed_as: Claim) -> _Claim:
     belief = {name: getattr(believed_as, name) for name in ("confidence", "prior", "confirmed", "refuted")}
     return replace(claim, **belief)
 

@@ -31,7 +31,7 @@ def firing(thresholds: Iterable[Threshold], value: float, unit: str = "") -> lis
         threshold for threshold in thresholds if not unit or not threshold.unit or fold(threshold.unit) == fold(unit)
     ]
     results = [
-        FiringThreshold(threshold, value, _distance(value, threshold.value))
+        FiringThreshold(threshold, value, _compute_distance(value, threshold.value))
         for threshold in comparable
         if _crosses(value, threshold)
     ]
@@ -44,7 +44,7 @@ def _crosses(value: float, threshold: Threshold) -> bool:
     return (value > threshold.value) == (threshold.direction == "above")
 
 
-def _distance(one: float, other: float) -> float:
+def _compute_distance(one: float, other: float) -> float:
     return min(abs(one - other), sys.float_info.max)  # JSON requires a finite number
 
 

@@ -110,7 +110,7 @@ def _match_claim(claim: Claim, words: _PromptWords) -> MentionedClaim | None:
 def _match_threshold(threshold: Threshold, words: _PromptWords) -> MentionedClaim | None:
     metric = words.runs(threshold.metric)
     if threshold.source == ANY:
-        source = _NameMatch(metric, whole=True, telling=_is_telling(_words(threshold.metric)))
+        source = _NameMatch(metric, whole=True, telling=_is_telling(_split_words(threshold.metric)))
     else:
         source = words.names(threshold.source)
     if not source.spans or not (metric or source.telling):
@@ -164,7 +164,7 @@ class _PromptWords:
 
     @cached_property
     def _words(self) -> list[_Word]:
-        return _words(self.text)
+        return _split_words(self.text)
 
     @cached_property
     def _places(self) -> dict[str, list[int]]:
@@ -179,21 +179,21 @@ class _PromptWords:
 
     def names(self, name: str) -> _NameMatch:
         """Return the occurrences of the name, else of as many of its leading words as occur."""
-        words = _words(name)
+        words = _split_words(name)
         for length in range(len(words), 0, -1):
             lead, rest = words[:length], words[length:]
             telling = _is_telling(lead)
             if (rest and not (telling and _says_as_much(lead, rest))) or not (telling or _is_code(lead)):
                 continue
-            if spans := self._runs(lead, as_written=not telling):
+            if spans := self._find_runs(lead, as_written=not telling):
                 return _NameMatch(spans, not rest, telling)
         return _NameMatch((), whole=False, telling=False)
 
     def runs(self, name: str) -> list[Span]:
         """Return the positions where the words of a name occur consecutively."""
-        return self._runs(_words(name))
+        return self._find_runs(_split_words(name))
 
-    def _runs(self, words: Sequence[_Word], *, as_written: bool = False) -> list[Span]:
+    def _find_runs(self, words: Sequence[_Word], *, as_written: bool = False) -> list[Span]:
         spans = []
         for place in self._places.get(words[0].folded, ()) if words else ():
             run = self._words[place : place + len(words)]
@@ -214,7 +214,7 @@ class _PromptWords:
         ways: list[tuple[bool, int, int, PromptQuantity]] = []
         for source in [None] if sources is None else sources[:_OCCURRENCES]:
             for metric in metrics[:_OCCURRENCES]:
-                for quantity in self._near(metric, unit):
+                for quantity in self._find_near(metric, unit):
                     number = quantity.start, quantity.end
                     if self._is_linked(source, metric, number):
                         places = [place for place in (source, metric, number) if place]
@@ -222,7 +222,7 @@ class _PromptWords:
                         ways.append((number < metric, width, quantity.start, quantity))
         return min(ways, key=lambda way: way[:3])[-1] if ways else None
 
-    def _near(self, metric: Span, unit: str) -> Iterator[PromptQuantity]:
+    def _find_near(self, metric: Span, unit: str) -> Iterator[PromptQuantity]:
         for quantity in self._quantities:
             if quantity.unit == "%" and unit != "%":
                 continue  # "volume fell 5%" is a change, not a value
@@ -252,7 +252,7 @@ class _PromptWords:
         return True
 
 
-def _words(text: str) -> list[_Word]:
+def _split_words(text: str) -> list[_Word]:
     """Return the folded words of a text, each with its spelling and position."""
     plain = unicodedata.normalize("NFKC", text)
     return [
@@ -321,12 +321,12 @@ _MOVING = (
 _SIGN = r"[\s:=~≈'’\"`*()|/]|-(?!\d)|[–—]|\b\d{1,2}:\d\d(?:\s?[ap]m)?\b"
 
 
-def _either(words: str) -> str:
+def _join(words: str) -> str:
     return "|".join(sorted(set(words.split()), key=lambda word: (-len(word), word)))
 
 
-_PLAIN = rf"{_SIGN}|['’]s\b|\b(?:{_either(_LINKING)})\b|\b(?:{_either(_MOVING)})\s+(?:(?:up|down|back)\s+)?(?:to|at)\b"
-_OTHERS = rf",|\band\b|\b(?:{_either(' '.join(_MEASURED))})\b|[-+]?[$€£¥]?\d[\d.,]*(?:\s?[a-z°µ]{{1,3}}\b|%)?"
+_PLAIN = rf"{_SIGN}|['’]s\b|\b(?:{_join(_LINKING)})\b|\b(?:{_join(_MOVING)})\s+(?:(?:up|down|back)\s+)?(?:to|at)\b"
+_OTHERS = rf",|\band\b|\b(?:{_join(' '.join(_MEASURED))})\b|[-+]?[$€£¥]?\d[\d.,]*(?:\s?[a-z°µ]{{1,3}}\b|%)?"
 _LINK = lazy_re.compile(rf"(?:{_PLAIN})*", re.IGNORECASE)
 _ANYWHERE = lazy_re.compile(  # for thresholds of every source: "cpu load on db-7 is 93%"
     rf"(?:{_PLAIN}|\b(?:on|of|for|at)\s+(?-i:(?=[\w.@-]*[A-Z\d@_-])[\w.@-]+))*", re.IGNORECASE

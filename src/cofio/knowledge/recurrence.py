@@ -116,10 +116,10 @@ def _find_stretch(rule: _Rule, zone: tzinfo, at: datetime) -> _Stretch | None:
     today, span = at.astimezone(zone).date(), timedelta(days=2) + timedelta(days=rule.reach.days)
     while span < timedelta(days=_FARTHEST):
         first, last = today - span, today + span
-        stretches = _merge_stretches(stretch for day in _days(first, last) for stretch in rule.of(day, zone))
+        stretches = _merge_stretches(stretch for day in _iterate_days(first, last) for stretch in rule.of(day, zone))
         match = next((stretch for stretch in stretches if stretch.start <= at < stretch.end), None)
         # UTC offsets are less than a day, so intervals that start outside the searched days cannot adjoin.
-        begins, ends = _utc(first) + timedelta(days=1) + rule.reach, _utc(last)
+        begins, ends = _to_midnight(first) + timedelta(days=1) + rule.reach, _to_midnight(last)
         if match is None or (begins < match.start and match.end < ends):
             return match
         if span > _LONG and _is_endless(rule, zone, today.year):
@@ -149,8 +149,11 @@ def _get_cache(_rule: _Rule, _zone: tzinfo) -> list[tuple[_Stretch, int]]:
 def _is_endless(rule: _Rule, zone: tzinfo, year: int) -> bool:
     """Return whether it is active without a break for the years around this one."""
     first, last = date(year - 5, 1, 1), date(year + 5, 12, 31)
-    stretches = _merge_stretches(stretch for day in _days(first, last) for stretch in rule.of(day, zone))
-    return any(stretch.start <= _utc(date(year - 4, 1, 1)) and stretch.end >= _utc(last) for stretch in stretches)
+    stretches = _merge_stretches(stretch for day in _iterate_days(first, last) for stretch in rule.of(day, zone))
+    return any(
+        stretch.start <= _to_midnight(date(year - 4, 1, 1)) and stretch.end >= _to_midnight(last)
+        for stretch in stretches
+    )
 
 
 def _merge_stretches(stretches: Iterable[_Stretch]) -> list[_Stretch]:
@@ -179,14 +182,14 @@ def _get_calendar_period(period: str, zone: tzinfo, at: datetime) -> _Stretch:
             after = first.replace(year=first.year + 1)
         case _:
             first, after = day, day + timedelta(days=1)
-    return _Stretch(*(_utc(boundary).replace(tzinfo=zone).astimezone(UTC) for boundary in (first, after)))
+    return _Stretch(*(_to_midnight(boundary).replace(tzinfo=zone).astimezone(UTC) for boundary in (first, after)))
 
 
-def _days(first: date, last: date) -> Iterator[date]:
+def _iterate_days(first: date, last: date) -> Iterator[date]:
     return (date.fromordinal(number) for number in range(first.toordinal(), last.toordinal() + 1))
 
 
-def _utc(day: date) -> datetime:
+def _to_midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
@@ -204,14 +207,14 @@ class _Clock(NamedTuple):
     @lru_cache(maxsize=16_384)  # shared by all patterns of a zone
     def of(cls, day: date, zone: tzinfo) -> _Clock:
         """Return the offsets, searching all moments that have this date in any timezone."""
-        first, last = _utc(day) - timedelta(hours=16), _utc(day) + timedelta(hours=40)
-        before, after = _offset(first, zone), _offset(last, zone)
+        first, last = _to_midnight(day) - timedelta(hours=16), _to_midnight(day) + timedelta(hours=40)
+        before, after = _get_offset(first, zone), _get_offset(last, zone)
         if before == after:
             return cls(before, after, first)
         low, high = 0, int((last - first).total_seconds())  # invariant: `after` applies at high and not at low
         while high - low > 1:
             middle = (low + high) // 2
-            if _offset(first + timedelta(seconds=middle), zone) == before:
+            if _get_offset(first + timedelta(seconds=middle), zone) == before:
                 low = middle
             else:
                 high = middle
@@ -233,7 +236,7 @@ class _Clock(NamedTuple):
         return [stretch for stretch in (early, late) if stretch.start < stretch.end]
 
 
-def _offset(at: datetime, zone: tzinfo) -> timedelta:
+def _get_offset(at: datetime, zone: tzinfo) -> timedelta:
     return at.astimezone(zone).utcoffset() or timedelta(0)
 
 
@@ -280,10 +283,10 @@ class _Calendar:
     reach: timedelta = timedelta(0)  # intervals past midnight are attributed to the next day
 
     def minutes(self, day: date) -> list[tuple[int, int]]:
-        return _runs(minute for clause in self.clauses for minute in clause.minutes(day))
+        return _merge_runs(minute for clause in self.clauses for minute in clause.minutes(day))
 
     def of(self, day: date, zone: tzinfo) -> Iterable[_Stretch]:
-        midnight, clock = _utc(day), None
+        midnight, clock = _to_midnight(day), None
         for start, end in self.minutes(day):
             clock = clock or _Clock.of(day, zone)
             yield from clock.shows(midnight + timedelta(minutes=start), midnight + timedelta(minutes=end))
@@ -298,7 +301,7 @@ def _parse_rule(period: str, during: str, lasts: int) -> _Rule:
     if not text:
         return _Calendar((), always=True)
     calendar = _Calendar(tuple(_parse_clause(period, clause) for clause in text.split(";")))
-    return replace(calendar, always=all(calendar.minutes(day) == [(0, _DAY)] for day in _days(*_EVERY_YEAR)))
+    return replace(calendar, always=all(calendar.minutes(day) == [(0, _DAY)] for day in _iterate_days(*_EVERY_YEAR)))
 
 
 def _parse_clause(period: str, text: str) -> _Clause:
@@ -309,14 +312,14 @@ def _parse_clause(period: str, text: str) -> _Clause:
     hours = tuple(_parse_span(span, period) for span in times.split(",")) if times else ((0, _DAY),)
     if period == "daily" and days:
         _refuse(days, period)
-    return _Clause(_any_of([_DAYS_OF[period](day) for day in days.split(",")]) if days else _every_day, hours)
+    return _Clause(_match_any([_DAYS_OF[period](day) for day in days.split(",")]) if days else _every_day, hours)
 
 
 _TIMES = r"\d{1,2}:\d\d-\d{1,2}:\d\d"
 _CLAUSE = re.compile(rf"(?P<days>.*?)(?:(?:^|\s)(?P<times>{_TIMES}(?:,{_TIMES})*))?")
 
 
-def _runs(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _merge_runs(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Merge overlapping and adjacent minute spans, in order."""
     runs: list[tuple[int, int]] = []
     for start, end in sorted(spans):
@@ -339,7 +342,7 @@ def _every_day(_: date) -> bool:
     return True
 
 
-def _any_of(days: Sequence[_Is]) -> _Is:
+def _match_any(days: Sequence[_Is]) -> _Is:
     return lambda day: any(condition(day) for condition in days)
 
 
@@ -452,15 +455,15 @@ class _Cron:
     def of(self, day: date, zone: tzinfo) -> Iterable[_Stretch]:
         if not self.is_on(day):
             return []
-        clock, midnight = _Clock.of(day, zone), _utc(day)
+        clock, midnight = _Clock.of(day, zone), _to_midnight(day)
         offset = clock.steady(midnight)
         if offset is not None:
             begin = midnight - offset
             return [_Stretch(begin + timedelta(minutes=a), begin + timedelta(minutes=b)) for a, b in self.runs]
         walls = (midnight + timedelta(minutes=minute) for minute in self.minutes)
-        return [_Stretch(start, start + self.lasts) for wall in walls for start in self._starts(wall, clock)]
+        return [_Stretch(start, start + self.lasts) for wall in walls for start in self._list_starts(wall, clock)]
 
-    def _starts(self, wall: datetime, clock: _Clock) -> list[datetime]:
+    def _list_starts(self, wall: datetime, clock: _Clock) -> list[datetime]:
         """Return the start times on a day with a clock change."""
         starts = [stretch.start for stretch in clock.shows(wall, wall + timedelta(minutes=1))]
         if self.roams:
@@ -474,8 +477,8 @@ def _parse_cron(text: str, lasts: int) -> _Cron:
     if len(text) > _CRON_LENGTH or len(text.split()) != 5:
         raise InvalidInput(f"{text[:_CRON_LENGTH]!r} lacks the five fields of a cron expression.", _HINTS["cron"])
     try:
-        cron = CronSim(text, _utc(_EVERY_YEAR[0]))
-        next(CronSim(text, _utc(_EVERY_YEAR[0])))
+        cron = CronSim(text, _to_midnight(_EVERY_YEAR[0]))
+        next(CronSim(text, _to_midnight(_EVERY_YEAR[0])))
     except (CronSimError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{text!r} is not a cron expression: {error}.", _HINTS["cron"]) from error
     except StopIteration as error:
@@ -484,7 +487,7 @@ def _parse_cron(text: str, lasts: int) -> _Cron:
     return _Cron(
         is_on=lambda day: day.month in cron.months and cron.match_day(day),
         minutes=minutes,
-        runs=tuple(_runs((start, start + lasts) for start in minutes)),
+        runs=tuple(_merge_runs((start, start + lasts) for start in minutes)),
         lasts=timedelta(minutes=lasts),
         roams=any(part.startswith("*") for part in text.split()[:2]),
     )

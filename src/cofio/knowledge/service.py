@@ -418,7 +418,7 @@ def _put(new: Knowledge, old: Knowledge | None, reason: str = "") -> Put:
 def _change_row(old: Knowledge, values: Mapping[str, Any]) -> Knowledge:
     """Return the row with new field values. A memory that no longer matches the content is unlinked."""
     updates = {name: value for name, value in values.items() if name not in ("created_at", "updated_at")}
-    new = make_row(old.TABLE, {**_fields(old), **updates})
+    new = make_row(old.TABLE, {**_get_fields(old), **updates})
     if not isinstance(old, Claim) or not isinstance(new, Claim):
         return new
     if "memory" not in values and new.says != old.says:
@@ -431,10 +431,10 @@ def _replace_verdict(old: Feedback, verdict: str, values: Mapping[str, Any]) -> 
     note = old.note if verdict == old.verdict else ""
     updates = {name: value for name, value in values.items() if value or name not in ("note", "about")}
     times = {"created_at": old.created_at, "updated_at": old.updated_at}
-    return cast(Feedback, make_row("feedback", {**_fields(old), "note": note, **updates, "id": old.id, **times}))
+    return cast(Feedback, make_row("feedback", {**_get_fields(old), "note": note, **updates, "id": old.id, **times}))
 
 
-def _fields(row: Knowledge) -> dict[str, Any]:
+def _get_fields(row: Knowledge) -> dict[str, Any]:
     return {field.name: getattr(row, field.name) for field in fields(row)}
 
 

@@ -272,12 +272,12 @@ class _Examples:
         memories = self._store.get(case.ids)
         return {
             "ids": [memory.id for memory in memories],
-            "texts": [self._text(memory) for memory in memories],
+            "texts": [self._shorten(memory) for memory in memories],
             "created_at": [memory.created_at for memory in memories],
             "reason": case.reason,
         }
 
-    def _text(self, memory: Memory) -> str:
+    def _shorten(self, memory: Memory) -> str:
         safe = " ".join(self._redact(memory.text).split())
         return safe if len(safe) <= _SHOWN else safe[:_SHOWN].rstrip() + " …"
 

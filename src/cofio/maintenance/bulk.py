@@ -27,7 +27,7 @@ def decide(
     elif action == "restore":
         decisions = [Restore(memory.id, why) for memory in memories if memory.archived]
     else:
-        edits = ((memory, _fields(memory, action, changes, tags)) for memory in memories)
+        edits = ((memory, _build_fields(memory, action, changes, tags)) for memory in memories)
         decisions = [Edit(memory.id, fields, why) for memory, fields in edits if apply_edit(memory, fields) != memory]
     if not decisions:
         raise Conflict("There is nothing to change.", "All these memories already have the requested state.")
@@ -51,7 +51,7 @@ def _check(action: str, changes: Mapping[str, Any], tags: Sequence[str]) -> None
         )
 
 
-def _fields(memory: Memory, action: str, changes: Mapping[str, Any], tags: Sequence[str]) -> Mapping[str, Any]:
+def _build_fields(memory: Memory, action: str, changes: Mapping[str, Any], tags: Sequence[str]) -> Mapping[str, Any]:
     match action:
         case "pin" | "unpin":
             return {"pinned": action == "pin"}

@@ -102,8 +102,8 @@ def _find_missing(member: TextClaims, elsewhere: frozenset[str], merged: TextCla
     yield from (f"the name {name}" for name in sorted(member.names) if not holds(merged, name))
     for piece in member.pieces:
         own_words = [word for word in piece.words if word not in elsewhere and word not in _PALE]
-        gone = _share(own_words, merged) < 1.0  # words of no other memory are lost for good
-        if gone or (len(piece.words) > 1 and _share(piece.words, merged) < _KEPT):
+        gone = _compute_share(own_words, merged) < 1.0  # words of no other memory are lost for good
+        if gone or (len(piece.words) > 1 and _compute_share(piece.words, merged) < _KEPT):
             yield f"“{piece.text}”"
 
 
@@ -123,7 +123,7 @@ def _compare_marks(members: Sequence[str], text: str) -> Iterator[str]:
     yield from (f"“{mark}” is made up" for mark in sorted(new_marks - old_marks - implied_marks))
 
 
-def _share(words: Sequence[str], merged: TextClaims) -> float:
+def _compute_share(words: Sequence[str], merged: TextClaims) -> float:
     return sum(word in merged.words or word in merged.spoken for word in words) / len(words) if words else 1.0
 
 

@@ -56,12 +56,12 @@ class DuplicateIndex:
 
     def note(self, memory: Memory) -> int:
         """Add the memory and return the number of its place."""
-        place = self.places.setdefault(_place(memory), len(self.places))
+        place = self.places.setdefault(_get_place_key(memory), len(self.places))
         self.ids.setdefault((place, fingerprint(memory.text)), []).append(memory.id)
         return place
 
 
-def _place(memory: Memory) -> tuple[Any, ...]:
+def _get_place_key(memory: Memory) -> tuple[Any, ...]:
     """Return a key that is equal for two memories of which `same_place` is true."""
     return memory.project, "" if memory.project else memory.source, audience(memory), memory.speaker
 
@@ -118,7 +118,7 @@ def _compare(
     """Yield the relation of the newer to the older memory of each pair, if there is one."""
     ids = sorted({memory_id for low, high, _ in pairs for memory_id in (low, high)})
     memories = {memory.id: memory for memory in store.get(ids) if not memory.archived}
-    times = {memory.id: _last_said(store, memory) for memory in memories.values()}
+    times = {memory.id: _get_last_said(store, memory) for memory in memories.values()}
     for low, high, cosine in pairs:
         if low not in memories or high not in memories:
             continue  # gone meanwhile
@@ -132,7 +132,7 @@ def _compare(
             yield kind, MemoryPair(newer, older, cosine, times[newer], verdict.reason if quotable else "")
 
 
-def _last_said(store: Store, memory: Memory) -> str:
+def _get_last_said(store: Store, memory: Memory) -> str:
     return store.sightings(memory.id)[-1].at if memory.occurrences > 1 else memory.created_at
 
 
@@ -141,7 +141,9 @@ def _last_said(store: Store, memory: Memory) -> str:
 
 def is_dismissed(one: Memory, other: Memory) -> bool:
     """Return whether a person noted that both hold, and neither has changed since."""
-    return _get_agreed(one).get(str(other.id)) == _mark(one) and _get_agreed(other).get(str(one.id)) == _mark(other)
+    return _get_agreed(one).get(str(other.id)) == _make_mark(one) and _get_agreed(other).get(str(one.id)) == _make_mark(
+        other
+    )
 
 
 def agreeing(one: Memory, other: Memory) -> dict[str, Any]:
@@ -149,7 +151,7 @@ def agreeing(one: Memory, other: Memory) -> dict[str, Any]:
 
     The note has a mark of its own text: a mark of the other's would allow guesses about it after a purge.
     """
-    return {**one.metadata, AGREES: {**_get_agreed(one), str(other.id): _mark(one)}}
+    return {**one.metadata, AGREES: {**_get_agreed(one), str(other.id): _make_mark(one)}}
 
 
 def _get_agreed(memory: Memory) -> dict[str, Any]:
@@ -157,5 +159,5 @@ def _get_agreed(memory: Memory) -> dict[str, Any]:
     return notes if isinstance(notes, dict) else {}  # clients may write any metadata
 
 
-def _mark(memory: Memory) -> str:
+def _make_mark(memory: Memory) -> str:
     return f"{fingerprint(memory.text) & (1 << 64) - 1:016x}"

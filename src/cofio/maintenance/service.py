@@ -109,7 +109,7 @@ class MaintenanceService:
 
         Changes nothing; clusters in `settled` are not asked about.
         """
-        as_of = self._newest()
+        as_of = self._get_newest()
         with occasion("consolidate"):
             plan = consolidate.decide(
                 self._store,
@@ -128,7 +128,7 @@ class MaintenanceService:
     def prune(self, halted: Callable[[], bool] = lambda: False) -> MaintenancePlan:
         """Return the unused memories that would be archived, with reasons. Changes nothing."""
         self._doing.flush()
-        as_of = self._newest()
+        as_of = self._get_newest()
         with occasion("prune"):
             plan = prune.decide(
                 self._store,
@@ -156,7 +156,7 @@ class MaintenanceService:
 
     def contradictions(self, limit: int) -> Contradictions:
         """Return the newest pairs of memories that contradict each other, for manual review. Changes nothing."""
-        as_of = self._newest()
+        as_of = self._get_newest()
         result = pair_finder.find_pairs(self._store, redact, self._comparer)
         pairs = result.against[:limit]
         memories = {
@@ -172,7 +172,7 @@ class MaintenanceService:
         )
         return Contradictions(pairs=contradictions, count=len(result.against), note=result.note, as_of=as_of)
 
-    def _newest(self) -> int:
+    def _get_newest(self) -> int:
         newest = self._store.changesets(1)
         return newest[0].id if newest else 0
 
@@ -186,7 +186,7 @@ class MaintenanceService:
         """
         approved_chore = _check_proposed(chore)
         approved = [_check_decision(decision, approved_chore) for decision in _check_count(decisions)]
-        if check_int(as_of, "as_of", least=0) > self._newest():
+        if check_int(as_of, "as_of", least=0) > self._get_newest():
             raise InvalidInput(f"There is no changeset {as_of} yet.", "Give the as_of of the plan that was shown.")
         self._doing.flush()
         memories = self._get_untouched(approved, as_of, approved_chore)
@@ -198,7 +198,7 @@ class MaintenanceService:
 
     def _get_untouched(self, decisions: Sequence[Merge | Delete], as_of: int, chore: Proposed) -> dict[int, Memory]:
         """Return the memories of these decisions. Raise Conflict if one has changed since `as_of`."""
-        ids = sorted({memory_id for decision in decisions for memory_id in _ids(decision)})
+        ids = sorted({memory_id for decision in decisions for memory_id in _list_ids(decision)})
         touched = self._store.uses.touched(ids, as_of)
         memories = {memory.id: memory for memory in self._store.get(ids)}
         for memory_id in ids:
@@ -317,13 +317,13 @@ class MaintenanceService:
 
     def _drop_touched(self, plan: MaintenancePlan) -> MaintenancePlan:
         """Return the plan without memories that were changed or retrieved while it was made."""
-        memory_ids = sorted({memory_id for decision in plan.decisions for memory_id in _ids(decision)})
+        memory_ids = sorted({memory_id for decision in plan.decisions for memory_id in _list_ids(decision)})
         touched = self._store.uses.touched(memory_ids, plan.as_of)
         current = {memory.id: memory for memory in self._store.get(memory_ids) if memory.id not in touched}
         decisions: list[Decision] = []
         refusals: list[Refusal] = []
         for decision in plan.decisions:
-            ids = _ids(decision)
+            ids = _list_ids(decision)
             if all(memory_id in current and _may_go(current[memory_id], plan.chore) for memory_id in ids):
                 decisions.append(decision)
             else:
@@ -400,7 +400,7 @@ def _check_decision(decision: Decision, chore: Proposed) -> Merge | Delete:
 
 def _set_place(decision: Merge | Delete, memories: Mapping[int, Memory]) -> Merge | Delete:
     """Return the decision with the place and labels of its memories, which must share one place."""
-    members = [memories[memory_id] for memory_id in _ids(decision)]
+    members = [memories[memory_id] for memory_id in _list_ids(decision)]
     if len({clusters.place_of(member) for member in members}) > 1:
         numbers = ", ".join(str(member.id) for member in members)
         hint = "They differ in project, source, speaker or in who may see them."
@@ -410,7 +410,7 @@ def _set_place(decision: Merge | Delete, memories: Mapping[int, Memory]) -> Merg
     return replace(decision, fact=consolidate.fact(decision.fact.text, members))
 
 
-def _ids(decision: Decision) -> tuple[int, ...]:
+def _list_ids(decision: Decision) -> tuple[int, ...]:
     if isinstance(decision, Merge):
         return decision.ids
     if isinstance(decision, Delete):

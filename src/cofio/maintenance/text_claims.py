@@ -59,7 +59,7 @@ def read(text: str) -> TextClaims:
     clean = _normalise(text)
     parts = list(_split_pieces(clean))
     pieces = tuple(piece for piece, _ in parts)
-    names = frozenset(_find_called(clean))
+    names = frozenset(_find_text_names(clean))
     tokens = [tokens for _, tokens in parts]
     return TextClaims(
         words=frozenset(word for piece in pieces for word in piece.words),
@@ -172,13 +172,13 @@ def _find_values(pieces: Iterable[Sequence[str]], value: Callable[[str], str]) -
                 left, right = tokens[:place][::-1], tokens[place + 1 :]
                 yield Value(
                     name=name,
-                    beside=_find_beside(left) | _find_beside(right),
+                    beside=_find_neighbours(left) | _find_neighbours(right),
                     around=frozenset(_list_stems(tokens)),
                     between=(left[0] if left else "", right[0] if right else ""),
                 )
 
 
-def _find_beside(tokens: Sequence[str]) -> frozenset[str]:
+def _find_neighbours(tokens: Sequence[str]) -> frozenset[str]:
     """Return the next few content words, up to the next number and the next "and"."""
     stems: list[str] = []
     for token in tokens:
@@ -194,7 +194,7 @@ def _find_turns(tokens: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield token, behind[0]
 
 
-def _find_called(plain: str) -> Iterator[str]:
+def _find_text_names(plain: str) -> Iterator[str]:
     """Yield the names in the text."""
     for name in find_names(plain):
         if not _is_common(name, plain) and name not in _LIGHT and not _denies(name) and not _to_digits(name):

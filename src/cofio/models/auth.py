@@ -66,14 +66,14 @@ class Grant:
         if self.role == "admin":
             self._refuse_bounds()
         else:
-            object.__setattr__(self, "prefixes", self._viewer().prefixes)
+            object.__setattr__(self, "prefixes", self._build_viewer().prefixes)
 
     def _refuse_bounds(self) -> None:
         if self.agent or self.user or self.team or self.prefixes:
             hint = "Leave agent, user, team and prefixes out, or give the role read or write."
             raise InvalidInput("An admin key sees everything, so it cannot be restricted.", hint)
 
-    def _viewer(self) -> Viewer:
+    def _build_viewer(self) -> Viewer:
         if not all(prefix.strip() for prefix in self.prefixes):  # ignoring it would restrict the key to nothing
             raise InvalidInput("A source prefix is empty.", "Leave it out to allow every source.")
         if not (self.agent or self.user):
@@ -83,7 +83,7 @@ class Grant:
     @property
     def viewer(self) -> Viewer | None:
         """Viewer of the key's holder; None for everything."""
-        return None if self.role == "admin" else self._viewer()
+        return None if self.role == "admin" else self._build_viewer()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

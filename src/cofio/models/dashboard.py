@@ -124,8 +124,8 @@ class Map:
                 "x": list(self.x),
                 "y": list(self.y),
                 "cluster": list(self.cluster),
-                "category": _places(self.dots.categories, categories),
-                "project": _places(self.dots.projects, projects),
+                "category": _find_places(self.dots.categories, categories),
+                "project": _find_places(self.dots.projects, projects),
                 "created_at": list(self.dots.created),
                 "text": list(self.dots.texts),
             },
@@ -163,6 +163,6 @@ class Overview:
         }
 
 
-def _places(values: Sequence[str], among: Sequence[str]) -> list[int]:
+def _find_places(values: Sequence[str], among: Sequence[str]) -> list[int]:
     place = {value: number for number, value in enumerate(among)}
     return [place[value] for value in values]

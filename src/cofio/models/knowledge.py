@@ -91,7 +91,7 @@ class Knowledge:
     def _set_id(self, *parts: str) -> None:
         """Set the id derived from the parts unless it has one. Raise InvalidInput for an id not allowed in paths."""
         if self.id == "":
-            _fill(self, "id", _make_id(parts) + _mark(self))
+            _fill(self, "id", _make_id(parts) + _make_suffix(self))
         check_text(self.id, "id", MAX_ID)
         if not _ID.fullmatch(self.id):
             raise InvalidInput(f"id is {self.id!r}.", "Use letters, digits and . _ : @ ~ - in an id.")
@@ -559,14 +559,14 @@ def fold(name: str) -> str:
 
 def _make_id(parts: tuple[str, ...]) -> str:
     """Return a readable id for the parts, unique to them; a digest is appended where slugs are ambiguous."""
-    slugs = [_slug(part) for part in parts]
+    slugs = [_make_slug(part) for part in parts]
     readable = ".".join(slug[:60] for slug, _ in slugs if slug)
     if all(is_exact and len(slug) <= 60 for slug, is_exact in slugs):
         return readable
     return f"{readable}.{_digest(chr(31).join(map(fold, parts)))}".strip(".")
 
 
-def _slug(part: str) -> tuple[str, bool]:
+def _make_slug(part: str) -> tuple[str, bool]:
     """Return the slug of a part, and whether it is unambiguous: a space becomes "_" and "_" becomes "__"."""
     if part == ANY:
         return "~any", True
@@ -576,7 +576,7 @@ def _slug(part: str) -> tuple[str, bool]:
     return slug, bool(slug) and slug == plain and not (" " in folded and "_" in folded)
 
 
-def _mark(row: Knowledge) -> str:
+def _make_suffix(row: Knowledge) -> str:
     """Return a suffix for rows with a restricted audience; "" for global rows and the owner's own."""
     eyes = audience_of(row)
     return "" if eyes[0] == "global" or not eyes[-1] else "@" + _digest(chr(31).join(eyes))[:6]
@@ -614,7 +614,7 @@ def _set_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
 
 def named_words(row: Knowledge) -> frozenset[str]:
     """Return the lookup keys of a row for the exact lane: the folded words of its names and each name's opening."""
-    names = [_sequence(name) for name in row.names]
+    names = [_split_words(name) for name in row.names]
     return frozenset([*(word for name in names for word in name), *(name_prefix(name) for name in names if name)])
 
 
@@ -633,7 +633,7 @@ def prefix_key(name: str) -> str:
 
     The opening, if no number can follow it; else the longest word, which is likely the rarest.
     """
-    words = _sequence(name)
+    words = _split_words(name)
     if any(word not in STOP_WORDS for word in words[:-1]):
         return name_prefix(words)
     return max(words, key=len, default="")
@@ -641,8 +641,8 @@ def prefix_key(name: str) -> str:
 
 def words_of(text: str) -> list[str]:
     """Return the distinct words of a text in order, folded and split at anything that is not a letter or digit."""
-    return list(dict.fromkeys(_sequence(text)))
+    return list(dict.fromkeys(_split_words(text)))
 
 
-def _sequence(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return re.findall(r"[^\W_]+", fold(text))

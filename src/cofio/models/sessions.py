@@ -285,8 +285,8 @@ def turn_of(episode: Episode) -> SessionTurn:
         at=episode.at,
         turn=episode.turn,
         episode=episode.id or None,
-        prompt=_beginning(prompt, TURN_CHARACTERS),
-        answer=_end(answer, TURN_CHARACTERS),
+        prompt=_cut_end(prompt, TURN_CHARACTERS),
+        answer=_cut_start(answer, TURN_CHARACTERS),
     )
 
 
@@ -339,12 +339,12 @@ def without_wrappers(summary: str) -> str:
 
 def report(project: str | None, details: Sequence[SessionDetail], most: int = RESUME_TOKENS) -> ResumeReport:
     """Return the report on the last sessions, newest first, within `most` tokens."""
-    points = tuple(_open_points(details))
-    text = _truncate(list(_lines(project, details, points)), most)
+    points = tuple(_find_open_points(details))
+    text = _truncate(list(_write_lines(project, details, points)), most)
     return ResumeReport(project=project, sessions=tuple(details), open=points, text=text, tokens=estimate_tokens(text))
 
 
-def _lines(project: str | None, details: Sequence[SessionDetail], points: Sequence[str]) -> Iterator[str]:
+def _write_lines(project: str | None, details: Sequence[SessionDetail], points: Sequence[str]) -> Iterator[str]:
     where = f"in {shortened(project, 200)}" if project else "outside of projects" if project == "" else "in any project"
     if not details:
         yield f"No session {where} is recorded."
@@ -353,7 +353,7 @@ def _lines(project: str | None, details: Sequence[SessionDetail], points: Sequen
     if points:
         yield "\nOpen:"
         yield from (f"- {point}" for point in points)
-    summary = _newest_summary(details)
+    summary = _find_newest_summary(details)
     for place, detail in enumerate(details):
         yield from _describe_session(detail)
         if place == 0 and summary:
@@ -369,7 +369,7 @@ def _describe_session(detail: SessionDetail) -> Iterator[str]:
         if last.prompt:
             yield f"Last prompt: {shortened(last.prompt, _PROMPT)}"
         if last.answer:
-            yield f"Last answer ended: {_end(shortened(last.answer, 100_000), _ANSWER)}"
+            yield f"Last answer ended: {_cut_start(shortened(last.answer, 100_000), _ANSWER)}"
     memories = [memory for memory in (*detail.learned, *detail.changed) if not memory.undone]
     if memories:
         yield "Learned and changed:"
@@ -382,21 +382,23 @@ def _describe_session(detail: SessionDetail) -> Iterator[str]:
 
 def _describe_summary(detail: SessionDetail, summary: CompactionSummary) -> Iterator[str]:
     yield f"\nCompaction summary of {_minute(summary.at)} (session {shortened(detail.session.session, 80)}):"
-    yield _summary_excerpt(summary.text)
+    yield _extract_sections(summary.text)
 
 
-def _summary_excerpt(text: str) -> str:
+def _extract_sections(text: str) -> str:
     """Return the sections on pending and current work or, without such sections, the beginning."""
-    sections = [f"{title}: {shortened(body, _SUMMARY)}" for title, body in _sections(text) if title.lower() in _NOW]
+    sections = [
+        f"{title}: {shortened(body, _SUMMARY)}" for title, body in _split_sections(text) if title.lower() in _NOW
+    ]
     return shortened("; ".join(sections) or text, _SUMMARY)
 
 
-def _newest_summary(details: Sequence[SessionDetail]) -> tuple[SessionDetail, CompactionSummary] | None:
+def _find_newest_summary(details: Sequence[SessionDetail]) -> tuple[SessionDetail, CompactionSummary] | None:
     summaries = [(detail, summary) for detail in details for summary in detail.summaries]
     return max(summaries, key=lambda pair: pair[1].at, default=None)
 
 
-def _open_points(details: Sequence[SessionDetail]) -> Iterator[str]:
+def _find_open_points(details: Sequence[SessionDetail]) -> Iterator[str]:
     """Yield points known to be open: an unanswered prompt, the agent's question, pending tasks of a summary."""
     begun = bool(details) and details[0].session.turns <= 1 and not any(turn.answer for turn in details[0].turns)
     for detail in details[: 2 if begun else 1]:  # a session that just began may be the current one
@@ -404,9 +406,9 @@ def _open_points(details: Sequence[SessionDetail]) -> Iterator[str]:
         if last and last.prompt and not last.answer:
             yield f"The last prompt has no answer: {shortened(last.prompt, _POINT)}"
         elif last and last.answer.rstrip().endswith("?"):
-            yield f"The agent asked: {shortened(_last_sentence(last.answer), _POINT)}"
-    newest = _newest_summary(details)
-    for title, body in _sections(newest[1].text) if newest else ():
+            yield f"The agent asked: {shortened(_get_last_sentence(last.answer), _POINT)}"
+    newest = _find_newest_summary(details)
+    for title, body in _split_sections(newest[1].text) if newest else ():
         if title.lower() in _PENDING:
             points = [match.strip() for match in _BULLET.findall(body)] or [body]
             yield from (
@@ -414,13 +416,13 @@ def _open_points(details: Sequence[SessionDetail]) -> Iterator[str]:
             )
 
 
-def _sections(text: str) -> list[tuple[str, str]]:
+def _split_sections(text: str) -> list[tuple[str, str]]:
     """Split a summary at its headings into title and text."""
     _, *parts = _HEADING.split(text)
     return [(title.strip(), body.strip()) for title, body in zip(parts[::2], parts[1::2], strict=True)]
 
 
-def _last_sentence(text: str) -> str:
+def _get_last_sentence(text: str) -> str:
     return re.split(r"(?<=[.!?])\s+|\n+", text.strip())[-1]
 
 
@@ -438,9 +440,9 @@ def _minute(at: str) -> str:
     return at[:16].replace("T", " ") + " UTC"
 
 
-def _beginning(text: str, most: int) -> str:
+def _cut_end(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-def _end(text: str, most: int) -> str:
+def _cut_start(text: str, most: int) -> str:
     return text if len(text) <= most else "…" + text[-(most - 1) :].lstrip()

@@ -151,7 +151,7 @@ def _find_facts(response: str) -> Iterator[ExtractedFact]:
         row, label = _match_row(sentence)
         if row is None or is_question(sentence):
             continue
-        text = _without_label(sentence, label)
+        text = _strip_label(sentence, label)
         if len(text) > _LEAST and not (label and _NOTHING.match(text)):
             yield ExtractedFact(text=text, kind=row.kind, confidence=row.confidence, said=sentence, role="assistant")
 
@@ -168,9 +168,9 @@ def _match_row(sentence: str) -> tuple[_SentencePattern | None, re.Match[str] | 
     return (_OF_TABLE[reading.table] if reading else None), None
 
 
-def _without_label(sentence: str, label: re.Match[str] | None) -> str:
+def _strip_label(sentence: str, label: re.Match[str] | None) -> str:
     text = (sentence[label.end() :] if label else sentence).strip().rstrip(".")
-    text = f"{_source_in(label)}: {text}" if label and _source_in(label) else text
+    text = f"{_parse_source(label)}: {text}" if label and _parse_source(label) else text
     return _REMOVAL.sub(r"no \1", text)  # the request to remove it, as a statement
 
 
@@ -213,7 +213,7 @@ def _read(sentence: str, kind: str = "") -> ReadKnowledge | None:
     row, label = next(((row, match) for row in _TABLE if (match := row.label.match(line))), (None, None))
     text = (line[label.end() :] if label else line).strip().rstrip(".!")
     row_kind = row.kind if row else kind
-    about = _source_in(label) if label else ""
+    about = _parse_source(label) if label else ""
     return (
         _read_threshold(text, row_kind, about)
         or _read_correlation(text, row_kind)
@@ -252,7 +252,7 @@ def _read_pattern(text: str, kind: str, about: str) -> ReadKnowledge | None:
     return ReadKnowledge("seasonal", {**values, **season}) if season else ReadKnowledge("patterns", values)
 
 
-def _source_in(label: re.Match[str]) -> str:
+def _parse_source(label: re.Match[str]) -> str:
     """Return the source in a label such as "Threshold for web-1"."""
     match = _SOURCE_IN_LABEL.match(label["about"])
     return metric_names.source_name(label["about"][match.end() :]) or "" if match else ""

@@ -50,12 +50,12 @@ def _parse_hours(text: str) -> tuple[str | None, str]:
     if not matches:
         return "", rest
     match = matches[0]
-    begins = _parse_clock(match["from"], match["from_minute"], match["from_half"] or _half_of(match))
+    begins = _parse_clock(match["from"], match["from_minute"], match["from_half"] or _get_half(match))
     ends = _parse_clock(match["to"], match["to_minute"], match["half"])
     return (f"{begins}-{ends}" if begins and ends and begins != ends else None), rest
 
 
-def _half_of(match: re.Match[str]) -> str | None:
+def _get_half(match: re.Match[str]) -> str | None:
     """Return the half of the day of "9" in "from 9 to 11 am"."""
     if not match["half"] or match["from"].lower() in _NAMED or match["to"].lower() in _NAMED:
         return None
