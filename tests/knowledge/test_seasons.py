@@ -378,10 +378,10 @@ def test_the_times_asked_before_change_no_answer() -> None:
     times = ("2026-03-06T12:00Z", "2026-03-08T12:00Z", "2026-06-01T12:00Z", "2027-06-01T12:00Z", "2026-03-07T12:00Z")
     alone = []
     for at in times:
-        recurrence._last_found.cache_clear()
-        recurrence._window.cache_clear()
+        recurrence._get_cache.cache_clear()
+        recurrence._find_window.cache_clear()
         alone.append(recurrence.window(given, at))
-    recurrence._window.cache_clear()
+    recurrence._find_window.cache_clear()
     assert [recurrence.window(given, at) for at in times] == alone
     assert len(set(alone)) > 2
 
@@ -389,7 +389,7 @@ def test_the_times_asked_before_change_no_answer() -> None:
 def test_a_long_stretch_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     given = seasonal("cron", "* * * * *", lasts=7, timezone="America/New_York")
     recurrence.window(given, "2026-03-08T07:00:00Z")
-    monkeypatch.setattr(recurrence, "_stretch", lambda *_: pytest.fail("it is looked for again"))
+    monkeypatch.setattr(recurrence, "_find_stretch", lambda *_: pytest.fail("it is looked for again"))
     assert recurrence.window(given, "2026-03-08T07:00:01Z")
 
 

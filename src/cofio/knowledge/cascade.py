@@ -25,22 +25,27 @@ def removed_rows(decisions: Sequence[Decision], store: Store, viewer: Viewer | N
     silenced = [
         decision for decision in decisions if isinstance(decision, _Silencing) and _is_silenced(decision, store)
     ]
-    forgotten = {each.id: each for each in silenced if not isinstance(each, Purge)}
-    found: list[KnowledgeDecision] = []
+    forgotten = {decision.id: decision for decision in silenced if not isinstance(decision, Purge)}
+    removals: list[KnowledgeDecision] = []
     for row in store.domain.told_by(list(forgotten)) if forgotten else ():
-        memory = _teller(row)
+        memory = _get_memory_id(row)
         reason = forgotten[memory].reason if memory in forgotten else ""
-        found.append(Drop(row.TABLE, row.id, reason or f"memory {memory} no longer states it"))
-    for each in silenced:
-        found += _erased_with(each.id, store, viewer) if isinstance(each, Purge) else ()
-    return found
+        removals.append(Drop(row.TABLE, row.id, reason or f"memory {memory} no longer states it"))
+    for decision in silenced:
+        removals += _erase_rows(decision.id, store, viewer) if isinstance(decision, Purge) else ()
+    return removals
 
 
 def restored_rows(memory_id: int, store: Store, viewer: Viewer | None) -> list[KnowledgeDecision]:
     """Return decisions that restore rows dropped when this memory was archived, unless they have been replaced."""
-    archived = [change.changeset for change in _changes(memory_id, store) if change.action == "delete"][-1:]
-    dropped = [line.before for each in archived for line in store.changeset(each).knowledge if line.action == "delete"]
-    mine = [row for row in dropped if row and _teller(row) == memory_id and owns(viewer, row)]
+    changesets = [change.changeset for change in _list_changes(memory_id, store) if change.action == "delete"][-1:]
+    dropped = [
+        line.before
+        for changeset in changesets
+        for line in store.changeset(changeset).knowledge
+        if line.action == "delete"
+    ]
+    mine = [row for row in dropped if row and _get_memory_id(row) == memory_id and owns(viewer, row)]
     free = [row for row in mine if not store.domain.get(row.TABLE, [row.id])]
     return [Put(replace(row, updated_at=""), f"memory {memory_id}, which states it, was restored") for row in free]
 
@@ -49,24 +54,24 @@ def _is_silenced(decision: _Silencing, store: Store) -> bool:
     """Return whether the memory loses its statement. The text of a merged memory lives on in another."""
     if isinstance(decision, Edit):
         text = decision.fields.get("text")
-        return text is not None and any(each.text != text for each in store.get([decision.id]))
+        return text is not None and any(memory.text != text for memory in store.get([decision.id]))
     return not isinstance(decision, Delete) or decision.into is None
 
 
-def _erased_with(memory_id: int, store: Store, viewer: Viewer | None) -> Iterator[KnowledgeDecision]:
+def _erase_rows(memory_id: int, store: Store, viewer: Viewer | None) -> Iterator[KnowledgeDecision]:
     """Yield decisions that erase the rows of a memory; rows that the viewer may not erase are dropped instead.
 
     A viewer may erase rows that are private to them and always were.
     """
-    there = {row.ref: row for row in store.domain.told_by([memory_id])}
+    current = {row.ref: row for row in store.domain.told_by([memory_id])}
     reason = f"read from memory {memory_id}"
-    for ref, row in {**_once_told(memory_id, store), **there}.items():
+    for ref, row in {**_list_past_rows(memory_id, store), **current}.items():
         if not _may_erase(row, store, viewer):
-            yield from [Drop(row.TABLE, row.id, reason)] if ref in there else ()
+            yield from [Drop(row.TABLE, row.id, reason)] if ref in current else ()
         else:
-            kept = store.domain.get(row.TABLE, [row.id]) if ref not in there else []
+            remaining = store.domain.get(row.TABLE, [row.id]) if ref not in current else []
             yield Erase(row.TABLE, row.id, reason)
-            yield from (Put(each, "another memory states it now") for each in kept)  # without its history
+            yield from (Put(kept_row, "another memory states it now") for kept_row in remaining)  # without its history
 
 
 def _may_erase(row: Knowledge, store: Store, viewer: Viewer | None) -> bool:
@@ -81,21 +86,21 @@ def _may_erase(row: Knowledge, store: Store, viewer: Viewer | None) -> bool:
     return all(owns(viewer, state) for line in lines for state in (line.before, line.after) if state)
 
 
-def _once_told(memory_id: int, store: Store) -> dict[str, Knowledge]:
+def _list_past_rows(memory_id: int, store: Store) -> dict[str, Knowledge]:
     """Return the rows that this memory ever stated, in their latest version, by reference."""
-    changesets = dict.fromkeys(change.changeset for change in _changes(memory_id, store))
+    changesets = dict.fromkeys(change.changeset for change in _list_changes(memory_id, store))
     lines = [line for changeset in changesets for line in store.changeset(changeset).knowledge]
     states = [(line.ref, row) for line in lines for row in (line.before, line.after) if row]
-    return {ref: row for ref, row in states if _teller(row) == memory_id}
+    return {ref: row for ref, row in states if _get_memory_id(row) == memory_id}
 
 
-def _changes(memory_id: int, store: Store) -> list[Change]:
+def _list_changes(memory_id: int, store: Store) -> list[Change]:
     """Return the changes of this memory, oldest first; empty if it does not exist."""
-    there = store.get([memory_id])
-    return [each for each in store.history(memory_id) if each.memory_id == memory_id] if there else []
+    memories = store.get([memory_id])
+    return [change for change in store.history(memory_id) if change.memory_id == memory_id] if memories else []
 
 
-def _teller(row: Knowledge) -> int | None:
+def _get_memory_id(row: Knowledge) -> int | None:
     """Return the memory that states the row in words, or None."""
     memory: int | None = getattr(row, "memory", None)
     return memory

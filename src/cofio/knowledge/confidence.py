@@ -45,7 +45,7 @@ def apply_verdict(claim: _Claim, verdict: str, times: Literal[1, -1] = 1) -> _Cl
     if count < 0:
         raise InvalidInput(f"{claim.ref} has no such verdict.", "Only existing verdicts can be taken back.")
     counts = {"confirmed": claim.confirmed, "refuted": claim.refuted, name: count}
-    return replace(claim, **counts, confidence=confidence_of(_prior(claim), **counts))
+    return replace(claim, **counts, confidence=confidence_of(_get_prior(claim), **counts))
 
 
 def carry_confidence(old: _Claim, new: _Claim, *, stated: bool) -> _Claim:
@@ -56,21 +56,21 @@ def carry_confidence(old: _Claim, new: _Claim, *, stated: bool) -> _Claim:
     """
     if stated:
         return replace(new, prior=new.confidence, confirmed=0, refuted=0)
-    if is_same_row(_said(old), _said(new)):
-        return _with_belief(new, old)
+    if is_same_row(_strip_claim(old), _strip_claim(new)):
+        return _copy_belief(new, old)
     return replace(new, confidence=old.confidence, prior=old.confidence, confirmed=0, refuted=0)
 
 
-def _prior(claim: Claim) -> float:
+def _get_prior(claim: Claim) -> float:
     return claim.confidence if claim.prior is None else claim.prior
 
 
-def _with_belief(claim: _Claim, believed_as: Claim) -> _Claim:
-    kept = {name: getattr(believed_as, name) for name in ("confidence", "prior", "confirmed", "refuted")}
-    return replace(claim, **kept)
+def _copy_belief(claim: _Claim, believed_as: Claim) -> _Claim:
+    belief = {name: getattr(believed_as, name) for name in ("confidence", "prior", "confirmed", "refuted")}
+    return replace(claim, **belief)
 
 
-def _said(claim: Claim) -> Claim:
+def _strip_claim(claim: Claim) -> Claim:
     """Return the claim without confidence, owner and memory."""
     nobodys = replace(claim, place="", agent="", user="", team="", visibility="private")
     return replace(nobodys, confidence=0.5, prior=0.5, confirmed=0, refuted=0, memory=None)
@@ -86,7 +86,7 @@ def counting_changesets(history: Sequence[KnowledgeChange]) -> frozenset[int]:
 
     Verdicts from before the claim was restated, or dropped and stored again, do not count.
     """
-    return _traced(history, frozenset(), _counting)
+    return _fold_history(history, frozenset(), _count_change)
 
 
 def processed_in(history: Sequence[KnowledgeChange], ref: str) -> frozenset[int]:
@@ -95,7 +95,7 @@ def processed_in(history: Sequence[KnowledgeChange], ref: str) -> frozenset[int]
     There are several if the verdict was stored again for the same claim: the claim changed in the last one only if it
     had lost the verdict before. Empty if the verdict does not count.
     """
-    return _traced(history, frozenset(), lambda since, change: _processed_in(since, change, ref))
+    return _fold_history(history, frozenset(), lambda since, change: _processed_in(since, change, ref))
 
 
 def verdict_counts(verdict: Sequence[KnowledgeChange], claim: Sequence[KnowledgeChange], ref: str) -> bool:
@@ -103,11 +103,11 @@ def verdict_counts(verdict: Sequence[KnowledgeChange], claim: Sequence[Knowledge
     since, standing = processed_in(verdict, ref), counting_changesets(claim)
     if since & standing:
         return True
-    came = BROUGHT in standing and any(each.changeset in since and each.before is None for each in verdict)
-    return came and not any(each.changeset in since for each in claim if each.action != "add")
+    came = BROUGHT in standing and any(change.changeset in since and change.before is None for change in verdict)
+    return came and not any(change.changeset in since for change in claim if change.action != "add")
 
 
-def _counting(standing: frozenset[int], change: KnowledgeChange) -> frozenset[int]:
+def _count_change(standing: frozenset[int], change: KnowledgeChange) -> frozenset[int]:
     before, after = change.before, change.after
     if not isinstance(after, Claim) or not after.confirmed + after.refuted:
         return frozenset()
@@ -134,7 +134,7 @@ def _judges(verdict: Feedback, ref: str) -> bool:
 _State = TypeVar("_State")
 
 
-def _traced(
+def _fold_history(
     history: Sequence[KnowledgeChange], start: _State, after: Callable[[_State, KnowledgeChange], _State]
 ) -> _State:
     """Fold a row's changes into a state. An undo returns to the state in which the row last had that content."""

@@ -97,21 +97,21 @@ def build_recall_context(query: str, sources: RecallSources, config: AutoRecallC
     related = sources.get_related()[: config.max_related]
     seasons = sources.get_seasons()[: config.max_seasons]
     room = RemainingSpace(f"<{TAG}>\n", f"</{TAG}>")
-    filled = {
-        heading: _section(heading, lines, room)
+    blocks = {
+        heading: _build_section(heading, lines, room)
         for heading, lines in (
             (THRESHOLDS, (threshold_item(threshold) for threshold in thresholds)),
             (PATTERNS, (list_item(pattern.pattern, score=pattern.confidence) for pattern in patterns)),
             (SEASONS, (list_item(season_text(season), score=season.seasonal.confidence) for season in seasons)),
-            (RELATED, (list_item(related_text(each.correlation), score=each.confidence) for each in related)),
+            (RELATED, (list_item(related_text(step.correlation), score=step.confidence) for step in related)),
             (MEMORIES, (memory_item(memory) for memory in memories)),
         )
     }
-    sections = [filled[each] for each in (MEMORIES, PATTERNS, THRESHOLDS, RELATED, SEASONS) if filled[each]]
+    sections = [blocks[heading] for heading in (MEMORIES, PATTERNS, THRESHOLDS, RELATED, SEASONS) if blocks[heading]]
     return f"<{TAG}>\n{chr(10).join(sections) or NOTHING + chr(10)}</{TAG}>"
 
 
-def _section(heading: str, items: Iterable[str], room: RemainingSpace) -> str:
+def _build_section(heading: str, items: Iterable[str], room: RemainingSpace) -> str:
     """Return the heading and the distinct lines that fit, or ""."""
     lines: list[str] = []
     for fromkey in dict.fromkeys(item for item in items if item):
@@ -124,19 +124,19 @@ def _section(heading: str, items: Iterable[str], room: RemainingSpace) -> str:
 # ── lines ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def memory_item(found: Scored) -> str:
+def memory_item(item: Scored) -> str:
     """Return a line such as `- [0.80] AAPL reports on Thursday`; a memory includes speaker and stale references."""
-    if isinstance(found, Hit):
-        text = embedding_text(found.text, found.memory.speaker)
-        return list_item(text, found.stale, doubtful=found.freshness == "vanished", score=found.score)
-    return list_item(found.text, score=found.score)
+    if isinstance(item, Hit):
+        text = embedding_text(item.text, item.memory.speaker)
+        return list_item(text, item.stale, doubtful=item.freshness == "vanished", score=item.score)
+    return list_item(item.text, score=item.score)
 
 
-def threshold_item(known: Threshold | FiringThreshold) -> str:
+def threshold_item(item: Threshold | FiringThreshold) -> str:
     """Return a line such as `- AAPL/volume: above 5000000 (fires: 6200000)`."""
-    if isinstance(known, FiringThreshold):
-        return list_item(known.threshold.says, [firing_note(known.value)])
-    return list_item(known.says)
+    if isinstance(item, FiringThreshold):
+        return list_item(item.threshold.says, [firing_note(item.value)])
+    return list_item(item.says)
 
 
 def firing_note(value: float) -> str:
@@ -146,15 +146,15 @@ def firing_note(value: float) -> str:
 
 def season_text(active: ActivePattern) -> str:
     """Return pattern and source of an active season, and its end."""
-    return f"{of_source(active.seasonal.pattern, active.seasonal.source)} (until {_moment(active.until)})"
+    return f"{of_source(active.seasonal.pattern, active.seasonal.source)} (until {_format_time(active.until)})"
 
 
-def related_text(known: Correlation) -> str:
+def related_text(row: Correlation) -> str:
     """Return the rule, preceded by both sides if it does not name them."""
-    held = fold(known.rule)
-    if fold(known.source_a) in held and fold(known.source_b) in held:
-        return known.rule
-    return f"{known.source_a} {'leads' if known.relation == 'leads' else 'and'} {known.source_b}: {known.rule}"
+    rule = fold(row.rule)
+    if fold(row.source_a) in rule and fold(row.source_b) in rule:
+        return row.rule
+    return f"{row.source_a} {'leads' if row.relation == 'leads' else 'and'} {row.source_b}: {row.rule}"
 
 
 def of_source(text: str, source: str) -> str:
@@ -181,7 +181,7 @@ class ShownRows:
             threshold.threshold if isinstance(threshold, FiringThreshold) else threshold
             for threshold in self.thresholds
         ]
-        steps, on = [each.correlation for each in self.related], [season.seasonal for season in self.seasons]
+        steps, on = [step.correlation for step in self.related], [season.seasonal for season in self.seasons]
         rows: list[Claim] = [*self.patterns, *thresholds, *steps, *on]
         return frozenset(row.memory for row in rows if row.memory is not None)
 
@@ -197,32 +197,34 @@ class ShownRows:
 
 
 def shown_rows(
-    found: Sequence[MentionedClaim],
+    mentions: Sequence[MentionedClaim],
     domain: KnowledgeTables,
     at: str,
     config: AutoRecallConfig,
     viewer: Viewer | None = None,
 ) -> ShownRows:
-    """Select the rows to show for a query that names `found`.
+    """Select the rows to show for a query that names `mentions`.
 
     Patterns and thresholds: named ones first, then by confidence. Correlations: named ones. Seasons: active ones that
     are named or have no source.
     """
-    patterns = [each.known for each in found if isinstance(each.known, Pattern)]
-    thresholds = [each.fires or each.known for each in found if isinstance(each.known, Threshold)]
-    related = [_step(each.known, each.sides) for each in found if isinstance(each.known, Correlation)]
-    named = {each.known.ref for each in found}
+    patterns = [mention.known for mention in mentions if isinstance(mention.known, Pattern)]
+    thresholds = [mention.fires or mention.known for mention in mentions if isinstance(mention.known, Threshold)]
+    related = [
+        _build_step(mention.known, mention.sides) for mention in mentions if isinstance(mention.known, Correlation)
+    ]
+    refs = {mention.known.ref for mention in mentions}
 
     def more(table: Table, cap: int) -> list[Knowledge]:
-        rows = domain.rows(table, limit=cap + len(named), viewer=viewer) if cap else []
-        return [row for row in rows if row.ref not in named]
+        rows = domain.rows(table, limit=cap + len(refs), viewer=viewer) if cap else []
+        return [row for row in rows if row.ref not in refs]
 
-    seasonal = [each.known for each in found if isinstance(each.known, Seasonal)]
+    seasonal = [mention.known for mention in mentions if isinstance(mention.known, Seasonal)]
     few = _SEASONS_LOOKED_AT if config.max_seasons else 0
     anywhere = domain.rows("seasonal", where={"source": ""}, limit=few, viewer=viewer) if few else []
-    seasonal += [each for each in anywhere if isinstance(each, Seasonal)]
-    patterns += [each for each in more("patterns", config.max_patterns) if isinstance(each, Pattern)]
-    thresholds += [each for each in more("thresholds", config.max_thresholds) if isinstance(each, Threshold)]
+    seasonal += [row for row in anywhere if isinstance(row, Seasonal)]
+    patterns += [row for row in more("patterns", config.max_patterns) if isinstance(row, Pattern)]
+    thresholds += [row for row in more("thresholds", config.max_thresholds) if isinstance(row, Threshold)]
     return ShownRows(
         patterns=patterns[: config.max_patterns],
         thresholds=thresholds[: config.max_thresholds],
@@ -231,40 +233,42 @@ def shown_rows(
     )
 
 
-def _step(known: Correlation, sides: Sequence[str]) -> CorrelationStep:
+def _build_step(correlation: Correlation, sides: Sequence[str]) -> CorrelationStep:
     """Return the step from the named side to the other."""
-    forward = known.source_a in sides
-    here, there = (known.source_a, known.source_b) if forward else (known.source_b, known.source_a)
-    return CorrelationStep(here, there, known, forward, 1, known.confidence, known.inverse)
+    forward = correlation.source_a in sides
+    here, there = (
+        (correlation.source_a, correlation.source_b) if forward else (correlation.source_b, correlation.source_a)
+    )
+    return CorrelationStep(here, there, correlation, forward, 1, correlation.confidence, correlation.inverse)
 
 
-def briefing_lines(found: Sequence[MentionedClaim], at: Clock) -> list[tuple[BriefingLine, int | None]]:
+def briefing_lines(mentions: Sequence[MentionedClaim], at: Clock) -> list[tuple[BriefingLine, int | None]]:
     """Return the rows named by a prompt as block lines, each with its memory; inactive seasons come last."""
-    seasonal = [each.known for each in found if isinstance(each.known, Seasonal)]
-    on = {each.seasonal.id: each for each in active(seasonal, at())} if seasonal else {}
+    seasonal = [mention.known for mention in mentions if isinstance(mention.known, Seasonal)]
+    on = {pattern.seasonal.id: pattern for pattern in active(seasonal, at())} if seasonal else {}
 
-    def is_off(each: MentionedClaim) -> bool:
-        return isinstance(each.known, Seasonal) and each.known.id not in on
+    def is_off(mention: MentionedClaim) -> bool:
+        return isinstance(mention.known, Seasonal) and mention.known.id not in on
 
-    return [(_line(each, on), each.known.memory) for each in sorted(found, key=is_off)]
+    return [(_build_line(mention, on), mention.known.memory) for mention in sorted(mentions, key=is_off)]
 
 
-def _line(each: MentionedClaim, on: Mapping[str, ActivePattern]) -> BriefingLine:
-    known = each.known
-    text, note, score = known.says, "", f"{known.confidence:.2f}"
-    match known:
+def _build_line(mention: MentionedClaim, on: Mapping[str, ActivePattern]) -> BriefingLine:
+    claim = mention.known
+    text, note, score = claim.says, "", f"{claim.confidence:.2f}"
+    match claim:
         case Threshold():
-            note, score = firing_note(each.fires.value) if each.fires else "", ""
+            note, score = firing_note(mention.fires.value) if mention.fires else "", ""
         case Correlation():
-            text = related_text(known)
+            text = related_text(claim)
         case Pattern():
-            text = of_source(known.pattern, known.source)
+            text = of_source(claim.pattern, claim.source)
         case Seasonal():
-            text = of_source(known.says, known.source)
-            note = f"on until {_moment(on[known.id].until)}" if known.id in on else ""
-    return BriefingLine(exact_id(f"{known.ref} {text}", noted=bool(note)), text, score, note=note)
+            text = of_source(claim.says, claim.source)
+            note = f"on until {_format_time(on[claim.id].until)}" if claim.id in on else ""
+    return BriefingLine(exact_id(f"{claim.ref} {text}", noted=bool(note)), text, score, note=note)
 
 
-def _moment(at: str) -> str:
+def _format_time(at: str) -> str:
     """Format a UTC time to the second: 2026-01-05T16:00:00Z."""
     return f"{at[:19]}Z"

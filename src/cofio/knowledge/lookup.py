@@ -30,8 +30,12 @@ def firing(thresholds: Iterable[Threshold], value: float, unit: str = "") -> lis
     comparable = [
         threshold for threshold in thresholds if not unit or not threshold.unit or fold(threshold.unit) == fold(unit)
     ]
-    fired = [FiringThreshold(each, value, _distance(value, each.value)) for each in comparable if _crosses(value, each)]
-    return sorted(fired, key=lambda each: (-each.threshold.confidence, -each.by, each.threshold.id))
+    results = [
+        FiringThreshold(threshold, value, _compute_distance(value, threshold.value))
+        for threshold in comparable
+        if _crosses(value, threshold)
+    ]
+    return sorted(results, key=lambda result: (-result.threshold.confidence, -result.by, result.threshold.id))
 
 
 def _crosses(value: float, threshold: Threshold) -> bool:
@@ -40,7 +44,7 @@ def _crosses(value: float, threshold: Threshold) -> bool:
     return (value > threshold.value) == (threshold.direction == "above")
 
 
-def _distance(one: float, other: float) -> float:
+def _compute_distance(one: float, other: float) -> float:
     return min(abs(one - other), sys.float_info.max)  # JSON requires a finite number
 
 
@@ -49,8 +53,8 @@ def _distance(one: float, other: float) -> float:
 
 def matches(name: str, side: str) -> bool:
     """Return whether a name means this side of a correlation: it equals the side or its leading words."""
-    asked, there = fold(name).split(), fold(side).split()
-    return bool(asked) and there[: len(asked)] == asked
+    words, side_words = fold(name).split(), fold(side).split()
+    return bool(words) and side_words[: len(words)] == words
 
 
 def walk(correlations_of: Callable[[str], Sequence[Correlation]], source: str, depth: int) -> list[CorrelationStep]:
@@ -59,16 +63,16 @@ def walk(correlations_of: Callable[[str], Sequence[Correlation]], source: str, d
     Each source is reached by the fewest steps; among paths of equal length the one with the highest confidence is used.
     At most MOST_STEPS are returned.
     """
-    seen, found, ends = {fold(source)}, list[CorrelationStep](), [_End(source, 1.0, False)]
+    seen, steps, ends = {fold(source)}, list[CorrelationStep](), [_End(source, 1.0, False)]
     for far in range(1, depth + 1):
-        onward = [step for end in ends for step in _onward(end, correlations_of(end.name), far)]
+        onward = [step for end in ends for step in _continue_path(end, correlations_of(end.name), far)]
         new = [step for step in sorted(onward, key=_order) if fold(step.there) not in seen]
         best = {fold(step.there): step for step in reversed(new)}  # per source, the first one wins
         seen |= best.keys() | {fold(step.here) for step in onward}
-        nearest = sorted(best.values(), key=_order)[: MOST_STEPS - len(found)]
-        found += nearest
+        nearest = sorted(best.values(), key=_order)[: MOST_STEPS - len(steps)]
+        steps += nearest
         ends = [_End(step.there, step.confidence, step.inverse) for step in nearest]
-    return found
+    return steps
 
 
 class _End(NamedTuple):
@@ -79,7 +83,7 @@ class _End(NamedTuple):
     inverse: bool
 
 
-def _onward(end: _End, correlations: Iterable[Correlation], depth: int) -> Iterator[CorrelationStep]:
+def _continue_path(end: _End, correlations: Iterable[Correlation], depth: int) -> Iterator[CorrelationStep]:
     """Yield every step that continues the path."""
     for correlation in correlations:
         confidence, inverse = end.confidence * correlation.confidence, end.inverse != correlation.inverse

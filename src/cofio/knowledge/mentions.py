@@ -77,40 +77,47 @@ def find_mentions(
     First those that fire, then those whose metric occurs; ties by confidence. At most one lookup; none for a prompt
     without a word that could be a name.
     """
-    said = _PromptWords(prompt, quantities)
-    sought = said.openings()
-    if not sought:
+    words = _PromptWords(prompt, quantities)
+    keys = words.openings()
+    if not keys:
         return []
-    found = (_standing(each, said) for each in domain.naming(sought, viewer=viewer) if isinstance(each, Claim))
-    return sorted((each for each in found if each), key=_rank)
+    mentions = (_match_claim(row, words) for row in domain.naming(keys, viewer=viewer) if isinstance(row, Claim))
+    return sorted((mention for mention in mentions if mention), key=_rank)
 
 
-def _rank(each: MentionedClaim) -> tuple[bool, bool, bool, float, int, str]:
-    known = each.known
-    return each.fires is None, not each.metric, not each.whole, -known.confidence, TABLES.index(known.TABLE), known.id
+def _rank(mention: MentionedClaim) -> tuple[bool, bool, bool, float, int, str]:
+    claim = mention.known
+    return (
+        mention.fires is None,
+        not mention.metric,
+        not mention.whole,
+        -claim.confidence,
+        TABLES.index(claim.TABLE),
+        claim.id,
+    )
 
 
-def _standing(known: Claim, said: _PromptWords) -> MentionedClaim | None:
-    if isinstance(known, Threshold):
-        return _threshold(known, said)
-    found = {name: how for name in known.names if (how := said.names(name)).spans and how.telling}
-    if not found:
+def _match_claim(claim: Claim, words: _PromptWords) -> MentionedClaim | None:
+    if isinstance(claim, Threshold):
+        return _match_threshold(claim, words)
+    matches = {name: match for name in claim.names if (match := words.names(name)).spans and match.telling}
+    if not matches:
         return None
-    sides = tuple(found) if isinstance(known, Correlation) else ()
-    return MentionedClaim(known, whole=any(how.whole for how in found.values()), sides=sides)
+    sides = tuple(matches) if isinstance(claim, Correlation) else ()
+    return MentionedClaim(claim, whole=any(match.whole for match in matches.values()), sides=sides)
 
 
-def _threshold(known: Threshold, said: _PromptWords) -> MentionedClaim | None:
-    metric = said.runs(known.metric)
-    if known.source == ANY:
-        source = _NameMatch(metric, whole=True, telling=_is_telling(_words(known.metric)))
+def _match_threshold(threshold: Threshold, words: _PromptWords) -> MentionedClaim | None:
+    metric = words.runs(threshold.metric)
+    if threshold.source == ANY:
+        source = _NameMatch(metric, whole=True, telling=_is_telling(_split_words(threshold.metric)))
     else:
-        source = said.names(known.source)
+        source = words.names(threshold.source)
     if not source.spans or not (metric or source.telling):
         return None
-    told = said.value(None if known.source == ANY else source.spans, metric, known.unit)
-    fires = firing([known], told.value, told.unit) if told else []
-    return MentionedClaim(known, source.whole, bool(metric), fires[0] if fires else None)
+    quantity = words.value(None if threshold.source == ANY else source.spans, metric, threshold.unit)
+    fires = firing([threshold], quantity.value, quantity.unit) if quantity else []
+    return MentionedClaim(threshold, source.whole, bool(metric), fires[0] if fires else None)
 
 
 # ── names in a prompt ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -141,23 +148,23 @@ class _PromptWords:
 
     def openings(self) -> list[str]:
         """Return the lookup keys of names that may occur here, without duplicates; empty for stop words only."""
-        found: dict[str, None] = {}
+        keys: dict[str, None] = {}
         before = ""
         for raw in _WORD.findall(self.text):
             for word in (raw.lower(),) if raw.isascii() else _WORD.findall(raw.casefold()):
                 if before and word.isdigit():
-                    found[name_prefix((before, word))] = None
+                    keys[name_prefix((before, word))] = None
                 telling = len(word) > 2 if word.isdigit() else word not in STOP_WORDS or raw.isupper()
                 before = word if telling else ""
                 if telling:
-                    found[name_prefix((word,))] = None
-            if len(found) >= _OPENINGS:
+                    keys[name_prefix((word,))] = None
+            if len(keys) >= _OPENINGS:
                 break
-        return list(found)
+        return list(keys)
 
     @cached_property
     def _words(self) -> list[_Word]:
-        return _words(self.text)
+        return _split_words(self.text)
 
     @cached_property
     def _places(self) -> dict[str, list[int]]:
@@ -168,35 +175,35 @@ class _PromptWords:
 
     @cached_property
     def _quantities(self) -> list[PromptQuantity]:
-        return [each for each in self._reading(self.text) if self._is_number(each)]
+        return [quantity for quantity in self._reading(self.text) if self._is_number(quantity)]
 
     def names(self, name: str) -> _NameMatch:
         """Return the occurrences of the name, else of as many of its leading words as occur."""
-        words = _words(name)
+        words = _split_words(name)
         for length in range(len(words), 0, -1):
             lead, rest = words[:length], words[length:]
             telling = _is_telling(lead)
             if (rest and not (telling and _says_as_much(lead, rest))) or not (telling or _is_code(lead)):
                 continue
-            if spans := self._runs(lead, as_written=not telling):
+            if spans := self._find_runs(lead, as_written=not telling):
                 return _NameMatch(spans, not rest, telling)
         return _NameMatch((), whole=False, telling=False)
 
     def runs(self, name: str) -> list[Span]:
         """Return the positions where the words of a name occur consecutively."""
-        return self._runs(_words(name))
+        return self._find_runs(_split_words(name))
 
-    def _runs(self, words: Sequence[_Word], *, as_written: bool = False) -> list[Span]:
-        found = []
+    def _find_runs(self, words: Sequence[_Word], *, as_written: bool = False) -> list[Span]:
+        spans = []
         for place in self._places.get(words[0].folded, ()) if words else ():
             run = self._words[place : place + len(words)]
-            if [each.folded for each in run] != [word.folded for word in words] or not self._joined(run):
+            if [word.folded for word in run] != [word.folded for word in words] or not self._is_joined(run):
                 continue
-            if not as_written or [each.raw for each in run] == [word.raw for word in words]:
-                found.append((run[0].start, run[-1].end))
-        return found
+            if not as_written or [word.raw for word in run] == [word.raw for word in words]:
+                spans.append((run[0].start, run[-1].end))
+        return spans
 
-    def _joined(self, run: Sequence[_Word]) -> bool:
+    def _is_joined(self, run: Sequence[_Word]) -> bool:
         gaps = ((one.end, other.start) for one, other in pairwise(run) if one.end <= other.start)
         return all(_JOINT.fullmatch(self.text, *gap) for gap in gaps)
 
@@ -207,51 +214,51 @@ class _PromptWords:
         ways: list[tuple[bool, int, int, PromptQuantity]] = []
         for source in [None] if sources is None else sources[:_OCCURRENCES]:
             for metric in metrics[:_OCCURRENCES]:
-                for told in self._near(metric, unit):
-                    number = told.start, told.end
-                    if self._linked(source, metric, number):
-                        places = [each for each in (source, metric, number) if each]
+                for quantity in self._find_near(metric, unit):
+                    number = quantity.start, quantity.end
+                    if self._is_linked(source, metric, number):
+                        places = [place for place in (source, metric, number) if place]
                         width = max(end for _, end in places) - min(start for start, _ in places)
-                        ways.append((number < metric, width, told.start, told))
+                        ways.append((number < metric, width, quantity.start, quantity))
         return min(ways, key=lambda way: way[:3])[-1] if ways else None
 
-    def _near(self, metric: Span, unit: str) -> Iterator[PromptQuantity]:
+    def _find_near(self, metric: Span, unit: str) -> Iterator[PromptQuantity]:
         for quantity in self._quantities:
             if quantity.unit == "%" and unit != "%":
                 continue  # "volume fell 5%" is a change, not a value
             if metric[0] - _APART <= quantity.end and quantity.start <= metric[1] + 2 * _APART:
                 yield quantity
 
-    def _is_number(self, told: PromptQuantity) -> bool:
+    def _is_number(self, quantity: PromptQuantity) -> bool:
         """Return whether it has digits or is large; the "one" in "price is one of the things" is not a price."""
-        return told.value >= 100 or any(sign.isdigit() for sign in self.text[told.start : told.end])
+        return quantity.value >= 100 or any(sign.isdigit() for sign in self.text[quantity.start : quantity.end])
 
-    def _linked(self, source: Span | None, metric: Span, number: Span) -> bool:
+    def _is_linked(self, source: Span | None, metric: Span, number: Span) -> bool:
         """Return whether only linking words separate the positions."""
-        places = sorted(each for each in (source, metric, number) if each)
-        if any(one[1] > other[0] for one, other in pairwise(places)):
+        places = sorted(place for place in (source, metric, number) if place)
+        if any(left[1] > right[0] for left, right in pairwise(places)):
             return False
-        for one, other in pairwise(places):
-            if other[0] - one[1] > _APART:
+        for left, right in pairwise(places):
+            if right[0] - left[1] > _APART:
                 return False
-            if (one, other) == (number, metric):
+            if (left, right) == (number, metric):
                 link = _MEASURE
-            elif (one, other) == (source, metric) and number > metric:
+            elif (left, right) == (source, metric) and number > metric:
                 link = _LIST  # "AAPL: price 180, volume 6.2M"
             else:
                 link = _LINK if source else _ANYWHERE
-            if not link.fullmatch(self.text, one[1], other[0]):
+            if not link.fullmatch(self.text, left[1], right[0]):
                 return False
         return True
 
 
-def _words(text: str) -> list[_Word]:
+def _split_words(text: str) -> list[_Word]:
     """Return the folded words of a text, each with its spelling and position."""
     plain = unicodedata.normalize("NFKC", text)
     return [
-        _Word(folded, found[0], *found.span())
-        for found in _WORD.finditer(plain)
-        for folded in _WORD.findall(found[0].casefold())
+        _Word(folded, match[0], *match.span())
+        for match in _WORD.finditer(plain)
+        for folded in _WORD.findall(match[0].casefold())
     ]
 
 
@@ -268,9 +275,9 @@ def _says_as_much(lead: Sequence[_Word], rest: Sequence[_Word]) -> bool:
 
     If a number follows, it distinguishes several names, so the leading words do not suffice.
     """
-    if all(each.folded in _MEASURED for each in lead) or rest[0].folded.isdigit():
+    if all(word.folded in _MEASURED for word in lead) or rest[0].folded.isdigit():
         return False
-    return all(each.folded in _MEASURED for each in rest) or _is_code(lead)
+    return all(word.folded in _MEASURED for word in rest) or _is_code(lead)
 
 
 def _is_code(words: Sequence[_Word]) -> bool:
@@ -314,12 +321,12 @@ _MOVING = (
 _SIGN = r"[\s:=~≈'’\"`*()|/]|-(?!\d)|[–—]|\b\d{1,2}:\d\d(?:\s?[ap]m)?\b"
 
 
-def _either(words: str) -> str:
-    return "|".join(sorted(set(words.split()), key=lambda each: (-len(each), each)))
+def _join(words: str) -> str:
+    return "|".join(sorted(set(words.split()), key=lambda word: (-len(word), word)))
 
 
-_PLAIN = rf"{_SIGN}|['’]s\b|\b(?:{_either(_LINKING)})\b|\b(?:{_either(_MOVING)})\s+(?:(?:up|down|back)\s+)?(?:to|at)\b"
-_OTHERS = rf",|\band\b|\b(?:{_either(' '.join(_MEASURED))})\b|[-+]?[$€£¥]?\d[\d.,]*(?:\s?[a-z°µ]{{1,3}}\b|%)?"
+_PLAIN = rf"{_SIGN}|['’]s\b|\b(?:{_join(_LINKING)})\b|\b(?:{_join(_MOVING)})\s+(?:(?:up|down|back)\s+)?(?:to|at)\b"
+_OTHERS = rf",|\band\b|\b(?:{_join(' '.join(_MEASURED))})\b|[-+]?[$€£¥]?\d[\d.,]*(?:\s?[a-z°µ]{{1,3}}\b|%)?"
 _LINK = lazy_re.compile(rf"(?:{_PLAIN})*", re.IGNORECASE)
 _ANYWHERE = lazy_re.compile(  # for thresholds of every source: "cpu load on db-7 is 93%"
     rf"(?:{_PLAIN}|\b(?:on|of|for|at)\s+(?-i:(?=[\w.@-]*[A-Z\d@_-])[\w.@-]+))*", re.IGNORECASE

@@ -42,13 +42,13 @@ class SentenceReading(NamedTuple):
 
 
 def to_reading(
-    table: Table, told: Mapping[str, Any], *, denied: bool, about: Mapping[str, Any]
+    table: Table, values: Mapping[str, Any], *, denied: bool, about: Mapping[str, Any]
 ) -> SentenceReading | None:
     """Build the row to store, or None if it is invalid. `about` holds owner, visibility and confidence."""
     try:
         if denied:
-            return SentenceReading(table, audience_of(_example(about)), denies=told)
-        row = make_row(table, {**told, **about})
+            return SentenceReading(table, audience_of(_build_example(about)), denies=values)
+        row = make_row(table, {**values, **about})
         if isinstance(row, Seasonal):
             recurrence.check(row)
     except InvalidInput:
@@ -56,24 +56,24 @@ def to_reading(
     return SentenceReading(table, audience_of(row), row) if isinstance(row, Claim) else None
 
 
-def matching_rows(heard: SentenceReading, domain: KnowledgeTables) -> list[Claim]:
+def matching_rows(reading: SentenceReading, domain: KnowledgeTables) -> list[Claim]:
     """Return the existing rows that it concerns."""
-    found = _named_as(heard.row, domain) if heard.row else _denied(heard, domain)
-    return [each for each in found if audience_of(each) == heard.eyes]
+    rows = _get_same_id(reading.row, domain) if reading.row else _find_denied(reading, domain)
+    return [row for row in rows if audience_of(row) == reading.eyes]
 
 
-def is_denial_of(heard: SentenceReading, row: Claim) -> bool:
+def is_denial_of(reading: SentenceReading, row: Claim) -> bool:
     """Return whether it says that the row no longer holds."""
-    if heard.row is not None or heard.table != row.TABLE or audience_of(row) != heard.eyes:
+    if reading.row is not None or reading.table != row.TABLE or audience_of(row) != reading.eyes:
         return False
     if isinstance(row, Threshold):
-        return _is_denied_threshold(row, heard.denies)
-    return isinstance(row, Correlation) and _is_denied_correlation(row, heard.denies)
+        return _is_denied_threshold(row, reading.denies)
+    return isinstance(row, Correlation) and _is_denied_correlation(row, reading.denies)
 
 
 def is_same_claim(one: Claim, other: Claim) -> bool:
     """Return whether two rows make the same claim, in any wording."""
-    return one.TABLE == other.TABLE and _claimed(one) == _claimed(other)
+    return one.TABLE == other.TABLE and _normalise_claim(one) == _normalise_claim(other)
 
 
 def updated_row(old: _Claim, new: _Claim) -> _Claim:
@@ -86,48 +86,48 @@ def updated_row(old: _Claim, new: _Claim) -> _Claim:
 # ── parts ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _named_as(row: Claim, domain: KnowledgeTables) -> Iterator[Claim]:
+def _get_same_id(row: Claim, domain: KnowledgeTables) -> Iterator[Claim]:
     """Yield the row with this id; for a symmetric correlation, also with its sides swapped."""
     ids = [row.id]
     if isinstance(row, Correlation) and row.relation == "with":
         ids.append(replace(row, id="", source_a=row.source_b, source_b=row.source_a).id)
-    yield from (each for each in domain.get(row.TABLE, ids) if isinstance(each, Claim))
+    yield from (match for match in domain.get(row.TABLE, ids) if isinstance(match, Claim))
 
 
-def _denied(heard: SentenceReading, domain: KnowledgeTables) -> Iterator[Claim]:
-    source = str(heard.denies.get("source_a") or heard.denies.get("source") or "")
-    name = str(heard.denies.get("metric", "")) if source == ANY else source
-    for each in domain.naming(words_of(name)) if name else ():
-        if isinstance(each, Claim) and is_denial_of(heard, each):
-            yield each
+def _find_denied(reading: SentenceReading, domain: KnowledgeTables) -> Iterator[Claim]:
+    source = str(reading.denies.get("source_a") or reading.denies.get("source") or "")
+    name = str(reading.denies.get("metric", "")) if source == ANY else source
+    for row in domain.naming(words_of(name)) if name else ():
+        if isinstance(row, Claim) and is_denial_of(reading, row):
+            yield row
 
 
-def _is_denied_threshold(row: Threshold, told: Mapping[str, Any]) -> bool:
+def _is_denied_threshold(row: Threshold, values: Mapping[str, Any]) -> bool:
     texts = ("source", "metric", "direction")
-    if any(name in told and fold(str(told[name])) != fold(getattr(row, name)) for name in texts):
+    if any(name in values and fold(str(values[name])) != fold(getattr(row, name)) for name in texts):
         return False
-    return "value" not in told or row.value == told["value"]
+    return "value" not in values or row.value == values["value"]
 
 
-def _is_denied_correlation(row: Correlation, told: Mapping[str, Any]) -> bool:
-    if row.relation != told["relation"]:
+def _is_denied_correlation(row: Correlation, values: Mapping[str, Any]) -> bool:
+    if row.relation != values["relation"]:
         return False
-    one, other = told["source_a"], told["source_b"]
-    if matches(one, row.source_a) and matches(other, row.source_b):
+    first, second = values["source_a"], values["source_b"]
+    if matches(first, row.source_a) and matches(second, row.source_b):
         return True
-    return row.relation == "with" and matches(other, row.source_a) and matches(one, row.source_b)
+    return row.relation == "with" and matches(second, row.source_a) and matches(first, row.source_b)
 
 
-def _claimed(row: Claim) -> tuple[Any, ...]:
+def _normalise_claim(row: Claim) -> tuple[Any, ...]:
     """Return the claim itself, without wording, owner, confidence and times."""
     if isinstance(row, Correlation):
         sides = (fold(row.source_a), fold(row.source_b))
         return (sides if row.relation == "leads" else tuple(sorted(sides)), row.relation, row.inverse)
-    told = [getattr(row, field.name) for field in fields(row) if field.name not in _BESIDE]
-    return tuple(fold(each) if isinstance(each, str) else each for each in told)
+    values = [getattr(row, field.name) for field in fields(row) if field.name not in _BESIDE]
+    return tuple(fold(value) if isinstance(value, str) else value for value in values)
 
 
-def _example(about: Mapping[str, Any]) -> Claim:
+def _build_example(about: Mapping[str, Any]) -> Claim:
     """Return an arbitrary row with this audience."""
     return Threshold(source=ANY, metric="any", value=0, direction="above", **about)
 

@@ -39,22 +39,22 @@ _log = logging.getLogger(__name__)
 
 def check(seasonal: Seasonal) -> None:
     """Raise InvalidInput, with a hint, if the times of the pattern are invalid."""
-    _zone(seasonal.timezone)
-    _rule(seasonal.period, seasonal.during, seasonal.lasts)
+    _parse_zone(seasonal.timezone)
+    _parse_rule(seasonal.period, seasonal.during, seasonal.lasts)
 
 
 def active(seasonals: Iterable[Seasonal], at: str) -> list[ActivePattern]:
     """Return the patterns active at a time, by confidence. Patterns with invalid times are skipped."""
-    found = []
-    for each in seasonals:
+    patterns = []
+    for seasonal in seasonals:
         try:
-            on = window(each, at)
+            on = window(seasonal, at)
         except InvalidInput as error:
-            _log.warning("%s skipped: %s", each.ref, error.message)
+            _log.warning("%s skipped: %s", seasonal.ref, error.message)
             continue
         if on:
-            found.append(ActivePattern(each, *on))
-    return sorted(found, key=lambda each: (-each.seasonal.confidence, each.seasonal.id))
+            patterns.append(ActivePattern(seasonal, *on))
+    return sorted(patterns, key=lambda pattern: (-pattern.seasonal.confidence, pattern.seasonal.id))
 
 
 def window(seasonal: Seasonal, at: str) -> tuple[str, str] | None:
@@ -62,21 +62,21 @@ def window(seasonal: Seasonal, at: str) -> tuple[str, str] | None:
 
     For a pattern that is always active, returns the current day, week, month or year.
     """
-    return _window(seasonal.period, seasonal.during, seasonal.lasts, seasonal.timezone, to_utc_iso(at))
+    return _find_window(seasonal.period, seasonal.during, seasonal.lasts, seasonal.timezone, to_utc_iso(at))
 
 
 @lru_cache(maxsize=1024)  # many patterns share their times
-def _window(period: str, during: str, lasts: int, timezone: str, at: str) -> tuple[str, str] | None:
-    zone, rule, when = _zone(timezone), _rule(period, during, lasts), datetime.fromisoformat(at)
+def _find_window(period: str, during: str, lasts: int, timezone: str, at: str) -> tuple[str, str] | None:
+    zone, rule, when = _parse_zone(timezone), _parse_rule(period, during, lasts), datetime.fromisoformat(at)
     try:
-        found = _known_stretch(rule, zone, when) or _stretch(rule, zone, when)
-        if found and not rule.always and (found is not _ENDLESS or _endless(rule, zone, when.year)):
-            _last_found(rule, zone)[:] = [(found, when.year)]
-        if found is _ENDLESS:
-            found = _calendar(period, zone, when)
+        stretch = _get_cached(rule, zone, when) or _find_stretch(rule, zone, when)
+        if stretch and not rule.always and (stretch is not _ENDLESS or _is_endless(rule, zone, when.year)):
+            _get_cache(rule, zone)[:] = [(stretch, when.year)]
+        if stretch is _ENDLESS:
+            stretch = _get_calendar_period(period, zone, when)
     except (OverflowError, ValueError) as error:
         raise InvalidInput(f"{at} is out of range.", "Give a time closer to the present.") from error
-    return (to_utc_iso(found.start), to_utc_iso(found.end)) if found else None
+    return (to_utc_iso(stretch.start), to_utc_iso(stretch.end)) if stretch else None
 
 
 # ── intervals ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -109,35 +109,35 @@ class _Rule(Protocol):
 _ENDLESS = _Stretch(datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
 
 
-def _stretch(rule: _Rule, zone: tzinfo, at: datetime) -> _Stretch | None:
+def _find_stretch(rule: _Rule, zone: tzinfo, at: datetime) -> _Stretch | None:
     """Return the interval at a time, merged with adjacent ones. Widens the search until nothing adjoins."""
     if rule.always:
         return _ENDLESS
     today, span = at.astimezone(zone).date(), timedelta(days=2) + timedelta(days=rule.reach.days)
     while span < timedelta(days=_FARTHEST):
         first, last = today - span, today + span
-        joined = _joined(each for day in _days(first, last) for each in rule.of(day, zone))
-        found = next((each for each in joined if each.start <= at < each.end), None)
+        stretches = _merge_stretches(stretch for day in _iterate_days(first, last) for stretch in rule.of(day, zone))
+        match = next((stretch for stretch in stretches if stretch.start <= at < stretch.end), None)
         # UTC offsets are less than a day, so intervals that start outside the searched days cannot adjoin.
-        begins, ends = _utc(first) + timedelta(days=1) + rule.reach, _utc(last)
-        if found is None or (begins < found.start and found.end < ends):
-            return found
-        if span > _LONG and _endless(rule, zone, today.year):
+        begins, ends = _to_midnight(first) + timedelta(days=1) + rule.reach, _to_midnight(last)
+        if match is None or (begins < match.start and match.end < ends):
+            return match
+        if span > _LONG and _is_endless(rule, zone, today.year):
             break
         span *= 2
     return _ENDLESS
 
 
-def _known_stretch(rule: _Rule, zone: tzinfo, at: datetime) -> _Stretch | None:
+def _get_cached(rule: _Rule, zone: tzinfo, at: datetime) -> _Stretch | None:
     """Return a cached interval that contains this time; an endless one is valid for its year only."""
-    for found, year in _last_found(rule, zone):
-        if found.start <= at < found.end and (found is not _ENDLESS or year == at.year):
-            return found
+    for stretch, year in _get_cache(rule, zone):
+        if stretch.start <= at < stretch.end and (stretch is not _ENDLESS or year == at.year):
+            return stretch
     return None
 
 
 @lru_cache(maxsize=4096)
-def _last_found(_rule: _Rule, _zone: tzinfo) -> list[tuple[_Stretch, int]]:
+def _get_cache(_rule: _Rule, _zone: tzinfo) -> list[tuple[_Stretch, int]]:
     """Return the mutable cache cell of the interval found last.
 
     Finding a long interval is slow, and lookups are usually for successive times.
@@ -146,25 +146,28 @@ def _last_found(_rule: _Rule, _zone: tzinfo) -> list[tuple[_Stretch, int]]:
 
 
 @lru_cache(maxsize=1024)
-def _endless(rule: _Rule, zone: tzinfo, year: int) -> bool:
+def _is_endless(rule: _Rule, zone: tzinfo, year: int) -> bool:
     """Return whether it is active without a break for the years around this one."""
     first, last = date(year - 5, 1, 1), date(year + 5, 12, 31)
-    joined = _joined(each for day in _days(first, last) for each in rule.of(day, zone))
-    return any(each.start <= _utc(date(year - 4, 1, 1)) and each.end >= _utc(last) for each in joined)
+    stretches = _merge_stretches(stretch for day in _iterate_days(first, last) for stretch in rule.of(day, zone))
+    return any(
+        stretch.start <= _to_midnight(date(year - 4, 1, 1)) and stretch.end >= _to_midnight(last)
+        for stretch in stretches
+    )
 
 
-def _joined(stretches: Iterable[_Stretch]) -> list[_Stretch]:
+def _merge_stretches(stretches: Iterable[_Stretch]) -> list[_Stretch]:
     """Merge overlapping and adjacent intervals, in order."""
-    joined: list[_Stretch] = []
+    merged: list[_Stretch] = []
     for stretch in sorted(stretches):
-        if joined and stretch.start <= joined[-1].end:
-            joined[-1] = _Stretch(joined[-1].start, max(joined[-1].end, stretch.end))
+        if merged and stretch.start <= merged[-1].end:
+            merged[-1] = _Stretch(merged[-1].start, max(merged[-1].end, stretch.end))
         else:
-            joined.append(stretch)
-    return joined
+            merged.append(stretch)
+    return merged
 
 
-def _calendar(period: str, zone: tzinfo, at: datetime) -> _Stretch:
+def _get_calendar_period(period: str, zone: tzinfo, at: datetime) -> _Stretch:
     """Return the day, week, month or year of the zone that contains a time."""
     day = at.astimezone(zone).date()
     match period:
@@ -179,14 +182,14 @@ def _calendar(period: str, zone: tzinfo, at: datetime) -> _Stretch:
             after = first.replace(year=first.year + 1)
         case _:
             first, after = day, day + timedelta(days=1)
-    return _Stretch(*(_utc(each).replace(tzinfo=zone).astimezone(UTC) for each in (first, after)))
+    return _Stretch(*(_to_midnight(boundary).replace(tzinfo=zone).astimezone(UTC) for boundary in (first, after)))
 
 
-def _days(first: date, last: date) -> Iterator[date]:
+def _iterate_days(first: date, last: date) -> Iterator[date]:
     return (date.fromordinal(number) for number in range(first.toordinal(), last.toordinal() + 1))
 
 
-def _utc(day: date) -> datetime:
+def _to_midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
@@ -204,14 +207,14 @@ class _Clock(NamedTuple):
     @lru_cache(maxsize=16_384)  # shared by all patterns of a zone
     def of(cls, day: date, zone: tzinfo) -> _Clock:
         """Return the offsets, searching all moments that have this date in any timezone."""
-        first, last = _utc(day) - timedelta(hours=16), _utc(day) + timedelta(hours=40)
-        before, after = _offset(first, zone), _offset(last, zone)
+        first, last = _to_midnight(day) - timedelta(hours=16), _to_midnight(day) + timedelta(hours=40)
+        before, after = _get_offset(first, zone), _get_offset(last, zone)
         if before == after:
             return cls(before, after, first)
         low, high = 0, int((last - first).total_seconds())  # invariant: `after` applies at high and not at low
         while high - low > 1:
             middle = (low + high) // 2
-            if _offset(first + timedelta(seconds=middle), zone) == before:
+            if _get_offset(first + timedelta(seconds=middle), zone) == before:
                 low = middle
             else:
                 high = middle
@@ -219,7 +222,7 @@ class _Clock(NamedTuple):
 
     def steady(self, midnight: datetime) -> timedelta | None:
         """Return the UTC offset of the day that starts at this midnight (written as UTC); None if it changes."""
-        starts = [midnight - each for each in (self.before, self.after)]
+        starts = [midnight - offset for offset in (self.before, self.after)]
         if self.before == self.after or min(starts) >= self.turn:
             return self.after
         return self.before if max(starts) + timedelta(days=1) <= self.turn else None
@@ -230,23 +233,23 @@ class _Clock(NamedTuple):
             return [_Stretch(start - self.after, end - self.after)]
         early = _Stretch(start - self.before, min(end - self.before, self.turn))
         late = _Stretch(max(start - self.after, self.turn), end - self.after)
-        return [each for each in (early, late) if each.start < each.end]
+        return [stretch for stretch in (early, late) if stretch.start < stretch.end]
 
 
-def _offset(at: datetime, zone: tzinfo) -> timedelta:
+def _get_offset(at: datetime, zone: tzinfo) -> timedelta:
     return at.astimezone(zone).utcoffset() or timedelta(0)
 
 
-def _zone(name: str) -> tzinfo:
+def _parse_zone(name: str) -> tzinfo:
     if name.upper() == "UTC":
         return UTC  # works without a timezone database
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         near = {timezone.casefold(): timezone for timezone in available_timezones()}
-        meant = [near[match] for match in get_close_matches(name.casefold(), near, 1)]
-        such = meant[0] if meant else "Europe/London"
-        hint = f"Give an IANA timezone name, such as {such}."
+        matches = [near[match] for match in get_close_matches(name.casefold(), near, 1)]
+        example = matches[0] if matches else "Europe/London"
+        hint = f"Give an IANA timezone name, such as {example}."
         raise InvalidInput(f"There is no timezone {name!r}.", hint) from error
 
 
@@ -280,43 +283,43 @@ class _Calendar:
     reach: timedelta = timedelta(0)  # intervals past midnight are attributed to the next day
 
     def minutes(self, day: date) -> list[tuple[int, int]]:
-        return _runs(minute for clause in self.clauses for minute in clause.minutes(day))
+        return _merge_runs(minute for clause in self.clauses for minute in clause.minutes(day))
 
     def of(self, day: date, zone: tzinfo) -> Iterable[_Stretch]:
-        midnight, clock = _utc(day), None
+        midnight, clock = _to_midnight(day), None
         for start, end in self.minutes(day):
             clock = clock or _Clock.of(day, zone)
             yield from clock.shows(midnight + timedelta(minutes=start), midnight + timedelta(minutes=end))
 
 
 @lru_cache(maxsize=1024)
-def _rule(period: str, during: str, lasts: int) -> _Rule:
+def _parse_rule(period: str, during: str, lasts: int) -> _Rule:
     """Parse the times of a pattern."""
     if period == "cron":
-        return _cron(during, lasts)
+        return _parse_cron(during, lasts)
     text = re.sub(r"\s*(,|;|-|\.\.)\s*", r"\1", " ".join(during.lower().replace("–", "-").split()))
     if not text:
         return _Calendar((), always=True)
-    written = _Calendar(tuple(_clause(period, each) for each in text.split(";")))
-    return replace(written, always=all(written.minutes(day) == [(0, _DAY)] for day in _days(*_EVERY_YEAR)))
+    calendar = _Calendar(tuple(_parse_clause(period, clause) for clause in text.split(";")))
+    return replace(calendar, always=all(calendar.minutes(day) == [(0, _DAY)] for day in _iterate_days(*_EVERY_YEAR)))
 
 
-def _clause(period: str, text: str) -> _Clause:
-    found = _CLAUSE.fullmatch(text)
-    days, times = (found["days"], found["times"]) if found else (text, None)
+def _parse_clause(period: str, text: str) -> _Clause:
+    match = _CLAUSE.fullmatch(text)
+    days, times = (match["days"], match["times"]) if match else (text, None)
     if not days and not times:
         _refuse(text, period)
-    hours = tuple(_span(each, period) for each in times.split(",")) if times else ((0, _DAY),)
+    hours = tuple(_parse_span(span, period) for span in times.split(",")) if times else ((0, _DAY),)
     if period == "daily" and days:
         _refuse(days, period)
-    return _Clause(_any_of([_DAYS_OF[period](each) for each in days.split(",")]) if days else _every_day, hours)
+    return _Clause(_match_any([_DAYS_OF[period](day) for day in days.split(",")]) if days else _every_day, hours)
 
 
 _TIMES = r"\d{1,2}:\d\d-\d{1,2}:\d\d"
 _CLAUSE = re.compile(rf"(?P<days>.*?)(?:(?:^|\s)(?P<times>{_TIMES}(?:,{_TIMES})*))?")
 
 
-def _runs(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _merge_runs(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Merge overlapping and adjacent minute spans, in order."""
     runs: list[tuple[int, int]] = []
     for start, end in sorted(spans):
@@ -327,10 +330,10 @@ def _runs(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return runs
 
 
-def _span(text: str, period: str) -> tuple[int, int]:
+def _parse_span(text: str, period: str) -> tuple[int, int]:
     """Parse `09:30-16:00` into minutes of the day."""
-    start, end = (int(each[:-3]) * 60 + int(each[-2:]) for each in text.split("-"))
-    if start >= _DAY or end > _DAY or start == end or any(each[-2:] > "59" for each in text.split("-")):
+    start, end = (int(clock[:-3]) * 60 + int(clock[-2:]) for clock in text.split("-"))
+    if start >= _DAY or end > _DAY or start == end or any(clock[-2:] > "59" for clock in text.split("-")):
         _refuse(text, period)
     return start, end or _DAY
 
@@ -339,72 +342,72 @@ def _every_day(_: date) -> bool:
     return True
 
 
-def _any_of(days: Sequence[_Is]) -> _Is:
-    return lambda day: any(each(day) for each in days)
+def _match_any(days: Sequence[_Is]) -> _Is:
+    return lambda day: any(condition(day) for condition in days)
 
 
-def _weekly(text: str) -> _Is:
+def _parse_weekly(text: str) -> _Is:
     """Parse `fri`, `mon-fri`, `weekdays`."""
     first, *rest = _NAMED_DAYS.get(text, text).split("-")
     if len(rest) > 1:
         _refuse(text, "weekly")
-    start, end = (_place(each, _WEEKDAYS, text, "weekly") for each in (first, rest[0] if rest else first))
+    start, end = (_find_index(name, _WEEKDAYS, text, "weekly") for name in (first, rest[0] if rest else first))
     return lambda day: (day.weekday() - start) % 7 <= (end - start) % 7
 
 
-def _monthly(text: str) -> _Is:
+def _parse_monthly(text: str) -> _Is:
     """Parse `15`, `28-31`, `last`, `last fri`, `first mon`."""
-    if found := re.fullmatch(r"(\d{1,2})(?:-(\d{1,2}))?", text):
-        start, end = int(found[1]), int(found[2] or found[1])
+    if match := re.fullmatch(r"(\d{1,2})(?:-(\d{1,2}))?", text):
+        start, end = int(match[1]), int(match[2] or match[1])
         if not 1 <= start <= 31 or not 1 <= end <= 31:
             _refuse(text, "monthly")
         return lambda day: start <= day.day <= end if start <= end else not end < day.day < start
-    which, _, weekday = text.partition(" ")
+    ordinal, _, weekday = text.partition(" ")
     if text in ("last", "last day"):
         return lambda day: day.day == monthrange(day.year, day.month)[1]
-    place = _place(weekday, _WEEKDAYS, text, "monthly")
-    if which == "last":
+    place = _find_index(weekday, _WEEKDAYS, text, "monthly")
+    if ordinal == "last":
         return lambda day: day.weekday() == place and day.day + 7 > monthrange(day.year, day.month)[1]
-    if which not in _ORDINALS:
+    if ordinal not in _ORDINALS:
         _refuse(text, "monthly")
-    return lambda day: day.weekday() == place and (day.day - 1) // 7 == _ORDINALS[which]
+    return lambda day: day.weekday() == place and (day.day - 1) // 7 == _ORDINALS[ordinal]
 
 
-def _yearly(text: str) -> _Is:
+def _parse_yearly(text: str) -> _Is:
     """Parse `12-15..01-05`, `03-17`, `jan`, `jul-aug`, `q4`."""
-    if found := re.fullmatch(r"(\d\d-\d\d)(?:\.\.(\d\d-\d\d))?", text):
-        start, end = (_of_the_year(each, text) for each in (found[1], found[2] or found[1]))
+    if match := re.fullmatch(r"(\d\d-\d\d)(?:\.\.(\d\d-\d\d))?", text):
+        start, end = (_parse_month_day(day_text, text) for day_text in (match[1], match[2] or match[1]))
     else:
         first, *rest = text.split("-")
         if len(rest) > 1:
             _refuse(text, "yearly")
-        start = (_months(first, text)[0], 1)
-        end = (_months(rest[0] if rest else first, text)[1], 31)
+        start = (_parse_months(first, text)[0], 1)
+        end = (_parse_months(rest[0] if rest else first, text)[1], 31)
     if start <= end:
         return lambda day: start <= (day.month, day.day) <= end
     return lambda day: not end < (day.month, day.day) < start
 
 
-def _of_the_year(text: str, whole: str) -> tuple[int, int]:
+def _parse_month_day(text: str, clause: str) -> tuple[int, int]:
     """Parse month and day, which must exist in some year."""
     month, day = int(text[:2]), int(text[3:])
     if not 1 <= month <= 12 or not 1 <= day <= monthrange(2000, month)[1]:
-        _refuse(whole, "yearly")
+        _refuse(clause, "yearly")
     return month, day
 
 
-def _months(text: str, whole: str) -> tuple[int, int]:
+def _parse_months(text: str, clause: str) -> tuple[int, int]:
     """Return the first and last month of a month or quarter."""
     if re.fullmatch("q[1-4]", text):
         return int(text[1]) * 3 - 2, int(text[1]) * 3
-    month = _place(text, _MONTHS, whole, "yearly") + 1
+    month = _find_index(text, _MONTHS, clause, "yearly") + 1
     return month, month
 
 
-def _place(name: str, names: Sequence[str], whole: str, period: str) -> int:
+def _find_index(name: str, names: Sequence[str], clause: str, period: str) -> int:
     """Return the index of a name given in full or by its first three or more letters."""
-    found = [place for place, each in enumerate(names) if len(name) > 2 and each.startswith(name)]
-    return found[0] if found else _refuse(whole, period)
+    indices = [place for place, full_name in enumerate(names) if len(name) > 2 and full_name.startswith(name)]
+    return indices[0] if indices else _refuse(clause, period)
 
 
 def _refuse(text: str, period: str) -> NoReturn:
@@ -417,7 +420,11 @@ _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "augu
            "november", "december")  # fmt: skip
 _ORDINALS = {"first": 0, "1st": 0, "second": 1, "2nd": 1, "third": 2, "3rd": 2, "fourth": 3, "4th": 3, "fifth": 4,
              "5th": 4}  # fmt: skip
-_DAYS_OF: dict[str, Callable[[str], _Is]] = {"weekly": _weekly, "monthly": _monthly, "yearly": _yearly}
+_DAYS_OF: dict[str, Callable[[str], _Is]] = {
+    "weekly": _parse_weekly,
+    "monthly": _parse_monthly,
+    "yearly": _parse_yearly,
+}
 _HINTS = {
     "daily": "Write 09:30-16:00, 22:00-04:00 for a night, 08:00-12:00,13:00-17:00 for several, or nothing for always.",
     "weekly": "Write mon-fri 09:30-16:00, or sat,sun, or fri; several of these with ; between them.",
@@ -448,30 +455,30 @@ class _Cron:
     def of(self, day: date, zone: tzinfo) -> Iterable[_Stretch]:
         if not self.is_on(day):
             return []
-        clock, midnight = _Clock.of(day, zone), _utc(day)
+        clock, midnight = _Clock.of(day, zone), _to_midnight(day)
         offset = clock.steady(midnight)
         if offset is not None:
             begin = midnight - offset
             return [_Stretch(begin + timedelta(minutes=a), begin + timedelta(minutes=b)) for a, b in self.runs]
         walls = (midnight + timedelta(minutes=minute) for minute in self.minutes)
-        return [_Stretch(start, start + self.lasts) for wall in walls for start in self._starts(wall, clock)]
+        return [_Stretch(start, start + self.lasts) for wall in walls for start in self._list_starts(wall, clock)]
 
-    def _starts(self, wall: datetime, clock: _Clock) -> list[datetime]:
+    def _list_starts(self, wall: datetime, clock: _Clock) -> list[datetime]:
         """Return the start times on a day with a clock change."""
-        shown = [each.start for each in clock.shows(wall, wall + timedelta(minutes=1))]
+        starts = [stretch.start for stretch in clock.shows(wall, wall + timedelta(minutes=1))]
         if self.roams:
-            return shown
-        return shown[:1] or [clock.turn]  # a skipped time starts right after the gap
+            return starts
+        return starts[:1] or [clock.turn]  # a skipped time starts right after the gap
 
 
-def _cron(text: str, lasts: int) -> _Cron:
+def _parse_cron(text: str, lasts: int) -> _Cron:
     from cronsim import CronSim, CronSimError  # deferred: only needed for cron patterns
 
     if len(text) > _CRON_LENGTH or len(text.split()) != 5:
         raise InvalidInput(f"{text[:_CRON_LENGTH]!r} lacks the five fields of a cron expression.", _HINTS["cron"])
     try:
-        cron = CronSim(text, _utc(_EVERY_YEAR[0]))
-        next(CronSim(text, _utc(_EVERY_YEAR[0])))
+        cron = CronSim(text, _to_midnight(_EVERY_YEAR[0]))
+        next(CronSim(text, _to_midnight(_EVERY_YEAR[0])))
     except (CronSimError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{text!r} is not a cron expression: {error}.", _HINTS["cron"]) from error
     except StopIteration as error:
@@ -480,7 +487,7 @@ def _cron(text: str, lasts: int) -> _Cron:
     return _Cron(
         is_on=lambda day: day.month in cron.months and cron.match_day(day),
         minutes=minutes,
-        runs=tuple(_runs((each, each + lasts) for each in minutes)),
+        runs=tuple(_merge_runs((start, start + lasts) for start in minutes)),
         lasts=timedelta(minutes=lasts),
-        roams=any(each.startswith("*") for each in text.split()[:2]),
+        roams=any(part.startswith("*") for part in text.split()[:2]),
     )

@@ -94,20 +94,20 @@ class KnowledgeBase:
         (`knowledge.belief.restated`). If nothing changes, nothing is written and the changeset is 0.
         """
         if check_table(table) == "feedback":
-            old = cast(Feedback | None, self._there("feedback", known.get("id")))
-            said = {"anomaly": old.anomaly if old else "", "verdict": old.verdict if old else "", **known}
-            return self.feedback(**said, by=by, why=why).knowledge[0]
-        _refuse_what_follows(known)
-        done = self._decided(lambda: [self._put(check_table(table), known)], by, why or "put")
-        return done.knowledge[0]
+            old = cast(Feedback | None, self._get_row("feedback", known.get("id")))
+            values = {"anomaly": old.anomaly if old else "", "verdict": old.verdict if old else "", **known}
+            return self.feedback(**values, by=by, why=why).knowledge[0]
+        _refuse_derived(known)
+        changeset = self._commit(lambda: [self._put(check_table(table), known)], by, why or "put")
+        return changeset.knowledge[0]
 
-    def _put(self, table: Table, given: Mapping[str, Any]) -> Put:
-        old = self._there(table, given.get("id"))
+    def _put(self, table: Table, values: Mapping[str, Any]) -> Put:
+        old = self._get_row(table, values.get("id"))
         if old is None:
-            new = self._own(make_row(table, given))
-            old = self._there(table, new.id)
+            new = self._own(make_row(table, values))
+            old = self._get_row(table, new.id)
         if old is not None:
-            new = _changed(old, given)
+            new = _change_row(old, values)
         if isinstance(new, Seasonal):
             recurrence.check(new)
         return _put(new, old)
@@ -132,7 +132,7 @@ class KnowledgeBase:
 
     def get(self, table: str, key: str) -> Knowledge:
         """Return a row. Raise NotFound if it does not exist."""
-        return self._there(check_table(table), key) or _refuse_unknown(f"{table}/{key}")
+        return self._get_row(check_table(table), key) or _refuse_unknown(f"{table}/{key}")
 
     def list(
         self, table: str, *, min_confidence: float = 0.0, limit: int = 50, after: str | None = None, **where: Any
@@ -150,18 +150,18 @@ class KnowledgeBase:
 
         def decide() -> builtins.list[KnowledgeDecision]:
             row = self.get(table, key)
-            return [Drop(row.TABLE, key, why, as_of=row.updated_at), *self._moved_back(row)]
+            return [Drop(row.TABLE, key, why, as_of=row.updated_at), *self._move_back(row)]
 
-        return self._decided(decide, by, why or "delete").knowledge[0]
+        return self._commit(decide, by, why or "delete").knowledge[0]
 
     def purge(self, table: str, key: str, *, by: str = "library", why: str = "") -> KnowledgeChange:
         """Erase a row permanently, also from the journal. The effect of a processed verdict is reverted."""
 
         def decide() -> builtins.list[KnowledgeDecision]:
-            row = self._there(check_table(table), key)  # rows removed earlier can be erased too
-            return [Erase(check_table(table), key, why), *(self._moved_back(row) if row else ())]
+            row = self._get_row(check_table(table), key)  # rows removed earlier can be erased too
+            return [Erase(check_table(table), key, why), *(self._move_back(row) if row else ())]
 
-        return self._decided(decide, by, why or "purge").knowledge[0]
+        return self._commit(decide, by, why or "purge").knowledge[0]
 
     def history(self, table: str, key: str) -> builtins.list[KnowledgeChange]:
         """Return every change of a row, oldest first."""
@@ -175,14 +175,14 @@ class KnowledgeBase:
 
     def evaluate(self, source: str, metric: str, value: float, *, unit: str = "") -> builtins.list[FiringThreshold]:
         """Return the thresholds of the source, or of any source, that this value crosses, by confidence."""
-        for name, given in (("source", source), ("metric", metric), ("unit", unit)):
-            check_text(given, name, MAX_LABEL)
-        found = [
+        for name, text in (("source", source), ("metric", metric), ("unit", unit)):
+            check_text(text, name, MAX_LABEL)
+        rows = [
             row
             for fromkey in dict.fromkeys((source, ANY))
             for row in self._domain.rows("thresholds", where={"source": fromkey, "metric": metric})
         ]
-        return lookup.firing(cast(Iterable[Threshold], found), value, unit)
+        return lookup.firing(cast(Iterable[Threshold], rows), value, unit)
 
     def active(self, at: str = "", *, source: str = "") -> builtins.list[ActivePattern]:
         """Return the seasonal patterns active at a time (default: now), by confidence.
@@ -191,9 +191,9 @@ class KnowledgeBase:
         """
         check_text(source, "source", MAX_LABEL)
         when = to_utc_iso(at) if at else self._clock()
-        asked: builtins.list[dict[str, Any]] = [{"source": source}, {"source": ""}] if source else [{}]
-        found = [row for where in asked for row in self._domain.rows("seasonal", where=where)]
-        return recurrence.active(cast(Iterable[Seasonal], found), when)
+        filters: builtins.list[dict[str, Any]] = [{"source": source}, {"source": ""}] if source else [{}]
+        rows = [row for where in filters for row in self._domain.rows("seasonal", where=where)]
+        return recurrence.active(cast(Iterable[Seasonal], rows), when)
 
     def related(self, source: str, *, depth: int = 1) -> builtins.list[CorrelationStep]:
         """Return the sources correlated with a source, in either direction, up to `depth` steps away; nearest first."""
@@ -203,11 +203,11 @@ class KnowledgeBase:
 
     def read(self, text: str) -> builtins.list[KnowledgeReading]:
         """Return the rows that capture would store or drop for a text. Changes nothing."""
-        found = extract_knowledge(check_text(text, "text", MAX_TEXT))
+        items = extract_knowledge(check_text(text, "text", MAX_TEXT))
         return [
-            KnowledgeReading(each.content, check_table(each.table), each.fields, each.denied, each.confidence)
-            for each in found
-            if each.table
+            KnowledgeReading(item.content, check_table(item.table), item.fields, item.denied, item.confidence)
+            for item in items
+            if item.table
         ]
 
     # ── feedback ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -230,19 +230,19 @@ class KnowledgeBase:
         same ones. Repeating a verdict changes nothing and returns changeset 0.
         """
         check_bool(process, "process")
-        _refuse_what_follows(whose)
-        said = {"anomaly": anomaly, "verdict": verdict, "note": note, "about": about, **whose}
-        return self._decided(lambda: self._judged(said, process=process), by, why or "feedback")
+        _refuse_derived(whose)
+        values = {"anomaly": anomaly, "verdict": verdict, "note": note, "about": about, **whose}
+        return self._commit(lambda: self._judge(values, process=process), by, why or "feedback")
 
-    def _judged(self, said: Mapping[str, Any], *, process: bool) -> builtins.list[KnowledgeDecision]:
+    def _judge(self, values: Mapping[str, Any], *, process: bool) -> builtins.list[KnowledgeDecision]:
         """Return the decisions for a verdict. Raise NotFound if it names a claim that does not exist."""
-        new = cast(Feedback, self._own(make_row("feedback", said)))
-        old = cast(Feedback | None, self._there("feedback", new.id))
+        new = cast(Feedback, self._own(make_row("feedback", values)))
+        old = cast(Feedback | None, self._get_row("feedback", new.id))
         if old:
-            new = _replacing(old, new.verdict, said)
+            new = _replace_verdict(old, new.verdict, values)
         again = old is not None and old.processed and (old.verdict, old.about) == (new.verdict, new.about)
         new = replace(new, processed=process or again)
-        claims = _PendingClaims(self._there)
+        claims = _PendingClaims(self._get_row)
         if old and not again:
             self._take_back(old, claims)
         for ref in new.about:
@@ -258,23 +258,23 @@ class KnowledgeBase:
         """
 
         def decide() -> builtins.list[KnowledgeDecision]:
-            claims = _PendingClaims(self._there)
-            pending = [each for each in self.pending_feedback() if not self._hidden(each)]
-            for each in pending:
-                for claim in filter(None, map(claims.get, each.about)):
-                    claims.move(claim, each.verdict)
-            return [*(_put(replace(each, processed=True), each) for each in pending), *claims.decisions()]
+            claims = _PendingClaims(self._get_row)
+            pending = [verdict for verdict in self.pending_feedback() if not self._find_hidden(verdict)]
+            for verdict in pending:
+                for claim in filter(None, map(claims.get, verdict.about)):
+                    claims.move(claim, verdict.verdict)
+            return [*(_put(replace(verdict, processed=True), verdict) for verdict in pending), *claims.decisions()]
 
-        return self._decided_if_any(decide, by, why or "process feedback")
+        return self._commit_if_any(decide, by, why or "process feedback")
 
     def pending_feedback(self) -> builtins.list[Feedback]:
         """List the verdicts that have not been applied yet, oldest first."""
-        found = cast(builtins.list[Feedback], self._domain.rows("feedback", where={"processed": False}))
-        return sorted(found, key=lambda each: (each.created_at, each.id))
+        rows = cast(builtins.list[Feedback], self._domain.rows("feedback", where={"processed": False}))
+        return sorted(rows, key=lambda row: (row.created_at, row.id))
 
-    def _moved_back(self, row: Knowledge) -> Iterator[KnowledgeDecision]:
+    def _move_back(self, row: Knowledge) -> Iterator[KnowledgeDecision]:
         """Return decisions that revert the effect of a verdict; none for other rows."""
-        claims = _PendingClaims(self._there)
+        claims = _PendingClaims(self._get_row)
         if isinstance(row, Feedback):
             self._take_back(row, claims)
         return claims.decisions()
@@ -283,19 +283,19 @@ class KnowledgeBase:
         """Revert the effect of a verdict on existing claims in which it still counts."""
         if not verdict.processed:
             return
-        if hidden := self._hidden(verdict):
+        if hidden := self._find_hidden(verdict):
             raise Forbidden(f"{verdict.ref} judges {hidden[0]}, which you may not see.", "It takes an admin key.")
         past = self._domain.history("feedback", verdict.id)
         for claim in filter(None, map(claims.get, verdict.about)):
             if confidence.verdict_counts(past, self._domain.history(claim.TABLE, claim.id), claim.ref):
                 claims.move(claim, verdict.verdict, -1, "a verdict was taken back")
 
-    def _hidden(self, verdict: Feedback) -> builtins.list[str]:
+    def _find_hidden(self, verdict: Feedback) -> builtins.list[str]:
         """Return the judged claims that the viewer cannot see, now or in the past."""
         refs = verdict.about if self._viewer else ()
-        return [ref for ref in refs if not self._there(*parse_ref(ref)) and not self._past(*parse_ref(ref))]
+        return [ref for ref in refs if not self._get_row(*parse_ref(ref)) and not self._get_history(*parse_ref(ref))]
 
-    def _past(self, table: Table, key: str) -> Sequence[KnowledgeChange]:
+    def _get_history(self, table: Table, key: str) -> Sequence[KnowledgeChange]:
         """Return the history of a row; empty if it never existed."""
         try:
             return self._domain.history(table, key)
@@ -304,14 +304,14 @@ class KnowledgeBase:
 
     # ── deciding ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _there(self, table: Table, key: Any) -> Knowledge | None:
-        found = self._domain.get(table, [key]) if isinstance(key, str) and key else []
-        return found[0] if found else None
+    def _get_row(self, table: Table, key: Any) -> Knowledge | None:
+        rows = self._domain.get(table, [key]) if isinstance(key, str) and key else []
+        return rows[0] if rows else None
 
-    def _decided(self, decide: _Decide, by: str, why: str) -> Changeset:
-        return cast(Changeset, self._decided_if_any(decide, by, why))
+    def _commit(self, decide: _Decide, by: str, why: str) -> Changeset:
+        return cast(Changeset, self._commit_if_any(decide, by, why))
 
-    def _decided_if_any(self, decide: _Decide, by: str, why: str) -> Changeset | None:
+    def _commit_if_any(self, decide: _Decide, by: str, why: str) -> Changeset | None:
         """Make and apply decisions. On a conflict with another process, decide again on the current rows."""
         for tries in range(1, _TRIES + 1):
             try:
@@ -319,8 +319,8 @@ class KnowledgeBase:
                     decisions = decide()
                     if not decisions:
                         return None
-                    known = self._known_already(decisions, by, why)
-                    return known or self._apply([], by=by, why=why, knowledge=decisions)
+                    unchanged = self._find_unchanged(decisions, by, why)
+                    return unchanged or self._apply([], by=by, why=why, knowledge=decisions)
             except Conflict:
                 if tries == _TRIES:
                     raise
@@ -328,12 +328,12 @@ class KnowledgeBase:
                 time.sleep(pause)
         return None
 
-    def _known_already(self, decisions: Sequence[KnowledgeDecision], by: str, why: str) -> Changeset | None:
+    def _find_unchanged(self, decisions: Sequence[KnowledgeDecision], by: str, why: str) -> Changeset | None:
         """Return a changeset 0 of noops if the decisions only store rows that exist unchanged; nothing is written.
 
         Returns None if anything has to be changed.
         """
-        rows = [row for decision in decisions if (row := self._there_just_so(decision))]
+        rows = [row for decision in decisions if (row := self._get_if_unchanged(decision))]
         if len(rows) < len(decisions):
             return None
         check_text(by, "by", MAX_LABEL)
@@ -356,12 +356,12 @@ class KnowledgeBase:
         )
         return Changeset(id=0, at=at, by=by, why=why, knowledge=tuple(noops))
 
-    def _there_just_so(self, decision: KnowledgeDecision) -> Knowledge | None:
+    def _get_if_unchanged(self, decision: KnowledgeDecision) -> Knowledge | None:
         """Return the existing row if the decision would store it unchanged; else None."""
         if not isinstance(decision, Put):
             return None
-        there = self._there(decision.known.TABLE, decision.known.id)
-        return there if there and is_same_row(there, decision.known) else None
+        row = self._get_row(decision.known.TABLE, decision.known.id)
+        return row if row and is_same_row(row, decision.known) else None
 
 
 class _Sides:
@@ -375,28 +375,28 @@ class _Sides:
         self._found: dict[str, list[tuple[Correlation, list[list[str]]]]] = {}
 
     def __call__(self, name: str) -> Sequence[Correlation]:
-        asked, word = fold(name).split(), prefix_key(name)
+        lead, word = fold(name).split(), prefix_key(name)
         if not word:
-            found = [row for side in _SIDES for row in self._domain.rows("correlations", where={side: name})]
-            return cast(builtins.list[Correlation], found)
+            correlations = [row for side in _SIDES for row in self._domain.rows("correlations", where={side: name})]
+            return cast(builtins.list[Correlation], correlations)
         if word not in self._found:
             rows = [row for row in self._domain.naming([word]) if isinstance(row, Correlation)]
             self._found[word] = [(row, [fold(side).split() for side in row.names]) for row in rows]
-        return [row for row, sides in self._found[word] if any(side[: len(asked)] == asked for side in sides)]
+        return [row for row, sides in self._found[word] if any(side[: len(lead)] == lead for side in sides)]
 
 
 class _PendingClaims:
     """Claims moved by verdicts; each is stored once, however many verdicts apply."""
 
-    def __init__(self, there: Callable[[Table, str], Knowledge | None]) -> None:
-        self._there = there
+    def __init__(self, get_row: Callable[[Table, str], Knowledge | None]) -> None:
+        self._get_row = get_row
         self._old: dict[str, Claim | None] = {}
         self._new: dict[str, tuple[Claim, str]] = {}
 
     def get(self, ref: str) -> Claim | None:
         """Return the claim with the moves so far; None if it does not exist."""
         if ref not in self._old:
-            self._old[ref] = cast(Claim | None, self._there(*parse_ref(ref)))
+            self._old[ref] = cast(Claim | None, self._get_row(*parse_ref(ref)))
         return self._new[ref][0] if ref in self._new else self._old[ref]
 
     def move(self, claim: Claim, verdict: str, times: Literal[1, -1] = 1, reason: str = "") -> None:
@@ -415,33 +415,33 @@ def _put(new: Knowledge, old: Knowledge | None, reason: str = "") -> Put:
     return Put(new, reason, as_of=old.updated_at if old else "")
 
 
-def _changed(old: Knowledge, given: Mapping[str, Any]) -> Knowledge:
+def _change_row(old: Knowledge, values: Mapping[str, Any]) -> Knowledge:
     """Return the row with new field values. A memory that no longer matches the content is unlinked."""
-    told = {name: value for name, value in given.items() if name not in ("created_at", "updated_at")}
-    new = make_row(old.TABLE, {**_fields(old), **told})
+    updates = {name: value for name, value in values.items() if name not in ("created_at", "updated_at")}
+    new = make_row(old.TABLE, {**_get_fields(old), **updates})
     if not isinstance(old, Claim) or not isinstance(new, Claim):
         return new
-    if "memory" not in given and new.says != old.says:
+    if "memory" not in values and new.says != old.says:
         new = replace(new, memory=None)
-    return confidence.carry_confidence(old, new, stated="confidence" in given)
+    return confidence.carry_confidence(old, new, stated="confidence" in values)
 
 
-def _replacing(old: Feedback, verdict: str, said: Mapping[str, Any]) -> Feedback:
+def _replace_verdict(old: Feedback, verdict: str, values: Mapping[str, Any]) -> Feedback:
     """Return a later verdict that replaces an earlier one: same claims if it names none, with its own note."""
     note = old.note if verdict == old.verdict else ""
-    told = {name: value for name, value in said.items() if value or name not in ("note", "about")}
+    updates = {name: value for name, value in values.items() if value or name not in ("note", "about")}
     times = {"created_at": old.created_at, "updated_at": old.updated_at}
-    return cast(Feedback, make_row("feedback", {**_fields(old), "note": note, **told, "id": old.id, **times}))
+    return cast(Feedback, make_row("feedback", {**_get_fields(old), "note": note, **updates, "id": old.id, **times}))
 
 
-def _fields(row: Knowledge) -> dict[str, Any]:
+def _get_fields(row: Knowledge) -> dict[str, Any]:
     return {field.name: getattr(row, field.name) for field in fields(row)}
 
 
-def _refuse_what_follows(given: Mapping[str, Any]) -> None:
-    if found := sorted(_FOLLOWS & given.keys()):
+def _refuse_derived(values: Mapping[str, Any]) -> None:
+    if derived := sorted(_FOLLOWS & values.keys()):
         hint = "Set the confidence, or give feedback; the other values are derived."
-        raise InvalidInput(f"{', '.join(found)} cannot be set.", hint)
+        raise InvalidInput(f"{', '.join(derived)} cannot be set.", hint)
 
 
 def _refuse_unknown(ref: str) -> NoReturn:

@@ -43,9 +43,9 @@ class _FindingCase(NamedTuple):
 class _FindingCases:
     """Cases of a finding, the most important first; `count` may exceed the number of cases kept."""
 
-    def __init__(self, found: Sequence[_FindingCase], count: int | None = None) -> None:
-        self.found = found
-        self.count = len(found) if count is None else count
+    def __init__(self, cases: Sequence[_FindingCase], count: int | None = None) -> None:
+        self.found = cases
+        self.count = len(cases) if count is None else count
 
 
 @dataclass(slots=True)
@@ -79,38 +79,38 @@ def profile(
     """
     at = now or to_utc_iso(datetime.now(UTC))
     third = _ThreePartProgress(progress)
-    noted = _read(store, redact, stale, third)
-    same, against, cut = pair_finder.compare_pairs(store, noted.copies, redact, comparer, third.moved)
-    missing, more = _unembedded(store)
-    found = {
-        "secrets": _FindingCases(noted.secrets),
-        "exact_duplicates": _exact(noted),
-        "near_duplicates": _near(same),
-        "contradictions": _contradictions(against),
-        "echoes": _FindingCases(noted.marked + _restated(noted, boot) + _repeats(noted)),
-        "stale_anchors": _FindingCases(noted.stale),
-        "never_recalled": _never_recalled(store, at, examples),
+    index = _read(store, redact, stale, third)
+    same, against, cut = pair_finder.compare_pairs(store, index.copies, redact, comparer, third.moved)
+    missing, more = _find_unembedded(store)
+    cases_by_name = {
+        "secrets": _FindingCases(index.secrets),
+        "exact_duplicates": _group_copies(index),
+        "near_duplicates": _find_near_duplicates(same),
+        "contradictions": _list_contradictions(against),
+        "echoes": _FindingCases(index.marked + _find_restated(index, boot) + _find_echoes(index)),
+        "stale_anchors": _FindingCases(index.stale),
+        "never_recalled": _find_never_recalled(store, at, examples),
         "unembedded": _FindingCases(missing),
-        "oversized": _FindingCases(noted.oversized),
+        "oversized": _FindingCases(index.oversized),
     }
-    says = {**SAYS, "never_recalled": _says_never_recalled(store, at)}
-    shown = _Examples(store, redact)
+    says = {**SAYS, "never_recalled": _describe_never_recalled(store, at)}
+    excerpts = _Examples(store, redact)
     findings = [
-        Finding(name=name, says=says[name], count=cases.count, examples=shown.of(cases.found[:examples]))
-        for name, cases in found.items()
+        Finding(name=name, says=says[name], count=cases.count, examples=excerpts.of(cases.found[:examples]))
+        for name, cases in cases_by_name.items()
     ]
-    return Audit(memories=noted.live, findings=tuple(findings), note=" ".join(filter(None, (cut, more))))
+    return Audit(memories=index.live, findings=tuple(findings), note=" ".join(filter(None, (cut, more))))
 
 
 class _ThreePartProgress:
     """Progress over three equal parts, reported in percent."""
 
-    def __init__(self, told: Progress | None) -> None:
-        self._told = told
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
 
-    def moved(self, part: int, done: int, of: int) -> None:
-        if self._told:
-            self._told(int(100 * (part + done / max(done, of, 1)) / 3), 100)
+    def moved(self, part: int, count: int, of: int) -> None:
+        if self._progress:
+            self._progress(int(100 * (part + count / max(count, of, 1)) / 3), 100)
 
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -118,36 +118,40 @@ class _ThreePartProgress:
 
 def _read(store: Store, redact: Redact, stale: Stale, third: _ThreePartProgress) -> _AuditIndex:
     """Return the notes on all memories, newest first; archived ones are only searched for secrets."""
-    noted, done, after = _AuditIndex(), 0, None
+    index, count, after = _AuditIndex(), 0, None
     while True:
         memories, total = store.page(Scope(include_archived=True), limit=_PAGE, after=after)
         if not memories:
-            return noted
+            return index
         after = memories[-1].id
-        live = [each for each in memories if not each.archived]
-        noted.secrets += [_FindingCase((each.id,), why) for each in memories if (why := _secret(each, redact))]
+        live = [memory for memory in memories if not memory.archived]
+        index.secrets += [
+            _FindingCase((memory.id,), why) for memory in memories if (why := _find_secret(memory, redact))
+        ]
         for memory in live:
-            _note(noted, memory)
-        notes = stale([each for each in live if each.anchors])
-        noted.stale += [_FindingCase((each.id,), "; ".join(notes[each.id])) for each in live if notes.get(each.id)]
-        done += len(memories)
-        third.moved(0, done, total)
+            _note(index, memory)
+        notes = stale([memory for memory in live if memory.anchors])
+        index.stale += [
+            _FindingCase((memory.id,), "; ".join(notes[memory.id])) for memory in live if notes.get(memory.id)
+        ]
+        count += len(memories)
+        third.moved(0, count, total)
 
 
-def _note(noted: _AuditIndex, memory: Memory) -> None:
-    place = noted.copies.note(memory)
-    noted.live += 1
+def _note(index: _AuditIndex, memory: Memory) -> None:
+    place = index.copies.note(memory)
+    index.live += 1
     if len(memory.text) > LONG:
-        noted.oversized.append(_FindingCase((memory.id,), f"{len(memory.text):,} characters"))
+        index.oversized.append(_FindingCase((memory.id,), f"{len(memory.text):,} characters"))
     if mark := echo_detection.find_mark(memory.text):
-        noted.marked.append(_FindingCase((memory.id,), mark))
+        index.marked.append(_FindingCase((memory.id,), mark))
     elif words := echo_detection.words_of(memory.text):
-        noted.heard.setdefault(words, []).append(echo_detection.echo_candidate(memory, place))
+        index.heard.setdefault(words, []).append(echo_detection.echo_candidate(memory, place))
 
 
-def _secret(memory: Memory, redact: Redact) -> str:
+def _find_secret(memory: Memory, redact: Redact) -> str:
     """Return the field of a memory that holds a secret, with an excerpt around it; "" if there is none."""
-    for name, text in _texts(memory):
+    for name, text in _list_texts(memory):
         safe = redact(text)
         if safe != text:
             start = next((place for place, (one, two) in enumerate(zip(text, safe, strict=False)) if one != two), 0)
@@ -157,7 +161,7 @@ def _secret(memory: Memory, redact: Redact) -> str:
     return ""
 
 
-def _texts(memory: Memory) -> Iterator[tuple[str, str]]:
+def _list_texts(memory: Memory) -> Iterator[tuple[str, str]]:
     yield "text", memory.text
     yield "context", memory.context
     yield "previous text", memory.previous_text or ""
@@ -171,82 +175,84 @@ def _texts(memory: Memory) -> Iterator[tuple[str, str]]:
 # ── findings over several memories ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _exact(noted: _AuditIndex) -> _FindingCases:
+def _group_copies(index: _AuditIndex) -> _FindingCases:
     """Return the groups of exact copies, the largest first, with the number of redundant memories."""
-    groups = sorted((ids for ids in noted.copies.ids.values() if len(ids) > 1), key=lambda ids: (-len(ids), -ids[0]))
-    found = [_FindingCase(tuple(sorted(ids)[:2]), f"{len(ids)} memories say exactly this") for ids in groups]
-    return _FindingCases(found, sum(len(ids) - 1 for ids in groups))
+    groups = sorted((ids for ids in index.copies.ids.values() if len(ids) > 1), key=lambda ids: (-len(ids), -ids[0]))
+    cases = [_FindingCase(tuple(sorted(ids)[:2]), f"{len(ids)} memories say exactly this") for ids in groups]
+    return _FindingCases(cases, sum(len(ids) - 1 for ids in groups))
 
 
-def _restated(noted: _AuditIndex, boot: Boot | None) -> list[_FindingCase]:
+def _find_restated(index: _AuditIndex, boot: Boot | None) -> list[_FindingCase]:
     """Return learned memories that repeat a boot file of their project, and remove them from the echo candidates."""
     if boot is None:
         return []
     files: dict[str, dict[int, str]] = {}  # by project, each line's words and its file
-    found = []
-    for words, same_words in noted.heard.items():
-        for each in [one for one in same_words if one.learned and one.project]:
-            if each.project not in files:
-                lines = ((echo_detection.words_of(line), name) for line, name in boot(each.project))
-                files[each.project] = {said: name for said, name in lines if said is not None}
-            if name := files[each.project].get(words):
-                found.append(_FindingCase((each.id,), f"{name} says so"))
-                same_words.remove(each)
-    return sorted(found, reverse=True)
+    cases = []
+    for words, same_words in index.heard.items():
+        for candidate in [candidate for candidate in same_words if candidate.learned and candidate.project]:
+            if candidate.project not in files:
+                lines = ((echo_detection.words_of(line), name) for line, name in boot(candidate.project))
+                files[candidate.project] = {line_words: name for line_words, name in lines if line_words is not None}
+            if name := files[candidate.project].get(words):
+                cases.append(_FindingCase((candidate.id,), f"{name} says so"))
+                same_words.remove(candidate)
+    return sorted(cases, reverse=True)
 
 
-def _repeats(noted: _AuditIndex) -> list[_FindingCase]:
-    several = (each for each in noted.heard.values() if len(each) > 1)
-    found = [pair for same_words in several for pair in echo_detection.repeated(same_words)]
-    found.sort(key=lambda pair: -pair[0].id)
+def _find_echoes(index: _AuditIndex) -> list[_FindingCase]:
+    several = (group for group in index.heard.values() if len(group) > 1)
+    pairs = [pair for same_words in several for pair in echo_detection.repeated(same_words)]
+    pairs.sort(key=lambda pair: -pair[0].id)
     return [
         _FindingCase((echo.id, first.id), f"learned after memory {first.id}, and says the same")
-        for echo, first in found
+        for echo, first in pairs
     ]
 
 
-def _never_recalled(store: Store, at: str, examples: int) -> _FindingCases:
+def _find_never_recalled(store: Store, at: str, examples: int) -> _FindingCases:
     """Return the oldest memories that were never retrieved, and their number."""
-    before, found, count = days_before(at, OLD), [], 0
+    before, oldest, count = days_before(at, OLD), [], 0
     for category in CATEGORIES:
         unused = store.uses.unused(category, before, limit=1 << 31)
         count += len(unused)
-        found += [(each.created_at, each.id) for each in unused[:examples]]
-    return _FindingCases([_FindingCase((memory_id,), f"since {when[:10]}") for when, memory_id in sorted(found)], count)
+        oldest += [(memory.created_at, memory.id) for memory in unused[:examples]]
+    return _FindingCases(
+        [_FindingCase((memory_id,), f"since {when[:10]}") for when, memory_id in sorted(oldest)], count
+    )
 
 
-def _says_never_recalled(store: Store, at: str) -> str:
-    said = f"at least {OLD} days old and never returned by a search or a recall"
+def _describe_never_recalled(store: Store, at: str) -> str:
+    text = f"at least {OLD} days old and never returned by a search or a recall"
     since = store.uses.tracking(days_before(at, OLD)).since
     if since is None:
-        return f"{said}; no search was ever recorded, so this is not conclusive"
+        return f"{text}; no search was ever recorded, so this is not conclusive"
     days = (datetime.fromisoformat(at) - datetime.fromisoformat(since)).days
     short = "; too short to be conclusive" if days < OLD else ""
-    return f"{said}; recorded since {since[:10]}, {max(days, 0)} days{short}"
+    return f"{text}; recorded since {since[:10]}, {max(days, 0)} days{short}"
 
 
-def _unembedded(store: Store) -> tuple[list[_FindingCase], str]:
+def _find_unembedded(store: Store) -> tuple[list[_FindingCase], str]:
     memories = store.unembedded(_MOST_UNEMBEDDED)
-    found = [_FindingCase((memory.id,), "it has no vector") for memory in memories if not memory.archived]
-    whole = len(memories) < _MOST_UNEMBEDDED
-    return found, "" if whole else f"Only the first {_MOST_UNEMBEDDED:,} memories without a vector were counted."
+    cases = [_FindingCase((memory.id,), "it has no vector") for memory in memories if not memory.archived]
+    is_complete = len(memories) < _MOST_UNEMBEDDED
+    return cases, "" if is_complete else f"Only the first {_MOST_UNEMBEDDED:,} memories without a vector were counted."
 
 
-def _near(same: Iterable[MemoryPair]) -> _FindingCases:
+def _find_near_duplicates(same: Iterable[MemoryPair]) -> _FindingCases:
     """Return each memory that repeats another of its place, with the nearest of those, the nearest first."""
     best: dict[int, MemoryPair] = {}
-    for each in same:
-        if each.newer not in best or each.cosine > best[each.newer].cosine:
-            best[each.newer] = each
-    ordered = sorted(best.values(), key=lambda each: (-each.cosine, each.newer))
-    return _FindingCases([_FindingCase((each.newer, each.older), _why(each)) for each in ordered])
+    for pair in same:
+        if pair.newer not in best or pair.cosine > best[pair.newer].cosine:
+            best[pair.newer] = pair
+    ordered = sorted(best.values(), key=lambda pair: (-pair.cosine, pair.newer))
+    return _FindingCases([_FindingCase((pair.newer, pair.older), _explain(pair)) for pair in ordered])
 
 
-def _contradictions(against: Iterable[MemoryPair]) -> _FindingCases:
-    return _FindingCases([_FindingCase((each.newer, each.older), _why(each)) for each in against])
+def _list_contradictions(against: Iterable[MemoryPair]) -> _FindingCases:
+    return _FindingCases([_FindingCase((pair.newer, pair.older), _explain(pair)) for pair in against])
 
 
-def _why(pair: MemoryPair) -> str:
+def _explain(pair: MemoryPair) -> str:
     return f"{pair.reason} (cosine {pair.cosine:.2f})".strip()
 
 
@@ -259,19 +265,19 @@ class _Examples:
     def __init__(self, store: Store, redact: Redact) -> None:
         self._store, self._redact = store, redact
 
-    def of(self, found: Sequence[_FindingCase]) -> tuple[dict[str, Any], ...]:
-        return tuple(self._one(each) for each in found)
+    def of(self, cases: Sequence[_FindingCase]) -> tuple[dict[str, Any], ...]:
+        return tuple(self._build_example(case) for case in cases)
 
-    def _one(self, found: _FindingCase) -> dict[str, Any]:
-        memories = self._store.get(found.ids)
+    def _build_example(self, case: _FindingCase) -> dict[str, Any]:
+        memories = self._store.get(case.ids)
         return {
             "ids": [memory.id for memory in memories],
-            "texts": [self._text(memory) for memory in memories],
+            "texts": [self._shorten(memory) for memory in memories],
             "created_at": [memory.created_at for memory in memories],
-            "reason": found.reason,
+            "reason": case.reason,
         }
 
-    def _text(self, memory: Memory) -> str:
+    def _shorten(self, memory: Memory) -> str:
         safe = " ".join(self._redact(memory.text).split())
         return safe if len(safe) <= _SHOWN else safe[:_SHOWN].rstrip() + " …"
 

@@ -23,15 +23,15 @@ def decide(
     """Return one decision per memory that the action changes. Raise Conflict if it changes none."""
     _check(action, changes, tags)
     if action == "archive":
-        found: list[Decision] = [Delete(memory.id, why) for memory in memories if not memory.archived]
+        decisions: list[Decision] = [Delete(memory.id, why) for memory in memories if not memory.archived]
     elif action == "restore":
-        found = [Restore(memory.id, why) for memory in memories if memory.archived]
+        decisions = [Restore(memory.id, why) for memory in memories if memory.archived]
     else:
-        wanted = ((memory, _fields(memory, action, changes, tags)) for memory in memories)
-        found = [Edit(each.id, fields, why) for each, fields in wanted if apply_edit(each, fields) != each]
-    if not found:
+        edits = ((memory, _build_fields(memory, action, changes, tags)) for memory in memories)
+        decisions = [Edit(memory.id, fields, why) for memory, fields in edits if apply_edit(memory, fields) != memory]
+    if not decisions:
         raise Conflict("There is nothing to change.", "All these memories already have the requested state.")
-    return found
+    return decisions
 
 
 def _check(action: str, changes: Mapping[str, Any], tags: Sequence[str]) -> None:
@@ -51,7 +51,7 @@ def _check(action: str, changes: Mapping[str, Any], tags: Sequence[str]) -> None
         )
 
 
-def _fields(memory: Memory, action: str, changes: Mapping[str, Any], tags: Sequence[str]) -> Mapping[str, Any]:
+def _build_fields(memory: Memory, action: str, changes: Mapping[str, Any], tags: Sequence[str]) -> Mapping[str, Any]:
     match action:
         case "pin" | "unpin":
             return {"pinned": action == "pin"}

@@ -70,51 +70,63 @@ def place_of(memory: Memory) -> Place:
 
 def group_by_place(store: Store, scope: Scope, halted: Callable[[], bool]) -> dict[Place, list[ClusterEntry]]:
     """Return all live memories of the scope, by place."""
-    found: dict[Place, list[ClusterEntry]] = {}
+    places: dict[Place, list[ClusterEntry]] = {}
     pace = Throttle()
-    for memory in _all(store, scope, halted):
-        found.setdefault(place_of(memory), []).append(_entry(memory))
+    for memory in _iterate(store, scope, halted):
+        places.setdefault(place_of(memory), []).append(_build_entry(memory))
         pace()
-    return found
+    return places
 
 
 def near_pairs(store: Store, entries: Sequence[ClusterEntry], similarity: float, halted: Callable[[], bool]) -> Near:
     """Return the neighbours of each of these entries."""
-    found: Near = {}
-    for each, candidates in store.neighbours(
+    near: Near = {}
+    for memory_id, candidates in store.neighbours(
         [entry.id for entry in entries], similarity, NEIGHBOURS
     ):  # this call throttles itself
-        found[each] = candidates
+        near[memory_id] = candidates
         if halted():
             break
-    return found
+    return near
 
 
 def star_clusters(near: Mapping[int, Sequence[Candidate]], least: int) -> list[list[int]]:
     """Return disjoint groups of at least `least` ids: first the centre, then its neighbours, best first."""
     taken: set[int] = set()
-    found = []
+    groups = []
     pace = Throttle()
-    for centre in sorted(near, key=lambda each: (-len(near[each]), -sum(one.score for one in near[each]), each)):
+    for centre in sorted(
+        near,
+        key=lambda memory_id: (
+            -len(near[memory_id]),
+            -sum(candidate.score for candidate in near[memory_id]),
+            memory_id,
+        ),
+    ):
         if centre in taken:
             continue
-        members = [centre, *(one.id for one in near[centre] if one.id not in taken and one.id in near)][:LARGEST]
+        members = [
+            centre,
+            *(candidate.id for candidate in near[centre] if candidate.id not in taken and candidate.id in near),
+        ][:LARGEST]
         if len(members) >= least:
             taken.update(members)
-            found.append(members)
+            groups.append(members)
         pace()
-    return found
+    return groups
 
 
 def without_ids(near: Mapping[int, Sequence[Candidate]], left_out: Iterable[int]) -> Near:
     """Return the neighbours without these ids."""
     gone = set(left_out)
     return {
-        each: [one for one in candidates if one.id not in gone] for each, candidates in near.items() if each not in gone
+        memory_id: [candidate for candidate in candidates if candidate.id not in gone]
+        for memory_id, candidates in near.items()
+        if memory_id not in gone
     }
 
 
-def _all(store: Store, scope: Scope, halted: Callable[[], bool]) -> Iterator[Memory]:
+def _iterate(store: Store, scope: Scope, halted: Callable[[], bool]) -> Iterator[Memory]:
     after: int | None = None
     while not halted():
         page, _ = store.page(scope, limit=_PAGE, after=after)
@@ -124,15 +136,15 @@ def _all(store: Store, scope: Scope, halted: Callable[[], bool]) -> Iterator[Mem
         after = page[-1].id
 
 
-def _entry(memory: Memory) -> ClusterEntry:
-    said = content_words(memory.text)
+def _build_entry(memory: Memory) -> ClusterEntry:
+    tokens = content_words(memory.text)
     return ClusterEntry(
         id=memory.id,
         text=memory.text if len(memory.text) <= LONG else "",
-        said=hash((said, code_literals(memory.text))),
-        words=frozenset(map(_number, said)),
+        said=hash((tokens, code_literals(memory.text))),
+        words=frozenset(map(_hash_stem, tokens)),
         source="" if memory.project else memory.source,
-        values=hash(tuple(sorted(filter(_has_digit, said)))),
+        values=hash(tuple(sorted(filter(_has_digit, tokens)))),
         pinned=memory.pinned,
         worth=quality_key(memory),
         at=memory.created_at,
@@ -140,7 +152,7 @@ def _entry(memory: Memory) -> ClusterEntry:
 
 
 @lru_cache(maxsize=32_768)
-def _number(word: str) -> int:
+def _hash_stem(word: str) -> int:
     """Return a number that is equal for words of the same stem."""
     return hash(stem(word)) & 0xFFFF_FFFF
 

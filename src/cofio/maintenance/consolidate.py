@@ -67,29 +67,29 @@ def decide(
     with the number
     of compared memories and their total, then with the number of processed clusters and theirs.
     """
-    found = _ConsolidationResult()
-    near = _compared(store, scope, found, similarity, comparer, progress, halted)
+    result = _ConsolidationResult()
+    near = _compare_places(store, scope, result, similarity, comparer, progress, halted)
     if merger:
-        stars = _in_turn(clusters.star_clusters(near, max(least, 2)), store)
+        stars = _rotate(clusters.star_clusters(near, max(least, 2)), store)
         _MergeProposer(store, merger, finds, embed, comparer, similarity, least).all(
-            stars, most, settled, found, progress, halted
+            stars, most, settled, result, progress, halted
         )
     if halted():
-        found.notes.append("It was stopped before the end.")
+        result.notes.append("It was stopped before the end.")
     return MaintenancePlan(
         chore="consolidate",
-        decisions=tuple(found.decisions),
-        refused=tuple(found.refused),
-        settled=tuple(found.settled),
-        examined=found.examined,
-        note=" ".join(found.notes),
+        decisions=tuple(result.decisions),
+        refused=tuple(result.refused),
+        settled=tuple(result.settled),
+        examined=result.examined,
+        note=" ".join(result.notes),
     )
 
 
-def _compared(
+def _compare_places(
     store: Store,
     scope: Scope,
-    found: _ConsolidationResult,
+    result: _ConsolidationResult,
     similarity: float,
     comparer: Comparer,
     progress: Callable[[int, int], None] | None,
@@ -97,25 +97,25 @@ def _compared(
 ) -> Near:
     """Return the neighbours among memories that are not duplicates, pinned or long; decide about the duplicates."""
     places = clusters.group_by_place(store, scope, halted)
-    found.examined = sum(map(len, places.values()))
-    left: Near = {}
-    seen = 0
+    result.examined = sum(map(len, places.values()))
+    remaining: Near = {}
+    compared = 0
     for entries in places.values():
         if halted():
             break
         if len(entries) > 1:
             near = clusters.near_pairs(store, entries, similarity, halted)
-            same = list(_duplicates(entries, near, comparer))
-            found.decisions += same
+            same = list(_find_duplicates(entries, near, comparer))
+            result.decisions += same
             unfit = {entry.id for entry in entries if entry.pinned or not entry.text}
-            left |= clusters.without_ids(near, unfit | {each.id for each in same})
-        seen += len(entries)
+            remaining |= clusters.without_ids(near, unfit | {decision.id for decision in same})
+        compared += len(entries)
         if progress:
-            progress(seen, found.examined)
-    return left
+            progress(compared, result.examined)
+    return remaining
 
 
-def _in_turn(stars: Sequence[list[int]], store: Store) -> list[list[int]]:
+def _rotate(stars: Sequence[list[int]], store: Store) -> list[list[int]]:
     """Return the clusters in an order that rotates with the store, so that refused ones do not block the others."""
     newest = store.changesets(1)
     start = newest[0].id * 37 % len(stars) if newest and stars else 0
@@ -125,25 +125,25 @@ def _in_turn(stars: Sequence[list[int]], store: Store) -> list[list[int]]:
 # ── true duplicates ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _duplicates(entries: Sequence[ClusterEntry], near: Near, comparer: Comparer) -> Iterator[Delete]:
+def _find_duplicates(entries: Sequence[ClusterEntry], near: Near, comparer: Comparer) -> Iterator[Delete]:
     """Merge each memory into the best one that it repeats. Only direct pairs count: A≈B and B≈C do not make A≈C."""
-    known = {entry.id: entry for entry in entries}
+    entry_by_id = {entry.id: entry for entry in entries}
     same: dict[int, dict[int, str]] = {}
-    for one, other, reason in (*_in_the_same_words(entries), *_in_other_words(known, near, comparer)):
+    for one, other, reason in (*_match_words(entries), *_match_meaning(entry_by_id, near, comparer)):
         same.setdefault(one, {})[other] = reason
         same.setdefault(other, {})[one] = reason
     settled: set[int] = set()
-    for best in sorted(same, key=lambda each: known[each].worth, reverse=True):
+    for best in sorted(same, key=lambda memory_id: entry_by_id[memory_id].worth, reverse=True):
         if best in settled:
             continue
         settled.add(best)
         for other, reason in sorted(same[best].items()):
-            if other not in settled and not known[other].pinned:
+            if other not in settled and not entry_by_id[other].pinned:
                 settled.add(other)
                 yield Delete(other, f"says the same as memory {best}: {reason}", into=best)
 
 
-def _in_the_same_words(entries: Sequence[ClusterEntry]) -> Iterator[tuple[int, int, str]]:
+def _match_words(entries: Sequence[ClusterEntry]) -> Iterator[tuple[int, int, str]]:
     groups: dict[tuple[int, str], list[ClusterEntry]] = {}
     for entry in entries:
         groups.setdefault((entry.said, entry.source), []).append(entry)
@@ -154,21 +154,21 @@ def _in_the_same_words(entries: Sequence[ClusterEntry]) -> Iterator[tuple[int, i
                 yield best.id, entry.id, "it is said in the same words"
 
 
-def _in_other_words(
-    known: Mapping[int, ClusterEntry], near: Near, comparer: Comparer
+def _match_meaning(
+    entry_by_id: Mapping[int, ClusterEntry], near: Near, comparer: Comparer
 ) -> Iterator[tuple[int, int, str]]:
     pace = Throttle()
-    for each, candidates in near.items():
+    for memory_id, candidates in near.items():
         for other, cosine in candidates:
-            if other not in known or known[each].values != known[other].values:
+            if other not in entry_by_id or entry_by_id[memory_id].values != entry_by_id[other].values:
                 continue
-            if other < each and any(one.id == each for one in near.get(other, ())):
+            if other < memory_id and any(candidate.id == memory_id for candidate in near.get(other, ())):
                 continue  # this pair was compared before
-            if not _may_repeat(known[each], known[other]):
+            if not _may_repeat(entry_by_id[memory_id], entry_by_id[other]):
                 continue
-            old, new = sorted((known[each], known[other]), key=lambda entry: (entry.at, entry.id))
+            old, new = sorted((entry_by_id[memory_id], entry_by_id[other]), key=lambda entry: (entry.at, entry.id))
             if reason := _repeats(old, new, cosine, comparer):
-                yield each, other, reason
+                yield memory_id, other, reason
             pace()
 
 
@@ -189,8 +189,8 @@ def _repeats(old: ClusterEntry, new: ClusterEntry, cosine: float, comparer: Comp
         return ""
     if ("used" in words(old.text)) != ("used" in words(new.text)) or not _end_alike(old.text, new.text):
         return ""  # "used" may mean that it is no longer used
-    found = comparer.compare(new.text, old.text, cosine)
-    return found.reason if found.kind == "same" else ""
+    verdict = comparer.compare(new.text, old.text, cosine)
+    return verdict.reason if verdict.kind == "same" else ""
 
 
 # ── merges by a model ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -213,113 +213,113 @@ class _MergeProposer:
         stars: Sequence[Sequence[int]],
         most: int,
         settled: Collection[str],
-        found: _ConsolidationResult,
+        result: _ConsolidationResult,
         progress: Callable[[int, int], None] | None,
         halted: Callable[[], bool],
     ) -> None:
-        silent = asked = passed = 0
+        silent = asked_count = skipped = 0
         for place, ids in enumerate(stars, 1):
             if halted() or silent == _GIVE_UP:
                 break
             members = [memory for memory in self.store.get(ids) if not memory.archived and not memory.pinned]
-            if (name := _named(members)) in settled:
-                passed += 1
+            if (name := _name_cluster(members)) in settled:
+                skipped += 1
                 continue
-            if asked == most:
-                found.notes.append(f"{len(stars) - place + 1} more clusters are left for the next run.")
+            if asked_count == most:
+                result.notes.append(f"{len(stars) - place + 1} more clusters are left for the next run.")
                 break
-            asked += 1
-            found.judged = False
-            silent = silent + 1 if self._one(members, found) else 0
-            if found.judged and not silent:
-                found.settled.append(name)
+            asked_count += 1
+            result.judged = False
+            silent = silent + 1 if self._propose(members, result) else 0
+            if result.judged and not silent:
+                result.settled.append(name)
             if progress:
                 progress(place, len(stars))
         if silent == _GIVE_UP:
-            found.notes.append(f"The model did not answer {_GIVE_UP} times in a row; the rest was skipped.")
-        if passed:
-            found.notes.append(f"Skipped, since unchanged after a refusal: {passed} clusters.")
+            result.notes.append(f"The model did not answer {_GIVE_UP} times in a row; the rest was skipped.")
+        if skipped:
+            result.notes.append(f"Skipped, since unchanged after a refusal: {skipped} clusters.")
 
-    def _one(self, members: Sequence[Memory], found: _ConsolidationResult) -> bool:
+    def _propose(self, members: Sequence[Memory], result: _ConsolidationResult) -> bool:
         """Decide about one cluster. Return True if the model did not answer."""
-        members = self._agreeing(members, found)
+        members = self._drop_contradicted(members, result)
         if len(members) < self.least:
             return False
         mine = tuple(memory.id for memory in members)
         texts: tuple[str, ...] = ()
         try:
             proposal = self.merger.merge(members)
-            texts = _texts(proposal)
-            merges = _merges(proposal, members)
-            reason = self._unproven(merges, members)
+            texts = _list_texts(proposal)
+            merges = _build_merges(proposal, members)
+            reason = self._find_problem(merges, members)
         except (CofioError, OSError, ValueError) as error:
-            found.judged = isinstance(error, _UnusableProposal)
+            result.judged = isinstance(error, _UnusableProposal)
             message = error.message if isinstance(error, CofioError) else str(error)
-            found.refused.append(Refusal(ids=mine, reason=message, proposed=texts))
+            result.refused.append(Refusal(ids=mine, reason=message, proposed=texts))
             return isinstance(error, Unavailable | OSError)
         if reason:
-            found.judged = True
-            found.refused.append(Refusal(ids=mine, reason=reason, proposed=texts))
+            result.judged = True
+            result.refused.append(Refusal(ids=mine, reason=reason, proposed=texts))
         else:
-            found.decisions += merges
+            result.decisions += merges
         return False
 
-    def _agreeing(self, members: Sequence[Memory], found: _ConsolidationResult) -> list[Memory]:
+    def _drop_contradicted(self, members: Sequence[Memory], result: _ConsolidationResult) -> list[Memory]:
         """Return the members without those that a newer one contradicts: merging could bring back outdated facts."""
-        left: list[Memory] = []
+        agreeing: list[Memory] = []
         for newer in sorted(members, key=lambda memory: (memory.created_at, memory.id), reverse=True):
-            over = next((reason for later in left if (reason := self._over(later, newer))), "")
+            over = next((reason for later in agreeing if (reason := self._explain_replacement(later, newer))), "")
             if over:
-                found.refused.append(Refusal(ids=(newer.id,), reason=over))
+                result.refused.append(Refusal(ids=(newer.id,), reason=over))
             else:
-                left.append(newer)
-        return left[::-1]
+                agreeing.append(newer)
+        return agreeing[::-1]
 
-    def _over(self, later: Memory, earlier: Memory) -> str:
+    def _explain_replacement(self, later: Memory, earlier: Memory) -> str:
         verdict = self.comparer.compare(later.text, earlier.text, self.similarity)
         return f"memory {later.id} has taken its place: {verdict.reason}" if verdict.changes else ""
 
-    def _unproven(self, merges: Sequence[Merge], members: Sequence[Memory]) -> str:
+    def _find_problem(self, merges: Sequence[Merge], members: Sequence[Memory]) -> str:
         """Return the reason against the merges; "" if there is none."""
-        known = {memory.id: memory for memory in members}
+        memory_by_id = {memory.id: memory for memory in members}
         for merge in merges:
-            if reason := merge_check.find_loss([known[each] for each in merge.ids], merge.fact.text):
+            if reason := merge_check.find_loss([memory_by_id[memory_id] for memory_id in merge.ids], merge.fact.text):
                 return reason
         vectors = self.embed([embedding_text(merge.fact.text, merge.fact.speaker) for merge in merges])
         for merge, vector in zip(merges, vectors, strict=True):
-            mine = [known[each] for each in merge.ids]
-            own = self.embed([embedding_text(memory.text, memory.speaker) for memory in mine])
-            if reason := merge_check.find_distant_member(mine, own, vector):
+            mine = [memory_by_id[memory_id] for memory_id in merge.ids]
+            member_vectors = self.embed([embedding_text(memory.text, memory.speaker) for memory in mine])
+            if reason := merge_check.find_distant_member(mine, member_vectors, vector):
                 return reason
         new = {
-            -number: (_as_memory(-number, merge.fact), vectors[number - 1]) for number, merge in enumerate(merges, 1)
+            -number: (_to_memory(-number, merge.fact), vectors[number - 1]) for number, merge in enumerate(merges, 1)
         }
         stands_for = {-number: merge.ids for number, merge in enumerate(merges, 1)}
-        gone = [each for merge in merges for each in merge.ids]
-        seen = Scope(seen_from=members[0].project) if members[0].project else Scope()
+        gone = [memory_id for merge in merges for memory_id in merge.ids]
+        view = Scope(seen_from=members[0].project) if members[0].project else Scope()
         return merge_check.find_lost_query(
-            self.store, self.finds, stands_for, SimulatedStore(self.store, gone, new), seen
+            self.store, self.finds, stands_for, SimulatedStore(self.store, gone, new), view
         )
 
 
-def _named(members: Sequence[Memory]) -> str:
+def _name_cluster(members: Sequence[Memory]) -> str:
     """Return a name for the current state of these memories that reveals none of their words."""
-    told = ",".join(f"{member.id}:{member.updated_at}" for member in sorted(members, key=lambda each: each.id))
-    return blake2b(told.encode(), digest_size=8).hexdigest()
+    versions = ",".join(f"{member.id}:{member.updated_at}" for member in sorted(members, key=lambda memory: memory.id))
+    return blake2b(versions.encode(), digest_size=8).hexdigest()
 
 
-def _texts(proposal: Proposal) -> tuple[str, ...]:
+def _list_texts(proposal: Proposal) -> tuple[str, ...]:
     """Return the proposed texts for display."""
-    if not isinstance(proposal, Proposal) or not all(isinstance(each, MergedText) for each in proposal.facts):
+    if not isinstance(proposal, Proposal) or not all(isinstance(entry, MergedText) for entry in proposal.facts):
         raise ValueError("the merger did not return a proposal")
-    return tuple(str(each.text)[:LONGEST] for each in proposal.facts[: 2 * MOST_FACTS])
+    return tuple(str(entry.text)[:LONGEST] for entry in proposal.facts[: 2 * MOST_FACTS])
 
 
 class _UnusableProposal(ValueError):
     """Proposal that was read but is not valid."""
 
 
-def _merges(proposal: Proposal, members: Sequence[Memory]) -> list[Merge]:
+def _build_merges(proposal: Proposal, members: Sequence[Memory]) -> list[Merge]:
     """Return the proposed merges. Raise _Unfit with the reason if they are not valid."""
     if not proposal.facts:
         raise _UnusableProposal("the model leaves them as they are")
@@ -327,18 +327,18 @@ def _merges(proposal: Proposal, members: Sequence[Memory]) -> list[Merge]:
         raise _UnusableProposal(
             f"{len(proposal.facts)} facts in the place of {len(members)} memories: at most {MOST_FACTS}"
         )
-    named = [each for fact in proposal.facts for each in fact.ids]
-    if len(set(named)) < len(named):
+    ids = [memory_id for fact in proposal.facts for memory_id in fact.ids]
+    if len(set(ids)) < len(ids):
         raise _UnusableProposal("a memory is named twice")
-    if not set(named) <= {memory.id for memory in members}:
+    if not set(ids) <= {memory.id for memory in members}:
         raise _UnusableProposal("a memory outside the cluster is named")
     several = [fact for fact in proposal.facts if len(fact.ids) > 1]  # single memories stay as they are
     if not several:
         raise _UnusableProposal("no fact covers two memories or more")
-    return [_merge(fact, [memory for memory in members if memory.id in fact.ids]) for fact in several]
+    return [_build_merge(fact, [memory for memory in members if memory.id in fact.ids]) for fact in several]
 
 
-def _merge(merged: MergedText, members: Sequence[Memory]) -> Merge:
+def _build_merge(merged: MergedText, members: Sequence[Memory]) -> Merge:
     if not merged.text.strip() or len(merged.text) > LONGEST:
         raise _UnusableProposal(f"a text of {len(merged.text):,} characters: 1 to {LONGEST:,} are allowed")
     reason = f"one fact in the place of {len(members)} memories, by the model's wording"
@@ -348,11 +348,11 @@ def _merge(merged: MergedText, members: Sequence[Memory]) -> Merge:
 def fact(text: str, members: Sequence[Memory], category: str = "") -> Fact:
     """Return the merged text as a fact of the place that its members share."""
     newest = max(members, key=lambda memory: (memory.created_at, memory.id))
-    category = min((each for each in (category, *(m.category for m in members)) if each), key=CATEGORIES.index)
+    category = min((name for name in (category, *(m.category for m in members)) if name), key=CATEGORIES.index)
     kinds = [memory.kind for memory in members if memory.category == category] or [newest.kind]
     return Fact(
         text=text,
-        source=_common([memory.source for memory in members]) or newest.source,
+        source=_common_source([memory.source for memory in members]) or newest.source,
         project=newest.project,
         kind=max(kinds, key=kinds.count),
         category=category,
@@ -368,20 +368,20 @@ def fact(text: str, members: Sequence[Memory], category: str = "") -> Fact:
         metadata={"consolidated_from": [memory.id for memory in members]},
         speaker=newest.speaker,
         created_at=newest.created_at,
-        anchors=_anchors(members),
+        anchors=_collect_anchors(members),
     )
 
 
-def _common(sources: Sequence[str]) -> str:
+def _common_source(sources: Sequence[str]) -> str:
     """Return the common source of all members, or its common prefix."""
     parts = [source.split("/") for source in sources]
-    shared = 0
-    while all(len(part) > shared and part[shared] == parts[0][shared] for part in parts):
-        shared += 1
-    return "/".join(parts[0][:shared])
+    depth = 0
+    while all(len(part) > depth and part[depth] == parts[0][depth] for part in parts):
+        depth += 1
+    return "/".join(parts[0][:depth])
 
 
-def _anchors(members: Sequence[Memory]) -> tuple[Anchor, ...]:
+def _collect_anchors(members: Sequence[Memory]) -> tuple[Anchor, ...]:
     """Return the anchors of all members, as the newest of them saw each."""
     ordered = sorted(members, key=lambda memory: (memory.created_at, memory.id))
     return tuple(
@@ -389,6 +389,6 @@ def _anchors(members: Sequence[Memory]) -> tuple[Anchor, ...]:
     )
 
 
-def _as_memory(memory_id: int, fact: Fact) -> Memory:
-    told = {name: getattr(fact, name) for name in _FACT_FIELDS}
-    return Memory(id=memory_id, **told, updated_at=fact.created_at)
+def _to_memory(memory_id: int, fact: Fact) -> Memory:
+    values = {name: getattr(fact, name) for name in _FACT_FIELDS}
+    return Memory(id=memory_id, **values, updated_at=fact.created_at)

@@ -21,19 +21,19 @@ def decide(store: Store, scope: Scope, threshold: float, comparer: Comparer) -> 
     memories: dict[int, Memory] = {}
     pairs = iter(store.pairs(threshold, scope))
     while some := list(islice(pairs, _AT_ONCE)):
-        missing = {each for low, high, _ in some for each in (low, high)} - memories.keys()
+        missing = {memory_id for low, high, _ in some for memory_id in (low, high)} - memories.keys()
         memories.update((memory.id, memory) for memory in store.get(sorted(missing)))
         for low, high, cosine in some:
             if low in memories and high in memories and same_place(memories[low], memories[high]):
                 same.setdefault(low, {})[high] = cosine
                 same.setdefault(high, {})[low] = cosine
-    return _merged(same, memories, comparer)
+    return _merge_pairs(same, memories, comparer)
 
 
-def _merged(same: dict[int, dict[int, float]], memories: Mapping[int, Memory], comparer: Comparer) -> list[Delete]:
+def _merge_pairs(same: dict[int, dict[int, float]], memories: Mapping[int, Memory], comparer: Comparer) -> list[Delete]:
     decisions = []
     settled: set[int] = set()
-    for best in sorted((memories[each] for each in same), key=quality_key, reverse=True):
+    for best in sorted((memories[memory_id] for memory_id in same), key=quality_key, reverse=True):
         if best.id in settled:
             continue
         settled.add(best.id)
@@ -52,5 +52,5 @@ def _merged(same: dict[int, dict[int, float]], memories: Mapping[int, Memory], c
 def quality_key(memory: Memory) -> tuple[bool, int, float, int, int]:
     """Return the sort key by which the best of several duplicates is chosen."""
     # Prefer pinned, often seen and recalled, confident and long memories; then the oldest, whose id may be referenced.
-    seen = memory.occurrences + memory.retrieval_count
-    return memory.pinned, seen, memory.confidence, len(memory.text), -memory.id
+    uses = memory.occurrences + memory.retrieval_count
+    return memory.pinned, uses, memory.confidence, len(memory.text), -memory.id

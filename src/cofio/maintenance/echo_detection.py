@@ -55,8 +55,8 @@ def echo_candidate(memory: Memory, place: int) -> EchoCandidate:
 
 def words_of(text: str) -> int | None:
     """Return a number that is equal for texts with the same words; None for texts of fewer than three words."""
-    said = content_words(text) if len(text) <= LONG else text.split()
-    return fingerprint(" ".join(said)) if len(said) >= _FEWEST else None
+    tokens = content_words(text) if len(text) <= LONG else text.split()
+    return fingerprint(" ".join(tokens)) if len(tokens) >= _FEWEST else None
 
 
 def boot_lines(project: str) -> Iterator[tuple[str, str]]:
@@ -66,8 +66,8 @@ def boot_lines(project: str) -> Iterator[tuple[str, str]]:
     """
     for name in BOOT_FILES if Path(project).is_absolute() else ():
         for line in _read(Path(project) / name).splitlines():
-            if said := _BULLET.sub("", line).replace("**", "").strip():
-                yield said, name
+            if text := _BULLET.sub("", line).replace("**", "").strip():
+                yield text, name
 
 
 def _read(path: Path) -> str:
@@ -84,7 +84,7 @@ def repeated(same_words: Iterable[EchoCandidate]) -> Iterator[tuple[EchoCandidat
     """Yield each echo with an older memory that it repeats, among memories with the same words; one per place."""
     first: dict[str, EchoCandidate] = {}  # by project in which it is visible
     settled: set[int] = set()
-    for same_word in sorted(same_words, key=lambda one: (one.at, one.id)):
+    for same_word in sorted(same_words, key=lambda candidate: (candidate.at, candidate.id)):
         if same_word.place in settled:
             continue  # a duplicate in its own place
         settled.add(same_word.place)

@@ -72,23 +72,23 @@ class ModelMerger:
         self._llm = llm
 
     def merge(self, memories: Sequence[Memory]) -> Proposal:
-        system, question = prompts.read("merge"), _question(memories)
+        system, question = prompts.read("merge"), _build_question(memories)
         profile = self._llm.profile
         room = profile.context - min(_ROOM, profile.context // 4)
         if (len(system) + len(question)) // _LETTERS > room:
             raise TooLarge("The memories do not fit into the model's context.", "Choose a model with a larger context.")
         reply = self._llm.complete(system, question, schema=SCHEMA if profile.json_schema else None)
-        read = json_repair.parse_reply(reply.text)
-        if reply.truncated or not read.whole:
+        answer = json_repair.parse_reply(reply.text)
+        if reply.truncated or not answer.whole:
             raise Unreadable("The model's answer was cut off.", _AGAIN)
-        if read.entries is None:
+        if answer.entries is None:
             raise Unreadable(
                 "The model's answer could not be read.", "Nothing was merged; it is retried in the next run."
             )
-        return Proposal(tuple(_merged(entry, memories) for entry in read.entries))
+        return Proposal(tuple(_parse_entry(entry, memories) for entry in answer.entries))
 
 
-def _question(memories: Sequence[Memory]) -> str:
+def _build_question(memories: Sequence[Memory]) -> str:
     rows = [
         {"memory": f"m{number}", "at": memory.created_at[:19], "category": memory.category, "kind": memory.kind,
          "text": memory.text}
@@ -97,21 +97,21 @@ def _question(memories: Sequence[Memory]) -> str:
     return prompts.block("memories", rows)
 
 
-def _merged(entry: Any, memories: Sequence[Memory]) -> MergedText:
+def _parse_entry(entry: Any, memories: Sequence[Memory]) -> MergedText:
     """Return the entry as a merged text. Raise Unreadable for an unknown memory name."""
     text = entry.get("text") if isinstance(entry, dict) else None
-    named = entry.get("memories") if isinstance(entry, dict) else None
-    if not isinstance(text, str) or not text.strip() or not isinstance(named, list):
+    names = entry.get("memories") if isinstance(entry, dict) else None
+    if not isinstance(text, str) or not text.strip() or not isinstance(names, list):
         raise Unreadable("The model's answer is not a list of facts.", _AGAIN)
     category = entry.get("category")
     return MergedText(
         text=" ".join(text.split()),
-        ids=tuple(_id(name, memories) for name in named),
+        ids=tuple(_parse_id(name, memories) for name in names),
         category=category if category in CATEGORIES else "",
     )
 
 
-def _id(name: Any, memories: Sequence[Memory]) -> int:
+def _parse_id(name: Any, memories: Sequence[Memory]) -> int:
     """Return the id of the memory with this short name: "m3", "M3", "3" and 3 are the third."""
     number = prompts.number(name, "m") or 0
     if not 1 <= number <= len(memories):

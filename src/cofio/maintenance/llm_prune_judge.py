@@ -49,68 +49,68 @@ class PruneJudge:
 
     def __call__(self, memories: Sequence[Memory]) -> set[int]:
         """Return the ids of memories to keep. Raise Unreadable if the model's reply decides about none of them."""
-        kept: set[int] = set()
-        for some in _fitting(memories, self._room() * _LETTERS):
-            kept |= self._kept(some)
-        return kept
+        kept_ids: set[int] = set()
+        for group in _split_to_fit(memories, self._compute_room() * _LETTERS):
+            kept_ids |= self._judge_group(group)
+        return kept_ids
 
-    def _room(self) -> int:
+    def _compute_room(self) -> int:
         """Return the tokens available for memories in one question."""
         context = self._llm.profile.context
         return context - len(prompts.read("prune")) // _LETTERS - min(_ROOM, context // 4)
 
-    def _kept(self, memories: Sequence[Memory]) -> set[int]:
+    def _judge_group(self, memories: Sequence[Memory]) -> set[int]:
         schema = SCHEMA if self._llm.profile.json_schema else None
-        reply = self._llm.complete(prompts.read("prune"), _question(memories), schema=schema)
-        said = _said(json_repair.parse_reply(reply.text).entries or (), len(memories))
-        if not said:
+        reply = self._llm.complete(prompts.read("prune"), _build_question(memories), schema=schema)
+        actions = _parse_actions(json_repair.parse_reply(reply.text).entries or (), len(memories))
+        if not actions:
             raise Unreadable("The model's reply decides about none of the memories.", "Try again later.")
-        return {each.id for place, each in enumerate(memories, 1) if said.get(place) != {"ARCHIVE"}}
+        return {memory.id for place, memory in enumerate(memories, 1) if actions.get(place) != {"ARCHIVE"}}
 
 
-def _fitting(memories: Sequence[Memory], room: int) -> Iterator[list[Memory]]:
+def _split_to_fit(memories: Sequence[Memory], room: int) -> Iterator[list[Memory]]:
     """Yield the memories in groups that fit one question."""
-    some: list[Memory] = []
-    left = room
+    group: list[Memory] = []
+    space = room
     for memory in memories:
-        size = len(_shown(memory.text)) + _AROUND
+        size = len(_shorten(memory.text)) + _AROUND
         if size > room:
             raise TooLarge("A memory does not fit into the model's context.", "Use a model with a larger one.")
-        if size > left:
-            yield some
-            some, left = [], room
-        some.append(memory)
-        left -= size
-    if some:
-        yield some
+        if size > space:
+            yield group
+            group, space = [], room
+        group.append(memory)
+        space -= size
+    if group:
+        yield group
 
 
-def _question(memories: Sequence[Memory]) -> str:
+def _build_question(memories: Sequence[Memory]) -> str:
     rows = [
         {
             "memory": f"m{place}",
-            "text": _shown(each.text),
-            "category": each.category,
-            "kind": each.kind,
-            "said": each.created_at[:10],
+            "text": _shorten(memory.text),
+            "category": memory.category,
+            "kind": memory.kind,
+            "said": memory.created_at[:10],
         }
-        for place, each in enumerate(memories, 1)
+        for place, memory in enumerate(memories, 1)
     ]
-    asked = ", ".join(row["memory"] for row in rows)
-    return f"{prompts.block('memories', rows)}\n\nDecide about: {asked}"
+    names = ", ".join(row["memory"] for row in rows)
+    return f"{prompts.block('memories', rows)}\n\nDecide about: {names}"
 
 
-def _shown(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else text[:_LONGEST] + _MORE
 
 
-def _said(entries: Sequence[Any], count: int) -> dict[int, set[str]]:
+def _parse_actions(entries: Sequence[Any], count: int) -> dict[int, set[str]]:
     """Return all actions that were given for each memory, by its place."""
-    said: dict[int, set[str]] = {}
+    actions: dict[int, set[str]] = {}
     for entry in entries:
         if not isinstance(entry, dict):
             continue
         place, action = prompts.number(entry.get("memory"), "m") or 0, entry.get("action")
         if isinstance(action, str) and 1 <= place <= count:
-            said.setdefault(place, set()).add(action.strip().upper())
-    return said
+            actions.setdefault(place, set()).add(action.strip().upper())
+    return actions

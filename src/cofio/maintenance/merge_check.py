@@ -45,20 +45,20 @@ _NEW_WORDS, _NEW_SHARE = 2, 0.15  # maximum number of new words, or their share 
 
 def find_loss(members: Sequence[Memory], text: str) -> str:
     """Return the loss, change or invention when the text replaces the memories; "" if there is none."""
-    told = read(text)
-    each = [read(member.text) for member in members]
-    return next(_problems(members, each, told), "")
+    merged = read(text)
+    originals = [read(member.text) for member in members]
+    return next(_find_problems(members, originals, merged), "")
 
 
-def _problems(members: Sequence[Memory], each: Sequence[TextClaims], told: TextClaims) -> Iterator[str]:
-    for place, (member, claims) in enumerate(zip(members, each, strict=True)):
-        elsewhere = frozenset(word for other in (*each[:place], *each[place + 1 :]) for word in other.words)
-        yield from (f"{what} is lost (memory {member.id})" for what in _missing(claims, elsewhere, told))
-    yield from _moved(each, told)
-    yield from _turned(each, told)
-    yield from _made_up(each, told)
-    yield from _unwritten([member.text for member in members], told.source)
-    yield from _unmarked([member.text for member in members], told.source)
+def _find_problems(members: Sequence[Memory], originals: Sequence[TextClaims], merged: TextClaims) -> Iterator[str]:
+    for place, (member, claims) in enumerate(zip(members, originals, strict=True)):
+        elsewhere = frozenset(word for other in (*originals[:place], *originals[place + 1 :]) for word in other.words)
+        yield from (f"{loss} is lost (memory {member.id})" for loss in _find_missing(claims, elsewhere, merged))
+    yield from _find_moved(originals, merged)
+    yield from _find_reversed(originals, merged)
+    yield from _find_invented(originals, merged)
+    yield from _compare_literals([member.text for member in members], merged.source)
+    yield from _compare_marks([member.text for member in members], merged.source)
 
 
 def find_distant_member(members: Sequence[Memory], vectors: Matrix, merged: Vector) -> str:
@@ -78,76 +78,79 @@ def find_lost_query(
 
     `stands_for` has the members by negative id. `scope` is searched: the view of agents in the members' project.
     """
-    heir = {member: each for each, members in stands_for.items() for member in members}
+    heir = {member: merge_id for merge_id, members in stands_for.items() for member in members}
     for query in store.uses.queries(sorted(heir), QUERIES):
         now = finds(query, store, scope)[:FIRST]
-        found = next((each for each in now if each in heir), None)
-        if found is not None and heir[found] not in finds(query, after, scope)[: min(FIRST, now.index(found) + FALL)]:
-            return f"a search that found memory {found} would no longer find it: {query[:120]!r}"
+        memory_id = next((result_id for result_id in now if result_id in heir), None)
+        if (
+            memory_id is not None
+            and heir[memory_id] not in finds(query, after, scope)[: min(FIRST, now.index(memory_id) + FALL)]
+        ):
+            return f"a search that found memory {memory_id} would no longer find it: {query[:120]!r}"
     return ""
 
 
 # ── losses ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _missing(member: TextClaims, elsewhere: frozenset[str], told: TextClaims) -> Iterator[str]:
-    numbers = {value.name for value in told.numbers}
-    if "only" in member.spoken and told.spoken.isdisjoint(_ONLY):
+def _find_missing(member: TextClaims, elsewhere: frozenset[str], merged: TextClaims) -> Iterator[str]:
+    numbers = {value.name for value in merged.numbers}
+    if "only" in member.spoken and merged.spoken.isdisjoint(_ONLY):
         yield "“only”"
-    yield from (f"the number {value.name}" for value in member.numbers if not _counted(value.name, numbers, told))
-    yield from (f"`{span}`" for span in member.spans if not _quotes(told, span))
-    yield from (f"the name {name}" for name in sorted(member.names) if not holds(told, name))
+    yield from (f"the number {value.name}" for value in member.numbers if not _has_number(value.name, numbers, merged))
+    yield from (f"`{span}`" for span in member.spans if not _quotes(merged, span))
+    yield from (f"the name {name}" for name in sorted(member.names) if not holds(merged, name))
     for piece in member.pieces:
-        own = [word for word in piece.words if word not in elsewhere and word not in _PALE]
-        gone = _share(own, told) < 1.0  # words of no other memory are lost for good
-        if gone or (len(piece.words) > 1 and _share(piece.words, told) < _KEPT):
+        own_words = [word for word in piece.words if word not in elsewhere and word not in _PALE]
+        gone = _compute_share(own_words, merged) < 1.0  # words of no other memory are lost for good
+        if gone or (len(piece.words) > 1 and _compute_share(piece.words, merged) < _KEPT):
             yield f"“{piece.text}”"
 
 
-def _unwritten(members: Sequence[str], text: str) -> Iterator[str]:
+def _compare_literals(members: Sequence[str], text: str) -> Iterator[str]:
     """Yield code, flags, paths and operators that are missing, changed or new."""
-    written = frozenset(form for member in members for form in forms(member))
+    known_forms = frozenset(form for member in members for form in forms(member))
     for member in members:
         yield from (f"{literal} is lost" for literal in sorted(literals(member) - forms(text)))
-    yield from (f"{literal} is made up" for literal in sorted(literals(text) - written))
+    yield from (f"{literal} is made up" for literal in sorted(literals(text) - known_forms))
 
 
-def _unmarked(members: Sequence[str], text: str) -> Iterator[str]:
+def _compare_marks(members: Sequence[str], text: str) -> Iterator[str]:
     """Yield bounds, quantities, obligations, times and doubts that are lost or new."""
-    told, said = marks(text), frozenset(mark for member in members for mark in marks(member))
-    meant = frozenset(each for member in members for each in implied(member))
-    yield from (f"“{each}” is lost" for each in sorted(said - told - (implied(text) & {"after"})))
-    yield from (f"“{each}” is made up" for each in sorted(told - said - meant))
+    new_marks, old_marks = marks(text), frozenset(mark for member in members for mark in marks(member))
+    implied_marks = frozenset(mark for member in members for mark in implied(member))
+    yield from (f"“{mark}” is lost" for mark in sorted(old_marks - new_marks - (implied(text) & {"after"})))
+    yield from (f"“{mark}” is made up" for mark in sorted(new_marks - old_marks - implied_marks))
 
 
-def _share(words: Sequence[str], told: TextClaims) -> float:
-    return sum(word in told.words or word in told.spoken for word in words) / len(words) if words else 1.0
+def _compute_share(words: Sequence[str], merged: TextClaims) -> float:
+    return sum(word in merged.words or word in merged.spoken for word in words) / len(words) if words else 1.0
 
 
-def _quotes(told: TextClaims, span: str) -> bool:
+def _quotes(merged: TextClaims, span: str) -> bool:
     """Return whether the text contains this code literally, and not as the beginning of another word."""
-    return re.search(rf"(?<![\w-]){re.escape(span)}(?![\w-])", told.text) is not None
+    return re.search(rf"(?<![\w-]){re.escape(span)}(?![\w-])", merged.text) is not None
 
 
-def _counted(number: str, numbers: set[str], told: TextClaims) -> bool:
-    return number in numbers or number.lstrip("+") in numbers or number in told.spoken
+def _has_number(number: str, numbers: set[str], merged: TextClaims) -> bool:
+    return number in numbers or number.lstrip("+") in numbers or number in merged.spoken
 
 
 # ── moved numbers and names ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _moved(each: Sequence[TextClaims], told: TextClaims) -> Iterator[str]:
-    counted = [value for member in each for value in member.numbers]
-    yield from _undecided(each)
-    own = _own(counted)
-    for value in counted:
-        found = [other for other in told.numbers if other.name == value.name]
-        if value.beside and found and not any(_same_subject(value, other, own) for other in found):
-            yield f"the number {value.name} is no longer next to {_listed(value.beside)}"
-    yield from _swapped(each, told)
+def _find_moved(originals: Sequence[TextClaims], merged: TextClaims) -> Iterator[str]:
+    values = [value for member in originals for value in member.numbers]
+    yield from _find_conflicts(originals)
+    own_words = _find_own_words(values)
+    for value in values:
+        matches = [match for match in merged.numbers if match.name == value.name]
+        if value.beside and matches and not any(_is_same_subject(value, match, own_words) for match in matches):
+            yield f"the number {value.name} is no longer next to {_join(value.beside)}"
+    yield from _find_swapped(originals, merged)
 
 
-def _own(values: Sequence[Value]) -> dict[str, frozenset[str]]:
+def _find_own_words(values: Sequence[Value]) -> dict[str, frozenset[str]]:
     """Return, for each number or name, the words that occur next to it alone."""
     beside: dict[str, frozenset[str]] = {}
     for value in values:
@@ -158,76 +161,76 @@ def _own(values: Sequence[Value]) -> dict[str, frozenset[str]]:
     }
 
 
-def _same_subject(value: Value, found: Value, own: Mapping[str, frozenset[str]]) -> bool:
+def _is_same_subject(value: Value, match: Value, own_words: Mapping[str, frozenset[str]]) -> bool:
     """Return whether a number is next to its own words, and next to no more of another's. A single number always is."""
-    if len(own) == 1:
-        return bool(value.around & found.around)
-    mine = own[value.name] & value.beside or value.beside
-    others = max(len(words & found.beside) for name, words in own.items() if name != value.name)
-    return bool(mine & found.beside) and len(own[value.name] & found.beside) >= others
+    if len(own_words) == 1:
+        return bool(value.around & match.around)
+    mine = own_words[value.name] & value.beside or value.beside
+    others = max(len(words & match.beside) for name, words in own_words.items() if name != value.name)
+    return bool(mine & match.beside) and len(own_words[value.name] & match.beside) >= others
 
 
-def _undecided(each: Sequence[TextClaims]) -> Iterator[str]:
+def _find_conflicts(originals: Sequence[TextClaims]) -> Iterator[str]:
     """Yield pairs of different numbers that two memories state for the same thing: either may be valid."""
-    given = [(place, value) for place, member in enumerate(each) for value in member.numbers if value.beside]
-    for place, value in given:
-        for other, against in given:
-            both = any({value.name, against.name} <= {one.name for one in member.numbers} for member in each)
+    stated = [(place, value) for place, member in enumerate(originals) for value in member.numbers if value.beside]
+    for place, value in stated:
+        for other, against in stated:
+            both = any({value.name, against.name} <= {number.name for number in member.numbers} for member in originals)
             if place < other and value.name != against.name and value.beside == against.beside and not both:
-                yield f"two memories differ: {value.name} and {against.name} are both said of {_listed(value.beside)}"
+                yield f"two memories differ: {value.name} and {against.name} are both said of {_join(value.beside)}"
 
 
-def _swapped(each: Sequence[TextClaims], told: TextClaims) -> Iterator[str]:
+def _find_swapped(originals: Sequence[TextClaims], merged: TextClaims) -> Iterator[str]:
     """Yield names that replace another one: next to its own words, or between the same two words."""
-    names = frozenset(stem(name) for member in each for name in member.names)
-    known = [value for member in each for value in named(member, names)]
-    there = named(told, names)
-    own = _own(known)
-    for name in sorted({value.name for value in there} & own.keys()):
-        found = [value for value in there if value.name == name]
-        settled = not own[name] or any(own[name] & value.beside for value in found)
-        mine = {value.between for value in known if value.name == name}
-        for other in own.keys() - {name}:
-            taken = {value.between for value in known if value.name == other} - mine
-            beside = not settled and any(own[other] & value.beside for value in found)
-            if beside or any(value.between in taken and all(value.between) for value in found):
+    names = frozenset(stem(name) for member in originals for name in member.names)
+    old_values = [value for member in originals for value in named(member, names)]
+    new_values = named(merged, names)
+    own_words = _find_own_words(old_values)
+    for name in sorted({value.name for value in new_values} & own_words.keys()):
+        matches = [value for value in new_values if value.name == name]
+        settled = not own_words[name] or any(own_words[name] & value.beside for value in matches)
+        mine = {value.between for value in old_values if value.name == name}
+        for other in own_words.keys() - {name}:
+            taken = {value.between for value in old_values if value.name == other} - mine
+            beside = not settled and any(own_words[other] & value.beside for value in matches)
+            if beside or any(value.between in taken and all(value.between) for value in matches):
                 yield f"{name} takes the place of {other}"
 
 
 # ── statements and negations ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _turned(each: Sequence[TextClaims], told: TextClaims) -> Iterator[str]:
-    pieces = [piece for member in each for piece in member.pieces]
+def _find_reversed(originals: Sequence[TextClaims], merged: TextClaims) -> Iterator[str]:
+    pieces = [piece for member in originals for piece in member.pieces]
     stated = frozenset(word for piece in pieces if not piece.negated for word in piece.words)
     denied = frozenset(word for piece in pieces if piece.negated for word in piece.words)
-    denials = [piece for piece in told.pieces if piece.negated]
+    denials = [piece for piece in merged.pieces if piece.negated]
     for piece in pieces:
         if piece.negated and not any(_denies_the_same(piece, other, stated) for other in denials):
             yield f"a negation is lost: “{piece.text}”"
-    for piece in told.pieces:
-        if not piece.negated and (said := (frozenset(piece.words) & denied) - stated):
-            yield f"it states what was denied: {_listed(said)}"
-        if piece.negated and (said := (piece.denied & stated) - denied):
-            yield f"it denies what was stated: {_listed(said)}"
+    for piece in merged.pieces:
+        if not piece.negated and (terms := (frozenset(piece.words) & denied) - stated):
+            yield f"it states what was denied: {_join(terms)}"
+        if piece.negated and (terms := (piece.denied & stated) - denied):
+            yield f"it denies what was stated: {_join(terms)}"
         if piece.twice and not any(other.twice for other in pieces):
             yield f"it negates twice: “{piece.text}”"
         if piece.negated and 2 * len(denied & (frozenset(piece.words) | piece.sentence)) < len(piece.words):
             yield f"it denies what no memory denies: “{piece.text}”"
-    said = frozenset(word for member in each for word in member.spoken)
-    if against := find_opposite(set(said - told.spoken), set(told.spoken - said)):
+    terms = frozenset(word for member in originals for word in member.spoken)
+    if against := find_opposite(set(terms - merged.spoken), set(merged.spoken - terms)):
         yield f"it turns round what was said: {against}"
-    yield from _redirected(each, told)
+    yield from _find_redirected(originals, merged)
 
 
-def _redirected(each: Sequence[TextClaims], told: TextClaims) -> Iterator[str]:
+def _find_redirected(originals: Sequence[TextClaims], merged: TextClaims) -> Iterator[str]:
     """Yield reversed directions: "from A to B" is not "from B to A"."""
-    known = frozenset(turn for member in each for turn in member.turns)
-    said = frozenset(word for member in each for word in member.words)
-    for turn, towards in sorted(told.turns - known):
-        before = {word for other, word in known if other == turn}
-        if towards in said and before & told.words:
-            yield f"it turns round what was said: {turn} {towards}, not {turn} {_listed(frozenset(before))}"
+    old_turns = frozenset(turn for member in originals for turn in member.turns)
+    old_words = frozenset(word for member in originals for word in member.words)
+    for turn, towards in sorted(merged.turns - old_turns):
+        before = {word for other, word in old_turns if other == turn}
+        if towards in old_words and before & merged.words:
+            yield f"it turns round what was said: {turn} {towards}, not {turn} {_join(frozenset(before))}"
 
 
 def _denies_the_same(piece: Piece, other: Piece, stated: frozenset[str]) -> bool:
@@ -242,26 +245,26 @@ def _denies_the_same(piece: Piece, other: Piece, stated: frozenset[str]) -> bool
 # ── inventions ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _made_up(each: Sequence[TextClaims], told: TextClaims) -> Iterator[str]:
-    numbers = {value.name for member in each for value in member.numbers}
-    spoken = frozenset(word for member in each for word in member.spoken)
-    for value in told.numbers:
+def _find_invented(originals: Sequence[TextClaims], merged: TextClaims) -> Iterator[str]:
+    numbers = {value.name for member in originals for value in member.numbers}
+    spoken = frozenset(word for member in originals for word in member.spoken)
+    for value in merged.numbers:
         if value.name not in numbers and value.name not in spoken:
             yield f"the number {value.name} is made up"
-    for name in sorted(told.names):
-        if not any(holds(member, name) for member in each):
+    for name in sorted(merged.names):
+        if not any(holds(member, name) for member in originals):
             yield f"the name {name} is made up"
-    for span in told.spans:
-        if not any(span in member.text for member in each):
+    for span in merged.spans:
+        if not any(span in member.text for member in originals):
             yield f"`{span}` is made up"
-    for piece in told.pieces:
+    for piece in merged.pieces:
         unheard = [word for word in piece.words if word not in spoken]
         if len(unheard) > max(1, len(piece.words) // 2):
             yield f"“{piece.text}” is made up"
-    new = [word for word in sorted(told.words) if word not in spoken]
-    if len(new) > max(_NEW_WORDS, _NEW_SHARE * len(told.words)):
-        yield f"it says more than the memories do: {_listed(new)}"
+    new = [word for word in sorted(merged.words) if word not in spoken]
+    if len(new) > max(_NEW_WORDS, _NEW_SHARE * len(merged.words)):
+        yield f"it says more than the memories do: {_join(new)}"
 
 
-def _listed(words: Sequence[str] | frozenset[str]) -> str:
+def _join(words: Sequence[str] | frozenset[str]) -> str:
     return ", ".join(sorted(words) if isinstance(words, frozenset) else words)

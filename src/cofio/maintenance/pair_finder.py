@@ -56,12 +56,12 @@ class DuplicateIndex:
 
     def note(self, memory: Memory) -> int:
         """Add the memory and return the number of its place."""
-        place = self.places.setdefault(_place(memory), len(self.places))
+        place = self.places.setdefault(_get_place_key(memory), len(self.places))
         self.ids.setdefault((place, fingerprint(memory.text)), []).append(memory.id)
         return place
 
 
-def _place(memory: Memory) -> tuple[Any, ...]:
+def _get_place_key(memory: Memory) -> tuple[Any, ...]:
     """Return a key that is equal for two memories of which `same_place` is true."""
     return memory.project, "" if memory.project else memory.source, audience(memory), memory.speaker
 
@@ -80,59 +80,59 @@ def compare_pairs(
     store: Store, copies: DuplicateIndex, redact: Redact, comparer: Comparer, moved: Moved = lambda *_: None
 ) -> Pairs:
     """Return the pairs among these memories. Their reasons quote no secrets."""
-    near = nlargest(MOST_PAIRS + 1, _near(store, copies, moved), key=lambda pair: (pair[2], -pair[0], -pair[1]))
+    near = nlargest(MOST_PAIRS + 1, _find_near(store, copies, moved), key=lambda pair: (pair[2], -pair[0], -pair[1]))
     cut = len(near) > MOST_PAIRS
     chosen = sorted(near[:MOST_PAIRS])
     kinds: dict[str, list[MemoryPair]] = {"same": [], "update": []}
     for start in range(0, len(chosen), _AT_ONCE):
         moved(2, start, len(chosen))
-        for kind, pair in _judged(store, chosen[start : start + _AT_ONCE], redact, comparer):
+        for kind, pair in _compare(store, chosen[start : start + _AT_ONCE], redact, comparer):
             kinds[kind].append(pair)
     moved(2, 1, 1)
-    kinds["update"].sort(key=lambda each: (each.at, each.newer, each.older), reverse=True)
+    kinds["update"].sort(key=lambda pair: (pair.at, pair.newer, pair.older), reverse=True)
     note = f"Only the {MOST_PAIRS:,} nearest pairs were compared; there are more." if cut else ""
     return Pairs(kinds["same"], kinds["update"], note)
 
 
-def _near(store: Store, copies: DuplicateIndex, moved: Moved) -> Iterator[tuple[int, int, float]]:
+def _find_near(store: Store, copies: DuplicateIndex, moved: Moved) -> Iterator[tuple[int, int, float]]:
     """Yield near pairs of one place; of exact copies only the newest takes part."""
     places: dict[int, list[int]] = {}
     for (place, _), ids in copies.ids.items():
         places.setdefault(place, []).append(ids[0])
-    total, done = sum(len(ids) for ids in places.values()), 0
+    total, count = sum(len(ids) for ids in places.values()), 0
     for ids in places.values():
         pairs: set[tuple[int, int]] = set()
-        for one, near in store.neighbours(sorted(ids), NEAR, NEIGHBOURS) if len(ids) > 1 else ():
-            for other, cosine in near:
-                pair = (min(one, other), max(one, other))
+        for first, near in store.neighbours(sorted(ids), NEAR, NEIGHBOURS) if len(ids) > 1 else ():
+            for second, cosine in near:
+                pair = (min(first, second), max(first, second))
                 if pair not in pairs:
                     pairs.add(pair)
                     yield *pair, cosine
-        done += len(ids)
-        moved(1, done, total)
+        count += len(ids)
+        moved(1, count, total)
 
 
-def _judged(
+def _compare(
     store: Store, pairs: Sequence[tuple[int, int, float]], redact: Redact, comparer: Comparer
 ) -> Iterator[tuple[str, MemoryPair]]:
     """Yield the relation of the newer to the older memory of each pair, if there is one."""
-    wanted = sorted({each for low, high, _ in pairs for each in (low, high)})
-    memories = {each.id: each for each in store.get(wanted) if not each.archived}
-    said = {memory.id: _last_said(store, memory) for memory in memories.values()}
+    ids = sorted({memory_id for low, high, _ in pairs for memory_id in (low, high)})
+    memories = {memory.id: memory for memory in store.get(ids) if not memory.archived}
+    times = {memory.id: _get_last_said(store, memory) for memory in memories.values()}
     for low, high, cosine in pairs:
         if low not in memories or high not in memories:
             continue  # gone meanwhile
-        older, newer = sorted((low, high), key=lambda each: (said[each], each))
-        one, other = memories[newer].text, memories[older].text
-        verdict = comparer.compare(one, other, cosine)
+        older, newer = sorted((low, high), key=lambda memory_id: (times[memory_id], memory_id))
+        new_text, old_text = memories[newer].text, memories[older].text
+        verdict = comparer.compare(new_text, old_text, cosine)
         kind = "same" if verdict.kind == "same" else "update"
         if kind == "same" or (verdict.kind != "add" and not is_dismissed(memories[low], memories[high])):
             # The reason quotes from the texts, and a secret is not recognisable out of its context.
-            quotable = redact(one) == one and redact(other) == other
-            yield kind, MemoryPair(newer, older, cosine, said[newer], verdict.reason if quotable else "")
+            quotable = redact(new_text) == new_text and redact(old_text) == old_text
+            yield kind, MemoryPair(newer, older, cosine, times[newer], verdict.reason if quotable else "")
 
 
-def _last_said(store: Store, memory: Memory) -> str:
+def _get_last_said(store: Store, memory: Memory) -> str:
     return store.sightings(memory.id)[-1].at if memory.occurrences > 1 else memory.created_at
 
 
@@ -141,7 +141,9 @@ def _last_said(store: Store, memory: Memory) -> str:
 
 def is_dismissed(one: Memory, other: Memory) -> bool:
     """Return whether a person noted that both hold, and neither has changed since."""
-    return _agreed(one).get(str(other.id)) == _mark(one) and _agreed(other).get(str(one.id)) == _mark(other)
+    return _get_agreed(one).get(str(other.id)) == _make_mark(one) and _get_agreed(other).get(str(one.id)) == _make_mark(
+        other
+    )
 
 
 def agreeing(one: Memory, other: Memory) -> dict[str, Any]:
@@ -149,13 +151,13 @@ def agreeing(one: Memory, other: Memory) -> dict[str, Any]:
 
     The note has a mark of its own text: a mark of the other's would allow guesses about it after a purge.
     """
-    return {**one.metadata, AGREES: {**_agreed(one), str(other.id): _mark(one)}}
+    return {**one.metadata, AGREES: {**_get_agreed(one), str(other.id): _make_mark(one)}}
 
 
-def _agreed(memory: Memory) -> dict[str, Any]:
-    noted = memory.metadata.get(AGREES)
-    return noted if isinstance(noted, dict) else {}  # clients may write any metadata
+def _get_agreed(memory: Memory) -> dict[str, Any]:
+    notes = memory.metadata.get(AGREES)
+    return notes if isinstance(notes, dict) else {}  # clients may write any metadata
 
 
-def _mark(memory: Memory) -> str:
+def _make_mark(memory: Memory) -> str:
     return f"{fingerprint(memory.text) & (1 << 64) - 1:016x}"

@@ -48,45 +48,45 @@ def decide(
 
     At most `most` memories and a fifth of all are archived at once. `halted` is called before each batch.
     """
-    unused, unwatched = _unused(store, now, days)
+    unused, unwatched = _find_unused(store, now, days)
     live = store.page(Scope(), limit=1)[1]
     allowed = min(most, live // _SHARE)
-    sifted = _PruneResult()
+    result = _PruneResult()
     if keeps is None:
-        sifted.gone, sifted.examined = unused[:allowed], min(allowed, len(unused))
+        result.gone, result.examined = unused[:allowed], min(allowed, len(unused))
     else:
-        sifted.sift(_in_turn(unused, store), allowed, keeps, halted)
+        result.sift(_rotate(unused, store), allowed, keeps, halted)
     since = store.uses.tracking(now).since or now
-    left = _left(len(unused) - sifted.examined, allowed, live) if len(sifted.gone) >= allowed else ""
-    if keeps and not left and not sifted.ended and sifted.examined < len(unused):
-        left = f"The model judges at most {_JUDGED} at once; the others are left for the next run."
+    note = _describe_rest(len(unused) - result.examined, allowed, live) if len(result.gone) >= allowed else ""
+    if keeps and not note and not result.ended and result.examined < len(unused):
+        note = f"The model judges at most {_JUDGED} at once; the others are left for the next run."
     return MaintenancePlan(
         chore="prune",
-        decisions=tuple(Delete(each.id, _reason(each, store, now, since)) for each in sifted.gone),
-        refused=tuple(sifted.refused),
-        examined=sifted.examined,
-        note=" ".join(filter(None, (*unwatched, sifted.ended, left))),
+        decisions=tuple(Delete(memory.id, _describe_reason(memory, store, now, since)) for memory in result.gone),
+        refused=tuple(result.refused),
+        examined=result.examined,
+        note=" ".join(filter(None, (*unwatched, result.ended, note))),
     )
 
 
 # ── candidates ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _unused(store: Store, now: str, days: Mapping[str, int]) -> tuple[list[Memory], list[str]]:
+def _find_unused(store: Store, now: str, days: Mapping[str, int]) -> tuple[list[Memory], list[str]]:
     """Return unused memories, oldest first, and the reasons why some categories cannot be judged."""
     unused: list[Memory] = []
     untold: dict[str, list[str]] = {}
     for category, span in days.items():
         before = days_before(now, span)
-        if problem := _problem(store.uses.tracking(before), before, span):
+        if problem := _describe_problem(store.uses.tracking(before), before, span):
             untold.setdefault(problem, []).append(category or "no category")
         else:
             unused += store.uses.unused(category, before, _LOOKED_AT)
     unused.sort(key=lambda memory: (memory.created_at, memory.id))
-    return unused, [f"Not pruned: {_and(of)} ({problem})." for problem, of in untold.items()]
+    return unused, [f"Not pruned: {_join_names(of)} ({problem})." for problem, of in untold.items()]
 
 
-def _problem(tracking: UsageTracking, before: str, span: int) -> str:
+def _describe_problem(tracking: UsageTracking, before: str, span: int) -> str:
     """Return why missing retrievals in that time are not meaningful; "" if they are."""
     if tracking.since is None:
         return "no retrieval was ever recorded"
@@ -98,7 +98,7 @@ def _problem(tracking: UsageTracking, before: str, span: int) -> str:
     return ""
 
 
-def _in_turn(unused: Sequence[Memory], store: Store) -> list[Memory]:
+def _rotate(unused: Sequence[Memory], store: Store) -> list[Memory]:
     """Return the memories in an order that rotates with the store, so that kept ones do not block the others."""
     newest = store.changesets(1)
     start = newest[0].id * 37 % len(unused) if newest and len(unused) > _JUDGED else 0
@@ -131,42 +131,42 @@ class _PruneResult:
         """Decide about one batch. Return False, and keep all of it, if the model failed."""
         self.examined += len(batch)
         try:
-            kept = set(keeps(batch))
+            kept_ids = set(keeps(batch))
         except CofioError as error:
             reason = f"the model could not decide whether it is still valuable: {error.message}"
             self.refused.append(Refusal(ids=tuple(memory.id for memory in batch), reason=reason))
             return False
-        self.gone += [memory for memory in batch if memory.id not in kept]
-        held = [memory for memory in batch if memory.id in kept]
-        self.refused += [Refusal(ids=(memory.id,), reason="the model considers it still valuable") for memory in held]
+        self.gone += [memory for memory in batch if memory.id not in kept_ids]
+        kept = [memory for memory in batch if memory.id in kept_ids]
+        self.refused += [Refusal(ids=(memory.id,), reason="the model considers it still valuable") for memory in kept]
         return True
 
 
 # ── reasons and notes ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _reason(memory: Memory, store: Store, now: str, since: str) -> str:
+def _describe_reason(memory: Memory, store: Store, now: str, since: str) -> str:
     """Return the reason for archiving a memory; it covers only the time in which retrievals were recorded."""
     sightings = store.sightings(memory.id) if memory.occurrences > 1 else []
-    said = max(memory.created_at, *(sighting.at for sighting in sightings)) if sightings else memory.created_at
-    spoken = _days(said, now)
-    if said >= since:
+    last_said = max(memory.created_at, *(sighting.at for sighting in sightings)) if sightings else memory.created_at
+    spoken = _format_days(last_said, now)
+    if last_said >= since:
         return f"never recalled in the {spoken} since it was last said"
-    return f"never recalled in the {_days(since, now)} since retrievals are recorded; last said {spoken} ago"
+    return f"never recalled in the {_format_days(since, now)} since retrievals are recorded; last said {spoken} ago"
 
 
-def _left(count: int, allowed: int, live: int) -> str:
+def _describe_rest(count: int, allowed: int, live: int) -> str:
     if count <= 0:
         return ""
     limit = f"a fifth of {live:,} live memories" if allowed == live // _SHARE else f"{allowed:,}"
-    told = f"At least {count:,}" if count >= _LOOKED_AT else f"{count:,}"
-    return f"{told} more are left for the next run: at most {limit} are archived at once."
+    number = f"At least {count:,}" if count >= _LOOKED_AT else f"{count:,}"
+    return f"{number} more are left for the next run: at most {limit} are archived at once."
 
 
-def _days(start: str, end: str) -> str:
+def _format_days(start: str, end: str) -> str:
     count = (datetime.fromisoformat(to_utc_iso(end)) - datetime.fromisoformat(to_utc_iso(start))).days
     return f"{count:,} day{'' if count == 1 else 's'}"
 
 
-def _and(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -109,7 +109,7 @@ class MaintenanceService:
 
         Changes nothing; clusters in `settled` are not asked about.
         """
-        as_of = self._newest()
+        as_of = self._get_newest()
         with occasion("consolidate"):
             plan = consolidate.decide(
                 self._store,
@@ -128,7 +128,7 @@ class MaintenanceService:
     def prune(self, halted: Callable[[], bool] = lambda: False) -> MaintenancePlan:
         """Return the unused memories that would be archived, with reasons. Changes nothing."""
         self._doing.flush()
-        as_of = self._newest()
+        as_of = self._get_newest()
         with occasion("prune"):
             plan = prune.decide(
                 self._store,
@@ -146,7 +146,7 @@ class MaintenanceService:
         return audit.profile(
             self._store,
             redact=redact,
-            stale=self._stale,
+            stale=self._find_stale,
             comparer=self._comparer,
             boot=boot_lines if self._freshness.reads else None,
             examples=examples,
@@ -156,18 +156,23 @@ class MaintenanceService:
 
     def contradictions(self, limit: int) -> Contradictions:
         """Return the newest pairs of memories that contradict each other, for manual review. Changes nothing."""
-        as_of = self._newest()
-        found = pair_finder.find_pairs(self._store, redact, self._comparer)
-        shown = found.against[:limit]
-        there = {each.id: each for each in self._store.get(sorted({one for pair in shown for one in pair[:2]}))}
-        told = tuple(
-            Contradiction(newer=there[pair.newer], older=there[pair.older], reason=pair.reason, cosine=pair.cosine)
-            for pair in shown
-            if pair.newer in there and pair.older in there
+        as_of = self._get_newest()
+        result = pair_finder.find_pairs(self._store, redact, self._comparer)
+        pairs = result.against[:limit]
+        memories = {
+            memory.id: memory
+            for memory in self._store.get(sorted({memory_id for pair in pairs for memory_id in pair[:2]}))
+        }
+        contradictions = tuple(
+            Contradiction(
+                newer=memories[pair.newer], older=memories[pair.older], reason=pair.reason, cosine=pair.cosine
+            )
+            for pair in pairs
+            if pair.newer in memories and pair.older in memories
         )
-        return Contradictions(pairs=told, count=len(found.against), note=found.note, as_of=as_of)
+        return Contradictions(pairs=contradictions, count=len(result.against), note=result.note, as_of=as_of)
 
-    def _newest(self) -> int:
+    def _get_newest(self) -> int:
         newest = self._store.changesets(1)
         return newest[0].id if newest else 0
 
@@ -179,51 +184,57 @@ class MaintenanceService:
         Raise Conflict if one of their memories was changed after the changeset `as_of`; for prune, also if it was
         retrieved or pinned since.
         """
-        asked = _proposed(chore)
-        decided = [_checked(each, asked) for each in _few(decisions)]
-        if check_int(as_of, "as_of", least=0) > self._newest():
+        approved_chore = _check_proposed(chore)
+        approved = [_check_decision(decision, approved_chore) for decision in _check_count(decisions)]
+        if check_int(as_of, "as_of", least=0) > self._get_newest():
             raise InvalidInput(f"There is no changeset {as_of} yet.", "Give the as_of of the plan that was shown.")
         self._doing.flush()
-        there = self._untouched(decided, as_of, asked)
-        done = [_dated(_placed(each, there), as_of) for each in decided]
+        memories = self._get_untouched(approved, as_of, approved_chore)
+        dated = [_set_as_of(_set_place(decision, memories), as_of) for decision in approved]
         # Rows read from an untrue memory are removed with it; duplicate and unused memories were true.
-        gone = [Delete(each.id, each.reason) for each in decided if isinstance(each, Delete)]
-        rows = self._doing.read_from(gone) if asked == "contradictions" else ()
-        return self._doing.apply(done, by=by, why=why or f"approved: {asked}", knowledge=rows)
+        gone = [Delete(decision.id, decision.reason) for decision in approved if isinstance(decision, Delete)]
+        rows = self._doing.read_from(gone) if approved_chore == "contradictions" else ()
+        return self._doing.apply(dated, by=by, why=why or f"approved: {approved_chore}", knowledge=rows)
 
-    def _untouched(self, decisions: Sequence[Merge | Delete], as_of: int, chore: Proposed) -> dict[int, Memory]:
+    def _get_untouched(self, decisions: Sequence[Merge | Delete], as_of: int, chore: Proposed) -> dict[int, Memory]:
         """Return the memories of these decisions. Raise Conflict if one has changed since `as_of`."""
-        concerned = sorted({each for decision in decisions for each in _ids(decision)})
-        touched = self._store.uses.touched(concerned, as_of)
-        there = {memory.id: memory for memory in self._store.get(concerned)}
-        for each in concerned:
-            if each not in there:
-                raise NotFound(f"There is no memory {each}.", "It may have been purged. Look again.")
-            if each in touched or not _may_go(there[each], chore):
-                raise Conflict(f"Memory {each} was changed or retrieved since this was shown.", "Look again.")
-        return there
+        ids = sorted({memory_id for decision in decisions for memory_id in _list_ids(decision)})
+        touched = self._store.uses.touched(ids, as_of)
+        memories = {memory.id: memory for memory in self._store.get(ids)}
+        for memory_id in ids:
+            if memory_id not in memories:
+                raise NotFound(f"There is no memory {memory_id}.", "It may have been purged. Look again.")
+            if memory_id in touched or not _may_go(memories[memory_id], chore):
+                raise Conflict(f"Memory {memory_id} was changed or retrieved since this was shown.", "Look again.")
+        return memories
 
     def agree(self, ids: Sequence[int], *, by: str, why: str = "") -> Changeset:
         """Record in the metadata of two memories that both hold, so that they no longer count as a contradiction."""
         if len(set(ids)) != 2 or len(ids) != 2:
             raise InvalidInput("Agreement takes exactly two memories.", "Give the ids of two different ones.")
         with self._deciding:
-            there = {each.id: each for each in self._store.get([check_int(each, "id") for each in ids])}
-            for each in ids:
-                if each not in there:
-                    raise NotFound(f"There is no memory {each}.", "cofio list shows what there is.")
-                if there[each].archived:
-                    raise Conflict(f"Memory {each} is archived.", "Archived memories are not part of contradictions.")
-            one, other = (there[each] for each in ids)
-            if not same_place(one, other):  # such pairs are never shown, and their viewers may differ
+            memories = {
+                memory.id: memory for memory in self._store.get([check_int(memory_id, "id") for memory_id in ids])
+            }
+            for memory_id in ids:
+                if memory_id not in memories:
+                    raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
+                if memories[memory_id].archived:
+                    raise Conflict(
+                        f"Memory {memory_id} is archived.", "Archived memories are not part of contradictions."
+                    )
+            first, second = (memories[memory_id] for memory_id in ids)
+            if not same_place(first, second):  # such pairs are never shown, and their viewers may differ
                 hint = "They differ in project, source, speaker or in who may see them."
-                raise InvalidInput(f"Memories {one.id}, {other.id} are in different places.", hint)
-            if pair_finder.is_dismissed(one, other):
-                raise Conflict(f"Memories {one.id} and {other.id} are already marked as both valid.", "Nothing to do.")
+                raise InvalidInput(f"Memories {first.id}, {second.id} are in different places.", hint)
+            if pair_finder.is_dismissed(first, second):
+                raise Conflict(
+                    f"Memories {first.id} and {second.id} are already marked as both valid.", "Nothing to do."
+                )
             reason = "both hold"
             edits = [
-                Edit(mine.id, {"metadata": pair_finder.agreeing(mine, its)}, reason)
-                for mine, its in ((one, other), (other, one))
+                Edit(memory.id, {"metadata": pair_finder.agreeing(memory, other)}, reason)
+                for memory, other in ((first, second), (second, first))
             ]
             return self._doing.apply(edits, by=by, why=why or reason)
 
@@ -231,7 +242,7 @@ class MaintenanceService:
 
     def do(self, chore: str, *, by: str, why: str = "", scope: Scope = _ALL) -> MaintenancePlan:
         """Run a chore on request, as a run of its own. Raise Conflict while the same chore is running."""
-        run = self._store.runs.claim(_known(chore), "", by)
+        run = self._store.runs.claim(_check_chore(chore), "", by)
         if run is None:
             hint = "Wait for it to end; cofio runs shows its state."
             raise Conflict(f"{chore} is already running.", hint)
@@ -242,85 +253,85 @@ class MaintenanceService:
 
         A failure is recorded in the run and not raised.
         """
-        run = self._store.runs.claim(_known(chore), slot, by)
+        run = self._store.runs.claim(_check_chore(chore), slot, by)
         if run is None:
             return None
         with suppress(CofioError):  # recorded in the log and in the run
             self._run(run, by, f"{chore}, as scheduled", _ALL, halted)
         newest = self._store.runs.newest(50, chore)
-        return next((each for each in newest if each.id == run.id), run)
+        return next((entry for entry in newest if entry.id == run.id), run)
 
     def _run(self, run: MaintenanceRun, by: str, why: str, scope: Scope, halted: Callable[[], bool]) -> MaintenancePlan:
         """Run the chore, and record the end of the run even if it fails."""
         try:
-            with self._beating(run):
-                plan = self._done(run, by, why, scope, halted)
+            with self._heartbeat(run):
+                plan = self._execute(run, by, why, scope, halted)
         except BaseException as error:
             _log.warning("%s failed: %s", run.chore, error)
             # Only the name of a foreign error: its message could quote a memory, and the run history is never purged.
-            told = error.message if isinstance(error, CofioError) else type(error).__name__
-            self._end(run, "failed", {"error": told})
+            message = error.message if isinstance(error, CofioError) else type(error).__name__
+            self._end(run, "failed", {"error": message})
             raise
-        self._end(run, "done", _told(plan), plan.changeset.id if plan.changeset else None)
+        self._end(run, "done", _describe_plan(plan), plan.changeset.id if plan.changeset else None)
         return plan
 
-    def _end(self, run: MaintenanceRun, outcome: str, told: Mapping[str, Any], changeset: int | None = None) -> None:
+    def _end(self, run: MaintenanceRun, outcome: str, details: Mapping[str, Any], changeset: int | None = None) -> None:
         try:
-            self._store.runs.finish(run.id, outcome, told, changeset)
+            self._store.runs.finish(run.id, outcome, details, changeset)
         except CofioError as error:  # such as a run considered dead: its work is done all the same
             _log.warning("could not record the end of %s: %s", run.chore, error)
 
-    def _done(
+    def _execute(
         self, run: MaintenanceRun, by: str, why: str, scope: Scope, halted: Callable[[], bool]
     ) -> MaintenancePlan:
         if run.chore == "backup":
-            return self._backed_up()
-        settled = self._settled() if run.slot else ()  # a manual request gets the complete answer
+            return self._back_up()
+        settled = self._list_settled() if run.slot else ()  # a manual request gets the complete answer
         plan = self.consolidate(scope, halted, settled) if run.chore == "consolidate" else self.prune(halted)
         self._doing.flush()
         for _ in range(_TRIES):
-            plan = replace(self._still_so(plan), dry_run=False)
+            plan = replace(self._drop_touched(plan), dry_run=False)
             if not plan.decisions:
                 return plan
-            decisions = [_dated(decision, plan.as_of) for decision in plan.decisions]
+            decisions = [_set_as_of(decision, plan.as_of) for decision in plan.decisions]
             try:
                 with self._deciding:
-                    done = self._doing.apply(decisions, by=by, why=why or run.chore)
+                    changeset = self._doing.apply(decisions, by=by, why=why or run.chore)
             except Conflict as error:  # another process was faster: retry without what it changed
                 _log.info("retrying %s: %s", run.chore, error)
             else:
-                return replace(plan, changeset=done)
+                return replace(plan, changeset=changeset)
         raise Conflict(
             f"{run.chore} aborted after {_TRIES} attempts: memories kept changing.", "Nothing was written. Retry later."
         )
 
-    def _settled(self) -> set[str]:
+    def _list_settled(self) -> set[str]:
         """Return the recently refused clusters. Once those runs are forgotten, the model is asked about them again."""
         late = self._store.runs.newest(_LATE, "consolidate")
         return {name for run in late for name in run.told.get("settled", ())}
 
-    def _backed_up(self) -> MaintenancePlan:
+    def _back_up(self) -> MaintenancePlan:
         if self._care.backup is None:
             raise NotConfigured("This store has no backup of its own.", "Back up the database with its own tools.")
         return MaintenancePlan(chore="backup", dry_run=False, note=str(self._care.backup().get("path", "")))
 
-    def _still_so(self, plan: MaintenancePlan) -> MaintenancePlan:
+    def _drop_touched(self, plan: MaintenancePlan) -> MaintenancePlan:
         """Return the plan without memories that were changed or retrieved while it was made."""
-        concerned = sorted({each for decision in plan.decisions for each in _ids(decision)})
-        touched = self._store.uses.touched(concerned, plan.as_of)
-        now = {memory.id: memory for memory in self._store.get(concerned) if memory.id not in touched}
-        kept: list[Decision] = []
-        moved: list[Refusal] = []
+        memory_ids = sorted({memory_id for decision in plan.decisions for memory_id in _list_ids(decision)})
+        touched = self._store.uses.touched(memory_ids, plan.as_of)
+        current = {memory.id: memory for memory in self._store.get(memory_ids) if memory.id not in touched}
+        decisions: list[Decision] = []
+        refusals: list[Refusal] = []
         for decision in plan.decisions:
-            ids = _ids(decision)
-            if all(each in now and _may_go(now[each], plan.chore) for each in ids):
-                kept.append(decision)
+            ids = _list_ids(decision)
+            if all(memory_id in current and _may_go(current[memory_id], plan.chore) for memory_id in ids):
+                decisions.append(decision)
             else:
-                moved.append(Refusal(ids=ids, reason="it was changed or retrieved meanwhile"))
-        return replace(plan, decisions=tuple(kept), refused=(*plan.refused, *moved))
+                refusals.append(Refusal(ids=ids, reason="it was changed or retrieved meanwhile"))
+        return replace(plan, decisions=tuple(decisions), refused=(*plan.refused, *refusals))
 
     @contextmanager
-    def _beating(self, run: MaintenanceRun) -> Iterator[None]:
+    def _heartbeat(self, run: MaintenanceRun) -> Iterator[None]:
         """Send a heartbeat for the run every `_BEAT` seconds."""
         over = threading.Event()
 
@@ -343,36 +354,36 @@ class MaintenanceService:
 
     def _finds(self, text: str, store: Store, scope: Scope) -> list[int]:
         """Return the ids that a search in that store finds, best first."""
-        found = hits(Query(text=text, k=_FIRST, scope=scope), self._doing.question(text), store, self._doing.floor())
-        return [hit.id for hit in found]
+        results = hits(Query(text=text, k=_FIRST, scope=scope), self._doing.question(text), store, self._doing.floor())
+        return [hit.id for hit in results]
 
-    def _stale(self, memories: Sequence[Memory]) -> dict[int, list[str]]:
+    def _find_stale(self, memories: Sequence[Memory]) -> dict[int, list[str]]:
         """Return the changed or missing anchors of these memories, by id."""
-        looked = ((memory, self._freshness.check(memory)) for memory in memories if memory.anchors)
-        return {memory.id: list(found.notes) for memory, found in looked if found.state in ("changed", "vanished")}
+        checks = ((memory, self._freshness.check(memory)) for memory in memories if memory.anchors)
+        return {memory.id: list(result.notes) for memory, result in checks if result.state in ("changed", "vanished")}
 
 
-def _known(chore: str) -> Chore:
-    for each in CHORES:
-        if each == chore:
-            return each
+def _check_chore(chore: str) -> Chore:
+    for name in CHORES:
+        if name == chore:
+            return name
     raise InvalidInput(f"There is no chore {chore!r}.", f"There are: {', '.join(CHORES)}.")
 
 
-def _proposed(chore: str) -> Proposed:
-    for each in PROPOSED:
-        if each == chore:
-            return each
+def _check_proposed(chore: str) -> Proposed:
+    for name in PROPOSED:
+        if name == chore:
+            return name
     raise InvalidInput(f"{chore!r} has no decisions to approve.", f"There are: {', '.join(PROPOSED)}.")
 
 
-def _few(decisions: Sequence[Decision]) -> Sequence[Decision]:
+def _check_count(decisions: Sequence[Decision]) -> Sequence[Decision]:
     if not 0 < len(decisions) <= _MOST_APPROVED:
         raise InvalidInput(f"{len(decisions):,} decisions were given.", f"Give 1 to {_MOST_APPROVED:,} at a time.")
     return decisions
 
 
-def _checked(decision: Decision, chore: Proposed) -> Merge | Delete:
+def _check_decision(decision: Decision, chore: Proposed) -> Merge | Delete:
     """Return the decision if the chore could have proposed it; raise InvalidInput otherwise."""
     if isinstance(decision, Delete):
         if chore == "contradictions" or (decision.into is None) == (chore == "prune"):
@@ -387,9 +398,9 @@ def _checked(decision: Decision, chore: Proposed) -> Merge | Delete:
     raise InvalidInput(f"{chore} proposes no such decision.", says[chore])
 
 
-def _placed(decision: Merge | Delete, there: Mapping[int, Memory]) -> Merge | Delete:
+def _set_place(decision: Merge | Delete, memories: Mapping[int, Memory]) -> Merge | Delete:
     """Return the decision with the place and labels of its memories, which must share one place."""
-    members = [there[each] for each in _ids(decision)]
+    members = [memories[memory_id] for memory_id in _list_ids(decision)]
     if len({clusters.place_of(member) for member in members}) > 1:
         numbers = ", ".join(str(member.id) for member in members)
         hint = "They differ in project, source, speaker or in who may see them."
@@ -399,7 +410,7 @@ def _placed(decision: Merge | Delete, there: Mapping[int, Memory]) -> Merge | De
     return replace(decision, fact=consolidate.fact(decision.fact.text, members))
 
 
-def _ids(decision: Decision) -> tuple[int, ...]:
+def _list_ids(decision: Decision) -> tuple[int, ...]:
     if isinstance(decision, Merge):
         return decision.ids
     if isinstance(decision, Delete):
@@ -411,11 +422,11 @@ def _may_go(memory: Memory, chore: Chore | Proposed) -> bool:
     return not memory.archived and (chore != "prune" or (memory.retrieval_count == 0 and not memory.pinned))
 
 
-def _dated(decision: Decision, as_of: int) -> Decision:
+def _set_as_of(decision: Decision, as_of: int) -> Decision:
     return replace(decision, as_of=as_of) if isinstance(decision, Merge | Delete) else decision
 
 
-def _told(plan: MaintenancePlan) -> dict[str, Any]:
+def _describe_plan(plan: MaintenancePlan) -> dict[str, Any]:
     # Counts only: a reason may quote a memory, and the run history is never purged.
     counts = {"decisions": len(plan.decisions), "refused": len(plan.refused), "examined": plan.examined}
     return {**counts, "note": plan.note, **({"settled": list(plan.settled)} if plan.settled else {})}

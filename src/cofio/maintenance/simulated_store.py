@@ -21,48 +21,60 @@ class SimulatedStore:
         self._store = store
         self._gone = frozenset(gone)
         self._new = dict(new)
-        self._words = {each: {stem(word) for word in words_of(told.text)} for each, (told, _) in self._new.items()}
+        self._words = {
+            memory_id: {stem(word) for word in words_of(memory.text)} for memory_id, (memory, _) in self._new.items()
+        }
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
-        wanted = set(also)
-        there = sorted(each for each in wanted if each > 0)
-        known = self._store.nearest(vector, k + len(self._gone), scope, also=there)
-        mine = [Candidate(each, float(own @ vector)) for each, (told, own) in self._new.items() if _inside(told, scope)]
-        found = sorted((*self._left(known), *mine), key=lambda one: (-one.score, one.id))
-        return found[:k] + [one for one in found[k:] if one.id in wanted]
+        also_ids = set(also)
+        stored_ids = sorted(memory_id for memory_id in also_ids if memory_id > 0)
+        stored = self._store.nearest(vector, k + len(self._gone), scope, also=stored_ids)
+        mine = [
+            Candidate(memory_id, float(embedding @ vector))
+            for memory_id, (memory, embedding) in self._new.items()
+            if _is_inside(memory, scope)
+        ]
+        ranked = sorted((*self._drop_gone(stored), *mine), key=lambda candidate: (-candidate.score, candidate.id))
+        return ranked[:k] + [candidate for candidate in ranked[k:] if candidate.id in also_ids]
 
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
-        known = self._store.matching(words, k + len(self._gone), scope)
-        asked = [stem(word) for word in words]
+        stored = self._store.matching(words, k + len(self._gone), scope)
+        stems = [stem(word) for word in words]
         mine = [
-            Candidate(each, known.ideal * sum(word in self._words[each] for word in asked) / len(asked))
-            for each, (told, _) in self._new.items()
-            if asked and _inside(told, scope) and not self._words[each].isdisjoint(asked)
+            Candidate(memory_id, stored.ideal * sum(word in self._words[memory_id] for word in stems) / len(stems))
+            for memory_id, (memory, _) in self._new.items()
+            if stems and _is_inside(memory, scope) and not self._words[memory_id].isdisjoint(stems)
         ]
-        found = sorted((*self._left(known.candidates), *mine), key=lambda one: (-one.score, one.id))
-        return Matching(tuple(found[:k]), known.ideal)
+        ranked = sorted(
+            (*self._drop_gone(stored.candidates), *mine), key=lambda candidate: (-candidate.score, candidate.id)
+        )
+        return Matching(tuple(ranked[:k]), stored.ideal)
 
     def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
-        held = self._store.holding(words, [each for each in ids if each > 0])
-        mine = {each: [word for word in words if stem(word) in self._words[each]] for each in ids if each in self._new}
-        return {**held, **mine}
+        stored = self._store.holding(words, [memory_id for memory_id in ids if memory_id > 0])
+        mine = {
+            memory_id: [word for word in words if stem(word) in self._words[memory_id]]
+            for memory_id in ids
+            if memory_id in self._new
+        }
+        return {**stored, **mine}
 
     def get(self, ids: Sequence[int]) -> list[Memory]:
-        known = {memory.id: memory for memory in self._store.get([each for each in ids if each > 0])}
-        known.update((each, told) for each, (told, _) in self._new.items())
-        return [known[each] for each in ids if each in known and each not in self._gone]
+        memories = {memory.id: memory for memory in self._store.get([memory_id for memory_id in ids if memory_id > 0])}
+        memories.update((memory_id, memory) for memory_id, (memory, _) in self._new.items())
+        return [memories[memory_id] for memory_id in ids if memory_id in memories and memory_id not in self._gone]
 
     def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
         return {memory.id: (memory.speaker, memory.created_at) for memory in self.get(ids)}
 
-    def _left(self, candidates: Iterable[Candidate]) -> Iterable[Candidate]:
-        return (one for one in candidates if one.id not in self._gone)
+    def _drop_gone(self, candidates: Iterable[Candidate]) -> Iterable[Candidate]:
+        return (candidate for candidate in candidates if candidate.id not in self._gone)
 
 
-def _inside(memory: Memory, scope: Scope) -> bool:
+def _is_inside(memory: Memory, scope: Scope) -> bool:
     """Return whether a live memory is in the scope, as far as searches restrict it."""
     prefix = scope.source_prefix.rstrip("/")
     return (

@@ -56,20 +56,20 @@ class TextClaims(NamedTuple):
 @lru_cache(maxsize=512)
 def read(text: str) -> TextClaims:
     """Return the claims of the text."""
-    clean = _plain(text)
-    parts = list(_pieces(clean))
+    clean = _normalise(text)
+    parts = list(_split_pieces(clean))
     pieces = tuple(piece for piece, _ in parts)
-    called = frozenset(_called(clean))
+    names = frozenset(_find_text_names(clean))
     tokens = [tokens for _, tokens in parts]
     return TextClaims(
         words=frozenset(word for piece in pieces for word in piece.words),
         pieces=pieces,
-        numbers=tuple(_values(tokens, _number)),
+        numbers=tuple(_find_values(tokens, _to_digits)),
         tokens=tuple(map(tuple, tokens)),
-        turns=frozenset(turn for token in tokens for turn in _turns(token)),
+        turns=frozenset(turn for token in tokens for turn in _find_turns(token)),
         spans=tuple(" ".join(span.split()) for span in _SPAN.findall(text)),
-        names=called,
-        spoken=_spoken(clean),
+        names=names,
+        spoken=_list_spoken(clean),
         text=" ".join(text.replace("`", "").split()),
         source=text,
     )
@@ -77,7 +77,7 @@ def read(text: str) -> TextClaims:
 
 def named(claims: TextClaims, names: frozenset[str]) -> list[Value]:
     """Return the occurrences of these names (stems) in the text."""
-    return list(_values(claims.tokens, lambda token: stem(token) if stem(token) in names else ""))
+    return list(_find_values(claims.tokens, lambda token: stem(token) if stem(token) in names else ""))
 
 
 @lru_cache(maxsize=512)
@@ -105,17 +105,17 @@ def holds(claims: TextClaims, name: str) -> bool:
 # ── parts of the analysis ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _plain(text: str) -> str:
+def _normalise(text: str) -> str:
     """Return the text with uniform units, negations and quotation marks; case is kept."""
     plain = text.replace("’", "'").replace("`", " ")
     plain = re.sub(r"(?<=\d),(?=\d{3}\b)", "", plain)
     plain = re.sub(r"n't\b", " not", re.sub(r"\b([Cc]an)(?:not|'t)\b", r"\1 not", plain))
     plain = re.sub(r"(?<=\d)\s?percent\b", "%", plain)
-    plain = _UNIT.sub(lambda found: f"{found[1]} {_UNITS[found[2].lower()]}", plain)
+    plain = _UNIT.sub(lambda match: f"{match[1]} {_UNITS[match[2].lower()]}", plain)
     return re.sub(r"(?<=[a-z])[:=](?=\d)", " ", plain)
 
 
-def _pieces(plain: str) -> Iterator[tuple[Piece, Sequence[str]]]:
+def _split_pieces(plain: str) -> Iterator[tuple[Piece, Sequence[str]]]:
     """Yield each piece with its tokens."""
     for sentence in _SENTENCE.split(plain):
         before: frozenset[str] = frozenset()
@@ -124,19 +124,19 @@ def _pieces(plain: str) -> Iterator[tuple[Piece, Sequence[str]]]:
             tokens = content_words(part)
             if not tokens:
                 continue
-            last = _piece(part, tokens, before, last)
+            last = _build_piece(part, tokens, before, last)
             before |= frozenset(last.words)
             yield last, tokens
 
 
-def _piece(part: str, tokens: Sequence[str], before: frozenset[str], last: Piece | None) -> Piece:
-    told = _telling(tokens)
+def _build_piece(part: str, tokens: Sequence[str], before: frozenset[str], last: Piece | None) -> Piece:
+    stems = _list_stems(tokens)
     denying = [place for place, token in enumerate(tokens) if _denies(token)]
     if denying:
-        denied = frozenset(_telling(tokens[denying[0] + 1 :]))
-        return Piece(told, True, len(denying) > 1, denied, before, part.strip())
-    listed = last is not None and last.negated and len(told) <= 2 and all(map(_is_listed, words(part)))
-    return Piece(told, listed, False, frozenset(told) if listed else frozenset(), before, part.strip())
+        denied = frozenset(_list_stems(tokens[denying[0] + 1 :]))
+        return Piece(stems, True, len(denying) > 1, denied, before, part.strip())
+    is_listed = last is not None and last.negated and len(stems) <= 2 and all(map(_is_listed, words(part)))
+    return Piece(stems, is_listed, False, frozenset(stems) if is_listed else frozenset(), before, part.strip())
 
 
 def _is_listed(word: str) -> bool:
@@ -148,22 +148,22 @@ def _denies(token: str) -> bool:
     return token in _FORBIDDING or (is_negated(token) and token not in _ENDING)
 
 
-def _telling(tokens: Iterable[str]) -> tuple[str, ...]:
+def _list_stems(tokens: Iterable[str]) -> tuple[str, ...]:
     """Return the stems of the content words."""
-    said = (token for token in tokens if token[:1].isalnum() and not _denies(token))
+    candidates = (token for token in tokens if token[:1].isalnum() and not _denies(token))
     return tuple(
-        stem(token) for token in said if token not in STOP_WORDS and token not in _LIGHT and not _number(token)
+        stem(token) for token in candidates if token not in STOP_WORDS and token not in _LIGHT and not _to_digits(token)
     )
 
 
-def _number(token: str) -> str:
+def _to_digits(token: str) -> str:
     """Return the number in digits; "" if the token is not a number."""
     if _DIGITS.fullmatch(token):
         return token
     return _NUMBERS.get(token, "")
 
 
-def _values(pieces: Iterable[Sequence[str]], value: Callable[[str], str]) -> Iterator[Value]:
+def _find_values(pieces: Iterable[Sequence[str]], value: Callable[[str], str]) -> Iterator[Value]:
     """Yield each number or name with the words around it."""
     for tokens in pieces:
         for place, token in enumerate(tokens):
@@ -172,36 +172,36 @@ def _values(pieces: Iterable[Sequence[str]], value: Callable[[str], str]) -> Ite
                 left, right = tokens[:place][::-1], tokens[place + 1 :]
                 yield Value(
                     name=name,
-                    beside=_beside(left) | _beside(right),
-                    around=frozenset(_telling(tokens)),
+                    beside=_find_neighbours(left) | _find_neighbours(right),
+                    around=frozenset(_list_stems(tokens)),
                     between=(left[0] if left else "", right[0] if right else ""),
                 )
 
 
-def _beside(tokens: Sequence[str]) -> frozenset[str]:
+def _find_neighbours(tokens: Sequence[str]) -> frozenset[str]:
     """Return the next few content words, up to the next number and the next "and"."""
-    found: list[str] = []
+    stems: list[str] = []
     for token in tokens:
-        if token in _DIVIDING or _number(token) or len(found) == _REACH:
+        if token in _DIVIDING or _to_digits(token) or len(stems) == _REACH:
             break
-        found += _telling([token])
-    return frozenset(found)
+        stems += _list_stems([token])
+    return frozenset(stems)
 
 
-def _turns(tokens: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _find_turns(tokens: Sequence[str]) -> Iterator[tuple[str, str]]:
     for place, token in enumerate(tokens):
-        if token in _TURNING and (behind := _telling(tokens[place + 1 :])):
+        if token in _TURNING and (behind := _list_stems(tokens[place + 1 :])):
             yield token, behind[0]
 
 
-def _called(plain: str) -> Iterator[str]:
+def _find_text_names(plain: str) -> Iterator[str]:
     """Yield the names in the text."""
     for name in find_names(plain):
-        if not _is_common(name, plain) and name not in _LIGHT and not _denies(name) and not _number(name):
+        if not _is_common(name, plain) and name not in _LIGHT and not _denies(name) and not _to_digits(name):
             yield name
-    for found in _SUBJECT.finditer(plain):
-        if found[1].lower() not in STOP_WORDS and not _denies(found[1].lower()):
-            yield found[1].lower()
+    for match in _SUBJECT.finditer(plain):
+        if match[1].lower() not in STOP_WORDS and not _denies(match[1].lower()):
+            yield match[1].lower()
     for word in words(plain):
         if any(stem(word) in group for group in _KINDS):
             yield stem(word)
@@ -214,10 +214,10 @@ def _is_common(name: str, plain: str) -> bool:
     return re.search(rf"(?<=[a-z,] ){name.capitalize()}\b", plain) is None
 
 
-def _spoken(plain: str) -> frozenset[str]:
-    found = {*find_names(plain), *words(plain), *content_words(plain)}
-    found |= {part for each in found for part in re.split(r"[-/_.:]", each) if part}
-    return frozenset(found | {stem(each) for each in found} | {each.removesuffix("'s") for each in found})
+def _list_spoken(plain: str) -> frozenset[str]:
+    forms = {*find_names(plain), *words(plain), *content_words(plain)}
+    forms |= {part for form in forms for part in re.split(r"[-/_.:]", form) if part}
+    return frozenset(forms | {stem(form) for form in forms} | {form.removesuffix("'s") for form in forms})
 
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────

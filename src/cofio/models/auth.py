@@ -23,9 +23,9 @@ _MARK = "cofio_"  # prefix that identifies our keys, for people and for scanners
 _SHOWN = 12  # characters of a key that are stored to recognise it
 
 
-def allows(role: Role, wanted: Role) -> bool:
+def allows(role: Role, required: Role) -> bool:
     """Return whether one role includes the other."""
-    return ROLES.index(role) >= ROLES.index(wanted)
+    return ROLES.index(role) >= ROLES.index(required)
 
 
 def new_secret() -> str:
@@ -66,14 +66,14 @@ class Grant:
         if self.role == "admin":
             self._refuse_bounds()
         else:
-            object.__setattr__(self, "prefixes", self._viewer().prefixes)
+            object.__setattr__(self, "prefixes", self._build_viewer().prefixes)
 
     def _refuse_bounds(self) -> None:
         if self.agent or self.user or self.team or self.prefixes:
             hint = "Leave agent, user, team and prefixes out, or give the role read or write."
             raise InvalidInput("An admin key sees everything, so it cannot be restricted.", hint)
 
-    def _viewer(self) -> Viewer:
+    def _build_viewer(self) -> Viewer:
         if not all(prefix.strip() for prefix in self.prefixes):  # ignoring it would restrict the key to nothing
             raise InvalidInput("A source prefix is empty.", "Leave it out to allow every source.")
         if not (self.agent or self.user):
@@ -83,7 +83,7 @@ class Grant:
     @property
     def viewer(self) -> Viewer | None:
         """Viewer of the key's holder; None for everything."""
-        return None if self.role == "admin" else self._viewer()
+        return None if self.role == "admin" else self._build_viewer()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,16 +104,16 @@ class Key:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values, the grant's beside the key's own."""
-        told = asdict(self)
-        grant = told.pop("grant")
-        return {**told, **grant, "prefixes": list(self.grant.prefixes)}
+        values = asdict(self)
+        grant = values.pop("grant")
+        return {**values, **grant, "prefixes": list(self.grant.prefixes)}
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Key:
+    def from_dict(cls, plain: Mapping[str, Any]) -> Key:
         """Return the key that `as_dict` wrote."""
-        grant = {name: told[name] for name in Grant.__dataclass_fields__}
-        own = {name: told[name] for name in cls.__dataclass_fields__ if name != "grant"}
-        return cls(grant=Grant(**{**grant, "prefixes": tuple(grant["prefixes"])}), **own)
+        grant = {name: plain[name] for name in Grant.__dataclass_fields__}
+        values = {name: plain[name] for name in cls.__dataclass_fields__ if name != "grant"}
+        return cls(grant=Grant(**{**grant, "prefixes": tuple(grant["prefixes"])}), **values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

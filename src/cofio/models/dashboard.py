@@ -124,8 +124,8 @@ class Map:
                 "x": list(self.x),
                 "y": list(self.y),
                 "cluster": list(self.cluster),
-                "category": _places(self.dots.categories, categories),
-                "project": _places(self.dots.projects, projects),
+                "category": _find_places(self.dots.categories, categories),
+                "project": _find_places(self.dots.projects, projects),
                 "created_at": list(self.dots.created),
                 "text": list(self.dots.texts),
             },
@@ -156,13 +156,13 @@ class Overview:
             "live": self.live,
             "archived": self.archived,
             "days": list(self.days),
-            "arrived": [each._asdict() for each in self.arrived],
+            "arrived": [day._asdict() for day in self.arrived],
             "done_today": None if self.done_today is None else dict(self.done_today),
-            "injected": None if self.injected is None else [each._asdict() for each in self.injected],
+            "injected": None if self.injected is None else [count._asdict() for count in self.injected],
             "store": None if self.store is None else self.store._asdict(),
         }
 
 
-def _places(values: Sequence[str], among: Sequence[str]) -> list[int]:
-    place = {each: number for number, each in enumerate(among)}
+def _find_places(values: Sequence[str], among: Sequence[str]) -> list[int]:
+    place = {value: number for number, value in enumerate(among)}
     return [place[value] for value in values]

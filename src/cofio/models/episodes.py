@@ -153,8 +153,8 @@ def episode_of(exchange: Exchange, capture: int) -> Episode:
 
 def text_of(exchange: Exchange) -> str:
     """Return the messages of a turn as one text, each with the role of its speaker."""
-    said = ((message.role, message.text.strip()) for message in exchange.messages)
-    return "\n".join(f"{role.capitalize()}: {text}" for role, text in said if text)
+    messages = ((message.role, message.text.strip()) for message in exchange.messages)
+    return "\n".join(f"{role.capitalize()}: {text}" for role, text in messages if text)
 
 
 def base_turn(turn: str) -> str:
@@ -170,29 +170,29 @@ def passages_of(text: str, others: int = 0) -> list[str]:
     """
     passages: list[str] = []
     size = PASSAGE_WORDS  # of the current passage
-    for unit in _units(text):
-        words = _size(unit)
+    for unit in _split_units(text):
+        words = _count_words(unit)
         if size + words > PASSAGE_WORDS:
             passages.append("")
             size = 0
         passages[-1] += unit
         size += words
-    return _both_ends(passages, max(_LATER, MAX_PASSAGES - others))
+    return _keep_both_ends(passages, max(_LATER, MAX_PASSAGES - others))
 
 
-def _units(text: str) -> list[str]:
+def _split_units(text: str) -> list[str]:
     """Split a text into sentences and lines; split units longer than a passage into words."""
     units: list[str] = []
     for sentence in _SENTENCE.findall(text.strip()):
-        units += [sentence] if _size(sentence) <= PASSAGE_WORDS else _WORD.findall(sentence)
+        units += [sentence] if _count_words(sentence) <= PASSAGE_WORDS else _WORD.findall(sentence)
     return units
 
 
-def _size(text: str) -> int:
+def _count_words(text: str) -> int:
     return max(len(text.split()), len(text) // _WORD_CHARACTERS)
 
 
-def _both_ends(passages: list[str], most: int) -> list[str]:
+def _keep_both_ends(passages: list[str], most: int) -> list[str]:
     if len(passages) <= most:
         return passages
     first = (most + 1) // 2

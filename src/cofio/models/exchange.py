@@ -78,18 +78,18 @@ class Exchange:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values that `from_dict` reads."""
-        told = {each.name: getattr(self, each.name) for each in fields(self)}
-        told["messages"] = [{"role": message.role, "text": message.text} for message in self.messages]
-        told.update(injected=list(self.injected), reach=list(self.reach))
-        return told
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values["messages"] = [{"role": message.role, "text": message.text} for message in self.messages]
+        values.update(injected=list(self.injected), reach=list(self.reach))
+        return values
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Exchange:
+    def from_dict(cls, plain: Mapping[str, Any]) -> Exchange:
         """Read an exchange written by `as_dict`, ignoring unknown keys."""
-        known = {each.name: told[each.name] for each in fields(cls) if each.name in told}
-        known["messages"] = tuple(Message(each["role"], each["text"]) for each in known.get("messages", ()))
-        known.update({name: tuple(known.get(name, ())) for name in ("injected", "reach")})
-        return cls(**known)
+        values = {f.name: plain[f.name] for f in fields(cls) if f.name in plain}
+        values["messages"] = tuple(Message(message["role"], message["text"]) for message in values.get("messages", ()))
+        values.update({name: tuple(values.get(name, ())) for name in ("injected", "reach")})
+        return cls(**values)
 
 
 def dialogue(validated_intent: str, response: str) -> list[dict[str, str]]:
@@ -142,7 +142,7 @@ class GateVerdict:
     @property
     def found(self) -> tuple[ExtractedFact, ...]:
         """Return all facts found by patterns, in the order of the text."""
-        return tuple(each for sentence in self.sentences for each in sentence.found)
+        return tuple(fact for sentence in self.sentences for fact in sentence.found)
 
     @property
     def way(self) -> Way:
@@ -198,9 +198,9 @@ class TokenUsage(NamedTuple):
         return TokenUsage(*(one + two for one, two in zip(self, other, strict=True)))
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> TokenUsage:
+    def from_dict(cls, plain: Mapping[str, Any]) -> TokenUsage:
         """Read a usage written by `_asdict`, ignoring unknown keys."""
-        return cls(**{name: told[name] for name in cls._fields if name in told})
+        return cls(**{name: plain[name] for name in cls._fields if name in plain})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +219,7 @@ class LearningResult:
     dry_run: bool = False
 
     def count(self, action: str) -> int:
-        return sum(each["action"] == action for each in self.actions)
+        return sum(entry["action"] == action for entry in self.actions)
 
     @property
     def state(self) -> State:
@@ -236,7 +236,7 @@ class LearningResult:
         ]
         return {
             "actions": [dict(action) for action in self.actions],
-            "knowledge": [dict(each) for each in self.knowledge],
+            "knowledge": [dict(row) for row in self.knowledge],
             "extracted_count": len(self.actions),
             "stored_count": self.count("add"),
             "updated_count": self.count("update"),
@@ -252,16 +252,16 @@ class LearningResult:
         }
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> LearningResult:
+    def from_dict(cls, plain: Mapping[str, Any]) -> LearningResult:
         """Read a result written by `as_dict`, except for its duration; unknown keys are ignored."""
-        known = {name: told[name] for name in ("method", "reason", "missed", "changeset", "dry_run") if name in told}
+        values = {name: plain[name] for name in ("method", "reason", "missed", "changeset", "dry_run") if name in plain}
         sentences = tuple(
-            Sentence(text=each["text"], role=each["role"], way=each["way"], reason=each["reason"])
-            for each in told.get("sentences", ())
+            Sentence(text=sentence["text"], role=sentence["role"], way=sentence["way"], reason=sentence["reason"])
+            for sentence in plain.get("sentences", ())
         )
-        usage = TokenUsage.from_dict(told.get("usage", {}))
-        actions, knowledge = (tuple(told.get(name, ())) for name in ("actions", "knowledge"))
-        return cls(actions=actions, knowledge=knowledge, sentences=sentences, usage=usage, **known)
+        usage = TokenUsage.from_dict(plain.get("usage", {}))
+        actions, knowledge = (tuple(plain.get(name, ())) for name in ("actions", "knowledge"))
+        return cls(actions=actions, knowledge=knowledge, sentences=sentences, usage=usage, **values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,16 +282,16 @@ class Item:
     result: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        told = {each.name: getattr(self, each.name) for each in fields(self)}
-        told["exchange"] = self.exchange.as_dict() if self.exchange else None
-        told["result"] = dict(self.result)
-        return told
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values["exchange"] = self.exchange.as_dict() if self.exchange else None
+        values["result"] = dict(self.result)
+        return values
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Item:
+    def from_dict(cls, plain: Mapping[str, Any]) -> Item:
         """Read an item written by `as_dict`, ignoring unknown keys."""
-        known = {each.name: told[each.name] for each in fields(cls) if each.name in told}
-        return cls(**{**known, "exchange": Exchange.from_dict(known["exchange"]) if known["exchange"] else None})
+        values = {f.name: plain[f.name] for f in fields(cls) if f.name in plain}
+        return cls(**{**values, "exchange": Exchange.from_dict(values["exchange"]) if values["exchange"] else None})
 
 
 class Batching(NamedTuple):

@@ -82,16 +82,16 @@ class Knowledge:
 
     def __post_init__(self) -> None:
         for name in ("place", "agent", "user", "team"):
-            _label(self, name)
-        _one_of(self, "visibility", VISIBILITIES)
+            _set_label(self, name)
+        _set_choice(self, "visibility", VISIBILITIES)
         for name in ("created_at", "updated_at"):
             if getattr(self, name) != "":
                 _fill(self, name, to_utc_iso(getattr(self, name)))
 
-    def _named(self, *parts: str) -> None:
+    def _set_id(self, *parts: str) -> None:
         """Set the id derived from the parts unless it has one. Raise InvalidInput for an id not allowed in paths."""
         if self.id == "":
-            _fill(self, "id", _made_id(parts) + _mark(self))
+            _fill(self, "id", _make_id(parts) + _make_suffix(self))
         check_text(self.id, "id", MAX_ID)
         if not _ID.fullmatch(self.id):
             raise InvalidInput(f"id is {self.id!r}.", "Use letters, digits and . _ : @ ~ - in an id.")
@@ -151,9 +151,9 @@ class Pattern(Claim):
 
     def __post_init__(self) -> None:
         super(Pattern, self).__post_init__()
-        _said(self, "pattern")
-        _label(self, "source")
-        self._named(_digest(self.pattern))
+        _set_text(self, "pattern")
+        _set_label(self, "source")
+        self._set_id(_digest(self.pattern))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -179,16 +179,16 @@ class Correlation(Claim):
     def __post_init__(self) -> None:
         super(Correlation, self).__post_init__()
         for name in ("source_a", "source_b"):
-            _label(self, name, needed=True)
-        _said(self, "rule")
-        _one_of(self, "relation", RELATIONS)
+            _set_label(self, name, needed=True)
+        _set_text(self, "rule")
+        _set_choice(self, "relation", RELATIONS)
         check_bool(self.inverse, "inverse")
         if fold(self.source_a) == fold(self.source_b):
             raise InvalidInput(f"Both sides are {self.source_a!r}.", "Name two different things that are correlated.")
         first, second = self.source_a, self.source_b
         if self.relation == "with":  # symmetric: the order does not matter
             first, second = sorted((first, second), key=fold)
-        self._named(first, self.relation, second)
+        self._set_id(first, self.relation, second)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -215,12 +215,12 @@ class Threshold(Claim):
     def __post_init__(self) -> None:
         super(Threshold, self).__post_init__()
         for name in ("source", "metric"):
-            _label(self, name, needed=True)
-        _label(self, "unit")
-        _one_of(self, "direction", DIRECTIONS)
+            _set_label(self, name, needed=True)
+        _set_label(self, "unit")
+        _set_choice(self, "direction", DIRECTIONS)
         check_bool(self.inclusive, "inclusive")
         _fill(self, "value", check_number(self.value, "value"))
-        self._named(self.source, self.metric, self.direction)
+        self._set_id(self.source, self.metric, self.direction)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -248,12 +248,12 @@ class Seasonal(Claim):
 
     def __post_init__(self) -> None:
         super(Seasonal, self).__post_init__()
-        _said(self, "pattern")
-        _one_of(self, "period", PERIODS)
+        _set_text(self, "pattern")
+        _set_choice(self, "period", PERIODS)
         for name in ("during", "timezone", "source"):
-            _label(self, name)
+            _set_label(self, name)
         check_int(self.lasts, "lasts", least=1, most=MAX_LASTING)
-        self._named(self.period, _digest(self.pattern))
+        self._set_id(self.period, _digest(self.pattern))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -279,16 +279,16 @@ class Feedback(Knowledge):
 
     def __post_init__(self) -> None:
         super(Feedback, self).__post_init__()
-        _label(self, "anomaly", needed=True)
-        _one_of(self, "verdict", VERDICTS)
+        _set_label(self, "anomaly", needed=True)
+        _set_choice(self, "verdict", VERDICTS)
         _fill(self, "note", check_text(self.note, "note", MAX_SAID).strip())
         check_bool(self.processed, "processed")
         if isinstance(self.about, str) or not isinstance(self.about, list | tuple):
             raise InvalidInput("about is not a list.", "Name the claims that it judges: thresholds/aapl.volume.above.")
         if len(self.about) > MAX_JUDGED:
             raise InvalidInput(f"about names {len(self.about)} claims.", f"At most {MAX_JUDGED} are allowed.")
-        _fill(self, "about", tuple(dict.fromkeys("/".join(parse_ref(each)) for each in self.about)))
-        self._named(self.anomaly)
+        _fill(self, "about", tuple(dict.fromkeys("/".join(parse_ref(ref)) for ref in self.about)))
+        self._set_id(self.anomaly)
 
     @property
     def says(self) -> str:
@@ -301,20 +301,20 @@ KNOWLEDGE: Mapping[str, type[Knowledge]] = {
 }
 
 
-def make_row(table: str, given: Mapping[str, Any]) -> Knowledge:
+def make_row(table: str, values: Mapping[str, Any]) -> Knowledge:
     """Build a row of a table from its fields.
 
     Raise InvalidInput for an unknown table or field, or a missing field.
     """
     kind = KNOWLEDGE[check_table(table)]
-    known = [f.name for f in fields(kind)]
-    if unknown := sorted(given.keys() - set(known)):
-        raise InvalidInput(f"{table} have no {', '.join(unknown)}.", f"They have: {', '.join(known)}.")
+    names = [f.name for f in fields(kind)]
+    if unknown := sorted(values.keys() - set(names)):
+        raise InvalidInput(f"{table} have no {', '.join(unknown)}.", f"They have: {', '.join(names)}.")
     try:
-        return kind(**given)
+        return kind(**values)
     except TypeError as error:
-        needed = [f.name for f in fields(kind) if f.default is MISSING and f.name not in given]
-        raise InvalidInput(f"{', '.join(needed)} is missing.", f"Give {', '.join(needed)}.") from error
+        missing = [f.name for f in fields(kind) if f.default is MISSING and f.name not in values]
+        raise InvalidInput(f"{', '.join(missing)} is missing.", f"Give {', '.join(missing)}.") from error
 
 
 def row_from_dict(table: str, plain: Mapping[str, Any]) -> Knowledge:
@@ -339,21 +339,21 @@ def parse_ref(ref: str) -> tuple[Table, str]:
     return check_table(table), name
 
 
-def sees(viewer: Viewer | None, known: Knowledge) -> bool:
+def sees(viewer: Viewer | None, row: Knowledge) -> bool:
     """Return whether the viewer may see the row: in their audience, and read from one of their sources."""
-    return viewer is None or (viewer.reaches(known.place) and viewer.is_among(audience_of(known)))
+    return viewer is None or (viewer.reaches(row.place) and viewer.is_among(audience_of(row)))
 
 
-def owns(viewer: Viewer | None, known: Knowledge) -> bool:
+def owns(viewer: Viewer | None, row: Knowledge) -> bool:
     """Return whether the viewer is the owner, who may change the visibility."""
-    return viewer is None or (known.user == viewer.user if known.user else known.agent == viewer.agent != "")
+    return viewer is None or (row.user == viewer.user if row.user else row.agent == viewer.agent != "")
 
 
-def audience_of(known: Knowledge) -> tuple[str, ...]:
+def audience_of(row: Knowledge) -> tuple[str, ...]:
     """Return the audience of a row, as `model.audience` does for memories."""
-    if known.visibility == "private":
-        return ("private", "user", known.user) if known.user else ("private", "agent", known.agent)
-    return (known.visibility, known.team) if known.visibility == "team" else (known.visibility,)
+    if row.visibility == "private":
+        return ("private", "user", row.user) if row.user else ("private", "agent", row.agent)
+    return (row.visibility, row.team) if row.visibility == "team" else (row.visibility,)
 
 
 # ── decisions and changes ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -444,11 +444,11 @@ class KnowledgeChange:
 
 def is_same_row(one: Knowledge, other: Knowledge) -> bool:
     """Return whether two rows are equal except for their times."""
-    return _untimed(one) == _untimed(other)
+    return _strip_times(one) == _strip_times(other)
 
 
-def _untimed(known: Knowledge) -> Knowledge:
-    return replace(known, created_at="", updated_at="")
+def _strip_times(row: Knowledge) -> Knowledge:
+    return replace(row, created_at="", updated_at="")
 
 
 # ── results of the exact lane ─────────────────────────────────────────────────────────────────────────────────────────
@@ -519,8 +519,8 @@ def check_number(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidInput(f"{name} is {value!r}.", "Give a number.")
     try:
-        if isfinite(found := float(value)):
-            return found
+        if isfinite(number := float(value)):
+            return number
     except OverflowError as error:  # not shown: repr of a huge int may fail as well
         raise InvalidInput(f"{name} is too large.", "Give a finite number.") from error
     raise InvalidInput(f"{name} is {value!r}.", "Give a finite number.")
@@ -532,17 +532,17 @@ def as_quantity(text: str) -> tuple[float, str]:
     Raise InvalidInput for other text and for ambiguous values: 5m could be millions, metres or minutes; 500 B bytes or
     billions.
     """
-    found = _QUANTITY.fullmatch(text.strip())
-    if not found:
+    match = _QUANTITY.fullmatch(text.strip())
+    if not match:
         raise InvalidInput(f"{text!r} is not a number.", "Write it as 5000000, 5M, -2.5, 90% or 250ms.")
-    sign, money, digits, power, gap, rest = (group or "" for group in found.groups())
-    if rest in ("m", "b") or (gap and not money and rest in ("K", "B", "T")):
-        hint = f"Write {rest.upper()} directly after the number for the scale, or give the unit separately."
+    sign, money, digits, power, gap, suffix = (group or "" for group in match.groups())
+    if suffix in ("m", "b") or (gap and not money and suffix in ("K", "B", "T")):
+        hint = f"Write {suffix.upper()} directly after the number for the scale, or give the unit separately."
         raise InvalidInput(f"{text!r} is ambiguous: a scale or a unit.", hint)
-    scale = _SCALES.get(rest) or _SCALES.get(rest.lower() if len(rest) > 1 else "", 0)
-    written = f"{sign.replace('−', '-')}{digits.replace(',', '')}e{int(power or 0) + scale}"
-    unit = _SPELLED.get(rest.lower(), rest)
-    return check_number(float(written), text.strip()), money or ("" if scale else unit)
+    scale = _SCALES.get(suffix) or _SCALES.get(suffix.lower() if len(suffix) > 1 else "", 0)
+    literal = f"{sign.replace('−', '-')}{digits.replace(',', '')}e{int(power or 0) + scale}"
+    unit = _SPELLED.get(suffix.lower(), suffix)
+    return check_number(float(literal), text.strip()), money or ("" if scale else unit)
 
 
 def plain_number(value: float) -> str:
@@ -557,16 +557,16 @@ def fold(name: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
-def _made_id(parts: tuple[str, ...]) -> str:
+def _make_id(parts: tuple[str, ...]) -> str:
     """Return a readable id for the parts, unique to them; a digest is appended where slugs are ambiguous."""
-    slugs = [_slug(part) for part in parts]
+    slugs = [_make_slug(part) for part in parts]
     readable = ".".join(slug[:60] for slug, _ in slugs if slug)
-    if all(whole and len(slug) <= 60 for slug, whole in slugs):
+    if all(is_exact and len(slug) <= 60 for slug, is_exact in slugs):
         return readable
     return f"{readable}.{_digest(chr(31).join(map(fold, parts)))}".strip(".")
 
 
-def _slug(part: str) -> tuple[str, bool]:
+def _make_slug(part: str) -> tuple[str, bool]:
     """Return the slug of a part, and whether it is unambiguous: a space becomes "_" and "_" becomes "__"."""
     if part == ANY:
         return "~any", True
@@ -576,9 +576,9 @@ def _slug(part: str) -> tuple[str, bool]:
     return slug, bool(slug) and slug == plain and not (" " in folded and "_" in folded)
 
 
-def _mark(known: Knowledge) -> str:
+def _make_suffix(row: Knowledge) -> str:
     """Return a suffix for rows with a restricted audience; "" for global rows and the owner's own."""
-    eyes = audience_of(known)
+    eyes = audience_of(row)
     return "" if eyes[0] == "global" or not eyes[-1] else "@" + _digest(chr(31).join(eyes))[:6]
 
 
@@ -590,31 +590,31 @@ def _fill(value: object, name: str, content: object) -> None:
     object.__setattr__(value, name, content)  # sets a field of a frozen instance during __post_init__
 
 
-def _label(value: object, name: str, *, needed: bool = False) -> None:
+def _set_label(value: object, name: str, *, needed: bool = False) -> None:
     text = " ".join(check_text(getattr(value, name), name, MAX_LABEL).split())
     if needed and not text:
         raise InvalidInput(f"{name} is empty.", f"Give the {name}.")
     _fill(value, name, text)
 
 
-def _said(value: object, name: str) -> None:
+def _set_text(value: object, name: str) -> None:
     text = check_text(getattr(value, name), name, MAX_SAID).strip()
     if not text:
         raise InvalidInput(f"The {name} is empty.", "Describe it in words.")
     _fill(value, name, text)
 
 
-def _one_of(value: object, name: str, known: tuple[str, ...]) -> None:
-    given = getattr(value, name)
-    text = given.strip().lower().replace(" ", "_") if isinstance(given, str) else given
-    if text not in known:
-        raise InvalidInput(f"{name} is {given!r}.", f"It is one of: {', '.join(known)}.")
+def _set_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
+    raw = getattr(value, name)
+    text = raw.strip().lower().replace(" ", "_") if isinstance(raw, str) else raw
+    if text not in choices:
+        raise InvalidInput(f"{name} is {raw!r}.", f"It is one of: {', '.join(choices)}.")
     _fill(value, name, text)
 
 
-def named_words(known: Knowledge) -> frozenset[str]:
+def named_words(row: Knowledge) -> frozenset[str]:
     """Return the lookup keys of a row for the exact lane: the folded words of its names and each name's opening."""
-    names = [_sequence(name) for name in known.names]
+    names = [_split_words(name) for name in row.names]
     return frozenset([*(word for name in names for word in name), *(name_prefix(name) for name in names if name)])
 
 
@@ -633,7 +633,7 @@ def prefix_key(name: str) -> str:
 
     The opening, if no number can follow it; else the longest word, which is likely the rarest.
     """
-    words = _sequence(name)
+    words = _split_words(name)
     if any(word not in STOP_WORDS for word in words[:-1]):
         return name_prefix(words)
     return max(words, key=len, default="")
@@ -641,8 +641,8 @@ def prefix_key(name: str) -> str:
 
 def words_of(text: str) -> list[str]:
     """Return the distinct words of a text in order, folded and split at anything that is not a letter or digit."""
-    return list(dict.fromkeys(_sequence(text)))
+    return list(dict.fromkeys(_split_words(text)))
 
 
-def _sequence(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return re.findall(r"[^\W_]+", fold(text))

@@ -103,9 +103,9 @@ class LLMCall:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> LLMCall:
+    def from_dict(cls, plain: Mapping[str, Any]) -> LLMCall:
         """Read a call written by `as_dict`, ignoring unknown keys."""
-        return cls(**_known(cls, told))
+        return cls(**_pick_fields(cls, plain))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,26 +165,26 @@ class LLMUsage:
         }
 
     @classmethod
-    def from_dict(cls, told: dict[str, Any]) -> LLMUsage:
+    def from_dict(cls, plain: dict[str, Any]) -> LLMUsage:
         periods = (
             LLMPeriod(
-                each["days"],
-                tuple(LLMTotal(**_known(LLMTotal, total)) for total in each["models"]),
-                tuple(LLMTotal(**_known(LLMTotal, total)) for total in each["sessions"]),
+                period["days"],
+                tuple(LLMTotal(**_pick_fields(LLMTotal, total)) for total in period["models"]),
+                tuple(LLMTotal(**_pick_fields(LLMTotal, total)) for total in period["sessions"]),
             )
-            for each in told["periods"]
+            for period in plain["periods"]
         )
         return cls(
-            limits=Limits(told["limits"]["calls"], told["limits"]["tokens"]),
-            today=LLMSpending(told["today"]["calls"], told["today"]["tokens"]),
-            resets_at=told["resets_at"],
+            limits=Limits(plain["limits"]["calls"], plain["limits"]["tokens"]),
+            today=LLMSpending(plain["today"]["calls"], plain["today"]["tokens"]),
+            resets_at=plain["resets_at"],
             periods=tuple(periods),
-            calls=tuple(LLMCall.from_dict(each) for each in told["calls"]),
+            calls=tuple(LLMCall.from_dict(call) for call in plain["calls"]),
         )
 
 
-def _known(kind: type[LLMCall | LLMTotal], told: Mapping[str, Any]) -> dict[str, Any]:
-    return {field.name: told[field.name] for field in fields(kind) if field.name in told}
+def _pick_fields(kind: type[LLMCall | LLMTotal], plain: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: plain[field.name] for field in fields(kind) if field.name in plain}
 
 
 class DaySum(NamedTuple):
@@ -222,32 +222,34 @@ def refuse_if_spent(spent: LLMSpending, limits: Limits, at: str) -> None:
     """Raise BudgetSpent if a daily limit is reached."""
     if spent.reaches(limits):
         until = reset_after(at)
-        said = f"The daily limit of the language model is reached: {spent.calls:,} calls, {spent.tokens:,} tokens."
+        message = f"The daily limit of the language model is reached: {spent.calls:,} calls, {spent.tokens:,} tokens."
         hint = f"It resets at {until[:16]} UTC. COFIO_LLM_CALLS_PER_DAY and COFIO_LLM_TOKENS_PER_DAY set the limits."
-        raise BudgetSpent(said, hint, until)
+        raise BudgetSpent(message, hint, until)
 
 
 def periods_of(sums: Iterable[DaySum], at: str) -> tuple[LLMPeriod, ...]:
     """Return the totals for each period up to `at`."""
     rows = list(sums)
     today = datetime.fromisoformat(day_of(at))
-    found = []
+    periods = []
     for days in PERIODS:
         since = to_utc_iso(today - timedelta(days=days - 1))[:10]
         late = [row for row in rows if row.day >= since]
-        models = _totals(row._replace(client="", session="", project="") for row in late)
-        found.append(LLMPeriod(days, models, _totals(late)[:MOST_SESSIONS]))
-    return tuple(found)
+        models = _sum_up(row._replace(client="", session="", project="") for row in late)
+        periods.append(LLMPeriod(days, models, _sum_up(late)[:MOST_SESSIONS]))
+    return tuple(periods)
 
 
-def _totals(rows: Iterable[DaySum]) -> tuple[LLMTotal, ...]:
+def _sum_up(rows: Iterable[DaySum]) -> tuple[LLMTotal, ...]:
     sums: dict[tuple[str, ...], list[int]] = defaultdict(lambda: [0] * 5)
     for row in rows:
         sums[row[1:6]] = [one + two for one, two in zip(sums[row[1:6]], row[6:], strict=True)]
     names = ("provider", "model", "client", "session", "project")
     counts = ("calls", "failed", "characters", "input_tokens", "output_tokens")
     totals = (
-        LLMTotal(**dict(zip(names, key, strict=True)), **dict(zip(counts, each, strict=True)))  # type: ignore[arg-type]
-        for key, each in sums.items()
+        LLMTotal(**dict(zip(names, key, strict=True)), **dict(zip(counts, numbers, strict=True)))  # type: ignore[arg-type]
+        for key, numbers in sums.items()
     )
-    return tuple(sorted(totals, key=lambda each: (-each.input_tokens - each.output_tokens, -each.calls, each.session)))
+    return tuple(
+        sorted(totals, key=lambda total: (-total.input_tokens - total.output_tokens, -total.calls, total.session))
+    )

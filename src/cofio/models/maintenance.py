@@ -54,7 +54,7 @@ class MaintenancePlan:
             "examined": self.examined,
             "note": self.note,
             "decisions": [to_plain(decision) for decision in self.decisions],
-            "refused": [each.as_dict() for each in self.refused],
+            "refused": [refusal.as_dict() for refusal in self.refused],
             "changeset": self.changeset.id if self.changeset else None,
             "as_of": self.as_of,
         }
@@ -126,8 +126,8 @@ class Contradiction:
     cosine: float
 
     def as_dict(self) -> dict[str, Any]:
-        told = {"reason": self.reason, "cosine": round(self.cosine, 6)}
-        return {"newer": self.newer.as_dict(), "older": self.older.as_dict(), **told}
+        details = {"reason": self.reason, "cosine": round(self.cosine, 6)}
+        return {"newer": self.newer.as_dict(), "older": self.older.as_dict(), **details}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,44 +110,44 @@ def check_text(value: Any, name: str, limit: int) -> str:
     return value
 
 
-def _labels(values: Any, name: str) -> tuple[str, ...]:
+def _check_labels(values: Any, name: str) -> tuple[str, ...]:
     if isinstance(values, str) or not isinstance(values, list | tuple | set | frozenset):
         raise InvalidInput(f"{name} is {type(values).__name__}.", f"Give {name} as a list of texts.")
     if len(values) > MAX_LABELS:
         raise TooLarge(f"{name} has {len(values):,} entries.", f"At most {MAX_LABELS} are allowed.")
-    cleaned = (check_text(value, name, MAX_LABEL).strip() for value in values)
-    return tuple(dict.fromkeys(each for each in cleaned if each))
+    labels = (check_text(value, name, MAX_LABEL).strip() for value in values)
+    return tuple(dict.fromkeys(label for label in labels if label))
 
 
-def _checked_metadata(value: Any) -> dict[str, Any]:
+def _check_metadata(value: Any) -> dict[str, Any]:
     import json  # deferred: importing this module does not need it
 
     if not isinstance(value, Mapping):
         raise InvalidInput(f"metadata is {type(value).__name__}.", "Give an object with text keys.")
-    kept = {key: each for key, each in value.items() if key not in _RESERVED}
-    if _deeper_than(MAX_DEPTH, kept):
+    metadata = {key: content for key, content in value.items() if key not in _RESERVED}
+    if _deeper_than(MAX_DEPTH, metadata):
         raise InvalidInput(f"metadata is nested deeper than {MAX_DEPTH} levels.", "Reduce the nesting.")
     try:
-        written = json.dumps(kept, ensure_ascii=False, allow_nan=False)
+        encoded = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput("metadata cannot be written as JSON.", "Use texts, numbers, lists and objects.") from error
-    check_text(written, "metadata", MAX_METADATA)
-    if "\\u0000" in written:
+    check_text(encoded, "metadata", MAX_METADATA)
+    if "\\u0000" in encoded:
         raise InvalidInput("metadata holds a NUL character.", "Remove it; metadata is plain JSON.")
-    if any(not isinstance(key, str) for key in kept):
+    if any(not isinstance(key, str) for key in metadata):
         raise InvalidInput("metadata has a key that is not text.", "Give an object with text keys.")
-    read: dict[str, Any] = json.loads(written)  # as it will be read back: tuples become lists, inner keys strings
-    return read
+    decoded: dict[str, Any] = json.loads(encoded)  # as it will be read back: tuples become lists, inner keys strings
+    return decoded
 
 
 def _deeper_than(levels: int, value: Any) -> bool:
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    return bool(inner) and (levels == 0 or any(_deeper_than(levels - 1, each) for each in inner))
+    return bool(inner) and (levels == 0 or any(_deeper_than(levels - 1, item) for item in inner))
 
 
-def _one_of(value: Any, known: tuple[str, ...], name: str) -> None:
-    if value not in known:
-        raise InvalidInput(f"{name} is {value!r}.", f"It is one of: {', '.join(known)}.")
+def _check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
+    if value not in choices:
+        raise InvalidInput(f"{name} is {value!r}.", f"It is one of: {', '.join(choices)}.")
 
 
 def check_int(value: Any, name: str, *, least: int = -(1 << 63), most: int = (1 << 63) - 1) -> int:
@@ -192,17 +192,19 @@ class FreshnessResult(NamedTuple):
     notes: tuple[str, ...] = ()  # human-readable: each reference that changed or vanished
 
 
-def _checked_anchors(values: Any) -> tuple[Anchor, ...]:
+def _check_anchors(values: Any) -> tuple[Anchor, ...]:
     """Return Anchor values from anchors or their JSON form."""
     names = tuple(Anchor.__dataclass_fields__)
     if not isinstance(values, list | tuple) or len(values) > MAX_LABELS:
         raise InvalidInput("anchors is not a list of anchors.", f"Give at most {MAX_LABELS} with {', '.join(names)}.")
     try:
-        given = [{name: value[name] if isinstance(value, Mapping) else getattr(value, name) for name in names}
+        anchors = [{name: value[name] if isinstance(value, Mapping) else getattr(value, name) for name in names}
                  for value in values]  # fmt: skip
     except (KeyError, AttributeError) as error:
         raise InvalidInput(f"An anchor lacks {error.args[0]}.", f"It has: {', '.join(names)}.") from error
-    return tuple(Anchor(**{name: check_text(each[name], name, 4 * MAX_LABEL) for name in names}) for each in given)
+    return tuple(
+        Anchor(**{name: check_text(anchor[name], name, 4 * MAX_LABEL) for name in names}) for anchor in anchors
+    )
 
 
 # ── write path ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -241,15 +243,15 @@ class Fact:
             _fill(self, name, check_text(getattr(self, name), name, MAX_LABEL).strip())
         _fill(self, "context", check_text(self.context, "context", MAX_TEXT).strip())
         for name in ("entities", "tags"):
-            _fill(self, name, _labels(getattr(self, name), name))
-        _fill(self, "anchors", _checked_anchors(self.anchors))
-        _one_of(self.kind, KINDS, "kind")
+            _fill(self, name, _check_labels(getattr(self, name), name))
+        _fill(self, "anchors", _check_anchors(self.anchors))
+        _check_choice(self.kind, KINDS, "kind")
         _fill(self, "category", self.category or category_of(self.kind))
-        _one_of(self.category, CATEGORIES, "category")
-        _one_of(self.method, METHODS, "method")
-        _one_of(self.visibility, VISIBILITIES, "visibility")
+        _check_choice(self.category, CATEGORIES, "category")
+        _check_choice(self.method, METHODS, "method")
+        _check_choice(self.visibility, VISIBILITIES, "visibility")
         _fill(self, "confidence", check_fraction(self.confidence, "confidence"))
-        _fill(self, "metadata", _checked_metadata(self.metadata))
+        _fill(self, "metadata", _check_metadata(self.metadata))
         if self.created_at != "":
             _fill(self, "created_at", to_utc_iso(self.created_at))
 
@@ -301,8 +303,8 @@ class Memory:
     @property
     def may_replace(self) -> list[int]:
         """Return the ids of older memories that this one probably replaces."""
-        noted = self.metadata.get(MAY_REPLACE)
-        return [each for each in noted if isinstance(each, int)] if isinstance(noted, list) else []
+        ids = self.metadata.get(MAY_REPLACE)
+        return [memory_id for memory_id in ids if isinstance(memory_id, int)] if isinstance(ids, list) else []
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values, including `timestamp`."""
@@ -314,10 +316,10 @@ class Memory:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Memory:
         """Read a memory written by `as_dict`, ignoring unknown keys."""
-        known = {name: plain[name] for name in _MEMORY_FIELDS if name in plain}
-        known.update(entities=tuple(known.get("entities", ())), tags=tuple(known.get("tags", ())))
-        known["anchors"] = tuple(Anchor(**each) for each in known.get("anchors", ()))
-        return cls(**known)
+        values = {name: plain[name] for name in _MEMORY_FIELDS if name in plain}
+        values.update(entities=tuple(values.get("entities", ())), tags=tuple(values.get("tags", ())))
+        values["anchors"] = tuple(Anchor(**anchor) for anchor in values.get("anchors", ()))
+        return cls(**values)
 
 
 _MEMORY_FIELDS = tuple(f.name for f in fields(Memory))
@@ -463,14 +465,14 @@ Decision = Add | Update | Edit | Delete | Merge | Adopt | Restore | Noop | Purge
 
 def to_plain(decision: Decision) -> dict[str, Any]:
     """Return a decision as JSON values for a dry run: action, memory IDs, reason, text."""
-    given = {f.name: getattr(decision, f.name) for f in fields(decision)}
-    fact = given.pop("fact", None) or given.pop("memory", None)
-    told = {
+    values = {f.name: getattr(decision, f.name) for f in fields(decision)}
+    fact = values.pop("fact", None) or values.pop("memory", None)
+    details = {
         name: list(value) if name == "ids" else value
-        for name, value in given.items()
+        for name, value in values.items()
         if name in ("id", "ids", "into", "reason") and value is not None
     }
-    return {"action": type(decision).__name__.lower(), **told, **({"text": fact.text} if fact else {})}
+    return {"action": type(decision).__name__.lower(), **details, **({"text": fact.text} if fact else {})}
 
 
 #: Fields that an Edit may change.
@@ -486,13 +488,13 @@ def apply_edit(memory: Memory, changes: Mapping[str, Any]) -> Memory:
     if unknown:
         hint = f"Editable fields: {', '.join(EDITABLE)}."
         raise InvalidInput(f"{', '.join(unknown)} cannot be changed.", hint)
-    given = dict(changes)
-    pinned = given.pop("pinned", memory.pinned)
+    updates = dict(changes)
+    pinned = updates.pop("pinned", memory.pinned)
     check_bool(pinned, "pinned")
-    if "kind" in given and "category" not in given:
-        given["category"] = ""  # derived from the new kind
-    checked = replace(fact_of(memory), **given)
-    same = {f.name: getattr(checked, f.name) for f in fields(Fact)}
+    if "kind" in updates and "category" not in updates:
+        updates["category"] = ""  # derived from the new kind
+    fact = replace(fact_of(memory), **updates)
+    same = {f.name: getattr(fact, f.name) for f in fields(Fact)}
     return replace(memory, **same, pinned=pinned)
 
 
@@ -530,14 +532,14 @@ class HasOwner(Protocol):
     def visibility(self) -> str: ...
 
 
-def audience(known: HasOwner) -> tuple[str, ...]:
+def audience(item: HasOwner) -> tuple[str, ...]:
     """Return a key for who may see it; values with equal keys are visible to the same viewers.
 
     Private values belong to their user, whichever agent recorded them, or to their agent if no user is set.
     """
-    if known.visibility == "private":
-        return ("private", "user", known.user) if known.user else ("private", "agent", known.agent)
-    return (known.visibility, known.team) if known.visibility == "team" else (known.visibility,)
+    if item.visibility == "private":
+        return ("private", "user", item.user) if item.user else ("private", "agent", item.agent)
+    return (item.visibility, item.team) if item.visibility == "team" else (item.visibility,)
 
 
 # ── changes (applied) ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -562,10 +564,10 @@ class Change:
     @property
     def memory(self) -> Memory:
         """Return the memory after the change or, if the change removed it, before."""
-        left = self.after or self.before
-        if left is None:
+        state = self.after or self.before
+        if state is None:
             raise InvalidInput(f"Memory {self.memory_id} was purged.", "Its content was erased.")
-        return left
+        return state
 
     def as_dict(self) -> dict[str, Any]:
         plain = {
@@ -623,15 +625,15 @@ class Viewer:
     def __post_init__(self) -> None:
         for name in ("agent", "user", "team"):
             _fill(self, name, check_text(getattr(self, name), name, MAX_LABEL).strip())
-        _fill(self, "prefixes", tuple(label.rstrip("/") for label in _labels(self.prefixes, "prefixes")))
+        _fill(self, "prefixes", tuple(label.rstrip("/") for label in _check_labels(self.prefixes, "prefixes")))
         if not self.agent and not self.user:
             raise InvalidInput("A viewer has no name.", "Name the agent or the user.")
         if not all(self.prefixes):
             raise InvalidInput("A source prefix is empty.", "Omit it to allow every source.")
 
-    def sees(self, known: HasOwner) -> bool:
+    def sees(self, item: HasOwner) -> bool:
         """Return whether the viewer may see it. The store queries apply the same rule (`stores.scopes`)."""
-        return self.reaches(known.source) and self.is_among(audience(known))
+        return self.reaches(item.source) and self.is_among(audience(item))
 
     def reaches(self, source: str) -> bool:
         """Return whether the source is allowed by the prefixes."""
@@ -644,16 +646,16 @@ class Viewer:
         """
         return source if self.reaches(source) else f"{self.prefixes[0]}/{source}"[:MAX_LABEL]
 
-    def is_among(self, those: tuple[str, ...]) -> bool:
+    def is_among(self, key: tuple[str, ...]) -> bool:
         """Return whether the viewer belongs to an audience, as returned by `audience`."""
-        whose, last = those[0], those[-1]
+        whose, last = key[0], key[-1]
         if whose == "private":
-            return last != "" and last == (self.user if those[1] == "user" else self.agent)
+            return last != "" and last == (self.user if key[1] == "user" else self.agent)
         return whose == "global" or last == self.team
 
-    def owns(self, known: HasOwner) -> bool:
+    def owns(self, item: HasOwner) -> bool:
         """Return whether the viewer is the owner, who may change the visibility."""
-        return known.user == self.user if known.user else known.agent == self.agent != ""
+        return item.user == self.user if item.user else item.agent == self.agent != ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -680,18 +682,18 @@ class Scope:
     viewer: Viewer | None = None  # only what this viewer may see; None for everything
 
     def __post_init__(self) -> None:
-        for name, known in (("category", CATEGORIES), ("kind", KINDS), ("method", METHODS)):
+        for name, choices in (("category", CATEGORIES), ("kind", KINDS), ("method", METHODS)):
             if getattr(self, name):
-                _one_of(getattr(self, name), known, name)
+                _check_choice(getattr(self, name), choices, name)
         for name in ("source_prefix", "session", "agent"):
             check_text(getattr(self, name), name, MAX_LABEL)
         for name in ("source", "project", "seen_from", "user", "team"):
             if getattr(self, name) is not None:
                 check_text(getattr(self, name), name, MAX_LABEL)
-        _fill(self, "tags", _labels(self.tags, "tags"))
-        _fill(self, "visibility", _labels(self.visibility, "visibility"))
-        for each in self.visibility:
-            _one_of(each, VISIBILITIES, "visibility")
+        _fill(self, "tags", _check_labels(self.tags, "tags"))
+        _fill(self, "visibility", _check_labels(self.visibility, "visibility"))
+        for visibility in self.visibility:
+            _check_choice(visibility, VISIBILITIES, "visibility")
         for name in ("since", "until"):
             if getattr(self, name) != "":
                 _fill(self, name, to_utc_iso(getattr(self, name)))
@@ -768,7 +770,7 @@ class Briefing:
     @property
     def ids(self) -> tuple[int, ...]:
         """Return the ids of the memories in it."""
-        return tuple(each for each in self.given if each > 0)
+        return tuple(memory_id for memory_id in self.given if memory_id > 0)
 
 
 class Candidate(NamedTuple):
@@ -893,17 +895,17 @@ def as_fact(fact: str | Fact, about: Mapping[str, Any]) -> Fact:
     return Fact(text=fact, **about)
 
 
-def as_query(query: str | Query, how: Mapping[str, Any]) -> Query:
+def as_query(query: str | Query, options: Mapping[str, Any]) -> Query:
     """Build a Query from a text and fields of Query and Scope, or return the given Query with these replaced."""
-    within = {name: value for name, value in how.items() if name in Scope.__dataclass_fields__}
-    rest = {name: value for name, value in how.items() if name not in within}
-    known_fields(rest, Query, "query")
-    if within and "scope" in rest:
+    scope_fields = {name: value for name, value in options.items() if name in Scope.__dataclass_fields__}
+    query_fields = {name: value for name, value in options.items() if name not in scope_fields}
+    known_fields(query_fields, Query, "query")
+    if scope_fields and "scope" in query_fields:
         raise InvalidInput("A scope was given twice.", "Give either a Scope or its fields.")
     if isinstance(query, Query):
-        scope = replace(query.scope, **within)
-        return replace(query, **{"scope": scope, **rest})
-    return Query(text=query, **{"scope": Scope(**within), **rest})
+        scope = replace(query.scope, **scope_fields)
+        return replace(query, **{"scope": scope, **query_fields})
+    return Query(text=query, **{"scope": Scope(**scope_fields), **query_fields})
 
 
 def as_scope(within: Mapping[str, Any]) -> Scope:
@@ -912,8 +914,8 @@ def as_scope(within: Mapping[str, Any]) -> Scope:
     return Scope(**within)
 
 
-def known_fields(given: Mapping[str, Any], kind: type[Fact] | type[Query] | type[Scope], name: str) -> None:
+def known_fields(values: Mapping[str, Any], kind: type[Fact] | type[Query] | type[Scope], name: str) -> None:
     """Raise InvalidInput for names that are not fields of the type."""
-    unknown = sorted(given.keys() - kind.__dataclass_fields__.keys())
+    unknown = sorted(values.keys() - kind.__dataclass_fields__.keys())
     if unknown:
         raise InvalidInput(f"A {name} has no {', '.join(unknown)}.", f"It has: {', '.join(kind.__dataclass_fields__)}.")

@@ -73,7 +73,7 @@ class IndexResult:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> IndexResult:
         """Read a result written by `as_dict`."""
-        skipped = tuple((each["path"], each["why"]) for each in plain.get("skipped", ()))
+        skipped = tuple((entry["path"], entry["why"]) for entry in plain.get("skipped", ()))
         return cls(**{**plain, "skipped": skipped})
 
 
@@ -94,5 +94,5 @@ class VaultExportResult:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> VaultExportResult:
         """Read a result written by `as_dict`."""
-        skipped = tuple((each["path"], each["why"]) for each in plain.get("skipped", ()))
+        skipped = tuple((entry["path"], entry["why"]) for entry in plain.get("skipped", ()))
         return cls(**{**plain, "skipped": skipped})

@@ -117,7 +117,7 @@ class SessionDetail:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values, with the fields of the session at the top level."""
-        lists = {name: [asdict(each) for each in getattr(self, name)] for name in _LISTS}
+        lists = {name: [asdict(item) for item in getattr(self, name)] for name in _LISTS}
         return {
             **self.session.as_dict(),
             "turn_list": lists.pop("turns"),
@@ -128,8 +128,8 @@ class SessionDetail:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> SessionDetail:
         """Read a value written by `as_dict`."""
-        told = {**plain, "turns": plain["turn_list"], "summaries": plain["summary_list"]}
-        lists = {name: tuple(kind(**each) for each in told[name]) for name, kind in _LISTS.items()}
+        values = {**plain, "turns": plain["turn_list"], "summaries": plain["summary_list"]}
+        lists = {name: tuple(kind(**item) for item in values[name]) for name, kind in _LISTS.items()}
         return cls(session=AgentSession.from_dict(plain), **lists)
 
 
@@ -164,9 +164,9 @@ class ResumeReport:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> ResumeReport:
         """Read a report written by `as_dict`."""
-        details = tuple(SessionDetail.from_dict(each) for each in plain["sessions"])
-        rest = {name: plain[name] for name in ("project", "text", "tokens")}
-        return cls(sessions=details, open=tuple(plain["open"]), **rest)
+        details = tuple(SessionDetail.from_dict(session) for session in plain["sessions"])
+        values = {name: plain[name] for name in ("project", "text", "tokens")}
+        return cls(sessions=details, open=tuple(plain["open"]), **values)
 
 
 # ── grouping turns ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -178,13 +178,13 @@ def sessions_of(episodes: Iterable[Episode]) -> list[AgentSession]:
     for episode in episodes:
         if episode.session:
             turns.setdefault(key_of(episode), []).append(episode)
-    return [_session(key, said) for key, said in turns.items()]
+    return [_build_session(key, group) for key, group in turns.items()]
 
 
-def _session(key: tuple[str, str, str, str], said: Sequence[Episode]) -> AgentSession:
+def _build_session(key: tuple[str, str, str, str], episodes: Sequence[Episode]) -> AgentSession:
     client, session, user, agent = key
-    ordered = sorted(said, key=lambda each: each.at)
-    spoken = [each for each in said if not is_summary(each)]
+    ordered = sorted(episodes, key=lambda episode: episode.at)
+    spoken = [episode for episode in episodes if not is_summary(episode)]
     return AgentSession(
         client=client,
         session=session,
@@ -193,24 +193,24 @@ def _session(key: tuple[str, str, str, str], said: Sequence[Episode]) -> AgentSe
         project=ordered[-1].project,
         first_at=ordered[0].at,
         last_at=ordered[-1].at,
-        turns=len({base_turn(each.turn) or each.id or -(each.capture or 0) for each in spoken}),
-        summaries=len(said) - len(spoken),
+        turns=len({base_turn(episode.turn) or episode.id or -(episode.capture or 0) for episode in spoken}),
+        summaries=len(episodes) - len(spoken),
     )
 
 
 def merge_sessions(sessions: Iterable[AgentSession]) -> list[AgentSession]:
     """Merge values of the same session; newest first."""
-    found: dict[tuple[str, str, str, str], AgentSession] = {}
-    for each in sessions:
-        known = found.get(each.key)
-        found[each.key] = _joined(known, each) if known else each
-    return sorted(found.values(), key=lambda each: (each.last_at, each.session), reverse=True)
+    merged: dict[tuple[str, str, str, str], AgentSession] = {}
+    for session in sessions:
+        earlier = merged.get(session.key)
+        merged[session.key] = _merge_pair(earlier, session) if earlier else session
+    return sorted(merged.values(), key=lambda session: (session.last_at, session.session), reverse=True)
 
 
-def _joined(one: AgentSession, other: AgentSession) -> AgentSession:
+def _merge_pair(one: AgentSession, other: AgentSession) -> AgentSession:
     return replace(
         one,
-        project=max(one, other, key=lambda each: each.last_at).project,
+        project=max(one, other, key=lambda session: session.last_at).project,
         first_at=min(one.first_at, other.first_at),
         last_at=max(one.last_at, other.last_at),
         turns=one.turns + other.turns,
@@ -233,14 +233,14 @@ def belongs_to(episode: Episode, session: AgentSession) -> bool:
     return key_of(episode) == session.key
 
 
-def clients_of(session: AgentSession, told: Iterable[tuple[str, str, str]], *, shared: bool) -> set[str]:
+def clients_of(session: AgentSession, identities: Iterable[tuple[str, str, str]], *, shared: bool) -> set[str]:
     """Return the client names of a session among (client, user, agent) of sessions with the same id.
 
     Without `shared`, names also used by another owner's session are excluded.
     """
-    known = [each for each in told if shown_client(each[0]) == session.client]
-    own = {client for client, user, agent in known if (user, agent) == (session.user, session.agent)}
-    others = {client for client, user, agent in known if (user or agent) != session.owner}
+    matches = [identity for identity in identities if shown_client(identity[0]) == session.client]
+    own = {client for client, user, agent in matches if (user, agent) == (session.user, session.agent)}
+    others = {client for client, user, agent in matches if (user or agent) != session.owner}
     return own if shared else own - others
 
 
@@ -250,22 +250,22 @@ def is_in(project: str, wanted: str | None) -> bool:
     return wanted in (None, project) or bool(folder and project.endswith(folder))
 
 
-def folder_of(wanted: str | None) -> str:
+def folder_of(name: str | None) -> str:
     """Return the path suffix for a project name: "/web" for "web", "" for a path."""
-    return f"/{wanted}" if wanted and "/" not in wanted else ""
+    return f"/{name}" if name and "/" not in name else ""
 
 
-def resolve_session(found: Sequence[AgentSession], name: str, viewer: Viewer | None) -> AgentSession:
+def resolve_session(sessions: Sequence[AgentSession], name: str, viewer: Viewer | None) -> AgentSession:
     """Return the session with this id or unique id prefix. A viewer's own sessions take precedence."""
-    fitting = [each for each in found if each.session == name] or list(found)
+    matches = [session for session in sessions if session.session == name] or list(sessions)
     if viewer:
-        fitting = [each for each in fitting if is_own(each, viewer)] or fitting
-    if not fitting:
+        matches = [session for session in matches if is_own(session, viewer)] or matches
+    if not matches:
         raise NotFound(f"There is no session {shortened(name, 80)!r}.", "Run `cofio sessions` to list them.")
-    if len({(each.client, each.session) for each in fitting}) > 1:
-        listed = ", ".join(f"{each.session} ({each.client})" for each in fitting[:_LISTED])
-        raise Conflict(f"Several sessions begin with {name!r}: {listed}.", "Give more of the id, or the client.")
-    return fitting[0]
+    if len({(session.client, session.session) for session in matches}) > 1:
+        choices = ", ".join(f"{session.session} ({session.client})" for session in matches[:_LISTED])
+        raise Conflict(f"Several sessions begin with {name!r}: {choices}.", "Give more of the id, or the client.")
+    return matches[0]
 
 
 def is_own(session: AgentSession, viewer: Viewer | None) -> bool:
@@ -285,8 +285,8 @@ def turn_of(episode: Episode) -> SessionTurn:
         at=episode.at,
         turn=episode.turn,
         episode=episode.id or None,
-        prompt=_beginning(prompt, TURN_CHARACTERS),
-        answer=_end(answer, TURN_CHARACTERS),
+        prompt=_cut_end(prompt, TURN_CHARACTERS),
+        answer=_cut_start(answer, TURN_CHARACTERS),
     )
 
 
@@ -299,35 +299,39 @@ def summary_of(episode: Episode) -> CompactionSummary:
 def prompt_and_answer(text: str) -> tuple[str, str]:
     """Return the first user message and the last agent message of an episode's text."""
     _, *parts = _SPOKEN.split(text)
-    said = list(zip(parts[::2], (part.strip() for part in parts[1::2]), strict=True))
-    prompt = next((part for role, part in said if role == "User"), "")
-    answer = next((part for role, part in reversed(said) if role == "Assistant"), "")
+    messages = list(zip(parts[::2], (part.strip() for part in parts[1::2]), strict=True))
+    prompt = next((part for role, part in messages if role == "User"), "")
+    answer = next((part for role, part in reversed(messages) if role == "Assistant"), "")
     return prompt, answer
 
 
 def memories_of(changes: Iterable[Change], *, undone: bool) -> Iterator[tuple[bool, SessionMemory]]:
     """Yield the memories changed by a changeset, each with whether it is new; skip noops and replaced ones."""
-    listed = list(changes)
-    replaced = {each.after.supersedes for each in listed if each.action == "update" and each.after}
-    for each in listed:
-        if each.action == "noop" or (each.after is None and each.before is None) or each.memory_id in replaced:
+    all_changes = list(changes)
+    replaced_ids = {change.after.supersedes for change in all_changes if change.action == "update" and change.after}
+    for change in all_changes:
+        if (
+            change.action == "noop"
+            or (change.after is None and change.before is None)
+            or change.memory_id in replaced_ids
+        ):
             continue
-        told = SessionMemory(
-            id=each.memory_id,
-            text=each.memory.text,
-            action=each.action,
-            changeset=each.changeset,
-            at=each.at,
+        memory = SessionMemory(
+            id=change.memory_id,
+            text=change.memory.text,
+            action=change.action,
+            changeset=change.changeset,
+            at=change.at,
             undone=undone,
         )
-        yield each.action == "add", told
+        yield change.action == "add", memory
 
 
 def without_wrappers(summary: str) -> str:
     """Return a compaction summary without the model's analysis and surrounding tags."""
     text = _ANALYSIS.sub("", _CONTINUED.sub("", summary)).strip()
-    _, opened, rest = text.partition("<summary>")
-    return (rest.removesuffix("</summary>") if opened else text).strip()
+    _, tag, body = text.partition("<summary>")
+    return (body.removesuffix("</summary>") if tag else text).strip()
 
 
 # ── resuming ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -335,12 +339,12 @@ def without_wrappers(summary: str) -> str:
 
 def report(project: str | None, details: Sequence[SessionDetail], most: int = RESUME_TOKENS) -> ResumeReport:
     """Return the report on the last sessions, newest first, within `most` tokens."""
-    points = tuple(_open_points(details))
-    text = _bounded(list(_lines(project, details, points)), most)
+    points = tuple(_find_open_points(details))
+    text = _truncate(list(_write_lines(project, details, points)), most)
     return ResumeReport(project=project, sessions=tuple(details), open=points, text=text, tokens=estimate_tokens(text))
 
 
-def _lines(project: str | None, details: Sequence[SessionDetail], points: Sequence[str]) -> Iterator[str]:
+def _write_lines(project: str | None, details: Sequence[SessionDetail], points: Sequence[str]) -> Iterator[str]:
     where = f"in {shortened(project, 200)}" if project else "outside of projects" if project == "" else "in any project"
     if not details:
         yield f"No session {where} is recorded."
@@ -349,14 +353,14 @@ def _lines(project: str | None, details: Sequence[SessionDetail], points: Sequen
     if points:
         yield "\nOpen:"
         yield from (f"- {point}" for point in points)
-    summary = _newest_summary(details)
-    for place, each in enumerate(details):
-        yield from _of_session(each)
+    summary = _find_newest_summary(details)
+    for place, detail in enumerate(details):
+        yield from _describe_session(detail)
         if place == 0 and summary:
-            yield from _of_summary(*summary)
+            yield from _describe_summary(*summary)
 
 
-def _of_session(detail: SessionDetail) -> Iterator[str]:
+def _describe_session(detail: SessionDetail) -> Iterator[str]:
     about = detail.session
     turns = f"{about.turns} turn{'' if about.turns == 1 else 's'}"
     yield f"\n{shortened(about.client, 80)}, {_minute(about.last_at)}, {turns} (session {shortened(about.session, 80)})"
@@ -365,34 +369,36 @@ def _of_session(detail: SessionDetail) -> Iterator[str]:
         if last.prompt:
             yield f"Last prompt: {shortened(last.prompt, _PROMPT)}"
         if last.answer:
-            yield f"Last answer ended: {_end(shortened(last.answer, 100_000), _ANSWER)}"
-    kept = [each for each in (*detail.learned, *detail.changed) if not each.undone]
-    if kept:
+            yield f"Last answer ended: {_cut_start(shortened(last.answer, 100_000), _ANSWER)}"
+    memories = [memory for memory in (*detail.learned, *detail.changed) if not memory.undone]
+    if memories:
         yield "Learned and changed:"
-        for memory in kept[-_FACTS:]:
+        for memory in memories[-_FACTS:]:
             action = "" if memory.action == "add" else f" ({memory.action})"
             yield f"- [{memory.id}] {shortened(memory.text, _FACT)}{action}"
-        if len(kept) > _FACTS:
-            yield f"- and {len(kept) - _FACTS} more"
+        if len(memories) > _FACTS:
+            yield f"- and {len(memories) - _FACTS} more"
 
 
-def _of_summary(detail: SessionDetail, summary: CompactionSummary) -> Iterator[str]:
+def _describe_summary(detail: SessionDetail, summary: CompactionSummary) -> Iterator[str]:
     yield f"\nCompaction summary of {_minute(summary.at)} (session {shortened(detail.session.session, 80)}):"
-    yield _summary_excerpt(summary.text)
+    yield _extract_sections(summary.text)
 
 
-def _summary_excerpt(text: str) -> str:
+def _extract_sections(text: str) -> str:
     """Return the sections on pending and current work or, without such sections, the beginning."""
-    sections = [f"{title}: {shortened(body, _SUMMARY)}" for title, body in _sections(text) if title.lower() in _NOW]
+    sections = [
+        f"{title}: {shortened(body, _SUMMARY)}" for title, body in _split_sections(text) if title.lower() in _NOW
+    ]
     return shortened("; ".join(sections) or text, _SUMMARY)
 
 
-def _newest_summary(details: Sequence[SessionDetail]) -> tuple[SessionDetail, CompactionSummary] | None:
-    found = [(detail, summary) for detail in details for summary in detail.summaries]
-    return max(found, key=lambda each: each[1].at, default=None)
+def _find_newest_summary(details: Sequence[SessionDetail]) -> tuple[SessionDetail, CompactionSummary] | None:
+    summaries = [(detail, summary) for detail in details for summary in detail.summaries]
+    return max(summaries, key=lambda pair: pair[1].at, default=None)
 
 
-def _open_points(details: Sequence[SessionDetail]) -> Iterator[str]:
+def _find_open_points(details: Sequence[SessionDetail]) -> Iterator[str]:
     """Yield points known to be open: an unanswered prompt, the agent's question, pending tasks of a summary."""
     begun = bool(details) and details[0].session.turns <= 1 and not any(turn.answer for turn in details[0].turns)
     for detail in details[: 2 if begun else 1]:  # a session that just began may be the current one
@@ -400,9 +406,9 @@ def _open_points(details: Sequence[SessionDetail]) -> Iterator[str]:
         if last and last.prompt and not last.answer:
             yield f"The last prompt has no answer: {shortened(last.prompt, _POINT)}"
         elif last and last.answer.rstrip().endswith("?"):
-            yield f"The agent asked: {shortened(_last_sentence(last.answer), _POINT)}"
-    newest = _newest_summary(details)
-    for title, body in _sections(newest[1].text) if newest else ():
+            yield f"The agent asked: {shortened(_get_last_sentence(last.answer), _POINT)}"
+    newest = _find_newest_summary(details)
+    for title, body in _split_sections(newest[1].text) if newest else ():
         if title.lower() in _PENDING:
             points = [match.strip() for match in _BULLET.findall(body)] or [body]
             yield from (
@@ -410,17 +416,17 @@ def _open_points(details: Sequence[SessionDetail]) -> Iterator[str]:
             )
 
 
-def _sections(text: str) -> list[tuple[str, str]]:
+def _split_sections(text: str) -> list[tuple[str, str]]:
     """Split a summary at its headings into title and text."""
     _, *parts = _HEADING.split(text)
     return [(title.strip(), body.strip()) for title, body in zip(parts[::2], parts[1::2], strict=True)]
 
 
-def _last_sentence(text: str) -> str:
+def _get_last_sentence(text: str) -> str:
     return re.split(r"(?<=[.!?])\s+|\n+", text.strip())[-1]
 
 
-def _bounded(lines: list[str], most: int) -> str:
+def _truncate(lines: list[str], most: int) -> str:
     """Join the lines, dropping the last ones beyond the token limit."""
     while len(lines) > 1 and estimate_tokens("\n".join(lines)) > most:
         lines.pop()
@@ -434,9 +440,9 @@ def _minute(at: str) -> str:
     return at[:16].replace("T", " ") + " UTC"
 
 
-def _beginning(text: str, most: int) -> str:
+def _cut_end(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-def _end(text: str, most: int) -> str:
+def _cut_start(text: str, most: int) -> str:
     return text if len(text) <= most else "…" + text[-(most - 1) :].lstrip()

@@ -27,26 +27,26 @@ class _RelatedSides(NamedTuple):
     denied: bool = False
 
 
-def fields(said: str, *, labelled: bool = False) -> tuple[Fields, bool] | None:
+def fields(sentence: str, *, labelled: bool = False) -> tuple[Fields, bool] | None:
     """Return the fields of a correlation, and whether the sentence denies it; `rule` is the sentence itself."""
-    if _UNSTATED.search(said):
+    if _UNSTATED.search(sentence):
         return None
-    told = _PARENTHESIS.sub(" ", said)
-    related = _led(told) or _paired(told) or _moved(told)
+    text = _PARENTHESIS.sub(" ", sentence)
+    related = _match_verb(text) or _match_pair(text) or _match_when(text)
     if related is None:
         return None
-    one, other = metric_names.parse_side(_OPENING.sub("", related.one)), metric_names.parse_side(_cut(related.other))
-    if not one or not other or fold(one) == fold(other) or _VERB.search(f"{one} {other}"):
+    first, second = metric_names.parse_side(_OPENING.sub("", related.one)), metric_names.parse_side(_cut(related.other))
+    if not first or not second or fold(first) == fold(second) or _VERB.search(f"{first} {second}"):
         return None
-    if not labelled and not (metric_names.is_thing(one) and metric_names.is_thing(other)):
+    if not labelled and not (metric_names.is_thing(first) and metric_names.is_thing(second)):
         return None
-    sides: Fields = {"source_a": one, "source_b": other, "relation": related.relation}
-    return (sides, True) if related.denied else ({**sides, "rule": said, "inverse": related.inverse}, False)
+    sides: Fields = {"source_a": first, "source_b": second, "relation": related.relation}
+    return (sides, True) if related.denied else ({**sides, "rule": sentence, "inverse": related.inverse}, False)
 
 
-def _led(said: str) -> _RelatedSides | None:
+def _match_verb(sentence: str) -> _RelatedSides | None:
     """Match "X leads Y", "Y follows X" or "X correlates with Y"."""
-    match = _VERBS.fullmatch(said)
+    match = _VERBS.fullmatch(sentence)
     if match is None or _INDEFINITE.match(match["other"]) or _MOVED_BY.search(match["other"]):
         return None
     verb = " ".join(match["verb"].lower().split())
@@ -57,18 +57,18 @@ def _led(said: str) -> _RelatedSides | None:
     return _RelatedSides(match["one"], match["other"], "leads" if _LEADS.match(verb) else "with", inverse, denied)
 
 
-def _paired(said: str) -> _RelatedSides | None:
+def _match_pair(sentence: str) -> _RelatedSides | None:
     """Match "X and Y move together" or "in opposite directions"."""
-    match = _PAIR.fullmatch(said)
+    match = _PAIR.fullmatch(sentence)
     if match is None:
         return None
     inverse = _INVERSE.search(match["how"]) is not None
     return _RelatedSides(match["one"], match["other"], "with", inverse, match["not"] is not None)
 
 
-def _moved(said: str) -> _RelatedSides | None:
+def _match_when(sentence: str) -> _RelatedSides | None:
     """Match "when X rises, Y falls" or "X rises when Y falls"."""
-    match = _WHEN_FIRST.fullmatch(said) or _WHEN_LAST.fullmatch(said)
+    match = _WHEN_FIRST.fullmatch(sentence) or _WHEN_LAST.fullmatch(sentence)
     if match is None:
         return None
     inverse = bool(_RISES.fullmatch(match["how_one"])) != bool(_RISES.fullmatch(match["how_other"]))

@@ -74,22 +74,24 @@ _USUAL = AutoCaptureConfig()
 
 def extract_knowledge(response: str, config: AutoCaptureConfig = _USUAL) -> list[ExtractedKnowledge]:
     """Return the domain knowledge in the response, most confident first, without duplicates, up to the limit."""
-    return [_extracted(each) for each in _kept(response, config.max_updates_per_turn, config.dedup_threshold)]
+    return [
+        _to_knowledge(fact) for fact in _select_facts(response, config.max_updates_per_turn, config.dedup_threshold)
+    ]
 
 
 def facts(response: str, *, most: int = MOST) -> list[ExtractedFact]:
     """Return the domain knowledge in the response as facts to remember."""
-    return _kept(response, most, _USUAL.dedup_threshold)
+    return _select_facts(response, most, _USUAL.dedup_threshold)
 
 
-def read_sentence(said: ExtractedFact | str) -> ReadKnowledge | None:
+def read_sentence(sentence: ExtractedFact | str) -> ReadKnowledge | None:
     """Return the row that a sentence states or denies; None if that is ambiguous."""
-    if isinstance(said, str):
-        return _read(said)
-    if said.kind not in _KINDS:
+    if isinstance(sentence, str):
+        return _read(sentence)
+    if sentence.kind not in _KINDS:
         return None
-    from_said = _read(said.said, said.kind) if said.said else None
-    return from_said or _read(said.text, said.kind)
+    from_said = _read(sentence.said, sentence.kind) if sentence.said else None
+    return from_said or _read(sentence.text, sentence.kind)
 
 
 # ── sentences ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -134,27 +136,27 @@ _OF_TABLE = {"thresholds": _TABLE[0], "correlations": _TABLE[1], "patterns": _TA
 _KINDS = frozenset(("threshold", "correlation", "pattern", "observation"))
 
 
-def _kept(response: str, most: int, alike: float) -> list[ExtractedFact]:
-    kept: list[ExtractedFact] = []
-    for each in sorted(_found(response), key=lambda one: -one.confidence):
-        if len(kept) >= most:
+def _select_facts(response: str, most: int, alike: float) -> list[ExtractedFact]:
+    selected: list[ExtractedFact] = []
+    for fact in sorted(_find_facts(response), key=lambda fact: -fact.confidence):
+        if len(selected) >= most:
             break
-        if not any(_repeats(each.text, other.text, alike) for other in kept):
-            kept.append(each)
-    return kept
+        if not any(_repeats(fact.text, other.text, alike) for other in selected):
+            selected.append(fact)
+    return selected
 
 
-def _found(response: str) -> Iterator[ExtractedFact]:
+def _find_facts(response: str) -> Iterator[ExtractedFact]:
     for sentence in split(response):
-        row, label = _row_of(sentence)
+        row, label = _match_row(sentence)
         if row is None or is_question(sentence):
             continue
-        text = _without_label(sentence, label)
+        text = _strip_label(sentence, label)
         if len(text) > _LEAST and not (label and _NOTHING.match(text)):
             yield ExtractedFact(text=text, kind=row.kind, confidence=row.confidence, said=sentence, role="assistant")
 
 
-def _row_of(sentence: str) -> tuple[_SentencePattern | None, re.Match[str] | None]:
+def _match_row(sentence: str) -> tuple[_SentencePattern | None, re.Match[str] | None]:
     """Return the kind of knowledge in the sentence, and its label."""
     for row in _TABLE:
         if label := row.label.match(sentence):
@@ -162,13 +164,13 @@ def _row_of(sentence: str) -> tuple[_SentencePattern | None, re.Match[str] | Non
     for row in _TABLE:
         if row.says.search(sentence) and not (row.kind != "pattern" and _SUPPOSED.search(sentence)):
             return row, None
-    told = _read(sentence)
-    return (_OF_TABLE[told.table] if told else None), None
+    reading = _read(sentence)
+    return (_OF_TABLE[reading.table] if reading else None), None
 
 
-def _without_label(sentence: str, label: re.Match[str] | None) -> str:
+def _strip_label(sentence: str, label: re.Match[str] | None) -> str:
     text = (sentence[label.end() :] if label else sentence).strip().rstrip(".")
-    text = f"{_source_in(label)}: {text}" if label and _source_in(label) else text
+    text = f"{_parse_source(label)}: {text}" if label and _parse_source(label) else text
     return _REMOVAL.sub(r"no \1", text)  # the request to remove it, as a statement
 
 
@@ -185,18 +187,18 @@ def _repeats(one: str, other: str, alike: float) -> bool:
     return SequenceMatcher(None, first, second, autojunk=False).ratio() >= alike
 
 
-def _extracted(found: ExtractedFact) -> ExtractedKnowledge:
-    told = read_sentence(found)
-    kind = next(row.kind for row in _TABLE if row.kind == found.kind)
-    if told is None:
-        return ExtractedKnowledge(type=kind, content=found.text, confidence=found.confidence)
+def _to_knowledge(fact: ExtractedFact) -> ExtractedKnowledge:
+    reading = read_sentence(fact)
+    kind = next(row.kind for row in _TABLE if row.kind == fact.kind)
+    if reading is None:
+        return ExtractedKnowledge(type=kind, content=fact.text, confidence=fact.confidence)
     return ExtractedKnowledge(
-        type=_OF_TABLE[told.table].kind,
-        content=found.text,
-        confidence=found.confidence,
-        table=told.table,
-        fields=MappingProxyType(dict(told.fields)),
-        denied=told.denied,
+        type=_OF_TABLE[reading.table].kind,
+        content=fact.text,
+        confidence=fact.confidence,
+        table=reading.table,
+        fields=MappingProxyType(dict(reading.fields)),
+        denied=reading.denied,
     )
 
 
@@ -205,46 +207,52 @@ def _extracted(found: ExtractedFact) -> ExtractedKnowledge:
 
 def _read(sentence: str, kind: str = "") -> ReadKnowledge | None:
     """Return the row in a sentence; a known kind counts as a label."""
-    said = " ".join(sentence.replace("’", "'").split())
-    if not said or len(said) > _LONGEST or is_question(said):
+    line = " ".join(sentence.replace("’", "'").split())
+    if not line or len(line) > _LONGEST or is_question(line):
         return None
-    row, label = next(((row, match) for row in _TABLE if (match := row.label.match(said))), (None, None))
-    text = (said[label.end() :] if label else said).strip().rstrip(".!")
-    labelled = row.kind if row else kind
-    about = _source_in(label) if label else ""
-    return _threshold(text, labelled, about) or _correlation(text, labelled) or _pattern(text, labelled, about)
+    row, label = next(((row, match) for row in _TABLE if (match := row.label.match(line))), (None, None))
+    text = (line[label.end() :] if label else line).strip().rstrip(".!")
+    row_kind = row.kind if row else kind
+    about = _parse_source(label) if label else ""
+    return (
+        _read_threshold(text, row_kind, about)
+        or _read_correlation(text, row_kind)
+        or _read_pattern(text, row_kind, about)
+    )
 
 
-def _threshold(text: str, kind: str, about: str) -> ReadKnowledge | None:
+def _read_threshold(text: str, kind: str, about: str) -> ReadKnowledge | None:
     if kind not in ("", "threshold", "pattern"):
         return None
     if denied := thresholds.denied_fields(text):
         return ReadKnowledge("thresholds", denied, denied=True)
-    told = thresholds.fields(text, labelled=kind == "threshold", about=about if kind == "threshold" else "")
-    return ReadKnowledge("thresholds", told) if told else None
+    values = thresholds.fields(text, labelled=kind == "threshold", about=about if kind == "threshold" else "")
+    return ReadKnowledge("thresholds", values) if values else None
 
 
-def _correlation(text: str, kind: str) -> ReadKnowledge | None:
+def _read_correlation(text: str, kind: str) -> ReadKnowledge | None:
     if kind == "threshold":
         return None
-    told = correlations.fields(text, labelled=kind == "correlation")
-    return ReadKnowledge("correlations", *told) if told else None
+    values = correlations.fields(text, labelled=kind == "correlation")
+    return ReadKnowledge("correlations", *values) if values else None
 
 
-def _pattern(text: str, kind: str, about: str) -> ReadKnowledge | None:
+def _read_pattern(text: str, kind: str, about: str) -> ReadKnowledge | None:
     """Return the behaviour that a sentence describes, seasonal or not; None if it is denied, supposed or a task."""
-    said = kind in ("pattern", "observation") or (not kind and _TABLE[2].says.search(text))
-    season = time_expressions.parse_times(text) if said or (not kind and time_expressions.is_season(text)) else None
-    if not (said or season) or len(text) <= _LEAST or _UNSTATED.search(text) or _NO_PATTERN.match(text):
+    is_pattern = kind in ("pattern", "observation") or (not kind and _TABLE[2].says.search(text))
+    season = (
+        time_expressions.parse_times(text) if is_pattern or (not kind and time_expressions.is_season(text)) else None
+    )
+    if not (is_pattern or season) or len(text) <= _LEAST or _UNSTATED.search(text) or _NO_PATTERN.match(text):
         return None
     if not kind and _TABLE[0].says.search(text):
         return None  # it says what to flag, but in an unknown form
     source = about or metric_names.leading_name(text)
-    told = {"pattern": text, **({"source": source} if source else {})}
-    return ReadKnowledge("seasonal", {**told, **season}) if season else ReadKnowledge("patterns", told)
+    values = {"pattern": text, **({"source": source} if source else {})}
+    return ReadKnowledge("seasonal", {**values, **season}) if season else ReadKnowledge("patterns", values)
 
 
-def _source_in(label: re.Match[str]) -> str:
+def _parse_source(label: re.Match[str]) -> str:
     """Return the source in a label such as "Threshold for web-1"."""
     match = _SOURCE_IN_LABEL.match(label["about"])
     return metric_names.source_name(label["about"][match.end() :]) or "" if match else ""

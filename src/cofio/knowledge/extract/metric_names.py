@@ -26,38 +26,38 @@ class Subject(NamedTuple):
 
 def parse_subject(phrase: str) -> Subject | None:
     """Return the subject that the phrase names; None if that is ambiguous."""
-    said = strip_filler(phrase)
-    if not said or _is_clause(said):
+    name = strip_filler(phrase)
+    if not name or _is_clause(name):
         return None
-    return _owned(said) or _placed(said) or _side_by_side(said)
+    return _match_possessive(name) or _match_preposition(name) or _match_adjacent(name)
 
 
 def strip_filler(phrase: str) -> str:
     """Return the phrase without leading articles, possessives and quotation marks."""
-    said = " ".join(phrase.split()).strip(" ,;:\"'`“”‘’")
-    while match := _OPENS.match(said):
-        said = said[match.end() :]
-    return said
+    name = " ".join(phrase.split()).strip(" ,;:\"'`“”‘’")
+    while match := _OPENS.match(name):
+        name = name[match.end() :]
+    return name
 
 
 def source_name(phrase: str) -> str | None:
     """Return the phrase as the name of a source; None if it may be something else."""
-    said = strip_filler(phrase)
-    words = said.split()
-    if not words or _is_clause(said) or _PREPOSED.search(said) or is_metric(words[-1]) or _has_times(words):
+    name = strip_filler(phrase)
+    words = name.split()
+    if not words or _is_clause(name) or _PREPOSED.search(name) or is_metric(words[-1]) or _has_times(words):
         return None
-    named = is_name(words[0]) or (len(words) > 1 and _NUMBERED.fullmatch(words[-1]) is not None)
-    told = _ARTICLE.match(phrase.strip()) is not None or (len(words) > 1 and words[-1].lower() in _PLACES)
-    return _without_kind(said) if named or told else None
+    is_named = is_name(words[0]) or (len(words) > 1 and _NUMBERED.fullmatch(words[-1]) is not None)
+    is_place = _ARTICLE.match(phrase.strip()) is not None or (len(words) > 1 and words[-1].lower() in _PLACES)
+    return _strip_kind(name) if is_named or is_place else None
 
 
 def parse_side(phrase: str) -> str | None:
     """Return the phrase as one side of a correlation, `price of BTC` as `BTC price`; None for a clause."""
-    said = strip_filler(phrase)
-    if not said or _is_clause(said):
+    name = strip_filler(phrase)
+    if not name or _is_clause(name):
         return None
-    told = _owned(said) or _placed(said)
-    return f"{told.source} {told.metric}" if told and told.source and told.metric else said
+    subject = _match_possessive(name) or _match_preposition(name)
+    return f"{subject.source} {subject.metric}" if subject and subject.source and subject.metric else name
 
 
 def is_thing(phrase: str) -> bool:
@@ -68,16 +68,16 @@ def is_thing(phrase: str) -> bool:
 def leading_name(sentence: str) -> str:
     """Return the names at the start of a sentence if their spelling is distinctive, such as AAPL or web-1; else ""."""
     words = strip_filler(sentence).split()
-    found: list[str] = []
+    names: list[str] = []
     for word in words[:3]:
         core = word.rstrip(",:;").removesuffix("'s").removesuffix("’s")
         core = core.rpartition("/")[0] if is_metric(core.rpartition("/")[2]) and "/" in core else core
         if not _is_marked(core) or is_metric(core):
             break
-        found.append(core)
+        names.append(core)
         if core != word:
             break
-    return " ".join(found)
+    return " ".join(names)
 
 
 def is_name(word: str) -> bool:
@@ -100,55 +100,55 @@ def is_time(word: str) -> bool:
 # ── parts ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _owned(said: str) -> Subject | None:
+def _match_possessive(phrase: str) -> Subject | None:
     """Match "AAPL's volume"."""
-    match = _POSSESSIVE.match(said)
+    match = _POSSESSIVE.match(phrase)
     return (
         Subject(strip_filler(match["owner"]), match["rest"]) if match and not _PREPOSED.search(match["rest"]) else None
     )
 
 
-def _placed(said: str) -> Subject | None:
+def _match_preposition(phrase: str) -> Subject | None:
     """Match "the latency of the checkout service" or "the number of errors on web-1"."""
-    places = list(_PREPOSED.finditer(said))
-    if places and places[0][1].lower() == "of" and said[: places[0].start()].lower() in _COUNTED:
+    places = list(_PREPOSED.finditer(phrase))
+    if places and places[0][1].lower() == "of" and phrase[: places[0].start()].lower() in _COUNTED:
         places = places[1:]  # "number of errors" is one metric
         if not places:
-            return Subject(None, said)
+            return Subject(None, phrase)
     if len(places) != 1:
         return None
-    metric, where = said[: places[0].start()], said[places[0].end() :]
+    metric, where = phrase[: places[0].start()], phrase[places[0].end() :]
     if any(map(is_name, metric.split())) or not strip_filler(where):
         return None
     loosely = places[0][1].lower() in ("in", "at", "from")  # "time in queue" may be the metric itself
-    named = source_name(where) if loosely else _named(where)
-    return Subject(named, metric) if named else None
+    source = source_name(where) if loosely else _parse_source(where)
+    return Subject(source, metric) if source else None
 
 
-def _named(where: str) -> str | None:
+def _parse_source(where: str) -> str | None:
     """Return the noun after "of", "on" or "for" as a source, unless it is a time, a metric or a verb."""
-    said = strip_filler(where)
-    words = said.split()
-    return None if _has_times(words) or is_metric(words[-1]) else _without_kind(said)
+    name = strip_filler(where)
+    words = name.split()
+    return None if _has_times(words) or is_metric(words[-1]) else _strip_kind(name)
 
 
-def _side_by_side(said: str) -> Subject | None:
+def _match_adjacent(phrase: str) -> Subject | None:
     """Match "AAPL volume", "the checkout service latency" or "trading volume"."""
-    match = _SLASHED.match(said) if "/" in said else None
+    match = _SLASHED.match(phrase) if "/" in phrase else None
     if match and is_metric(match["metric"].split()[-1]) and not any(map(is_name, match["metric"].split())):
         return Subject(match["name"], match["metric"])
-    if _PREPOSED.search(said):
+    if _PREPOSED.search(phrase):
         return None
-    words = said.split()
-    names = _count_of_names(words)
+    words = phrase.split()
+    names = _count_names(words)
     if names == len(words):
-        return Subject(said, None)
+        return Subject(phrase, None)
     if any(map(is_name, words[names + 1 :])) and not any(map(is_metric, words)):
         return None
-    return Subject(_without_kind(" ".join(words[:names])) or None, " ".join(words[names:]))
+    return Subject(_strip_kind(" ".join(words[:names])) or None, " ".join(words[names:]))
 
 
-def _count_of_names(words: list[str]) -> int:
+def _count_names(words: list[str]) -> int:
     """Return the number of leading words that name the source."""
     for place, word in enumerate(words[:-1], 1):
         if place > 1 and word.lower() in _PLACES:  # "checkout service": the word before identifies it
@@ -161,22 +161,22 @@ def _count_of_names(words: list[str]) -> int:
     return count
 
 
-def _without_kind(said: str) -> str:
+def _strip_kind(name: str) -> str:
     """Return "AAPL" for "AAPL stock": a ticker is sufficient."""
-    first, _, rest = said.partition(" ")
-    return first if rest.lower() in ("stock", "shares", "etf") and _TICKER.fullmatch(first) else said
+    first, _, kind = name.partition(" ")
+    return first if kind.lower() in ("stock", "shares", "etf") and _TICKER.fullmatch(first) else name
 
 
 def _has_times(words: Sequence[str]) -> bool:
     return not _CALENDAR.isdisjoint(word.lower() for word in words)
 
 
-def _is_clause(said: str) -> bool:
+def _is_clause(phrase: str) -> bool:
     """Return whether the phrase is more than a name: it has a verb, a pronoun, a conjunction or too many words."""
-    words = [each.lower() for each in said.split()]
+    words = [word.lower() for word in phrase.split()]
     if len(words) > MOST or words[-1] in _HANGING:
         return True
-    return not _NO_NAME.isdisjoint(words) or _ENDS_A_NAME.search(said) is not None
+    return not _NO_NAME.isdisjoint(words) or _ENDS_A_NAME.search(phrase) is not None
 
 
 def _is_marked(word: str) -> bool:

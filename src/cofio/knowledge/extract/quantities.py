@@ -25,38 +25,38 @@ class TextQuantity(NamedTuple):
 
 def quantities(text: str) -> list[TextQuantity]:
     """Return all quantities in the text, in order."""
-    return list(_found(text))
+    return list(_find_quantities(text))
 
 
-def _found(text: str) -> Iterator[TextQuantity]:
-    reached = 0
+def _find_quantities(text: str) -> Iterator[TextQuantity]:
+    end = 0
     for match in _NUMBER.finditer(text):
-        read = _read(match, text) if match.start() >= reached else None
-        if read is not None:
-            reached = read.end  # "five hundred" is one quantity
-            yield read
+        quantity = _read(match, text) if match.start() >= end else None
+        if quantity is not None:
+            end = quantity.end  # "five hundred" is one quantity
+            yield quantity
 
 
 def _read(match: re.Match[str], text: str) -> TextQuantity | None:
     """Return the quantity that begins with this number; None if it is ambiguous."""
     currency = match["currency"] or ""
-    scale, end = _scale(text, match.end(), bool(currency))
-    unit, end = _unit(text, end, scaled=scale != 1) if not currency else ("", end)
+    scale, end = _parse_scale(text, match.end(), bool(currency))
+    unit, end = _parse_unit(text, end, scaled=scale != 1) if not currency else ("", end)
     code = _CODE.match(text, end) if currency else None
     end = code.end() if code else end
     if unit is None or _GOES_ON.match(text, end):
         return None
     per = _PER.match(text, end)
-    value = _value(match, scale)
+    value = _parse_value(match, scale)
     if value is None:
         return None
-    said = currency or unit
+    label = currency or unit
     if per:
-        said, end = f"{said}{' ' if said and not per[0].startswith('/') else ''}{per[0].strip()}", per.end()
-    return TextQuantity(value, said, match.start(), end)
+        label, end = f"{label}{' ' if label and not per[0].startswith('/') else ''}{per[0].strip()}", per.end()
+    return TextQuantity(value, label, match.start(), end)
 
 
-def _value(match: re.Match[str], scale: int) -> float | None:
+def _parse_value(match: re.Match[str], scale: int) -> float | None:
     if match["word"]:
         number = _WORDS[" ".join(match["word"].lower().split())]
         if scale == 1 and number < 1:
@@ -68,7 +68,7 @@ def _value(match: re.Match[str], scale: int) -> float | None:
     return (-value if negative else value) if isfinite(value) else None
 
 
-def _scale(text: str, at: int, money: bool) -> tuple[int, int]:
+def _parse_scale(text: str, at: int, money: bool) -> tuple[int, int]:
     """Return the factor of the number, and the position after it."""
     match = _SCALE.match(text, at)
     if match is None:
@@ -81,7 +81,7 @@ def _scale(text: str, at: int, money: bool) -> tuple[int, int]:
     return _SCALES[sign], match.end()
 
 
-def _unit(text: str, at: int, *, scaled: bool) -> tuple[str | None, int]:
+def _parse_unit(text: str, at: int, *, scaled: bool) -> tuple[str | None, int]:
     """Return the unit as written and its end; None if it may also be a scale."""
     match = _UNIT.match(text, at)
     if match is None:
@@ -91,9 +91,9 @@ def _unit(text: str, at: int, *, scaled: bool) -> tuple[str | None, int]:
         return _SHORT_FOR.get(longer["unit"].lower(), longer["unit"]), longer.end()
     if token.lower() in _SHORT_FOR:
         return _SHORT_FOR[token.lower()], match.end()
-    for said in (token, token.partition("/")[0]):  # "GB/day" is a unit and a rate
-        if said in _UNITS or said.lower() in _UNIT_WORDS:
-            return said, match.start("unit") + len(said)
+    for spelling in (token, token.partition("/")[0]):  # "GB/day" is a unit and a rate
+        if spelling in _UNITS or spelling.lower() in _UNIT_WORDS:
+            return spelling, match.start("unit") + len(spelling)
     attached = match[0][0] not in " \u00a0\u202f"
     if attached or (token in _EITHER and not scaled):
         return None, at

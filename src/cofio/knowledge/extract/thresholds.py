@@ -39,54 +39,54 @@ class _Condition(NamedTuple):
         return self._replace(above=not self.above, inclusive=not self.inclusive)
 
 
-def fields(said: str, *, labelled: bool = False, about: str = "") -> Fields | None:
+def fields(sentence: str, *, labelled: bool = False, about: str = "") -> Fields | None:
     """Return the fields of the threshold.
 
     `about` is the source named in its label; without a label the text must name it.
     """
-    if _LIMITED.search(said):
+    if _LIMITED.search(sentence):
         return None
-    told = _PARENTHESIS.sub(" ", said)
-    if shown := _SHOWN.fullmatch(told):
-        return _shown(shown)
-    parts = _parts(told)
+    text = _PARENTHESIS.sub(" ", sentence)
+    if match := _SHOWN.fullmatch(text):
+        return _parse_display_form(match)
+    parts = _split_rule(text)
     if parts is not None:
         flagged, condition = parts
-        compared = _compared(condition)
-        return _of(flagged, compared, about) if compared and not compared.limit else None
-    return _labelled(told, about) if labelled else None
+        comparison = _parse_comparison(condition)
+        return _resolve_fields(flagged, comparison, about) if comparison and not comparison.limit else None
+    return _parse_labelled(text, about) if labelled else None
 
 
-def denied_fields(said: str) -> Fields | None:
+def denied_fields(sentence: str) -> Fields | None:
     """Return the fields that identify the thresholds which the sentence revokes."""
-    match = _DENIES.match(said)
-    if not match or _LIMITED.search(said):
+    match = _DENIES.match(sentence)
+    if not match or _LIMITED.search(sentence):
         return None
-    rest = _NO_MORE.sub("", _PARENTHESIS.sub(" ", said[match.end() :])).strip(" ,.")
+    rest = _NO_MORE.sub("", _PARENTHESIS.sub(" ", sentence[match.end() :])).strip(" ,.")
     if " if " in f" {rest}" or " when " in f" {rest}":
-        told_of = fields(f"flag {rest}") or {}
-        return {name: told_of[name] for name in ("source", "metric", "direction", "value") if name in told_of} or None
-    told = metric_names.parse_subject(_ON.sub("", rest))
-    if told is None or any(map(metric_names.is_time, rest.split())):
+        rule = fields(f"flag {rest}") or {}
+        return {name: rule[name] for name in ("source", "metric", "direction", "value") if name in rule} or None
+    subject = metric_names.parse_subject(_ON.sub("", rest))
+    if subject is None or any(map(metric_names.is_time, rest.split())):
         return None
-    if told.source is None and not metric_names.is_metric((told.metric or "").split()[-1]):
+    if subject.source is None and not metric_names.is_metric((subject.metric or "").split()[-1]):
         return None  # "do not alert the team"
-    found: Fields = {"source": told.source or ANY}
-    return {**found, "metric": told.metric} if told.metric else found
+    result: Fields = {"source": subject.source or ANY}
+    return {**result, "metric": subject.metric} if subject.metric else result
 
 
 # ── the parts of a sentence ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _parts(said: str) -> tuple[str, str] | None:
+def _split_rule(sentence: str) -> tuple[str, str] | None:
     """Return the object to flag and the condition; None if the sentence is not a rule to flag something."""
-    if match := _FIRST.fullmatch(said):  # "if volume exceeds 5M, flag AAPL"
-        return _object(match["verb"], match["what"] or ""), match["condition"]
-    trigger = _TRIGGER.search(said)
-    if trigger and _opens_well(said[: trigger.start()]):
-        flagged = _object(trigger["verb"], trigger["what"] or "", said[: trigger.start()])
-        return flagged, said[trigger.end() :]
-    if match := _PASSIVE.fullmatch(said):  # "AAPL should be flagged if volume exceeds 5M"
+    if match := _FIRST.fullmatch(sentence):  # "if volume exceeds 5M, flag AAPL"
+        return _parse_object(match["verb"], match["what"] or ""), match["condition"]
+    trigger = _TRIGGER.search(sentence)
+    if trigger and _opens_well(sentence[: trigger.start()]):
+        flagged = _parse_object(trigger["verb"], trigger["what"] or "", sentence[: trigger.start()])
+        return flagged, sentence[trigger.end() :]
+    if match := _PASSIVE.fullmatch(sentence):  # "AAPL should be flagged if volume exceeds 5M"
         return (match["what"], match["condition"]) if match["condition"] else ("", match["what"])
     return None
 
@@ -95,45 +95,45 @@ def _opens_well(opening: str) -> bool:
     return _OPENING.fullmatch(opening.strip()) is not None
 
 
-def _object(verb: str, what: str, opening: str = "") -> str:
+def _parse_object(verb: str, phrase: str, opening: str = "") -> str:
     """Return the flagged object as a candidate source name; "" if it is the recipient of the alert."""
-    said = _AS_WHAT.sub("", what.strip(" ,"))
-    if prefixed := _FOR_WHICH.match(opening.strip()):
-        return prefixed["name"] if not said else f"{prefixed['name']}?"  # two sources: rejected later
-    if match := _ON.match(said):
-        return said[match.end() :]
-    if verb.lower() in ("flag", "flagging") or not said:
-        return said
-    return "" if _WHOM.fullmatch(said) else f"{said}?"  # "alert Bob if" is ambiguous; "?" makes it an invalid name
+    name = _AS_WHAT.sub("", phrase.strip(" ,"))
+    if label := _FOR_WHICH.match(opening.strip()):
+        return label["name"] if not name else f"{label['name']}?"  # two sources: rejected later
+    if match := _ON.match(name):
+        return name[match.end() :]
+    if verb.lower() in ("flag", "flagging") or not name:
+        return name
+    return "" if _WHOM.fullmatch(name) else f"{name}?"  # "alert Bob if" is ambiguous; "?" makes it an invalid name
 
 
-def _labelled(said: str, about: str) -> Fields | None:
+def _parse_labelled(text: str, about: str) -> Fields | None:
     """Return the fields of a labelled condition, which is bare or states a limit to keep."""
-    keep = _KEEP.match(said)
-    compared = _compared(said[keep.end() :] if keep else said)
-    if compared is None:
+    keep = _KEEP.match(text)
+    comparison = _parse_comparison(text[keep.end() :] if keep else text)
+    if comparison is None:
         return None
-    if keep and not compared.limit:
-        compared = compared.opposite()._replace(verbless=True)
-    elif compared.limit is False and compared.verbless and _UNSAID.search(said[: compared.quantity.start]):
+    if keep and not comparison.limit:
+        comparison = comparison.opposite()._replace(verbless=True)
+    elif comparison.limit is False and comparison.verbless and _UNSAID.search(text[: comparison.quantity.start]):
         return None  # "free disk at least 10 GB" may be a requirement or something to flag
-    return _of("", compared, about)
+    return _resolve_fields("", comparison, about)
 
 
 # ── comparisons ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _compared(condition: str) -> _Condition | None:
+def _parse_comparison(condition: str) -> _Condition | None:
     """Return the only comparison in the condition; None if there is none, or several."""
     if _BETWEEN.search(condition):
         return None
-    found = list(_comparisons(condition))
-    return found[0] if len(found) == 1 else None
+    comparisons = list(_find_comparisons(condition))
+    return comparisons[0] if len(comparisons) == 1 else None
 
 
-def _comparisons(condition: str) -> Iterator[_Condition]:
-    told = quantities(condition)
-    for quantity in told if len(told) <= _MOST else ():
+def _find_comparisons(condition: str) -> Iterator[_Condition]:
+    numbers = quantities(condition)
+    for quantity in numbers if len(numbers) <= _MOST else ():
         before, tail = condition[: quantity.start].rstrip(), condition[quantity.end :]
         near = max(0, len(before) - _NEAR)
         if _FOR_LONGER.search(before, near):
@@ -141,42 +141,42 @@ def _comparisons(condition: str) -> Iterator[_Condition]:
         if (match := _COMPARES.search(before, near)) is not None:
             if (match["up"] or "").lower() == "over" and quantity.unit == "%":
                 continue  # "rises over 5%" may mean "to" or "by"
-            yield _completed(match, before, quantity, tail)
+            yield _complete(match, before, quantity, tail)
         elif (match := _OR_MORE.match(tail)) is not None:
-            what = _REACHES.sub("", before)
+            subject = _REACHES.sub("", before)
             above = match["more"] is not None or match[0].strip() == "+"
-            yield _Condition(what, above, True, quantity, tail[match.end() :], what == before)
+            yield _Condition(subject, above, True, quantity, tail[match.end() :], subject == before)
 
 
-def _completed(match: re.Match[str], before: str, quantity: TextQuantity, tail: str) -> _Condition:
+def _complete(match: re.Match[str], before: str, quantity: TextQuantity, tail: str) -> _Condition:
     """Return the comparison, inverted if the words before it deny it or make it a requirement."""
-    what = before[: match.start()].rstrip()
-    found = _by_how(match, what, quantity, tail)
+    subject = before[: match.start()].rstrip()
+    condition = _build_condition(match, subject, quantity, tail)
     limit = _is_limit(match)
-    if denial := _NOT.search(what):
-        what = what[: denial.start()].rstrip()
-        found = found.opposite()._replace(verbless=False)
-    if wanted := _WANTED.search(what):
-        what, limit = what[: wanted.start()].rstrip(), True
-        found = found._replace(verbless=False)
-    elif auxiliary := _AUXILIARY.search(what):
-        what = what[: auxiliary.start()].rstrip()
-        found = found._replace(verbless=False)
-    found = found.opposite() if limit else found
-    return found._replace(what=what, limit=limit)
+    if denial := _NOT.search(subject):
+        subject = subject[: denial.start()].rstrip()
+        condition = condition.opposite()._replace(verbless=False)
+    if requirement := _WANTED.search(subject):
+        subject, limit = subject[: requirement.start()].rstrip(), True
+        condition = condition._replace(verbless=False)
+    elif auxiliary := _AUXILIARY.search(subject):
+        subject = subject[: auxiliary.start()].rstrip()
+        condition = condition._replace(verbless=False)
+    condition = condition.opposite() if limit else condition
+    return condition._replace(what=subject, limit=limit)
 
 
-def _by_how(match: re.Match[str], what: str, quantity: TextQuantity, tail: str) -> _Condition:
+def _build_condition(match: re.Match[str], subject: str, quantity: TextQuantity, tail: str) -> _Condition:
     if match["moved"]:
         up = _RISING.match(match["moved"]) is not None
         inclusive = not _STRICTLY.search(match[0])
-        return _Condition(what, up, inclusive, quantity, tail, moved=1 if up else -1)
-    how = next(match[name] for name in ("how", "level", "up", "down", "than", "beyond") if match[name]).lower()
-    how = " ".join(how.split())
-    above = bool(match["up"]) or _ABOVE.fullmatch(how) is not None
-    inclusive = _INCLUSIVE.fullmatch(how) is not None or how == "to"
+        return _Condition(subject, up, inclusive, quantity, tail, moved=1 if up else -1)
+    wording = next(match[name] for name in ("how", "level", "up", "down", "than", "beyond") if match[name]).lower()
+    wording = " ".join(wording.split())
+    above = bool(match["up"]) or _ABOVE.fullmatch(wording) is not None
+    inclusive = _INCLUSIVE.fullmatch(wording) is not None or wording == "to"
     verbless = bool(match["how"]) and not match["is"]
-    return _Condition(what, above, inclusive, quantity, tail, verbless, lasting=bool(match["than"]))
+    return _Condition(subject, above, inclusive, quantity, tail, verbless, lasting=bool(match["than"]))
 
 
 def _is_limit(match: re.Match[str]) -> bool:
@@ -187,91 +187,93 @@ def _is_limit(match: re.Match[str]) -> bool:
 # ── source and metric ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of(flagged: str, compared: _Condition, about: str) -> Fields | None:
+def _resolve_fields(flagged: str, condition: _Condition, about: str) -> Fields | None:
     """Return the fields if source and metric are unambiguous."""
-    behind = _tail(compared.tail)
+    behind = _parse_tail(condition.tail)
     if behind is None or (about and behind):
         return None
-    told = _subject(flagged, compared)
-    if told is None or told.metric is None:
+    subject = _resolve_subject(flagged, condition)
+    if subject is None or subject.metric is None:
         return None
-    sources = {each.casefold(): each for each in (told.source, about, behind) if each}
+    sources = {source.casefold(): source for source in (subject.source, about, behind) if source}
     if len(sources) > 1:
         return None
-    return _said(next(iter(sources.values()), ANY), told.metric, compared)
+    return _build_fields(next(iter(sources.values()), ANY), subject.metric, condition)
 
 
-def _said(source: str, metric: str, compared: _Condition) -> Fields | None:
-    value, unit = compared.quantity.value, compared.quantity.unit
-    if compared.moved:
+def _build_fields(source: str, metric: str, condition: _Condition) -> Fields | None:
+    value, unit = condition.quantity.value, condition.quantity.unit
+    if condition.moved:
         if unit != "%" or value < 0:
             return None  # "drops by 10 GB" has no reference value
-        metric, value = f"{metric} change", compared.moved * value
+        metric, value = f"{metric} change", condition.moved * value
     unit = unit.removeprefix(metric).strip()  # "there are more than 100 errors a minute"
     return {
         "source": source,
         "metric": metric,
         "value": value,
-        "direction": "above" if compared.above else "below",
-        "inclusive": compared.inclusive,
+        "direction": "above" if condition.above else "below",
+        "inclusive": condition.inclusive,
         "unit": unit,
     }
 
 
-def _subject(flagged: str, compared: _Condition) -> Subject | None:
+def _resolve_subject(flagged: str, condition: _Condition) -> Subject | None:
     """Return source and metric if the flagged object and the compared one agree."""
-    what = compared.what.strip(" ,")
-    if compared.lasting:
-        name = metric_names.strip_filler(what or flagged)
+    phrase = condition.what.strip(" ,")
+    if condition.lasting:
+        name = metric_names.strip_filler(phrase or flagged)
         return (
-            Subject(name, "duration") if name and metric_names.parse_subject(name) and not (what and flagged) else None
+            Subject(name, "duration")
+            if name and metric_names.parse_subject(name) and not (phrase and flagged)
+            else None
         )
-    if what.lower() == "there" and not flagged:
-        return _counted(compared)
-    if what.lower() in _IT:  # "flag AAPL volume if it exceeds 5M"
+    if phrase.lower() == "there" and not flagged:
+        return _parse_counted(condition)
+    if phrase.lower() in _IT:  # "flag AAPL volume if it exceeds 5M"
         return metric_names.parse_subject(flagged)
-    told = metric_names.parse_subject(what)
-    if told is None or told.metric is None or not _is_metric(told.metric, compared):
+    subject = metric_names.parse_subject(phrase)
+    if subject is None or subject.metric is None or not _is_metric(subject.metric, condition):
         return None
     if not flagged or _NOTHING_IN_PARTICULAR.fullmatch(flagged):
-        return told
+        return subject
     if _EVERY.fullmatch(flagged):
-        return told if told.source is None else None
-    named = metric_names.source_name(flagged)
-    if named is None or (told.source and told.source.casefold() != named.casefold()):
+        return subject if subject.source is None else None
+    source = metric_names.source_name(flagged)
+    if source is None or (subject.source and subject.source.casefold() != source.casefold()):
         return None  # "flag AAPL if BTC price falls" has two sources
-    return Subject(named, told.metric)
+    return Subject(source, subject.metric)
 
 
-def _is_metric(metric: str, compared: _Condition) -> bool:
+def _is_metric(metric: str, condition: _Condition) -> bool:
     last = metric.split()[-1]
-    return metric_names.is_metric(last) or not (compared.verbless or metric_names.is_time(last))
+    return metric_names.is_metric(last) or not (condition.verbless or metric_names.is_time(last))
 
 
-def _counted(compared: _Condition) -> Subject | None:
+def _parse_counted(condition: _Condition) -> Subject | None:
     """Return the subject of "there are more than 100 errors", where the unit is counted."""
-    match = _COUNTS.match(compared.quantity.unit)
+    match = _COUNTS.match(condition.quantity.unit)
     return Subject(None, match[0]) if match else None
 
 
-def _tail(tail: str) -> str | None:
+def _parse_tail(tail: str) -> str | None:
     """Return the source named after the value, or ""; None if anything else narrows the condition."""
-    rest = _REASON.sub("", tail).strip(" ,.;!")
-    rest = _LASTING.sub("", rest).strip(" ,.;!")
-    if not rest or _EMPTY.fullmatch(rest):
+    text = _REASON.sub("", tail).strip(" ,.;!")
+    text = _LASTING.sub("", text).strip(" ,.;!")
+    if not text or _EMPTY.fullmatch(text):
         return ""
-    if (match := _ON.match(rest)) is None:
+    if (match := _ON.match(text)) is None:
         return None
-    return metric_names.source_name(rest[match.end() :])
+    return metric_names.source_name(text[match.end() :])
 
 
-def _shown(match: re.Match[str]) -> Fields | None:
+def _parse_display_form(match: re.Match[str]) -> Fields | None:
     """Return the fields of the display format, `AAPL/volume: above 5000000`."""
-    found = quantities(match["value"])
-    if len(found) != 1 or found[0].end != len(match["value"]):
+    numbers = quantities(match["value"])
+    if len(numbers) != 1 or numbers[0].end != len(match["value"]):
         return None
-    compared = _Condition("", match["how"].lower() == "above", bool(match["least"]), found[0], "")
-    return _said(match["source"], match["metric"], compared)
+    condition = _Condition("", match["how"].lower() == "above", bool(match["least"]), numbers[0], "")
+    return _build_fields(match["source"], match["metric"], condition)
 
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────

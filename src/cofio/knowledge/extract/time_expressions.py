@@ -17,18 +17,18 @@ from cofio.text import lazy_re
 
 def parse_times(sentence: str) -> dict[str, str] | None:
     """Return period, times and timezone in the sentence; None if it has no time, several times, or vague ones."""
-    said = f" {' '.join(sentence.replace('’', chr(39)).split())} "
-    if _NARROWED.search(said):
+    text = f" {' '.join(sentence.replace('’', chr(39)).split())} "
+    if _NARROWED.search(text):
         return None
-    hours, rest = _hours(said)
-    found = [each for each in (_weekly(rest), _monthly(rest), _yearly(rest)) if each]
-    if hours is None or len(found) > 1:
+    hours, rest = _parse_hours(text)
+    matches = [match for match in (_parse_weekly(rest), _parse_monthly(rest), _parse_yearly(rest)) if match]
+    if hours is None or len(matches) > 1:
         return None
-    zone = _zone(said) if hours else "UTC"
+    zone = _parse_zone(text) if hours else "UTC"
     if zone is None:
         return None
-    if found:
-        period, days = found[0]
+    if matches:
+        period, days = matches[0]
         return {"period": period, "during": f"{days} {hours}".strip(), "timezone": zone}
     daily = _DAILY.search(rest) or _HABIT.search(rest)
     return {"period": "daily", "during": hours, "timezone": zone} if hours and daily else None
@@ -41,21 +41,21 @@ def is_season(sentence: str) -> bool:
     return parse_times(sentence) is not None
 
 
-def _hours(said: str) -> tuple[str | None, str]:
+def _parse_hours(text: str) -> tuple[str | None, str]:
     """Return the hours of the day ("" for none, None if ambiguous), and the sentence without them."""
-    matches = list(_SPAN.finditer(said))
-    rest = _SPAN.sub(" ", said)
+    matches = list(_SPAN.finditer(text))
+    rest = _SPAN.sub(" ", text)
     if _CLOCK.search(rest) or len(matches) > 1:
         return None, rest
     if not matches:
         return "", rest
     match = matches[0]
-    begins = _clock(match["from"], match["from_minute"], match["from_half"] or _half_of(match))
-    ends = _clock(match["to"], match["to_minute"], match["half"])
+    begins = _parse_clock(match["from"], match["from_minute"], match["from_half"] or _get_half(match))
+    ends = _parse_clock(match["to"], match["to_minute"], match["half"])
     return (f"{begins}-{ends}" if begins and ends and begins != ends else None), rest
 
 
-def _half_of(match: re.Match[str]) -> str | None:
+def _get_half(match: re.Match[str]) -> str | None:
     """Return the half of the day of "9" in "from 9 to 11 am"."""
     if not match["half"] or match["from"].lower() in _NAMED or match["to"].lower() in _NAMED:
         return None
@@ -63,7 +63,7 @@ def _half_of(match: re.Match[str]) -> str | None:
     return match["half"] if later else "unknown half"
 
 
-def _clock(hour: str, minute: str | None, half: str | None) -> str:
+def _parse_clock(hour: str, minute: str | None, half: str | None) -> str:
     """Return a time such as 09:30; "" if it is not a time of day."""
     if hour.lower() in _NAMED:
         return _NAMED[hour.lower()]
@@ -75,57 +75,57 @@ def _clock(hour: str, minute: str | None, half: str | None) -> str:
     return f"{number:02}:{minutes:02}" if number < 24 and minutes < 60 else ""
 
 
-def _weekly(said: str) -> tuple[str, str] | None:
-    if _OF_MONTH.search(said):
+def _parse_weekly(text: str) -> tuple[str, str] | None:
+    if _OF_MONTH.search(text):
         return None
-    if _WEEKENDS.search(said):
+    if _WEEKENDS.search(text):
         return "weekly", "sat,sun"
-    if _WEEKDAYS.search(said):
+    if _WEEKDAYS.search(text):
         return "weekly", "mon-fri"
-    if match := _DAYS_FROM.search(said):
-        again = match["plural"] or _HABIT.search(said) or _EVERY.search(said)
-        return ("weekly", f"{_short(match['from'])}-{_short(match['to'])}") if again else None
-    days = _listed(_DAY, said)
-    return ("weekly", days) if days and _DAYS_AGAIN.search(said) else None
+    if match := _DAYS_FROM.search(text):
+        again = match["plural"] or _HABIT.search(text) or _EVERY.search(text)
+        return ("weekly", f"{_abbreviate(match['from'])}-{_abbreviate(match['to'])}") if again else None
+    days = _join_names(_DAY, text)
+    return ("weekly", days) if days and _DAYS_AGAIN.search(text) else None
 
 
-def _monthly(said: str) -> tuple[str, str] | None:
-    if match := _OF_MONTH.search(said):
+def _parse_monthly(text: str) -> tuple[str, str] | None:
+    if match := _OF_MONTH.search(text):
         if match["which"]:
-            return "monthly", f"{match['which'].lower()} {_short(match['day'])}"
+            return "monthly", f"{match['which'].lower()} {_abbreviate(match['day'])}"
         return "monthly", match["number"] if match["number"] else "last" if match["last"] else "1"
-    return ("monthly", "last") if _MONTH_END.search(said) else None
+    return ("monthly", "last") if _MONTH_END.search(text) else None
 
 
-def _yearly(said: str) -> tuple[str, str] | None:
+def _parse_yearly(text: str) -> tuple[str, str] | None:
     """Return months and quarters, if the sentence says that they recur."""
-    if not _HABIT.search(said) and not _EVERY.search(said):
+    if not _HABIT.search(text) and not _EVERY.search(text):
         return None
-    if match := _QUARTER.search(said):
+    if match := _QUARTER.search(text):
         return "yearly", match[1].lower()
-    if match := _MONTHS_FROM.search(said):
-        return "yearly", f"{_short(match['from'])}-{_short(match['to'])}"
-    months = _listed(_MONTH, said)
+    if match := _MONTHS_FROM.search(text):
+        return "yearly", f"{_abbreviate(match['from'])}-{_abbreviate(match['to'])}"
+    months = _join_names(_MONTH, text)
     return ("yearly", months) if months else None
 
 
-def _listed(names: re.Pattern[str], said: str) -> str:
+def _join_names(names: re.Pattern[str], text: str) -> str:
     """Return the days or months if they are one list; "" if other words come between them."""
-    found = list(names.finditer(said))
-    if not all(_BETWEEN_NAMES.fullmatch(said[one.end() : other.start(1)]) for one, other in pairwise(found)):
+    matches = list(names.finditer(text))
+    if not all(_BETWEEN_NAMES.fullmatch(text[one.end() : other.start(1)]) for one, other in pairwise(matches)):
         return ""
-    return ",".join(dict.fromkeys(_short(each[1]) for each in found))
+    return ",".join(dict.fromkeys(_abbreviate(match[1]) for match in matches))
 
 
-def _zone(said: str) -> str | None:
+def _parse_zone(text: str) -> str | None:
     """Return the timezone, UTC if none is named; None if it is unknown."""
-    found = {match[0].strip().upper().split()[0] for match in _ZONE.finditer(said)}
-    if len(found) > 1 or _OTHER_ZONE.search(said):
+    zones = {match[0].strip().upper().split()[0] for match in _ZONE.finditer(text)}
+    if len(zones) > 1 or _OTHER_ZONE.search(text):
         return None
-    return _ZONES[found.pop()] if found else "UTC"
+    return _ZONES[zones.pop()] if zones else "UTC"
 
 
-def _short(name: str) -> str:
+def _abbreviate(name: str) -> str:
     return name.lower()[:3]
 
 
