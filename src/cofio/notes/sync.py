@@ -233,10 +233,10 @@ def file_state(page: FilePage, pairs: Sequence[SectionPair], memories: Sequence[
     return FileState(path=page.path, hash=page.hash, size=page.stamp.size, modified=page.stamp.modified, parts=parts)
 
 
-def _to_filed_part(said: Section | Note, memory: int) -> FiledPart:
-    if isinstance(said, Note):
-        return FiledPart(memory, "", said.says, said.about, exported=True)
-    return FiledPart(memory, said.under, said.says, said.about)
+def _to_filed_part(section: Section | Note, memory: int) -> FiledPart:
+    if isinstance(section, Note):
+        return FiledPart(memory, "", section.says, section.about, exported=True)
+    return FiledPart(memory, section.under, section.says, section.about)
 
 
 def with_stamp(old: FileState, stamp: Stamp) -> FileState:

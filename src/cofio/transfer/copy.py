@@ -36,7 +36,7 @@ STAYS = (
     "access, past runs, the index of note files"
 )
 _ALL = 1 << 31  # more changesets than there can be
-_FIELDS = tuple(each.name for each in fields(Memory))
+_FIELDS = tuple(attribute.name for attribute in fields(Memory))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

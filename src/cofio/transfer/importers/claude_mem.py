@@ -166,8 +166,8 @@ def _find_tables(db: sqlite3.Connection, path: Path) -> dict[str, list[str]]:
 
 def _select_tables(columns_by_table: Mapping[str, list[str]]) -> dict[str, list[str]]:
     return {
-        table: [column for column in wanted if column in columns_by_table[table]]
-        for table, wanted in _WANTED.items()
+        table: [column for column in names if column in columns_by_table[table]]
+        for table, names in _WANTED.items()
         if set(columns_by_table.get(table, ())) >= _NEEDED[table]
     }
 
