@@ -231,7 +231,7 @@ def test_tokens_are_those_of_the_block_that_recall_would_write(tmp_path: Path) -
     embedder = UncachedEmbedder(HashEmbedder())
     with remembered(read(path)[0], embedder=embedder) as keeper:
         hits = keeper.search("Which boat is very old?", k=10)
-        spent = list(ConversationRunner(keeper, embedder)._spent(hits))
+        spent = list(ConversationRunner(keeper, embedder)._add_costs(hits))
         for lines in range(1, 11):
             written = recall.build_briefing(
                 recall.take_first(recall.not_yet_given([hit.memory for hit in hits[:lines]], {}), lines), PROMPT

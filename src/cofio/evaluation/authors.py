@@ -19,11 +19,11 @@ def read(paths: Sequence[Path], parse: Callable[[dict[str, Any]], Row], shape: s
     `parse` converts an object to a row, and raises ValueError, KeyError or TypeError if it is invalid. `shape` is the
     hint of every error.
     """
-    found: dict[str, list[Row]] = {}
-    for file in _files(paths, shape):
-        rows = [_row(line, number, file, parse, shape) for number, line in numbered(file, shape)]
-        found.setdefault(file.stem, []).extend(rows)
-    return found
+    rows_by_author: dict[str, list[Row]] = {}
+    for file in _list_files(paths, shape):
+        rows = [_parse_row(line, number, file, parse, shape) for number, line in numbered(file, shape)]
+        rows_by_author.setdefault(file.stem, []).extend(rows)
+    return rows_by_author
 
 
 def text_of(plain: dict[str, Any], name: str) -> str:
@@ -39,7 +39,7 @@ def named(paths: Sequence[Path]) -> str:
     return " ".join(path.name for path in paths)
 
 
-def _files(paths: Sequence[Path], shape: str) -> list[Path]:
+def _list_files(paths: Sequence[Path], shape: str) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         inside = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
@@ -49,7 +49,7 @@ def _files(paths: Sequence[Path], shape: str) -> list[Path]:
     return files
 
 
-def _row(line: str, number: int, file: Path, parse: Callable[[dict[str, Any]], Row], shape: str) -> Row:
+def _parse_row(line: str, number: int, file: Path, parse: Callable[[dict[str, Any]], Row], shape: str) -> Row:
     try:
         plain = json.loads(line)
         if not isinstance(plain, dict):

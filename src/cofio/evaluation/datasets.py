@@ -84,47 +84,47 @@ def read(path: Path) -> list[Conversation]:
     Repeated ids of conversations, and of questions within one, get a number: "q1", "q1 (2)".
     """
     name = _UniqueNames()
-    found = [_line(line, number, path) for number, line in numbered(path, _SHAPE)]
-    return [replace(each, id=name(each.id)) for each in found]
+    conversations = [_parse_line(line, number, path) for number, line in numbered(path, _SHAPE)]
+    return [replace(conversation, id=name(conversation.id)) for conversation in conversations]
 
 
 class _BadLine(Exception):
     """Problem in a line."""
 
 
-def _line(line: str, number: int, path: Path) -> Conversation:
+def _parse_line(line: str, number: int, path: Path) -> Conversation:
     try:
-        return _conversation(json.loads(line), number)
+        return _parse_conversation(json.loads(line), number)
     except json.JSONDecodeError as error:
-        said = f"Line {number} of {path} is not JSON: {error.msg}, at character {error.pos + 1}."
-        raise InvalidInput(said, f"An object may not be broken into lines. {_SHAPE}") from error
+        message = f"Line {number} of {path} is not JSON: {error.msg}, at character {error.pos + 1}."
+        raise InvalidInput(message, f"An object may not be broken into lines. {_SHAPE}") from error
     except (_BadLine, InvalidInput, ValueError, RecursionError) as error:
-        said = getattr(error, "message", str(error)).rstrip(".")
-        raise InvalidInput(f"Line {number} of {path} is not a conversation: {said}.", _SHAPE) from error
+        message = getattr(error, "message", str(error)).rstrip(".")
+        raise InvalidInput(f"Line {number} of {path} is not a conversation: {message}.", _SHAPE) from error
 
 
-def _conversation(plain: Any, number: int) -> Conversation:
+def _parse_conversation(plain: Any, number: int) -> Conversation:
     if not isinstance(plain, dict):
-        raise _BadLine(f"it is {_kind(plain)}, not an object")
-    units, asked, name = _objects(plain, "units"), _objects(plain, "questions"), _UniqueNames()
-    questions = [_question(each, place, name) for place, each in enumerate(asked)]
+        raise _BadLine(f"it is {_describe_type(plain)}, not an object")
+    units, rows, name = _get_objects(plain, "units"), _get_objects(plain, "questions"), _UniqueNames()
+    questions = [_parse_question(row, place, name) for place, row in enumerate(rows)]
     worded = tuple(question for question in questions if question.text)
-    given = plain.get("id")
+    own_id = plain.get("id")
     return Conversation(
-        clean(number if given is None else given), tuple(_facts(units)), worded, len(questions) - len(worded)
+        clean(number if own_id is None else own_id), tuple(_make_facts(units)), worded, len(questions) - len(worded)
     )
 
 
-def _objects(plain: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+def _get_objects(plain: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """Return the list with this name. Raise _Wrong unless it holds objects with a text."""
     if name not in plain:
         raise _BadLine(f"it has no {name}")
     rows = plain[name] or []
     if not isinstance(rows, list):
-        raise _BadLine(f"{name} is {_kind(rows)}, not a list")
+        raise _BadLine(f"{name} is {_describe_type(rows)}, not a list")
     for place, row in enumerate(rows, start=1):
         if not isinstance(row, dict):
-            raise _BadLine(f"number {place} of its {name} is {_kind(row)}, not an object")
+            raise _BadLine(f"number {place} of its {name} is {_describe_type(row)}, not an object")
         if "text" not in row:
             raise _BadLine(f"number {place} of its {name} has no text")
         if name == "units" and (row.get("id") in (None, "") or isinstance(row["id"], list | dict)):
@@ -132,51 +132,53 @@ def _objects(plain: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _question(plain: Mapping[str, Any], place: int, name: _UniqueNames) -> Question:
-    given, evidence = plain.get("id"), plain.get("evidence")
-    named = evidence if isinstance(evidence, list) else [] if evidence in (None, "") else [evidence]
-    if any(isinstance(each, list | dict) for each in named):
+def _parse_question(plain: Mapping[str, Any], place: int, name: _UniqueNames) -> Question:
+    own_id, evidence = plain.get("id"), plain.get("evidence")
+    units = evidence if isinstance(evidence, list) else [] if evidence in (None, "") else [evidence]
+    if any(isinstance(unit, list | dict) for unit in units):
         raise _BadLine(f"the evidence of question {place + 1} is not a list of unit ids")
     category = clean(plain.get("category")).strip()
     return Question(
-        name(clean(place if given is None else given)),
+        name(clean(place if own_id is None else own_id)),
         clean(plain["text"]).strip()[:MAX_TEXT],
         category or "none",
-        frozenset(clean(each) for each in named if each is not None),
+        frozenset(clean(unit) for unit in units if unit is not None),
     )
 
 
-def _facts(units: Sequence[Mapping[str, Any]]) -> Iterator[cofio.Fact]:
+def _make_facts(units: Sequence[Mapping[str, Any]]) -> Iterator[cofio.Fact]:
     for place, unit in enumerate(units):
-        earlier = [each for each in units[max(0, place - _BEFORE) : place] if each.get("date") == unit.get("date")]
+        earlier = [
+            previous for previous in units[max(0, place - _BEFORE) : place] if previous.get("date") == unit.get("date")
+        ]
         yield cofio.Fact(
             text=clean(unit["text"]).strip()[:MAX_TEXT] or "…",
             speaker=clean(unit.get("speaker")).strip()[:MAX_LABEL],
             created_at=when(unit.get("date")),
-            context="\n".join(clean(each["text"])[:_BEFORE_CHARACTERS] for each in earlier),
+            context="\n".join(clean(previous["text"])[:_BEFORE_CHARACTERS] for previous in earlier),
             metadata={"unit": clean(unit["id"])},
         )
 
 
 def when(written: Any) -> str:
     """Return a date as ISO text, from a text or a Unix time in seconds or milliseconds; "" if it cannot be parsed."""
-    given = clean(written).strip()
+    text = clean(written).strip()
     try:
-        if isinstance(written, int | float) or (given.isdecimal() and len(given) >= _SECONDS):
-            return to_utc_iso(float(given))
-        return to_utc_iso(datetime.fromisoformat(given))
+        if isinstance(written, int | float) or (text.isdecimal() and len(text) >= _SECONDS):
+            return to_utc_iso(float(text))
+        return to_utc_iso(datetime.fromisoformat(text))
     except (ValueError, InvalidInput):
         pass
-    for each in _FORMATS:
+    for date_format in _FORMATS:
         try:
-            read = datetime.strptime(given, each)  # noqa: DTZ007
-            return to_utc_iso(read if read.tzinfo else read.replace(tzinfo=UTC))
+            parsed = datetime.strptime(text, date_format)  # noqa: DTZ007
+            return to_utc_iso(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))
         except (ValueError, InvalidInput):
             continue
     return ""
 
 
-def _kind(value: Any) -> str:
+def _describe_type(value: Any) -> str:
     """Return the JSON type of a value."""
     kinds = {str: "a text", list: "a list", dict: "an object", bool: "true or false", type(None): "null"}
     return kinds.get(type(value), "a number")
@@ -199,7 +201,7 @@ class _UniqueNames:
 # ── storing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _silent(_remembered: int) -> None:
+def _ignore_progress(_remembered: int) -> None:
     """Ignore the progress."""
 
 
@@ -211,15 +213,15 @@ def remembered(
     embedder: Embedder | None = None,
     reader: LateInteractionModel | None = None,
     judge: Judge | None = None,
-    advance: Callable[[int], None] = _silent,
+    advance: Callable[[int], None] = _ignore_progress,
 ) -> Iterator[Keeper]:
     """Yield a keeper on a temporary store that holds the conversation. The store of the settings is not touched."""
-    usual = settings or Settings.load()
+    base = settings or Settings.load()
     with TemporaryDirectory() as folder:
-        # as if set by a flag, so that hook data of the usual store is not imported
-        named = {**usual.origins, "store": "flag"}
-        own = replace(usual, store=f"sqlite://{folder}/eval.db", origins=named, extract_provider="")
-        with bootstrap.keeper(own, embedder=embedder, reader=reader, judge=judge) as keeper:
+        # as if set by a flag, so that hook data of the configured store is not imported
+        origins = {**base.origins, "store": "flag"}
+        temporary = replace(base, store=f"sqlite://{folder}/eval.db", origins=origins, extract_provider="")
+        with bootstrap.keeper(temporary, embedder=embedder, reader=reader, judge=judge) as keeper:
             for start in range(0, len(conversation.facts), _BATCH):
                 batch = conversation.facts[start : start + _BATCH]
                 keeper.add_all(batch, dedup=False)

@@ -62,7 +62,7 @@ def evaluate(
 ) -> Report:
     """Return a report on the pairs of these files, without a model and, if one is given or configured, with it."""
     command = " ".join(["cofio eval decisions", *(path.name for path in files)])
-    sets = _told_apart([read(path) for path in files])
+    sets = _number_repeated([read(path) for path in files])
     return reported(sets, settings, llm, sample=sample, embedder=embedder, command=command, progress=progress)
 
 
@@ -78,25 +78,25 @@ def reported(
 ) -> Report:
     """Return the report for parsed cases, or for a sample of each set."""
     settings = settings or Settings.load()
-    chosen = [sampled(each, sample) if sample else each for each in sets]
-    chosen = [each for cases in chosen for each in (cases, *stated(cases))]
-    desk = _KeeperPool(settings, embedder or bootstrap.make_embedder(settings), llm)
-    found: list[_DecisionResults] = []
+    chosen = [sampled(case_set, sample) if sample else case_set for case_set in sets]
+    chosen = [case_set for cases in chosen for case_set in (cases, *stated(cases))]
+    pool = _KeeperPool(settings, embedder or bootstrap.make_embedder(settings), llm)
+    results: list[_DecisionResults] = []
     compared: list[duplicates.ComparedPairs] = []
     for number, cases in enumerate(chosen):
         progress(number, len(chosen))
-        found.append(_DecisionResults(cases, {way: desk.decided(cases, way) for way in desk.ways}))
-        compared += duplicates.compared(cases, desk.holding)
-    return _report(found, compared, desk, command)
+        results.append(_DecisionResults(cases, {way: pool.decided(cases, way) for way in pool.ways}))
+        compared += duplicates.compared(cases, pool.holding)
+    return _report(results, compared, pool, command)
 
 
-def _told_apart(sets: Sequence[PairCases]) -> list[PairCases]:
+def _number_repeated(sets: Sequence[PairCases]) -> list[PairCases]:
     """Return the sets with unique names: a repeated name gets a number."""
-    named: list[PairCases] = []
-    for each in sets:
-        namesakes = sum(other.name.partition(" ")[0] == each.name for other in named)
-        named.append(replace(each, name=f"{each.name} {namesakes + 1}") if namesakes else each)
-    return named
+    renamed: list[PairCases] = []
+    for case_set in sets:
+        namesakes = sum(other.name.partition(" ")[0] == case_set.name for other in renamed)
+        renamed.append(replace(case_set, name=f"{case_set.name} {namesakes + 1}") if namesakes else case_set)
+    return renamed
 
 
 # ── asking the keeper ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -108,7 +108,7 @@ class _KeeperPool:
     def __init__(self, settings: Settings, embedder: Embedder, llm: LLM | None) -> None:
         self._settings = replace(settings, extract_provider="")
         self._embedder = _CachingEmbedder(embedder)
-        self.llm = llm or _configured(settings, embedder)
+        self.llm = llm or _load_model(settings, embedder)
         self.ways = (_RULES, _MODEL) if self.llm else (_RULES,)
 
     def decided(self, cases: PairCases, way: str) -> list[DecisionOutcome]:
@@ -117,27 +117,29 @@ class _KeeperPool:
         self._embedder.prepare(text for case in cases.cases if not case.spoken for text in (*case.known, case.new))
         spoken = [case for case in cases.cases if case.spoken]
         stated = [case for case in cases.cases if not case.spoken]
-        found = {case.id: outcome for case, outcome in self._told(spoken, behind)}
-        found |= {case.id: outcome for case, outcome in self._stated(stated, _VerbatimLLM(behind))}
-        return [found[case.id] for case in cases.cases]
+        outcomes = {case.id: outcome for case, outcome in self._decide_spoken(spoken, behind)}
+        outcomes |= {case.id: outcome for case, outcome in self._decide_stated(stated, _VerbatimLLM(behind))}
+        return [outcomes[case.id] for case in cases.cases]
 
-    def _stated(self, cases: Sequence[PairCase], reader: _VerbatimLLM) -> Iterator[tuple[PairCase, DecisionOutcome]]:
-        for some in _portions(cases):
-            with self.holding([(case.id, text) for case in some for text in case.known], llm=reader) as (keeper, ids):
+    def _decide_stated(
+        self, cases: Sequence[PairCase], reader: _VerbatimLLM
+    ) -> Iterator[tuple[PairCase, DecisionOutcome]]:
+        for batch in _split_cases(cases):
+            with self.holding([(case.id, text) for case in batch for text in case.known], llm=reader) as (keeper, ids):
                 first = 0
-                for case in some:
-                    known = ids[first : first + len(case.known)]
+                for case in batch:
+                    known_ids = ids[first : first + len(case.known)]
                     first += len(case.known)
                     reader.fact = case.new
                     done = keeper.extract(case.new, project=case.id, by="eval")
-                    yield case, _outcome(case, known, done)
+                    yield case, _judge_outcome(case, known_ids, done)
 
-    def _told(self, cases: Sequence[PairCase], llm: LLM | None) -> Iterator[tuple[PairCase, DecisionOutcome]]:
-        for some in _portions(cases):
+    def _decide_spoken(self, cases: Sequence[PairCase], llm: LLM | None) -> Iterator[tuple[PairCase, DecisionOutcome]]:
+        for batch in _split_cases(cases):
             with self.holding([], llm=llm) as (keeper, _):
-                for case in some:
-                    known = _live(_learned(keeper, case.known[0], case.id))
-                    yield case, _outcome(case, known, _learned(keeper, case.new, case.id))
+                for case in batch:
+                    known_ids = _find_added(_learn(keeper, case.known[0], case.id))
+                    yield case, _judge_outcome(case, known_ids, _learn(keeper, case.new, case.id))
 
     @contextmanager
     def holding(
@@ -168,8 +170,8 @@ class _VerbatimLLM:
 
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
         if self.fact:
-            told, self.fact = {"text": self.fact, "category": "detail", "kind": "other"}, ""
-            return Completion(json.dumps({"facts": [told]}))
+            fact, self.fact = {"text": self.fact, "category": "detail", "kind": "other"}, ""
+            return Completion(json.dumps({"facts": [fact]}))
         assert self._behind is not None  # without a model, no decision is requested
         return self._behind.complete(system, user, schema=schema)
 
@@ -200,26 +202,26 @@ class _CachingEmbedder:
         return np.array([self._known[text, kind] for text in texts], dtype=np.float32).reshape(-1, self.dimension)
 
 
-def _configured(settings: Settings, embedder: Embedder) -> LLM | None:
+def _load_model(settings: Settings, embedder: Embedder) -> LLM | None:
     """Return the configured model. Raise Misconfigured if it is not available."""
     if not settings.extract_provider:
         return None
     with TemporaryDirectory() as folder:
-        named = replace(settings, home=Path(folder), store=f"sqlite://{folder}/eval.db")
-        with bootstrap.keeper(named, embedder=embedder) as keeper:
+        temporary = replace(settings, home=Path(folder), store=f"sqlite://{folder}/eval.db")
+        with bootstrap.keeper(temporary, embedder=embedder) as keeper:
             if keeper.llm is None:
-                said = str(keeper.extraction().get("problem") or "The model is not available.")
-                raise Misconfigured(said, "Set EXTRACT_PROVIDER to an available one, or leave it empty.")
+                problem = str(keeper.extraction().get("problem") or "The model is not available.")
+                raise Misconfigured(problem, "Set EXTRACT_PROVIDER to an available one, or leave it empty.")
             return keeper.llm
 
 
-def _portions(cases: Sequence[PairCase]) -> Iterator[Sequence[PairCase]]:
+def _split_cases(cases: Sequence[PairCase]) -> Iterator[Sequence[PairCase]]:
     yield from (cases[start : start + _AT_ONCE] for start in range(0, len(cases), _AT_ONCE))
 
 
-def _learned(keeper: Keeper, said: str, project: str) -> LearningResult:
+def _learn(keeper: Keeper, text: str, project: str) -> LearningResult:
     try:
-        return keeper.learn(said, project=project, by="eval")
+        return keeper.learn(text, project=project, by="eval")
     except CofioError as error:  # an unusable reply: nothing was learned
         return LearningResult(reason=error.message)
 
@@ -227,38 +229,40 @@ def _learned(keeper: Keeper, said: str, project: str) -> LearningResult:
 # ── results of cases ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _live(done: LearningResult) -> list[int]:
+def _find_added(done: LearningResult) -> list[int]:
     """Return the added memories that are still live."""
-    came = [
-        action["id"] if action["action"] == "add" else action["new_id"] for action in done.actions if _brings(action)
+    added = [
+        action["id"] if action["action"] == "add" else action["new_id"] for action in done.actions if _is_write(action)
     ]
-    gone = {action["old_id"] for action in done.actions if action["action"] in ("update", "delete")}
-    return [each for each in came if each not in gone]
+    removed = {action["old_id"] for action in done.actions if action["action"] in ("update", "delete")}
+    return [memory_id for memory_id in added if memory_id not in removed]
 
 
-def _brings(action: Mapping[str, Any]) -> bool:
+def _is_write(action: Mapping[str, Any]) -> bool:
     return action["action"] in ("add", "update")
 
 
-def _outcome(case: PairCase, known: Sequence[int], done: LearningResult) -> DecisionOutcome:
+def _judge_outcome(case: PairCase, known: Sequence[int], done: LearningResult) -> DecisionOutcome:
     """Return the result by its effect: a deletion counts as one even if a line remains that states it."""
-    gone = {action["old_id"] for action in done.actions if action["action"] in ("update", "delete")} & set(known)
-    noted = {action["existing_id"] for action in done.actions if action["action"] == "noop"} & set(known)
-    came = bool(_live(done))
-    if gone:
-        given = "update" if came and case.wanted != "delete" else "delete"
+    removed = {action["old_id"] for action in done.actions if action["action"] in ("update", "delete")} & set(known)
+    repeated = {action["existing_id"] for action in done.actions if action["action"] == "noop"} & set(known)
+    is_added = bool(_find_added(done))
+    if removed:
+        action_given = "update" if is_added and case.wanted != "delete" else "delete"
     else:
-        given = "add" if came else "noop" if noted else _NONE
-    meant = set(known) if case.spoken else set(known[:1])
-    acted = gone or noted
-    lost = case.wanted in ("update", "delete") and (given != case.wanted or not gone & meant)
-    still = set(known) - (meant if case.wanted in ("update", "delete") else set())
+        action_given = "add" if is_added else "noop" if repeated else _NONE
+    targets = set(known) if case.spoken else set(known[:1])
+    touched = removed or repeated
+    lost = case.wanted in ("update", "delete") and (action_given != case.wanted or not removed & targets)
+    others = set(known) - (targets if case.wanted in ("update", "delete") else set())
     return DecisionOutcome(
-        given,
-        right_target=acted <= meant if acted and case.wanted != "add" and len(known) > 1 and not case.spoken else None,
+        action_given,
+        right_target=touched <= targets
+        if touched and case.wanted != "add" and len(known) > 1 and not case.spoken
+        else None,
         lost=lost if case.wanted in ("update", "delete") else None,
-        overwrote=bool(gone & still) if still else None,
-        merged=given == "noop" if case.wanted != "noop" else None,
+        overwrote=bool(removed & others) if others else None,
+        merged=action_given == "noop" if case.wanted != "noop" else None,
     )
 
 
@@ -277,24 +281,26 @@ class _DecisionResults:
         return [case.wanted for case in self.cases.cases]
 
     def values(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"cases": len(self.cases.cases), "wanted": _counted(self.wanted)}
-        told |= {way: _figures(self.wanted, outcomes) for way, outcomes in self.by.items()}
+        figures: dict[str, Any] = {"cases": len(self.cases.cases), "wanted": _count_labels(self.wanted)}
+        figures |= {way: _compute_figures(self.wanted, outcomes) for way, outcomes in self.by.items()}
         if _MODEL in self.by:
-            told["difference"] = _differences(self.wanted, self.by[_MODEL], self.by[_RULES])
-        return told
+            figures["difference"] = _compare_ways(self.wanted, self.by[_MODEL], self.by[_RULES])
+        return figures
 
 
-def _counted(labels: Sequence[str]) -> dict[str, int]:
-    return {each: list(labels).count(each) for each in _GIVEN if each in labels}
+def _count_labels(labels: Sequence[str]) -> dict[str, int]:
+    return {label: list(labels).count(label) for label in _GIVEN if label in labels}
 
 
-def _figures(wanted: Sequence[str], outcomes: Sequence[DecisionOutcome]) -> dict[str, Any]:
-    given = [outcome.given for outcome in outcomes]
-    rates = {name: _rate(outcomes, name) for name in RATES}
+def _compute_figures(expected: Sequence[str], outcomes: Sequence[DecisionOutcome]) -> dict[str, Any]:
+    actual = [outcome.given for outcome in outcomes]
+    rates = {name: _compute_rate(outcomes, name) for name in RATES}
     return {
-        "macro_f1": macro_f1s(wanted, given).as_dict(),
-        **{name: None if each is None else each.as_dict() for name, each in rates.items()},
-        "matrix": {each: _counted([g for w, g in zip(wanted, given, strict=True) if w == each]) for each in ACTIONS},
+        "macro_f1": macro_f1s(expected, actual).as_dict(),
+        **{name: None if rate is None else rate.as_dict() for name, rate in rates.items()},
+        "matrix": {
+            label: _count_labels([g for w, g in zip(expected, actual, strict=True) if w == label]) for label in ACTIONS
+        },
     }
 
 
@@ -306,52 +312,54 @@ _ASKED = {
 }
 
 
-def _rate(outcomes: Sequence[DecisionOutcome], name: str) -> Figure | None:
+def _compute_rate(outcomes: Sequence[DecisionOutcome], name: str) -> Figure | None:
     """Return the rate over the cases to which it applies; None without such cases."""
     values = [float(value) for outcome in outcomes if (value := getattr(outcome, _ASKED[name])) is not None]
     return interval(values) if values else None
 
 
-def _differences(
-    wanted: Sequence[str], ours: Sequence[DecisionOutcome], theirs: Sequence[DecisionOutcome]
+def _compare_ways(
+    expected: Sequence[str], ours: Sequence[DecisionOutcome], theirs: Sequence[DecisionOutcome]
 ) -> dict[str, Any]:
     """Return the differences of two ways on the same cases, by paired bootstrap."""
-    told: dict[str, Any] = {
-        "macro_f1": macro_f1s(wanted, [each.given for each in ours], [each.given for each in theirs]).as_dict()
+    differences: dict[str, Any] = {
+        "macro_f1": macro_f1s(
+            expected, [outcome.given for outcome in ours], [outcome.given for outcome in theirs]
+        ).as_dict()
     }
     for name in RATES:
         pairs = [
-            (getattr(one, _ASKED[name]), getattr(two, _ASKED[name])) for one, two in zip(ours, theirs, strict=True)
+            (getattr(our, _ASKED[name]), getattr(their, _ASKED[name])) for our, their in zip(ours, theirs, strict=True)
         ]
-        both = [(float(one), float(two)) for one, two in pairs if one is not None and two is not None]
-        told[name] = difference(*map(list, zip(*both, strict=True))).as_dict() if both else None
-    return told
+        both = [(float(our), float(their)) for our, their in pairs if our is not None and their is not None]
+        differences[name] = difference(*map(list, zip(*both, strict=True))).as_dict() if both else None
+    return differences
 
 
-def macro_f1s(wanted: Sequence[str], given: Sequence[str], against: Sequence[str] = ()) -> Figure:
-    """Return macro-F1 over the wanted actions with its 95 % interval, or the difference to `against`.
+def macro_f1s(expected: Sequence[str], actual: Sequence[str], against: Sequence[str] = ()) -> Figure:
+    """Return macro-F1 over the expected actions with its 95 % interval, or the difference to `against`.
 
-    Resampling the cases is equivalent to resampling the counts of each combination of wanted and given.
+    Resampling the cases is equivalent to resampling the counts of each combination of expected and actual action.
     """
-    ways = [given, against] if against else [given]
-    cells = sorted(set(zip(wanted, *ways, strict=True)))
-    counts = np.array([sum(each == cell for each in zip(wanted, *ways, strict=True)) for cell in cells])
-    drawn = np.random.default_rng(SEED).multinomial(len(wanted), counts / counts.sum(), size=DRAWS)
-    labels = sorted(set(wanted))
+    ways = [actual, against] if against else [actual]
+    cells = sorted(set(zip(expected, *ways, strict=True)))
+    counts = np.array([sum(combination == cell for combination in zip(expected, *ways, strict=True)) for cell in cells])
+    samples = np.random.default_rng(SEED).multinomial(len(expected), counts / counts.sum(), size=DRAWS)
+    labels = sorted(set(expected))
 
-    def told(at: int, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def mean_f1(at: int, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.asarray(np.mean([_f1(cells, at, label, numbers) for label in labels], axis=0))
 
-    every = np.vstack([counts, drawn])
-    values = told(1, every) - (told(2, every) if against else 0.0)
+    all_counts = np.vstack([counts, samples])
+    values = mean_f1(1, all_counts) - (mean_f1(2, all_counts) if against else 0.0)
     low, high = np.quantile(values[1:], (0.025, 0.975))
     return Figure(float(values[0]), float(low), float(high))
 
 
 def _f1(cells: Sequence[Sequence[str]], at: int, label: str, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    meant = np.array([cell[0] == label for cell in cells])
-    told = np.array([cell[at] == label for cell in cells])
-    both, either = numbers @ (meant & told), numbers @ meant.astype(int) + numbers @ told.astype(int)
+    expected = np.array([cell[0] == label for cell in cells])
+    actual = np.array([cell[at] == label for cell in cells])
+    both, either = numbers @ (expected & actual), numbers @ expected.astype(int) + numbers @ actual.astype(int)
     return np.asarray(np.divide(2.0 * both, either, out=np.zeros(len(numbers)), where=either > 0))
 
 
@@ -368,15 +376,19 @@ _SAYS = (
 
 
 def _report(
-    found: Sequence[_DecisionResults], compared: Sequence[duplicates.ComparedPairs], desk: _KeeperPool, command: str
+    results: Sequence[_DecisionResults], compared: Sequence[duplicates.ComparedPairs], pool: _KeeperPool, command: str
 ) -> Report:
     values = {
-        "sets": {each.cases.name: each.values() for each in found},
-        "duplicates": {each.name: each.values() for each in compared},
-        "model": {"provider": desk.llm.provider_name, "model": desk.llm.model} if desk.llm else None,
-        "per_case": {each.cases.name: _given(each) for each in found},
+        "sets": {result.cases.name: result.values() for result in results},
+        "duplicates": {comparison.name: comparison.values() for comparison in compared},
+        "model": {"provider": pool.llm.provider_name, "model": pool.llm.model} if pool.llm else None,
+        "per_case": {result.cases.name: _list_actions(result) for result in results},
     }
-    tables = [_actions(found), *([_differ(found)] if desk.llm else []), *duplicates.tables(compared)]
+    tables = [
+        _make_action_table(results),
+        *([_make_difference_table(results)] if pool.llm else []),
+        *duplicates.tables(compared),
+    ]
     return Report(
         "decisions",
         "Decisions: new, known or a correction",
@@ -388,10 +400,10 @@ def _report(
     )
 
 
-def _given(found: _DecisionResults) -> dict[str, dict[str, str]]:
+def _list_actions(result: _DecisionResults) -> dict[str, dict[str, str]]:
     return {
-        way: {case.id: outcome.given for case, outcome in zip(found.cases.cases, outcomes, strict=True)}
-        for way, outcomes in found.by.items()
+        way: {case.id: outcome.given for case, outcome in zip(result.cases.cases, outcomes, strict=True)}
+        for way, outcomes in result.by.items()
     }
 
 
@@ -403,13 +415,13 @@ _COLUMNS = (
 )
 
 
-def _actions(found: Sequence[_DecisionResults]) -> Table:
+def _make_action_table(results: Sequence[_DecisionResults]) -> Table:
     rows: list[Sequence[Cell]] = []
-    for each in found:
-        for way, outcomes in each.by.items():
-            score = macro_f1s(each.wanted, [one.given for one in outcomes])
-            rates = [_rate(outcomes, name) for name in RATES]
-            rows.append([each.cases.name, _WAYS[way], len(outcomes), score, *rates])
+    for result in results:
+        for way, outcomes in result.by.items():
+            score = macro_f1s(result.wanted, [outcome.given for outcome in outcomes])
+            rates = [_compute_rate(outcomes, name) for name in RATES]
+            rows.append([result.cases.name, _WAYS[way], len(outcomes), score, *rates])
     columns = (Column("cases"), Column("decided by"), Column("number"), Column("macro-F1", "%"), *_COLUMNS)
     return Table("What became of what was said", columns, rows, _NOTE)
 
@@ -418,14 +430,19 @@ _WAYS = {_RULES: "rules", _MODEL: "the model"}
 _NOTE = "Macro-F1 covers those of add, update, delete and noop that occur as labels in the set."
 
 
-def _differ(found: Sequence[_DecisionResults]) -> Table:
+def _make_difference_table(results: Sequence[_DecisionResults]) -> Table:
     rows: list[Sequence[Cell]] = []
-    for each in found:
-        told = _differences(each.wanted, each.by[_MODEL], each.by[_RULES])
-        rows.append([each.cases.name, *(Figure(**told[name]) if told[name] else None for name in ("macro_f1", *RATES))])
+    for result in results:
+        differences = _compare_ways(result.wanted, result.by[_MODEL], result.by[_RULES])
+        rows.append(
+            [
+                result.cases.name,
+                *(Figure(**differences[name]) if differences[name] else None for name in ("macro_f1", *RATES)),
+            ]
+        )
     columns = (
         Column("cases"),
         Column("macro-F1", "±%"),
-        *(Column(each.name, "±%") for each in _COLUMNS),
+        *(Column(column.name, "±%") for column in _COLUMNS),
     )
     return Table("The model less the rules, on the same cases", columns, rows, "By paired bootstrap.")

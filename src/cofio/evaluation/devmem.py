@@ -66,13 +66,13 @@ def evaluate(
 ) -> Report:
     """Capture the sessions of a folder, ask its questions, and report how many answers are among the hits."""
     sessions, questions = read(folder)
-    said = [message["content"] for session in sessions for message in session["messages"]]
+    messages = [message["content"] for session in sessions for message in session["messages"]]
     settings = settings or Settings.load()
     steps = len(sessions) + len(questions)
     with TemporaryDirectory() as home:
-        own = replace(settings, home=Path(home), store=f"sqlite://{home}/devmem.db", extract_provider="")
+        temporary = replace(settings, home=Path(home), store=f"sqlite://{home}/devmem.db", extract_provider="")
         embedder = embedder or bootstrap.make_embedder(settings)
-        with bootstrap.keeper(own, embedder=embedder, reader=bootstrap.make_reader(settings)) as keeper:
+        with bootstrap.keeper(temporary, embedder=embedder, reader=bootstrap.make_reader(settings)) as keeper:
             for number, session in enumerate(sessions, 1):
                 capture(session, keeper)
                 progress(number, steps)
@@ -80,7 +80,7 @@ def evaluate(
             keeper.read_missing()
             outcomes = []
             for number, question in enumerate(questions, len(sessions) + 1):
-                outcomes.append(ask(question, keeper, said))
+                outcomes.append(ask(question, keeper, messages))
                 progress(number, steps)
             stored = keeper.count()
     return _report(folder, len(sessions), stored, outcomes)
@@ -93,8 +93,8 @@ def read(folder: Path) -> tuple[list[dict[str, Any]], list[DevMemQuestion]]:
     """Return the sessions ordered by date, and the questions that have an answer."""
     if not folder.is_dir():
         raise NotFound(f"There is no folder {folder}.", _SHAPE)
-    sessions = _objects(folder, "sessions", ("sessionId", "messages"))
-    questions = _objects(folder, "questions", ("questionId", "questionType", "question", "groundTruth"))
+    sessions = _load_objects(folder, "sessions", ("sessionId", "messages"))
+    questions = _load_objects(folder, "questions", ("questionId", "questionType", "question", "groundTruth"))
     answerable = [
         DevMemQuestion(
             str(question["questionId"]),
@@ -107,12 +107,12 @@ def read(folder: Path) -> tuple[list[dict[str, Any]], list[DevMemQuestion]]:
     ]
     if not answerable:
         raise InvalidInput(f"No question in {folder} has an answer.", _SHAPE)
-    return sorted(sessions, key=_date), answerable
+    return sorted(sessions, key=_get_date), answerable
 
 
-def _objects(folder: Path, name: str, fields: Sequence[str]) -> list[dict[str, Any]]:
+def _load_objects(folder: Path, name: str, fields: Sequence[str]) -> list[dict[str, Any]]:
     """Return the objects of all files in the folder with this word in their name."""
-    found: list[dict[str, Any]] = []
+    objects: list[dict[str, Any]] = []
     for file in sorted(folder.glob(f"*{name}*.json")):
         try:
             rows = json.loads(file.read_text(encoding="utf-8"))
@@ -121,13 +121,13 @@ def _objects(folder: Path, name: str, fields: Sequence[str]) -> list[dict[str, A
         for row in rows if isinstance(rows, list) else [rows]:
             if missing := [field for field in fields if not isinstance(row, dict) or field not in row]:
                 raise InvalidInput(f"An object in {file} has no {missing[0]}.", _SHAPE)
-            found.append(row)
-    if not found:
+            objects.append(row)
+    if not objects:
         raise NotFound(f"{folder} has no {name}.", _SHAPE)
-    return found
+    return objects
 
 
-def _date(session: Mapping[str, Any]) -> str:
+def _get_date(session: Mapping[str, Any]) -> str:
     return str(session.get("metadata", {}).get("date", ""))
 
 
@@ -137,8 +137,8 @@ def _date(session: Mapping[str, Any]) -> str:
 def capture(session: Mapping[str, Any], keeper: Keeper) -> None:
     """Capture a session, one exchange at a time: a user message with the assistant's answers."""
     project, name = str(session.get("metadata", {}).get("project", "")), str(session["sessionId"])
-    date = _date(session)
-    for number, messages in enumerate(_exchanges(session["messages"]), 1):
+    date = _get_date(session)
+    for number, messages in enumerate(_split_exchanges(session["messages"]), 1):
         keeper.capture(
             messages,
             wait=True,
@@ -150,7 +150,7 @@ def capture(session: Mapping[str, Any], keeper: Keeper) -> None:
         )
 
 
-def _exchanges(messages: Sequence[Mapping[str, str]]) -> Iterator[list[dict[str, str]]]:
+def _split_exchanges(messages: Sequence[Mapping[str, str]]) -> Iterator[list[dict[str, str]]]:
     exchange: list[dict[str, str]] = []
     for message in messages:
         if message["role"] == "user" and exchange:
@@ -161,19 +161,19 @@ def _exchanges(messages: Sequence[Mapping[str, str]]) -> Iterator[list[dict[str,
         yield exchange
 
 
-def ask(question: DevMemQuestion, keeper: Keeper, said: Sequence[str]) -> DevMemOutcome:
+def ask(question: DevMemQuestion, keeper: Keeper, messages: Sequence[str]) -> DevMemOutcome:
     """Search for a question among the facts, and among facts and episodes if the keeper has episodes."""
     facts = [(hit.score, hit.text) for hit in keeper.search(question.text, k=HITS)]
     hits = {FACTS: facts}
     if search := getattr(keeper, "search_episodes", None):
         both = [*facts, *((hit.score, hit.text) for hit in search(question.text, k=HITS))]
         hits[BOTH] = sorted(both, key=lambda hit: -hit[0])[:HITS]
-    texts = {name: [text for _, text in found] for name, found in hits.items()}
+    texts = {name: [text for _, text in results] for name, results in hits.items()}
     return DevMemOutcome(
         question,
-        {name: any(carries(text, question.truth) for text in found) for name, found in texts.items()},
-        {name: carries(" ".join(found), question.truth) for name, found in texts.items()},
-        any(carries(text, question.truth) for text in said),
+        {name: any(carries(text, question.truth) for text in results) for name, results in texts.items()},
+        {name: carries(" ".join(results), question.truth) for name, results in texts.items()},
+        any(carries(text, question.truth) for text in messages),
     )
 
 
@@ -182,26 +182,28 @@ def ask(question: DevMemQuestion, keeper: Keeper, said: Sequence[str]) -> DevMem
 
 def _report(folder: Path, sessions: int, stored: int, outcomes: Sequence[DevMemOutcome]) -> Report:
     types = sorted({outcome.question.type for outcome in outcomes})
-    groups = {"all": list(outcomes)} | {name: [one for one in outcomes if one.question.type == name] for name in types}
+    groups = {"all": list(outcomes)} | {
+        name: [outcome for outcome in outcomes if outcome.question.type == name] for name in types
+    }
     searched = list(outcomes[0].in_one)
-    figures = {name: {kind: _figures(some, kind) for kind in searched} for name, some in groups.items()}
+    figures = {name: {kind: _compute_figures(group, kind) for kind in searched} for name, group in groups.items()}
     values: dict[str, Any] = {
         "sessions": sessions,
         "questions": len(outcomes),
         "memories": stored,
         "said": sum(outcome.said for outcome in outcomes) / len(outcomes),
-        **{kind: _plain(figures["all"][kind]) for kind in searched},
-        "by_type": {name: {kind: _plain(figures[name][kind]) for kind in searched} for name in types},
+        **{kind: _to_values(figures["all"][kind]) for kind in searched},
+        "by_type": {name: {kind: _to_values(figures[name][kind]) for kind in searched} for name in types},
         "per_question": {outcome.question.id: outcome.in_one for outcome in outcomes},
     }
     rows: list[list[Cell]] = [
         [
             name,
-            len(some),
-            sum(each.said for each in some) / len(some),
+            len(group),
+            sum(outcome.said for outcome in group) / len(group),
             *(figure for kind in searched for figure in figures[name][kind]),
         ]
-        for name, some in groups.items()
+        for name, group in groups.items()
     ]
     columns = [Column("questions"), Column("asked"), Column("in one message", "%")]
     columns += [Column(f"{kind}: {how}", "%") for kind in searched for how in ("one hit", "together")]
@@ -215,10 +217,10 @@ def _report(folder: Path, sessions: int, stored: int, outcomes: Sequence[DevMemO
     return Report("devmem", "DevMemBench", command, says, values, [Table("Answers found", columns, rows)])
 
 
-def _figures(outcomes: Sequence[DevMemOutcome], kind: str) -> tuple[Figure, Figure]:
-    one = interval([float(outcome.in_one[kind]) for outcome in outcomes])
-    return one, interval([float(outcome.together[kind]) for outcome in outcomes])
+def _compute_figures(outcomes: Sequence[DevMemOutcome], kind: str) -> tuple[Figure, Figure]:
+    in_one = interval([float(outcome.in_one[kind]) for outcome in outcomes])
+    return in_one, interval([float(outcome.together[kind]) for outcome in outcomes])
 
 
-def _plain(figures: tuple[Figure, Figure]) -> dict[str, Any]:
+def _to_values(figures: tuple[Figure, Figure]) -> dict[str, Any]:
     return {"one_hit": figures[0].as_dict(), "together": figures[1].as_dict()}

@@ -56,10 +56,10 @@ class ComparedPairs:
         against = [getattr(pair, by) for pair in self.pairs if pair.wanted in _AGAINST]
         return np.array(same, float), np.array(against, float)
 
-    def share(self, way: str, wanted: Sequence[str]) -> Figure | None:
+    def share(self, way: str, labels: Sequence[str]) -> Figure | None:
         """Return the share of the pairs with these labels that the operation takes for duplicates."""
-        taken = [float(way in pair.taken) for pair in self.pairs if pair.wanted in wanted]
-        return interval(taken) if taken else None
+        flags = [float(way in pair.taken) for pair in self.pairs if pair.wanted in labels]
+        return interval(flags) if flags else None
 
     def values(self) -> dict[str, Any]:
         """Return the figures as plain values."""
@@ -84,34 +84,34 @@ _PARTS = {"recall": ("noop",), "leak": _AGAINST, "others": ("add",)}
 
 def compared(cases: PairCases, holding: Holding) -> list[ComparedPairs]:
     """Return the results for all pairs of facts; empty unless the set has duplicates and contradictions."""
-    stated = [case for case in cases.cases if not case.spoken]
-    wanted = {case.wanted for case in stated}
-    if "noop" not in wanted or not wanted & {*_AGAINST}:
+    fact_cases = [case for case in cases.cases if not case.spoken]
+    labels = {case.wanted for case in fact_cases}
+    if "noop" not in labels or not labels & {*_AGAINST}:
         return []
     pairs: list[DuplicatePair] = []
-    for start in range(0, len(stated), _AT_ONCE):
-        pairs += _pairs(stated[start : start + _AT_ONCE], holding)
+    for start in range(0, len(fact_cases), _AT_ONCE):
+        pairs += _compare_pairs(fact_cases[start : start + _AT_ONCE], holding)
     return [ComparedPairs(cases.name, pairs)]
 
 
-def _pairs(cases: Sequence[PairCase], holding: Holding) -> list[DuplicatePair]:
+def _compare_pairs(cases: Sequence[PairCase], holding: Holding) -> list[DuplicatePair]:
     old, new = [(case.id, case.known[0]) for case in cases], [(case.id, case.new) for case in cases]
     with holding([*old, *new]) as (keeper, ids):
-        merged = {find_duplicate.id for find_duplicate in keeper.find_duplicates()}
-    doubled = [one in merged or other in merged for one, other in zip(ids, ids[len(cases) :], strict=False)]
+        merged = {duplicate.id for duplicate in keeper.find_duplicates()}
+    repeated = [old_id in merged or new_id in merged for old_id, new_id in zip(ids, ids[len(cases) :], strict=False)]
     with holding(old) as (keeper, _):
-        near = [_nearness(keeper, case) for case in cases]
-        asked = [keeper.is_novel(case.new, project=case.id) for case in cases]
+        near = [_measure_nearness(keeper, case) for case in cases]
+        novelty = [keeper.is_novel(case.new, project=case.id) for case in cases]
         added = keeper.add_all([Fact(text=case.new, project=case.id) for case in cases])
-    found = []
+    pairs = []
     for place, case in enumerate(cases):
-        ways = {"add": added[place].action == "noop", "is_novel": not asked[place].novel, "dedup": doubled[place]}
-        taken = frozenset(way for way, took in ways.items() if took)
-        found.append(DuplicatePair(case.wanted, *near[place], taken))
-    return found
+        ways = {"add": added[place].action == "noop", "is_novel": not novelty[place].novel, "dedup": repeated[place]}
+        taken = frozenset(way for way, is_taken in ways.items() if is_taken)
+        pairs.append(DuplicatePair(case.wanted, *near[place], taken))
+    return pairs
 
 
-def _nearness(keeper: Keeper, case: PairCase) -> tuple[float, float]:
+def _measure_nearness(keeper: Keeper, case: PairCase) -> tuple[float, float]:
     """Return the cosine, and the highest threshold at which the two are taken for one; 0 if there is none."""
 
     def passes(threshold: float) -> bool:
@@ -132,35 +132,35 @@ def _nearness(keeper: Keeper, case: PairCase) -> tuple[float, float]:
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def at_leak(one: tuple[_Row, _Row], other: tuple[_Row, _Row], leak: float = LEAK) -> tuple[Figure, Figure, Figure]:
+def at_leak(ours: tuple[_Row, _Row], theirs: tuple[_Row, _Row], leak: float = LEAK) -> tuple[Figure, Figure, Figure]:
     """Return the share of duplicates that each score accepts while the leak is at most `leak`, and their difference.
 
     The threshold is recomputed for every draw, and both scores use the same draws.
     """
     rng = np.random.default_rng(SEED)
-    same, against = len(one[0]), len(one[1])
-    drawn = []
+    same, against = len(ours[0]), len(ours[1])
+    samples = []
     for _ in range(DRAWS):
         picked, mistaken = rng.integers(0, same, same), rng.integers(0, against, against)
-        drawn.append([_recall(each[0][picked], each[1][mistaken], leak) for each in (one, other)])
-    values = np.array(drawn)
-    exact = [_recall(*each, leak) for each in (one, other)]
+        samples.append([_compute_recall(scores[0][picked], scores[1][mistaken], leak) for scores in (ours, theirs)])
+    values = np.array(samples)
+    exact = [_compute_recall(*scores, leak) for scores in (ours, theirs)]
     return (
-        _figure(exact[0], values[:, 0]),
-        _figure(exact[1], values[:, 1]),
-        _figure(exact[0] - exact[1], values[:, 0] - values[:, 1]),
+        _to_figure(exact[0], values[:, 0]),
+        _to_figure(exact[1], values[:, 1]),
+        _to_figure(exact[0] - exact[1], values[:, 0] - values[:, 1]),
     )
 
 
-def _recall(same: _Row, against: _Row, leak: float) -> float:
+def _compute_recall(same: _Row, against: _Row, leak: float) -> float:
     """Return the share of duplicates above the lowest threshold that keeps the leak."""
     highest = np.sort(against)[::-1]
     bar = max(0.0, float(highest[min(int(leak * len(against) + 1e-9), len(against) - 1)]))
     return float((same > bar).mean())
 
 
-def _figure(value: float, drawn: _Row) -> Figure:
-    low, high = np.quantile(drawn, (0.025, 0.975))
+def _to_figure(value: float, samples: _Row) -> Figure:
+    low, high = np.quantile(samples, (0.025, 0.975))
     return Figure(value, float(low), float(high))
 
 
@@ -181,12 +181,14 @@ def tables(compared: Sequence[ComparedPairs]) -> list[Table]:
     if not compared:
         return []
     at_bar: list[Sequence[Cell]] = []
-    usual: list[Sequence[Cell]] = []
-    for each in compared:
-        own, alone, gained = at_leak(each.scores("checked"), each.scores("cosine"))
-        same, against = (len(row) for row in each.scores("cosine"))
-        at_bar.append([each.name, same, against, alone, own, gained])
-        usual += [[each.name, told, *(each.share(way, _PARTS[part]) for part in _PARTS)] for way, told in WAYS.items()]
+    at_defaults: list[Sequence[Cell]] = []
+    for result in compared:
+        own, alone, gained = at_leak(result.scores("checked"), result.scores("cosine"))
+        same, against = (len(row) for row in result.scores("cosine"))
+        at_bar.append([result.name, same, against, alone, own, gained])
+        at_defaults += [
+            [result.name, label, *(result.share(way, _PARTS[part]) for part in _PARTS)] for way, label in WAYS.items()
+        ]
     return [
         Table(
             "Duplicates found while at most 5 % of the contradictions pass for one",
@@ -203,7 +205,7 @@ def tables(compared: Sequence[ComparedPairs]) -> list[Table]:
                 Column("cases"), Column("when"), Column("duplicates", "%"), Column("contradictions", "%"),
                 Column("others", "%"),
             ),
-            usual,
+            at_defaults,
             "Of the duplicates as many as possible should pass, of all else nothing.",
         ),
     ]  # fmt: skip
@@ -211,7 +213,7 @@ def tables(compared: Sequence[ComparedPairs]) -> list[Table]:
 
 def plots(compared: Sequence[ComparedPairs]) -> dict[str, str]:
     """Return one plot per set: duplicates found against contradictions accepted."""
-    return {"duplicates-" + re.sub(r"[^\w-]+", "-", each.name): _plot(each) for each in compared}
+    return {"duplicates-" + re.sub(r"[^\w-]+", "-", result.name): _plot(result) for result in compared}
 
 
 def _plot(compared: ComparedPairs) -> str:
@@ -220,11 +222,13 @@ def _plot(compared: ComparedPairs) -> str:
         (COLOURS[7], "cosine", "nearness alone", True),
         (COLOURS[0], "checked", "cofio's check", False),
     ):
-        points = [(each["leak"], each["recall"]) for each in curve(compared.scores(by)) if each["leak"] <= _FURTHEST]
+        points = [
+            (point["leak"], point["recall"]) for point in curve(compared.scores(by)) if point["leak"] <= _FURTHEST
+        ]
         lines.append(Curve(name, colour, list(dict.fromkeys(points)), dashed))
-    for colour, (way, told) in zip(COLOURS[1:], WAYS.items(), strict=False):
+    for colour, (way, label) in zip(COLOURS[1:], WAYS.items(), strict=False):
         recall, leak = compared.share(way, _PARTS["recall"]), compared.share(way, _PARTS["leak"])
         if recall and leak and leak.value <= _FURTHEST:
-            lines.append(Curve(told, colour, [(leak.value, recall.value)]))
+            lines.append(Curve(label, colour, [(leak.value, recall.value)]))
     title = f"Duplicates found against contradictions let through: {compared.name}"
     return linear(title, "contradictions that pass", "duplicates found", lines, within=(0.0, _FURTHEST, 0.0, 1.0))

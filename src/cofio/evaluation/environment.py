@@ -14,9 +14,9 @@ def machine() -> dict[str, Any]:
     import numpy
 
     return {
-        "cpu": _cpu(),
+        "cpu": _get_cpu(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "memory_gb": _memory(),
+        "memory_gb": _get_memory(),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
@@ -33,18 +33,18 @@ def in_words(measured_on: dict[str, Any]) -> str:
     )
 
 
-def _memory() -> int:
+def _get_memory() -> int:
     try:
         return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30))
     except (ValueError, OSError):
         return 0
 
 
-def _cpu() -> str:
+def _get_cpu() -> str:
     """Return the name of the CPU; on ARM the name of the design, since the kernel gives only a number."""
-    known = Path("/proc/cpuinfo")
-    if known.exists():
-        lines = dict(line.split(":", 1) for line in known.read_text(encoding="utf-8").splitlines() if ":" in line)
+    path = Path("/proc/cpuinfo")
+    if path.exists():
+        lines = dict(line.split(":", 1) for line in path.read_text(encoding="utf-8").splitlines() if ":" in line)
         plain = {name.strip(): value.strip() for name, value in lines.items()}
         if "model name" in plain:
             return plain["model name"]

@@ -58,31 +58,31 @@ class LabelledTurn:
 
 def read(path: Path) -> list[LabelledTurn]:
     """Return all turns of the file. Raise NotFound if it is missing, InvalidInput if it is malformed."""
-    found = [_line(line, number, path) for number, line in numbered(path, _SHAPE)]
-    twice = [name for name, times in Counter(each.id for each in found).items() if times > 1]
-    if twice:
-        raise InvalidInput(f"Two turns of {path} have the id {twice[0]!r}.", "Give each turn an id of its own.")
-    return found
+    turns = [_parse_line(line, number, path) for number, line in numbered(path, _SHAPE)]
+    repeated = [name for name, times in Counter(turn.id for turn in turns).items() if times > 1]
+    if repeated:
+        raise InvalidInput(f"Two turns of {path} have the id {repeated[0]!r}.", "Give each turn an id of its own.")
+    return turns
 
 
-def _line(line: str, number: int, path: Path) -> LabelledTurn:
+def _parse_line(line: str, number: int, path: Path) -> LabelledTurn:
     try:
-        turn = _turn(json.loads(line), number)
+        turn = _parse_turn(json.loads(line), number)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         why = f"there is no {error}" if isinstance(error, KeyError) else str(error)
         raise InvalidInput(f"Line {number} of {path} is not a labelled turn: {why}.", _SHAPE) from error
-    if wrong := _wrong(turn):
-        raise InvalidInput(f"Line {number} of {path}: {wrong}.", _SHAPE)
+    if problem := _find_problem(turn):
+        raise InvalidInput(f"Line {number} of {path}: {problem}.", _SHAPE)
     return turn
 
 
-def _turn(plain: Any, number: int) -> LabelledTurn:
+def _parse_turn(plain: Any, number: int) -> LabelledTurn:
     if not isinstance(plain, dict):
         raise TypeError("it is not an object")
-    facts, before, tags = (_several(plain.get(name)) for name in ("facts", "before", "tags"))
-    given = plain.get("id")
+    facts, before, tags = (_to_texts(plain.get(name)) for name in ("facts", "before", "tags"))
+    own_id = plain.get("id")
     return LabelledTurn(
-        id=clean(number if given is None else given),
+        id=clean(number if own_id is None else own_id),
         role=clean(plain.get("role")) or "user",
         text=clean(plain["text"]),
         label=clean(plain["label"]),
@@ -95,13 +95,13 @@ def _turn(plain: Any, number: int) -> LabelledTurn:
     )
 
 
-def _several(given: Any) -> tuple[str, ...]:
+def _to_texts(value: Any) -> tuple[str, ...]:
     """Return the non-blank texts of a list; a single text counts as a list of one."""
-    texts = given if isinstance(given, list) else [given]
+    texts = value if isinstance(value, list) else [value]
     return tuple(text for text in map(clean, texts) if text.strip())
 
 
-def _wrong(turn: LabelledTurn) -> str:
+def _find_problem(turn: LabelledTurn) -> str:
     if turn.label not in LABELS:
         return f"the label is {turn.label!r}"
     if turn.role not in ROLES:
@@ -123,24 +123,24 @@ def carries(text: str, fact: str, replaced: str = "") -> bool:
 
     Those of the fact that it replaces may be missing: "goes from 10 to 25 MB" may be stored as "is 25 MB".
     """
-    said, wanted = _roots(text), _roots(fact)
-    return len(wanted & said) >= CARRIED * len(wanted) and _fixed(fact) - _roots(replaced) <= said
+    roots, needed = _find_roots(text), _find_roots(fact)
+    return len(needed & roots) >= CARRIED * len(needed) and _find_fixed(fact) - _find_roots(replaced) <= roots
 
 
-def _roots(text: str) -> set[str]:
+def _find_roots(text: str) -> set[str]:
     """Return the content words without their endings, and without words for the owner of the fact."""
-    plain = _apart(text)
-    found = [word.removesuffix("'s") for word in words(plain) if word not in STOP_WORDS]
-    return {_root(word) for word in found or search_terms(plain)} - _WHOSE
+    plain = _separate_units(text)
+    content_words = [word.removesuffix("'s") for word in words(plain) if word not in STOP_WORDS]
+    return {_stem(word) for word in content_words or search_terms(plain)} - _WHOSE
 
 
-def _fixed(text: str) -> set[str]:
+def _find_fixed(text: str) -> set[str]:
     """Return the numbers and names; a capitalised word at the start of a sentence does not count as a name."""
-    tokens = _apart(text).split()
-    marked = [
+    tokens = _separate_units(text).split()
+    marks = [
         word.strip(_AROUND) for place, word in enumerate(tokens) if _NUMBER.search(word) or (place and _is_name(word))
     ]
-    return {_root(word) for each in marked for word in search_terms(each) if word not in STOP_WORDS} - _WHOSE
+    return {_stem(word) for mark in marks for word in search_terms(mark) if word not in STOP_WORDS} - _WHOSE
 
 
 def _is_name(word: str) -> bool:
@@ -148,19 +148,19 @@ def _is_name(word: str) -> bool:
     return len(plain) > 1 and (plain[0].isupper() or _INSIDE.search(plain) is not None)
 
 
-def _apart(text: str) -> str:
+def _separate_units(text: str) -> str:
     """Return the text with units separated from numbers: "300ms" equals "300 ms"."""
     return _UNIT.sub(r"\1 \2", text.replace("’", "'").replace("`", ""))
 
 
-def _root(word: str) -> str:
+def _stem(word: str) -> str:
     for ending in ("ing", "ed", "es", "s", "d", "e"):
         if word.isalpha() and word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
     return word
 
 
-_WHOSE = {_root(word) for word in ("user", "team", "project", "policy", "decided", "repo", "app")}
+_WHOSE = {_stem(word) for word in ("user", "team", "project", "policy", "decided", "repo", "app")}
 _AROUND = ".,;:!?()[]{}\"'“”‘’*"
 _NUMBER = re.compile(r"\d")
 _INSIDE = re.compile(r"\w[._/@#-]\w|\w[A-Z]")

@@ -65,15 +65,17 @@ def f1(precision: float, recalled: float) -> float:
     return 2 * precision * recalled / (precision + recalled) if precision + recalled else 0.0
 
 
-def macro_f1(wanted: Sequence[str], given: Sequence[str]) -> float:
-    """Return the mean F1 over the wanted labels."""
-    return mean([of_label(wanted, given, label)[2] for label in sorted(set(wanted))])
+def macro_f1(expected: Sequence[str], actual: Sequence[str]) -> float:
+    """Return the mean F1 over the expected labels."""
+    return mean([of_label(expected, actual, label)[2] for label in sorted(set(expected))])
 
 
-def of_label(wanted: Sequence[str], given: Sequence[str], label: str) -> tuple[float, float, float]:
+def of_label(expected: Sequence[str], actual: Sequence[str], label: str) -> tuple[float, float, float]:
     """Return precision, recall and F1 of one label."""
-    both = sum(one == other == label for one, other in zip(wanted, given, strict=True))
-    precision, recalled = share(both, list(given).count(label)), share(both, list(wanted).count(label))
+    right = sum(
+        expected_label == actual_label == label for expected_label, actual_label in zip(expected, actual, strict=True)
+    )
+    precision, recalled = share(right, list(actual).count(label)), share(right, list(expected).count(label))
     return precision, recalled, f1(precision, recalled)
 
 
@@ -85,7 +87,7 @@ def found_at(positive: Sequence[float], negative: Sequence[float], rate: float) 
     if not positive or not negative:
         return None, None
     threshold = float(np.quantile(negative, 1 - rate))
-    return mean([each > threshold for each in positive]), threshold
+    return mean([score > threshold for score in positive]), threshold
 
 
 # ── intervals ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -99,13 +101,13 @@ def interval(values: Sequence[float], *, draws: int = DRAWS) -> Figure:
     """Return the mean with its 95 % interval, by bootstrap."""
     if not values:
         return Figure(0.0, 0.0, 0.0)
-    low, high = np.quantile(_means(np.asarray(values, float), draws), (0.025, 0.975))
+    low, high = np.quantile(_sample_means(np.asarray(values, float), draws), (0.025, 0.975))
     return Figure(mean(values), float(low), float(high))
 
 
 def difference(ours: Sequence[float], theirs: Sequence[float], *, draws: int = DRAWS) -> Figure:
     """Return the mean difference of two results for the same cases with its 95 % interval, by paired bootstrap."""
-    return interval([one - other for one, other in zip(ours, theirs, strict=True)], draws=draws)
+    return interval([our - their for our, their in zip(ours, theirs, strict=True)], draws=draws)
 
 
 def separation(positive: Sequence[float], negative: Sequence[float], *, draws: int = DRAWS) -> Figure:
@@ -113,20 +115,20 @@ def separation(positive: Sequence[float], negative: Sequence[float], *, draws: i
     if not positive or not negative:
         return Figure(0.5, 0.0, 1.0)
     rng = np.random.default_rng(SEED)
-    drawn = [auroc(_again(positive, rng), _again(negative, rng)) for _ in range(draws)]
-    low, high = np.quantile(drawn, (0.025, 0.975))
+    samples = [auroc(_resample(positive, rng), _resample(negative, rng)) for _ in range(draws)]
+    low, high = np.quantile(samples, (0.025, 0.975))
     return Figure(auroc(positive, negative), float(low), float(high))
 
 
-def _again(values: Sequence[float], rng: np.random.Generator) -> list[float]:
+def _resample(values: Sequence[float], rng: np.random.Generator) -> list[float]:
     return [values[place] for place in rng.integers(0, len(values), len(values))]
 
 
-def _means(values: np.ndarray[tuple[int], np.dtype[np.float64]], draws: int) -> list[float]:
+def _sample_means(values: np.ndarray[tuple[int], np.dtype[np.float64]], draws: int) -> list[float]:
     """Return the means of the samples, drawn in parts to bound the memory."""
     rng = np.random.default_rng(SEED)
-    found: list[float] = []
-    while len(found) < draws:
-        part = min(draws - len(found), max(1, _AT_ONCE // len(values)))
-        found += values[rng.integers(0, len(values), (part, len(values)))].mean(axis=1).tolist()
-    return found
+    means: list[float] = []
+    while len(means) < draws:
+        part = min(draws - len(means), max(1, _AT_ONCE // len(values)))
+        means += values[rng.integers(0, len(values), (part, len(values)))].mean(axis=1).tolist()
+    return means

@@ -67,12 +67,16 @@ class PairCases:
 
 def read(path: Path) -> PairCases:
     """Return all pairs of the file. Raise NotFound if it is missing, InvalidInput if it is malformed."""
-    found = [_line(line, number, path) for number, line in numbered(path, _SHAPE)]
-    ids = [case.id for case in found]
-    twice = next((each for place, each in enumerate(ids) if each in ids[:place]), None) if _repeat(ids) else None
-    if twice is not None:
-        raise InvalidInput(f"The id {twice!r} occurs twice in {path}.", "Give every pair an id of its own, or none.")
-    return PairCases(path.stem, tuple(_among_others(found)))
+    cases = [_parse_line(line, number, path) for number, line in numbered(path, _SHAPE)]
+    ids = [case.id for case in cases]
+    repeated = (
+        next((case_id for place, case_id in enumerate(ids) if case_id in ids[:place]), None)
+        if _has_repeats(ids)
+        else None
+    )
+    if repeated is not None:
+        raise InvalidInput(f"The id {repeated!r} occurs twice in {path}.", "Give every pair an id of its own, or none.")
+    return PairCases(path.stem, tuple(_add_unrelated(cases)))
 
 
 def sampled(cases: PairCases, size: int) -> PairCases:
@@ -84,8 +88,8 @@ def sampled(cases: PairCases, size: int) -> PairCases:
     chosen: list[PairCase] = []
     while len(chosen) < min(size, len(cases.cases)):
         chosen += [sort.pop() for sort in sorts.values() if sort][: size - len(chosen)]
-    kept = {case.id for case in chosen}
-    return replace(cases, cases=tuple(case for case in cases.cases if case.id in kept))
+    chosen_ids = {case.id for case in chosen}
+    return replace(cases, cases=tuple(case for case in cases.cases if case.id in chosen_ids))
 
 
 def stated(cases: PairCases) -> list[PairCases]:
@@ -96,39 +100,39 @@ def stated(cases: PairCases) -> list[PairCases]:
     return [PairCases(f"{cases.name}-as-facts", tuple(replace(case, spoken=False) for case in short))]
 
 
-def _repeat(ids: Sequence[str]) -> bool:
+def _has_repeats(ids: Sequence[str]) -> bool:
     return len(set(ids)) < len(ids)
 
 
-def _line(line: str, number: int, path: Path) -> PairCase:
+def _parse_line(line: str, number: int, path: Path) -> PairCase:
     try:
         plain = json.loads(line)
         if not isinstance(plain, dict):
             raise TypeError(f"it is {type(plain).__name__}")
-        return _case(plain, number)
+        return _parse_case(plain, number)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         why = f"there is no {error}" if isinstance(error, KeyError) else str(error)
         raise InvalidInput(f"Line {number} of {path} is not a pair: {why}.", _SHAPE) from error
 
 
-def _case(plain: dict[str, Any], number: int) -> PairCase:
+def _parse_case(plain: dict[str, Any], number: int) -> PairCase:
     spoken = "relation" in plain or "old" in plain
-    names, wanted = _shape(plain)
+    names, actions = _detect_shape(plain)
     old, new, label = (plain[name] for name in names)
-    known, said = (clean(text).strip() if isinstance(text, str) else "" for text in (old, new))
-    if not known or not said:
+    old_text, new_text = (clean(text).strip() if isinstance(text, str) else "" for text in (old, new))
+    if not old_text or not new_text:
         raise TypeError("one of its texts is empty or missing")
-    if max(len(known), len(said)) > MAX_TEXT:
+    if max(len(old_text), len(new_text)) > MAX_TEXT:
         raise ValueError(f"one of its texts is longer than {MAX_TEXT:,} characters")
-    if label not in tuple(wanted):
+    if label not in tuple(actions):
         raise ValueError(f"its {'relation' if spoken else 'label'} is {label!r}")
     name = clean(number if plain.get("id") is None else plain["id"])
     if len(name) > MAX_LABEL:
         raise ValueError(f"its id is longer than {MAX_LABEL:,} characters")
-    return PairCase(name, (known,), said, wanted[label], label, spoken)
+    return PairCase(name, (old_text,), new_text, actions[label], label, spoken)
 
 
-def _shape(plain: dict[str, Any]) -> tuple[tuple[str, str, str], dict[str, Action]]:
+def _detect_shape(plain: dict[str, Any]) -> tuple[tuple[str, str, str], dict[str, Action]]:
     """Return the field names of a pair, and the expected action by label."""
     if "memory" in plain:
         return ("memory", "said", "label"), _SAID
@@ -137,13 +141,13 @@ def _shape(plain: dict[str, Any]) -> tuple[tuple[str, str, str], dict[str, Actio
     return ("a", "b", "label"), _WANTED
 
 
-def _among_others(cases: Sequence[PairCase]) -> Iterator[PairCase]:
+def _add_unrelated(cases: Sequence[PairCase]) -> Iterator[PairCase]:
     """Yield each case of facts with unrelated facts of the file in its store."""
     rng = random.Random(SEED)  # noqa: S311
     facts = sorted({case.known[0] for case in cases if not case.spoken})
     words = {text: frozenset(search_terms(text)) for text in facts}
     for case in cases:
         about = set(search_terms(case.new)) | words.get(case.known[0], frozenset())
-        drawn = [] if case.spoken else rng.sample(facts, min(len(facts), 4 * BESIDE))
-        strange = [text for text in drawn if len(words[text] & about) < 2 and text != case.known[0]][:BESIDE]
-        yield replace(case, known=(*case.known, *strange))
+        sample = [] if case.spoken else rng.sample(facts, min(len(facts), 4 * BESIDE))
+        unrelated = [text for text in sample if len(words[text] & about) < 2 and text != case.known[0]][:BESIDE]
+        yield replace(case, known=(*case.known, *unrelated))

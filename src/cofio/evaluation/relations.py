@@ -63,7 +63,7 @@ class RelationOutcome:
 
 def read_pairs(paths: Sequence[Path]) -> dict[str, list[LabelledPair]]:
     """Return the pairs of files and folders, by author."""
-    return read(paths, _pair, SHAPE)
+    return read(paths, _parse_pair, SHAPE)
 
 
 def evaluate(
@@ -80,10 +80,10 @@ def evaluate(
     outcomes: dict[str, list[RelationOutcome]] = {}
     for author, rows in pairs.items():
         outcomes[author] = []
-        for pair, other in zip(rows, _unrelated(rows), strict=True):
+        for pair, unrelated in zip(rows, _draw_unrelated(rows), strict=True):
             change = judge.relation(pair.said, pair.memory).change
-            overwrites = comparer.compare(pair.said, other, 0.0).changes if other else None
-            outcomes[author].append(RelationOutcome(pair, _verdict(comparer, pair), change, overwrites))
+            overwrites = comparer.compare(pair.said, unrelated, 0.0).changes if unrelated else None
+            outcomes[author].append(RelationOutcome(pair, _compare(comparer, pair), change, overwrites))
             done += 1
             progress(done, count)
     return _report(paths, outcomes)
@@ -92,27 +92,27 @@ def evaluate(
 def decided(pairs: Sequence[LabelledPair], comparer: Comparer, cosines: Sequence[float]) -> list[RelationOutcome]:
     """Return the verdicts of a comparer on the pairs; `cosines` are those of statement and memory."""
     return [
-        RelationOutcome(pair, _verdict(comparer, pair, cosine)) for pair, cosine in zip(pairs, cosines, strict=True)
+        RelationOutcome(pair, _compare(comparer, pair, cosine)) for pair, cosine in zip(pairs, cosines, strict=True)
     ]
 
 
-def _unrelated(pairs: Sequence[LabelledPair]) -> list[str]:
+def _draw_unrelated(pairs: Sequence[LabelledPair]) -> list[str]:
     """Return, for each pair, a memory of the same file that shares no content word with it; "" if none is drawn."""
     rng = random.Random(SEED)  # noqa: S311
     memories = {pair.memory: frozenset(search_terms(pair.memory)) for pair in pairs}
-    found = []
+    unrelated = []
     for pair in pairs:
-        known = memories[pair.memory] | set(search_terms(pair.said))
-        drawn = rng.sample(sorted(memories), min(_DRAWN, len(memories)))
-        found.append(next((memory for memory in drawn if not memories[memory] & known), ""))
-    return found
+        words = memories[pair.memory] | set(search_terms(pair.said))
+        candidates = rng.sample(sorted(memories), min(_DRAWN, len(memories)))
+        unrelated.append(next((memory for memory in candidates if not memories[memory] & words), ""))
+    return unrelated
 
 
-def _verdict(comparer: Comparer, pair: LabelledPair, cosine: float = 0.0) -> str:
+def _compare(comparer: Comparer, pair: LabelledPair, cosine: float = 0.0) -> str:
     return comparer.compare(pair.said, pair.memory, cosine).kind
 
 
-def _pair(plain: dict[str, Any]) -> LabelledPair:
+def _parse_pair(plain: dict[str, Any]) -> LabelledPair:
     label = plain["label"]
     if label not in RELATIONS:
         raise ValueError(f"the label is {label!r}")
@@ -144,9 +144,9 @@ class RelationFigures:
         return cls(
             pairs=len(outcomes),
             macro_f1=macro_f1([outcome.pair.label for outcome in outcomes], [outcome.given for outcome in outcomes]),
-            changes_found=_share(changes),
-            false_overwrites=_share(adds),
-            unrelated_overwrites=interval([float(each) for each in unrelated]) if unrelated else None,
+            changes_found=_compute_share(changes),
+            false_overwrites=_compute_share(adds),
+            unrelated_overwrites=interval([float(flag) for flag in unrelated]) if unrelated else None,
             doubtful=sum(outcome.verdict == "doubtful" for outcome in outcomes) / len(outcomes),
             at={rate: found_at(*raw, rate) for rate in RATES},
         )
@@ -160,11 +160,11 @@ class RelationFigures:
             "false_overwrites": self.false_overwrites and self.false_overwrites.as_dict(),
             "unrelated_overwrites": self.unrelated_overwrites and self.unrelated_overwrites.as_dict(),
             "doubtful": self.doubtful,
-            "at": {f"{rate:.0%}": {"found": found, "threshold": limit} for rate, (found, limit) in self.at.items()},
+            "at": {f"{rate:.0%}": {"found": share, "threshold": limit} for rate, (share, limit) in self.at.items()},
         }
 
 
-def _share(outcomes: Sequence[RelationOutcome]) -> Figure | None:
+def _compute_share(outcomes: Sequence[RelationOutcome]) -> Figure | None:
     return interval([float(outcome.changes) for outcome in outcomes]) if outcomes else None
 
 
@@ -177,13 +177,15 @@ def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[RelationOutc
         RelationFigures.of(outcomes),
         {author: RelationFigures.of(rows) for author, rows in by_author.items()},
     )
-    labels = _labels(outcomes)
+    labels = _rate_labels(outcomes)
     confusion = Counter((outcome.pair.label, outcome.verdict) for outcome in outcomes)
-    cases = _cases(outcomes)
+    cases = _rate_cases(outcomes)
     values: dict[str, Any] = {
         **whole.as_dict(),
         "labels": labels,
-        "confusion": {wanted: {given: confusion[wanted, given] for given in _GIVEN} for wanted in RELATIONS},
+        "confusion": {
+            expected: {verdict: confusion[expected, verdict] for verdict in _GIVEN} for expected in RELATIONS
+        },
         "by_author": {author: figures.as_dict() for author, figures in each_author.items()},
         "by_case": cases,
         "per_pair": {author: [row.verdict for row in rows] for author, rows in by_author.items()},
@@ -197,8 +199,8 @@ def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[RelationOutc
         ),
         Table(
             "Verdicts",
-            (Column("label"), *(Column(given) for given in _GIVEN)),
-            [[wanted, *(confusion[wanted, given] for given in _GIVEN)] for wanted in RELATIONS],
+            (Column("label"), *(Column(verdict) for verdict in _GIVEN)),
+            [[expected, *(confusion[expected, verdict] for verdict in _GIVEN)] for expected in RELATIONS],
         ),
         *_case_tables(cases),
     ]
@@ -210,16 +212,16 @@ def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[RelationOutc
     return Report("pairs", "Statements beside a memory", f"cofio eval pairs {named(paths)}", says, values, tables)
 
 
-def _labels(outcomes: Sequence[RelationOutcome]) -> dict[str, dict[str, Any]]:
-    wanted, given = [outcome.pair.label for outcome in outcomes], [outcome.given for outcome in outcomes]
-    found = {}
+def _rate_labels(outcomes: Sequence[RelationOutcome]) -> dict[str, dict[str, Any]]:
+    expected, actual = [outcome.pair.label for outcome in outcomes], [outcome.given for outcome in outcomes]
+    figures = {}
     for label in RELATIONS:
-        precision, recalled, harmonic = of_label(wanted, given, label)
-        found[label] = {"pairs": wanted.count(label), "precision": precision, "recall": recalled, "f1": harmonic}
-    return found
+        precision, recalled, harmonic = of_label(expected, actual, label)
+        figures[label] = {"pairs": expected.count(label), "precision": precision, "recall": recalled, "f1": harmonic}
+    return figures
 
 
-def _cases(outcomes: Sequence[RelationOutcome]) -> dict[str, dict[str, Any]]:
+def _rate_cases(outcomes: Sequence[RelationOutcome]) -> dict[str, dict[str, Any]]:
     counts = Counter(outcome.pair.case for outcome in outcomes if outcome.pair.case)
     right = Counter(outcome.pair.case for outcome in outcomes if outcome.given == outcome.pair.label)
     return {case: {"pairs": count, "right": right[case] / count} for case, count in counts.most_common()}
@@ -229,15 +231,15 @@ def _author_table(figures: Mapping[str, RelationFigures]) -> Table:
     rows: list[list[Cell]] = [
         [
             author,
-            each.pairs,
-            each.macro_f1,
-            each.changes_found,
-            each.false_overwrites,
-            each.unrelated_overwrites,
-            each.doubtful,
-            *(found for found, _ in each.at.values()),
+            result.pairs,
+            result.macro_f1,
+            result.changes_found,
+            result.false_overwrites,
+            result.unrelated_overwrites,
+            result.doubtful,
+            *(share for share, _ in result.at.values()),
         ]
-        for author, each in figures.items()
+        for author, result in figures.items()
     ]
     columns = (
         Column("author"),
@@ -260,5 +262,5 @@ def _author_table(figures: Mapping[str, RelationFigures]) -> Table:
 def _case_tables(cases: Mapping[str, Mapping[str, Any]]) -> list[Table]:
     if not cases:
         return []
-    rows: list[list[Cell]] = [[case, each["pairs"], each["right"]] for case, each in cases.items()]
+    rows: list[list[Cell]] = [[case, counts["pairs"], counts["right"]] for case, counts in cases.items()]
     return [Table("By case", (Column("case"), Column("pairs"), Column("label right", "%")), rows)]

@@ -58,7 +58,7 @@ def evaluate(
     progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> Report:
     """Score the memories of every prompt and report what would be injected, by author."""
-    prompts = read(paths, _prompt, SHAPE)
+    prompts = read(paths, _parse_prompt, SHAPE)
     judge = judge or LocalJudge()
     count, done = sum(map(len, prompts.values())), 0
     outcomes: dict[str, list[RelevanceOutcome]] = {}
@@ -71,11 +71,13 @@ def evaluate(
     return _report(paths, outcomes, judge.thresholds["relevant"])
 
 
-def _prompt(plain: dict[str, Any]) -> LabelledPrompt:
+def _parse_prompt(plain: dict[str, Any]) -> LabelledPrompt:
     memories, needed = plain["memories"], plain["needed"]
     if not isinstance(memories, list) or not memories or not all(isinstance(memory, str) for memory in memories):
         raise TypeError("memories is not a list of texts")
-    if not isinstance(needed, list) or not all(type(each) is int and 0 <= each < len(memories) for each in needed):
+    if not isinstance(needed, list) or not all(
+        type(position) is int and 0 <= position < len(memories) for position in needed
+    ):
         raise ValueError("needed has a position that is not in memories")
     return LabelledPrompt(text_of(plain, "prompt"), tuple(memories), frozenset(needed))
 
@@ -97,14 +99,14 @@ class RelevanceFigures:
     @classmethod
     def of(cls, outcomes: Sequence[RelevanceOutcome], threshold: float) -> RelevanceFigures:
         """Return the figures of outcomes."""
-        needed = [each for outcome in outcomes for each in outcome.needed]
-        idle = [max(each.probabilities) for each in outcomes if each.is_idle]
+        needed = [probability for outcome in outcomes for probability in outcome.needed]
+        idle = [max(outcome.probabilities) for outcome in outcomes if outcome.is_idle]
         return cls(
             prompts=len(outcomes),
             needed=len(needed),
-            injected=interval([float(each >= threshold) for each in needed]) if needed else None,
+            injected=interval([float(probability >= threshold) for probability in needed]) if needed else None,
             idle=len(idle),
-            disturbed=interval([float(each >= threshold) for each in idle]) if idle else None,
+            disturbed=interval([float(probability >= threshold) for probability in idle]) if idle else None,
             at={rate: found_at(needed, idle, rate) for rate in RATES},
         )
 
@@ -116,7 +118,7 @@ class RelevanceFigures:
             "needed_injected": self.injected and self.injected.as_dict(),
             "idle_prompts": self.idle,
             "idle_injected": self.disturbed and self.disturbed.as_dict(),
-            "at": {f"{rate:.0%}": {"found": found, "threshold": limit} for rate, (found, limit) in self.at.items()},
+            "at": {f"{rate:.0%}": {"found": share, "threshold": limit} for rate, (share, limit) in self.at.items()},
         }
 
 
@@ -136,23 +138,23 @@ def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[RelevanceOut
         f"{len(outcomes):,} prompts of {len(by_author)} authors, each with the memories of its project and those that"
         f" help with it. A memory is injected from a probability of {threshold:.2f} on.",
     )
-    table = _table({**each_author, **({"all": whole} if len(each_author) > 1 else {})})
+    table = _make_table({**each_author, **({"all": whole} if len(each_author) > 1 else {})})
     command = f"cofio eval relevance {named(paths)}"
     return Report("relevance", "Memories that help with a prompt", command, says, values, [table])
 
 
-def _table(figures: Mapping[str, RelevanceFigures]) -> Table:
+def _make_table(figures: Mapping[str, RelevanceFigures]) -> Table:
     rows: list[list[Cell]] = [
         [
             author,
-            each.prompts,
-            each.needed,
-            each.injected,
-            each.idle,
-            each.disturbed,
-            *(found for found, _ in each.at.values()),
+            result.prompts,
+            result.needed,
+            result.injected,
+            result.idle,
+            result.disturbed,
+            *(share for share, _ in result.at.values()),
         ]
-        for author, each in figures.items()
+        for author, result in figures.items()
     ]
     columns = (
         Column("author"),

@@ -28,12 +28,12 @@ class Column:
         if cell is None:
             return "–"
         if isinstance(cell, Figure):
-            return f"{self._number(cell.value)} [{self._number(cell.low)}, {self._number(cell.high)}]"
+            return f"{self._format(cell.value)} [{self._format(cell.low)}, {self._format(cell.high)}]"
         if isinstance(cell, str):
             return cell
-        return self._number(cell) if isinstance(cell, float) or self.unit else f"{cell:,}"
+        return self._format(cell) if isinstance(cell, float) or self.unit else f"{cell:,}"
 
-    def _number(self, value: float) -> str:
+    def _format(self, value: float) -> str:
         factor = 100 if self.unit in ("%", "±%") else 1
         return f"{factor * value:{'+' if self.unit == '±%' else ''},.{self.digits}f}"
 
@@ -78,14 +78,14 @@ class Report:
     def text(self) -> str:
         """Return the tables for a terminal or a log."""
         parts = [self.title, *self.says]
-        parts += [_plain(table) for table in self.tables]
+        parts += [_render_plain(table) for table in self.tables]
         return "\n\n".join([*parts, *self.ends, f"cofio {__version__} on {in_words(self.measured_on)}"])
 
     def page(self) -> str:
         """Return the documentation page in Markdown."""
-        made = f"Made by `{self.command}` with cofio {__version__} on: {in_words(self.measured_on)}."
-        parts = [f"# {self.title}", made, *self.says]
-        parts += [_markdown(table) for table in self.tables]
+        origin = f"Made by `{self.command}` with cofio {__version__} on: {in_words(self.measured_on)}."
+        parts = [f"# {self.title}", origin, *self.says]
+        parts += [_render_markdown(table) for table in self.tables]
         parts += [f"![{name.replace('-', ' ')}]({name}.svg)" for name in self.plots]
         ending = f"The same as JSON, with more digits: [{self.name}.json]({self.name}.json)."
         return "\n\n".join([*parts, *self.ends, ending]) + "\n"
@@ -100,8 +100,8 @@ class Report:
         return [folder / name for name in files]
 
 
-def _plain(table: Table) -> str:
-    rows = [[column.heading for column in table.columns], *_written(table)]
+def _render_plain(table: Table) -> str:
+    rows = [[column.heading for column in table.columns], *_format_rows(table)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(table.columns))]
     lines = [
         "  ".join(
@@ -113,16 +113,16 @@ def _plain(table: Table) -> str:
     return "\n".join(filter(None, [table.title, *lines, table.note]))
 
 
-def _markdown(table: Table) -> str:
-    columns = [_cell(column.heading) for column in table.columns]
+def _render_markdown(table: Table) -> str:
+    columns = [_escape_cell(column.heading) for column in table.columns]
     lines = [f"| {' | '.join(columns)} |", "|" + "|".join(["---"] + ["---:"] * (len(columns) - 1)) + "|"]
-    lines += [f"| {' | '.join(map(_cell, row))} |" for row in _written(table)]
+    lines += [f"| {' | '.join(map(_escape_cell, row))} |" for row in _format_rows(table)]
     return "\n\n".join(filter(None, [f"## {table.title}", "\n".join(lines), table.note]))
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def _written(table: Table) -> list[list[str]]:
+def _format_rows(table: Table) -> list[list[str]]:
     return [[column.written(cell) for column, cell in zip(table.columns, row, strict=True)] for row in table.rows]

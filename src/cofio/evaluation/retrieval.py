@@ -69,23 +69,23 @@ class RetrievalMeasurement:
 
     def values(self, measure: str, mode: str = "", category: str | None = None) -> list[float]:
         """Return the measure for every question of a category (default: all) in a mode (default: the headline mode)."""
-        chosen = [each for each in self.asked if category in (None, each.category)]
-        return [each.answers[mode or self.headline].scores[measure] for each in chosen]
+        chosen = [result for result in self.asked if category in (None, result.category)]
+        return [result.answers[mode or self.headline].scores[measure] for result in chosen]
 
     def within(self, mode: str = "") -> list[Figure]:
         """Return the share of the evidence within each budget."""
-        rows = [each.answers[mode or self.headline].within for each in self.asked]
+        rows = [result.answers[mode or self.headline].within for result in self.asked]
         return [interval(list(column)) for column in zip(*rows, strict=True)]
 
     def milliseconds(self, share: float, mode: str = "") -> float | None:
         """Return this quantile of the latency; None for a mode without timing."""
-        spent = [each.answers[mode or self.headline].seconds for each in self.asked]
-        timed = [each for each in spent if each is not None]
+        spent = [result.answers[mode or self.headline].seconds for result in self.asked]
+        timed = [seconds for seconds in spent if seconds is not None]
         return 1000 * float(np.quantile(timed, share)) if timed else None
 
     @property
     def categories(self) -> list[str]:
-        return sorted({each.category for each in self.asked})
+        return sorted({result.category for result in self.asked})
 
 
 def evaluate(
@@ -100,16 +100,16 @@ def evaluate(
 
     Each conversation is stored in a temporary store, which is deleted afterwards.
     """
-    found = measured(file, settings, limit=limit, embedder=embedder, progress=progress)
+    measurement = measured(file, settings, limit=limit, embedder=embedder, progress=progress)
     options = f" --limit {limit}" if limit else ""
     return Report(
         name="retrieval",
         title="Retrieval",
         command=f"cofio eval retrieval {file.name}{options}",
-        says=[*says(found), METHOD],
-        values=values(found),
-        tables=tables(found),
-        plots=plots([found]),
+        says=[*says(measurement), METHOD],
+        values=values(measurement),
+        tables=tables(measurement),
+        plots=plots([measurement]),
     )
 
 
@@ -124,11 +124,11 @@ def measured(
     """Return the results of all questions of the file in all modes."""
     loaded = settings or Settings.load()
     whole = read(file)
-    chosen = sampled(_answerable(whole, file), limit)
+    chosen = sampled(_select_answerable(whole, file), limit)
     reader = _reader(loaded) if embedder is None else None
     modes = (DEFAULT, *((UNREAD,) if reader else ()), VECTORS, WORDS)
-    asked: list[QuestionResult] = []
-    given: dict[str, list[RecallMeasurement]] = {sort: [] for sort in _SORTS}
+    results: list[QuestionResult] = []
+    recalls: dict[str, list[RecallMeasurement]] = {sort: [] for sort in _SORTS}
     steps = _Progress(progress, chosen)
     shared = UncachedEmbedder(embedder or _embedder(loaded))
     for place, conversation in enumerate(chosen):
@@ -137,15 +137,17 @@ def measured(
             for question in conversation.questions:
                 if question.has_answer:
                     answers = {mode.name: asking.answer(question, mode) for mode in modes}
-                    asked.append(QuestionResult(f"{conversation.id}/{question.id}", question.category, answers))
+                    results.append(QuestionResult(f"{conversation.id}/{question.id}", question.category, answers))
                 sort = ANSWERABLE if question.has_answer else UNANSWERABLE
-                given[sort].append(asking.give(question, modes[0]))
+                recalls[sort].append(asking.give(question, modes[0]))
                 steps.advance(1)
-            for question in _of_another(chosen, place):
-                given[FOREIGN].append(asking.give(question, modes[0]))
+            for question in _get_foreign(chosen, place):
+                recalls[FOREIGN].append(asking.give(question, modes[0]))
                 steps.advance(1)
     names = tuple(mode.name for mode in modes)
-    return RetrievalMeasurement(file.name, names[0], names, tuple(asked), given, _about(whole, chosen, limit))
+    return RetrievalMeasurement(
+        file.name, names[0], names, tuple(results), recalls, _describe_file(whole, chosen, limit)
+    )
 
 
 def _embedder(settings: Settings) -> Embedder:
@@ -168,13 +170,18 @@ def _reader(settings: Settings) -> LateInteractionModel | None:
 # ── selection of questions ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _answerable(conversations: Sequence[Conversation], file: Path) -> list[Conversation]:
+def _select_answerable(conversations: Sequence[Conversation], file: Path) -> list[Conversation]:
     """Return the conversations with the questions to ask. Raise InvalidInput if none has existing evidence."""
-    asked = [(conversation, one) for conversation in conversations for one in conversation.questions if one.has_answer]
-    if not asked:
+    questions = [
+        (conversation, question)
+        for conversation in conversations
+        for question in conversation.questions
+        if question.has_answer
+    ]
+    if not questions:
         hint = f"Name the units that answer it under evidence; {' and '.join(LEFT_OUT)} questions have no answer."
         raise InvalidInput(f"No question of {file} has an answer to look for.", hint)
-    if not any(one.evidence & each.units for each, one in asked):
+    if not any(question.evidence & owner.units for owner, question in questions):
         hint = "Evidence names units of the same conversation by their ids."
         raise InvalidInput(f"No evidence of {file} names a unit of its conversation.", hint)
     return [
@@ -196,28 +203,32 @@ def sampled(conversations: Sequence[Conversation], limit: int | None) -> list[Co
     if limit is not None:
         if limit < 1:
             raise InvalidInput(f"limit is {limit}.", "Ask at least one question.")
-        chosen = _drawn(conversations, limit)
+        chosen = _draw_questions(conversations, limit)
         conversations = [
             replace(
                 conversation,
-                questions=tuple(one for one in conversation.questions if (conversation.id, one.id) in chosen),
+                questions=tuple(
+                    question for question in conversation.questions if (conversation.id, question.id) in chosen
+                ),
             )
             for conversation in conversations
         ]
     return [conversation for conversation in conversations if conversation.questions]
 
 
-def _drawn(conversations: Sequence[Conversation], limit: int) -> set[tuple[str, str]]:
-    every = [
-        (conversation.id, one.id, one.has_answer) for conversation in conversations for one in conversation.questions
+def _draw_questions(conversations: Sequence[Conversation], limit: int) -> set[tuple[str, str]]:
+    rows = [
+        (conversation.id, question.id, question.has_answer)
+        for conversation in conversations
+        for question in conversation.questions
     ]
-    answered = [(each, one) for each, one, has_answer in every if has_answer]
-    others = [(each, one) for each, one, has_answer in every if not has_answer]
+    answered = [(conversation_id, question_id) for conversation_id, question_id, has_answer in rows if has_answer]
+    others = [(conversation_id, question_id) for conversation_id, question_id, has_answer in rows if not has_answer]
     rng, share = random.Random(SEED), min(1.0, limit / len(answered))  # noqa: S311
     return {*rng.sample(answered, min(limit, len(answered))), *rng.sample(others, round(share * len(others)))}
 
 
-def _of_another(conversations: Sequence[Conversation], place: int) -> list[Question]:
+def _get_foreign(conversations: Sequence[Conversation], place: int) -> list[Question]:
     """Return questions that this conversation cannot answer: the answerable ones of the conversation before it."""
     if len(conversations) == 1:
         return []
@@ -230,7 +241,7 @@ class _Progress:
     def __init__(self, progress: Progress | None, conversations: Sequence[Conversation]) -> None:
         self._progress = progress
         self._done = 0
-        foreign = sum(len(_of_another(conversations, place)) for place in range(len(conversations)))
+        foreign = sum(len(_get_foreign(conversations, place)) for place in range(len(conversations)))
         self._total = foreign + sum(
             len(conversation.facts) + len(conversation.questions) for conversation in conversations
         )
@@ -241,24 +252,34 @@ class _Progress:
             self._progress(self._done, self._total)
 
 
-def _about(whole: Sequence[Conversation], chosen: Sequence[Conversation], limit: int | None) -> dict[str, Any]:
+def _describe_file(whole: Sequence[Conversation], chosen: Sequence[Conversation], limit: int | None) -> dict[str, Any]:
     """Return the contents of the file and its irregularities."""
-    units = [str(fact.metadata["unit"]) for each in chosen for fact in each.facts]
-    questions = [(each, one) for each in chosen for one in each.questions if one.has_answer]
-    every = [one for each in whole for one in each.questions]
+    units = [str(fact.metadata["unit"]) for conversation in chosen for fact in conversation.facts]
+    questions = [
+        (conversation, question)
+        for conversation in chosen
+        for question in conversation.questions
+        if question.has_answer
+    ]
+    all_questions = [question for conversation in whole for question in conversation.questions]
     return {
         "conversations": len(chosen),
         "units": len(units),
         "limit": limit,
         "left_out": {
-            **{each: sum(one.category.casefold() == each for one in every) for each in LEFT_OUT},
-            "without_evidence": sum(not _is_asked(one) for one in every),
-            "without_words": sum(each.without_words for each in whole),
+            **{
+                category: sum(question.category.casefold() == category for question in all_questions)
+                for category in LEFT_OUT
+            },
+            "without_evidence": sum(not _is_asked(question) for question in all_questions),
+            "without_words": sum(conversation.without_words for conversation in whole),
         },
         "odd": {
-            "unknown_evidence": sum(len(one.evidence - each.units) for each, one in questions),
-            "shared_unit_ids": sum(len(each.facts) - len(each.units) for each in chosen),
-            "undated_units": sum(not fact.created_at for each in chosen for fact in each.facts),
+            "unknown_evidence": sum(
+                len(question.evidence - conversation.units) for conversation, question in questions
+            ),
+            "shared_unit_ids": sum(len(conversation.facts) - len(conversation.units) for conversation in chosen),
+            "undated_units": sum(not fact.created_at for conversation in chosen for fact in conversation.facts),
         },
     }
 
@@ -266,78 +287,85 @@ def _about(whole: Sequence[Conversation], chosen: Sequence[Conversation], limit:
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def values(found: RetrievalMeasurement) -> dict[str, Any]:
+def values(measurement: RetrievalMeasurement) -> dict[str, Any]:
     """Return the values of `--json`: shares from 0 to 1, times in milliseconds."""
     return {
-        **_means(found),
+        **_compute_means(measurement),
         "by_category": {
-            category: {**_means(found, category=category), "questions": len(found.values("r@10", category=category))}
-            for category in found.categories
+            category: {
+                **_compute_means(measurement, category=category),
+                "questions": len(measurement.values("r@10", category=category)),
+            }
+            for category in measurement.categories
         },
-        "p50_ms": found.milliseconds(0.50),
-        "p95_ms": found.milliseconds(0.95),
-        "intervals": _intervals(found),
-        "questions": len(found.asked),
-        "evidence_within": _by_budget(found, found.headline),
-        "abstention": _abstention(found),
-        "per_question": {each.id: round(each.answers[found.headline].scores["r@10"], 6) for each in found.asked},
-        "mode": found.headline,
-        "modes": {mode: _of_mode(found, mode) for mode in found.modes},
-        "file": found.file,
-        **found.about,
+        "p50_ms": measurement.milliseconds(0.50),
+        "p95_ms": measurement.milliseconds(0.95),
+        "intervals": _compute_intervals(measurement),
+        "questions": len(measurement.asked),
+        "evidence_within": _by_budget(measurement, measurement.headline),
+        "abstention": _measure_abstention(measurement),
+        "per_question": {
+            result.id: round(result.answers[measurement.headline].scores["r@10"], 6) for result in measurement.asked
+        },
+        "mode": measurement.headline,
+        "modes": {mode: _of_mode(measurement, mode) for mode in measurement.modes},
+        "file": measurement.file,
+        **measurement.about,
     }
 
 
-def _means(found: RetrievalMeasurement, mode: str = "", category: str | None = None) -> dict[str, float]:
-    return {measure: mean(found.values(measure, mode, category)) for measure in MEASURES}
+def _compute_means(measurement: RetrievalMeasurement, mode: str = "", category: str | None = None) -> dict[str, float]:
+    return {measure: mean(measurement.values(measure, mode, category)) for measure in MEASURES}
 
 
-def _intervals(found: RetrievalMeasurement) -> dict[str, Any]:
+def _compute_intervals(measurement: RetrievalMeasurement) -> dict[str, Any]:
     """Return the bounds of each mean, over all questions and by category."""
 
     def bounds(category: str | None) -> dict[str, list[float]]:
-        figures = {measure: interval(found.values(measure, category=category)) for measure in MEASURES}
+        figures = {measure: interval(measurement.values(measure, category=category)) for measure in MEASURES}
         return {measure: [figure.low, figure.high] for measure, figure in figures.items()}
 
-    return {**bounds(None), "by_category": {each: bounds(each) for each in found.categories}}
+    return {**bounds(None), "by_category": {name: bounds(name) for name in measurement.categories}}
 
 
-def _by_budget(found: RetrievalMeasurement, mode: str) -> dict[str, dict[str, float]]:
-    return {str(budget): each.as_dict() for budget, each in zip(BUDGETS, found.within(mode), strict=True)}
+def _by_budget(measurement: RetrievalMeasurement, mode: str) -> dict[str, dict[str, float]]:
+    return {str(budget): figure.as_dict() for budget, figure in zip(BUDGETS, measurement.within(mode), strict=True)}
 
 
-def _of_mode(found: RetrievalMeasurement, mode: str) -> dict[str, Any]:
+def _of_mode(measurement: RetrievalMeasurement, mode: str) -> dict[str, Any]:
     return {
-        **_means(found, mode),
-        "p50_ms": found.milliseconds(0.50, mode),
-        "p95_ms": found.milliseconds(0.95, mode),
-        "evidence_within": _by_budget(found, mode),
-        "to_default": {measure: _to_default(found, mode, measure).as_dict() for measure in MEASURES},
+        **_compute_means(measurement, mode),
+        "p50_ms": measurement.milliseconds(0.50, mode),
+        "p95_ms": measurement.milliseconds(0.95, mode),
+        "evidence_within": _by_budget(measurement, mode),
+        "to_default": {measure: _compare_to_default(measurement, mode, measure).as_dict() for measure in MEASURES},
     }
 
 
-def _to_default(found: RetrievalMeasurement, mode: str, measure: str) -> Figure:
-    return difference(found.values(measure, mode), found.values(measure, DEFAULT.name))
+def _compare_to_default(measurement: RetrievalMeasurement, mode: str, measure: str) -> Figure:
+    return difference(measurement.values(measure, mode), measurement.values(measure, DEFAULT.name))
 
 
-def _abstention(found: RetrievalMeasurement) -> dict[str, Any]:
+def _measure_abstention(measurement: RetrievalMeasurement) -> dict[str, Any]:
     """Return recall's injections by sort of question, and how well the best score separates the sorts."""
-    told: dict[str, Any] = {}
-    for sort, given in found.given.items():
-        told[sort] = {
-            "questions": len(given),
-            "tokens": interval([each.tokens for each in given]).as_dict(),
-            "given_anything": interval([float(each.tokens > 0) for each in given]).as_dict(),
+    by_sort: dict[str, Any] = {}
+    for sort, recalls in measurement.given.items():
+        by_sort[sort] = {
+            "questions": len(recalls),
+            "tokens": interval([recall.tokens for recall in recalls]).as_dict(),
+            "given_anything": interval([float(recall.tokens > 0) for recall in recalls]).as_dict(),
         }
-    told[ANSWERABLE]["evidence_given"] = interval([each.found for each in found.given[ANSWERABLE]]).as_dict()
+    by_sort[ANSWERABLE]["evidence_given"] = interval(
+        [recall.found for recall in measurement.given[ANSWERABLE]]
+    ).as_dict()
     for sort in (UNANSWERABLE, FOREIGN):
-        told[sort]["auroc"] = apart.as_dict() if (apart := _apart(found, sort)) else None
-    return told
+        by_sort[sort]["auroc"] = apart.as_dict() if (apart := _measure_separation(measurement, sort)) else None
+    return by_sort
 
 
-def _apart(found: RetrievalMeasurement, sort: str) -> Figure | None:
+def _measure_separation(measurement: RetrievalMeasurement, sort: str) -> Figure | None:
     """Return how well the best score separates answerable questions from these; None without any of these."""
-    answered, others = ([each.top for each in found.given[one]] for one in (ANSWERABLE, sort))
+    answered, others = ([recall.top for recall in measurement.given[name]] for name in (ANSWERABLE, sort))
     return separation(answered, others) if answered and others else None
 
 
@@ -350,78 +378,80 @@ METHOD = (
 )
 
 
-def says(found: RetrievalMeasurement) -> list[str]:
+def says(measurement: RetrievalMeasurement) -> list[str]:
     """Return the introduction to the figures."""
-    about, odd = found.about, found.about["odd"]
+    about, odd = measurement.about, measurement.about["odd"]
     sample = ", a sample" if about["limit"] else ""
-    left = [f"{number:,} {name.replace('_', ' ')}" for name, number in about["left_out"].items() if number]
-    told = [
-        f"{found.file}: {about['conversations']:,} conversations of {about['units']:,} units, each in a store of its"
-        f" own; {len(found.asked):,} questions with an answer{sample}."
-        + (f" Not among them: {', '.join(left)}." if left else "")
+    left_out = [f"{number:,} {name.replace('_', ' ')}" for name, number in about["left_out"].items() if number]
+    paragraphs = [
+        f"{measurement.file}: {about['conversations']:,} conversations of {about['units']:,} units, each in a store of"
+        f" its own; {len(measurement.asked):,} questions with an answer{sample}."
+        + (f" Not among them: {', '.join(left_out)}." if left_out else "")
     ]
     notes = {
         "unknown_evidence": "Evidence that names an unknown unit: {:,} times. It counts as not found.",
         "shared_unit_ids": "Units that share an id with another: {:,}. Finding any of them counts, once.",
         "undated_units": "Units without a readable date: {:,}. They were stored with the current time.",
     }
-    return told + [sentence.format(odd[name]) for name, sentence in notes.items() if odd[name]]
+    return paragraphs + [sentence.format(odd[name]) for name, sentence in notes.items() if odd[name]]
 
 
-def tables(found: RetrievalMeasurement, of: str = "") -> list[Table]:
+def tables(measurement: RetrievalMeasurement, of: str = "") -> list[Table]:
     """Return the tables; `of` is a prefix of their titles if there are several files."""
-    shown = [_modes(found), _categories(found), _budgets(found), _unasked(found)]
-    return [replace(table, title=f"{of}{table.title}") for table in shown]
+    all_tables = [_modes(measurement), _categories(measurement), _budgets(measurement), _unasked(measurement)]
+    return [replace(table, title=f"{of}{table.title}") for table in all_tables]
 
 
-def _modes(found: RetrievalMeasurement) -> Table:
-    shares = [Column(each, "%") for each in ("R@5", "R@10", "R@20", "nDCG@10")]
+def _modes(measurement: RetrievalMeasurement) -> Table:
+    shares = [Column(measure, "%") for measure in ("R@5", "R@10", "R@20", "nDCG@10")]
     times = [Column("p50", "ms"), Column("p95", "ms")]
     rows = [
         (
             mode,
-            *_means(found, mode).values(),
-            None if mode == DEFAULT.name else _to_default(found, mode, "r@10"),
-            found.milliseconds(0.50, mode),
-            found.milliseconds(0.95, mode),
+            *_compute_means(measurement, mode).values(),
+            None if mode == DEFAULT.name else _compare_to_default(measurement, mode, "r@10"),
+            measurement.milliseconds(0.50, mode),
+            measurement.milliseconds(0.95, mode),
         )
-        for mode in found.modes
+        for mode in measurement.modes
     ]
     note = "“Vectors alone” orders by the cosine, “words alone” by BM25, which is not a search mode and has no time."
     return Table("Found", [Column("search"), *shares, Column("R@10 to the default", "±%"), *times], rows, note)
 
 
-def _categories(found: RetrievalMeasurement) -> Table:
+def _categories(measurement: RetrievalMeasurement) -> Table:
     rows: list[list[Cell]] = []
-    for name in (None, *found.categories):
-        figures = [interval(found.values(measure, category=name)) for measure in MEASURES]
-        rows.append([name or "all", len(found.values("r@10", category=name)), *figures])
-    shares = [Column(each, "%") for each in ("R@5", "R@10", "R@20", "nDCG@10")]
-    return Table(f"By category: {found.headline}", [Column("category"), Column("questions"), *shares], rows)
+    for name in (None, *measurement.categories):
+        figures = [interval(measurement.values(measure, category=name)) for measure in MEASURES]
+        rows.append([name or "all", len(measurement.values("r@10", category=name)), *figures])
+    shares = [Column(heading, "%") for heading in ("R@5", "R@10", "R@20", "nDCG@10")]
+    return Table(f"By category: {measurement.headline}", [Column("category"), Column("questions"), *shares], rows)
 
 
-def _budgets(found: RetrievalMeasurement) -> Table:
+def _budgets(measurement: RetrievalMeasurement) -> Table:
     columns = [Column("search"), *(Column(f"{budget:,} tokens", "%") for budget in BUDGETS)]
     note = (
         "The share of the evidence injected within this number of tokens: lines in the format of recall, long ones"
         f" shortened, best first. The frame around them takes {FRAME} more."
     )
-    return Table("Evidence within tokens", columns, [(mode, *found.within(mode)) for mode in found.modes], note)
+    return Table(
+        "Evidence within tokens", columns, [(mode, *measurement.within(mode)) for mode in measurement.modes], note
+    )
 
 
-def _unasked(found: RetrievalMeasurement) -> Table:
+def _unasked(measurement: RetrievalMeasurement) -> Table:
     rows = []
-    for sort, given in found.given.items():
-        if given:
+    for sort, recalls in measurement.given.items():
+        if recalls:
             answered = sort == ANSWERABLE
             rows.append(
                 (
                     _SORTS[sort],
-                    len(given),
-                    interval([float(each.tokens > 0) for each in given]),
-                    interval([float(each.tokens) for each in given]),
-                    interval([each.found for each in given]) if answered else None,
-                    None if answered else _apart(found, sort),
+                    len(recalls),
+                    interval([float(recall.tokens > 0) for recall in recalls]),
+                    interval([float(recall.tokens) for recall in recalls]),
+                    interval([recall.found for recall in recalls]) if answered else None,
+                    None if answered else _measure_separation(measurement, sort),
                 )
             )
     columns = [
@@ -443,19 +473,19 @@ def plots(files: Sequence[RetrievalMeasurement]) -> dict[str, str]:
     """Return the plots of evidence by tokens and of recall by time, with a line for each file and mode."""
     several = len(files) > 1
     names = [
-        (found, mode, f"{Path(found.file).stem}: {mode}" if several else mode)
-        for found in files
-        for mode in found.modes
+        (measurement, mode, f"{Path(measurement.file).stem}: {mode}" if several else mode)
+        for measurement in files
+        for mode in measurement.modes
     ]
     colours = [COLOURS[place % len(COLOURS)] for place in range(len(names))]
     curves = [
-        Curve(name, colour, [(float(budget), 100 * each.value) for budget, each in _points(found, mode)])
-        for (found, mode, name), colour in zip(names, colours, strict=True)
+        Curve(name, colour, [(float(budget), 100 * figure.value) for budget, figure in _points(measurement, mode)])
+        for (measurement, mode, name), colour in zip(names, colours, strict=True)
     ]
     dots = [
-        Curve(name, colour, [(spent, 100 * mean(found.values("r@10", mode)))])
-        for (found, mode, name), colour in zip(names, colours, strict=True)
-        if (spent := found.milliseconds(0.50, mode)) is not None
+        Curve(name, colour, [(spent, 100 * mean(measurement.values("r@10", mode)))])
+        for (measurement, mode, name), colour in zip(names, colours, strict=True)
+        if (spent := measurement.milliseconds(0.50, mode)) is not None
     ]
     slowest = max(line.points[0][0] for line in dots)
     return {
@@ -468,5 +498,5 @@ def plots(files: Sequence[RetrievalMeasurement]) -> dict[str, str]:
     }
 
 
-def _points(found: RetrievalMeasurement, mode: str) -> Iterator[tuple[int, Figure]]:
-    return zip(BUDGETS, found.within(mode), strict=True)
+def _points(measurement: RetrievalMeasurement, mode: str) -> Iterator[tuple[int, Figure]]:
+    return zip(BUDGETS, measurement.within(mode), strict=True)

@@ -101,7 +101,7 @@ class ConversationRunner:
 
     def answer(self, question: Question, mode: Mode) -> ModeAnswer:
         """Return the evidence that a mode finds with ten hits, with twenty, and with as many as a budget holds."""
-        ten, seconds = self._timed(question.text, mode) if mode.timed else ((), None)
+        ten, seconds = self._time_search(question.text, mode) if mode.timed else ((), None)
         deep = self._keeper.search(question.text, k=mode.deep, noted=False, **mode.how)
         twenty: Sequence[Hit]
         if mode.by is None:
@@ -110,49 +110,49 @@ class ConversationRunner:
             ten = twenty = deep = ranked(deep, mode.by)
         return ModeAnswer(
             scores=scored(units(ten), units(twenty), question.evidence),
-            within=self._within(deep, question.evidence),
+            within=self._measure_budgets(deep, question.evidence),
             seconds=seconds,
         )
 
     def give(self, question: Question, mode: Mode) -> RecallMeasurement:
         """Return the context that recall injects for this question; the best score is of a search in this mode."""
-        told = self._keeper.recall(question.text)
+        recalled = self._keeper.recall(question.text)
         hits = self._keeper.search(question.text, k=10, noted=False, **mode.how)
-        named = {str(self._keeper.get(each).metadata["unit"]) for each in told.ids}
-        found = len(named & question.evidence) / len(question.evidence) if question.evidence else 0.0
-        return RecallMeasurement(told.tokens, found, max((hit.score for hit in hits), default=0.0))
+        recalled_units = {str(self._keeper.get(memory_id).metadata["unit"]) for memory_id in recalled.ids}
+        share = len(recalled_units & question.evidence) / len(question.evidence) if question.evidence else 0.0
+        return RecallMeasurement(recalled.tokens, share, max((hit.score for hit in hits), default=0.0))
 
-    def _timed(self, text: str, mode: Mode) -> tuple[Sequence[Hit], float]:
+    def _time_search(self, text: str, mode: Mode) -> tuple[Sequence[Hit], float]:
         self._embedder.forget()
         started = time.perf_counter()
         hits = self._keeper.search(text, k=10, **mode.how)
         return hits, time.perf_counter() - started
 
-    def _within(self, hits: Sequence[Hit], evidence: Collection[str]) -> tuple[float, ...]:
+    def _measure_budgets(self, hits: Sequence[Hit], evidence: Collection[str]) -> tuple[float, ...]:
         """Return the share of the evidence within each budget, adding lines in this order."""
-        spent = list(self._spent(hits))
-        wanted = set(evidence)
-        return tuple(len(wanted & {unit for cost, unit in spent if cost <= budget}) / len(wanted) for budget in BUDGETS)
+        costs = list(self._add_costs(hits))
+        needed = set(evidence)
+        return tuple(len(needed & {unit for cost, unit in costs if cost <= budget}) / len(needed) for budget in BUDGETS)
 
-    def _spent(self, hits: Sequence[Hit]) -> Iterator[tuple[int, str]]:
+    def _add_costs(self, hits: Sequence[Hit]) -> Iterator[tuple[int, str]]:
         """Yield each unit with the tokens of all lines up to its own; equal texts count once."""
-        spent, known = 0, set()
+        spent, seen = 0, set()
         for hit in hits:
-            if (words := digest(hit.text)) not in known:
-                known.add(words)
-                spent += self._weight(hit.memory)
-            yield spent, _unit(hit)
+            if (text_digest := digest(hit.text)) not in seen:
+                seen.add(text_digest)
+                spent += self._count_tokens(hit.memory)
+            yield spent, _get_unit(hit)
             if spent > BUDGETS[-1]:
                 return
 
-    def _weight(self, memory: Memory) -> int:
+    def _count_tokens(self, memory: Memory) -> int:
         """Return the tokens of the memory's line in the format of recall."""
         if memory.id not in self._weights:
             line = BriefingLine(
                 memory.id, embedding_text(memory.text, memory.speaker), memory.source, memory.created_at
             )
-            written = build_block([line], PROMPT)[0]
-            self._weights[memory.id] = estimate_tokens(f"{written.split(_END)[_ROW]}{_END}") if written else 0
+            block = build_block([line], PROMPT)[0]
+            self._weights[memory.id] = estimate_tokens(f"{block.split(_END)[_ROW]}{_END}") if block else 0
         return self._weights[memory.id]
 
 
@@ -168,11 +168,11 @@ def ranked(hits: Sequence[Hit], by: Callable[[Hit], float]) -> list[Hit]:
 def units(hits: Sequence[Hit]) -> list[str]:
     """Return the ids of the units in order; repeated ones keep their place as ""."""
     seen: set[str] = set()
-    found = []
-    for unit in map(_unit, hits):
-        found.append("" if unit in seen else unit)
+    ids = []
+    for unit in map(_get_unit, hits):
+        ids.append("" if unit in seen else unit)
         seen.add(unit)
-    return found
+    return ids
 
 
 def scored(ten: Sequence[str], twenty: Sequence[str], evidence: Collection[str]) -> dict[str, float]:
@@ -185,5 +185,5 @@ def scored(ten: Sequence[str], twenty: Sequence[str], evidence: Collection[str])
     }
 
 
-def _unit(hit: Hit) -> str:
+def _get_unit(hit: Hit) -> str:
     return str(hit.memory.metadata["unit"])

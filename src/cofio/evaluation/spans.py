@@ -82,7 +82,7 @@ def is_quoted(path: Path) -> bool:
 
 def read_turns(paths: Sequence[Path]) -> dict[str, list[QuotedTurn]]:
     """Return the turns of files and folders, by author."""
-    return read(paths, _turn, SHAPE)
+    return read(paths, _parse_turn, SHAPE)
 
 
 def evaluate(
@@ -105,23 +105,23 @@ def evaluate(
     return _report(paths, outcomes)
 
 
-def _turn(plain: dict[str, Any]) -> QuotedTurn:
-    said, role = text_of(plain, "said"), plain.get("role") or "user"
+def _parse_turn(plain: dict[str, Any]) -> QuotedTurn:
+    text, role = text_of(plain, "said"), plain.get("role") or "user"
     if role not in ROLES:
         raise ValueError(f"the role is {role!r}")
     if not isinstance(plain["facts"], list):
         raise TypeError("facts is not a list")
-    facts = tuple(_fact(each, said) for each in plain["facts"])
-    return QuotedTurn(said, facts, role, str(plain.get("before") or ""), str(plain.get("case") or ""))
+    facts = tuple(_parse_fact(fact, text) for fact in plain["facts"])
+    return QuotedTurn(text, facts, role, str(plain.get("before") or ""), str(plain.get("case") or ""))
 
 
-def _fact(plain: Any, said: str) -> LabelledFact:
+def _parse_fact(plain: Any, text: str) -> LabelledFact:
     if isinstance(plain, str):
         return LabelledFact(plain)
     if not isinstance(plain, dict):
         raise TypeError("a fact is neither a text nor an object")
     quote, kind, about = text_of(plain, "quote"), plain.get("kind") or "", plain.get("about") or ""
-    if quote not in said:
+    if quote not in text:
         raise ValueError(f"the quote {quote!r} is not in said")
     if kind not in ("", *KINDS) or about not in ("", *ABOUT):
         raise ValueError(f"the kind is {kind!r}, about is {about!r}")
@@ -137,7 +137,7 @@ def outcome(turn: QuotedTurn, spans: Sequence[Span]) -> SpanOutcome:
     matches = [_match(text, fact, spans) for fact in turn.facts]
     return SpanOutcome(
         turn,
-        found=tuple(found for found, _ in matches),
+        found=tuple(is_found for is_found, _ in matches),
         right=tuple(any(_is_right(text, fact, span) for fact in turn.facts) for span in spans),
         kinds=tuple(
             span.kind == fact.kind for fact, (_, span) in zip(turn.facts, matches, strict=True) if span and fact.kind
@@ -152,29 +152,29 @@ def _match(text: str, fact: LabelledFact, spans: Sequence[Span]) -> tuple[bool, 
     """Return whether a fact is found, and by which span; by none where several carry it together."""
     if not fact.quote:
         return carries(" ".join(text[span.start : span.end] for span in spans), fact.text), None
-    quote = _place(text, fact)
+    quote = _find_quote(text, fact)
     span = next((span for span in spans if quote and _covers((span.start, span.end), quote)), None)
     return span is not None, span
 
 
 def _is_right(text: str, fact: LabelledFact, span: Span) -> bool:
-    kept = (span.start, span.end)
+    place = (span.start, span.end)
     if not fact.quote:
-        said = text[span.start : span.end]
-        return carries(said, fact.text) or carries(fact.text, said)
-    quote = _place(text, fact)
-    return quote is not None and (_covers(kept, quote) or _covers(quote, kept))
+        span_text = text[span.start : span.end]
+        return carries(span_text, fact.text) or carries(fact.text, span_text)
+    quote = _find_quote(text, fact)
+    return quote is not None and (_covers(place, quote) or _covers(quote, place))
 
 
-def _place(text: str, fact: LabelledFact) -> tuple[int, int] | None:
+def _find_quote(text: str, fact: LabelledFact) -> tuple[int, int] | None:
     """Return where a quote lies in a turn; None in what is not read, such as fenced code."""
     start = text.find(fact.quote)
     return (start, start + len(fact.quote)) if start >= 0 else None
 
 
-def _covers(one: tuple[int, int], other: tuple[int, int]) -> bool:
+def _covers(place: tuple[int, int], quote: tuple[int, int]) -> bool:
     """Return whether one place covers half of the other."""
-    return min(one[1], other[1]) - max(one[0], other[0]) >= 0.5 * (other[1] - other[0])
+    return min(place[1], quote[1]) - max(place[0], quote[0]) >= 0.5 * (quote[1] - quote[0])
 
 
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -196,16 +196,16 @@ class SpanFigures:
     @classmethod
     def of(cls, outcomes: Sequence[SpanOutcome]) -> SpanFigures:
         """Count outcomes."""
-        noise = [each for each in outcomes if each.is_noise]
+        noise = [result for result in outcomes if result.is_noise]
         return cls(
             turns=len(outcomes),
-            facts=sum(len(each.turn.facts) for each in outcomes),
-            found=_share([found for each in outcomes for found in each.found]),
-            right=_share([right for each in outcomes for right in each.right]),
+            facts=sum(len(result.turn.facts) for result in outcomes),
+            found=_compute_share([is_found for result in outcomes for is_found in result.found]),
+            right=_compute_share([right for result in outcomes for right in result.right]),
             noise=len(noise),
-            noise_kept=_share([bool(each.right) for each in noise]),
-            kinds=_share([right for each in outcomes for right in each.kinds]),
-            about=_share([right for each in outcomes for right in each.about]),
+            noise_kept=_compute_share([bool(result.right) for result in noise]),
+            kinds=_compute_share([right for result in outcomes for right in result.kinds]),
+            about=_compute_share([right for result in outcomes for right in result.about]),
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -222,7 +222,7 @@ class SpanFigures:
         }
 
 
-def _share(flags: Sequence[bool]) -> Figure | None:
+def _compute_share(flags: Sequence[bool]) -> Figure | None:
     return interval([float(flag) for flag in flags]) if flags else None
 
 
@@ -232,14 +232,14 @@ def _share(flags: Sequence[bool]) -> Figure | None:
 def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[SpanOutcome]]) -> Report:
     outcomes = [row for rows in by_author.values() for row in rows]
     whole, each_author = SpanFigures.of(outcomes), {author: SpanFigures.of(rows) for author, rows in by_author.items()}
-    by_case = _cases(outcomes)
+    by_case = _group_cases(outcomes)
     values = {
         **whole.as_dict(),
         "by_author": {author: figures.as_dict() for author, figures in each_author.items()},
         "by_role": {
-            role: SpanFigures.of(some).as_dict()
+            role: SpanFigures.of(group).as_dict()
             for role in ROLES
-            if (some := [each for each in outcomes if each.turn.role == role])
+            if (group := [result for result in outcomes if result.turn.role == role])
         },
         "by_case": {case: figures.as_dict() for case, figures in by_case.items()},
     }
@@ -254,18 +254,18 @@ def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[SpanOutcome]
     return Report("spans", "Facts in turns", f"cofio eval turns {named(paths)}", says, values, tables)
 
 
-def _cases(outcomes: Sequence[SpanOutcome]) -> dict[str, SpanFigures]:
+def _group_cases(outcomes: Sequence[SpanOutcome]) -> dict[str, SpanFigures]:
     cases: dict[str, list[SpanOutcome]] = {}
-    for each in outcomes:
-        if each.turn.case:
-            cases.setdefault(each.turn.case, []).append(each)
-    return {case: SpanFigures.of(some) for case, some in sorted(cases.items(), key=lambda one: -len(one[1]))}
+    for result in outcomes:
+        if result.turn.case:
+            cases.setdefault(result.turn.case, []).append(result)
+    return {case: SpanFigures.of(group) for case, group in sorted(cases.items(), key=lambda item: -len(item[1]))}
 
 
 def _author_table(figures: Mapping[str, SpanFigures]) -> Table:
     rows: list[list[Cell]] = [
-        [author, each.turns, each.facts, each.found, each.right, each.noise_kept, each.kinds, each.about]
-        for author, each in figures.items()
+        [author, result.turns, result.facts, result.found, result.right, result.noise_kept, result.kinds, result.about]
+        for author, result in figures.items()
     ]
     names = ("facts found", "spans right", "noise turns kept", "kind right", "person or project right")
     return Table(
@@ -277,13 +277,20 @@ def _author_table(figures: Mapping[str, SpanFigures]) -> Table:
 
 def _case_table(figures: Mapping[str, SpanFigures]) -> Table:
     rows: list[list[Cell]] = [
-        [case, each.turns, each.facts, _value(each.found), _value(each.right), _value(each.noise_kept)]
-        for case, each in figures.items()
+        [
+            case,
+            result.turns,
+            result.facts,
+            _get_value(result.found),
+            _get_value(result.right),
+            _get_value(result.noise_kept),
+        ]
+        for case, result in figures.items()
     ]
     names = ("facts found", "spans right", "noise turns kept")
     columns = (Column("case"), Column("turns"), Column("facts"), *(Column(name, "%") for name in names))
     return Table("By case", columns, rows)
 
 
-def _value(figure: Figure | None) -> float | None:
+def _get_value(figure: Figure | None) -> float | None:
     return figure.value if figure else None

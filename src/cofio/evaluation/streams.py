@@ -112,13 +112,13 @@ def total(outcomes: Iterable[StreamOutcome]) -> StreamOutcome:
 
 def read(path: Path) -> list[dict[str, Any]]:
     """Return the streams of a file, or of every .json file of a folder."""
-    streams = [_read(file) for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
+    streams = [_read_stream(file) for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
     if not streams:
         raise NotFound(f"{path} has no stream.", "Name a .json file, or a folder of them.")
     return streams
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read_stream(file: Path) -> dict[str, Any]:
     try:
         stream = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -127,12 +127,12 @@ def _read(file: Path) -> dict[str, Any]:
         ) from error
     except ValueError as error:
         raise InvalidInput(f"{file} is not JSON: {error}.", _HINT) from error
-    if problem := _problem(stream):
+    if problem := _find_problem(stream):
         raise InvalidInput(f"{file} is not a stream: {problem}.", _HINT)
     return {"name": file.stem, "project": file.stem, **stream}
 
 
-def _problem(stream: Any) -> str:
+def _find_problem(stream: Any) -> str:
     """Return the problem with the shape of a stream, or ""."""
     if not isinstance(stream, dict) or not all(
         isinstance(stream.get(name), list) for name in ("exchanges", "questions", "prompts")
@@ -141,13 +141,13 @@ def _problem(stream: Any) -> str:
     for place, exchange in enumerate(stream["exchanges"], 1):
         if missing := _EXCHANGE - (exchange.keys() if isinstance(exchange, dict) else set()):
             return f"exchange {place} has no {min(missing)}"
-    known = {fact.get("id") for exchange in stream["exchanges"] for fact in exchange["facts"]}
+    fact_ids = {fact.get("id") for exchange in stream["exchanges"] for fact in exchange["facts"]}
     for exchange in stream["exchanges"]:
         for name in ("replaces", "deletes"):
-            if exchange.get(name, None) is not None and exchange[name] not in known:
+            if exchange.get(name, None) is not None and exchange[name] not in fact_ids:
                 return f"exchange {exchange['id']} {name} {exchange[name]!r}, which is not a fact"
-    wrong = [each for prompt in stream["prompts"] for each in prompt["needed"] if each not in known]
-    return f"a prompt needs {wrong[0]!r}, which is not a fact" if wrong else ""
+    unknown = [fact_id for prompt in stream["prompts"] for fact_id in prompt["needed"] if fact_id not in fact_ids]
+    return f"a prompt needs {unknown[0]!r}, which is not a fact" if unknown else ""
 
 
 def holds(text: str, groups: Groups) -> bool:
@@ -174,8 +174,8 @@ def run(stream: Stream, settings: Settings, embedder: Embedder, *, use_llm: bool
             batch = own.llm_batch_turns if use_llm and own.llm_batch_seconds else 1
             _StreamRun(stream, keeper, outcome, embedder).run(batch)
             keeper.read_missing()  # as the service does in the background
-            _ask(stream, keeper, outcome)
-            _prompt(stream, keeper, outcome)
+            _ask_questions(stream, keeper, outcome)
+            _try_prompts(stream, keeper, outcome)
     return outcome
 
 
@@ -189,15 +189,15 @@ class _StreamStep(NamedTuple):
 
     @property
     def new(self) -> list[str]:
-        return [self.after[each] for each in self.after.keys() - self.before.keys()]
+        return [self.after[memory_id] for memory_id in self.after.keys() - self.before.keys()]
 
     @property
     def gone(self) -> list[str]:
-        return [self.before[each] for each in self.before.keys() - self.after.keys()]
+        return [self.before[memory_id] for memory_id in self.before.keys() - self.after.keys()]
 
-    def failed(self, what: str) -> str:
+    def failed(self, problem: str) -> str:
         """Return a note on a failure, with the user's message."""
-        return f"{self.name}: {what} <- {self.exchange['user']}"
+        return f"{self.name}: {problem} <- {self.exchange['user']}"
 
 
 class _StreamRun:
@@ -211,13 +211,13 @@ class _StreamRun:
     def run(self, batch: int) -> None:
         """Learn every exchange and count the results, then rate the remaining memories."""
         for exchanges in _batches(self._stream["exchanges"], batch):
-            states = [self._live(), *self._learn(exchanges)]
-            gone = {each.get(name) for each in exchanges for name in ("replaces", "deletes")}
+            states = [self._get_live(), *self._learn(exchanges)]
+            outdated = {item.get(name) for item in exchanges for name in ("replaces", "deletes")}
             for exchange, before, after in zip(exchanges, states, states[1:], strict=False):
                 step = _StreamStep(exchange, f"{self._stream['name']} {exchange['id']}", before, after)
-                self._count(step, {fact["id"] for fact in exchange["facts"]} & gone)
-        for text in self._live().values():
-            good = any(holds(text, self._facts[each]) for each in self._valid)
+                self._count(step, {fact["id"] for fact in exchange["facts"]} & outdated)
+        for text in self._get_live().values():
+            good = any(holds(text, self._facts[fact_id]) for fact_id in self._valid)
             stale = not good and any(holds(text, groups) for groups in self._facts.values())
             note = "" if good else f"{self._stream['name']}: {'stale' if stale else 'junk'}: {text}"
             self._outcome.count("stored", "good", good, note)
@@ -226,27 +226,27 @@ class _StreamRun:
         """Learn exchanges together; return the live memories after each."""
         if len(exchanges) == 1:
             self._capture(exchanges[0], wait=True)
-            return [self._live()]
+            return [self._get_live()]
         states: list[Live] = []
         for exchange in exchanges:
             self._capture(exchange, wait=False)
-        self._keeper.listen(lambda _: states.append(self._live()))
+        self._keeper.listen(lambda _: states.append(self._get_live()))
         for batch in self._keeper.batches(self._keeper.claim()):
             self._keeper.attempt(*batch)
         self._keeper.listen(lambda _: None)
         assert len(states) == len(exchanges)
         return states
 
-    def _live(self) -> Live:
+    def _get_live(self) -> Live:
         memories: Sequence[Memory] = self._keeper.list(limit=500).memories
         return {memory.id: memory.text for memory in memories}
 
     def _capture(self, exchange: Mapping[str, Any], *, wait: bool) -> None:
-        said = [{"role": role, "content": exchange[role]} for role in ("user", "assistant") if exchange[role]]
+        messages = [{"role": role, "content": exchange[role]} for role in ("user", "assistant") if exchange[role]]
         project = self._stream["project"]
         started = time.process_time_ns()
         self._keeper.capture(
-            said,
+            messages,
             wait=wait,
             session=exchange["session"],
             turn=exchange["id"],
@@ -286,9 +286,9 @@ class _StreamRun:
         self._valid.discard(step.exchange["replaces"])
         fresh = [fact["keywords"] for fact in step.exchange["facts"]]
         current = [text for text in step.after.values() if any(holds(text, groups) for groups in fresh)]
-        left = [text for text in step.after.values() if holds(text, old) and text not in current]
-        right = bool(current) and not left
-        note = "" if right else step.failed(f"update wrong: new stored {bool(current)}, old left {left}")
+        stale = [text for text in step.after.values() if holds(text, old) and text not in current]
+        right = bool(current) and not stale
+        note = "" if right else step.failed(f"update wrong: new stored {bool(current)}, old left {stale}")
         self._outcome.count("updates", "updates right", right, note)
         if any(holds(text, old) for text in step.before.values()):
             self._outcome.count("known updates", "known updates right", right)
@@ -299,9 +299,9 @@ class _StreamRun:
         if not any(holds(text, old) for text in step.before.values()):
             self._outcome.counts["deletions of unknown"] += 1
             return
-        kept = [text for text in step.after.values() if holds(text, old)]
-        note = step.failed(f"not deleted: {kept}") if kept else ""
-        self._outcome.count("deletions", "deletions honoured", not kept, note)
+        remaining = [text for text in step.after.values() if holds(text, old)]
+        note = step.failed(f"not deleted: {remaining}") if remaining else ""
+        self._outcome.count("deletions", "deletions honoured", not remaining, note)
 
     def _count_overwrites(self, step: _StreamStep) -> None:
         self._outcome.counts["new facts"] += max(1, len(step.new))
@@ -312,13 +312,13 @@ class _StreamRun:
 
 def _batches(exchanges: Sequence[Mapping[str, Any]], most: int) -> Iterator[list[Mapping[str, Any]]]:
     """Yield consecutive exchanges of one session, at most `most` at a time."""
-    for _, of_session in itertools.groupby(exchanges, key=lambda each: each["session"]):
+    for _, of_session in itertools.groupby(exchanges, key=lambda exchange: exchange["session"]):
         together = list(of_session)
         for start in range(0, len(together), most):
             yield together[start : start + most]
 
 
-def _ask(stream: Stream, keeper: Keeper, outcome: StreamOutcome) -> None:
+def _ask_questions(stream: Stream, keeper: Keeper, outcome: StreamOutcome) -> None:
     for question in stream["questions"]:
         current, stale = question["current"], question["stale"]
         hits = [hit.text for hit in keeper.search(question["ask"], k=5, seen_from=stream["project"])]
@@ -330,23 +330,23 @@ def _ask(stream: Stream, keeper: Keeper, outcome: StreamOutcome) -> None:
         outcome.counts["stale first"] += bool(telling) and not telling[0]
 
 
-def _prompt(stream: Stream, keeper: Keeper, outcome: StreamOutcome) -> None:
+def _try_prompts(stream: Stream, keeper: Keeper, outcome: StreamOutcome) -> None:
     facts = {fact["id"]: fact for exchange in stream["exchanges"] for fact in exchange["facts"]}
-    start = _lines(keeper.recall("", project=stream["project"]).text)
+    start = _list_lines(keeper.recall("", project=stream["project"]).text)
     for case in stream["prompts"]:
-        lines = _lines(keeper.recall(case["prompt"], project=stream["project"]).text)
+        lines = _list_lines(keeper.recall(case["prompt"], project=stream["project"]).text)
         name = f"{stream['name']}: {case['prompt']}"
         if not case["needed"]:
             outcome.count("idle prompts", "idle injected", bool(lines), f"{name}: idle: {lines}" if lines else "")
-        for each in case["needed"]:
-            groups = facts[each]["keywords"]
-            shown = any(holds(line, groups) for line in lines)
-            note = "" if shown else f"{name}: not injected: {facts[each]['text']}"
-            outcome.count("needed", "needed injected", shown, note)
-            outcome.counts["needed shown"] += shown or any(holds(line, groups) for line in start)
+        for fact_id in case["needed"]:
+            groups = facts[fact_id]["keywords"]
+            injected = any(holds(line, groups) for line in lines)
+            note = "" if injected else f"{name}: not injected: {facts[fact_id]['text']}"
+            outcome.count("needed", "needed injected", injected, note)
+            outcome.counts["needed shown"] += injected or any(holds(line, groups) for line in start)
 
 
-def _lines(text: str) -> list[str]:
+def _list_lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("- ")]
 
 
@@ -355,7 +355,7 @@ def _lines(text: str) -> list[str]:
 
 def _report(path: Path, streams: Sequence[Stream], outcomes: Sequence[StreamOutcome], *, failures: bool) -> Report:
     summed = total(outcomes)
-    exchanges = sum(len(each["exchanges"]) for each in streams)
+    exchanges = sum(len(stream["exchanges"]) for stream in streams)
     values: dict[str, Any] = {
         name: {"right": summed.counts[success], "cases": summed.counts[case], "share": summed.share(success, case)}
         for name, success, case in FIGURES

@@ -50,7 +50,7 @@ class TurnOutcome:
 
     @property
     def leaked(self) -> bool:
-        return bool(self.turn.secret) and any(self.turn.secret in each for each in self.stored)
+        return bool(self.turn.secret) and any(self.turn.secret in text for text in self.stored)
 
 
 def evaluate(
@@ -63,7 +63,7 @@ def evaluate(
     progress: Progress = lambda _done, _all: None,
 ) -> Report:
     """Return a report on the turns of this file, without a model and, if one is given or configured, with it."""
-    turns = [each for each in read(file) if not split or each.split == split]
+    turns = [turn for turn in read(file) if not split or turn.split == split]
     if not turns:
         raise InvalidInput(f"{file} has no turn of the split {split!r}.", "Omit --split to measure all of them.")
     settings = settings or Settings.load()
@@ -74,12 +74,12 @@ def evaluate(
         progress(so_far, ways * len(turns))
 
     alone = learned(turns, replace(settings, extract_provider=""), embedder, step=step)
-    asked = learned(turns, settings, embedder, llm, lambda so_far: step(len(turns) + so_far)) if ways == 2 else []
-    about = {"embedder": embedder.signature, "model": _model(settings, llm)}
-    return _report(file, split, alone, asked, about)
+    with_llm = learned(turns, settings, embedder, llm, lambda so_far: step(len(turns) + so_far)) if ways == 2 else []
+    about = {"embedder": embedder.signature, "model": _name_model(settings, llm)}
+    return _report(file, split, alone, with_llm, about)
 
 
-def _model(settings: Settings, llm: LLM | None) -> str:
+def _name_model(settings: Settings, llm: LLM | None) -> str:
     """Return the name of the model; "" without one."""
     return llm.model if llm else " ".join(filter(None, (settings.extract_provider, settings.extract_model)))
 
@@ -92,55 +92,55 @@ def learned(
     step: Callable[[int], None] = lambda _done: None,
 ) -> list[TurnOutcome]:
     """Return the result of each turn in a temporary store that holds only the facts known before."""
-    found = []
+    outcomes = []
     for turn in turns:
         with TemporaryDirectory() as folder:
             own = replace(settings, home=Path(folder), store=f"sqlite://{folder}/turn.db")
             with bootstrap.keeper(own, embedder=embedder, llm=llm) as keeper:
-                found.append(_outcome(turn, keeper))
-        step(len(found))
-    return found
+                outcomes.append(_learn_turn(turn, keeper))
+        step(len(outcomes))
+    return outcomes
 
 
-def _outcome(turn: LabelledTurn, keeper: Keeper) -> TurnOutcome:
-    known = [change.memory_id for change in keeper.add_all([Fact(text=each) for each in turn.before], dedup=False)]
+def _learn_turn(turn: LabelledTurn, keeper: Keeper) -> TurnOutcome:
+    known_ids = [change.memory_id for change in keeper.add_all([Fact(text=text) for text in turn.before], dedup=False)]
     try:
-        told = keeper.learn([{"role": turn.role, "content": turn.text}])
+        result = keeper.learn([{"role": turn.role, "content": turn.text}])
     except (Unavailable, Unreadable) as error:  # the model is down, or its reply is unusable
         return TurnOutcome(turn, read=False, passed=False, given="skip", failed=str(error))
-    live = {each.id: each.text for each in keeper.list(limit=200).memories}
-    gone = {text for memory, text in zip(known, turn.before, strict=True) if memory not in live}
-    stored = tuple(text for memory, text in live.items() if memory not in known)
+    live = {item.id: item.text for item in keeper.list(limit=200).memories}
+    gone = {text for memory, text in zip(known_ids, turn.before, strict=True) if memory not in live}
+    stored = tuple(text for memory, text in live.items() if memory not in known_ids)
     return TurnOutcome(
         turn,
-        read=any(sentence.way == "pattern" for sentence in told.sentences),
-        passed=any(sentence.way != "skip" for sentence in told.sentences),
-        given=_given(told),
+        read=any(sentence.way == "pattern" for sentence in result.sentences),
+        passed=any(sentence.way != "skip" for sentence in result.sentences),
+        given=_to_label(result),
         stored=stored,
-        right_target=gone == {turn.replaces} and _tells(turn, stored),
+        right_target=gone == {turn.replaces} and _states_facts(turn, stored),
         overwrote=bool(gone - {turn.replaces}),
     )
 
 
-def _tells(turn: LabelledTurn, stored: Sequence[str]) -> bool:
+def _states_facts(turn: LabelledTurn, stored: Sequence[str]) -> bool:
     """Return whether the stored texts together state every fact of the turn."""
     return all(carries(" ".join(stored), fact, turn.replaces) for fact in turn.facts)
 
 
-def _given(told: LearningResult) -> str:
+def _to_label(result: LearningResult) -> str:
     """Return the label that corresponds to the actions."""
-    if told.count("update") or told.count("delete"):
+    if result.count("update") or result.count("delete"):
         return "update"
-    return "store" if told.count("add") else "skip"
+    return "store" if result.count("add") else "skip"
 
 
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def kept_or_not(outcomes: Sequence[TurnOutcome], kept: Callable[[TurnOutcome], bool]) -> Figures:
+def kept_or_not(outcomes: Sequence[TurnOutcome], is_kept: Callable[[TurnOutcome], bool]) -> Figures:
     """Return precision, recall and F1 of the turns kept."""
-    rows = [(kept(outcome) and outcome.turn.is_news, kept(outcome), outcome.turn.is_news) for outcome in outcomes]
-    return {name: _figure(rows, of) for name, of in _OF_KEPT.items()}
+    rows = [(is_kept(outcome) and outcome.turn.is_news, is_kept(outcome), outcome.turn.is_news) for outcome in outcomes]
+    return {name: _bootstrap(rows, of) for name, of in _OF_KEPT.items()}
 
 
 def of_facts(outcomes: Sequence[TurnOutcome]) -> Figures:
@@ -152,15 +152,15 @@ def of_facts(outcomes: Sequence[TurnOutcome]) -> Figures:
     for outcome in outcomes:
         stored = " ".join(outcome.stored)
         right = [text for text in outcome.stored if _is_meant(text, outcome.turn)]
-        told = [fact for fact in outcome.turn.facts if carries(stored, fact, outcome.turn.replaces)]
-        rows.append((len(right), len(outcome.stored), len(told), len(outcome.turn.facts)))
-    return {name: _figure(rows, of) for name, of in _OF_FACTS.items()}
+        stated = [fact for fact in outcome.turn.facts if carries(stored, fact, outcome.turn.replaces)]
+        rows.append((len(right), len(outcome.stored), len(stated), len(outcome.turn.facts)))
+    return {name: _bootstrap(rows, of) for name, of in _OF_FACTS.items()}
 
 
 def of_labels(outcomes: Sequence[TurnOutcome]) -> Figures:
     """Return the accuracy of the labels, and their macro-F1."""
     right = [(outcome.given == outcome.turn.label, True) for outcome in outcomes]
-    return {"accuracy": _figure(right, _first_of_second), "macro_f1": _figure(_by_label(outcomes), _macro)}
+    return {"accuracy": _bootstrap(right, _first_of_second), "macro_f1": _bootstrap(_by_label(outcomes), _macro)}
 
 
 def of_targets(outcomes: Sequence[TurnOutcome]) -> Figure:
@@ -170,7 +170,7 @@ def of_targets(outcomes: Sequence[TurnOutcome]) -> Figure:
         for outcome in outcomes
         if outcome.turn.label == "update"
     ]
-    return _figure(rows, _first_of_second)
+    return _bootstrap(rows, _first_of_second)
 
 
 def _is_meant(text: str, turn: LabelledTurn) -> bool:
@@ -191,47 +191,47 @@ def _by_label(outcomes: Sequence[TurnOutcome]) -> list[list[bool]]:
     ]
 
 
-def _figure(rows: Sequence[Sequence[float]], of: Callable[[Sums], Sums]) -> Figure:
+def _bootstrap(rows: Sequence[Sequence[float]], of: Callable[[Sums], Sums]) -> Figure:
     """Return a figure of the sums of the rows, with its 95 % interval by bootstrap over the rows."""
     if not rows:
         return Figure(0.0, 0.0, 0.0)
     counts = np.asarray(rows, float)
-    low, high = np.quantile(of(_drawn(len(counts)) @ counts), (0.025, 0.975))
+    low, high = np.quantile(of(_draw_weights(len(counts)) @ counts), (0.025, 0.975))
     return Figure(float(of(counts.sum(axis=0, keepdims=True))[0]), float(low), float(high))
 
 
 @cache
-def _drawn(rows: int) -> Sums:
+def _draw_weights(rows: int) -> Sums:
     """Return how often each draw of the bootstrap takes each row."""
     rng = np.random.default_rng(SEED)
     return rng.multinomial(rows, np.full(rows, 1 / rows), DRAWS).astype(float)
 
 
-def _share(part: Sums, whole: Sums) -> Sums:
+def _divide(part: Sums, whole: Sums) -> Sums:
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
-def _harmonic(one: Sums, other: Sums) -> Sums:
-    return _share(2 * one * other, one + other)
+def _harmonic(precision: Sums, recalled: Sums) -> Sums:
+    return _divide(2 * precision * recalled, precision + recalled)
 
 
 def _first_of_second(sums: Sums) -> Sums:
-    return _share(sums[:, 0], sums[:, 1])
+    return _divide(sums[:, 0], sums[:, 1])
 
 
 def _first_of_third(sums: Sums) -> Sums:
-    return _share(sums[:, 0], sums[:, 2])
+    return _divide(sums[:, 0], sums[:, 2])
 
 
 def _third_of_fourth(sums: Sums) -> Sums:
-    return _share(sums[:, 2], sums[:, 3])
+    return _divide(sums[:, 2], sums[:, 3])
 
 
 def _macro(sums: Sums) -> Sums:
-    """Return the mean F1 of the wanted labels."""
-    f1 = [_share(2 * sums[:, at], sums[:, at + 1] + sums[:, at + 2]) for at in range(0, sums.shape[1], 3)]
-    wanted = (sums[:, 2::3] > 0).sum(axis=1).astype(float)
-    return _share(np.sum(f1, axis=0), wanted)
+    """Return the mean F1 of the expected labels."""
+    f1 = [_divide(2 * sums[:, at], sums[:, at + 1] + sums[:, at + 2]) for at in range(0, sums.shape[1], 3)]
+    label_count = (sums[:, 2::3] > 0).sum(axis=1).astype(float)
+    return _divide(np.sum(f1, axis=0), label_count)
 
 
 _OF_KEPT: Mapping[str, Callable[[Sums], Sums]] = {
@@ -250,27 +250,29 @@ _OF_FACTS: Mapping[str, Callable[[Sums], Sums]] = {
 
 
 def _report(
-    file: Path, split: str, alone: Sequence[TurnOutcome], asked: Sequence[TurnOutcome], about: Mapping[str, Any]
+    file: Path, split: str, alone: Sequence[TurnOutcome], with_llm: Sequence[TurnOutcome], about: Mapping[str, Any]
 ) -> Report:
-    splits = {"all": list(alone), **{name: _of_split(alone, name) for name in SPLITS}}
-    splits = {name: some for name, some in splits.items() if some}
+    splits = {"all": list(alone), **{name: _filter_split(alone, name) for name in SPLITS}}
+    splits = {name: group for name, group in splits.items() if group}
     if len(splits) == 2:  # with a single split, "all" is the same
         del splits["all"]
     values: dict[str, Any] = {
         "file": file.name,
         "split": split,
         "turns": len(alone),
-        "labels": {label: sum(each.turn.label == label for each in alone) for label in LABELS},
+        "labels": {label: sum(outcome.turn.label == label for outcome in alone) for label in LABELS},
         **about,
-        **_plain(alone),
-        "by_split": {name: _plain(some) for name, some in splits.items()},
-        "by_role": {role: _plain(some) for role, some in _groups(alone, lambda turn: (turn.role,)).items()},
-        "by_tag": {tag: _of_tag(some) for tag, some in _groups(alone, lambda turn: turn.tags).items()},
-        "per_turn": {each.turn.id: each.given for each in alone},
-        "per_turn_ways": {each.turn.id: _way(each) for each in alone},
-        "with_model": _with_model(asked),
+        **_compute_figures(alone),
+        "by_split": {name: _compute_figures(group) for name, group in splits.items()},
+        "by_role": {
+            role: _compute_figures(group) for role, group in _group_by(alone, lambda turn: (turn.role,)).items()
+        },
+        "by_tag": {tag: _count_tag(group) for tag, group in _group_by(alone, lambda turn: turn.tags).items()},
+        "per_turn": {outcome.turn.id: outcome.given for outcome in alone},
+        "per_turn_ways": {outcome.turn.id: _name_way(outcome) for outcome in alone},
+        "with_model": _measure_model(with_llm),
     }
-    tables = [_kept_table(splits), _pipeline_table(splits, asked), _label_table(alone), _role_table(alone)]
+    tables = [_kept_table(splits), _pipeline_table(splits, with_llm), _label_table(alone), _role_table(alone)]
     return Report(
         name="turns",
         title="Turns, labelled by hand",
@@ -278,44 +280,48 @@ def _report(
         says=_SAYS,
         values=values,
         tables=[*tables, _tag_table(alone)],
-        ends=_ends(alone, asked),
+        ends=_write_ends(alone, with_llm),
     )
 
 
-def _plain(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
+def _compute_figures(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
     """Return all figures of these turns as JSON."""
     unknown = [outcome for outcome in outcomes if not outcome.turn.is_known]
     return {
         "turns": len(outcomes),
-        "patterns": _dicts(kept_or_not(unknown, lambda each: each.read)),
-        "gate": _dicts(kept_or_not(unknown, lambda each: each.passed)),
-        "pipeline": _whole(outcomes),
+        "patterns": _to_dicts(kept_or_not(unknown, lambda outcome: outcome.read)),
+        "gate": _to_dicts(kept_or_not(unknown, lambda outcome: outcome.passed)),
+        "pipeline": _measure_pipeline(outcomes),
     }
 
 
-def _whole(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
+def _measure_pipeline(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
     labels = of_labels(outcomes)
     return {
-        "kept": _dicts(kept_or_not(outcomes, _is_kept)),
+        "kept": _to_dicts(kept_or_not(outcomes, _is_kept)),
         "label_accuracy": labels["accuracy"].as_dict(),
         "macro_f1": labels["macro_f1"].as_dict(),
         "target_accuracy": of_targets(outcomes).as_dict(),
-        "facts": _dicts(of_facts(outcomes)),
-        "confusion": _confusion(outcomes),
+        "facts": _to_dicts(of_facts(outcomes)),
+        "confusion": _count_confusion(outcomes),
         "overwrote": sum(outcome.overwrote for outcome in outcomes),
         "secrets": sum(bool(outcome.turn.secret) for outcome in outcomes),
         "secrets_kept": sum(outcome.leaked for outcome in outcomes),
     }
 
 
-def _with_model(asked: Sequence[TurnOutcome]) -> dict[str, Any] | None:
-    if not asked:
+def _measure_model(outcomes: Sequence[TurnOutcome]) -> dict[str, Any] | None:
+    if not outcomes:
         return None
-    failed = sum(bool(each.failed) for each in asked)
-    return {**_whole(asked), "failed": failed, "per_turn": {each.turn.id: each.given for each in asked}}
+    failed = sum(bool(outcome.failed) for outcome in outcomes)
+    return {
+        **_measure_pipeline(outcomes),
+        "failed": failed,
+        "per_turn": {outcome.turn.id: outcome.given for outcome in outcomes},
+    }
 
 
-def _of_tag(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
+def _count_tag(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
     """Return counts instead of intervals, since a tag has few turns."""
     return {
         "turns": len(outcomes),
@@ -327,23 +333,23 @@ def _of_tag(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
     }
 
 
-def _confusion(outcomes: Sequence[TurnOutcome]) -> dict[str, dict[str, int]]:
-    """Return how often each label was given, by the wanted label."""
+def _count_confusion(outcomes: Sequence[TurnOutcome]) -> dict[str, dict[str, int]]:
+    """Return how often each label was given, by the expected label."""
     pairs = [(outcome.turn.label, outcome.given) for outcome in outcomes]
-    return {wanted: {given: pairs.count((wanted, given)) for given in LABELS} for wanted in LABELS}
+    return {expected: {actual: pairs.count((expected, actual)) for actual in LABELS} for expected in LABELS}
 
 
-def _groups(
+def _group_by(
     outcomes: Sequence[TurnOutcome], names: Callable[[LabelledTurn], Sequence[str]]
 ) -> dict[str, list[TurnOutcome]]:
-    found: dict[str, list[TurnOutcome]] = {}
+    groups: dict[str, list[TurnOutcome]] = {}
     for outcome in outcomes:
         for name in names(outcome.turn):
-            found.setdefault(name, []).append(outcome)
-    return dict(sorted(found.items()))
+            groups.setdefault(name, []).append(outcome)
+    return dict(sorted(groups.items()))
 
 
-def _of_split(outcomes: Sequence[TurnOutcome], split: str) -> list[TurnOutcome]:
+def _filter_split(outcomes: Sequence[TurnOutcome], split: str) -> list[TurnOutcome]:
     return [outcome for outcome in outcomes if outcome.turn.split == split]
 
 
@@ -351,11 +357,11 @@ def _is_kept(outcome: TurnOutcome) -> bool:
     return outcome.given != "skip"
 
 
-def _way(outcome: TurnOutcome) -> str:
+def _name_way(outcome: TurnOutcome) -> str:
     return "pattern" if outcome.read else "model" if outcome.passed else "skip"
 
 
-def _dicts(figures: Figures) -> dict[str, dict[str, float]]:
+def _to_dicts(figures: Figures) -> dict[str, dict[str, float]]:
     return {name: figure.as_dict() for name, figure in figures.items()}
 
 
@@ -366,14 +372,14 @@ _THREE = (Column("precision", "%"), Column("recall", "%"), Column("F1", "%"))
 
 def _kept_table(splits: Mapping[str, Sequence[TurnOutcome]]) -> Table:
     rows: list[list[Cell]] = []
-    for name, some in splits.items():
-        unknown = [each for each in some if not each.turn.is_known]
+    for name, group in splits.items():
+        unknown = [outcome for outcome in group if not outcome.turn.is_known]
         for way, figures in (
-            ("patterns", kept_or_not(unknown, lambda each: each.read)),
-            ("gate", kept_or_not(unknown, lambda each: each.passed)),
-            ("all of it", kept_or_not(some, _is_kept)),
+            ("patterns", kept_or_not(unknown, lambda outcome: outcome.read)),
+            ("gate", kept_or_not(unknown, lambda outcome: outcome.passed)),
+            ("all of it", kept_or_not(group, _is_kept)),
         ):
-            rows.append([f"{way}, {name}", len(some), *figures.values()])
+            rows.append([f"{way}, {name}", len(group), *figures.values()])
     return Table(
         "Kept or not",
         (Column("way, split"), Column("turns"), *_THREE),
@@ -383,11 +389,13 @@ def _kept_table(splits: Mapping[str, Sequence[TurnOutcome]]) -> Table:
     )
 
 
-def _pipeline_table(splits: Mapping[str, Sequence[TurnOutcome]], asked: Sequence[TurnOutcome]) -> Table:
-    rows: list[list[Cell]] = [_pipeline_row(name, some) for name, some in splits.items()]
-    if asked:
-        rows += [_pipeline_row(f"{name}, with the model", _of_split(asked, name)) for name in SPLITS if name in splits]
-        rows += [_pipeline_row("all, with the model", asked)] if "all" in splits else []
+def _pipeline_table(splits: Mapping[str, Sequence[TurnOutcome]], with_llm: Sequence[TurnOutcome]) -> Table:
+    rows: list[list[Cell]] = [_pipeline_row(name, group) for name, group in splits.items()]
+    if with_llm:
+        rows += [
+            _pipeline_row(f"{name}, with the model", _filter_split(with_llm, name)) for name in SPLITS if name in splits
+        ]
+        rows += [_pipeline_row("all, with the model", with_llm)] if "all" in splits else []
     return Table(
         "What became of them",
         (
@@ -406,41 +414,41 @@ def _pipeline_table(splits: Mapping[str, Sequence[TurnOutcome]], asked: Sequence
     )
 
 
-def _pipeline_row(name: str, some: Sequence[TurnOutcome]) -> list[Cell]:
-    labels, facts = of_labels(some), of_facts(some)
-    return [name, labels["accuracy"], labels["macro_f1"], of_targets(some), *facts.values()]
+def _pipeline_row(name: str, outcomes: Sequence[TurnOutcome]) -> list[Cell]:
+    labels, facts = of_labels(outcomes), of_facts(outcomes)
+    return [name, labels["accuracy"], labels["macro_f1"], of_targets(outcomes), *facts.values()]
 
 
 def _label_table(outcomes: Sequence[TurnOutcome]) -> Table:
-    rows: list[list[Cell]] = [[wanted, *given.values()] for wanted, given in _confusion(outcomes).items()]
+    rows: list[list[Cell]] = [[expected, *counts.values()] for expected, counts in _count_confusion(outcomes).items()]
     return Table("Labels", (Column("wanted"), *(Column(f"given {label}") for label in LABELS)), rows)
 
 
 def _role_table(outcomes: Sequence[TurnOutcome]) -> Table:
     rows: list[list[Cell]] = [
-        [role, len(some), *kept_or_not(some, _is_kept).values(), of_labels(some)["accuracy"]]
-        for role, some in _groups(outcomes, lambda turn: (turn.role,)).items()
+        [role, len(group), *kept_or_not(group, _is_kept).values(), of_labels(group)["accuracy"]]
+        for role, group in _group_by(outcomes, lambda turn: (turn.role,)).items()
     ]
     return Table("By who said it", (Column("role"), Column("turns"), *_THREE, Column("label right", "%")), rows)
 
 
 def _tag_table(outcomes: Sequence[TurnOutcome]) -> Table:
     rows: list[list[Cell]] = [
-        [tag, *_of_tag(some).values()] for tag, some in _groups(outcomes, lambda turn: turn.tags).items()
+        [tag, *_count_tag(group).values()] for tag, group in _group_by(outcomes, lambda turn: turn.tags).items()
     ]
     names = ("turns", "to keep", "patterns read", "gate passed", "kept")
     return Table("By tag", (Column("tag"), *map(Column, names), Column("label right", "%")), rows)
 
 
-def _ends(alone: Sequence[TurnOutcome], asked: Sequence[TurnOutcome]) -> list[str]:
-    whole = _whole(alone)
+def _write_ends(alone: Sequence[TurnOutcome], with_llm: Sequence[TurnOutcome]) -> list[str]:
+    whole = _measure_pipeline(alone)
     says = [
         f"Of {whole['secrets']} secrets {whole['secrets_kept']} were kept; {whole['overwrote']} turns removed"
         " a valid memory."
     ]
-    if not asked:
+    if not with_llm:
         return [*says, "No model is configured, so none was measured. `EXTRACT_PROVIDER` selects one."]
-    failed = sum(bool(each.failed) for each in asked)
+    failed = sum(bool(outcome.failed) for outcome in with_llm)
     return [*says, f"The model call failed for {failed} turns; they count as skipped."] if failed else says
 
 

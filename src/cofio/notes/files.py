@@ -46,44 +46,44 @@ class FolderListing:
 
 def resolve_folder(folder: Path | str) -> Path:
     """Return the resolved path of an existing folder."""
-    given = Path(folder).expanduser()
+    requested = Path(folder).expanduser()
     try:
-        path = given.resolve(strict=True)
+        path = requested.resolve(strict=True)
     except FileNotFoundError as error:
-        raise NotFound(f"There is no folder {given}.", "Check the path; nothing was changed.") from error
+        raise NotFound(f"There is no folder {requested}.", "Check the path; nothing was changed.") from error
     except (OSError, RuntimeError, ValueError) as error:
-        raise InvalidInput(f"{given} cannot be read.", "Give the path of a folder.") from error
+        raise InvalidInput(f"{requested} cannot be read.", "Give the path of a folder.") from error
     if not path.is_dir():
-        raise InvalidInput(f"{given} is not a folder.", "Give the folder that the notes are in.")
+        raise InvalidInput(f"{requested} is not a folder.", "Give the folder that the notes are in.")
     if path == Path(path.anchor):
-        raise InvalidInput(f"{given} is the root of the file system.", "Give the folder that the notes are in.")
+        raise InvalidInput(f"{requested} is the root of the file system.", "Give the folder that the notes are in.")
     if not _fits(str(path)):
-        raise InvalidInput(f"The path of {given} is not valid UTF-8.", "Rename the folder.")
+        raise InvalidInput(f"The path of {requested} is not valid UTF-8.", "Rename the folder.")
     return path
 
 
 def look(folder: Path) -> FolderListing:
     """Return the Markdown files below a folder, sorted by path. Raise InvalidInput if it cannot be read."""
-    looked = FolderListing()
+    listing = FolderListing()
     waiting = [""]
     while waiting:
-        below = waiting.pop()
+        subfolder = waiting.pop()
         try:
-            with os.scandir(folder / below) as entries:
+            with os.scandir(folder / subfolder) as entries:
                 for entry in entries:
-                    looked.empty = False
-                    if inner := _noted(entry, f"{below}/{entry.name}" if below else entry.name, looked):
+                    listing.empty = False
+                    if inner := _record_entry(entry, f"{subfolder}/{entry.name}" if subfolder else entry.name, listing):
                         waiting.append(inner)
         except OSError as error:
-            if not below:
+            if not subfolder:
                 raise InvalidInput(f"{folder} cannot be read: {error.strerror}.", "Check its permissions.") from error
-            looked.unseen.append(below)
-            looked.skipped[_shown(below)] = f"It cannot be read: {error.strerror}."
-    looked.stamps = dict(sorted(looked.stamps.items()))
-    return looked
+            listing.unseen.append(subfolder)
+            listing.skipped[_printable(subfolder)] = f"It cannot be read: {error.strerror}."
+    listing.stamps = dict(sorted(listing.stamps.items()))
+    return listing
 
 
-def _noted(entry: os.DirEntry[str], path: str, looked: FolderListing) -> str:
+def _record_entry(entry: os.DirEntry[str], path: str, listing: FolderListing) -> str:
     """Record a Markdown file; return the path of a folder to descend into, else ""."""
     if entry.name.startswith(".") or entry.name in _LEFT_OUT:
         return ""
@@ -93,18 +93,18 @@ def _noted(entry: os.DirEntry[str], path: str, looked: FolderListing) -> str:
     if not is_page:
         return ""
     try:
-        about = entry.stat(follow_symlinks=False)
+        status = entry.stat(follow_symlinks=False)
     except OSError as error:
-        looked.skipped[_shown(path)] = f"It cannot be read: {error.strerror}."
+        listing.skipped[_printable(path)] = f"It cannot be read: {error.strerror}."
         return ""
-    if why := _unfit(entry, path, about.st_size):
-        looked.skipped[_shown(path)] = why
+    if reason := _skip_reason(entry, path, status.st_size):
+        listing.skipped[_printable(path)] = reason
     else:
-        looked.stamps[path] = Stamp(about.st_size, about.st_mtime_ns)
+        listing.stamps[path] = Stamp(status.st_size, status.st_mtime_ns)
     return ""
 
 
-def _unfit(entry: os.DirEntry[str], path: str, size: int) -> str:
+def _skip_reason(entry: os.DirEntry[str], path: str, size: int) -> str:
     """Return the reason why a file is skipped, or ""."""
     if not entry.is_file(follow_symlinks=False):
         return "It is a link, or not a regular file."
@@ -123,7 +123,7 @@ def _fits(path: str) -> bool:
     return "\n" not in path and "\x00" not in path
 
 
-def _shown(path: str) -> str:
+def _printable(path: str) -> str:
     return path.encode(errors="backslashreplace").decode()
 
 
@@ -184,7 +184,7 @@ def draft(folder: Path, text: str) -> Iterator[Path]:
     try:
         handle, name = tempfile.mkstemp(dir=folder, prefix=".cofio-", suffix=".tmp")
     except OSError as error:
-        raise _unwritten(folder, error) from error
+        raise _write_error(folder, error) from error
     try:
         try:
             with os.fdopen(handle, "wb") as file:
@@ -192,7 +192,7 @@ def draft(folder: Path, text: str) -> Iterator[Path]:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise _unwritten(folder, error) from error
+            raise _write_error(folder, error) from error
         yield Path(name)
     finally:
         with suppress(FileNotFoundError):
@@ -207,7 +207,7 @@ def create_file(written: Path, target: Path) -> None:
         raise
     except OSError as error:
         if error.errno not in _LINKLESS:
-            raise _unwritten(target, error) from error
+            raise _write_error(target, error) from error
         if os.path.lexists(target):  # no hard links on this file system
             raise FileExistsError(errno.EEXIST, "there is a file", str(target)) from error
         replace_file(written, target)
@@ -218,10 +218,10 @@ def replace_file(written: Path, target: Path) -> None:
     try:
         written.replace(target)
     except OSError as error:
-        raise _unwritten(target, error) from error
+        raise _write_error(target, error) from error
 
 
-def _unwritten(path: Path, error: OSError) -> StoreError:
+def _write_error(path: Path, error: OSError) -> StoreError:
     return StoreError(f"{path} cannot be written: {error.strerror}.", "Check the folder's permissions and its disk.")
 
 

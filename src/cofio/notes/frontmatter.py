@@ -52,77 +52,77 @@ def split_front_matter(text: str) -> tuple[ParsedFrontMatter, str]:
         end = plain.find("\n", at)
         line, at = (plain[at:end], end + 1) if end >= 0 else (plain[at:], len(plain))
         if line.rstrip() in ("---", "..."):
-            return _read(lines), plain[at:]
+            return _parse_lines(lines), plain[at:]
         lines.append(line.removesuffix("\r"))
     return ParsedFrontMatter(), plain
 
 
-def _read(lines: Sequence[str]) -> ParsedFrontMatter:
+def _parse_lines(lines: Sequence[str]) -> ParsedFrontMatter:
     fields: FrontMatter = {}
-    kept: dict[str, tuple[str, ...]] = {}
-    for name, value, below in _blocks(lines):
-        fields.update(_fields(name, value, below[1:]))
-        kept[name] = tuple(below)
-    return ParsedFrontMatter({name: value for name, value in fields.items() if value}, kept)
+    raw_lines: dict[str, tuple[str, ...]] = {}
+    for name, value, below in _split_blocks(lines):
+        fields.update(_parse_fields(name, value, below[1:]))
+        raw_lines[name] = tuple(below)
+    return ParsedFrontMatter({name: value for name, value in fields.items() if value}, raw_lines)
 
 
-def _blocks(lines: Sequence[str]) -> Iterator[tuple[str, str, list[str]]]:
+def _split_blocks(lines: Sequence[str]) -> Iterator[tuple[str, str, list[str]]]:
     """Yield each top-level key with its inline value and its lines."""
     name, value, below = "", "", list[str]()
     for line in lines:
-        found = None if line.startswith((" ", "\t", "- ")) else _keyed(line)
-        if found:
+        key_value = None if line.startswith((" ", "\t", "- ")) else _split_key(line)
+        if key_value:
             if name:
                 yield name, value, below
-            name, value, below = *found, [line]
+            name, value, below = *key_value, [line]
         elif name:
             below.append(line)
     if name:
         yield name, value, below
 
 
-def _keyed(line: str) -> tuple[str, str] | None:
+def _split_key(line: str) -> tuple[str, str] | None:
     """Return the key and the value on a line, or None."""
     quoted = _QUOTED_KEY.match(line)
     ends = (place for place, char in enumerate(line[: _LONGEST_KEY + 1]) if char == ":")
     at = quoted.end() if quoted else next((end for end in ends if line[end + 1 : end + 2] in ("", " ", "\t")), 0)
     if not 0 < at < len(line) or line[at] != ":" or line[0] in "#[]{}&*!|>%@`":
         return None
-    name = _scalar(line[:at])
+    name = _parse_scalar(line[:at])
     return (name, line[at + 1 :].strip()) if name else None
 
 
-def _fields(name: str, value: str, below: Sequence[str]) -> FrontMatter:
+def _parse_fields(name: str, value: str, below: Sequence[str]) -> FrontMatter:
     """Return the value of a key; nested keys are returned under their own names."""
     if _BLOCK.fullmatch(value):
-        return {name: _folded(below, "\n" if value[0] == "|" else " ")}
+        return {name: _fold(below, "\n" if value[0] == "|" else " ")}
     if value not in _NOTHING:
-        return {name: _value(value)}
-    entries = [_scalar(line.strip()[2:]) for line in below if line.strip().startswith("- ")]
+        return {name: _parse_value(value)}
+    entries = [_parse_scalar(line.strip()[2:]) for line in below if line.strip().startswith("- ")]
     if entries:
         return {name: [entry for entry in entries if entry]}
     inner: FrontMatter = {}
     for line in below:
-        if line.strip() and (found := _keyed(line.strip())):
-            inner[found[0]] = _value(found[1])
+        if line.strip() and (key_value := _split_key(line.strip())):
+            inner[key_value[0]] = _parse_value(key_value[1])
     return inner
 
 
-def _folded(lines: Sequence[str], mark: str) -> str:
+def _fold(lines: Sequence[str], mark: str) -> str:
     least = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
     return mark.join(line[least:].rstrip() for line in lines).strip()
 
 
-def _value(text: str) -> str | list[str]:
+def _parse_value(text: str) -> str | list[str]:
     bare = text if text.startswith(("#", '"', "'")) else _COMMENT.sub("", text)
     if bare.startswith("[") and bare.endswith("]") and not bare.startswith("[["):
-        return [each for each in map(_scalar, _entries(bare[1:-1])) if each]
-    return "" if bare in _NOTHING else _scalar(bare)
+        return [entry for entry in map(_parse_scalar, _split_entries(bare[1:-1])) if entry]
+    return "" if bare in _NOTHING else _parse_scalar(bare)
 
 
-def _entries(text: str) -> Iterator[str]:
+def _split_entries(text: str) -> Iterator[str]:
     """Split at commas outside quotes."""
-    quote, begun, blank = "", 0, True  # blank: only white space since the last comma
+    quote, start, blank = "", 0, True  # blank: only white space since the last comma
     for place, char in enumerate(text):
         if quote:
             escaped = quote == '"' and text[place - 1] == "\\" and text[place - 2] != "\\"
@@ -130,21 +130,21 @@ def _entries(text: str) -> Iterator[str]:
         elif char in "\"'" and blank:
             quote, blank = char, False
         elif char == ",":
-            yield text[begun:place]
-            begun, blank = place + 1, True
+            yield text[start:place]
+            start, blank = place + 1, True
         else:
             blank = blank and char.isspace()
-    yield text[begun:]
+    yield text[start:]
 
 
-def _scalar(text: str) -> str:
+def _parse_scalar(text: str) -> str:
     bare = text.strip()
     if bare.startswith('"'):
         try:
-            read, end = _DECODER.raw_decode(bare)
+            parsed, end = _DECODER.raw_decode(bare)
         except ValueError:
             return bare.strip('"').replace('\\"', '"')
-        return str(read) if not bare[end:].split("#")[0].strip() else bare
+        return str(parsed) if not bare[end:].split("#")[0].strip() else bare
     if len(bare) > 1 and bare[0] == "'" == bare[-1]:
         return bare[1:-1].replace("''", "'")
     return bare
@@ -156,8 +156,8 @@ _DECODER = json.JSONDecoder(strict=False)
 def tags_of(fields: FrontMatter) -> list[str]:
     """Return the tags, given as a list or on one line, without leading "#"."""
     value = fields.get("tags", fields.get("tag", []))
-    found = value if isinstance(value, list) else _TAGS.split(value)
-    return [each.lstrip("#").strip() for each in found if each.strip("# ")]
+    tags = value if isinstance(value, list) else _TAGS.split(value)
+    return [tag.lstrip("#").strip() for tag in tags if tag.strip("# ")]
 
 
 def to_list(value: str | list[str] | None) -> list[str]:
@@ -175,7 +175,7 @@ def to_front_matter(fields: Iterable[tuple[str, str | Sequence[str]]]) -> list[s
         if isinstance(value, str):
             lines += [f"{name}: {value}"] if value else []
         elif value:
-            lines += [f"{name}:", *(f"  - {quote_value(each)}" for each in value)]
+            lines += [f"{name}:", *(f"  - {quote_value(item)}" for item in value)]
     return lines
 
 

@@ -71,7 +71,7 @@ def render_note(
 
 def parse_note(text: str, store: str) -> Note | None:
     """Parse the note of a memory of this store; return None for any other page."""
-    fields, body = _parted(text)
+    fields, body = _split(text)
     number, whose = fields.fields.get("cofio"), fields.fields.get("store")
     if whose != store or not isinstance(number, str) or not number.isdecimal() or len(number) > 18:
         return None
@@ -79,7 +79,7 @@ def parse_note(text: str, store: str) -> Note | None:
     return Note(
         memory=int(number),
         text=body.strip(),
-        tags=_tags(fields),
+        tags=_read_tags(fields),
         pinned=fields.fields.get("pinned") in ("true", "True", "yes"),
         updated=updated if isinstance(updated, str) else "",
     )
@@ -90,26 +90,26 @@ def unchanged_note(memory: Memory) -> Note:
     return Note(memory.id, memory.text.strip(), memory.tags, memory.pinned, memory.updated_at[:_SECOND])
 
 
-def is_up_to_date(one: str, other: str) -> bool:
+def is_up_to_date(page: str, current: str) -> bool:
     """Return whether two pages have the same content, ignoring the update time and user fields."""
-    (here, body), (there, text) = _parted(one), _parted(other)
+    (here, body), (there, text) = _split(page), _split(current)
     ours = [name for name in _OURS if name != "updated"]
     same = all(here.fields.get(name) == there.fields.get(name) for name in ours if name != "tags")
-    return same and _tags(here) == _tags(there) and body.strip() == text.strip()
+    return same and _read_tags(here) == _read_tags(there) and body.strip() == text.strip()
 
 
 def own_fields(text: str) -> Mapping[str, tuple[str, ...]]:
     """Return the fields of a page with their original lines."""
-    return _parted(text)[0].lines
+    return _split(text)[0].lines
 
 
-def _tags(fields: ParsedFrontMatter) -> tuple[str, ...]:
+def _read_tags(fields: ParsedFrontMatter) -> tuple[str, ...]:
     """Return the tags: verbatim from a list, else parsed as on any page."""
-    given = fields.fields.get("tags")
-    return tuple(dict.fromkeys(given if isinstance(given, list) else frontmatter.tags_of(fields.fields)))
+    tags = fields.fields.get("tags")
+    return tuple(dict.fromkeys(tags if isinstance(tags, list) else frontmatter.tags_of(fields.fields)))
 
 
-def _parted(text: str) -> tuple[ParsedFrontMatter, str]:
+def _split(text: str) -> tuple[ParsedFrontMatter, str]:
     """Split front matter and body, normalizing CRLF line ends added by other tools."""
     plain = text.removeprefix("\ufeff")
     return frontmatter.split_front_matter(plain.replace("\r\n", "\n") if plain.startswith("---\r\n") else plain)

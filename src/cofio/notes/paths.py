@@ -53,10 +53,10 @@ def label_of(label: str) -> str:
 
 def free_label(path: Path, taken: Iterable[str]) -> str:
     """Return a label for an unlabelled folder: its name, with a number if that label is taken."""
-    known = set(taken)
+    labels = set(taken)
     name = re.sub(r"[/=,\x00-\x1f\x7f]+", " ", path.name).strip()[: MAX_LABEL // 8] or "notes"
-    names = (name if number == 1 else f"{name}-{number}" for number in range(1, len(known) + 3))
-    return next(each for each in names if each not in known)
+    names = (name if number == 1 else f"{name}-{number}" for number in range(1, len(labels) + 3))
+    return next(candidate for candidate in names if candidate not in labels)
 
 
 def hour_of(at: str) -> str:

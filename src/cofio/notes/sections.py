@@ -77,13 +77,13 @@ class Section:
     @property
     def about(self) -> str:
         """Return a digest of the other fields."""
-        told = [self.tags, self.entities, self.context, self.kind, self.category, dict(self.fields)]
-        return digest(json.dumps(told, ensure_ascii=False, sort_keys=True))
+        fields = [self.tags, self.entities, self.context, self.kind, self.category, dict(self.fields)]
+        return digest(json.dumps(fields, ensure_ascii=False, sort_keys=True))
 
     def noted(self, path: str) -> dict[str, Any]:
         """Return its metadata: location, and fields of its page."""
-        named = {"fields": sorted(self.fields)} if self.fields else {}
-        return {**self.fields, "note": {"path": path, "heading": self.heading, **named}}
+        names = {"fields": sorted(self.fields)} if self.fields else {}
+        return {**self.fields, "note": {"path": path, "heading": self.heading, **names}}
 
 
 def digest(text: str) -> str:
@@ -95,13 +95,13 @@ def split_sections(text: str, path: str) -> list[Section]:
     """Return the parts of a page in order. The path provides the title if the page has none."""
     whole = text.removeprefix("\ufeff")
     plain = whole.replace("\r\n", "\n").replace("\r", "\n")
-    for each in (whole, plain):
-        if head := _FLUSHED.match(each):
-            return _flushed(head, each[head.end() :])
+    for variant in (whole, plain):
+        if head := _FLUSHED.match(variant):
+            return _parse_flushed(head, variant[head.end() :])
     fields, body = frontmatter.split_front_matter(plain)
     page = _page(fields.fields, path)
-    found = [_part(page, *piece) for piece in _pieces(_uncommented(body.split("\n")))]
-    return [each for each in found if each is not None]
+    sections = [_make_section(page, *piece) for piece in _pieces(_remove_comments(body.split("\n")))]
+    return [section for section in sections if section is not None]
 
 
 def flushed_page(summary: str, tags: Sequence[str], hour: str) -> str:
@@ -109,8 +109,8 @@ def flushed_page(summary: str, tags: Sequence[str], hour: str) -> str:
     return f"# Memory: {hour}\n\n{('Tags: ' + ', '.join(tags)).rstrip()}\n\n{summary}\n"
 
 
-def _flushed(head: re.Match[str], summary: str) -> list[Section]:
-    tags = tuple(each.strip() for each in head.group(2).split(",") if each.strip())
+def _parse_flushed(head: re.Match[str], summary: str) -> list[Section]:
+    tags = tuple(tag.strip() for tag in head.group(2).split(",") if tag.strip())
     if not summary.strip() or len(summary.strip()) > MAX_TEXT:
         return []
     try:
@@ -127,26 +127,26 @@ def _page(fields: FrontMatter, path: str) -> dict[str, Any]:
     """Return the fields shared by every part of the page."""
     title = frontmatter.to_list(fields.get("title"))
     aliases = [*frontmatter.to_list(fields.get("aliases")), *frontmatter.to_list(fields.get("alias"))]
-    date = next((name for name in _DATES if _when(fields.get(name))), "")
-    kind, category = _known(fields, "kind", KINDS), _known(fields, "category", CATEGORIES)
+    date = next((name for name in _DATES if _to_time(fields.get(name))), "")
+    kind, category = _word_of(fields, "kind", KINDS), _word_of(fields, "category", CATEGORIES)
     rest = {name: value for name, value in fields.items() if name not in (*_OURS, date)}
     return {
         "title": title[0].strip() if title else PurePosixPath(path).stem,
         "tags": _labels(frontmatter.tags_of(fields)),
         "entities": _labels(aliases),
-        "created_at": _when(fields.get(date)),
+        "created_at": _to_time(fields.get(date)),
         "kind": kind or "other",
         "category": category or ("" if kind else "learning"),
-        "fields": _kept(rest),
+        "fields": _to_metadata(rest),
     }
 
 
-def _known(fields: FrontMatter, name: str, words: tuple[str, ...]) -> str:
+def _word_of(fields: FrontMatter, name: str, words: tuple[str, ...]) -> str:
     value = fields.get(name)
     return value if isinstance(value, str) and value in words else ""
 
 
-def _when(value: str | list[str] | None) -> str:
+def _to_time(value: str | list[str] | None) -> str:
     if not isinstance(value, str):
         return ""
     try:
@@ -155,44 +155,46 @@ def _when(value: str | list[str] | None) -> str:
         return ""
 
 
-def _kept(fields: FrontMatter) -> dict[str, Any]:
+def _to_metadata(fields: FrontMatter) -> dict[str, Any]:
     """Return fields as metadata. Reserved names get the prefix `note_`; fields beyond the size limit are dropped."""
-    kept: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     room = _ROOM
     for name, value in fields.items():
         room -= len(name) + len(json.dumps(value, ensure_ascii=False))
         if room < 0:
             break
-        kept[f"note_{name}" if name in _RESERVED else name] = value
-    return kept
+        metadata[f"note_{name}" if name in _RESERVED else name] = value
+    return metadata
 
 
-def _labels(found: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(each.strip()[:MAX_LABEL] for each in found if each.strip()))
+def _labels(names: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(name.strip()[:MAX_LABEL] for name in names if name.strip()))
 
 
 # ── one part ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _part(page: Mapping[str, Any], headings: tuple[str, ...], blocks: Sequence[tuple[str, bool]]) -> Section | None:
+def _make_section(
+    page: Mapping[str, Any], headings: tuple[str, ...], blocks: Sequence[tuple[str, bool]]
+) -> Section | None:
     """Return the part made of these blocks, each with whether it is code; None if it has no words."""
     tags: list[str] = list(page["tags"])
     links: list[str] = list(page["entities"])
-    said = [text if code else _plain(text, tags, links) for text, code in blocks]
-    text = "".join(said).strip()
-    named = tuple(filter(None, (_plain(heading, tags, links).strip() for heading in headings)))
+    texts = [text if code else _plain(text, tags, links) for text, code in blocks]
+    text = "".join(texts).strip()
+    titles = tuple(filter(None, (_plain(heading, tags, links).strip() for heading in headings)))
     words = [word for word in text.split() if any(char.isalnum() for char in word)]
     if not words:
         return None
-    if named and len(words) < _FEW:
-        text = f"{named[-1].rstrip(':')}:{chr(10) if chr(10) in text else ' '}{text}"
+    if titles and len(words) < _FEW:
+        text = f"{titles[-1].rstrip(':')}:{chr(10) if chr(10) in text else ' '}{text}"
     about = {name: page[name] for name in ("kind", "category", "created_at", "fields")}
     return Section(
         text=text,
-        heading=" > ".join(named)[:MAX_LABEL],
+        heading=" > ".join(titles)[:MAX_LABEL],
         tags=tuple(_labels(tags)[:MAX_LABELS]),
         entities=tuple(_labels(links)[:MAX_LABELS]),
-        context=" > ".join(dict.fromkeys((page["title"], *named)))[:MAX_TEXT],
+        context=" > ".join(dict.fromkeys((page["title"], *titles)))[:MAX_TEXT],
         **about,
     )
 
@@ -200,46 +202,46 @@ def _part(page: Mapping[str, Any], headings: tuple[str, ...], blocks: Sequence[t
 def _plain(text: str, tags: list[str], links: list[str]) -> str:
     """Return the text as displayed; append its tags and links to the lists."""
 
-    def read(found: re.Match[str]) -> str:
-        if found.group("code"):
-            return found.group()
-        if tag := found.group("tag"):
+    def read(match: re.Match[str]) -> str:
+        if match.group("code"):
+            return match.group()
+        if tag := match.group("tag"):
             if not tag.replace("/", "").replace("-", "").isdecimal():
                 tags.append(tag.strip("/-"))
-            return found.group()
-        return _link(found.group("target"), found.group("shown"), links)
+            return match.group()
+        return _link(match.group("target"), match.group("shown"), links)
 
     return _MARKED.sub(read, text)
 
 
-def _link(target: str, shown: str | None, links: list[str]) -> str:
+def _link(target: str, alias: str | None, links: list[str]) -> str:
     if _ATTACHED.search(target.strip()):
         return ""
     name, _, inner = target.partition("#")
     if name.strip():
         links.append(name.strip().rstrip("/").rpartition("/")[2])
-    return (shown or "").strip() or " > ".join(each.strip() for each in (name, inner) if each.strip())
+    return (alias or "").strip() or " > ".join(part.strip() for part in (name, inner) if part.strip())
 
 
 # ── sections and pieces ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _uncommented(lines: Sequence[str]) -> list[str]:
+def _remove_comments(lines: Sequence[str]) -> list[str]:
     """Remove comments, except in fenced code."""
-    kept: list[str] = []
+    result: list[str] = []
     prose: list[str] = []
     fence = ""
     for line in lines:
-        before, fence = fence, _fenced(line, fence)
-        if before or fence:
-            kept += [*_without_comments(prose), line]
+        was_code, fence = fence, _open_fence(line, fence)
+        if was_code or fence:
+            result += [*_strip_comments(prose), line]
             prose = []
         else:
             prose.append(line)
-    return [*kept, *_without_comments(prose)]
+    return [*result, *_strip_comments(prose)]
 
 
-def _without_comments(lines: Sequence[str]) -> list[str]:
+def _strip_comments(lines: Sequence[str]) -> list[str]:
     text = "\n".join(lines)
     return _COMMENT.sub("", text).split("\n") if "<!--" in text else list(lines)
 
@@ -248,7 +250,7 @@ def _pieces(lines: Sequence[str]) -> Iterator[tuple[tuple[str, ...], list[tuple[
     """Yield pieces with their headings; a piece is a list of text blocks, each with whether it is code."""
     for headings, section in _sections(lines):
         room, piece = PIECE, list[tuple[str, bool]]()
-        for text, code in _sized(_blocks(section)):
+        for text, code in _split_long(_blocks(section)):
             if piece and len(text) > room:
                 yield headings, piece
                 room, piece = PIECE, []
@@ -268,9 +270,9 @@ def _sections(lines: Sequence[str]) -> Iterator[tuple[tuple[str, ...], list[str]
         if heading:
             yield tuple(title for _, title in path if title), section
             level, title, at = heading
-            path, section = [*(each for each in path if each[0] < level), (level, title)], []
+            path, section = [*(outer for outer in path if outer[0] < level), (level, title)], []
             continue
-        fence = _fenced(lines[at], fence)
+        fence = _open_fence(lines[at], fence)
         section.append(lines[at])
         at += 1
     yield tuple(title for _, title in path if title), section
@@ -279,22 +281,22 @@ def _sections(lines: Sequence[str]) -> Iterator[tuple[tuple[str, ...], list[str]
 def _heading(lines: Sequence[str], at: int) -> tuple[int, str, int] | None:
     """Return level and text of the heading that starts here, and the index of the line after it; else None."""
     line = lines[at]
-    if found := _HEADING.match(line):
-        return len(found.group(1)), _CLOSING.sub("", line[found.end() :][:_LONGEST]).strip(), at + 1
-    following = lines[at + 1] if at + 1 < len(lines) else ""
-    alone = at == 0 or not lines[at - 1].strip()  # a paragraph followed by a rule is not a heading
-    if line.strip() and alone and _UNDERLINE.match(following) and not _OPENS.match(line):
-        return (1 if "=" in following else 2), line.strip()[:_LONGEST], at + 2
+    if match := _HEADING.match(line):
+        return len(match.group(1)), _CLOSING.sub("", line[match.end() :][:_LONGEST]).strip(), at + 1
+    next_line = lines[at + 1] if at + 1 < len(lines) else ""
+    is_alone = at == 0 or not lines[at - 1].strip()  # a paragraph followed by a rule is not a heading
+    if line.strip() and is_alone and _UNDERLINE.match(next_line) and not _OPENS.match(line):
+        return (1 if "=" in next_line else 2), line.strip()[:_LONGEST], at + 2
     return None
 
 
-def _fenced(line: str, fence: str) -> str:
+def _open_fence(line: str, fence: str) -> str:
     """Return the fence that is open after this line, or ""."""
-    found = _FENCE.match(line)
-    if not found:
+    match = _FENCE.match(line)
+    if not match:
         return fence
     if not fence:
-        return found.group(1)
+        return match.group(1)
     bare = line.strip()
     return "" if bare.startswith(fence) and not bare.strip(fence[0]) else fence
 
@@ -304,13 +306,13 @@ def _blocks(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
     block: list[str] = []
     fence = ""
     for line in lines:
-        before, fence = fence, _fenced(line, fence)
+        was_code, fence = fence, _open_fence(line, fence)
         ends = block and not block[-1].strip() and line.strip()
-        if (fence and not before) or (ends and not before):
+        if (fence and not was_code) or (ends and not was_code):
             yield from _block(block, code=False)
             block = []
         block.append(line)
-        if before and not fence:
+        if was_code and not fence:
             yield from _block(block, code=True)
             block = []
     yield from _block(block, code=bool(fence))
@@ -322,23 +324,23 @@ def _block(lines: Sequence[str], *, code: bool) -> Iterator[tuple[str, bool]]:
         yield text, code
 
 
-def _sized(blocks: Iterator[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
+def _split_long(blocks: Iterator[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
     """Split blocks that are too long; code only if it exceeds the size of a memory."""
     for text, code in blocks:
         most = MAX_TEXT // 2 if code else PIECE
         while len(text) > most:
-            end = _break(text, most)
+            end = _find_break(text, most)
             yield text[:end], code
             text = text[end:]
         if text:
             yield text, code
 
 
-def _break(text: str, most: int) -> int:
+def _find_break(text: str, most: int) -> int:
     """Return where to cut a long text: after a line, a sentence or a word, the last one in the second half."""
     line = text.rfind("\n", most // 2, most)
     if line > 0:
         return line + 1
-    ends = [found.end() for found in _SENTENCE.finditer(text, most // 2, most)]
+    ends = [match.end() for match in _SENTENCE.finditer(text, most // 2, most)]
     sentences = [end for end in ends if text[:end].rstrip()[-1:] in ".!?"]
     return (sentences or ends or [most])[-1]

@@ -95,9 +95,9 @@ class NotesService:
         `about` takes the fields of Fact. Either both are written or neither.
         """
         hour = paths.hour_of(self._clock())
-        place = self._place(files.make(self._folder()), "")
+        place = self._label_folder(files.make(self._folder()), "")
         name = _free_name(place.path, hour)
-        fact = self._keeping.own(_summed_up(summary, tags, about, place.source(name), name))
+        fact = self._keeping.own(_make_fact(summary, tags, about, place.source(name), name))
         page = sections.flushed_page(fact.text, fact.tags, hour)
         with files.draft(place.path, page) as written:
             done, _ = self._keeping.apply([Add(fact)], by=by, why="flush", part_of=None)
@@ -109,14 +109,14 @@ class NotesService:
                     raise StoreError(f"The file {name} already exists.", "Try again for another name.") from error
                 raise
         with suppress(OSError, StoreError):  # both exist; the next read of the folder matches them
-            self._note(place, name, page.encode(), done.changes[0].memory_id)
+            self._record(place, name, page.encode(), done.changes[0].memory_id)
         return done.changes[0]
 
-    def _note(self, place: FolderPath, name: str, content: bytes, memory: int) -> None:
-        said = sections.split_sections(files.text_of(content), name)
-        page = FilePage(name, _stamp(place.path / name), files.hash_of(content), tuple(said))
+    def _record(self, place: FolderPath, name: str, content: bytes, memory: int) -> None:
+        parts = sections.split_sections(files.text_of(content), name)
+        page = FilePage(name, _read_stamp(place.path / name), files.hash_of(content), tuple(parts))
         self._store.notes.put(
-            place.key, [sync.file_state(page, [SectionPair(each) for each in said], [memory] * len(said))]
+            place.key, [sync.file_state(page, [SectionPair(part) for part in parts], [memory] * len(parts))]
         )
 
     # ── index ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -142,12 +142,12 @@ class NotesService:
         check_bool(dry_run, "dry_run")
         if folder is None and self._is_unused(self._folder()):
             return IndexResult(folder=str(self._folder()), dry_run=dry_run)
-        place = self._place(files.resolve_folder(folder or self._folder()), label)
+        place = self._label_folder(files.resolve_folder(folder or self._folder()), label)
         with files.folder_lock(place.path):
             reading = _FolderSync(self._store, self._keeping, place, self._clock, by=by, dry_run=dry_run)
             for tried in range(1, _TRIES + 1):
                 try:
-                    return reading.done(frozenset(but), progress or _to_nobody, halted or _never)
+                    return reading.done(frozenset(but), progress or _ignore_progress, halted or _never)
                 except (Conflict, NotFound):  # a memory changed after the decision
                     if tried == _TRIES:
                         raise
@@ -164,17 +164,19 @@ class NotesService:
     def folders(self) -> builtins.list[NotesFolder]:
         """List the folders that were read or are watched."""
         self._keeping.refuse_viewer("Reading folders")
-        followed = {_real(label) for label in self._notebook.labels}
-        known = {FolderPath.of(key).path: self._store.notes.files(key).values() for key in self._store.notes.folders()}
+        watched = {_resolve(label) for label in self._notebook.labels}
+        files_by_path = {
+            FolderPath.of(key).path: self._store.notes.files(key).values() for key in self._store.notes.folders()
+        }
         return [
             NotesFolder(
                 folder=str(path),
-                followed=path in followed,
+                followed=path in watched,
                 there=path.is_dir(),
-                files=len(known.get(path, ())),
-                read_at=max((each.at for each in known.get(path, ())), default=None),
+                files=len(files_by_path.get(path, ())),
+                read_at=max((file.at for file in files_by_path.get(path, ())), default=None),
             )
-            for path in sorted({*known, *followed})
+            for path in sorted({*files_by_path, *watched})
         ]
 
     def _folder(self) -> Path:
@@ -182,25 +184,30 @@ class NotesService:
             raise NotConfigured("No notes folder is configured.", "Give a Keeper a Notebook, or set COFIO_NOTES.")
         return self._notebook.folder
 
-    def _place(self, path: Path, label: str) -> FolderPath:
+    def _label_folder(self, path: Path, label: str) -> FolderPath:
         """Return the folder with its label: the stored one, the requested one, or one derived from its name."""
-        wanted = paths.label_of(label)
-        known = [FolderPath.of(key) for key in self._store.notes.folders()]
-        for each in known:
-            if each.path == path and wanted not in ("", each.label):
-                raise Conflict(f"{path} already has the label {each.label!r}.", "Omit the label.")
-            if each.path == path:
-                return each
-            if wanted and each.label == wanted:
-                raise Conflict(f"{each.path} already has the label {wanted!r}.", "Give this folder another label.")
-        named = {_real(each): label for each, label in self._notebook.labels.items() if label}
-        for each in known:
-            if each.label and each.label == named.get(path) and not wanted and each.path.is_dir():  # else it was moved
-                raise Conflict(f"{each.path} already has the label {each.label!r}.", "Give this folder another label.")
-        usual = path == _real(self._notebook.folder) if self._notebook.folder else False
-        if wanted or usual or path in named:
-            return FolderPath(wanted or named.get(path, ""), path)
-        return FolderPath(paths.free_label(path, {*(each.label for each in known), *named.values()}), path)
+        requested = paths.label_of(label)
+        folders = [FolderPath.of(key) for key in self._store.notes.folders()]
+        for folder in folders:
+            if folder.path == path and requested not in ("", folder.label):
+                raise Conflict(f"{path} already has the label {folder.label!r}.", "Omit the label.")
+            if folder.path == path:
+                return folder
+            if requested and folder.label == requested:
+                raise Conflict(f"{folder.path} already has the label {requested!r}.", "Give this folder another label.")
+        label_by_path = {_resolve(watched): label for watched, label in self._notebook.labels.items() if label}
+        for folder in folders:
+            # A folder with this label that no longer exists was moved.
+            if folder.label and folder.label == label_by_path.get(path) and not requested and folder.path.is_dir():
+                raise Conflict(
+                    f"{folder.path} already has the label {folder.label!r}.", "Give this folder another label."
+                )
+        is_notes_folder = path == _resolve(self._notebook.folder) if self._notebook.folder else False
+        if requested or is_notes_folder or path in label_by_path:
+            return FolderPath(requested or label_by_path.get(path, ""), path)
+        return FolderPath(
+            paths.free_label(path, {*(folder.label for folder in folders), *label_by_path.values()}), path
+        )
 
     # ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -213,12 +220,12 @@ class NotesService:
         """
         self._keeping.refuse_viewer("Writing folders")
         scope = as_scope(within)
-        place = self._place(files.make(Path(folder).expanduser()), "")
+        place = self._label_folder(files.make(Path(folder).expanduser()), "")
         with files.folder_lock(place.path):
             return _VaultWriter(self._store, place).done(scope)
 
 
-def _summed_up(summary: str, tags: Sequence[str], about: Mapping[str, Any], source: str, name: str) -> Fact:
+def _make_fact(summary: str, tags: Sequence[str], about: Mapping[str, Any], source: str, name: str) -> Fact:
     """Return the fact of a flushed note. Raise InvalidInput for content that could not be read back from the file."""
     if "source" in about or "tags" in about:
         raise InvalidInput("A note's source is its file.", "Omit the source, and pass tags as a separate list.")
@@ -234,12 +241,12 @@ def _free_name(folder: Path, hour: str) -> str:
     return name
 
 
-def _stamp(path: Path) -> Stamp:
+def _read_stamp(path: Path) -> Stamp:
     about = path.lstat()
     return Stamp(about.st_size, about.st_mtime_ns)
 
 
-def _real(path: Path) -> Path:
+def _resolve(path: Path) -> Path:
     with suppress(OSError, RuntimeError):
         return path.resolve()
     return path
@@ -282,38 +289,40 @@ class _FolderSync:
         self, but: frozenset[str], progress: Callable[[int, int], None], halted: Callable[[], bool]
     ) -> IndexResult:
         """Synchronize the memories and return the result."""
-        looked, filed = files.look(self._place.path), self._store.notes.files(self._place.key)
-        skipped = dict(looked.skipped)
-        if looked.empty and len(filed) >= _MANY:
+        listing, filed = files.look(self._place.path), self._store.notes.files(self._place.key)
+        skipped = dict(listing.skipped)
+        if listing.empty and len(filed) >= _MANY:
             why = f"The folder is empty but had {len(filed)} files: it may not be mounted. Nothing was archived."
             return replace(self._indexed, skipped=((".", why),))
-        gone = [each for each in filed if each not in looked.stamps and each not in but and not looked.is_unseen(each)]
-        news = {path: stamp for path, stamp in looked.stamps.items() if path not in but}
-        pages, touched = self._read(news, filed, skipped, halted)
+        deleted = [
+            path for path in filed if path not in listing.stamps and path not in but and not listing.is_unseen(path)
+        ]
+        stamps = {path: stamp for path, stamp in listing.stamps.items() if path not in but}
+        pages, touched = self._read(stamps, filed, skipped, halted)
         if halted():  # before any decision: nothing changes
-            return replace(self._indexed, files=len(looked.stamps), skipped=tuple(sorted(skipped.items())))
+            return replace(self._indexed, files=len(listing.stamps), skipped=tuple(sorted(skipped.items())))
         waiting = {page.path for page in pages}
-        progress(len(news) - len(waiting), len(news))
-        if pages or gone:
-            found = sync.match_sections(pages, filed, gone)
-            owners = sync.count_sections(filed, found.pairs, gone)
-            ordered = sorted(pages, key=lambda page: not _is_tied(found.pairs[page.path]))
-            for batch in self._batches(ordered, found.pairs, owners, skipped):
-                self._keep(batch)
+        progress(len(stamps) - len(waiting), len(stamps))
+        if pages or deleted:
+            matches = sync.match_sections(pages, filed, deleted)
+            owners = sync.count_sections(filed, matches.pairs, deleted)
+            ordered = sorted(pages, key=lambda page: not _is_tied(matches.pairs[page.path]))
+            for batch in self._make_batches(ordered, matches.pairs, owners, skipped):
+                self._store_batch(batch)
                 waiting -= {page.path for page, _ in batch}
-                progress(len(news) - len(waiting), len(news))
+                progress(len(stamps) - len(waiting), len(stamps))
                 # Stop only when no waiting page holds a part moved from a file that is already recorded.
-                if halted() and not any(_is_tied(found.pairs[path]) for path in waiting - skipped.keys()):
+                if halted() and not any(_is_tied(matches.pairs[path]) for path in waiting - skipped.keys()):
                     break
-            left = [each.old.memory for each in found.left if each.path not in waiting]
-            self._let_go([memory for memory in left if not owners[memory]])
-        progress(len(news) - len(waiting - skipped.keys()), len(news))
-        self._note(touched, gone)
+            orphans = [part.old.memory for part in matches.left if part.path not in waiting]
+            self._archive([memory for memory in orphans if not owners[memory]])
+        progress(len(stamps) - len(waiting - skipped.keys()), len(stamps))
+        self._record(touched, deleted)
         return replace(
             self._indexed,
-            files=len(looked.stamps),
+            files=len(listing.stamps),
             read=self._indexed.read + len(pages) - len(waiting - skipped.keys()),
-            gone=self._indexed.gone + len(gone),
+            gone=self._indexed.gone + len(deleted),
             skipped=tuple(sorted(skipped.items())),
         )
 
@@ -334,11 +343,11 @@ class _FolderSync:
             old = filed.get(path)
             if old is None or not _is_settled(old, stamp, old.at):
                 try:
-                    page = self._page(path, stamp, old)
+                    page = self._read_page(path, stamp, old)
                 except FileNotFoundError:
                     continue  # deleted meanwhile: handled by the next read
                 except (ValueError, OSError) as error:
-                    skipped[path] = _why(error)
+                    skipped[path] = _explain(error)
                     continue
                 if page:
                     pages.append(page)
@@ -346,7 +355,7 @@ class _FolderSync:
                     touched.append(sync.with_stamp(old, stamp))
         return pages, touched
 
-    def _page(self, path: str, stamp: Stamp, old: FileState | None) -> FilePage | None:
+    def _read_page(self, path: str, stamp: Stamp, old: FileState | None) -> FilePage | None:
         """Return the page of a file, or None if its content is unchanged."""
         content = files.content_of(self._place.path / path)
         digest = files.hash_of(content)
@@ -359,7 +368,7 @@ class _FolderSync:
 
     # ── deciding ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _batches(
+    def _make_batches(
         self,
         pages: Sequence[FilePage],
         pairs: Mapping[str, Sequence[SectionPair]],
@@ -371,33 +380,35 @@ class _FolderSync:
         size = 0
         for page in pages:
             try:
-                told = self._decided(page, pairs[page.path], owners)
+                results = self._decide_page(page, pairs[page.path], owners)
             except InvalidInput as error:
                 skipped[page.path] = str(error)
                 continue
-            more = sum(len(each.verdict.decisions) for each in told)
-            if batch and size + more > BATCH:
+            count = sum(len(result.verdict.decisions) for result in results)
+            if batch and size + count > BATCH:
                 yield batch
                 batch, size = [], 0
-            batch.append((page, told))
-            size += more
+            batch.append((page, results))
+            size += count
         if batch:
             yield batch
 
-    def _decided(self, page: FilePage, pairs: Sequence[SectionPair], owners: dict[int, int]) -> list[_SectionResult]:
-        memories = self._memories(pairs)
-        spare = self._spare(page, pairs, owners)
-        told: list[_SectionResult] = []
+    def _decide_page(
+        self, page: FilePage, pairs: Sequence[SectionPair], owners: dict[int, int]
+    ) -> list[_SectionResult]:
+        memories = self._load_memories(pairs)
+        spare = self._find_spare(page, pairs, owners)
+        results: list[_SectionResult] = []
         for pair in pairs:
             if isinstance(pair.said, Note):
                 memory = memories.get(pair.said.memory)
                 verdict = SyncVerdict(sync.for_note(pair, memory), pair.said.memory)
             else:
-                verdict = self._for_part(pair, self._fact(pair.said, page.path), memories, spare, owners)
-            told.append(_SectionResult(pair, verdict, verdict.memory or 0))
-        return told
+                verdict = self._decide_part(pair, self._to_fact(pair.said, page.path), memories, spare, owners)
+            results.append(_SectionResult(pair, verdict, verdict.memory or 0))
+        return results
 
-    def _for_part(
+    def _decide_part(
         self,
         pair: SectionPair,
         fact: Fact,
@@ -410,20 +421,20 @@ class _FolderSync:
             owners[old.memory] -= 1
             old = None
         if old is None:
-            there = spare.get(fingerprint(fact.text))
+            matches = spare.get(fingerprint(fact.text))
             assert isinstance(pair.said, Section)
-            return sync.decide_found_again(pair.said, fact, there.pop()) if there else sync.new_section(fact)
+            return sync.decide_found_again(pair.said, fact, matches.pop()) if matches else sync.new_section(fact)
         memory = memories.get(old.memory)
-        heir = self._heir(memory) if memory and memory.archived else None
+        heir = self._find_heir(memory) if memory and memory.archived else None
         return sync.decide_section(pair, fact, memory, heir)
 
-    def _memories(self, pairs: Sequence[SectionPair]) -> dict[int, Memory]:
+    def _load_memories(self, pairs: Sequence[SectionPair]) -> dict[int, Memory]:
         ids = [
             pair.said.memory if isinstance(pair.said, Note) else pair.old.memory if pair.old else 0 for pair in pairs
         ]
-        return {memory.id: memory for memory in self._store.get([each for each in ids if each])}
+        return {memory.id: memory for memory in self._store.get([memory_id for memory_id in ids if memory_id])}
 
-    def _spare(
+    def _find_spare(
         self, page: FilePage, pairs: Sequence[SectionPair], owners: Mapping[int, int]
     ) -> dict[int, list[Memory]]:
         """Return memories with this file as source that belong to no part, by text fingerprint; live ones come first.
@@ -433,24 +444,26 @@ class _FolderSync:
         if all(isinstance(pair.said, Note) or pair.old for pair in pairs):
             return {}
         scope = Scope(source=self._place.source(page.path), include_archived=True)
-        found: dict[int, list[Memory]] = {}
-        for memory in sorted(self._store.newest(scope, _OF_A_FILE), key=lambda each: (not each.archived, -each.id)):
+        by_fingerprint: dict[int, list[Memory]] = {}
+        for memory in sorted(
+            self._store.newest(scope, _OF_A_FILE), key=lambda candidate: (not candidate.archived, -candidate.id)
+        ):
             if not owners.get(memory.id) and memory.superseded_by is None:
-                found.setdefault(fingerprint(memory.text), []).append(memory)
-        return found
+                by_fingerprint.setdefault(fingerprint(memory.text), []).append(memory)
+        return by_fingerprint
 
-    def _heir(self, memory: Memory) -> Memory | None:
+    def _find_heir(self, memory: Memory) -> Memory | None:
         """Return the live memory that replaced this one by corrections; None if it was merged with others."""
         for _ in range(_LONGEST):
-            found = self._store.get([memory.superseded_by]) if memory.superseded_by else []
-            if not found or found[0].supersedes != memory.id:
+            heirs = self._store.get([memory.superseded_by]) if memory.superseded_by else []
+            if not heirs or heirs[0].supersedes != memory.id:
                 return None
-            memory = found[0]
+            memory = heirs[0]
             if not memory.archived:
                 return memory
         return None
 
-    def _fact(self, part: Section, path: str) -> Fact:
+    def _to_fact(self, part: Section, path: str) -> Fact:
         return Fact(
             text=sanitize.redact(part.text),
             source=self._place.source(path),
@@ -459,38 +472,40 @@ class _FolderSync:
             entities=tuple(map(sanitize.redact, part.entities)),
             tags=tuple(map(sanitize.redact, part.tags)),
             context=sanitize.redact(part.context),
-            metadata=_redacted(part.noted(path)),
+            metadata=_redact(part.noted(path)),
             created_at=part.created_at,
         )
 
     # ── doing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _keep(self, batch: Sequence[tuple[FilePage, Sequence[_SectionResult]]]) -> None:
+    def _store_batch(self, batch: Sequence[tuple[FilePage, Sequence[_SectionResult]]]) -> None:
         """Apply the decisions for these pages and record the pages as read."""
-        told = [each for _, page in batch for each in page]
-        writing = [each for each in told if each.verdict.memory is None]
-        first = [each.verdict.decisions[0] for each in writing]
-        rest = [decision for each in told if each.verdict.memory is not None for decision in each.verdict.decisions]
+        results = [result for _, page in batch for result in page]
+        created = [result for result in results if result.verdict.memory is None]
+        first = [result.verdict.decisions[0] for result in created]
+        rest = [
+            decision for result in results if result.verdict.memory is not None for decision in result.verdict.decisions
+        ]
         changes = self._apply([*first, *rest])
         if self._dry_run:
             return
-        for each, change in zip(writing, _one_each(first, changes), strict=True):
-            each.memory = change.memory_id
-        noted = [sync.file_state(page, *_listed(parts)) for page, parts in batch]
-        self._store.notes.put(self._place.key, noted)
+        for result, change in zip(created, _iter_writes(first, changes), strict=True):
+            result.memory = change.memory_id
+        states = [sync.file_state(page, *_split_results(parts)) for page, parts in batch]
+        self._store.notes.put(self._place.key, states)
 
-    def _let_go(self, ids: Sequence[int]) -> None:
+    def _archive(self, ids: Sequence[int]) -> None:
         """Archive memories whose parts no longer exist."""
-        for some in _some(list(dict.fromkeys(ids))):
-            live = [memory.id for memory in self._store.get(some) if not memory.archived]
-            self._apply([Delete(each, "its note is gone") for each in live])
+        for batch in _batches_of(list(dict.fromkeys(ids))):
+            live = [memory.id for memory in self._store.get(batch) if not memory.archived]
+            self._apply([Delete(memory_id, "its note is gone") for memory_id in live])
 
-    def _note(self, touched: Sequence[FileState], gone: Sequence[str]) -> None:
+    def _record(self, touched: Sequence[FileState], deleted: Sequence[str]) -> None:
         """Record new stamps of unchanged files and remove deleted files."""
         if touched and not self._dry_run:
             self._store.notes.put(self._place.key, touched)
-        if gone and not self._dry_run:
-            self._store.notes.drop(self._place.key, gone)
+        if deleted and not self._dry_run:
+            self._store.notes.drop(self._place.key, deleted)
 
     def _apply(self, decisions: Sequence[Decision]) -> Sequence[Change]:
         """Apply the decisions and return the changes; a dry run only counts."""
@@ -501,13 +516,13 @@ class _FolderSync:
             why = f"notes {self._place.label or self._place.path.name}"
             series = self._indexed.changeset
             done, waiting = self._keeping.apply(decisions, by=self._by, why=why, part_of=series)
-        came_back = {decision.id for decision in decisions if isinstance(decision, Restore)}
-        brought = [decision for decision in decisions if isinstance(decision, Add | Update)]
-        known = sum(change.action == "noop" for change in _one_each(brought, done.changes if done else ()))
+        restored = {decision.id for decision in decisions if isinstance(decision, Restore)}
+        writes = [decision for decision in decisions if isinstance(decision, Add | Update)]
+        noops = sum(change.action == "noop" for change in _iter_writes(writes, done.changes if done else ()))
         self._indexed = replace(
             self._indexed,
-            added=self._indexed.added + sum(isinstance(decision, Add | Restore) for decision in decisions) - known,
-            updated=self._indexed.updated + sum(_updates(decision, came_back) for decision in decisions),
+            added=self._indexed.added + sum(isinstance(decision, Add | Restore) for decision in decisions) - noops,
+            updated=self._indexed.updated + sum(_is_update(decision, restored) for decision in decisions),
             archived=self._indexed.archived + sum(isinstance(decision, Delete) for decision in decisions),
             unembedded=self._indexed.unembedded + waiting,
             changeset=self._indexed.changeset or (done.id if done else None),
@@ -520,7 +535,7 @@ def _is_tied(pairs: Sequence[SectionPair]) -> bool:
     return any(pair.moved for pair in pairs)
 
 
-def _to_nobody(so_far: int, of: int) -> None:
+def _ignore_progress(so_far: int, of: int) -> None:
     """Ignore progress."""
 
 
@@ -528,11 +543,11 @@ def _never() -> bool:
     return False
 
 
-def _updates(decision: Decision, came_back: set[int]) -> bool:
-    return isinstance(decision, Update) or (isinstance(decision, Edit) and decision.id not in came_back)
+def _is_update(decision: Decision, restored: set[int]) -> bool:
+    return isinstance(decision, Update) or (isinstance(decision, Edit) and decision.id not in restored)
 
 
-def _one_each(first: Sequence[Decision], changes: Sequence[Change]) -> Iterator[Change]:
+def _iter_writes(first: Sequence[Decision], changes: Sequence[Change]) -> Iterator[Change]:
     """Yield the change that wrote each new memory; an Update also archives another one."""
     place = 0
     for decision in first if changes else ():
@@ -540,8 +555,8 @@ def _one_each(first: Sequence[Decision], changes: Sequence[Change]) -> Iterator[
         place += 2 if isinstance(decision, Update) else 1
 
 
-def _listed(told: Sequence[_SectionResult]) -> tuple[list[SectionPair], list[int]]:
-    return [each.pair for each in told], [each.memory for each in told]
+def _split_results(results: Sequence[_SectionResult]) -> tuple[list[SectionPair], list[int]]:
+    return [result.pair for result in results], [result.memory for result in results]
 
 
 def _is_settled(old: FileState, stamp: Stamp, at: str) -> bool:
@@ -551,20 +566,20 @@ def _is_settled(old: FileState, stamp: Stamp, at: str) -> bool:
     return stamp.modified + _SETTLED < datetime.fromisoformat(at).timestamp() * 1_000_000_000
 
 
-def _why(error: ValueError | OSError) -> str:
+def _explain(error: ValueError | OSError) -> str:
     return f"It cannot be read: {error.strerror}." if isinstance(error, OSError) else str(error)
 
 
-def _redacted(value: Any) -> Any:
+def _redact(value: Any) -> Any:
     """Return the value with all texts redacted, including keys."""
     if isinstance(value, str):
         return sanitize.redact(value)
     if isinstance(value, Mapping):
-        return {sanitize.redact(name): _redacted(each) for name, each in value.items()}
-    return [_redacted(each) for each in value] if isinstance(value, list | tuple) else value
+        return {sanitize.redact(name): _redact(inner) for name, inner in value.items()}
+    return [_redact(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def _some(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+def _batches_of(ids: Sequence[int]) -> Iterator[Sequence[int]]:
     return (ids[place : place + BATCH] for place in range(0, len(ids), BATCH))
 
 
@@ -583,19 +598,19 @@ class _VaultWriter:
         self._place = place
         self._identity = store.carrying.identity()
         self._filed = store.notes.files(place.key)
-        self._paths = {part.memory: path for path, each in self._filed.items() for part in each.parts if part.exported}
+        self._paths = {part.memory: path for path, file in self._filed.items() for part in file.parts if part.exported}
         self._noted: list[FileState] = []
         self._skipped: dict[str, str] = {}
         self._notes = self._written = 0
 
     def done(self, scope: Scope) -> VaultExportResult:
-        there = self._read_here()
+        read_here = self._read_here()
         after = None
         while memories := self._store.page(scope, limit=_AT_ONCE, after=after)[0]:
-            named = self._names([memory.supersedes for memory in memories if memory.supersedes])
+            names = self._get_names([memory.supersedes for memory in memories if memory.supersedes])
             for memory in memories:
-                if memory.id not in there:
-                    self._write(memory, named.get(memory.supersedes or 0, ""))
+                if memory.id not in read_here:
+                    self._write(memory, names.get(memory.supersedes or 0, ""))
             self._flush()
             after = memories[-1].id
         removed = 0 if scope.include_archived else self._remove()
@@ -610,14 +625,12 @@ class _VaultWriter:
 
     def _read_here(self) -> set[int]:
         """Return the memories that were read from notes in this folder or a parent; they need no note."""
-        around = [
-            key for key in self._store.notes.folders() if self._place.path.is_relative_to(FolderPath.of(key).path)
-        ]
-        filed = (file for key in around for file in self._store.notes.files(key).values())
-        return {part.memory for each in filed for part in each.parts if not part.exported}
+        keys = [key for key in self._store.notes.folders() if self._place.path.is_relative_to(FolderPath.of(key).path)]
+        states = (file for key in keys for file in self._store.notes.files(key).values())
+        return {part.memory for file in states for part in file.parts if not part.exported}
 
-    def _names(self, ids: Sequence[int]) -> dict[int, str]:
-        return {each.id: self._paths.get(each.id) or paths.note_name(each) for each in self._store.get(ids)}
+    def _get_names(self, ids: Sequence[int]) -> dict[int, str]:
+        return {memory.id: self._paths.get(memory.id) or paths.note_name(memory) for memory in self._store.get(ids)}
 
     def _write(self, memory: Memory, supersedes: str) -> None:
         path = self._paths.get(memory.id) or paths.note_name(memory)
@@ -640,20 +653,20 @@ class _VaultWriter:
         except OSError as error:
             raise _SkippedFile(f"It cannot be read: {error.strerror}.") from error
         page = content.decode(errors="replace")
-        wanted = obsidian.render_note(memory, self._identity, supersedes=supersedes, kept=obsidian.own_fields(page))
-        if obsidian.is_up_to_date(page, wanted):
+        rendered = obsidian.render_note(memory, self._identity, supersedes=supersedes, kept=obsidian.own_fields(page))
+        if obsidian.is_up_to_date(page, rendered):
             if old is None or old.hash != files.hash_of(content):
-                self._note(path, content, memory)
+                self._record(path, content, memory)
             return
         if old is None or self._paths.get(memory.id) != path:  # having been read does not make it an exported note
             raise _SkippedFile("A file of that name exists and is not an exported note.")
         if old.hash != files.hash_of(content):
             raise _SkippedFile("It was edited since. Index the folder first.")
-        with files.draft(self._place.path, wanted) as written:
+        with files.draft(self._place.path, rendered) as written:
             if files.content_of(target) != content:  # edited while it was compared
                 raise _SkippedFile("It was edited since. Index the folder first.")
             files.replace_file(written, target)
-        self._note(path, wanted.encode(), memory)
+        self._record(path, rendered.encode(), memory)
         self._written += 1
 
     def _place_new(self, path: str, memory: Memory, page: str) -> None:
@@ -662,13 +675,13 @@ class _VaultWriter:
                 files.create_file(written, self._place.path / path)
             except FileExistsError as error:
                 raise _SkippedFile("A file of that name exists and is not an exported note.") from error
-        self._note(path, page.encode(), memory)
+        self._record(path, page.encode(), memory)
         self._written += 1
 
-    def _note(self, path: str, content: bytes, memory: Memory) -> None:
+    def _record(self, path: str, content: bytes, memory: Memory) -> None:
         note = obsidian.unchanged_note(memory)
         part = FiledPart(memory.id, "", note.says, note.about, exported=True)
-        stamp = _stamp(self._place.path / path)
+        stamp = _read_stamp(self._place.path / path)
         self._noted.append(
             FileState(path=path, hash=files.hash_of(content), size=stamp.size, modified=stamp.modified, parts=(part,))
         )
@@ -681,9 +694,12 @@ class _VaultWriter:
     def _remove(self) -> int:
         """Remove unedited notes of archived or erased memories; return the number removed."""
         live = {
-            memory.id for some in _some(list(self._paths)) for memory in self._store.get(some) if not memory.archived
+            memory.id
+            for batch in _batches_of(list(self._paths))
+            for memory in self._store.get(batch)
+            if not memory.archived
         }
-        gone: list[str] = []
+        removed_paths: list[str] = []
         removed = 0
         for memory, path in self._paths.items():
             if memory in live:
@@ -700,7 +716,7 @@ class _VaultWriter:
             except OSError as error:
                 self._skipped[path] = f"It cannot be removed: {error.strerror}."
                 continue
-            gone.append(path)
-        if gone:
-            self._store.notes.drop(self._place.key, gone)
+            removed_paths.append(path)
+        if removed_paths:
+            self._store.notes.drop(self._place.key, removed_paths)
         return removed

@@ -72,63 +72,63 @@ def match_sections(pages: Sequence[FilePage], filed: Mapping[str, FileState], go
     """Match parts of these pages with parts as last read, including those of deleted files."""
     touched = {*gone, *(page.path for page in pages)}
     free = [RemovedSection(path, old) for path in sorted(touched) if path in filed for old in filed[path].parts]
-    held = {old.memory for path in filed.keys() - touched for old in filed[path].parts if old.exported}
-    found = MatchedSections({page.path: [SectionPair(part) for part in page.parts] for page in pages})
-    free = _claimed(pages, found, free, held)
-    loose = [(path, pair) for path, pairs in found.pairs.items() for pair in pairs if isinstance(pair.said, Section)]
+    exported = {old.memory for path in filed.keys() - touched for old in filed[path].parts if old.exported}
+    matches = MatchedSections({page.path: [SectionPair(part) for part in page.parts] for page in pages})
+    free = _claim_notes(pages, matches, free, exported)
+    loose = [(path, pair) for path, pairs in matches.pairs.items() for pair in pairs if isinstance(pair.said, Section)]
     heirs: dict[str, Counter[str]] = defaultdict(Counter)
     for by in _BY:
-        loose, free = _paired(loose, free, by, heirs)
+        loose, free = _pair_sections(loose, free, by, heirs)
     # A file that was renamed and edited: unmatched parts are assumed to be where most of its parts went.
-    to = {path: counts.most_common(1)[0][0] for path, counts in heirs.items() if path in set(gone)}
-    renamed = [RemovedSection(to.get(each.path, each.path), each.old) for each in free]
-    _, found.left = _paired(loose, renamed, _BY[3], heirs)
+    new_path = {path: counts.most_common(1)[0][0] for path, counts in heirs.items() if path in set(gone)}
+    renamed = [RemovedSection(new_path.get(section.path, section.path), section.old) for section in free]
+    _, matches.left = _pair_sections(loose, renamed, _BY[3], heirs)
     for _, pair in loose:
         pair.moved = pair.old is not None
-    return found
+    return matches
 
 
-def _claimed(
-    pages: Sequence[FilePage], found: MatchedSections, free: list[RemovedSection], held: set[int]
+def _claim_notes(
+    pages: Sequence[FilePage], matches: MatchedSections, free: list[RemovedSection], exported: set[int]
 ) -> list[RemovedSection]:
     """Assign notes of a vault to their memories: the file that had it wins, else the first.
 
     Copies are ordinary pages.
     """
-    home = {(each.path, each.old.memory): each for each in free if each.old.exported}
-    away = {each.old.memory: each for each in free if each.old.exported}
-    taken = set(held)
+    home = {(section.path, section.old.memory): section for section in free if section.old.exported}
+    by_memory = {section.old.memory: section for section in free if section.old.exported}
+    claimed = set(exported)
     used: set[int] = set()
     for page in sorted(pages, key=lambda page: page.note is None or (page.path, page.note.memory) not in home):
-        if page.note is None or page.note.memory in taken:
+        if page.note is None or page.note.memory in claimed:
             continue
-        taken.add(page.note.memory)
-        was = home.get((page.path, page.note.memory)) or away.get(page.note.memory)
-        found.pairs[page.path] = [SectionPair(page.note, was.old if was else None)]
-        used |= {id(was)} if was else set()
-    return [each for each in free if id(each) not in used]
+        claimed.add(page.note.memory)
+        previous = home.get((page.path, page.note.memory)) or by_memory.get(page.note.memory)
+        matches.pairs[page.path] = [SectionPair(page.note, previous.old if previous else None)]
+        used |= {id(previous)} if previous else set()
+    return [section for section in free if id(section) not in used]
 
 
-def _paired(
+def _pair_sections(
     loose: list[tuple[str, SectionPair]], free: list[RemovedSection], by: _Key, heirs: dict[str, Counter[str]]
 ) -> tuple[list[tuple[str, SectionPair]], list[RemovedSection]]:
     """Pair parts with equal keys, in order; return the parts and previous parts that remain unmatched."""
-    there: dict[Any, list[RemovedSection]] = defaultdict(list)
-    for each in reversed(free):
-        there[by(each.path, each.old.heading, each.old.says)].append(each)
-    still: list[tuple[str, SectionPair]] = []
+    by_key: dict[Any, list[RemovedSection]] = defaultdict(list)
+    for section in reversed(free):
+        by_key[by(section.path, section.old.heading, section.old.says)].append(section)
+    unmatched: list[tuple[str, SectionPair]] = []
     used: set[int] = set()
     for path, pair in loose:
         assert isinstance(pair.said, Section)
-        same = there.get(by(path, pair.said.under, pair.said.says))
-        if not same:
-            still.append((path, pair))
+        candidates = by_key.get(by(path, pair.said.under, pair.said.says))
+        if not candidates:
+            unmatched.append((path, pair))
             continue
-        was = same.pop()
-        used.add(id(was))
-        pair.old, pair.moved = was.old, was.path != path or was.old.exported
-        heirs[was.path][path] += 1
-    return still, [each for each in free if id(each) not in used]
+        previous = candidates.pop()
+        used.add(id(previous))
+        pair.old, pair.moved = previous.old, previous.path != path or previous.old.exported
+        heirs[previous.path][path] += 1
+    return unmatched, [section for section in free if id(section) not in used]
 
 
 # ── deciding ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -179,22 +179,22 @@ def bring_up_to_date(memory: Memory, fact: Fact, brings: Sequence[str], *, words
 
     Besides the text, only fields that the page `brings` and its location are taken from the fact.
     """
-    wanted: dict[str, Any] = {"text": fact.text} if words else {}
+    fields: dict[str, Any] = {"text": fact.text} if words else {}
     if about:
-        wanted |= {name: getattr(fact, name) for name in ("source", *brings)}
-        wanted["metadata"] = _metadata(memory, fact)
-    changed = {name: value for name, value in wanted.items() if getattr(memory, name) != value}
-    if "kind" in changed:
-        changed["category"] = fact.category  # otherwise derived from the new kind
-    return [Edit(memory.id, changed, "its note was edited")] if changed else []
+        fields |= {name: getattr(fact, name) for name in ("source", *brings)}
+        fields["metadata"] = _merge_metadata(memory, fact)
+    changes = {name: value for name, value in fields.items() if getattr(memory, name) != value}
+    if "kind" in changes:
+        changes["category"] = fact.category  # otherwise derived from the new kind
+    return [Edit(memory.id, changes, "its note was edited")] if changes else []
 
 
-def _metadata(memory: Memory, fact: Fact) -> dict[str, Any]:
+def _merge_metadata(memory: Memory, fact: Fact) -> dict[str, Any]:
     """Return the memory's metadata with the note's fields replaced by the current ones."""
     note = memory.metadata.get("note")
-    named = note.get("fields") if isinstance(note, dict) else None
-    past = set(named) if isinstance(named, list) else set()
-    return {**{name: value for name, value in memory.metadata.items() if name not in past}, **fact.metadata}
+    names = note.get("fields") if isinstance(note, dict) else None
+    previous_names = set(names) if isinstance(names, list) else set()
+    return {**{name: value for name, value in memory.metadata.items() if name not in previous_names}, **fact.metadata}
 
 
 def for_note(pair: SectionPair, memory: Memory | None) -> list[Decision]:
@@ -207,8 +207,8 @@ def for_note(pair: SectionPair, memory: Memory | None) -> list[Decision]:
     if memory is None:
         return []  # erased or undone: an old note does not restore it
     before = obsidian.unchanged_note(memory)
-    was = old or FiledPart(memory.id, "", before.says, before.about)
-    words, about = note.says != was.says, note.about != was.about
+    filed = old or FiledPart(memory.id, "", before.says, before.about)
+    words, about = note.says != filed.says, note.about != filed.about
     if not words and (not about or memory.archived):
         return []
     if old is None and (memory.archived or _is_older(note, memory)):
@@ -218,9 +218,9 @@ def for_note(pair: SectionPair, memory: Memory | None) -> list[Decision]:
     if words and not note.text:
         raise InvalidInput("The note has no text left.", "Delete the file to archive its memory.")
     after = apply_edit(memory, fields)
-    changed = {name: value for name in fields if (value := getattr(after, name)) != getattr(memory, name)}
+    changes = {name: value for name in fields if (value := getattr(after, name)) != getattr(memory, name)}
     back: list[Decision] = [Restore(memory.id, "its note was edited")] if memory.archived else []
-    return [*back, *([Edit(memory.id, changed, "its note was edited")] if changed else [])]
+    return [*back, *([Edit(memory.id, changes, "its note was edited")] if changes else [])]
 
 
 def _is_older(note: Note, memory: Memory) -> bool:
@@ -229,14 +229,14 @@ def _is_older(note: Note, memory: Memory) -> bool:
 
 def file_state(page: FilePage, pairs: Sequence[SectionPair], memories: Sequence[int]) -> FileState:
     """Return the record of a page as read, with the memories of its parts."""
-    parts = tuple(_filed(pair.said, memory) for pair, memory in zip(pairs, memories, strict=True))
+    parts = tuple(_to_filed_part(pair.said, memory) for pair, memory in zip(pairs, memories, strict=True))
     return FileState(path=page.path, hash=page.hash, size=page.stamp.size, modified=page.stamp.modified, parts=parts)
 
 
-def _filed(said: Section | Note, memory: int) -> FiledPart:
-    if isinstance(said, Note):
-        return FiledPart(memory, "", said.says, said.about, exported=True)
-    return FiledPart(memory, said.under, said.says, said.about)
+def _to_filed_part(section: Section | Note, memory: int) -> FiledPart:
+    if isinstance(section, Note):
+        return FiledPart(memory, "", section.says, section.about, exported=True)
+    return FiledPart(memory, section.under, section.says, section.about)
 
 
 def with_stamp(old: FileState, stamp: Stamp) -> FileState:
@@ -248,13 +248,13 @@ def count_sections(
     filed: Mapping[str, FileState], pairs: Mapping[str, Sequence[SectionPair]], gone: Collection[str]
 ) -> Counter[int]:
     """Count the parts of each memory after these pages are read and the others are gone."""
-    rest = (old.memory for path, each in filed.items() if path not in pairs and path not in gone for old in each.parts)
-    return Counter([*rest, *_memories(pairs)])
+    rest = (old.memory for path, file in filed.items() if path not in pairs and path not in gone for old in file.parts)
+    return Counter([*rest, *_memory_ids(pairs)])
 
 
-def _memories(pairs: Mapping[str, Sequence[SectionPair]]) -> Iterator[int]:
-    for each in (pair for page in pairs.values() for pair in page):
-        if isinstance(each.said, Note):
-            yield each.said.memory
-        elif each.old:
-            yield each.old.memory
+def _memory_ids(pairs: Mapping[str, Sequence[SectionPair]]) -> Iterator[int]:
+    for pair in (section_pair for page in pairs.values() for section_pair in page):
+        if isinstance(pair.said, Note):
+            yield pair.said.memory
+        elif pair.old:
+            yield pair.old.memory

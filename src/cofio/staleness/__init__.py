@@ -55,30 +55,32 @@ class StalenessChecker:
 
         Returns () if the project is not a working tree on this machine.
         """
-        tree = self._tree(project)
+        tree = self._get_tree(project)
         if tree is None:
             return ()
         until = time.monotonic() + _PATIENCE
         names = find_references(text, tree.root)
-        files = {name.name: path for name in names if name.kind == "file" and (path := _file(tree, name.name, until))}
-        found: dict[tuple[str, str, str], Anchor] = {}
+        files = {
+            name.name: path for name in names if name.kind == "file" and (path := _find_file(tree, name.name, until))
+        }
+        by_key: dict[tuple[str, str, str], Anchor] = {}
         for name in names:
-            anchor = _anchor(tree, name, files, until)
+            anchor = _make_anchor(tree, name, files, until)
             if anchor:
-                found.setdefault((anchor.kind, anchor.path, anchor.name if anchor.kind != "file" else ""), anchor)
-        inside = {each.path for each in found.values() if each.kind != "file"}
-        return tuple(each for each in found.values() if each.kind != "file" or each.path not in inside)[:MOST]
+                by_key.setdefault((anchor.kind, anchor.path, anchor.name if anchor.kind != "file" else ""), anchor)
+        inside = {anchor.path for anchor in by_key.values() if anchor.kind != "file"}
+        return tuple(anchor for anchor in by_key.values() if anchor.kind != "file" or anchor.path not in inside)[:MOST]
 
     def check(self, memory: Memory) -> FreshnessResult:
         """Return the current freshness of a memory: the worst state of its anchors, with a note for each stale one."""
-        tree = self._tree(memory.project) if memory.anchors else None
+        tree = self._get_tree(memory.project) if memory.anchors else None
         if tree is None:
             return FreshnessResult()
-        told = [_state(tree, anchor) for anchor in memory.anchors]
-        worst = min((state for state, _ in told), key=_WORST.index)
-        return FreshnessResult(worst, tuple(dict.fromkeys(note for _, note in told if note)))
+        states = [_check_anchor(tree, anchor) for anchor in memory.anchors]
+        worst = min((state for state, _ in states), key=_WORST.index)
+        return FreshnessResult(worst, tuple(dict.fromkeys(note for _, note in states if note)))
 
-    def _tree(self, project: str) -> WorkTree | None:
+    def _get_tree(self, project: str) -> WorkTree | None:
         """Return the tree of the project; None if there is none on this machine or reading is disabled."""
         if not self.reads or not project.startswith("/") or "\x00" in project:
             return None
@@ -93,25 +95,25 @@ class StalenessChecker:
 # ── creating anchors ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _anchor(tree: WorkTree, each: Reference, files: dict[str, str], until: float) -> Anchor | None:
+def _make_anchor(tree: WorkTree, reference: Reference, files: dict[str, str], until: float) -> Anchor | None:
     """Return the anchor of a name; None if it does not exist or is ambiguous."""
     paths: Iterable[str]
-    if each.kind == "file":
-        paths = [files[each.name]] if each.name in files else []
-    elif each.kind == "command":
-        paths = commands.files(each.name)
+    if reference.kind == "file":
+        paths = [files[reference.name]] if reference.name in files else []
+    elif reference.kind == "command":
+        paths = commands.files(reference.name)
     else:
-        paths = [] if each.name in files else _defining(tree, each.name, set(files.values()), until)
+        paths = [] if reference.name in files else _find_definition(tree, reference.name, set(files.values()), until)
     for path in paths:
         try:
-            if digest := _digest(tree, each.kind, each.name, path):
-                return Anchor(kind=each.kind, name=each.name, path=path, hash=digest)
+            if digest := _hash_of(tree, reference.kind, reference.name, path):
+                return Anchor(kind=reference.kind, name=reference.name, path=path, hash=digest)
         except OSError:
             continue
     return None
 
 
-def _file(tree: WorkTree, name: str, until: float) -> str:
+def _find_file(tree: WorkTree, name: str, until: float) -> str:
     """Return the path of the named file: as written from the root, else the only file with this ending; else "".
 
     Files that hold secrets are skipped: even the hash of a short secret can reveal it.
@@ -126,24 +128,24 @@ def _file(tree: WorkTree, name: str, until: float) -> str:
     return ending[0] if len(ending) == 1 and listing.complete else ""
 
 
-def _defining(tree: WorkTree, name: str, files: set[str], until: float) -> list[str]:
+def _find_definition(tree: WorkTree, name: str, files: set[str], until: float) -> list[str]:
     """Return the only file that defines the name: of files named in the text, else outside tests, else of all files."""
-    if at_hand := list(_holding(tree, name, sorted(files))):
-        return at_hand if len(at_hand) == 1 else []
+    if named := list(_filter(tree, name, sorted(files))):
+        return named if len(named) == 1 else []
     last = symbols.last_part(name)
-    found, are_all = tree.defining(last, symbols.name_reader, until)
+    paths, are_all = tree.defining(last, symbols.name_reader, until)
     if last != name:
-        found, are_all = list(_holding(tree, name, found)), True  # two definitions rarely share both owner and name
+        paths, are_all = list(_filter(tree, name, paths)), True  # two definitions rarely share both owner and name
     if not are_all:
         return []
-    among = [each for each in found if not _is_test(each)] or found
-    return among if len(among) == 1 else []
+    candidates = [path for path in paths if not _is_test(path)] or paths
+    return candidates if len(candidates) == 1 else []
 
 
-def _holding(tree: WorkTree, name: str, paths: Iterable[str]) -> Iterator[str]:
+def _filter(tree: WorkTree, name: str, paths: Iterable[str]) -> Iterator[str]:
     for path in paths:
         try:
-            if _digest(tree, "symbol", name, path):
+            if _hash_of(tree, "symbol", name, path):
                 yield path
         except OSError:
             continue
@@ -153,15 +155,15 @@ def _is_test(path: str) -> bool:
     return any(part.startswith(("test", "spec", "__tests__")) for part in path.lower().split("/"))
 
 
-def _digest(tree: WorkTree, kind: str, name: str, path: str) -> str | None:
+def _hash_of(tree: WorkTree, kind: str, name: str, path: str) -> str | None:
     """Return the hash of a file, a definition or a command recipe; None if the file does not contain it."""
     if kind == "file":
         return tree.made(path, "file", _hash)
     if kind == "symbol":
         return tree.made(
-            path, f"symbol {name}", lambda content, _: _hashed(symbols.definition_block(path, content, name))
+            path, f"symbol {name}", lambda content, _: _hash_text(symbols.definition_block(path, content, name))
         )
-    return tree.made(path, f"command {name}", lambda content, _: _hashed(commands.command_definition(content, name)))
+    return tree.made(path, f"command {name}", lambda content, _: _hash_text(commands.command_definition(content, name)))
 
 
 def _hash(content: bytes, size: int) -> str:
@@ -169,37 +171,37 @@ def _hash(content: bytes, size: int) -> str:
     return hashlib.sha256(content if size <= MOST_BYTES else content + str(size).encode()).hexdigest()[:16]
 
 
-def _hashed(text: str | None) -> str | None:
+def _hash_text(text: str | None) -> str | None:
     return None if text is None else hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 # ── checking anchors ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _state(tree: WorkTree, anchor: Anchor) -> tuple[str, str]:
+def _check_anchor(tree: WorkTree, anchor: Anchor) -> tuple[str, str]:
     """Return the state of the anchor and a note for people."""
     if anchor.kind not in ("file", "symbol", "command"):
         return "", ""  # kind of a newer version
-    called = anchor.path if anchor.kind == "file" else anchor.name
+    name = anchor.path if anchor.kind == "file" else anchor.name
     try:
-        now = _digest(tree, anchor.kind, anchor.name, anchor.path)
+        digest = _hash_of(tree, anchor.kind, anchor.name, anchor.path)
     except FileNotFoundError:
-        now = None
+        digest = None
     except (OSError, ValueError):
         return "", ""
-    if now == anchor.hash:
+    if digest == anchor.hash:
         return "fresh", ""
-    if now is not None:
-        return "changed", f"{called} has changed since"
+    if digest is not None:
+        return "changed", f"{name} has changed since"
     if anchor.kind != "symbol":
-        return "vanished", f"{called} is gone"
-    moved = _moved(tree, anchor)
-    return ("changed", f"{called} is in {moved} now") if moved else ("vanished", f"{called} is gone from {anchor.path}")
+        return "vanished", f"{name} is gone"
+    moved = _find_moved(tree, anchor)
+    return ("changed", f"{name} is in {moved} now") if moved else ("vanished", f"{name} is gone from {anchor.path}")
 
 
-def _moved(tree: WorkTree, anchor: Anchor) -> str:
+def _find_moved(tree: WorkTree, anchor: Anchor) -> str:
     """Return the new path of a definition: an identical one, else the only one; "" if a quick search finds none."""
     paths = tree.glance(symbols.last_part(anchor.name), symbols.name_reader)
-    found = {path: _digest(tree, "symbol", anchor.name, path) for path in _holding(tree, anchor.name, paths)}
-    same = [path for path, digest in found.items() if digest == anchor.hash]
-    return same[0] if same else next(iter(found)) if len(found) == 1 else ""
+    digests = {path: _hash_of(tree, "symbol", anchor.name, path) for path in _filter(tree, anchor.name, paths)}
+    same = [path for path, digest in digests.items() if digest == anchor.hash]
+    return same[0] if same else next(iter(digests)) if len(digests) == 1 else ""

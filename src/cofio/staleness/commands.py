@@ -24,48 +24,48 @@ def command_definition(content: bytes, name: str) -> str | None:
     tool, *words = name.split()
     text = content.decode("utf-8", "replace")
     if tool in ("make", "just"):
-        return _rules(text, words[-1], tool) if words else None
+        return _find_rules(text, words[-1], tool) if words else None
     if tool in _FILES:
-        return _script(text, words[-1]) if words else None
-    return _entry_point(text, tool)
+        return _find_script(text, words[-1]) if words else None
+    return _find_entry_point(text, tool)
 
 
-def _rules(text: str, target: str, tool: str) -> str | None:
+def _find_rules(text: str, target: str, tool: str) -> str | None:
     """Return every rule of the target: its line and the indented lines below."""
-    kept: list[str] = []
+    lines: list[str] = []
     inside = False
     for line in text.splitlines():
         if line[:1] in ("\t", " "):
-            kept += [line.rstrip()] if inside and line.strip() else []
+            lines += [line.rstrip()] if inside and line.strip() else []
         elif line.strip() and not line.startswith("#"):
             inside = _is_rule(line, target, tool)
-            kept += [line.rstrip()] if inside else []
-    return "\n".join(kept) if kept else None
+            lines += [line.rstrip()] if inside else []
+    return "\n".join(lines) if lines else None
 
 
 def _is_rule(line: str, target: str, tool: str) -> bool:
-    head, found, rest = line.partition(":")
-    named = head.split() if tool == "make" else [each.lstrip("@") for each in head.split()[:1]]
-    return bool(found) and not rest.startswith("=") and target in named and "=" not in named
+    head, colon, rest = line.partition(":")
+    targets = head.split() if tool == "make" else [word.lstrip("@") for word in head.split()[:1]]
+    return bool(colon) and not rest.startswith("=") and target in targets and "=" not in targets
 
 
-def _script(text: str, name: str) -> str | None:
+def _find_script(text: str, name: str) -> str | None:
     try:
-        told = json.loads(text)
+        manifest = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return _text_at(told, "scripts", name)
+    return _get_text(manifest, "scripts", name)
 
 
-def _entry_point(text: str, name: str) -> str | None:
+def _find_entry_point(text: str, name: str) -> str | None:
     try:
-        told = tomllib.loads(text)
+        manifest = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError):
         return None
-    return _text_at(told, "project", "scripts", name) or _text_at(told, "tool", "poetry", "scripts", name)
+    return _get_text(manifest, "project", "scripts", name) or _get_text(manifest, "tool", "poetry", "scripts", name)
 
 
-def _text_at(told: Any, *names: str) -> str | None:
+def _get_text(value: Any, *names: str) -> str | None:
     for name in names:
-        told = told.get(name) if isinstance(told, dict) else None
-    return told if isinstance(told, str) else None
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, str) else None

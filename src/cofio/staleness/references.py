@@ -22,51 +22,51 @@ class Reference(NamedTuple):
 
 def find_references(text: str, root: str) -> list[Reference]:
     """List the names in the text in order, without duplicates. Absolute paths of files below the root count as well."""
-    said = text[:_READ].replace(f"{root}/", "")
-    said = _ELSEWHERE.sub(lambda found: " " * len(found[0]), said)
-    found = [*_commands(said), *_files(said), *_symbols(said)]
+    searched = text[:_READ].replace(f"{root}/", "")
+    searched = _ELSEWHERE.sub(lambda match: " " * len(match[0]), searched)
+    references = [*_find_commands(searched), *_find_files(searched), *_find_symbols(searched)]
     first: dict[tuple[str, str], Reference] = {}
-    for each in sorted(found, key=lambda each: each.place):
-        first.setdefault((each.kind, each.name), each)
+    for reference in sorted(references, key=lambda reference: reference.place):
+        first.setdefault((reference.kind, reference.name), reference)
     return list(first.values())[:_MOST]
 
 
-def _files(text: str) -> Iterator[Reference]:
-    for found in _SPAN.finditer(text):
-        name = found[1].strip().removeprefix("./")
-        if name and ("/" in found[1] or "." in found[1]):
-            yield Reference(found.start(1), "file", name)
-    for found in _PATH.finditer(text):
-        name = found[0].rstrip(".-").removeprefix("./")
+def _find_files(text: str) -> Iterator[Reference]:
+    for match in _SPAN.finditer(text):
+        name = match[1].strip().removeprefix("./")
+        if name and ("/" in match[1] or "." in match[1]):
+            yield Reference(match.start(1), "file", name)
+    for match in _PATH.finditer(text):
+        name = match[0].rstrip(".-").removeprefix("./")
         leaf = name.rpartition("/")[2]
         if _LETTER.search(leaf) and ("/" in name or "." in leaf or leaf in _KNOWN):
-            yield Reference(found.start(), "file", name)
+            yield Reference(match.start(), "file", name)
 
 
-def _commands(text: str) -> Iterator[Reference]:
-    for found in _COMMAND.finditer(text):
-        before = text[max(0, found.start() - 24) : found.start()]
-        tool, *words = found[0].split()
+def _find_commands(text: str) -> Iterator[Reference]:
+    for match in _COMMAND.finditer(text):
+        before = text[max(0, match.start() - 24) : match.start()]
+        tool, *words = match[0].split()
         if tool in ("make", "just"):
             runs = bool(_QUOTED.search(before) or (tool == "make" and _ASKED.search(before)))
         else:
             runs = len(words) == 2 or (words[0] in _NPM_ITSELF if tool == "npm" else words[0] not in _BUILT_IN)
         if runs:
-            yield Reference(found.start(), "command", " ".join((tool, *words)))
-    for found in _SPAN.finditer(text):
-        if program := _PROGRAM.match(found[1]):
-            yield Reference(found.start(1), "command", program[0])
+            yield Reference(match.start(), "command", " ".join((tool, *words)))
+    for match in _SPAN.finditer(text):
+        if program := _PROGRAM.match(match[1]):
+            yield Reference(match.start(1), "command", program[0])
 
 
-def _symbols(text: str) -> Iterator[Reference]:
-    for found in _SPAN.finditer(text):
-        symbol = _SYMBOL.fullmatch(found[1].strip())
+def _find_symbols(text: str) -> Iterator[Reference]:
+    for match in _SPAN.finditer(text):
+        symbol = _SYMBOL.fullmatch(match[1].strip())
         if symbol and (symbol[2] or _TELLING.search(symbol[1])):
-            yield Reference(found.start(1), "symbol", symbol[1])
-    for found in _CALLED.finditer(text):
-        yield Reference(found.start(), "symbol", found[1])
-    for found in _SNAKE.finditer(text):
-        yield Reference(found.start(), "symbol", found[0])
+            yield Reference(match.start(1), "symbol", symbol[1])
+    for match in _CALLED.finditer(text):
+        yield Reference(match.start(), "symbol", match[1])
+    for match in _SNAKE.finditer(text):
+        yield Reference(match.start(), "symbol", match[0])
 
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -26,7 +26,7 @@ def name_reader(path: str) -> Callable[[bytes], frozenset[str]] | None:
     pattern = language(path)
     if pattern is None:
         return None
-    return lambda content: frozenset(_name(found) for found in pattern.finditer(_text(content))) - _KEYWORDS
+    return lambda content: frozenset(_matched_name(match) for match in pattern.finditer(_decode(content))) - _KEYWORDS
 
 
 def definition_block(path: str, content: bytes, name: str) -> str | None:
@@ -36,46 +36,46 @@ def definition_block(path: str, content: bytes, name: str) -> str | None:
     part, or in the whole file if the preceding part is the name of the file, its folder or something defined in it.
     """
     pattern = language(path)
-    text = _text(content) if pattern else ""
+    text = _decode(content) if pattern else ""
     if not pattern or not text:
         return None
-    *owners, last = _parts(name)
-    lines, starts = text.split("\n"), list(_starts(pattern, text))
+    *owners, last = _split_name(name)
+    lines, starts = text.split("\n"), list(_find_starts(pattern, text))
     if not owners:
-        return _joined(lines, [line for line, each in starts if each == last])
+        return _join_blocks(lines, [line for line, symbol in starts if symbol == last])
     owner = owners[-1]
-    spans = [(line, line + len(_block(lines, line))) for line, each in starts if each == owner]
-    inside = [line for line, each in starts if each == last and any(a < line < b for a, b in spans)]
+    spans = [(line, line + len(_take_block(lines, line))) for line, symbol in starts if symbol == owner]
+    inside = [line for line, symbol in starts if symbol == last and any(a < line < b for a, b in spans)]
     stem = path.rpartition("/")[2].partition(".")[0]
     if inside or spans or owner in (stem, path.rpartition("/")[0].rpartition("/")[2]):
-        return _joined(lines, inside or [line for line, each in starts if each == last])
+        return _join_blocks(lines, inside or [line for line, symbol in starts if symbol == last])
     return None
 
 
-def _starts(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, str]]:
+def _find_starts(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, str]]:
     """Yield the line number and name of every definition."""
     line, place = 0, 0
-    for found in pattern.finditer(text):
-        line += text.count("\n", place, found.start())
-        place = found.start()
-        yield line, _name(found)
+    for match in pattern.finditer(text):
+        line += text.count("\n", place, match.start())
+        place = match.start()
+        yield line, _matched_name(match)
 
 
 def last_part(name: str) -> str:
     """Return the name without its qualifiers."""
-    return _parts(name)[-1]
+    return _split_name(name)[-1]
 
 
-def _parts(name: str) -> list[str]:
+def _split_name(name: str) -> list[str]:
     return [part for part in _QUALIFIED.split(name) if part] or [name]
 
 
-def _name(found: re.Match[str]) -> str:
-    return found[found.lastindex or 0]
+def _matched_name(match: re.Match[str]) -> str:
+    return match[match.lastindex or 0]
 
 
 @lru_cache(maxsize=8)
-def _text(content: bytes) -> str:
+def _decode(content: bytes) -> str:
     """Return the file as text with "\n" line ends; "" for binary or generated files."""
     if b"\0" in content[:8_000]:
         return ""
@@ -86,28 +86,28 @@ def _text(content: bytes) -> str:
 # ── blocks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _joined(lines: list[str], starts: list[int]) -> str | None:
+def _join_blocks(lines: list[str], starts: list[int]) -> str | None:
     """Join the blocks that start at these lines; a name may have several definitions, one per case."""
-    return "\n".join(line for start in starts for line in _block(lines, start)) if starts else None
+    return "\n".join(line for start in starts for line in _take_block(lines, start)) if starts else None
 
 
-def _block(lines: list[str], start: int) -> list[str]:
+def _take_block(lines: list[str], start: int) -> list[str]:
     """Return the line, all lines indented below it, and its closing line."""
     depth = _indent(lines[start])
-    kept, waiting = [lines[start].rstrip()], list[str]()
+    block, waiting = [lines[start].rstrip()], list[str]()
     for line in lines[start + 1 : start + _LONGEST_BLOCK]:
-        said = line.strip()
-        if not said or (_indent(line) <= depth and _BESIDE.match(said)):
+        stripped = line.strip()
+        if not stripped or (_indent(line) <= depth and _BESIDE.match(stripped)):
             waiting.append(line.rstrip())  # part of the block only if further lines of the block follow
             continue
-        closing = _indent(line) == depth and _CLOSING.match(said)
+        closing = _indent(line) == depth and _CLOSING.match(stripped)
         if _indent(line) <= depth and not closing:
             break
-        kept += [*waiting, line.rstrip()]
+        block += [*waiting, line.rstrip()]
         waiting = []
-        if closing and said[-1] not in "{([:," and said != "where":
+        if closing and stripped[-1] not in "{([:," and stripped != "where":
             break
-    return kept
+    return block
 
 
 def _indent(line: str) -> int:

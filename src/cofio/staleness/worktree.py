@@ -86,14 +86,14 @@ class WorkTree:
 
         Raise FileNotFoundError if the tree has no such regular file, another OSError if it cannot be read.
         """
-        folder, leaf = self._folder(path)
+        folder, leaf = self._open_parent(path)
         try:
-            found = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
-            if not stat.S_ISREG(found.st_mode):
+            status = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
+            if not stat.S_ISREG(status.st_mode):
                 raise FileNotFoundError(path)
-            kept = self._made.get((path, name))
-            if kept and kept[0] == _stamp(found):
-                value: T = kept[1]
+            cached = self._made.get((path, name))
+            if cached and cached[0] == _to_stamp(status):
+                value: T = cached[1]
                 return value
             return self._read(folder, leaf, path, name, make)
         finally:
@@ -101,22 +101,22 @@ class WorkTree:
 
     def _read(self, folder: int, leaf: str, path: str, name: str, make: Callable[[bytes, int], T]) -> T:
         with os.fdopen(os.open(leaf, _FILE, dir_fd=folder), "rb", buffering=0) as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise FileNotFoundError(path)
             content = bytearray()
             while len(content) < MOST_BYTES and (part := file.read(MOST_BYTES - len(content))):
                 content += part
-        value = make(bytes(content), found.st_size)
+        value = make(bytes(content), status.st_size)
         if len(self._made) >= _REMEMBERED:
             self._made.clear()
-        self._made[path, name] = _stamp(found), value
+        self._made[path, name] = _to_stamp(status), value
         return value
 
-    def _folder(self, path: str) -> tuple[int, str]:
+    def _open_parent(self, path: str) -> tuple[int, str]:
         """Return an open descriptor of the file's folder, and the file's name in it."""
         try:
-            return self._walked(_parts(path))
+            return self._open_folder(_split_path(path))
         except OSError as error:
             if not isinstance(error, _Link) and not isinstance(error, NotADirectoryError):
                 raise
@@ -124,11 +124,11 @@ class WorkTree:
         if not real.startswith(f"{self._real}/"):
             raise FileNotFoundError(path)
         try:
-            return self._walked(_parts(real[len(self._real) + 1 :]))
+            return self._open_folder(_split_path(real[len(self._real) + 1 :]))
         except (_Link, NotADirectoryError) as error:
             raise FileNotFoundError(path) from error
 
-    def _walked(self, parts: list[str]) -> tuple[int, str]:
+    def _open_folder(self, parts: list[str]) -> tuple[int, str]:
         folder = os.open(self.root, _FOLDER)
         try:
             for part in parts[:-1]:
@@ -147,60 +147,60 @@ class WorkTree:
     def listing(self, until: float) -> FileListing:
         """Return the files, up to some seconds old; of a large tree only the first, by depth."""
         with self._lock:
-            return self._listed(until)
+            return self._refresh(until)
 
     def glance(self, name: str, names: Names) -> list[str]:
         """Return files that define the name, within a small time budget shared by all glances of a listing."""
         began = time.monotonic()
-        known = self._listing
-        left = _GLANCE - (known.glanced if known and began - known.at <= _RECENT else 0.0)
-        found, _ = self.defining(name, names, began + max(0.0, left))
+        listing = self._listing
+        budget = _GLANCE - (listing.glanced if listing and began - listing.at <= _RECENT else 0.0)
+        paths, _ = self.defining(name, names, began + max(0.0, budget))
         if self._listing:
             self._listing.glanced += time.monotonic() - began
-        return found
+        return paths
 
     def defining(self, name: str, names: Names, until: float) -> tuple[list[str], bool]:
         """Return files that define the name, searched until the deadline, and whether the search was complete."""
         if not self._lock.acquire(timeout=max(0.0, until - time.monotonic())):
             return [], False
         try:
-            listing = self._listed(until)
+            listing = self._refresh(until)
             while listing.looked < len(listing.paths) and time.monotonic() < until:
                 path = listing.paths[listing.looked]
                 listing.looked += 1
-                read = names(path) if listing.sources < MOST_SOURCES else None
-                if read is not None:
+                read_names = names(path) if listing.sources < MOST_SOURCES else None
+                if read_names is not None:
                     listing.sources += 1
-                    for each in self._names(path, read):
-                        listing.defining.setdefault(each, []).append(path)
+                    for defined in self._read_names(path, read_names):
+                        listing.defining.setdefault(defined, []).append(path)
             searched = listing.looked == len(listing.paths) and listing.sources < MOST_SOURCES
             return listing.defining.get(name, []), searched and listing.complete
         finally:
             self._lock.release()
 
-    def _names(self, path: str, read: Callable[[bytes], frozenset[str]]) -> frozenset[str]:
+    def _read_names(self, path: str, read_names: Callable[[bytes], frozenset[str]]) -> frozenset[str]:
         try:
-            now = os.lstat(f"{self.root}/{path}")
-            kept = self._made.get((path, "names"))
-            if kept and kept[0] == _stamp(now):
-                found: frozenset[str] = kept[1]
-                return found
-            return self.made(path, "names", lambda content, _: read(content))
+            status = os.lstat(f"{self.root}/{path}")
+            cached = self._made.get((path, "names"))
+            if cached and cached[0] == _to_stamp(status):
+                names: frozenset[str] = cached[1]
+                return names
+            return self.made(path, "names", lambda content, _: read_names(content))
         except OSError:
             return frozenset()
 
-    def _listed(self, until: float) -> FileListing:
-        now, known = time.monotonic(), self._listing
-        if known is None or now - known.at > _RECENT or (known.hurried and until - now > _GLANCE):
-            known = self._listing = _listed(self.root, now, until)
-        return known
+    def _refresh(self, until: float) -> FileListing:
+        now, listing = time.monotonic(), self._listing
+        if listing is None or now - listing.at > _RECENT or (listing.hurried and until - now > _GLANCE):
+            listing = self._listing = _list_files(self.root, now, until)
+        return listing
 
 
 class _Link(OSError):
     """A symbolic link was found instead of a file or folder."""
 
 
-def _listed(root: str, now: float, until: float) -> FileListing:
+def _list_files(root: str, now: float, until: float) -> FileListing:
     """List the files of the tree breadth-first."""
     listing = FileListing(now)
     waiting, folders = deque([""]), 0
@@ -210,7 +210,7 @@ def _listed(root: str, now: float, until: float) -> FileListing:
             break
         folder = waiting.popleft()
         folders += 1
-        for name, is_folder in _entries(f"{root}/{folder}"):
+        for name, is_folder in _list_entries(f"{root}/{folder}"):
             if is_folder:
                 waiting.append(f"{folder}{name}/")
             else:
@@ -221,17 +221,17 @@ def _listed(root: str, now: float, until: float) -> FileListing:
     return listing
 
 
-def _entries(folder: str) -> list[tuple[str, bool]]:
+def _list_entries(folder: str) -> list[tuple[str, bool]]:
     """List a folder by name: its regular files, and subfolders that are not excluded."""
     try:
         with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-            if any(entry.name == "pyvenv.cfg" for entry in found):
+            entries_by_name = sorted(entries, key=lambda entry: entry.name)
+            if any(entry.name == "pyvenv.cfg" for entry in entries_by_name):
                 return []
-            kept = [(entry.name, entry.is_dir(follow_symlinks=False), entry) for entry in found]
+            candidates = [(entry.name, entry.is_dir(follow_symlinks=False), entry) for entry in entries_by_name]
             return [
                 (name, is_folder)
-                for name, is_folder, entry in kept
+                for name, is_folder, entry in candidates
                 if (name not in _NEVER | _MADE if is_folder else entry.is_file(follow_symlinks=False))
                 and not _is_odd(name)
             ]
@@ -239,7 +239,7 @@ def _entries(folder: str) -> list[tuple[str, bool]]:
         return []
 
 
-def _parts(path: str) -> list[str]:
+def _split_path(path: str) -> list[str]:
     """Split a path relative to the root. Raise FileNotFoundError if it leaves the tree or enters an excluded folder."""
     parts = path.split("/")
     if any(part in ("", ".", "..") or part in _NEVER or _is_odd(part) for part in parts) or len(parts) > _DEEPEST:
@@ -252,5 +252,5 @@ def _is_odd(name: str) -> bool:
     return "\x00" in name or len(name) > 255 or any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
-def _stamp(found: os.stat_result) -> Stamp:
-    return found.st_mtime_ns, found.st_ctime_ns, found.st_size
+def _to_stamp(status: os.stat_result) -> Stamp:
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size

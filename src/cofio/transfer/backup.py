@@ -54,8 +54,8 @@ def make(store: Path, folder: Path, clock: Clock, *, progress: Progress | None =
 
 def run_scheduled_backup(store: Path, folder: Path, days: int, clock: Clock) -> dict[str, Any]:
     """Make a backup and remove expired ones; return a summary."""
-    made = make(store, folder, clock)
-    return {**made.as_dict(), "removed": [str(prune_backup) for prune_backup in prune_backups(folder, days, clock)]}
+    backup = make(store, folder, clock)
+    return {**backup.as_dict(), "removed": [str(prune_backup) for prune_backup in prune_backups(folder, days, clock)]}
 
 
 # ── retention ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -63,12 +63,12 @@ def run_scheduled_backup(store: Path, folder: Path, days: int, clock: Clock) -> 
 
 def backups(folder: Path) -> list[Backup]:
     """List the backups in the folder by the time in their names, newest first."""
-    found = []
+    found_backups = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        at = _made_at(path)
+        at = _parse_time(path)
         if at and path.is_file():
-            found.append(Backup(path=path, at=at, bytes=path.stat().st_size))
-    return sorted(found, key=lambda each: (each.at, _number(each.path)), reverse=True)
+            found_backups.append(Backup(path=path, at=at, bytes=path.stat().st_size))
+    return sorted(found_backups, key=lambda backup: (backup.at, _parse_number(backup.path)), reverse=True)
 
 
 def is_backup(name: str) -> bool:
@@ -94,9 +94,9 @@ def prune_backups(folder: Path, days: int, clock: Clock) -> list[Path]:
         raise InvalidInput(f"Backups cannot be kept for {days} days.", "Give 1 or more.")
     before = days_before(clock(), days)
     with translated(folder):
-        made = backups(folder)
-        newest = next((each.path for each in made if each.path.name.startswith("cofio-")), None)
-        old = [each.path for each in made if each.at < before and each.path != newest]
+        existing = backups(folder)
+        newest = next((backup.path for backup in existing if backup.path.name.startswith("cofio-")), None)
+        old = [backup.path for backup in existing if backup.at < before and backup.path != newest]
         for path in old:
             path.unlink(missing_ok=True)
         remove_leftovers(folder)
@@ -136,7 +136,7 @@ def copied(store: Path, folder: Path, kind: str, at: str, progress: Progress | N
         with translated(store), open_connection(store, "rw") as source, open_connection(half, "rw") as target:
             source.execute("BEGIN")  # a snapshot: otherwise every concurrent write would restart the copy
             source.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            source.backup(target, pages=_PAGES, progress=_told(progress) if progress else None)
+            source.backup(target, pages=_PAGES, progress=_adapt_progress(progress) if progress else None)
             source.execute("COMMIT")
             target.execute("PRAGMA journal_mode = DELETE")  # one file, without a write-ahead log
             refuse_damaged(target, store, "quick_check")
@@ -149,12 +149,12 @@ def copied(store: Path, folder: Path, kind: str, at: str, progress: Progress | N
 def claim_name(half: Path, folder: Path, name: str) -> Path:
     """Move the file to a free name, safely even if two are made in the same second; return the path."""
     number = 1
-    while not _took(half, path := folder / (f"{name}.db" if number == 1 else f"{name}-{number}.db")):
+    while not _try_claim(half, path := folder / (f"{name}.db" if number == 1 else f"{name}-{number}.db")):
         number += 1
     return path
 
 
-def _took(half: Path, path: Path) -> bool:
+def _try_claim(half: Path, path: Path) -> bool:
     try:
         os.link(half, path)  # unlike a rename, it never replaces
     except FileExistsError:
@@ -168,18 +168,18 @@ def _took(half: Path, path: Path) -> bool:
 
 def flush(path: Path) -> None:
     """Flush the file or folder to disk, so that it survives a power cut."""
-    opened = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(opened)
+        os.fsync(descriptor)
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
 def refuse_damaged(connection: sqlite3.Connection, path: Path, check: str) -> None:
     """Raise StoreCorrupt unless SQLite finds the database intact."""
-    found = connection.execute(f"PRAGMA {check}(1)").fetchone()[0]
-    if found != "ok":
-        raise StoreCorrupt(f"{path} is damaged: {found}.", "Restore an intact backup.")
+    verdict = connection.execute(f"PRAGMA {check}(1)").fetchone()[0]
+    if verdict != "ok":
+        raise StoreCorrupt(f"{path} is damaged: {verdict}.", "Restore an intact backup.")
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -190,18 +190,18 @@ def remove_leftovers(folder: Path) -> None:
                 path.unlink()
 
 
-def _told(progress: Progress) -> Callable[[int, int, int], None]:
+def _adapt_progress(progress: Progress) -> Callable[[int, int, int], None]:
     return lambda _status, remaining, total: progress(total - remaining, total)
 
 
-def _made_at(path: Path) -> str:
-    made = _MADE.fullmatch(path.name)
+def _parse_time(path: Path) -> str:
+    match = _MADE.fullmatch(path.name)
     try:
-        return to_utc_iso(datetime.strptime(made[2], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)) if made else ""
+        return to_utc_iso(datetime.strptime(match[2], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)) if match else ""
     except ValueError:  # such as 31 February
         return ""
 
 
-def _number(path: Path) -> int:
+def _parse_number(path: Path) -> int:
     rest = path.stem.rpartition("Z-")[2]
     return int(rest) if rest.isdecimal() else 1

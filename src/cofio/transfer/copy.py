@@ -36,7 +36,7 @@ STAYS = (
     "access, past runs, the index of note files"
 )
 _ALL = 1 << 31  # more changesets than there can be
-_FIELDS = tuple(each.name for each in fields(Memory))
+_FIELDS = tuple(attribute.name for attribute in fields(Memory))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,21 +90,21 @@ class CopyRun:
                 raise Conflict("The source is being re-embedded.", "Copy once that is done.")
             self._keep_ids()
             self._sign(embedder)
-            told = self._rows(still, f"copy of store {name}")
-            self._knowledge(still, told, f"copy of store {name}")
-            self._episodes(still, told)
+            copied = self._copy_rows(still, f"copy of store {name}")
+            self._copy_knowledge(still, copied, f"copy of store {name}")
+            self._copy_episodes(still, copied)
         self._sign(embedder)  # now that all vectors are stored: the store may have to build an index of them
         for key, digest in keys:
             self.target.keys.adopt(key, digest)
-        self._check(told)
+        self._check(copied)
         return CopyResult(
             store=name,
-            memories=told.count,
-            knowledge=told.rows,
-            episodes=told.episodes,
+            memories=copied.count,
+            knowledge=copied.rows,
+            episodes=copied.episodes,
             keys=len(keys),
             embedder=embedder,
-            digest=told.digest,
+            digest=copied.digest,
             waiting=self.source.inbox.ledger().pending,
             **self.counted,
         )
@@ -126,10 +126,10 @@ class CopyRun:
         hint = "Copy into a new store, or merge memories with `cofio export` and `cofio import`."
         if carrying.identity() != name:
             raise Conflict("The target store has memories of its own.", f"{hint} Nothing was changed.")
-        done = self.target.changesets(_ALL)
-        if any(each.why != f"copy of store {name}" for each in done):
+        changesets = self.target.changesets(_ALL)
+        if any(changeset.why != f"copy of store {name}" for changeset in changesets):
             raise Conflict("The target store was changed after it was copied.", f"{hint} Nothing was changed.")
-        self.first = min((each.id for each in done), default=None)
+        self.first = min((changeset.id for changeset in changesets), default=None)
 
     # ── copying ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -140,81 +140,81 @@ class CopyRun:
             self.target.carrying.reserve(missing)
 
     def _sign(self, embedder: str | None) -> None:
-        known = self.target.stats()["embedder"]
-        if embedder and embedder != known:
-            self.target.sign(embedder, anew=known is not None)  # recomputed since: all vectors are copied again
+        signature = self.target.stats()["embedder"]
+        if embedder and embedder != signature:
+            self.target.sign(embedder, anew=signature is not None)  # recomputed since: all vectors are copied again
         elif embedder:
             self.target.sign(embedder)
 
-    def _rows(self, still: Snapshots, why: str) -> _RowDigest:
+    def _copy_rows(self, still: Snapshots, why: str) -> _RowDigest:
         """Copy every row; return their count and digest."""
-        told, after = _RowDigest(), 0
+        copied, after = _RowDigest(), 0
         highest = self.target.carrying.counts()[1]
         while rows := still.rows(after, BATCH, vectors=True):
             last = rows[-1].memory.id
-            there = _between(self.target.carrying, after, last) if after < highest else {}
-            self._bring(rows, there, why)
-            told.add(rows)
-            self.progress(told.count)
+            existing = _get_rows(self.target.carrying, after, last) if after < highest else {}
+            self._bring(rows, existing, why)
+            copied.add(rows)
+            self.progress(copied.count)
             after = last
-        self._bring((), _between(self.target.carrying, after, highest) if after < highest else {}, why)
-        return told
+        self._bring((), _get_rows(self.target.carrying, after, highest) if after < highest else {}, why)
+        return copied
 
-    def _bring(self, rows: Sequence[ExportedMemory], there: Mapping[int, ExportedMemory], why: str) -> None:
+    def _bring(self, rows: Sequence[ExportedMemory], existing: Mapping[int, ExportedMemory], why: str) -> None:
         """Make the target hold these rows, and no others in their range."""
-        here = {row.memory.id for row in rows}
-        gone = [each for each in there if each not in here]
-        changed = [row for row in rows if row.memory.id in there and not _same(row, there[row.memory.id])]
-        new = [row for row in rows if row.memory.id not in there]
-        decisions: list[Decision] = [Purge(each, "deleted at the source") for each in gone]
-        decisions += [Revert(self._brought_by(each.memory.id), "changed at the source") for each in changed]
+        ids = {row.memory.id for row in rows}
+        gone = [memory_id for memory_id in existing if memory_id not in ids]
+        changed = [row for row in rows if row.memory.id in existing and not _is_same(row, existing[row.memory.id])]
+        new = [row for row in rows if row.memory.id not in existing]
+        decisions: list[Decision] = [Purge(memory_id, "deleted at the source") for memory_id in gone]
+        decisions += [Revert(self._find_change(row.memory.id), "changed at the source") for row in changed]
         vectors: dict[int, Vector] = {}
-        for each in (*changed, *new):
-            if each.vector is not None:
-                vectors[len(decisions)] = as_vector(each.vector)
-            decisions.append(Adopt(each.memory, each.sightings))
+        for row in (*changed, *new):
+            if row.vector is not None:
+                vectors[len(decisions)] = as_vector(row.vector)
+            decisions.append(Adopt(row.memory, row.sightings))
         if decisions:
             self._apply(decisions, vectors, why)
-        for name, some in (("added", new), ("changed", changed), ("removed", gone)):
-            self.counted[name] += len(some)
+        for name, items in (("added", new), ("changed", changed), ("removed", gone)):
+            self.counted[name] += len(items)
 
-    def _knowledge(self, still: Snapshots, told: _RowDigest, why: str) -> None:
-        """Copy every row of domain knowledge, as `_rows` does for memories."""
+    def _copy_knowledge(self, still: Snapshots, copied: _RowDigest, why: str) -> None:
+        """Copy every row of domain knowledge, as `_copy_rows` does for memories."""
         for table in TABLES:
             after = ""
             while rows := still.knowledge(table, after, BATCH):
-                there = _known_up_to(self.target.carrying, table, after, rows[-1].id)
-                self._bring_known(rows, there, why)
-                told.know(rows)
+                existing = _get_knowledge(self.target.carrying, table, after, rows[-1].id)
+                self._bring_known(rows, existing, why)
+                copied.know(rows)
                 after = rows[-1].id
-            self._bring_known((), _known_up_to(self.target.carrying, table, after, None), why)
+            self._bring_known((), _get_knowledge(self.target.carrying, table, after, None), why)
 
-    def _bring_known(self, rows: Sequence[Knowledge], there: Mapping[str, Knowledge], why: str) -> None:
-        here = {row.id for row in rows}
+    def _bring_known(self, rows: Sequence[Knowledge], existing: Mapping[str, Knowledge], why: str) -> None:
+        ids = {row.id for row in rows}
         decisions: list[KnowledgeDecision] = [
-            Erase(each.TABLE, each.id, "deleted at the source") for each in there.values() if each.id not in here
+            Erase(row.TABLE, row.id, "deleted at the source") for row in existing.values() if row.id not in ids
         ]
         for row in rows:
-            old = there.get(row.id)
+            old = existing.get(row.id)
             if old != row:
                 decisions += [Drop(row.TABLE, row.id, "changed at the source")] if old else []
                 decisions.append(Put(row))
         if decisions:
             self._apply((), {}, why, decisions)
 
-    def _episodes(self, still: Snapshots, told: _RowDigest) -> None:
+    def _copy_episodes(self, still: Snapshots, copied: _RowDigest) -> None:
         """Copy every episode, without its capture, which stays in the source's inbox."""
         after = 0
         while episodes := still.episodes(after, EPISODES):
             last = episodes[-1].episode.id
-            there = {each.episode.id: each for each in _episodes_up_to(self.target.carrying, after, last)}
-            changed = [episode for episode in episodes if there.pop(episode.episode.id, None) != episode]
+            existing = {episode.episode.id: episode for episode in _iter_episodes(self.target.carrying, after, last)}
+            changed = [episode for episode in episodes if existing.pop(episode.episode.id, None) != episode]
             if changed:
                 self.target.episodes.adopt(changed)
-            self._remove_episodes(there)
-            told.say(episodes)
+            self._remove_episodes(existing)
+            copied.say(episodes)
             after = last
-        self._remove_episodes(each.episode.id for each in _episodes_up_to(self.target.carrying, after, None))
+        self._remove_episodes(episode.episode.id for episode in _iter_episodes(self.target.carrying, after, None))
 
     def _remove_episodes(self, ids: Iterable[int]) -> None:
         if gone := list(ids):
@@ -234,24 +234,26 @@ class CopyRun:
             raise Conflict("Another process writes to the target store.", hint) from error
         self.first = self.first or done.id
 
-    def _brought_by(self, memory_id: int) -> int:
+    def _find_change(self, memory_id: int) -> int:
         """Return the change by which an earlier copy added the memory."""
-        return max(each.id for each in self.target.history(memory_id) if each.memory_id == memory_id)
+        return max(change.id for change in self.target.history(memory_id) if change.memory_id == memory_id)
 
-    def _check(self, wanted: _RowDigest) -> None:
+    def _check(self, expected: _RowDigest) -> None:
         """Read everything back and compare the digests. Raise Conflict if they differ."""
-        found, after = _RowDigest(), 0
+        actual, after = _RowDigest(), 0
         with self.target.carrying.still() as still:
             while rows := still.rows(after, BATCH, vectors=True):
-                found.add(rows)
-                self.progress(wanted.count + min(found.count, wanted.count))
+                actual.add(rows)
+                self.progress(expected.count + min(actual.count, expected.count))
                 after = rows[-1].memory.id
-            found.know(knowledge.all_rows(still))
-            found.say(_episodes_up_to(still, 0, None))
-        if (*found.counts, found.digest) != (*wanted.counts, wanted.digest):
-            message = f"The copy has {found.count:,} memories, {found.rows:,} rows of domain knowledge, "
-            message += f"{found.episodes:,} episodes and the digest {found.digest}; "
-            message += f"the source has {wanted.count:,}, {wanted.rows:,}, {wanted.episodes:,} and {wanted.digest}."
+            actual.know(knowledge.all_rows(still))
+            actual.say(_iter_episodes(still, 0, None))
+        if (*actual.counts, actual.digest) != (*expected.counts, expected.digest):
+            message = f"The copy has {actual.count:,} memories, {actual.rows:,} rows of domain knowledge, "
+            message += f"{actual.episodes:,} episodes and the digest {actual.digest}; "
+            message += (
+                f"the source has {expected.count:,}, {expected.rows:,}, {expected.episodes:,} and {expected.digest}."
+            )
             hint = "The copy may have been used meanwhile. Run it again: differences are copied again."
             raise Conflict(message, hint)
 
@@ -267,7 +269,7 @@ class _RowDigest:
 
     def add(self, rows: Sequence[ExportedMemory]) -> None:
         for row in rows:
-            self._hash.update(_written(row))
+            self._hash.update(_to_bytes(row))
             self._hash.update(row.vector or b"")
         self.count += len(rows)
 
@@ -293,11 +295,11 @@ class _RowDigest:
         return self._hash.hexdigest()
 
 
-def _written(row: ExportedMemory) -> bytes:
+def _to_bytes(row: ExportedMemory) -> bytes:
     """Return a memory with all its data, but without the vector, as the same bytes for every kind of store."""
     plain = {name: getattr(row.memory, name) for name in _FIELDS}
     plain["anchors"] = [asdict(anchor) for anchor in row.memory.anchors]
-    plain["sightings"] = [(each.at, each.agent, each.session) for each in _seen(row)]
+    plain["sightings"] = [(sighting.at, sighting.agent, sighting.session) for sighting in _sort_sightings(row)]
     plain["vector"] = None if row.vector is None else len(row.vector)
     return _as_bytes(plain)
 
@@ -306,35 +308,35 @@ def _as_bytes(plain: Mapping[str, Any]) -> bytes:
     return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _seen(row: ExportedMemory) -> list[Occurrence]:
-    return sorted(row.sightings, key=lambda each: (each.at, each.agent, each.session))
+def _sort_sightings(row: ExportedMemory) -> list[Occurrence]:
+    return sorted(row.sightings, key=lambda sighting: (sighting.at, sighting.agent, sighting.session))
 
 
-def _same(one: ExportedMemory, other: ExportedMemory) -> bool:
-    return one.vector == other.vector and _written(one) == _written(other)
+def _is_same(row: ExportedMemory, other_row: ExportedMemory) -> bool:
+    return row.vector == other_row.vector and _to_bytes(row) == _to_bytes(other_row)
 
 
-def _between(carrying: Snapshots, after: int, last: int) -> dict[int, ExportedMemory]:
+def _get_rows(carrying: Snapshots, after: int, last: int) -> dict[int, ExportedMemory]:
     """Return the rows above an id up to another, by id."""
-    return {each.memory.id: each for each in _rows_up_to(carrying, after, last)}
+    return {row.memory.id: row for row in _iter_rows(carrying, after, last)}
 
 
-def _rows_up_to(carrying: Snapshots, after: int, last: int) -> Iterator[ExportedMemory]:
+def _iter_rows(carrying: Snapshots, after: int, last: int) -> Iterator[ExportedMemory]:
     while after < last and (rows := carrying.rows(after, BATCH, vectors=True)):
         yield from (row for row in rows if row.memory.id <= last)
         after = rows[-1].memory.id
 
 
-def _known_up_to(carrying: Snapshots, table: Table, after: str, last: str | None) -> dict[str, Knowledge]:
+def _get_knowledge(carrying: Snapshots, table: Table, after: str, last: str | None) -> dict[str, Knowledge]:
     """Return the rows of a table above an id up to another, or all of them, by id."""
-    found: dict[str, Knowledge] = {}
+    by_id: dict[str, Knowledge] = {}
     while (last is None or after < last) and (rows := carrying.knowledge(table, after, BATCH)):
-        found.update((row.id, row) for row in rows if last is None or row.id <= last)
+        by_id.update((row.id, row) for row in rows if last is None or row.id <= last)
         after = rows[-1].id
-    return found
+    return by_id
 
 
-def _episodes_up_to(carrying: Snapshots, after: int, last: int | None) -> Iterator[ExportedEpisode]:
+def _iter_episodes(carrying: Snapshots, after: int, last: int | None) -> Iterator[ExportedEpisode]:
     """Yield the episodes above an id up to another, or all of them."""
     while (last is None or after < last) and (episodes := carrying.episodes(after, EPISODES)):
         yield from (episode for episode in episodes if last is None or episode.episode.id <= last)

@@ -32,23 +32,23 @@ def export_lines(store: Store, *, vectors: bool = False) -> Iterator[str]:
     embedder = store.stats()["embedder"] if vectors else None
     with store.carrying.still() as carrying:
         count, last = carrying.counts()
-        known = sum(1 for _ in knowledge.all_rows(carrying))
-        header: dict[str, Any] = {"cofio": "export", "version": VERSION if known else 1}
-        if count or known:  # exports of empty stores are all the same
+        row_count = sum(1 for _ in knowledge.all_rows(carrying))
+        header: dict[str, Any] = {"cofio": "export", "version": VERSION if row_count else 1}
+        if count or row_count:  # exports of empty stores are all the same
             header["store"] = identity
-        header.update(memories=count, last_id=last, **({"knowledge": known} if known else {}))
+        header.update(memories=count, last_id=last, **({"knowledge": row_count} if row_count else {}))
         if vectors:
             if store.stats()["embedder"] != embedder:
                 raise Conflict("The store is being re-embedded.", "Export once that is done, or without vectors.")
             header.update({"embedder": embedder} if count else {})
-        yield _line(header)
+        yield _to_line(header)
         after = 0
         while rows := carrying.rows(after, _PAGE, vectors=vectors):
-            for each in rows:
-                yield _line(_plain(each))
+            for exported in rows:
+                yield _to_line(_to_dict(exported))
             after = rows[-1].memory.id
         for row in knowledge.all_rows(carrying):
-            yield _line(knowledge.row_to_dict(row))
+            yield _to_line(knowledge.row_to_dict(row))
 
 
 def write(lines: Iterable[str], path: Path, *, force: bool = False) -> int:
@@ -84,15 +84,15 @@ def _refuse_if_there(path: Path, force: bool) -> None:
         raise InvalidInput(f"{path} exists already.", "Name another file, or give --force to replace it.")
 
 
-def _plain(carried: ExportedMemory) -> dict[str, Any]:
-    memory = carried.memory
+def _to_dict(exported: ExportedMemory) -> dict[str, Any]:
+    memory = exported.memory
     plain = {name: getattr(memory, name) for name in _FIELDS}
     plain["anchors"] = [asdict(anchor) for anchor in memory.anchors]
-    plain["sightings"] = [asdict(sighting) for sighting in carried.sightings]
-    if carried.vector is not None:
-        plain["vector"] = b64encode(carried.vector).decode()
+    plain["sightings"] = [asdict(sighting) for sighting in exported.sightings]
+    if exported.vector is not None:
+        plain["vector"] = b64encode(exported.vector).decode()
     return plain
 
 
-def _line(value: dict[str, Any]) -> str:
+def _to_line(value: dict[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"

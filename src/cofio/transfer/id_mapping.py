@@ -38,17 +38,17 @@ class IdMapping:
 
     def note(self, memories: Sequence[Memory | MemoryOutline]) -> None:
         """Register these memories."""
-        known, taken = self._look(memories)
-        for memory, here in zip(memories, known, strict=True):
+        ids_here, existing = self._look(memories)
+        for memory, here in zip(memories, ids_here, strict=True):
             links = (memory.supersedes or 0, memory.superseded_by or 0) if self._same else ()
             self._highest = max(self._highest, memory.id, *links)
-            if self._same and (here == memory.id or memory.id not in taken):
+            if self._same and (here == memory.id or memory.id not in existing):
                 continue
             if not self._room_of:  # two copies were used separately: the first foreign memory names the branch
                 self._room_of = f"{self._identity}@{memory.created_at}"
                 self._room = self._store.carrying.room(self._room_of, 0)
             self._shifted.append(memory.id)
-            if here is not None and here != self._in_room(memory.id):
+            if here is not None and here != self._find_in_room(memory.id):
                 self._moved[0].append(memory.id)
                 self._moved[1].append(here)
 
@@ -68,33 +68,33 @@ class IdMapping:
 
     def placed(self, memory: Memory) -> Memory:
         """Return the memory as it is to be stored."""
-        here = self._of(memory.id)
+        here = self._id_here(memory.id)
         if here is None:
             raise Conflict("The file was changed while it was read.", "Import it again: nothing is imported twice.")
-        origin = memory.origin if here == memory.id and self._same else self._name(memory)
-        before, after = self._link(memory.supersedes), self._link(memory.superseded_by)
+        origin = memory.origin if here == memory.id and self._same else self._make_name(memory)
+        before, after = self._translate_link(memory.supersedes), self._translate_link(memory.superseded_by)
         placed = replace(memory, id=here, origin=origin, supersedes=before, superseded_by=after)
         if not memory.may_replace:
             return placed
-        older = [each for each in map(self._of, memory.may_replace) if each is not None]
+        older = [memory_id for memory_id in map(self._id_here, memory.may_replace) if memory_id is not None]
         return replace(placed, metadata={**memory.metadata, MAY_REPLACE: older})
 
     def linked(self, theirs: int) -> int | None:
         """Return the id here of the memory with that original id, after the import; None if it is not imported."""
-        return self._of(theirs)
+        return self._id_here(theirs)
 
-    def _of(self, theirs: int) -> int | None:
+    def _id_here(self, theirs: int) -> int | None:
         """Return the id here of the memory with that original id; None if it is not imported."""
         if _find(self._shifted, theirs) is None:
             return theirs if self._same else None
         place = _find(self._moved[0], theirs)
-        return self._in_room(theirs) if place is None else self._moved[1][place]
+        return self._find_in_room(theirs) if place is None else self._moved[1][place]
 
-    def _in_room(self, theirs: int) -> int | None:
+    def _find_in_room(self, theirs: int) -> int | None:
         return next((offset + theirs for last, offset in self._room if theirs <= last), None)
 
-    def _link(self, theirs: int | None) -> int | None:
-        return None if theirs is None else self._of(theirs)
+    def _translate_link(self, theirs: int | None) -> int | None:
+        return None if theirs is None else self._id_here(theirs)
 
     def _look(self, memories: Sequence[Memory | MemoryOutline]) -> tuple[list[int | None], set[int]]:
         """Return the known id of each memory, and which of these ids exist in the store.
@@ -102,23 +102,23 @@ class IdMapping:
         An id alone is not enough, because two copies of one store assign the same one to different memories. Memories
         with the same id and the same `created_at` are the same.
         """
-        homes = [self._home(memory) for memory in memories]
-        said = self._store.said([each for each in homes if each])
-        origins = self._store.carrying.origins([self._name(memory) for memory in memories])
-        known: list[int | None] = []
+        homes = [self._find_home(memory) for memory in memories]
+        existing = self._store.said([memory_id for memory_id in homes if memory_id])
+        origins = self._store.carrying.origins([self._make_name(memory) for memory in memories])
+        ids_here: list[int | None] = []
         for memory, home in zip(memories, homes, strict=True):
-            is_home = home in said and said[home][1] == memory.created_at
-            known.append(home if is_home else origins.get(self._name(memory)))
-        return known, set(said)
+            is_home = home in existing and existing[home][1] == memory.created_at
+            ids_here.append(home if is_home else origins.get(self._make_name(memory)))
+        return ids_here, set(existing)
 
-    def _home(self, memory: Memory | MemoryOutline) -> int:
+    def _find_home(self, memory: Memory | MemoryOutline) -> int:
         """Return the id of a memory that was created here; 0 if it was created elsewhere."""
         if self._same:
             return memory.id
         store, _, number = memory.origin.rpartition("/")
         return int(number) if store == self._own and number.isdecimal() and len(number) < 10 else 0
 
-    def _name(self, memory: Memory | MemoryOutline) -> str:
+    def _make_name(self, memory: Memory | MemoryOutline) -> str:
         if memory.origin:
             return memory.origin
         name = f"{self._identity}/{memory.id}"
@@ -133,15 +133,15 @@ class IdMapping:
             self._moved = [array("q", (pair[side] for pair in pairs)) for side in (0, 1)]
 
 
-def _find(ids: Sequence[int], wanted: int) -> int | None:
-    place = bisect_left(ids, wanted)
-    return place if place < len(ids) and ids[place] == wanted else None
+def _find(ids: Sequence[int], target: int) -> int | None:
+    place = bisect_left(ids, target)
+    return place if place < len(ids) and ids[place] == target else None
 
 
 def _is_ascending(ids: Iterable[int]) -> bool:
     last = 0
-    for each in ids:
-        if each <= last:
+    for number in ids:
+        if number <= last:
             return False
-        last = each
+        last = number
     return True

@@ -101,17 +101,17 @@ class ImportRun:
             if header:
                 self._export(header, lines)
             else:
-                self._keep(self._read(lines, self._fact))
+                self._store_facts(self._read(lines, self._parse_fact))
         except CofioError as error:
-            raise self._stopped(error) from error
+            raise self._add_progress(error) from error
         return replace(self.done, dry_run=self.dry_run)
 
     def facts(self, facts: Iterable[Fact | SkippedEntry]) -> ImportResult:
         """Store the new facts: those with an unknown origin, and unknown words at the same place."""
         try:
-            self._keep(self._taken(facts))
+            self._store_facts(self._count_skipped(facts))
         except CofioError as error:
-            raise self._stopped(error) from error
+            raise self._add_progress(error) from error
         return replace(self.done, dry_run=self.dry_run)
 
     # ── an export ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -127,9 +127,9 @@ class ImportRun:
             # The store never held a memory: it becomes a copy.
             same = self.dry_run or carrying.adopt_identity(header.store)
         places = IdMapping(self.store, header.store, same=same)
-        look: Callable[[NumberedRecord], Memory | MemoryOutline] = _memory if self.skip_bad else outline
-        for some in _batches(self._read(lines, look, headed=True, quietly=True)):
-            places.note(some)  # with bad lines left out, links must not lead to them
+        look: Callable[[NumberedRecord], Memory | MemoryOutline] = _parse_memory if self.skip_bad else outline
+        for entries in _batches(self._read(lines, look, headed=True, quietly=True)):
+            places.note(entries)  # with bad lines left out, links must not lead to them
         keeps = bool(header.embedder) and header.embedder == self.signature
         if not self.dry_run:
             places.settle()
@@ -139,84 +139,88 @@ class ImportRun:
             self._adopt(batch, places, keeps)
         if self.has_rows:
             rows = KnowledgeIdMapping(self.store, header.store, None if self.dry_run else places)
-            for those in _batches(self._read(lines, parse_knowledge, headed=True, rows=True)):
-                self._put(those, rows)
+            for row_batch in _batches(self._read(lines, parse_knowledge, headed=True, rows=True)):
+                self._put(row_batch, rows)
         missing = max(0, header.memories - self.done.read) + max(0, header.knowledge - self.done.rows_read)
         self._count(missing=missing)
 
     def _adopt(self, batch: Sequence[ExportedMemory], places: IdMapping, keeps: bool) -> None:
-        unknown = _unknown(batch, places)
+        unknown = _filter_unknown(batch, places)
         if unknown and not self.dry_run:
             try:
-                self._keep_as_they_were(unknown, places, keeps)
+                self._adopt_new(unknown, places, keeps)
             except Conflict:  # a concurrent import of the same: look again
-                unknown = _unknown(batch, places)
-                self._keep_as_they_were(unknown, places, keeps)
+                unknown = _filter_unknown(batch, places)
+                self._adopt_new(unknown, places, keeps)
         self._count(read=len(batch), added=len(unknown), known=len(batch) - len(unknown))
 
-    def _keep_as_they_were(self, new: Sequence[ExportedMemory], places: IdMapping, keeps: bool) -> None:
+    def _adopt_new(self, new: Sequence[ExportedMemory], places: IdMapping, keeps: bool) -> None:
         if new:
-            decisions = [Adopt(places.placed(each.memory), each.sightings) for each in new]
-            self._apply(decisions, self._vectors(new, keeps))
+            decisions = [Adopt(places.placed(exported.memory), exported.sightings) for exported in new]
+            self._apply(decisions, self._make_vectors(new, keeps))
 
     def _put(self, batch: Sequence[Knowledge], rows: KnowledgeIdMapping) -> None:
         new = rows.new(batch)
         if new and not self.dry_run:
             try:
-                self._apply([], {}, [Put(each, as_of="") for each in new])
+                self._apply([], {}, [Put(row, as_of="") for row in new])
             except Conflict:  # a concurrent import of the same: look again
                 new = rows.new(batch)
                 if new:
-                    self._apply([], {}, [Put(each, as_of="") for each in new])
+                    self._apply([], {}, [Put(row, as_of="") for row in new])
         self._count(rows_read=len(batch), rows_added=len(new), rows_known=len(batch) - len(new))
 
-    def _vectors(self, batch: Sequence[ExportedMemory], keeps: bool) -> dict[int, Vector]:
-        kept = {place: as_vector(each.vector) for place, each in enumerate(batch) if keeps and each.vector is not None}
-        missing = [place for place in range(len(batch)) if place not in kept]
+    def _make_vectors(self, batch: Sequence[ExportedMemory], keeps: bool) -> dict[int, Vector]:
+        vectors = {
+            place: as_vector(exported.vector)
+            for place, exported in enumerate(batch)
+            if keeps and exported.vector is not None
+        }
+        missing = [place for place in range(len(batch)) if place not in vectors]
         texts = [embedding_text(batch[place].memory.text, batch[place].memory.speaker) for place in missing]
-        return {**kept, **self._embedded(dict(zip(missing, texts, strict=True)))}
+        return {**vectors, **self._embed_texts(dict(zip(missing, texts, strict=True)))}
 
     # ── facts ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _fact(self, line: NumberedRecord) -> Fact:
+    def _parse_fact(self, line: NumberedRecord) -> Fact:
         return plain_fact(line, self.name)
 
-    def _taken(self, found: Iterable[Fact | SkippedEntry]) -> Iterator[Fact]:
-        for each in found:
-            if isinstance(each, Fact):
-                yield each
+    def _count_skipped(self, entries: Iterable[Fact | SkippedEntry]) -> Iterator[Fact]:
+        for entry in entries:
+            if isinstance(entry, Fact):
+                yield entry
             else:
-                self._count(skipped=1, bad=(f"{each.where}: {each.reason}",))
+                self._count(skipped=1, bad=(f"{entry.where}: {entry.reason}",))
 
-    def _keep(self, facts: Iterable[Fact]) -> None:
+    def _store_facts(self, facts: Iterable[Fact]) -> None:
         for batch in _batches(facts):
-            new = self._new([self._cleaned(each) for each in batch])
+            new = self._filter_new([self._clean(fact) for fact in batch])
             if new and not self.dry_run:
-                vectors = self._embedded(
-                    {place: embedding_text(each.text, each.speaker) for place, each in enumerate(new)}
+                vectors = self._embed_texts(
+                    {place: embedding_text(fact.text, fact.speaker) for place, fact in enumerate(new)}
                 )
-                places = [place for place, each in enumerate(new) if not self._is_repeated(each, vectors.get(place))]
+                places = [place for place, fact in enumerate(new) if not self._is_repeated(fact, vectors.get(place))]
                 decisions = [Add(new[place], unless_known=True) for place in places]
-                kept = {at: vectors[place] for at, place in enumerate(places) if place in vectors}
-                done = self._apply(decisions, kept) if decisions else _NOTHING
+                fact_vectors = {at: vectors[place] for at, place in enumerate(places) if place in vectors}
+                done = self._apply(decisions, fact_vectors) if decisions else _NOTHING
                 added = sum(change.action == "add" for change in done.changes)  # another process may have been faster
             else:
                 added = len(new)
             self._count(read=len(batch), added=added, known=len(batch) - added)
 
-    def _cleaned(self, fact: Fact) -> Fact:
+    def _clean(self, fact: Fact) -> Fact:
         changes = {**self.about, "text": self.redact(fact.text), "context": self.redact(fact.context)}
-        kept = {name: each for name, each in fact.metadata.items() if name != MAY_REPLACE}  # ids of another store
-        changes["metadata"] = _through(self.redact, kept)
+        metadata = {name: value for name, value in fact.metadata.items() if name != MAY_REPLACE}  # ids of another store
+        changes["metadata"] = _redact_all(self.redact, metadata)
         changed = any(getattr(fact, name) != now for name, now in changes.items())
         return self.own(replace(fact, **changes) if changed else fact)
 
-    def _new(self, facts: Sequence[Fact]) -> list[Fact]:
+    def _filter_new(self, facts: Sequence[Fact]) -> list[Fact]:
         """Return the facts with a new origin, and with words that are new at their place, each once."""
-        there = self.store.carrying.origins([fact.origin for fact in facts])
+        origins = self.store.carrying.origins([fact.origin for fact in facts])
         new: dict[Any, Fact] = {}
         for fact in facts:
-            if fact.origin not in there and not self._is_said(fact):
+            if fact.origin not in origins and not self._is_said(fact):
                 new.setdefault((fingerprint(fact.text), merge_scope(fact), fact.speaker), fact)
         return list(new.values())
 
@@ -227,8 +231,8 @@ class ImportRun:
         return self.repeats(fact, vector)
 
     def _is_said(self, fact: Fact) -> bool:
-        found = self.store.known(fact.text, merge_scope(fact))
-        return bool(found) and any(speaker == fact.speaker for speaker, _ in self.store.said(found).values())
+        ids = self.store.known(fact.text, merge_scope(fact))
+        return bool(ids) and any(speaker == fact.speaker for speaker, _ in self.store.said(ids).values())
 
     # ── shared ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -252,7 +256,7 @@ class ImportRun:
             try:
                 if isinstance(line, BadRecord):
                     raise line
-                found = read(line)
+                entry = read(line)
             except BadRecord as bad:
                 if quietly:
                     continue
@@ -260,7 +264,7 @@ class ImportRun:
                     raise
                 self._count(skipped=1, bad=(bad.message,))
             else:
-                yield found
+                yield entry
 
     def _apply(
         self, decisions: Sequence[Decision], vectors: dict[int, Vector], knowledge: Sequence[KnowledgeDecision] = ()
@@ -270,7 +274,7 @@ class ImportRun:
         self.done = replace(self.done, first=first or done.id, changesets=self.done.changesets + 1)
         return done
 
-    def _embedded(self, texts: dict[int, str]) -> dict[int, Vector]:
+    def _embed_texts(self, texts: dict[int, str]) -> dict[int, Vector]:
         if self.embed is None or not texts:
             return {}
         return dict(zip(texts, self.embed(list(texts.values())), strict=True))
@@ -280,12 +284,12 @@ class ImportRun:
         self.done = replace(self.done, bad=(*self.done.bad, *bad)[:_SHOWN], **counted)
         self.progress(self.done.read + self.done.rows_read + self.done.skipped)
 
-    def _stopped(self, error: CofioError) -> CofioError:
+    def _add_progress(self, error: CofioError) -> CofioError:
         """Return the error, with what was imported before it in the hint."""
         if not self.done.first:
             return error
-        kept = f"Entries before it were imported ({self.done.added + self.done.rows_added:,})"
-        so_far = f"{kept}; `cofio undo {self.done.first}` reverts that."
+        imported = f"Entries before it were imported ({self.done.added + self.done.rows_added:,})"
+        so_far = f"{imported}; `cofio undo {self.done.first}` reverts that."
         if isinstance(error, BadRecord):
             return BadRecord(error.number, error.problem, so_far)
         return type(error)(error.message, f"{so_far} Run it again to resume.")
@@ -305,32 +309,32 @@ def import_facts(
     return ImportRun(store=store, embed=embed, name=name, **how).facts(facts)
 
 
-def _memory(line: NumberedRecord) -> Memory:
+def _parse_memory(line: NumberedRecord) -> Memory:
     return parse_memory(line).memory
 
 
-def _unknown(batch: Sequence[ExportedMemory], places: IdMapping) -> list[ExportedMemory]:
+def _filter_unknown(batch: Sequence[ExportedMemory], places: IdMapping) -> list[ExportedMemory]:
     """Return the memories that are not in the store yet, each once."""
-    known = places.known([each.memory for each in batch])
-    new = {each.memory.id: each for each, here in zip(batch, known, strict=True) if here is None}
+    ids_here = places.known([exported.memory for exported in batch])
+    new = {exported.memory.id: exported for exported, here in zip(batch, ids_here, strict=True) if here is None}
     return list(new.values())
 
 
-def _through(redact: Callable[[str], str], value: Any) -> Any:
+def _redact_all(redact: Callable[[str], str], value: Any) -> Any:
     """Return the value with every text in it redacted, keys excepted."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
-        return {key: _through(redact, each) for key, each in value.items()}
-    return [_through(redact, each) for each in value] if isinstance(value, list) else value
+        return {key: _redact_all(redact, inner) for key, inner in value.items()}
+    return [_redact_all(redact, inner) for inner in value] if isinstance(value, list) else value
 
 
-def _batches(each: Iterable[_Each]) -> Iterator[list[_Each]]:
+def _batches(entries: Iterable[_Each]) -> Iterator[list[_Each]]:
     """Yield batches of BATCH. Before an error is raised, the entries read before it are yielded."""
     batch: list[_Each] = []
     try:
-        for one in each:
-            batch.append(one)
+        for entry in entries:
+            batch.append(entry)
             if len(batch) == BATCH:
                 yield batch
                 batch = []

@@ -106,26 +106,26 @@ def objects(lines: Iterable[str | bytes]) -> Iterator[NumberedRecord | BadRecord
             if len(line) > MAX_LINE:
                 raise InvalidInput(f"It is longer than {MAX_LINE:,} bytes.")
             if text.strip():
-                yield NumberedRecord(number, _object(text))
+                yield NumberedRecord(number, _parse_object(text))
         except UnicodeDecodeError:
             yield BadRecord(number, "It is not UTF-8.")
         except InvalidInput as error:
             yield BadRecord(number, error.message)
 
 
-def _object(text: str) -> Mapping[str, Any]:
+def _parse_object(text: str) -> Mapping[str, Any]:
     try:
-        plain = json.loads(text, parse_constant=_no_constant)
+        plain = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         cut = not text.endswith("\n")
-        what = "The file ends in the middle of the line." if cut else "It is not JSON."
-        raise InvalidInput(what) from error
+        problem = "The file ends in the middle of the line." if cut else "It is not JSON."
+        raise InvalidInput(problem) from error
     if not isinstance(plain, dict):
         raise InvalidInput("It is JSON, but not an object.")
     return plain
 
 
-def _no_constant(name: str) -> float:
+def _refuse_constant(name: str) -> float:
     raise ValueError(name)  # NaN and Infinity are not valid JSON
 
 
@@ -154,9 +154,9 @@ def outline(line: NumberedRecord) -> MemoryOutline:
     """Return the outline of the memory on a line of an export. Raise BadLine if that is invalid."""
     plain = line.plain
     try:
-        links = _link(plain, "supersedes"), _link(plain, "superseded_by")
+        links = _get_link(plain, "supersedes"), _get_link(plain, "superseded_by")
         origin = check_text(plain.get("origin", ""), "origin", MAX_LABEL).strip()
-        return MemoryOutline(_number(plain.get("id"), "id"), origin, to_utc_iso(plain.get("created_at", "")), *links)
+        return MemoryOutline(_check_id(plain.get("id"), "id"), origin, to_utc_iso(plain.get("created_at", "")), *links)
     except InvalidInput as error:
         raise BadRecord(line.number, error.message) from error
 
@@ -167,8 +167,8 @@ def parse_memory(line: NumberedRecord) -> ExportedMemory:
         if "cofio" in line.plain:
             raise InvalidInput("A second export begins here: import the files one by one.")
         plain = line.plain
-        sightings = [_sighting(each) for each in _list(plain, "sightings")]
-        return ExportedMemory(_memory(plain), tuple(sightings), _vector(plain.get("vector")))
+        sightings = [_to_sighting(sighting) for sighting in _get_list(plain, "sightings")]
+        return ExportedMemory(_to_memory(plain), tuple(sightings), _decode_vector(plain.get("vector")))
     except InvalidInput as error:
         raise BadRecord(line.number, error.message) from error
 
@@ -186,38 +186,38 @@ def parse_knowledge(line: NumberedRecord) -> Knowledge:
         raise BadRecord(line.number, error.message) from error
 
 
-def _vector(written: Any) -> bytes | None:
-    if written is None:
+def _decode_vector(encoded: Any) -> bytes | None:
+    if encoded is None:
         return None
     try:
-        blob = b64decode(written, validate=True)
+        blob = b64decode(encoded, validate=True)
     except (TypeError, ValueError) as error:
         raise InvalidInput("The vector is not base64.") from error
     as_vector(blob)
     return blob
 
 
-def _memory(plain: Mapping[str, Any]) -> Memory:
+def _to_memory(plain: Mapping[str, Any]) -> Memory:
     for name in ("id", "text", "created_at", "updated_at"):
         if plain.get(name) in (None, ""):
             raise InvalidInput(f"It has no {name}.")
-    fact = _fact({name: plain[name] for name in _FACT if name in plain})
+    fact = _to_fact({name: plain[name] for name in _FACT if name in plain})
     pinned = plain.get("pinned", False)
     if not isinstance(pinned, bool):
         raise InvalidInput(f"pinned is {pinned!r}.")
     previous = plain.get("previous_text")
     return Memory(
-        id=_number(plain["id"], "id"),
+        id=_check_id(plain["id"], "id"),
         **{name: getattr(fact, name) for name in _FACT},
         updated_at=to_utc_iso(plain["updated_at"]),
         pinned=pinned,
-        archived_at=_time(plain, "archived_at"),
-        supersedes=_link(plain, "supersedes"),
-        superseded_by=_link(plain, "superseded_by"),
+        archived_at=_get_time(plain, "archived_at"),
+        supersedes=_get_link(plain, "supersedes"),
+        superseded_by=_get_link(plain, "superseded_by"),
         previous_text=None if previous is None else check_text(previous, "previous_text", MAX_TEXT),
         occurrences=check_int(plain.get("occurrences", 1), "occurrences", least=1),
         retrieval_count=check_int(plain.get("retrieval_count", 0), "retrieval_count", least=0),
-        last_retrieved_at=_time(plain, "last_retrieved_at"),
+        last_retrieved_at=_get_time(plain, "last_retrieved_at"),
     )
 
 
@@ -227,62 +227,62 @@ def plain_fact(line: NumberedRecord, file: str) -> Fact:
     Its origin is the file's name with the line's own id, if it has one, and a digest of its content and place. So a
     line of another file of the same name is only a duplicate if its content is equal too.
     """
-    given = dict(line.plain)
-    own = given.pop("id", None)
+    values = dict(line.plain)
+    own = values.pop("id", None)
     try:
-        if not given.get("text"):
+        if not values.get("text"):
             raise InvalidInput("It has no text.")
-        unknown = sorted(given.keys() - set(_FACT))
+        unknown = sorted(values.keys() - set(_FACT))
         if unknown:
             raise InvalidInput(f"A fact has no {', '.join(unknown)}; an export of cofio keeps its first line.")
-        fact = _fact({"method": "import", **given})
+        fact = _to_fact({"method": "import", **values})
         if own is not None and (isinstance(own, bool) or not isinstance(own, str | int)):
             raise InvalidInput("The id is neither a string nor a number.")
-        name = _digest(fact) if own is None else f"{own}:{_digest(fact)}"
+        name = _hash_fact(fact) if own is None else f"{own}:{_hash_fact(fact)}"
         return replace(fact, origin=fact.origin or f"lines/{file}:{name}")
     except InvalidInput as error:
         raise BadRecord(line.number, error.message) from error
 
 
-def _digest(fact: Fact) -> str:
-    said = (fact.text, fact.project, fact.source, fact.speaker, fact.agent, fact.visibility)
-    return blake2b("\0".join(said).encode(), digest_size=16).hexdigest()
+def _hash_fact(fact: Fact) -> str:
+    parts = (fact.text, fact.project, fact.source, fact.speaker, fact.agent, fact.visibility)
+    return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
-def _fact(given: dict[str, Any]) -> Fact:
-    if "anchors" in given:
-        given["anchors"] = tuple(_anchor(each) for each in _list(given, "anchors"))
-    return Fact(**given)
+def _to_fact(values: dict[str, Any]) -> Fact:
+    if "anchors" in values:
+        values["anchors"] = tuple(_to_anchor(anchor) for anchor in _get_list(values, "anchors"))
+    return Fact(**values)
 
 
-def _anchor(plain: Any) -> Anchor:
-    return Anchor(**_texts(plain, _ANCHOR, "an anchor"))
+def _to_anchor(plain: Any) -> Anchor:
+    return Anchor(**_check_texts(plain, _ANCHOR, "an anchor"))
 
 
-def _sighting(plain: Any) -> Occurrence:
-    return Occurrence(**_texts(plain, _OCCURRENCE, "a sighting"))
+def _to_sighting(plain: Any) -> Occurrence:
+    return Occurrence(**_check_texts(plain, _OCCURRENCE, "a sighting"))
 
 
-def _texts(plain: Any, names: tuple[str, ...], what: str) -> dict[str, str]:
+def _check_texts(plain: Any, names: tuple[str, ...], noun: str) -> dict[str, str]:
     if not isinstance(plain, dict) or not set(names) <= plain.keys():
-        raise InvalidInput(f"{what.capitalize()} is not an object with {', '.join(names)}.")
-    return {name: check_text(plain[name], f"{name} of {what}", MAX_LABEL) for name in names}
+        raise InvalidInput(f"{noun.capitalize()} is not an object with {', '.join(names)}.")
+    return {name: check_text(plain[name], f"{name} of {noun}", MAX_LABEL) for name in names}
 
 
-def _list(plain: Mapping[str, Any], name: str) -> list[Any]:
+def _get_list(plain: Mapping[str, Any], name: str) -> list[Any]:
     value = plain.get(name, [])
     if not isinstance(value, list):
         raise InvalidInput(f"{name} is not a list.")
     return value
 
 
-def _time(plain: Mapping[str, Any], name: str) -> str | None:
+def _get_time(plain: Mapping[str, Any], name: str) -> str | None:
     return None if plain.get(name) is None else to_utc_iso(plain[name])
 
 
-def _link(plain: Mapping[str, Any], name: str) -> int | None:
-    return None if plain.get(name) is None else _number(plain[name], name)
+def _get_link(plain: Mapping[str, Any], name: str) -> int | None:
+    return None if plain.get(name) is None else _check_id(plain[name], name)
 
 
-def _number(value: Any, name: str) -> int:
+def _check_id(value: Any, name: str) -> int:
     return check_int(value, name, least=1, most=_HIGHEST)

@@ -22,17 +22,17 @@ def all_rows(carrying: Snapshots) -> Iterator[Knowledge]:
             after = rows[-1].id
 
 
-def row_to_dict(known: Knowledge) -> dict[str, Any]:
+def row_to_dict(record: Knowledge) -> dict[str, Any]:
     """Return the row as the object on a line."""
-    return {KIND: known.TABLE, **known.as_dict()}
+    return {KIND: record.TABLE, **record.as_dict()}
 
 
-def row(given: Mapping[str, Any]) -> Knowledge:
+def row(fields: Mapping[str, Any]) -> Knowledge:
     """Return the row that `plain` wrote. Raise InvalidInput if it is invalid."""
     for name in ("id", "created_at", "updated_at"):
-        if given.get(name) in (None, ""):
+        if fields.get(name) in (None, ""):
             raise InvalidInput(f"It has no {name}.")
     try:
-        return row_from_dict(given[KIND], given)
+        return row_from_dict(fields[KIND], fields)
     except TypeError as error:
-        raise InvalidInput(f"It is not a row of {given[KIND]}: a field is missing or has the wrong type.") from error
+        raise InvalidInput(f"It is not a row of {fields[KIND]}: a field is missing or has the wrong type.") from error

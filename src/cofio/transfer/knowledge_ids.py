@@ -29,63 +29,63 @@ class KnowledgeIdMapping:
 
     def new(self, rows: Sequence[Knowledge]) -> list[Knowledge]:
         """Return the rows that are not here yet, each once, as they are to be stored."""
-        named = self._named(rows)
-        there = self._there(named)
-        fresh = {each.ref: each for each in reversed(named) if each.ref not in there}
-        return self._linked([self._judging(each) for each in reversed(fresh.values())])
+        renamed = self._rename(rows)
+        existing = self._find_existing(renamed)
+        fresh = {row.ref: row for row in reversed(renamed) if row.ref not in existing}
+        return self._link_memories([self._translate_feedback(row) for row in reversed(fresh.values())])
 
-    def _named(self, rows: Sequence[Knowledge]) -> list[Knowledge]:
-        there = self._there(rows)
-        named = []
+    def _rename(self, rows: Sequence[Knowledge]) -> list[Knowledge]:
+        existing = self._find_existing(rows)
+        renamed = []
         for row in rows:
             mine = row
-            if row.ref in there and not _is_same(row, there[row.ref]):
+            if row.ref in existing and not _is_same(row, existing[row.ref]):
                 mine = replace(row, id=row.id[: MAX_ID - len(self._end)] + self._end)
                 self._renamed[row.ref] = mine.ref
             if isinstance(row, Claim):
-                self._counted[row.ref] = mine is not row or _is_judged_alike(row, there.get(row.ref))
-            named.append(mine)
-        return named
+                self._counted[row.ref] = mine is not row or _is_judged_alike(row, existing.get(row.ref))
+            renamed.append(mine)
+        return renamed
 
-    def _there(self, rows: Sequence[Knowledge]) -> dict[str, Knowledge]:
+    def _find_existing(self, rows: Sequence[Knowledge]) -> dict[str, Knowledge]:
         """Return the existing rows of the same ids."""
-        found = [
-            each
+        rows_here = [
+            existing
             for table in TABLES
             if (keys := [row.id for row in rows if table == row.TABLE])
-            for each in self._store.domain.get(table, keys)
+            for existing in self._store.domain.get(table, keys)
         ]
-        return {each.ref: each for each in found}
+        return {existing.ref: existing for existing in rows_here}
 
-    def _judging(self, known: Knowledge) -> Knowledge:
+    def _translate_feedback(self, row: Knowledge) -> Knowledge:
         """Return the verdict with its claims under their ids here, and processed only if it is applied here."""
-        if not isinstance(known, Feedback):
-            return known
-        told = [self._counted[each] for each in known.about if each in self._counted]
-        about = tuple(self._renamed.get(each, each) for each in known.about)
-        return replace(known, about=about, processed=known.processed and (any(told) or not told))
+        if not isinstance(row, Feedback):
+            return row
+        states = [self._counted[ref] for ref in row.about if ref in self._counted]
+        about = tuple(self._renamed.get(ref, ref) for ref in row.about)
+        return replace(row, about=about, processed=row.processed and (any(states) or not states))
 
-    def _linked(self, rows: Sequence[Knowledge]) -> list[Knowledge]:
+    def _link_memories(self, rows: Sequence[Knowledge]) -> list[Knowledge]:
         """Return the rows with the ids here of the memories that express them; None for missing memories."""
         if self._places is None:
             return list(rows)
         theirs = {row.memory for row in rows if isinstance(row, Claim) and row.memory is not None}
-        ours = {each: self._places.linked(each) for each in theirs}
-        there = self._store.said([each for each in ours.values() if each is not None])
-        links = {each: here for each, here in ours.items() if here in there}
+        ours = {memory_id: self._places.linked(memory_id) for memory_id in theirs}
+        existing = self._store.said([memory_id for memory_id in ours.values() if memory_id is not None])
+        links = {memory_id: here for memory_id, here in ours.items() if here in existing}
         return [
             replace(row, memory=links.get(row.memory)) if isinstance(row, Claim) and row.memory else row for row in rows
         ]
 
 
-def _is_same(one: Knowledge, other: Knowledge) -> bool:
+def _is_same(row: Knowledge, other_row: Knowledge) -> bool:
     """Return whether they are the same thing, even if changed: created at the same time, or about the same."""
-    return one.created_at == other.created_at or replace(one, id="").id == replace(other, id="").id
+    return row.created_at == other_row.created_at or replace(row, id="").id == replace(other_row, id="").id
 
 
-def _is_judged_alike(one: Claim, there: Knowledge | None) -> bool:
+def _is_judged_alike(claim: Claim, existing: Knowledge | None) -> bool:
     """Return whether the claim here, if there is one, has the same verdicts as the imported one."""
-    if not isinstance(there, Claim):
+    if not isinstance(existing, Claim):
         return True
     names = ("created_at", "prior", "confirmed", "refuted")
-    return all(getattr(one, name) == getattr(there, name) for name in names)
+    return all(getattr(claim, name) == getattr(existing, name) for name in names)

@@ -72,10 +72,10 @@ def restore(
         with temporary_file(store.parent) as half:
             with open_connection(file, "ro") as source, open_connection(half, "rw") as target:
                 source.backup(target)
-            kept = _over(half, store, folder, clock(), (by, f"restore {file.name}"), progress)
+            old_backup = _overwrite(half, store, folder, clock(), (by, f"restore {file.name}"), progress)
             with open_connection(store, "rw") as connection:
                 memories = connection.execute(_SQL["carried_counts"]).fetchone()[0]
-    return RestoreResult(path=file, memories=memories, kept=kept)
+    return RestoreResult(path=file, memories=memories, kept=old_backup)
 
 
 def check(file: Path, store: Path) -> None:
@@ -98,33 +98,33 @@ def _refuse_strangers(connection: sqlite3.Connection, path: Path) -> None:
         raise InvalidInput(f"{path} is an SQLite file, but not one of cofio's.", "Name another file.")
 
 
-def _over(
+def _overwrite(
     half: Path, store: Path, folder: Path, at: str, who: tuple[str, str], progress: Progress | None
 ) -> Path | None:
     """Write the copy over the store; return the backup of the old store, None if it never held anything."""
     try:
-        return _written(half, store, folder, at, who, progress)
+        return _write_over(half, store, folder, at, who, progress)
     except StoreCorrupt:  # the old store is unreadable: replace the file itself
         _renew(half, _ReservedIds({}, 0, 4096), at, who)
-        return _swapped(half, store, folder, at)
+        return _swap_files(half, store, folder, at)
 
 
-def _written(
+def _write_over(
     half: Path, store: Path, folder: Path, at: str, who: tuple[str, str], progress: Progress | None
 ) -> Path | None:
     with translated(store), open_connection(store, "rw") as watcher:
         _refuse_strangers(watcher, store)
         version = watcher.execute("PRAGMA data_version").fetchone()[0]
-        given = _given(watcher)
-        kept = copied(store, folder, "before-restore", at).path if given.numbers else None
-        _renew(half, given, at, who)
+        reserved = _get_reserved_ids(watcher)
+        backup = copied(store, folder, "before-restore", at).path if reserved.numbers else None
+        _renew(half, reserved, at, who)
         with open_connection(half, "ro") as source, open_connection(store, "rw") as target:
-            source.backup(target, pages=_PAGES, progress=_watched(watcher, version, progress), sleep=0.05)
+            source.backup(target, pages=_PAGES, progress=_guard_progress(watcher, version, progress), sleep=0.05)
             target.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return kept
+    return backup
 
 
-def _given(connection: sqlite3.Connection) -> _ReservedIds:
+def _get_reserved_ids(connection: sqlite3.Connection) -> _ReservedIds:
     numbers = dict(connection.execute(_SQL["sequences"]).fetchall())
     generation = int(connection.execute(_SQL["state"]).fetchone()[2])
     page_size = connection.execute("PRAGMA page_size").fetchone()[0]
@@ -132,33 +132,35 @@ def _given(connection: sqlite3.Connection) -> _ReservedIds:
     return _ReservedIds(numbers, generation, page_size, name[0] if name else "")
 
 
-def _renew(half: Path, given: _ReservedIds, at: str, who: tuple[str, str]) -> None:
+def _renew(half: Path, reserved: _ReservedIds, at: str, who: tuple[str, str]) -> None:
     """Migrate the copy, and raise its sequences above those of the store."""
     file = StoreFile(half)  # migrates an older one
     try:
         with file.writing() as connection:
-            for name, seq in given.numbers.items():
+            for name, seq in reserved.numbers.items():
                 if not connection.execute(_SQL["raise_sequence"], {"name": name, "seq": seq}).rowcount:
                     connection.execute(_SQL["set_sequence"], {"name": name, "seq": seq})
-            if given.identity:  # the backup may be older than the store's name
-                connection.execute(_SQL["make_identity"], (given.identity,))
+            if reserved.identity:  # the backup may be older than the store's name
+                connection.execute(_SQL["make_identity"], (reserved.identity,))
             connection.execute(_SQL["open_changeset"], (at, *who, None, None))  # other processes reload
-            generation = max(given.generation, int(connection.execute(_SQL["state"]).fetchone()[2])) + 1
+            generation = max(reserved.generation, int(connection.execute(_SQL["state"]).fetchone()[2])) + 1
             connection.execute(_SQL["set_meta"], {"name": "generation", "value": str(generation)})
         with file.alone() as connection:
             connection.execute("PRAGMA journal_mode = DELETE")
-            if connection.execute("PRAGMA page_size").fetchone()[0] != given.page_size:
-                connection.execute(f"PRAGMA page_size = {given.page_size}")
+            if connection.execute("PRAGMA page_size").fetchone()[0] != reserved.page_size:
+                connection.execute(f"PRAGMA page_size = {reserved.page_size}")
                 connection.execute("VACUUM")
     finally:
         file.close()
 
 
-def _watched(watcher: sqlite3.Connection, version: int, progress: Progress | None) -> Callable[[int, int, int], None]:
+def _guard_progress(
+    watcher: sqlite3.Connection, version: int, progress: Progress | None
+) -> Callable[[int, int, int], None]:
     """Return a progress callback that cancels the restore if another process writes to the store or holds it."""
     deadline = time.monotonic() + _PATIENCE
 
-    def told(status: int, remaining: int, total: int) -> None:
+    def report(status: int, remaining: int, total: int) -> None:
         if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and time.monotonic() > deadline:
             raise StoreBusy("The store is locked by another writer.", "Nothing was changed. Try again in a moment.")
         if remaining and watcher.execute("PRAGMA data_version").fetchone()[0] != version:
@@ -166,22 +168,22 @@ def _watched(watcher: sqlite3.Connection, version: int, progress: Progress | Non
         if progress:
             progress(total - remaining, total)
 
-    return told
+    return report
 
 
-def _swapped(half: Path, store: Path, folder: Path, at: str) -> Path:
+def _swap_files(half: Path, store: Path, folder: Path, at: str) -> Path:
     """Replace a store that cannot be read by the copy; return the path under which the old one is kept."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     stamp = datetime.fromisoformat(at).strftime("%Y%m%dT%H%M%SZ")
     with temporary_file(folder) as copy:
         shutil.copyfile(store, copy)
-        kept = claim_name(copy, folder, f"damaged-{stamp}")
+        old_store = claim_name(copy, folder, f"damaged-{stamp}")
     for end in BESIDE:
         beside = store.with_name(store.name + end)
         if beside.exists():
-            shutil.copy2(beside, kept.with_name(kept.name + end))
+            shutil.copy2(beside, old_store.with_name(old_store.name + end))
             beside.unlink()
     flush(half)
     half.replace(store)
     flush(store.parent)
-    return kept
+    return old_store

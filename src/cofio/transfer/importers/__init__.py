@@ -41,5 +41,5 @@ def sniff(path: Path) -> str:
     for reader in READERS.values():
         if reader.fits(path):
             return reader.name
-    looked_for = "; ".join(f"{reader.says} ({reader.name})" for reader in READERS.values())
-    raise InvalidInput(f"{path} is not a known store.", f"Looked for: {looked_for}.")
+    formats = "; ".join(f"{reader.says} ({reader.name})" for reader in READERS.values())
+    raise InvalidInput(f"{path} is not a known store.", f"Looked for: {formats}.")

@@ -62,22 +62,22 @@ def to_fact(
     tool: str, name: str, text: Any, *, created_at: Any = None, notes: Mapping[str, Any] | None = None, **rest: Any
 ) -> Found:
     """Return the fact of a foreign entry, with the origin `tool/name`; or the reason why it is skipped."""
-    origin = _origin(f"{tool}/{name}")
+    origin = _make_origin(f"{tool}/{name}")
     if not isinstance(text, str) or not text.strip():
         return SkippedEntry("It has no text.", origin)
-    kept, extra = _within(make_storable(text))
-    told = {**(notes or {}), **extra}
+    stored_text, extra = _cut_text(make_storable(text))
+    metadata = {**(notes or {}), **extra}
     at = to_iso_time(created_at)
     if at == "" and created_at is not None:
-        told["bad_created_at"] = str(created_at)[:100]
+        metadata["bad_created_at"] = str(created_at)[:100]
     try:
         return Fact(
-            text=kept,
+            text=stored_text,
             method="import",
             origin=origin,
             created_at=at,
-            metadata=_metadata(tool, told),
-            **{field: _label(value) for field, value in rest.items()},
+            metadata=_make_metadata(tool, metadata),
+            **{field: _to_label(value) for field, value in rest.items()},
         )
     except InvalidInput as error:
         return SkippedEntry(error.message, origin)
@@ -121,23 +121,23 @@ def to_list(value: Any) -> list[str]:
             return to_list(value.strip().strip("[]"))
     if isinstance(value, str):
         value = value.split(",")
-    found = value if isinstance(value, list | tuple) else ()
-    return [each.strip() for each in found if isinstance(each, str) and each.strip()]
+    values = value if isinstance(value, list | tuple) else ()
+    return [text.strip() for text in values if isinstance(text, str) and text.strip()]
 
 
 def object_of(value: Any) -> dict[str, Any]:
     """Return the object in a JSON text; an empty one if there is none."""
     try:
-        read = json.loads(value) if isinstance(value, str) else value
+        parsed = json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
         return {}
-    return read if isinstance(read, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
 # ── limits of a fact ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _within(text: str) -> tuple[str, dict[str, Any]]:
+def _cut_text(text: str) -> tuple[str, dict[str, Any]]:
     """Return the text, cut at the end of a paragraph, line or word if it is too long, and a note of its length."""
     if len(text) <= MAX_TEXT:
         return text, {}
@@ -148,13 +148,13 @@ def _within(text: str) -> tuple[str, dict[str, Any]]:
     return text[:MAX_TEXT], {"cut_from": len(text)}
 
 
-def _label(value: Any) -> Any:
+def _to_label(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return tuple(make_storable(each)[:MAX_LABEL] for each in value[:MAX_LABELS])
+        return tuple(make_storable(text)[:MAX_LABEL] for text in value[:MAX_LABELS])
     return make_storable(value)[:MAX_LABEL] if isinstance(value, str) else value
 
 
-def _origin(name: str) -> str:
+def _make_origin(name: str) -> str:
     whole = make_storable(name)
     return whole if len(whole) <= MAX_LABEL else f"{whole[: MAX_LABEL - 20]}…{fingerprint(whole)}"
 
@@ -163,42 +163,42 @@ class _MetadataTooLarge(Exception):
     """Value that is not JSON, or too large for metadata."""
 
 
-def _metadata(tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _make_metadata(tool: str, entry_fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entry's own fields by name.
 
     A name used by cofio gets the tool as a prefix; fields left out are listed.
     """
-    kept: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     left_out: list[str] = []
-    for key, value in given.items():
+    for key, value in entry_fields.items():
         name = make_storable(str(key))[:MAX_LABEL]
         try:
-            plain = _plain(value, [_MOST_VALUES], 0)
+            plain = _to_json(value, [_MOST_VALUES], 0)
         except _MetadataTooLarge:
             left_out.append(name)
         else:
             if plain not in (None, "", [], {}):
-                kept[f"{tool}_{name}" if name in _OURS else name] = plain
-    left_out += _crowded_out(kept)
-    return {**kept, "left_out": left_out[:MAX_LABELS]} if left_out else kept
+                metadata[f"{tool}_{name}" if name in _OURS else name] = plain
+    left_out += _drop_largest(metadata)
+    return {**metadata, "left_out": left_out[:MAX_LABELS]} if left_out else metadata
 
 
-def _crowded_out(kept: dict[str, Any]) -> list[str]:
+def _drop_largest(metadata: dict[str, Any]) -> list[str]:
     """Remove the largest fields until the rest fits; return the names of those removed."""
-    if len(json.dumps(kept, ensure_ascii=False)) <= _ROOM:
+    if len(json.dumps(metadata, ensure_ascii=False)) <= _ROOM:
         return []
-    sizes = {name: len(json.dumps({name: value}, ensure_ascii=False)) for name, value in kept.items()}
-    room, gone = _ROOM - sum(sizes.values()), []
-    for name in sorted(sizes, key=lambda each: -sizes[each]):
+    sizes = {name: len(json.dumps({name: value}, ensure_ascii=False)) for name, value in metadata.items()}
+    room, removed = _ROOM - sum(sizes.values()), []
+    for name in sorted(sizes, key=lambda name: -sizes[name]):
         if room >= 0:
             break
         room += sizes[name]
-        del kept[name]
-        gone.append(name[:100])
-    return gone
+        del metadata[name]
+        removed.append(name[:100])
+    return removed
 
 
-def _plain(value: Any, room: list[int], depth: int) -> Any:
+def _to_json(value: Any, room: list[int], depth: int) -> Any:
     room[0] -= 1
     if room[0] < 0 or depth > _DEEPEST:
         raise _MetadataTooLarge
@@ -207,13 +207,13 @@ def _plain(value: Any, room: list[int], depth: int) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Mapping):
-        return {make_storable(str(key))[:MAX_LABEL]: _plain(each, room, depth + 1) for key, each in value.items()}
+        return {make_storable(str(key))[:MAX_LABEL]: _to_json(inner, room, depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(each, room, depth + 1) for each in value]
-    return _scalar(value)
+        return [_to_json(inner, room, depth + 1) for inner in value]
+    return _to_scalar(value)
 
 
-def _scalar(value: Any) -> Any:
+def _to_scalar(value: Any) -> Any:
     if isinstance(value, int) and value.bit_length() < 64:
         return value
     if isinstance(value, float) and math.isfinite(value):

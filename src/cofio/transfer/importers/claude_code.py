@@ -36,55 +36,55 @@ _KIND_OF = {
 
 
 def _read(path: Path) -> Iterator[Found]:
-    memories = _folders(check_exists(path, "~/.claude, ~/.claude/projects or one project's memory"))
+    memories = _find_folders(check_exists(path, "~/.claude, ~/.claude/projects or one project's memory"))
     if not memories:
         raise InvalidInput(f"{path} contains no memory of Claude Code.", "Give a folder `memory` with a MEMORY.md.")
     for memory in memories:
-        project = _project(memory.parent)
+        project = _find_project(memory.parent)
         for page in markdown_folder.pages(memory):
             text = markdown_folder.read_page(page)
             if isinstance(text, SkippedEntry):
                 yield text
             else:
-                yield from _facts(page, text, memory, project)
+                yield from _make_facts(page, text, memory, project)
 
 
-def _facts(page: Path, text: str, memory: Path, project: str) -> Iterator[Found]:
+def _make_facts(page: Path, text: str, memory: Path, project: str) -> Iterator[Found]:
     matter, body, line = split_front_matter(text)
-    description = _said(matter, "description")
-    found = list(chunks(body, line))
+    description = _get_text(matter, "description")
+    found_chunks = list(chunks(body, line))
     if page.name == _INDEX:
-        found = [chunk for chunk in found if not _is_link(chunk)]
-    elif not found and description:
-        found = [Chunk(description)]
-    kind, category = _KIND_OF.get(_said(matter, "type"), ("other", "learning"))
+        found_chunks = [chunk for chunk in found_chunks if not _is_link(chunk)]
+    elif not found_chunks and description:
+        found_chunks = [Chunk(description)]
+    kind, category = _KIND_OF.get(_get_text(matter, "type"), ("other", "learning"))
     below = page.relative_to(memory).as_posix()
-    for name, chunk in markdown_folder.name_chunks(iter(found)):
-        title = "" if page.name == _INDEX else _said(matter, "name") or page.stem
+    for name, chunk in markdown_folder.name_chunks(iter(found_chunks)):
+        title = "" if page.name == _INDEX else _get_text(matter, "name") or page.stem
         yield to_fact(
             "claude-code",
             f"{memory.parent.name}/{below}#{name}",
             chunk.told,
             source=f"claude-code/{Path(project).name}",
-            project="" if _said(matter, "type") == "user" else project,
+            project="" if _get_text(matter, "type") == "user" else project,
             kind=kind,
             category=category,
-            session=_said(matter, "originSessionId"),
+            session=_get_text(matter, "originSessionId"),
             context=markdown_folder.context_of(chunk, title, description if description != chunk.text else ""),
             created_at=markdown_folder.page_date(matter, page),
-            notes={"type": _said(matter, "type"), "file": below, "line": chunk.line},
+            notes={"type": _get_text(matter, "type"), "file": below, "line": chunk.line},
         )
 
 
 def _is_link(chunk: Chunk) -> bool:
     """Return whether every line begins with a link to another page; in a table, whether every row contains one."""
-    lines = [line for line in chunk.text.split("\n") if any(each.isalnum() for each in line)]
+    lines = [line for line in chunk.text.split("\n") if any(letter.isalnum() for letter in line)]
     if chunk.kind == "table":
         return all(_PAGE.search(line) for line in lines[1:])
     return all(_LINKED.match(line[:1_000]) for line in lines)
 
 
-def _said(matter: FrontMatter, name: str) -> str:
+def _get_text(matter: FrontMatter, name: str) -> str:
     value = matter.get(name)
     return value if isinstance(value, str) else ""
 
@@ -92,15 +92,15 @@ def _said(matter: FrontMatter, name: str) -> str:
 # ── folders and projects ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _folders(path: Path) -> list[Path]:
+def _find_folders(path: Path) -> list[Path]:
     """Return the memory folders at or below a path of Claude Code's."""
     whole = path.resolve()
     if whole.name == "memory" and _is_memory(whole):
         return [whole]
     for pattern in ("memory", "*/memory", "projects/*/memory"):
-        found = [each.resolve() for each in sorted(whole.glob(pattern))]
-        if kept := [each for each in found if _is_memory(each) and each.is_relative_to(whole)]:
-            return kept
+        matches = [folder.resolve() for folder in sorted(whole.glob(pattern))]
+        if memories := [folder for folder in matches if _is_memory(folder) and folder.is_relative_to(whole)]:
+            return memories
     return []
 
 
@@ -110,28 +110,28 @@ def _is_memory(path: Path) -> bool:
     )
 
 
-def _project(home: Path) -> str:
+def _find_project(home: Path) -> str:
     """Return the project's working tree, from a transcript or this machine's folders; else the name of the folder.
 
     Claude Code names the folder after the path, with a dash for all but letters and digits, which cannot be reversed.
     """
     slug = home.name
-    told = next((cwd for file in sorted(home.glob("*.jsonl")) if (cwd := _cwd(file, slug))), "")
-    return told or _existing(slug) or slug
+    tree = next((cwd for file in sorted(home.glob("*.jsonl")) if (cwd := _find_cwd(file, slug))), "")
+    return tree or _find_existing(slug) or slug
 
 
-def _cwd(transcript: Path, slug: str) -> str:
+def _find_cwd(transcript: Path, slug: str) -> str:
     try:
         with transcript.open(encoding="utf-8", errors="replace") as file:
             for line in islice(iter(lambda: file.readline(_LONGEST_LINE), ""), _LINES):
-                if '"cwd"' in line and _slug(found := _cwd_of(line)) == slug:
-                    return found
+                if '"cwd"' in line and _to_slug(cwd := _parse_cwd(line)) == slug:
+                    return cwd
     except OSError:
         return ""
     return ""
 
 
-def _cwd_of(line: str) -> str:
+def _parse_cwd(line: str) -> str:
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
@@ -139,26 +139,26 @@ def _cwd_of(line: str) -> str:
     return as_absolute_path(entry.get("cwd")) if isinstance(entry, dict) else ""
 
 
-def _slug(path: str) -> str:
+def _to_slug(path: str) -> str:
     return re.sub(r"[^A-Za-z0-9]", "-", path)
 
 
-def _existing(slug: str) -> str:
+def _find_existing(slug: str) -> str:
     """Return the folder on this machine with this name; "" unless there is exactly one."""
-    reached = ["/"]
-    while reached and not any(_slug(each) == slug for each in reached):
-        reached = [below for each in reached for below in _towards(each, slug)][:64]
-    exact = [each for each in reached if _slug(each) == slug]
+    folders = ["/"]
+    while folders and not any(_to_slug(folder) == slug for folder in folders):
+        folders = [below for folder in folders for below in _list_towards(folder, slug)][:64]
+    exact = [folder for folder in folders if _to_slug(folder) == slug]
     return exact[0] if len(exact) == 1 else ""
 
 
-def _towards(folder_: str, slug: str) -> list[str]:
+def _list_towards(folder_: str, slug: str) -> list[str]:
     try:
         names = [entry.name for entry in os.scandir(folder_) if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
     paths = [f"{folder_.rstrip('/')}/{name}" for name in names]
-    return [path for path in paths if slug == _slug(path) or slug.startswith(_slug(path) + "-")]
+    return [path for path in paths if slug == _to_slug(path) or slug.startswith(_to_slug(path) + "-")]
 
 
 def _count(path: Path) -> int:
@@ -166,7 +166,7 @@ def _count(path: Path) -> int:
 
 
 def _fits(path: Path) -> bool:
-    return path.is_dir() and bool(_folders(path))
+    return path.is_dir() and bool(_find_folders(path))
 
 
 READER = Importer(

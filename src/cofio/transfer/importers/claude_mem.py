@@ -58,51 +58,53 @@ Trees = Mapping[str, str]
 
 
 def _read(path: Path) -> Iterator[Found]:
-    with sqlite_reader.opened(_file(check_exists(path, "claude-mem.db"))) as db:
-        shapes = _known(db, path)
-        trees = _trees(db, shapes)
+    with sqlite_reader.opened(_find_file(check_exists(path, "claude-mem.db"))) as db:
+        shapes = _find_tables(db, path)
+        trees = _find_trees(db, shapes)
         for table, columns in shapes.items():
             for row in sqlite_reader.rows(db, table, columns):
                 yield from _FACTS_OF[table](dict(row), trees)
 
 
-def _observation(row: dict[str, Any], trees: Trees) -> Iterator[Found]:
-    title = ". ".join(part for part in (_text(row, "title"), _text(row, "subtitle")) if part)
-    narrative = _text(row, "narrative") or _text(row, "text")
+def _read_observation(row: dict[str, Any], trees: Trees) -> Iterator[Found]:
+    title = ". ".join(part for part in (_get_text(row, "title"), _get_text(row, "subtitle")) if part)
+    narrative = _get_text(row, "narrative") or _get_text(row, "text")
     facts = to_list(row.get("facts"))
-    kind = _KIND_OF.get(_text(row, "type"), "other")
+    kind = _KIND_OF.get(_get_text(row, "type"), "other")
     shared = {
         "kind": kind,
         "category": "learning" if kind == "other" else "",
         "tags": to_list(row.get("concepts")),
-        "agent": _text(row, "agent_type"),
+        "agent": _get_text(row, "agent_type"),
     }
     for number, fact in enumerate(dict.fromkeys(facts), 1):
         context = "\n".join(part for part in (title, narrative) if part)
-        yield _made(f"observation/{row['at_row']}#{number}", fact, row, trees, context=context, **shared)
+        yield _make_fact(f"observation/{row['at_row']}#{number}", fact, row, trees, context=context, **shared)
     if not facts:
         context = title if narrative else ""
-        yield _made(f"observation/{row['at_row']}", narrative or title, row, trees, context=context, **shared)
+        yield _make_fact(f"observation/{row['at_row']}", narrative or title, row, trees, context=context, **shared)
 
 
-def _summary(row: dict[str, Any], trees: Trees) -> Iterator[Found]:
-    if learned := _text(row, "learned"):
-        yield _made(f"summary/{row['at_row']}", learned, row, trees, kind="learning", context=_text(row, "request"))
+def _read_summary(row: dict[str, Any], trees: Trees) -> Iterator[Found]:
+    if learned := _get_text(row, "learned"):
+        yield _make_fact(
+            f"summary/{row['at_row']}", learned, row, trees, kind="learning", context=_get_text(row, "request")
+        )
 
 
-def _memory(row: dict[str, Any], trees: Trees) -> Iterator[Found]:
+def _read_memory(row: dict[str, Any], trees: Trees) -> Iterator[Found]:
     tags = to_list(row.get("keywords"))
-    yield _made(f"memory/{row['at_row']}", row.get("text"), row, trees, category="learning", tags=tags)
+    yield _make_fact(f"memory/{row['at_row']}", row.get("text"), row, trees, category="learning", tags=tags)
 
 
-_FACTS_OF = {"observations": _observation, "session_summaries": _summary, "memories": _memory}
+_FACTS_OF = {"observations": _read_observation, "session_summaries": _read_summary, "memories": _read_memory}
 
 
-def _made(name: str, text: Any, row: Mapping[str, Any], trees: Trees, *, context: str = "", **rest: Any) -> Found:
+def _make_fact(name: str, text: Any, row: Mapping[str, Any], trees: Trees, *, context: str = "", **rest: Any) -> Found:
     """Return the fact. Row numbers are not unique across files, so the session is part of the name."""
-    session = next((found for each in _SESSIONS if (found := _text(row, each))), "")
-    project = _text(row, "project")
-    files = {each: to_list(row.get(each)) for each in _NOTED if each.startswith("files_")}
+    session = next((value for column in _SESSIONS if (value := _get_text(row, column))), "")
+    project = _get_text(row, "project")
+    files = {column: to_list(row.get(column)) for column in _NOTED if column.startswith("files_")}
     return to_fact(
         _NAME,
         f"{session}/{name}",
@@ -112,12 +114,12 @@ def _made(name: str, text: Any, row: Mapping[str, Any], trees: Trees, *, context
         session=session,
         context=context[:_CONTEXT],
         created_at=row.get("created_at_epoch") or row.get("created_at"),
-        notes={**object_of(row.get("metadata")), **{each: row.get(each) for each in _NOTED}, **files},
+        notes={**object_of(row.get("metadata")), **{column: row.get(column) for column in _NOTED}, **files},
         **rest,
     )
 
 
-def _text(row: Mapping[str, Any], name: str) -> str:
+def _get_text(row: Mapping[str, Any], name: str) -> str:
     value = row.get(name)
     return value.strip() if isinstance(value, str) else ""
 
@@ -125,23 +127,25 @@ def _text(row: Mapping[str, Any], name: str) -> str:
 # ── project paths ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _trees(db: sqlite3.Connection, shapes: Mapping[str, list[str]]) -> Trees:
+def _find_trees(db: sqlite3.Connection, shapes: Mapping[str, list[str]]) -> Trees:
     """Return the working tree of each project, where it can be derived. The file has only the name of the folder."""
-    found: dict[str, str] = {}
-    columns = [each for each in shapes.get("observations", ()) if each in ("project", "files_read", "files_modified")]
+    tree_by_project: dict[str, str] = {}
+    columns = [
+        column for column in shapes.get("observations", ()) if column in ("project", "files_read", "files_modified")
+    ]
     if len(columns) < 3:
-        return found
+        return tree_by_project
     for row in islice(sqlite_reader.rows(db, "observations", columns), _LOOKED_THROUGH):
-        project = _text(dict(row), "project")
-        if project and project not in found:
+        project = _get_text(dict(row), "project")
+        if project and project not in tree_by_project:
             files = (*to_list(row["files_read"]), *to_list(row["files_modified"]))
-            tree = next((tree for file in files if (tree := _tree(project, file))), "")
+            tree = next((tree for file in files if (tree := _find_tree(project, file))), "")
             if tree:
-                found[project] = tree
-    return found
+                tree_by_project[project] = tree
+    return tree_by_project
 
 
-def _tree(project: str, file: str) -> str:
+def _find_tree(project: str, file: str) -> str:
     """Return the folder of the project's name above an absolute path; "" unless there is exactly one."""
     name = project.rsplit("/", 1)[-1]
     above = [folder for folder in PurePosixPath(file).parents if folder.name == name] if file.startswith("/") else []
@@ -151,36 +155,36 @@ def _tree(project: str, file: str) -> str:
 # ── the database ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _known(db: sqlite3.Connection, path: Path) -> dict[str, list[str]]:
+def _find_tables(db: sqlite3.Connection, path: Path) -> dict[str, list[str]]:
     """Return the tables that hold memories, with the wanted columns that each has."""
-    found = _held(sqlite_reader.tables(db))
-    if not found:
+    shapes = _select_tables(sqlite_reader.tables(db))
+    if not shapes:
         hint = "One has a table `observations` or, in old versions, `memories` with a column archive_basename."
         raise InvalidInput(f"{path} is not a database of claude-mem.", hint)
-    return found
+    return shapes
 
 
-def _held(there: Mapping[str, list[str]]) -> dict[str, list[str]]:
+def _select_tables(columns_by_table: Mapping[str, list[str]]) -> dict[str, list[str]]:
     return {
-        table: [column for column in wanted if column in there[table]]
-        for table, wanted in _WANTED.items()
-        if set(there.get(table, ())) >= _NEEDED[table]
+        table: [column for column in names if column in columns_by_table[table]]
+        for table, names in _WANTED.items()
+        if set(columns_by_table.get(table, ())) >= _NEEDED[table]
     }
 
 
-def _file(path: Path) -> Path:
+def _find_file(path: Path) -> Path:
     return path / "claude-mem.db" if path.is_dir() else path
 
 
 def _count(path: Path) -> int:
     """Return the number of facts, without making them."""
-    with sqlite_reader.opened(_file(path)) as db:
-        shapes = _known(db, path)
+    with sqlite_reader.opened(_find_file(path)) as db:
+        shapes = _find_tables(db, path)
         number = sqlite_reader.total(db, "memories") if "memories" in shapes else 0
         if "session_summaries" in shapes:
             number += sqlite_reader.total(db, "session_summaries", "trim(coalesce(learned, '')) != ''")
         if "observations" in shapes:
-            facts = [each for each in ("facts",) if each in shapes["observations"]]
+            facts = [column for column in ("facts",) if column in shapes["observations"]]
             number += sum(
                 max(1, len(set(to_list(row["facts"]))) if facts else 1)
                 for row in sqlite_reader.rows(db, "observations", facts or ["project"])
@@ -189,7 +193,7 @@ def _count(path: Path) -> int:
 
 
 def _fits(path: Path) -> bool:
-    return bool(_held(sqlite_reader.shapes(_file(path))))
+    return bool(_select_tables(sqlite_reader.shapes(_find_file(path))))
 
 
 READER = Importer(name=_NAME, says="the database of claude-mem (claude-mem.db)", read=_read, count=_count, fits=_fits)

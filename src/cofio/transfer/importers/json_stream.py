@@ -58,24 +58,24 @@ class _SlidingWindow:
     def _members(self, lists: Collection[str]) -> Iterator[Any]:
         """Yield the values of an object's lists of these names; the object itself if it has no such list."""
         self._take("{")
-        own: dict[str, Any] = {}
-        found = False
+        members: dict[str, Any] = {}
+        has_list = False
         while self._next() != "}":
             name = self._value()
             self._take(":")
             if name in lists and self._next() == "[":
-                found = True
+                has_list = True
                 yield from self._elements()
-            elif self._next() == "[" and found:
+            elif self._next() == "[" and has_list:
                 for _ in self._elements():  # not the entries, but possibly as long: skipped
                     pass
             else:
-                own[str(name)] = self._value()
+                members[str(name)] = self._value()
             if self._next() != "}":
                 self._take(",")
         self._take("}")
-        if not found:
-            yield own
+        if not has_list:
+            yield members
 
     def _value(self) -> Any:
         """Return the value that begins here. If the buffer ends before it, read twice as much and try again."""
@@ -115,10 +115,10 @@ class _SlidingWindow:
         self._at += 1
 
     def _read(self, length: int) -> None:
-        came = self._file.read(length)
-        self._text, self._at, self._ended = self._text[self._at :] + came, 0, not came
+        chunk = self._file.read(length)
+        self._text, self._at, self._ended = self._text[self._at :] + chunk, 0, not chunk
 
-    def _wrong(self, what: str) -> None:
+    def _wrong(self, problem: str) -> None:
         near = self._text[self._at : self._at + 40]
         hint = "Give the JSON as the tool wrote it."
-        raise InvalidInput(f"{self._path} cannot be parsed: {what}, near {near!r}.", hint)
+        raise InvalidInput(f"{self._path} cannot be parsed: {problem}, near {near!r}.", hint)

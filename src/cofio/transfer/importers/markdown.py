@@ -54,16 +54,16 @@ class Chunk:
         short = self.kind in ("paragraph", "bullet")
         if not above or (short and len(self.text.split()) >= _FEW):
             return self.text
-        return f"{_unmarked(above).rstrip(':')}:{' ' if short else _NEW_LINE}{self.text}"
+        return f"{_strip_bold(above).rstrip(':')}:{' ' if short else _NEW_LINE}{self.text}"
 
     @property
     def where(self) -> tuple[str, ...]:
         """The headings and lead above it that are not part of `told`, top down."""
-        path = (*self.headings, _unmarked(self.lead).rstrip(":")) if self.lead else self.headings
+        path = (*self.headings, _strip_bold(self.lead).rstrip(":")) if self.lead else self.headings
         return path[:-1] if self.told != self.text else path
 
 
-def _unmarked(line: str) -> str:
+def _strip_bold(line: str) -> str:
     """Return a line without the marks that make all of it bold."""
     bold = _BOLD.fullmatch(line.strip())
     return bold.group(2) if bold else line.strip()
@@ -85,19 +85,19 @@ def split_front_matter(text: str) -> tuple[FrontMatter, str, int]:
 def chunks(body: str, first_line: int = 1) -> Iterator[Chunk]:
     """Yield the facts of a page in order."""
     section: list[Chunk] = []
-    for block in _blocks(_COMMENT.sub(_blanked, body).split("\n"), first_line):
+    for block in _split_blocks(_COMMENT.sub(_keep_newlines, body).split("\n"), first_line):
         if section and section[-1].headings != block.headings:
-            yield from filter(_says, section)
+            yield from filter(_has_words, section)
             section = []
-        at = _owner(section, block)
+        at = _find_owner(section, block)
         if at is None or len(section[at].text) > _LONGEST_JOINED:
             section.append(block)
         elif block.text:
             section[at] = replace(section[at], text=f"{section[at].text}\n{block.text}")
-    yield from filter(_says, section)
+    yield from filter(_has_words, section)
 
 
-def _owner(section: list[Chunk], block: Chunk) -> int | None:
+def _find_owner(section: list[Chunk], block: Chunk) -> int | None:
     """Return the index of the chunk that a block belongs to: code to the one before, a reason to the last paragraph."""
     if block.kind == "code" and section and section[-1].kind != "code" and section[-1].lead == block.lead:
         return len(section) - 1
@@ -107,58 +107,58 @@ def _owner(section: list[Chunk], block: Chunk) -> int | None:
     return None
 
 
-def _blanked(comment: re.Match[str]) -> str:
+def _keep_newlines(comment: re.Match[str]) -> str:
     return "\n" * comment.group().count("\n")  # so that the lines keep their numbers
 
 
-def _says(chunk: Chunk) -> bool:
+def _has_words(chunk: Chunk) -> bool:
     """Return whether it contains words, and more than links to other pages."""
     rest = _LINK.sub("", chunk.text)
     least = 3 if len(rest) < len(chunk.text) else 1
-    return sum(any(each.isalnum() for each in word) for word in rest.split()) >= least
+    return sum(any(letter.isalnum() for letter in word) for word in rest.split()) >= least
 
 
-def _blocks(lines: list[str], first_line: int) -> Iterator[Chunk]:
+def _split_blocks(lines: list[str], first_line: int) -> Iterator[Chunk]:
     """Yield paragraphs, bullets, lists of steps and code, each with its headings and its lead."""
     headings: list[tuple[int, str]] = []
     lead, at = "", 0
     while at < len(lines):
-        if heading := _heading(lines, at):
+        if heading := _match_heading(lines, at):
             level, title, at = heading
-            headings, lead = [*(each for each in headings if each[0] < level), (level, title)], ""
+            headings, lead = [*(outer for outer in headings if outer[0] < level), (level, title)], ""
         elif not lines[at].strip() or _RULE.match(lines[at]) or _NOTHING.match(lines[at]):
             at += 1
         else:
-            kind, end = _extent(lines, at)
+            kind, end = _find_extent(lines, at)
             path = tuple(title for _, title in headings if title)
-            chunk = Chunk(_text_of(kind, lines[at:end]), path, "", first_line + at, kind)
-            leads = kind in ("paragraph", "bullet") and chunk.text.endswith(_COLON) and _leads(lines, end)
+            chunk = Chunk(_get_text(kind, lines[at:end]), path, "", first_line + at, kind)
+            leads = kind in ("paragraph", "bullet") and chunk.text.endswith(_COLON) and _introduces(lines, end)
             if not leads:
-                yield from _alone(chunk, lines[at:end], lead)
+                yield from _emit(chunk, lines[at:end], lead)
             if leads or kind == "paragraph":
                 lead = chunk.text if leads else ""
             at = end
 
 
-def _alone(chunk: Chunk, lines: list[str], lead: str) -> Iterator[Chunk]:
+def _emit(chunk: Chunk, lines: list[str], lead: str) -> Iterator[Chunk]:
     """Yield the chunk with its lead; of a bullet that introduces others, these."""
-    parts = _children(lines) if chunk.kind == "bullet" else []
+    parts = _find_children(lines) if chunk.kind == "bullet" else []
     if parts:
-        yield from _nested(parts, chunk.headings, chunk.line)
+        yield from _emit_nested(parts, chunk.headings, chunk.line)
     else:
         yield replace(chunk, lead="" if chunk.kind == "paragraph" else lead)
 
 
-def _heading(lines: list[str], at: int) -> tuple[int, str, int] | None:
+def _match_heading(lines: list[str], at: int) -> tuple[int, str, int] | None:
     """Return the level and text of the heading that begins here, and the line after it."""
-    if found := _HEADING.match(lines[at]):
-        return len(found.group(1)), lines[at][found.end() :].strip().rstrip("#").strip(), at + 1
-    following = lines[at + 1] if at + 1 < len(lines) else ""
+    if match := _HEADING.match(lines[at]):
+        return len(match.group(1)), lines[at][match.end() :].strip().rstrip("#").strip(), at + 1
+    next_line = lines[at + 1] if at + 1 < len(lines) else ""
     bold = _BOLD.fullmatch(lines[at].strip())
-    if bold and not following.strip() and not _unmarked(lines[at]).endswith((":", ".", "!", "?")):
+    if bold and not next_line.strip() and not _strip_bold(lines[at]).endswith((":", ".", "!", "?")):
         return 7, bold.group(2), at + 1
-    if lines[at].strip() and _UNDERLINE.match(following) and not _opens(lines[at]) and len(following.strip()) > 1:
-        return (1 if "=" in following else 2), lines[at].strip(), at + 2
+    if lines[at].strip() and _UNDERLINE.match(next_line) and not _opens(lines[at]) and len(next_line.strip()) > 1:
+        return (1 if "=" in next_line else 2), lines[at].strip(), at + 2
     return None
 
 
@@ -168,43 +168,43 @@ def _opens(line: str) -> bool:
     return any(begin.match(line) for begin in begins)
 
 
-def _leads(lines: list[str], at: int) -> bool:
-    following = next((line for line in lines[at : at + 2] if line.strip()), "")
-    return any(each.match(following) for each in (_BULLET, _STEP, _FENCE, _ROW))
+def _introduces(lines: list[str], at: int) -> bool:
+    next_line = next((line for line in lines[at : at + 2] if line.strip()), "")
+    return any(pattern.match(next_line) for pattern in (_BULLET, _STEP, _FENCE, _ROW))
 
 
-def _extent(lines: list[str], at: int) -> tuple[str, int]:
+def _find_extent(lines: list[str], at: int) -> tuple[str, int]:
     """Return the kind of block that begins here, and the line after it."""
     if fence := _FENCE.match(lines[at]):
-        return "code", _fence_end(lines, at, fence.group(1))
+        return "code", _find_fence_end(lines, at, fence.group(1))
     if step := _STEP.match(lines[at]):
-        return "steps", _item_end(lines, at, len(step.group(1)), _STEP)
+        return "steps", _find_item_end(lines, at, len(step.group(1)), _STEP)
     if bullet := _BULLET.match(lines[at]):
-        return "bullet", _item_end(lines, at, len(bullet.group(1)), None)
+        return "bullet", _find_item_end(lines, at, len(bullet.group(1)), None)
     end = at + 1
     while end < len(lines) and lines[end].strip() and not _opens(lines[end]):
         end += 1
     return ("table" if _ROW.match(lines[at]) else "paragraph"), end
 
 
-def _fence_end(lines: list[str], at: int, fence: str) -> int:
+def _find_fence_end(lines: list[str], at: int, fence: str) -> int:
     for end in range(at + 1, len(lines)):
         if lines[end].strip().startswith(fence) and not lines[end].strip().strip(fence[0]):
             return end + 1
     return len(lines)
 
 
-def _item_end(lines: list[str], at: int, indent: int, siblings: re.Pattern[str] | None) -> int:
+def _find_item_end(lines: list[str], at: int, indent: int, siblings: re.Pattern[str] | None) -> int:
     """Return the line after an item and everything indented below it; with `siblings`, after the last of them."""
     end, blank = at + 1, False
     while end < len(lines):
         line = lines[end]
         if fence := _FENCE.match(line):
-            if _depth(line) <= indent:
+            if _measure_depth(line) <= indent:
                 break
-            end = _fence_end(lines, end, fence.group(1))
+            end = _find_fence_end(lines, end, fence.group(1))
             continue
-        deeper = _depth(line) > indent
+        deeper = _measure_depth(line) > indent
         if line.strip() and not deeper:
             more = siblings is not None and siblings.match(line)
             if not more and (blank or _opens(line)):
@@ -216,54 +216,54 @@ def _item_end(lines: list[str], at: int, indent: int, siblings: re.Pattern[str] 
     return end
 
 
-def _depth(line: str) -> int:
+def _measure_depth(line: str) -> int:
     return len(line) - len(line.lstrip(" \t"))
 
 
-def _text_of(kind: str, lines: list[str]) -> str:
+def _get_text(kind: str, lines: list[str]) -> str:
     if kind == "code":
         text = "\n".join(lines).strip("\n")
         return text if len(text) <= _LONGEST_CODE else ""
     if kind == "bullet":
         mark = _BULLET.match(lines[0])
-        lines = [lines[0][mark.end() :] if mark else lines[0], *_outdented(lines[1:])]
+        lines = [lines[0][mark.end() :] if mark else lines[0], *_dedent(lines[1:])]
     if kind == "paragraph":
         lines = [line.strip().removeprefix(">").strip() for line in lines]
-    return _unwrapped([line.rstrip() for line in lines if line.strip()])
+    return _join_lines([line.rstrip() for line in lines if line.strip()])
 
 
-def _unwrapped(lines: list[str]) -> str:
+def _join_lines(lines: list[str]) -> str:
     """Join the lines, except those that begin an inner bullet, a row or code."""
     parts: list[str] = []
     fence, closed = "", False
     for line in lines:
-        found = _FENCE.match(line)
-        own = bool(fence or found or _ROW.match(line) or _BULLET.match(line) or _STEP.match(line))
+        opening = _FENCE.match(line)
+        own = bool(fence or opening or _ROW.match(line) or _BULLET.match(line) or _STEP.match(line))
         parts += ["\n" if own or closed else " ", line if own else line.strip()]
-        closed = bool(found and fence and line.strip().startswith(fence))
-        fence = "" if closed else fence or (found.group(1) if found else "")
+        closed = bool(opening and fence and line.strip().startswith(fence))
+        fence = "" if closed else fence or (opening.group(1) if opening else "")
     return "".join(parts).strip()
 
 
-def _outdented(lines: list[str]) -> list[str]:
-    least = min((_depth(line) for line in lines if line.strip()), default=0)
+def _dedent(lines: list[str]) -> list[str]:
+    least = min((_measure_depth(line) for line in lines if line.strip()), default=0)
     return [line[least:] for line in lines]
 
 
-def _children(lines: list[str]) -> list[tuple[int, list[str]]]:
+def _find_children(lines: list[str]) -> list[tuple[int, list[str]]]:
     """Return the bullets inside a bullet whose own line ends in a colon, with their offsets; the first is that line."""
     if not lines[0].rstrip().endswith(_COLON):
         return []
     inner = [number for number, line in enumerate(lines[1:], 1) if line.strip()]
     if not inner or not _BULLET.match(lines[inner[0]]):
         return []
-    depth = _depth(lines[inner[0]])
-    starts = [number for number in inner if _depth(lines[number]) == depth and _BULLET.match(lines[number])]
+    depth = _measure_depth(lines[inner[0]])
+    starts = [number for number in inner if _measure_depth(lines[number]) == depth and _BULLET.match(lines[number])]
     ends = [*starts[1:], len(lines)]
     return [(0, lines[:1]), *((start, lines[start:end]) for start, end in zip(starts, ends, strict=True))]
 
 
-def _nested(parts: list[tuple[int, list[str]]], path: tuple[str, ...], line: int) -> Iterator[Chunk]:
-    lead = _text_of("bullet", parts[0][1])
+def _emit_nested(parts: list[tuple[int, list[str]]], path: tuple[str, ...], line: int) -> Iterator[Chunk]:
+    lead = _get_text("bullet", parts[0][1])
     for offset, lines in parts[1:]:
-        yield Chunk(_text_of("bullet", lines), path, lead, line + offset, "bullet")
+        yield Chunk(_get_text("bullet", lines), path, lead, line + offset, "bullet")

@@ -54,10 +54,10 @@ def read_page(page: Path) -> str | SkippedEntry:
     return SkippedEntry("It is not a text file.", str(page)) if b"\x00" in raw else raw.decode("utf-8-sig", "replace")
 
 
-def name_chunks(found: Iterator[Chunk]) -> Iterator[tuple[str, Chunk]]:
+def name_chunks(page_chunks: Iterator[Chunk]) -> Iterator[tuple[str, Chunk]]:
     """Yield each chunk with a name derived from its words, so that an edit changes no other names."""
     seen: Counter[str] = Counter()
-    for chunk in found:
+    for chunk in page_chunks:
         name = fingerprint(chunk.text)
         seen[name] += 1
         yield (name if seen[name] == 1 else f"{name}-{seen[name]}"), chunk
@@ -70,10 +70,10 @@ def context_of(chunk: Chunk, *above: str) -> str:
 
 def page_date(matter: FrontMatter, page: Path) -> Any:
     """Return the date in the front matter; without one, the time of the last modification."""
-    said = next(
+    value = next(
         (matter[name] for name in _DATES if isinstance(matter.get(name), str) and to_iso_time(matter[name])), None
     )
-    return said or page.stat().st_mtime
+    return value or page.stat().st_mtime
 
 
 def _read(path: Path) -> Iterator[Found]:
@@ -83,14 +83,14 @@ def _read(path: Path) -> Iterator[Found]:
         if isinstance(text, SkippedEntry):
             yield text
         else:
-            yield from _facts(page, text, whole)
+            yield from _make_facts(page, text, whole)
 
 
-def _facts(page: Path, text: str, whole: Path) -> Iterator[Found]:
+def _make_facts(page: Path, text: str, whole: Path) -> Iterator[Found]:
     matter, body, line = split_front_matter(text)
     below = page.relative_to(whole if whole.is_dir() else whole.parent).as_posix()
     title = str(matter.get("title") or "")
-    kind, category = _known(matter, "kind", KINDS), _known(matter, "category", CATEGORIES)
+    kind, category = _word_of(matter, "kind", KINDS), _word_of(matter, "category", CATEGORIES)
     for name, chunk in name_chunks(chunks(body, line)):
         yield to_fact(
             "markdown",
@@ -102,16 +102,16 @@ def _facts(page: Path, text: str, whole: Path) -> Iterator[Found]:
             tags=tags_of(matter),
             context=context_of(chunk, title or ("" if chunk.headings else page.stem)),
             created_at=page_date(matter, page),
-            notes={**_beside(matter), "file": below, "line": chunk.line},
+            notes={**_other_fields(matter), "file": below, "line": chunk.line},
         )
 
 
-def _known(matter: FrontMatter, name: str, words: tuple[str, ...]) -> str:
+def _word_of(matter: FrontMatter, name: str, words: tuple[str, ...]) -> str:
     value = matter.get(name)
     return value if isinstance(value, str) and value in words else ""
 
 
-def _beside(matter: FrontMatter) -> Mapping[str, Any]:
+def _other_fields(matter: FrontMatter) -> Mapping[str, Any]:
     return {name: value for name, value in matter.items() if name not in ("tags", "tag", "title", "kind", "category")}
 
 
@@ -130,12 +130,12 @@ def _fits(path: Path) -> bool:
     return path.is_dir() and next(pages(path), None) is not None
 
 
-def _checked(path: Path) -> Iterator[Found]:
+def _read_checked(path: Path) -> Iterator[Found]:
     if path.is_dir() and not _fits(path):
         raise InvalidInput(f"{path} contains no Markdown.", f"Files that end in {', '.join(ENDINGS)} are read.")
     yield from _read(path)
 
 
 READER = Importer(
-    name="markdown", says="a folder of Markdown files, or one of them", read=_checked, count=_count, fits=_fits
+    name="markdown", says="a folder of Markdown files, or one of them", read=_read_checked, count=_count, fits=_fits
 )

@@ -42,45 +42,47 @@ _KIND_OF = {
 
 
 def _read(path: Path) -> Iterator[Found]:
-    file = _file(check_exists(path, "the database of mcp-memory-service"))
+    file = _find_file(check_exists(path, "the database of mcp-memory-service"))
     with sqlite_reader.opened(file) as db:
-        columns = _columns(db, file)
-        for row in sqlite_reader.rows(db, "memories", [each for each in _WANTED if each in columns], _living(columns)):
-            yield _fact(dict(row))
+        columns = _get_columns(db, file)
+        for row in sqlite_reader.rows(
+            db, "memories", [column for column in _WANTED if column in columns], _live_condition(columns)
+        ):
+            yield _to_fact(dict(row))
 
 
-def _fact(row: dict[str, Any]) -> Found:
+def _to_fact(row: dict[str, Any]) -> Found:
     metadata = object_of(row.get("metadata"))
     kind = _KIND_OF.get(str(row.get("memory_type") or "").strip().lower(), "other")
     store = str(row.get("store") or "")
     confidence = row.get("confidence")
-    beside = ("content_hash", "memory_type", "updated_at_iso", "parent_id", "version")
+    noted = ("content_hash", "memory_type", "updated_at_iso", "parent_id", "version")
     return to_fact(
         _NAME,
         str(row["content_hash"] or f"row {row['at_row']}"),
         row["content"],
         source=f"{_NAME}/{store}" if store not in ("", "default") else _NAME,
         project=next(
-            (found for each in ("project", "project_path", "cwd") if (found := as_absolute_path(metadata.get(each)))),
+            (path for key in ("project", "project_path", "cwd") if (path := as_absolute_path(metadata.get(key)))),
             "",
         ),
         kind=kind,
         category="learning" if kind in ("other", "observation") else "",
         confidence=confidence if isinstance(confidence, float) and 0 <= confidence <= 1 else 1.0,
         tags=[tag for tag in to_list(row.get("tags")) if tag != "untagged"],
-        session=_text(metadata, "session_id"),
-        agent=_text(metadata, "agent_id"),
+        session=_get_text(metadata, "session_id"),
+        agent=_get_text(metadata, "agent_id"),
         created_at=row.get("created_at") if to_iso_time(row.get("created_at")) else row.get("created_at_iso"),
-        notes={**metadata, **{name: row.get(name) for name in beside}},
+        notes={**metadata, **{name: row.get(name) for name in noted}},
     )
 
 
-def _text(metadata: dict[str, Any], name: str) -> str:
+def _get_text(metadata: dict[str, Any], name: str) -> str:
     value = metadata.get(name)
     return value if isinstance(value, str) else ""
 
 
-def _columns(db: sqlite3.Connection, file: Path) -> list[str]:
+def _get_columns(db: sqlite3.Connection, file: Path) -> list[str]:
     columns = sqlite_reader.tables(db).get("memories", [])
     if not set(columns) >= _NEEDED:
         hint = "One has a table `memories` with the columns content_hash and content."
@@ -88,24 +90,24 @@ def _columns(db: sqlite3.Connection, file: Path) -> list[str]:
     return columns
 
 
-def _living(columns: list[str]) -> str:
+def _live_condition(columns: list[str]) -> str:
     """Return a condition for memories neither deleted nor replaced by a newer version."""
     deleted = "deleted_at IS NULL" if "deleted_at" in columns else "1"
     return deleted + (" AND coalesce(superseded_by, '') = ''" if "superseded_by" in columns else "")
 
 
-def _file(path: Path) -> Path:
+def _find_file(path: Path) -> Path:
     return path / "sqlite_vec.db" if path.is_dir() else path
 
 
 def _count(path: Path) -> int:
-    file = _file(path)
+    file = _find_file(path)
     with sqlite_reader.opened(file) as db:
-        return sqlite_reader.total(db, "memories", _living(_columns(db, file)))
+        return sqlite_reader.total(db, "memories", _live_condition(_get_columns(db, file)))
 
 
 def _fits(path: Path) -> bool:
-    return set(sqlite_reader.shapes(_file(path)).get("memories", ())) >= _NEEDED
+    return set(sqlite_reader.shapes(_find_file(path)).get("memories", ())) >= _NEEDED
 
 
 READER = Importer(

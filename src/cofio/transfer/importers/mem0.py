@@ -46,17 +46,17 @@ def _read_json(path: Path) -> Iterator[Found]:
     for number, entry in enumerate(entries(check_exists(path, "a JSON export of mem0"), _LISTS), 1):
         if not isinstance(entry, dict):
             yield SkippedEntry("It is not an object.", f"mem0/entry {number}")
-        elif not _gone(entry):
-            yield _fact(str(entry.get("id") or f"entry {_digest(entry)}"), entry)
+        elif not _is_hidden(entry):
+            yield _make_fact(str(entry.get("id") or f"entry {_hash_entry(entry)}"), entry)
 
 
-def _digest(entry: Mapping[str, Any]) -> str:
+def _hash_entry(entry: Mapping[str, Any]) -> str:
     """Return a name for an entry without one, from its content rather than its position."""
     return blake2b(json.dumps(entry, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()
 
 
-def _fact(name: str, entry: Mapping[str, Any]) -> Found:
-    text = next((entry[each] for each in _TEXTS if isinstance(entry.get(each), str)), None)
+def _make_fact(name: str, entry: Mapping[str, Any]) -> Found:
+    text = next((entry[field_name] for field_name in _TEXTS if isinstance(entry.get(field_name), str)), None)
     metadata = object_of(entry.get("metadata"))
     user = str(entry.get("user_id") or "")
     categories = to_list(entry.get("categories"))
@@ -78,7 +78,7 @@ def _fact(name: str, entry: Mapping[str, Any]) -> Found:
     )
 
 
-def _gone(entry: Mapping[str, Any]) -> bool:
+def _is_hidden(entry: Mapping[str, Any]) -> bool:
     """Return whether mem0 itself would hide it: deleted or expired."""
     try:
         expired = date.fromisoformat(str(entry.get("expiration_date"))[:10]) < datetime.now(UTC).date()
@@ -114,7 +114,7 @@ JSON = Importer(
 
 
 def _read_qdrant(path: Path) -> Iterator[Found]:
-    files = _collections(check_exists(path, "a Qdrant folder of mem0"))
+    files = _find_collections(check_exists(path, "a Qdrant folder of mem0"))
     if not files:
         raise InvalidInput(f"{path} is not a local Qdrant folder.", "One contains collection/NAME/storage.sqlite.")
     for file in files:
@@ -122,12 +122,12 @@ def _read_qdrant(path: Path) -> Iterator[Found]:
             if "point" not in sqlite_reader.tables(db).get("points", ()):
                 raise InvalidInput(f"{file} has no table of points.", "Give a folder that qdrant-client wrote.")
             for row in sqlite_reader.rows(db, "points", ("id", "point")):
-                found = _of_point(f"{file.parent.name}/row {row['at_row']}", row["point"])
-                if found is not None:
-                    yield found
+                entry = _read_point(f"{file.parent.name}/row {row['at_row']}", row["point"])
+                if entry is not None:
+                    yield entry
 
 
-def _of_point(where: str, blob: Any) -> Found | None:
+def _read_point(where: str, blob: Any) -> Found | None:
     """Return the fact of a point; None if it is not a memory: mem0 stores entities and markers as points too."""
     if not isinstance(blob, bytes):
         return SkippedEntry("It is not a point, or too large.", f"mem0/{where}")
@@ -138,14 +138,14 @@ def _of_point(where: str, blob: Any) -> Found | None:
     payload = point.get("payload")
     if not isinstance(payload, dict) or not isinstance(payload.get("data"), str):
         return None
-    if "linked_memory_ids" in payload or _gone(payload):
+    if "linked_memory_ids" in payload or _is_hidden(payload):
         return None
-    beside = {key: value for key, value in payload.items() if key not in _USED}
+    own_fields = {key: value for key, value in payload.items() if key not in _USED}
     inner = payload.get("metadata")
-    return _fact(str(point.get("id") or where), {**payload, "metadata": {**beside, **object_of(inner)}})
+    return _make_fact(str(point.get("id") or where), {**payload, "metadata": {**own_fields, **object_of(inner)}})
 
 
-def _collections(path: Path) -> list[Path]:
+def _find_collections(path: Path) -> list[Path]:
     if path.name == "storage.sqlite":
         return [path]
     return sorted(path.glob("collection/*/storage.sqlite")) if path.is_dir() else []
@@ -153,14 +153,14 @@ def _collections(path: Path) -> list[Path]:
 
 def _count_qdrant(path: Path) -> int:
     number = 0
-    for file in _collections(path):
+    for file in _find_collections(path):
         with sqlite_reader.opened(file) as db:
             number += sqlite_reader.total(db, "points")
     return number
 
 
 def _fits_qdrant(path: Path) -> bool:
-    files = _collections(path)
+    files = _find_collections(path)
     return any("point" in sqlite_reader.shapes(file).get("points", ()) for file in files)
 
 

@@ -55,11 +55,11 @@ class _RestrictedUnpickler(pickle._Unpickler):
 def state_of(blob: bytes) -> dict[str, Any]:
     """Return the fields of the object in a pickle."""
     try:
-        kept = _RestrictedUnpickler(io.BytesIO(blob)).load()
+        unpickled = _RestrictedUnpickler(io.BytesIO(blob)).load()
     except _BAD as error:
         raise BadPickle(str(error)[:200] or "The pickle is damaged.") from error
-    state = getattr(kept, "state", None)
-    held = state.get("__dict__") if isinstance(state, dict) else None  # the layout of pydantic 1 and 2
-    if not isinstance(held, dict):
+    state = getattr(unpickled, "state", None)
+    values = state.get("__dict__") if isinstance(state, dict) else None  # the layout of pydantic 1 and 2
+    if not isinstance(values, dict):
         raise BadPickle("It contains no point.")
-    return held
+    return values

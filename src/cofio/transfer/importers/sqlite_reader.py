@@ -38,9 +38,9 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
     if not is_database(path):
         hint = "Give the tool's own database file. An encrypted one has to be decrypted first."
         raise InvalidInput(f"{path} is not an SQLite database.", hint)
-    with tempfile.TemporaryDirectory(prefix="cofio-import-") as folder, _in_our_words(path):
-        changing = any(_size(_beside(path, ending)) for ending in ("-wal", "-journal"))
-        db = _connected(_copied(path, Path(folder)) if changing else path, ours=changing)
+    with tempfile.TemporaryDirectory(prefix="cofio-import-") as folder, _translate_errors(path):
+        changing = any(_get_size(_sibling(path, ending)) for ending in ("-wal", "-journal"))
+        db = _connect(_copy_database(path, Path(folder)) if changing else path, ours=changing)
         try:
             db.text_factory = lambda raw: raw.decode("utf-8", "replace")
             db.row_factory = sqlite3.Row
@@ -55,7 +55,7 @@ def tables(db: sqlite3.Connection) -> dict[str, list[str]]:
     """Return the tables and their columns; not views and virtual tables, which may run code when read."""
     names = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
     real = [row["name"] for row in names if not str(row["sql"]).upper().startswith("CREATE VIRTUAL")]
-    return {name: [row["name"] for row in db.execute(f"PRAGMA table_info({_quoted(name)})")] for name in real}
+    return {name: [row["name"] for row in db.execute(f"PRAGMA table_info({_quote(name)})")] for name in real}
 
 
 def shapes(path: Path) -> dict[str, list[str]]:
@@ -71,9 +71,9 @@ def shapes(path: Path) -> dict[str, list[str]]:
 
 def rows(db: sqlite3.Connection, table: str, columns: Iterable[str], where: str = "1") -> Iterator[sqlite3.Row]:
     """Yield the rows that match, in the order of insertion."""
-    wanted = ", ".join(_bounded(column) for column in columns)
+    selected = ", ".join(_bound_column(column) for column in columns)
     query = (
-        f"SELECT rowid AS at_row, {wanted} FROM {_quoted(table)} WHERE rowid > ? AND ({where}) ORDER BY rowid LIMIT ?"
+        f"SELECT rowid AS at_row, {selected} FROM {_quote(table)} WHERE rowid > ? AND ({where}) ORDER BY rowid LIMIT ?"
     )
     last = -(1 << 63)
     while page := db.execute(query, (last, _PAGE)).fetchall():
@@ -83,16 +83,16 @@ def rows(db: sqlite3.Connection, table: str, columns: Iterable[str], where: str 
 
 def total(db: sqlite3.Connection, table: str, where: str = "1") -> int:
     """Return the number of rows that match."""
-    (number,) = db.execute(f"SELECT count(*) FROM {_quoted(table)} WHERE {where}").fetchone()
+    (number,) = db.execute(f"SELECT count(*) FROM {_quote(table)} WHERE {where}").fetchone()
     return int(number)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _bounded(column: str) -> str:
-    name = _quoted(column)
+def _bound_column(column: str) -> str:
+    name = _quote(column)
     return (
         f"CASE typeof({name}) WHEN 'text' THEN substr({name}, 1, {_LONGEST})"
         f" WHEN 'blob' THEN CASE WHEN length({name}) <= {_BIGGEST} THEN {name} END ELSE {name} END AS {name}"
@@ -103,7 +103,7 @@ def _bounded(column: str) -> str:
 
 
 @contextmanager
-def _in_our_words(path: Path) -> Iterator[None]:
+def _translate_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -117,7 +117,7 @@ def _in_our_words(path: Path) -> Iterator[None]:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.", "Check its permissions.") from error
 
 
-def _connected(path: Path, *, ours: bool) -> sqlite3.Connection:
+def _connect(path: Path, *, ours: bool) -> sqlite3.Connection:
     """Connect read-only.
 
     A file in WAL mode without pending changes is opened as immutable, or SQLite would write beside it.
@@ -130,36 +130,36 @@ def _connected(path: Path, *, ours: bool) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.resolve().as_uri()}?{how}", uri=True, timeout=_PATIENCE)
 
 
-def _copied(path: Path, folder: Path) -> Path:
+def _copy_database(path: Path, folder: Path) -> Path:
     """Copy the file and its pending changes as a consistent set, again if they changed meanwhile; return the copy."""
-    parts = {ending: _beside(path, ending) for ending in ("", "-wal", "-journal")}
+    parts = {ending: _sibling(path, ending) for ending in ("", "-wal", "-journal")}
     for _ in range(_TRIES):
-        before = [_stamp(part) for part in parts.values()]
+        before = [_get_stamp(part) for part in parts.values()]
         for ending, part in parts.items():
             copy = folder / f"copy.db{ending}"
             copy.unlink(missing_ok=True)
-            if _size(part):
+            if _get_size(part):
                 shutil.copyfile(part, copy)
-        if before == [_stamp(part) for part in parts.values()]:
+        if before == [_get_stamp(part) for part in parts.values()]:
             return folder / "copy.db"
     raise InvalidInput(f"{path} is being written to.", "Stop the tool that writes to it, then try again.")
 
 
-def _beside(path: Path, ending: str) -> Path:
+def _sibling(path: Path, ending: str) -> Path:
     whole = path.resolve()
     return whole.with_name(whole.name + ending)
 
 
-def _size(path: Path) -> int:
+def _get_size(path: Path) -> int:
     try:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
 
 
-def _stamp(path: Path) -> tuple[int, int]:
+def _get_stamp(path: Path) -> tuple[int, int]:
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return 0, 0
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
