@@ -4,7 +4,8 @@
 
 Each row leaves one part out: the wording of the patterns, one guard of the comparer, or the judgement model as a whole,
 which leaves patterns and words. Streams are learned and queried as by `cofio eval streams`. Turns are learned one by
-one into an empty store; a fact counts as found if the result carries it (`labelled.carries`). Pairs are decided as by
+one into an empty store; a fact counts as found if the result carries it (`labelled_turns.carries`). Pairs are
+decided as by
 `cofio eval pairs`. The last columns count the turns and pairs whose result differs from that of the complete system: a
 part that changes none has no effect on this data.
 

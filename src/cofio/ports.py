@@ -469,7 +469,7 @@ class Keys(Protocol):
 class KnowledgeTables(Protocol):
     """Read access to the tables of domain knowledge. They are written by `Store.apply`.
 
-    With a viewer, rows that the viewer may not see are left out (`domain.sees`).
+    With a viewer, rows that the viewer may not see are left out (`models.knowledge.sees`).
     """
 
     def get(self, table: Table, keys: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
@@ -494,7 +494,8 @@ class KnowledgeTables(Protocol):
         """
 
     def naming(self, words: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
-        """Return the claims with any of these words, folded, in a name (`domain.named_words`), by confidence."""
+        """Return the claims with any of these words, folded, in a name (`models.knowledge.named_words`), by
+        confidence."""
 
     def told_by(self, memories: Sequence[int]) -> list[Knowledge]:
         """Return the claims that these memories express in words."""

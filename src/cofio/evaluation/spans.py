@@ -4,7 +4,7 @@
 
 A fact is found if a kept span covers half of its quote. A kept span is right if it covers half of a quote, or a quote
 covers half of it. A fact without a quote, which is a text alone, is found if the kept spans carry it (see
-`labelled.carries`).
+`labelled_turns.carries`).
 """
 
 from __future__ import annotations

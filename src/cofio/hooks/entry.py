@@ -1,7 +1,7 @@
 """The script that a client's hook runs: `python -I -S entry.py --home FOLDER CLIENT [EVENT] [JSON]`.
 
 It ends with exit code 0, with one JSON object or nothing on stdout, with nothing on stderr, and by its deadline
-(`delivery`). Every prompt waits for it, so start-up time counts. Python compiles a script every time it runs: this one
+(`runner`). Every prompt waits for it, so start-up time counts. Python compiles a script every time it runs: this one
 is short, and the other modules are loaded from the bytecode cache. `cofio/__init__.py` is not imported, because that
 costs 40 ms; only the modules in its folder are.
 

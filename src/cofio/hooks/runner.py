@@ -5,7 +5,7 @@
 
 A capture is owed until the service has confirmed it or it is in the spool. Each way to end a run spools what is owed:
 the main thread, the watchdog thread and a signal. The service recognises a turn that arrives twice. If a remote service
-answers, a process of its own (`drain`) delivers the spool to it too.
+answers, a process of its own (`spool_sender`) delivers the spool to it too.
 """
 
 from __future__ import annotations

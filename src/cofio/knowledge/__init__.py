@@ -1,1 +1,1 @@
-"""Exact lookup of domain knowledge, without vectors: pure functions over the types of `domain`."""
+"""Exact lookup of domain knowledge, without vectors: pure functions over the types of `models.knowledge`."""

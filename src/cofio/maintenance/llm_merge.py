@@ -1,7 +1,7 @@
 """Merge proposals by a language model.
 
 The model sees short names, m1 and m2, that are valid for one question only, and the texts as data. Its answer is only a
-proposal: `proving` checks it before it is used.
+proposal: `merge_check` checks it before it is used.
 """
 
 from __future__ import annotations

@@ -3,5 +3,5 @@
     page ─ front ─▶ front matter, body ─ parts ─▶ [Part] ─ following ─▶ matched with memories ─▶ [Decision]
     memory ─ vault ─▶ a note with the memory's id ─ vault ─▶ edits made to it
 
-`folder` reads and writes files; all other modules are pure functions.
+`files` reads and writes files; all other modules are pure functions.
 """

@@ -1,6 +1,6 @@
 """Rules shared by all inboxes: stored form of an exchange, allowed state changes, ledger, erasing.
 
-Pure functions, shared by every store like `applying`.
+Pure functions, shared by every store like `apply`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     password: … | my password is … | "api_key": "…" | <password>…</password> | name: DB_PASSWORD, value: …
     use … as the password | our credentials are admin and …
 
-This module finds the value and its syntactic form; `values` decides whether it is a secret.
+This module finds the value and its syntactic form; `secret_heuristics` decides whether it is a secret.
 """
 
 from __future__ import annotations

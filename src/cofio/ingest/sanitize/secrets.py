@@ -4,7 +4,7 @@
         ─▶ spans ─▶ [redacted:KIND]
 
 Both kinds of error are costly: a stored secret leaks, and a false positive destroys useful text. So a unique shape is
-sufficient, while the word "password" needs a value after it that looks like one (`values`).
+sufficient, while the word "password" needs a value after it that looks like one (`secret_heuristics`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a language model is told, and the short names it answers by.
+"""Prompts of the language model steps, and the short names by which a model refers to memories.
 
 The prompts are Markdown files beside this one, reviewed as prose. Every step may read them; they know nothing of ours.
 """

@@ -1,4 +1,4 @@
-"""Base classes of reply schemas, and those of domain knowledge; the others are in `replies`."""
+"""Base classes of reply schemas, and those of domain knowledge; the others are in `responses`."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class HandlerReply(NamedTuple):
 
 
 def to_response(reply: HandlerReply | dict[str, Any]) -> Response:
-    """Return the reply as bytes, with the common headers. Streams are handled by `relaying.Relayed`."""
+    """Return the reply as bytes, with the common headers. Streams are handled by `streaming.StreamResponse`."""
     content, status, media, headers = reply if isinstance(reply, HandlerReply) else HandlerReply(reply)
     body = content if isinstance(content, bytes) else msgspec.json.encode(content)
     return Response(body, status, {**HEADERS, **headers}, media)

@@ -1,4 +1,4 @@
-"""Tables of the server store for `applying`: inside one transaction, one writer at a time."""
+"""Tables of the server store for `stores.apply`: inside one transaction, one writer at a time."""
 
 from __future__ import annotations
 
