@@ -485,7 +485,7 @@ def test_ceilings_are_above_what_they_are_ceilings_of() -> None:
     rows = np.arange(2_000)
     exact = matrix.astype(np.float64) @ matrix.T.astype(np.float64)
     for width in (1, 8, 32, 48):
-        ceilings = knn_blocks._with_rest(matrix, rows, np.ascontiguousarray(np.eye(96, dtype=np.float32)[:, :width]))
+        ceilings = knn_blocks._add_rest(matrix, rows, np.ascontiguousarray(np.eye(96, dtype=np.float32)[:, :width]))
         assert (ceilings @ ceilings.T - exact).min() >= 0
 
 

@@ -538,7 +538,8 @@ from cofio.transfer.jsonl_format import JsonlFile as Lines
 from tests.transfer.moving import embed, opened
 importing.BATCH = 20
 store = opened(Path(sys.argv[1]))
-importing.import_lines(store, embed, Lines(Path(sys.argv[2])), name="file", progress=lambda done: print(done, flush=True))
+lines = Lines(Path(sys.argv[2]))
+importing.import_lines(store, embed, lines, name="file", progress=lambda done: print(done, flush=True))
 """
 
 

@@ -1,7 +1,7 @@
 """Early handshake: answers simple MCP requests before the SDK is imported, which is slow.
 
     client ─ a line ─▶ Front.answer ─ initialize, server/discover, lists of what there is, ping ─▶ client
-                            └ anything else ─▶ wire, by the SDK, from then on
+                            └ anything else ─▶ sdk_server, from then on
 
 The front answers only what it can answer exactly as the SDK would (a test compares them). The first other line ends its
 part: the SDK is given the client's greeting, which it missed, then that line and all later ones.

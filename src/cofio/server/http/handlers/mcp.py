@@ -36,18 +36,18 @@ _OWN = "mcp-"
 
 def exchange(state: AppState, request: bytes, context: RequestContext) -> HandlerReply:
     """Return the SDK's reply to this message. NotConfigured if the SDK is not installed."""
-    wire = _import_sdk()
+    sdk_server = _import_sdk()
     headers = {name: value for name, value in context.headers.items() if name in _READ or name.startswith(_OWN)}
     if not headers.get("content-type", "").lower().startswith(JSON):
         raise InvalidInput("The body is not declared as JSON.", f"Send a message of the protocol, as {JSON}.")
-    reply = wire.exchanged(RequestDispatcher(state, context), headers, request)
+    reply = sdk_server.handle_post(RequestDispatcher(state, context), headers, request)
     if reply.status >= 400 and not reply.media.startswith(JSON):
         raise InvalidInput("Not a valid request of the protocol.", f"Accept {JSON}, and send one message at a time.")
     return HandlerReply(reply.body, reply.status, reply.media or JSON)
 
 
 def _import_sdk() -> ModuleType:
-    """Import the wire module with the SDK: takes about a second, once."""
+    """Import the module with the SDK: takes about a second, once."""
     try:
         from cofio.server.mcp import sdk_server
     except ImportError as error:
