@@ -73,9 +73,9 @@ def ask(conversation: Conversation) -> list[Asked]:
             if not question.evidence or question.category in LEFT_OUT:
                 continue
             started = time.perf_counter()
-            ten = tuple(keeper.search(question.text, k=10, closely=False))
+            ten = tuple(keeper.search(question.text, k=10, rerank=False))
             spent = time.perf_counter() - started
-            everything = tuple(keeper.search(question.text, k=MAX_HITS, explain=True, closely=False))
+            everything = tuple(keeper.search(question.text, k=MAX_HITS, explain=True, rerank=False))
             found.append(Asked(question.category, question.evidence, everything, ten, spent))
     print(f"{conversation.id}: {len(conversation.facts)} units, {len(found)} questions", file=sys.stderr)
     return found

@@ -31,7 +31,7 @@ from rich.text import Text
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH = 100  # columns
 SESSION = (
-    "cofio extract examples/conversation.txt --source shop",
+    "cofio ingest examples/conversation.txt --source shop",
     'cofio search "may we ship on a friday?" -k 2',
     "cofio history 6",
     "cofio undo 3 --yes",

@@ -84,7 +84,7 @@ def test_what_was_read_is_judged_by_its_words_too(keeper: Keeper) -> None:
     shares = after.why.vector_share + after.why.keyword_share
     assert shares + READ_WEIGHT == pytest.approx(after.score)
     assert f"{READ_WEIGHT:.2f} × 1.000 (re-ranking)" in after.why.formula
-    plain = keeper.search("when does the ferry leave", closely=False)[0]
+    plain = keeper.search("when does the ferry leave", rerank=False)[0]
     assert plain.score == pytest.approx(before.score)
 
 
@@ -102,7 +102,7 @@ def test_what_nobody_has_read_stays_as_it_is(keeper: Keeper) -> None:
     keeper.read_missing()
     keeper.add("coffee is served at five")
     scores = {hit.text: hit.score for hit in keeper.search("what is served", k=5)}
-    plain = {hit.text: hit.score for hit in keeper.search("what is served", k=5, closely=False)}
+    plain = {hit.text: hit.score for hit in keeper.search("what is served", k=5, rerank=False)}
     assert scores["coffee is served at five"] == pytest.approx(plain["coffee is served at five"])
     assert scores["tea is served at four"] != pytest.approx(plain["tea is served at four"])
 
@@ -153,7 +153,7 @@ def test_search_waits_for_a_slow_reader() -> None:
     with Keeper(MemoryStore(clock), Signalling(), clock, reader=Slow()) as keeper:
         keeper.add("the ferry leaves at nine")
         keeper.read_missing()
-        plain = keeper.search("when does the ferry leave", closely=False)[0].score
+        plain = keeper.search("when does the ferry leave", rerank=False)[0].score
         assert keeper.search("when does the ferry leave")[0].score != pytest.approx(plain)
 
 
@@ -168,7 +168,7 @@ def test_a_question_that_needs_no_closer_look_is_not_read() -> None:
     clock, reader = FixedClock(), Counting()
     with Keeper(MemoryStore(clock), HashEmbedder(), clock, reader=reader) as keeper:
         keeper.search("one", hybrid=False)
-        keeper.search("two", closely=False)
+        keeper.search("two", rerank=False)
         keeper.search("three")
     assert reader.asked == ["three"]
 
@@ -236,7 +236,7 @@ def test_two_readers_of_one_store_do_not_mix_what_they_read() -> None:
     assert new.read_missing() == 1
     old.add("the harbour is closed")
     assert old.read_missing() == 0  # it is the newer one's to read
-    plain = [hit.score for hit in old.search("ferry", closely=False)]
+    plain = [hit.score for hit in old.search("ferry", rerank=False)]
     assert [hit.score for hit in old.search("ferry")] == plain
     assert [hit.score for hit in new.search("ferry")] != plain
 
@@ -258,7 +258,7 @@ def test_without_a_reader_there_is_nothing_to_read() -> None:
 
 
 def test_it_can_be_switched_off(tmp_path: Path) -> None:
-    assert bootstrap.make_reader(Settings.load({"home": tmp_path, "close_reading": False})) is None
+    assert bootstrap.make_reader(Settings.load({"home": tmp_path, "rerank": False})) is None
 
 
 # ── in the background ─────────────────────────────────────────────────────────────────────────────────────────────────

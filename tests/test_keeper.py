@@ -251,7 +251,7 @@ def test_a_log_that_fails_loses_nothing_and_stops_no_reader(tmp_path: Path) -> N
 def test_who_said_it_is_kept_with_every_sighting(keeper: Keeper) -> None:
     number = keeper.add("we use tabs", agent="a", session="s1", visibility="team").memory_id
     keeper.add("We use tabs", agent="b", session="s2", visibility="team")
-    assert [(seen.agent, seen.session) for seen in keeper.sightings(number)] == [("a", "s1"), ("b", "s2")]
+    assert [(seen.agent, seen.session) for seen in keeper.occurrences(number)] == [("a", "s1"), ("b", "s2")]
 
 
 def test_a_query_object_can_be_changed_and_a_scope_is_given_once(keeper: Keeper) -> None:

@@ -206,9 +206,9 @@ def test_a_reason_is_not_told_where_it_may_quote_what_is_not_seen(keeper: Keeper
 
 def test_sightings_are_those_of_what_is_seen(store: Store, keeper: Keeper, says: Says) -> None:
     number = says(EVE, "The vault opens at noon")
-    assert ScopedStore(store, ADA).sightings(number) == []
+    assert ScopedStore(store, ADA).occurrences(number) == []
     with pytest.raises(NotFound):
-        keeper.seen_by(ADA).sightings(number)
+        keeper.seen_by(ADA).occurrences(number)
 
 
 # ── what is written ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -378,7 +378,7 @@ def test_what_is_adopted_is_stamped_and_gets_an_id_of_this_store(store: Store) -
     [change] = seen.apply([Adopt(memory, (Occurrence("claude"),))], {}, by="t", why="t").changes
     assert change.after
     assert (change.after.user, change.after.previous_text) == ("ada", None)
-    assert [sighting.agent for sighting in seen.sightings(change.memory_id)] == ["codex", "codex"]
+    assert [sighting.agent for sighting in seen.occurrences(change.memory_id)] == ["codex", "codex"]
     with pytest.raises(Forbidden):
         seen.apply([Adopt(replace(memory, id=1 << 60))], {}, by="t", why="t")
 
@@ -386,7 +386,7 @@ def test_what_is_adopted_is_stamped_and_gets_an_id_of_this_store(store: Store) -
 def test_a_sighting_is_the_viewers(keeper: Keeper, says: Says) -> None:
     number = says(ADA, "The vault opens at noon", visibility="global")
     keeper.seen_by(EVE).apply([Noop(number, Occurrence("codex", "s1"))], by="t", why="t")
-    assert [sighting.agent for sighting in keeper.sightings(number)] == ["codex", "claude"]
+    assert [sighting.agent for sighting in keeper.occurrences(number)] == ["codex", "claude"]
 
 
 def test_a_twin_out_of_reach_is_not_told_of(keeper: Keeper) -> None:

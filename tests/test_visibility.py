@@ -339,7 +339,7 @@ def told(seen: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any]]:
     yield "evaluated", [seen.knowledge.evaluate(f"told{each:04}", "volume", 9) for each in range(30)]
     yield "related", seen.knowledge.related("vault")
     for each in ids:
-        for way in (seen.get, seen.history, seen.sightings, seen.freshness):
+        for way in (seen.get, seen.history, seen.occurrences, seen.freshness):
             with suppress(CofioError):
                 yield f"{way.__name__} {each}", way(each)
     for number in range(1, 60):
@@ -679,7 +679,10 @@ def by_wire(service: Caller, ids: Sequence[int]) -> Iterator[tuple[str, str]]:
     for path in GOT:
         yield path, service.get(path).body.decode()
     for each in ids:
-        for path in (f"/memory/{each}", *(f"/memory/{each}/{what}" for what in ("history", "sightings", "freshness"))):
+        for path in (
+            f"/memory/{each}",
+            *(f"/memory/{each}/{what}" for what in ("history", "occurrences", "freshness")),
+        ):
             yield path, service.get(path).body.decode()
     for number in range(1, 60):
         for what in ("changes", "inbox", "memory/extract", "episodes"):

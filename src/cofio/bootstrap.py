@@ -154,7 +154,7 @@ def make_embedder(settings: Settings) -> Embedder:
 def make_reader(settings: Settings) -> LateInteractionModel | None:
     """Return the re-ranking model; None if it is switched off, missing, or not the pinned one."""
     try:
-        return embedders.make_reader(settings.home) if settings.close_reading else None
+        return embedders.make_reader(settings.home) if settings.rerank else None
     except Misconfigured as error:
         _log.warning("Re-ranking disabled: %s", error)
         return None

@@ -1047,9 +1047,9 @@ class Keeper:
         """Return every change of a memory and of those merged with it, oldest first."""
         return self._store.history(check_int(memory_id, "id"))
 
-    def sightings(self, memory_id: int) -> builtins.list[Occurrence]:
+    def occurrences(self, memory_id: int) -> builtins.list[Occurrence]:
         """Return every sighting (who stated it, where and when), including those of merged memories."""
-        return self._store.sightings(self.get(memory_id).id)
+        return self._store.occurrences(self.get(memory_id).id)
 
     def learned_from(self, memory_id: int) -> Item | None:
         """Return the capture that the memory was learned from; None if it has none or its text is forgotten."""
@@ -1482,7 +1482,7 @@ class Keeper:
 
     def _run_queries(self, queries: Sequence[Query]) -> builtins.list[builtins.list[Hit]]:
         texts = list(dict.fromkeys(query.text for query in queries))
-        closely = [query.text for query in queries if query.hybrid and query.closely]
+        closely = [query.text for query in queries if query.hybrid and query.rerank]
         get_questions = self._reading.questions(closely)  # runs on another core while the query vectors are computed
         vectors = dict(zip(texts, self._embed(texts, "query"), strict=True)) if texts else {}
         floor, questions = self._embedder.floor, get_questions()

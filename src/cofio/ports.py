@@ -796,7 +796,7 @@ class Store(Protocol):
     def history(self, memory_id: int) -> list[Change]:
         """Return every change of this memory, its predecessors and its successors, oldest first."""
 
-    def sightings(self, memory_id: int) -> list[Occurrence]:
+    def occurrences(self, memory_id: int) -> list[Occurrence]:
         """Return every occurrence of the memory and of those merged into it, the first one included."""
 
     def projects(self, scope: Scope, limit: int, after: str = "") -> list[tuple[str, int]]:

@@ -22,9 +22,10 @@ from cofio.stores import urls
 
 #: Minimum values of some settings.
 _LEAST = {
-    "inbox_limit": 1, "inbox_days": 0, "hook_recall_ms": 50, "hook_capture_ms": 50, "consolidation_min_cluster": 2,
+    "inbox_limit": 1, "inbox_days": 0, "hook_recall_timeout_ms": 50, "hook_capture_timeout_ms": 50,
+    "consolidation_min_cluster": 2,
     "prune_detail_days": 1, "prune_decision_days": 1, "prune_days": 1, "backup_days": 1, "retrieval_days": 1,
-    "audit_days": 1, "chat_upstream_timeout": 1, "notes_every": 0, "episode_days": 1, "episode_mb": 0,
+    "audit_days": 1, "chat_upstream_timeout": 1, "notes_poll_seconds": 0, "episode_days": 1, "episode_mb": 0,
     "llm_calls_per_day": 0, "llm_tokens_per_day": 0, "llm_text_days": 0,
     "llm_batch_seconds": 0, "llm_batch_turns": 1,
 }  # fmt: skip
@@ -66,9 +67,9 @@ class Settings:
     embedder_dimension: int = _setting(
         0, "COFIO_EMBEDDER_DIMENSION", "Dimensions to request from a remote embedder; 0 takes its default."
     )
-    close_reading: bool = _setting(
+    rerank: bool = _setting(
         True,
-        "COFIO_CLOSE_READING",
+        "COFIO_RERANK",
         "Enable late-interaction (ColBERT) re-ranking. Token embeddings are computed in the background.",
     )
     model_download: bool = _setting(
@@ -169,8 +170,12 @@ class Settings:
         1_200, "COFIO_START_TOKENS", "Maximum tokens of memories at the start of a session, from 200 to 2000."
     )
     project: str = _setting("", "COFIO_PROJECT", "Project name for hooks. Default: the path of the repository.")
-    hook_recall_ms: int = _setting(800, "COFIO_HOOK_RECALL_MS", "Deadline of a recall hook, in milliseconds.")
-    hook_capture_ms: int = _setting(300, "COFIO_HOOK_CAPTURE_MS", "Deadline of a capture hook, in milliseconds.")
+    hook_recall_timeout_ms: int = _setting(
+        800, "COFIO_HOOK_RECALL_TIMEOUT_MS", "Deadline of a recall hook, in milliseconds."
+    )
+    hook_capture_timeout_ms: int = _setting(
+        300, "COFIO_HOOK_CAPTURE_TIMEOUT_MS", "Deadline of a capture hook, in milliseconds."
+    )
     inbox_limit: int = _setting(10_000, "COFIO_INBOX_LIMIT", "Maximum pending captures; further ones are refused.")
     inbox_days: int = _setting(30, "COFIO_INBOX_DAYS", "Days to keep the text of processed captures.")
     episodes: bool = _setting(True, "COFIO_EPISODES", "Index captured turns as searchable episodes.")
@@ -228,8 +233,8 @@ class Settings:
         "Folders of Markdown that the service follows, separated by commas: PATH, or NAME=PATH to set the name of the "
         "folder in the sources of its memories.",
     )  # fmt: skip
-    notes_every: float = _setting(
-        5.0, "COFIO_NOTES_EVERY", "Seconds between two scans of the followed folders; 0 disables following."
+    notes_poll_seconds: float = _setting(
+        5.0, "COFIO_NOTES_POLL_SECONDS", "Seconds between two scans of the followed folders; 0 disables following."
     )
     claude_home: str = _setting(
         "", "COFIO_CLAUDE_HOME", "Configuration folder of Claude Code. Default: ~/.claude.", "CLAUDE_CONFIG_DIR"

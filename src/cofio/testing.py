@@ -309,7 +309,7 @@ class MemoryStore:
             raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
         return changes
 
-    def sightings(self, memory_id: int) -> list[Occurrence]:
+    def occurrences(self, memory_id: int) -> list[Occurrence]:
         memories = self._tables.memories
         merged = {memory_id}
         while (

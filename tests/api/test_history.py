@@ -13,9 +13,9 @@ def test_every_sighting_of_a_fact_is_told(service: Caller) -> None:
     fact = {"text": "we use tabs", "visibility": "team"}
     memory_id = service.post("/memory/add", {**fact, "agent": "a", "session": "s1"}).json["id"]
     service.post("/memory/add", {**fact, "agent": "b", "session": "s2"})
-    told = service.get(f"/memory/{memory_id}/sightings").json
-    assert [(each["agent"], each["session"]) for each in told["sightings"]] == [("a", "s1"), ("b", "s2")]
-    assert service.get("/memory/99/sightings").status == 404
+    told = service.get(f"/memory/{memory_id}/occurrences").json
+    assert [(each["agent"], each["session"]) for each in told["occurrences"]] == [("a", "s1"), ("b", "s2")]
+    assert service.get("/memory/99/occurrences").status == 404
 
 
 def test_the_history_of_a_memory_tells_its_life(service: Caller) -> None:

@@ -233,7 +233,7 @@ READ = {
     "GET /ui/{file}", "POST /search", "POST /search/batch", "POST /episodes/search", "GET /episodes/{id}",
     "POST /recall", "POST /recall/context", "POST /enrich", "GET /team/facts", "GET /team/patterns",
     "POST /memory/is-novel", "GET /extract/status", "GET /v1/models", "GET /memory/{id}", "GET /memory/{id}/freshness",
-    "GET /memory/{id}/sightings", "GET /memory/{id}/history", "GET /memories", "GET /changes", "GET /changes/{id}",
+    "GET /memory/{id}/occurrences", "GET /memory/{id}/history", "GET /memories", "GET /changes", "GET /changes/{id}",
     "GET /sessions", "GET /session", "GET /resume", "GET /projects", "POST /mcp", "GET /overview", "GET /events",
     "GET /map",
     "GET /export", "GET /knowledge", "GET /knowledge/{table}", "GET /knowledge/{table}/{row}",

@@ -42,7 +42,9 @@ class House:
 def house(tmp_path: Path) -> Iterator[House]:
     vault = tmp_path / "vault"
     vault.mkdir()
-    settings = Settings.load({"home": tmp_path / "home"}, {"COFIO_NOTES_FOLDERS": str(vault), "COFIO_NOTES_EVERY": "0"})
+    settings = Settings.load(
+        {"home": tmp_path / "home"}, {"COFIO_NOTES_FOLDERS": str(vault), "COFIO_NOTES_POLL_SECONDS": "0"}
+    )
     with bootstrap.keeper(settings, embedder=HashEmbedder(), clock=FixedClock()) as keeper, serving(keeper) as url:
         yield House(keeper, Caller(url), settings.notes_folder, vault)
 

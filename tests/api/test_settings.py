@@ -100,7 +100,7 @@ def test_every_setting_is_told_with_its_value_and_where_that_comes_from(
     assert found["maintenance_enabled"] == (True, str(home / "config.toml"))
     assert found["extract_timeout"] == (12.5, "EXTRACT_TIMEOUT")
     assert found["recall_min_score"] == (0.5, "flag")
-    assert found["hook_recall_ms"] == (800, "default")
+    assert found["hook_recall_timeout_ms"] == (800, "default")
     assert known["inbox_days"] | {"says": ""} == {
         "name": "inbox_days", "group": "Learning", "variables": ["COFIO_INBOX_DAYS"], "says": "", "value": 7,
         "default": 30, "origin": str(home / "config.toml"), "secret": False, "line": "inbox_days = 7", "waits": False,

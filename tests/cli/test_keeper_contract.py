@@ -408,7 +408,7 @@ def what_happened_can_be_read_and_undone(memories: Memories) -> Any:
     conflict = refused(Conflict, lambda: memories.undo(written.changeset + 1))
     return [
         memories.history(written.memory_id),
-        memories.sightings(written.memory_id),
+        memories.occurrences(written.memory_id),
         memories.changes(limit=3),
         memories.changes(),
         memories.changeset(written.changeset),

@@ -1,4 +1,4 @@
-"""`cofio extract`, `cofio observe` and `cofio ledger`."""
+"""`cofio ingest`, `cofio observe` and `cofio ledger`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def transcript(tmp_path: Path) -> Path:
 def test_a_text_is_learned_from(cofio: Cofio, tmp_path: Path) -> None:
     path = tmp_path / "talk.txt"
     path.write_text(TALK, encoding="utf-8")
-    told = cofio.json("extract", str(path), "--source", "shop")
+    told = cofio.json("ingest", str(path), "--source", "shop")
     assert [each["action"] for each in told["actions"]] == ["add", "add"]
     listed = cofio.json("list", "--source", "shop")["memories"]
     assert sorted(each["text"] for each in listed) == [
@@ -54,12 +54,12 @@ def test_a_text_is_learned_from(cofio: Cofio, tmp_path: Path) -> None:
 
 
 def test_the_standard_input_is_learned_from(cofio: Cofio) -> None:
-    lines = cofio.lines("extract", "-", says=TALK)
+    lines = cofio.lines("ingest", "-", says=TALK)
     assert [each.split("\t")[0] for each in lines] == ["add", "add"]
 
 
 def test_a_dry_run_changes_nothing(cofio: Cofio) -> None:
-    done = cofio("extract", "-", "--dry-run", says=TALK)
+    done = cofio("ingest", "-", "--dry-run", says=TALK)
     assert "Nothing was changed" in done.stderr
     assert cofio.json("list")["total"] == 0
     assert cofio.json("ledger")["captured"] == 0
@@ -84,21 +84,21 @@ REPORT = "Checked the fleet.\nThreshold: disk usage on web-1 above 85%\n"
     "delivered", [REPORT, json.dumps([{"role": "assistant", "content": REPORT}]), f"User: and?\nAssistant: {REPORT}"]
 )
 def test_an_agents_report_is_read_for_domain_knowledge(cofio: Cofio, delivered: str) -> None:
-    lines = cofio.lines("extract", "-", "--context", "analysis", says=delivered)
+    lines = cofio.lines("ingest", "-", "--context", "analysis", says=delivered)
     assert lines[1] == "add\tthresholds/web-1.disk_usage.above\tweb-1/disk usage: above 85%"
     assert [each["id"] for each in cofio.json("knowledge", "list", "thresholds")["rows"]] == ["web-1.disk_usage.above"]
 
 
 def test_what_is_no_report_is_not_read_for_domain_knowledge(cofio: Cofio) -> None:
-    assert not any("thresholds/" in line for line in cofio.lines("extract", "-", says=REPORT))
+    assert not any("thresholds/" in line for line in cofio.lines("ingest", "-", says=REPORT))
     assert cofio.json("knowledge", "list")["thresholds"] == 0
 
 
 def test_a_transcript_is_learned_from_turn_by_turn_and_once(cofio: Cofio, transcript: Path) -> None:
-    told = cofio.json("extract", str(transcript))
+    told = cofio.json("ingest", str(transcript))
     assert [each["turn"] for each in told["turns"]] == ["u1", "u3"]
     assert len(told["actions"]) == 2
-    done = cofio("extract", str(transcript))
+    done = cofio("ingest", str(transcript))
     assert "2 turns captured before" in done.stderr
     assert done.stdout == ""
     assert cofio.json("ledger")["captured"] == 2
@@ -108,21 +108,21 @@ def test_a_file_that_says_nothing_or_is_not_there_is_an_error(cofio: Cofio, tmp_
     empty = tmp_path / "empty.txt"
     empty.write_text("", encoding="utf-8")
     for path in (empty, tmp_path / "nowhere.txt"):
-        done = cofio("extract", str(path))
+        done = cofio("ingest", str(path))
         assert done.exit_code == 1
         assert "Error" in done.stderr
 
 
 def test_a_capture_that_must_wait_is_told_with_the_reason(cofio: Cofio) -> None:
     env = {"EXTRACT_PROVIDER": "ollama", "OLLAMA_URL": "http://127.0.0.1:9"}
-    done = cofio("extract", "-", says="Our team decided to adopt microservices for scalability", env=env)
+    done = cofio("ingest", "-", says="Our team decided to adopt microservices for scalability", env=env)
     assert done.exit_code == 0
     assert "not processed yet" in done.stderr
     assert cofio.json("ledger")["pending"] == 1
 
 
 def test_the_ledger_is_shown_with_the_reasons(cofio: Cofio) -> None:
-    cofio("extract", "-", says="Hi there!")
+    cofio("ingest", "-", says="Hi there!")
     lines = cofio.lines("ledger")
     assert "captured\t1" in lines
     assert "1\tNothing that will matter in a month" in lines
@@ -134,25 +134,25 @@ def test_the_ledger_is_shown_with_the_reasons(cofio: Cofio) -> None:
 
 
 def test_a_rejected_capture_can_be_tried_again(cofio: Cofio) -> None:
-    cofio("extract", "-", says="Hi there!")
+    cofio("ingest", "-", says="Hi there!")
     [again] = cofio.json("ledger", "--retry", "1")["items"]
     # At once: there is no service.
     assert (again["state"], again["reason"]) == ("rejected", "Nothing that will matter in a month")
     assert cofio("ledger", "--retry", "9").exit_code == 1
-    cofio("extract", "-", says="I prefer tabs over spaces.")
+    cofio("ingest", "-", says="I prefer tabs over spaces.")
     assert cofio("ledger", "--retry", "2").exit_code == 1
 
 
 def test_a_text_may_be_learned_from_in_another_project_too(cofio: Cofio) -> None:
     for source in ("shop", "blog", "blog"):
-        cofio("extract", "-", "--source", source, says="The port of staging is 8080.")
+        cofio("ingest", "-", "--source", source, says="The port of staging is 8080.")
     assert cofio.json("ledger")["captured"] == 2
     assert {each["source"] for each in cofio.json("list")["memories"]} == {"shop", "blog"}
 
 
 def test_what_is_learned_belongs_to_the_project_that_is_named(cofio: Cofio) -> None:
     for project in ("/srv/shop", "/srv/blog", "/srv/blog"):
-        cofio("extract", "-", "--project", project, says="The port of staging is 8080.")
+        cofio("ingest", "-", "--project", project, says="The port of staging is 8080.")
     assert cofio.json("ledger")["captured"] == 2
     listed = cofio.json("list")["memories"]
     assert {(each["project"], each["source"]) for each in listed} == {("/srv/shop", ""), ("/srv/blog", "")}

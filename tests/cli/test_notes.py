@@ -232,7 +232,7 @@ def test_a_folder_here_is_not_followed_for_memories_elsewhere(cofio: Cofio, vaul
 
 
 def test_the_help_tells_how_often_the_librarian_looks() -> None:
-    assert Settings().notes_every == _EVERY == EVERY
+    assert Settings().notes_poll_seconds == _EVERY == EVERY
 
 
 # ── a service that follows ────────────────────────────────────────────────────────────────────────────────────────────
@@ -242,7 +242,7 @@ def test_what_is_written_edited_and_deleted_in_a_followed_folder_shows_in_the_se
     shell: Shell, tmp_path: Path
 ) -> None:
     folder = tmp_path / "followed"
-    shell.env |= {"COFIO_NOTES_FOLDERS": str(folder), "COFIO_NOTES_EVERY": "0.2"}
+    shell.env |= {"COFIO_NOTES_FOLDERS": str(folder), "COFIO_NOTES_POLL_SECONDS": "0.2"}
     url = shell.json("up")["url"]  # before there is such a folder
     folder.mkdir()
     with Client(url) as client:

@@ -59,7 +59,7 @@ def test_the_commands_work_on_the_database_itself(cofio: Cofio, address: str, tm
     cofio.lines("undo", "--yes", env=env)
     talk = tmp_path / "talk.txt"
     talk.write_text("User: We always use pnpm, never npm.\nAssistant: Noted.\n")
-    assert cofio.json("extract", str(talk), env=env)
+    assert cofio.json("ingest", str(talk), env=env)
     assert "friday" in "".join(cofio.lines("recall", "may I deploy on a friday?", env=env)).lower()
     exported = [json.loads(line) for line in cofio.lines("export", "-", env=env)[1:]]
     assert {each["text"] for each in exported} >= {"We deploy to Fly.io, never on a Friday", "Ada likes tea"}

@@ -43,7 +43,7 @@ SPELLINGS = (
 def test_any_folder_of_a_repository_means_its_main_tree(cofio: Cofio, tree: Path, spelling: str) -> None:
     given = spelling.format(app=tree)
     cofio.lines("add", "We deploy with Fly.io", "--project", given)
-    cofio.lines("extract", "-", "--project", given, says="We never deploy on a Friday.")
+    cofio.lines("ingest", "-", "--project", given, says="We never deploy on a Friday.")
     assert {each["project"] for each in cofio.json("list")["memories"]} == {str(tree)}
     assert cofio.json("list", "--project", given)["total"] == 2
     assert cofio.json("search", "deploy with Fly.io", "--project", given)["results"][0]["id"] == 1
@@ -55,14 +55,14 @@ def test_any_folder_of_a_repository_means_its_main_tree(cofio: Cofio, tree: Path
 @pytest.mark.parametrize("given", ["web", "acme/web", "team web", "a.b", "x" * 500, "src2/"])
 def test_a_name_stays_a_name(cofio: Cofio, tree: Path, given: str) -> None:
     cofio.lines("add", "We deploy with Fly.io", "--project", given)
-    cofio.lines("extract", "-", "--project", given, says="We never deploy on a Friday.")
+    cofio.lines("ingest", "-", "--project", given, says="We never deploy on a Friday.")
     assert {each["project"] for each in cofio.json("list", "--project", given)["memories"]} == {given}
     assert len(cofio.json("recall", "--project", given)["ids"]) == 2
 
 
 def test_no_project_stays_none(cofio: Cofio, tree: Path) -> None:
     cofio.lines("add", "We deploy with Fly.io", "--project", "")
-    cofio.lines("extract", "-", says="We never deploy on a Friday.")
+    cofio.lines("ingest", "-", says="We never deploy on a Friday.")
     assert {each["project"] for each in cofio.json("list", "--project", "")["memories"]} == {""}
     assert cofio.json("list", "--project", "~")["total"] == 2  # the home folder is no project
 

@@ -186,7 +186,7 @@ def test_hits_are_ordered_by_one_score_alone() -> None:
 
 
 def test_a_mode_is_what_search_is_told() -> None:
-    assert (runner.DEFAULT.how, runner.VECTORS.how, runner.UNREAD.how) == ({}, {"hybrid": False}, {"closely": False})
+    assert (runner.DEFAULT.how, runner.VECTORS.how, runner.UNREAD.how) == ({}, {"hybrid": False}, {"rerank": False})
 
 
 # ── the time ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -161,7 +161,7 @@ def test_a_service_behind_https_is_found_and_one_that_cannot_prove_itself_is_not
             secure.sendall(http("200 OK", json.dumps(CONTEXT).encode()))
 
     service = listening(behind, reads=False)
-    around = {"COFIO_URL": service.url.replace("http:", "https:"), "COFIO_HOOK_RECALL_MS": "5000"}
+    around = {"COFIO_URL": service.url.replace("http:", "https:"), "COFIO_HOOK_RECALL_TIMEOUT_MS": "5000"}
     assert hook(PROMPT, env={**around, "SSL_CERT_FILE": str(certificate)}).told == CONTEXT
     assert hook(PROMPT, env=around).out == b""
     assert (hook.why, hook.spooled) == ("broken spooled", [PROMPT])
@@ -329,6 +329,6 @@ def test_a_rest_that_cannot_be_meant_is_none(hook: Hook, listening: Listening, c
 
 def test_a_wait_that_was_cut_short_says_nothing_about_the_service(hook: Hook, listening: Listening) -> None:
     listening(hangs)
-    hook(PROMPT, env={"COFIO_HOOK_RECALL_MS": "60"})
+    hook(PROMPT, env={"COFIO_HOOK_RECALL_TIMEOUT_MS": "60"})
     assert PROMPT in hook.spooled
     assert not (hook.home / "hook.rest").exists()

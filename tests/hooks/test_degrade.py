@@ -38,7 +38,7 @@ OTHERS = [f"Note {number}: the {word} of the {other} is kept in {place}"
 @pytest.fixture
 def keeper(hook: Hook) -> Keeper:
     """A store in the hook's home, with memories that are about something else."""
-    hook.env["COFIO_HOOK_RECALL_MS"] = "5000"  # for busy machines
+    hook.env["COFIO_HOOK_RECALL_TIMEOUT_MS"] = "5000"  # for busy machines
     clock = FixedClock()
     keeper = Keeper(SqliteStore(hook.home / "cofio.db", clock), HashEmbedder(), clock)
     keeper.add_all([Fact(text=text) for text in OTHERS], dedup=False)

@@ -87,7 +87,7 @@ def test_there_is_room_aside_for_so_much(hook: Hook) -> None:
 
 def test_what_is_larger_than_is_taken_is_put_aside(hook: Hook) -> None:
     raw = json.dumps({**STOP, "last_assistant_message": "x" * runner._MOST}).encode()
-    hook(raw, env={"COFIO_HOOK_CAPTURE_MS": "5000"}, limit=5.0)  # writing 32 MB takes long on a busy machine
+    hook(raw, env={"COFIO_HOOK_CAPTURE_TIMEOUT_MS": "5000"}, limit=5.0)  # writing 32 MB takes long on a busy machine
     (kept,) = (hook.home / "spool" / "bad").iterdir()
     assert raw[: runner._MOST] in kept.read_bytes()
     assert hook.log[-1]["event"] == "Stop"
@@ -296,7 +296,7 @@ def test_a_second_signal_does_not_end_what_the_first_began(
         "spool.write = slowly",
     )
     command = [sys.executable, str(script), "--home", str(hook.home), "claude-code"]
-    around = hook.around({"COFIO_HOOK_RECALL_MS": "9000"})
+    around = hook.around({"COFIO_HOOK_RECALL_TIMEOUT_MS": "9000"})
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=around) as running:
         assert running.stdin
         running.stdin.write(json.dumps(PROMPT).encode())

@@ -30,7 +30,7 @@ ASKS = "Where is the web shop deployed, with Fly.io?"
 
 @pytest.fixture
 def keeper(hook: Hook) -> Iterator[Keeper]:
-    hook.env["COFIO_HOOK_RECALL_MS"] = "5000"  # for busy machines
+    hook.env["COFIO_HOOK_RECALL_TIMEOUT_MS"] = "5000"  # for busy machines
     clock = FixedClock()
     with Keeper(SqliteStore(hook.home / "cofio.db", clock), HashEmbedder(), clock) as keeper:
         keeper.add(Fact(text=FACT, kind="decision", project="/srv/web"))
@@ -115,12 +115,15 @@ def test_a_stopped_service_costs_a_deadline_and_comes_back(hook: Hook, tmp_path:
             assert eventually((hook.home / "hook").exists)
             assert (hook.home / "hook.at").read_text().startswith(f"{url}\n\n800 300\n{hook.home}/cofio.db")
             run = [str(hook.home / launcher.NAME), "claude-code"]
-            patient = {"HOME": str(tmp_path), "COFIO_HOOK_CAPTURE_MS": "5000"}  # it is loading its model
+            patient = {"HOME": str(tmp_path), "COFIO_HOOK_CAPTURE_TIMEOUT_MS": "5000"}  # it is loading its model
             hook.run(run, json.dumps(STOP).encode(), env=patient, limit=5)
             assert hook.rung == "service"
             hook.started(60)
             serving.send_signal(signal.SIGSTOP)
-            frozen = {"HOME": str(tmp_path), "COFIO_HOOK_RECALL_MS": "3000"}  # long enough for a busy machine to ask
+            frozen = {
+                "HOME": str(tmp_path),
+                "COFIO_HOOK_RECALL_TIMEOUT_MS": "3000",
+            }  # long enough for a busy machine to ask
             for _ in range(20):
                 hook.run(run, json.dumps({**PROMPT, "prompt_id": "p2"}).encode(), env=frozen, limit=5)
                 if not hook.why.startswith("deadline"):  # out of time before it had asked

@@ -59,7 +59,7 @@ def test_what_is_said_again_stays_one_memory_that_was_seen_twice(keeper: Keeper)
     assert again["action"] == "noop"
     [memory] = keeper
     assert memory.occurrences == 2
-    assert [sighting.session for sighting in keeper.sightings(memory.id)] == ["monday", "tuesday"]
+    assert [sighting.session for sighting in keeper.occurrences(memory.id)] == ["monday", "tuesday"]
 
 
 def test_switch_replaces_memory_and_keeps_its_history(judged: Keeper) -> None:

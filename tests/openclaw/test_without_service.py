@@ -84,7 +84,7 @@ def test_a_slow_service_costs_the_end_of_a_turn_its_own_deadline(load: Load, sta
 
 def test_the_deadlines_can_be_set(load: Load, stand: Stand) -> None:
     stand.after = 60
-    plugin = load(baseUrl=stand.url, env={"COFIO_HOOK_RECALL_MS": "100"})
+    plugin = load(baseUrl=stand.url, env={"COFIO_HOOK_RECALL_TIMEOUT_MS": "100"})
     assert plugin.prompt("How do we deploy?") == ""
     assert 80 <= plugin.ms < 700
 

@@ -132,7 +132,7 @@ def test_settings_are_found_by_any_words_and_by_whether_somebody_set_them(house:
     expect(page.locator(".setting")).to_have_count(3)
     page.get_by_label("About").select_option("everything")
     page.get_by_label("Only changed settings").check()
-    expect(setting(page, "hook_recall_ms")).to_have_count(0)
+    expect(setting(page, "hook_recall_timeout_ms")).to_have_count(0)
     expect(setting(page, "inbox_days")).to_be_visible()
     assert page.locator(".setting").count() < 5
 

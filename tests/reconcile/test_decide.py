@@ -375,7 +375,7 @@ def test_typed_repetitions_of_a_known_memory_are_noted_each(store: Store) -> Non
     [known] = remember(store, NEW)
     batch = typed(store, fact(NEW, session="a"), fact(NEW, session="b"))
     assert [change.action for change in apply(store, batch)] == ["noop", "noop"]
-    assert [seen.session for seen in store.sightings(known)] == ["", "a", "b"]
+    assert [seen.session for seen in store.occurrences(known)] == ["", "a", "b"]
 
 
 def test_a_typed_fact_replaces_a_memory_and_archives_others(store: Store) -> None:

@@ -253,17 +253,17 @@ class StoreContract:
         apply(store, Noop(two.id, Occurrence("c", "s", "2027-01-01")))
         apply(store, Delete(two.id, into=one.id))
         assert {change.memory_id for change in store.history(one.id)} == {one.id, two.id}
-        assert [seen.agent for seen in store.sightings(one.id)] == ["a", "b", "c"]
+        assert [seen.agent for seen in store.occurrences(one.id)] == ["a", "b", "c"]
         apply(store, Restore(two.id))
         assert (store.get([one.id])[0].occurrences, store.get([two.id])[0].occurrences) == (1, 2)
-        assert [seen.agent for seen in store.sightings(one.id)] == ["a"]
+        assert [seen.agent for seen in store.occurrences(one.id)] == ["a"]
 
     def test_what_takes_a_place_keeps_the_pin_but_not_the_sightings(self, store: Store) -> None:
         old = add(store, "uses Prisma", agent="a")
         apply(store, Edit(old.id, {"pinned": True}), Noop(old.id, Occurrence("b")))
         new = apply(store, Update(old.id, Fact(text="uses Drizzle", agent="c"))).changes[0].memory
         assert new.pinned
-        assert [seen.agent for seen in store.sightings(new.id)] == ["c"]
+        assert [seen.agent for seen in store.occurrences(new.id)] == ["c"]
 
     def test_what_an_agent_says_again_and_again_is_counted_for_that_agent(self, store: Store) -> None:
         review = add(store, "Should add a null check", agent="agent-1", visibility="team", kind="policy")

@@ -217,7 +217,7 @@ def _assert_sees_nothing(store: PostgresStore, memory_id: int, changeset: int) -
     assert not store.has_speakers()
     assert list(store.pairs(0.0, anything)) == []
     assert list(store.neighbours([memory_id], 0.0, 5)) == []
-    assert store.sightings(memory_id) == []
+    assert store.occurrences(memory_id) == []
     assert store.repeated(1, 5, anything) == []
     assert store.changesets(5) == store.changesets(5, within=anything) == []
     assert store.unembedded(5) == store.unembedded(5, among=[memory_id]) == []

@@ -55,7 +55,7 @@ class UpkeepContract:
         assert store.get([heir.id]) == [heir]
         assert store.nearest(vector(heir.text), 5, Scope())[0].id == heir.id
         assert {change.memory_id for change in store.history(heir.id)} == {one.id, two.id, heir.id}
-        assert len(store.sightings(heir.id)) == 3
+        assert len(store.occurrences(heir.id)) == 3
 
     def test_what_was_counted_for_the_members_counts_for_the_heir(self, store: Store) -> None:
         one, two = add(store, "Tests run on PostgreSQL 16"), add(store, "Tests run in parallel")
@@ -126,13 +126,13 @@ class UpkeepContract:
         )
         done = store.apply([Adopt(there, seen)], {0: vector(there.text)}, by="test", why="import")
         assert store.get([40]) == [there]
-        assert store.sightings(40)[1:] == list(seen)
+        assert store.occurrences(40)[1:] == list(seen)
         assert add(store, "a new one").id == 41
         undone = undo(store, done.id)
         assert [memory.id for memory in everything(store)] == [41]
         again = undo(store, undone.id)
         assert store.get([40]) == [there]
-        assert store.sightings(40)[1:] == list(seen)
+        assert store.occurrences(40)[1:] == list(seen)
         undo(store, again.id)
         assert [memory.id for memory in everything(store)] == [41]
 

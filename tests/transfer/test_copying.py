@@ -125,7 +125,9 @@ def test_a_copy_finds_what_the_source_finds(source: Store, target: Store) -> Non
     }
     pinned = [memory for memory in everything(source) if memory.pinned]
     assert target.newest(Scope(pinned=True), 5) == pinned
-    assert [set(target.sightings(each.id)) for each in pinned] == [set(source.sightings(each.id)) for each in pinned]
+    assert [set(target.occurrences(each.id)) for each in pinned] == [
+        set(source.occurrences(each.id)) for each in pinned
+    ]
 
 
 def test_episodes_come_along_and_follow(source: Store, target: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ def test_ids_that_collide_are_new_here_and_links_follow(make: Make) -> None:
             assert (one.get([theirs_link])[0].text if theirs_link else None) == (
                 two.get([link])[0].text if link else None
             )
-    assert set(two.sightings(ours["We deploy with Fly.io — «тест» 🌊"].id)) == set(one.sightings(1))
+    assert set(two.occurrences(ours["We deploy with Fly.io — «тест» 🌊"].id)) == set(one.occurrences(1))
     assert two.nearest(vector("The entry is app.py"), 1, Scope())[0].id == ours["The entry is app.py"].id
 
 

@@ -61,8 +61,8 @@ export async function address(choice: Chosen): Promise<Address> {
   return {
     url: named || bare(url) || USUAL_URL,
     key: choice.token || variable("COFIO_API_KEY", "FAISS_API_KEY") || (isKnown ? key.trim() : ""),
-    recallMs: milliseconds(RECALL_MS, variable("COFIO_HOOK_RECALL_MS"), recall),
-    captureMs: milliseconds(CAPTURE_MS, variable("COFIO_HOOK_CAPTURE_MS"), capture),
+    recallMs: milliseconds(RECALL_MS, variable("COFIO_HOOK_RECALL_TIMEOUT_MS"), recall),
+    captureMs: milliseconds(CAPTURE_MS, variable("COFIO_HOOK_CAPTURE_TIMEOUT_MS"), capture),
   };
 }
 

@@ -66,7 +66,7 @@ _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
     (
         "Conversations",
         (
-            ingest.extract,
+            ingest.ingest_file,
             backfill.backfill,
             ingest.observe,
             ingest.ledger,

@@ -25,11 +25,11 @@ from cofio.models.memory import VISIBILITIES
 
 
 @command(
-    "extract",
-    "cofio extract notes.md --source claude-code/web",
-    "cofio extract ~/.claude/projects/web/SESSION.jsonl --dry-run",
-    "pbpaste | cofio extract - --source chat",
-    "cofio extract report.txt --source fleet --context analysis",
+    "ingest",
+    "cofio ingest notes.md --source claude-code/web",
+    "cofio ingest ~/.claude/projects/web/SESSION.jsonl --dry-run",
+    "pbpaste | cofio ingest - --source chat",
+    "cofio ingest report.txt --source fleet --context analysis",
 )
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--source", default="", metavar="SOURCE", help="Source of the memories: client/project.")
@@ -44,7 +44,7 @@ from cofio.models.memory import VISIBILITIES
 @click.option("--user", default="", metavar="NAME", help="User of the memories.")
 @click.option("--team", default="", metavar="NAME", help="Team of the memories.")
 @click.option("--dry-run", is_flag=True, help="Show the extracted facts without storing them.")
-def extract(session: CliContext, file: Path, dry_run: bool, **about: str) -> None:
+def ingest_file(session: CliContext, file: Path, dry_run: bool, **about: str) -> None:
     """Extract facts from a FILE: a transcript of Claude Code or Codex, messages as JSON, or text; - is standard input.
 
     Transcripts are processed turn by turn, and each turn once, even if it is given again. EXTRACT_PROVIDER sets a

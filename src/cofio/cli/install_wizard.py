@@ -340,7 +340,7 @@ class InstallWizard:
 
         settings = self.settings
         if settings.url:
-            deadlines = (settings.hook_recall_ms, settings.hook_capture_ms)
+            deadlines = (settings.hook_recall_timeout_ms, settings.hook_capture_timeout_ms)
             endpoint_file.write_endpoint(settings.home, settings.service_url, settings.api_key, deadlines, "")
         for name, value in self._find_unkept_address().items():
             provider.keep(settings, name, value)

@@ -319,7 +319,7 @@ def show(session: CliContext, memory_id: int) -> None:
     """Show all fields of one memory."""
     with session.memories() as memories:
         memory = memories.get(memory_id)
-        sightings = memories.sightings(memory_id)
+        sightings = memories.occurrences(memory_id)
         freshness = memories.freshness(memory_id) if memory.anchors else FreshnessResult()
         episode = memories.episode_of(memory_id)
     if session.as_json:

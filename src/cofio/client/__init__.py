@@ -420,10 +420,10 @@ class Client:
         reply = self._wire.ask("GET", _path("memory", memory_id, "history"))
         return [_parse_change(row) for row in reply["changes"]]
 
-    def sightings(self, memory_id: int) -> builtins.list[Occurrence]:
+    def occurrences(self, memory_id: int) -> builtins.list[Occurrence]:
         """Return every sighting (who stated it, where and when), including those of merged memories."""
-        reply = self._wire.ask("GET", _path("memory", memory_id, "sightings"))
-        return [Occurrence(**row) for row in reply["sightings"]]
+        reply = self._wire.ask("GET", _path("memory", memory_id, "occurrences"))
+        return [Occurrence(**row) for row in reply["occurrences"]]
 
     def learned_from(self, memory_id: int) -> Item | None:
         """Return the capture that the memory was learned from; None if it has none or its text is forgotten."""

@@ -164,7 +164,7 @@ def _embedder(settings: Settings) -> Embedder:
 
 
 def _reader(settings: Settings) -> LateInteractionModel | None:
-    return embedders.make_reader(settings.home) if settings.close_reading else None
+    return embedders.make_reader(settings.home) if settings.rerank else None
 
 
 # ── selection of questions ────────────────────────────────────────────────────────────────────────────────────────────

@@ -37,7 +37,7 @@ class Mode:
 
 
 DEFAULT = Mode("default")
-UNREAD = Mode("not read word by word", {"closely": False})
+UNREAD = Mode("not read word by word", {"rerank": False})
 VECTORS = Mode("vectors alone", {"hybrid": False}, by=lambda hit: hit.similarity)
 # Every search uses vectors, so this takes all hits of a hybrid search and orders them by the word score.
 WORDS = Mode("words alone", by=lambda hit: hit.keyword, timed=False, deep=MAX_HITS)

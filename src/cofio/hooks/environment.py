@@ -50,8 +50,8 @@ class HookEnvironment:
         self.delivers = self.elsewhere and not store
         self.store = "" if self.elsewhere else options.get("--store") or store or variable("COFIO_STORE")
         recall, _, capture = times.partition(" ")
-        self.recall = _parse_seconds(variable("COFIO_HOOK_RECALL_MS"), recall, RECALL_MS)
-        self.capture = _parse_seconds(variable("COFIO_HOOK_CAPTURE_MS"), capture, CAPTURE_MS)
+        self.recall = _parse_seconds(variable("COFIO_HOOK_RECALL_TIMEOUT_MS"), recall, RECALL_MS)
+        self.capture = _parse_seconds(variable("COFIO_HOOK_CAPTURE_TIMEOUT_MS"), capture, CAPTURE_MS)
 
 
 def configured(home: bytes) -> Mapping[str, Any]:

@@ -133,7 +133,7 @@ def _compare(
 
 
 def _get_last_said(store: Store, memory: Memory) -> str:
-    return store.sightings(memory.id)[-1].at if memory.occurrences > 1 else memory.created_at
+    return store.occurrences(memory.id)[-1].at if memory.occurrences > 1 else memory.created_at
 
 
 # ── pairs that both hold ──────────────────────────────────────────────────────────────────────────────────────────────

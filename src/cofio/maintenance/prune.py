@@ -147,7 +147,7 @@ class _PruneResult:
 
 def _describe_reason(memory: Memory, store: Store, now: str, since: str) -> str:
     """Return the reason for archiving a memory; it covers only the time in which retrievals were recorded."""
-    sightings = store.sightings(memory.id) if memory.occurrences > 1 else []
+    sightings = store.occurrences(memory.id) if memory.occurrences > 1 else []
     last_said = max(memory.created_at, *(sighting.at for sighting in sightings)) if sightings else memory.created_at
     spoken = _format_days(last_said, now)
     if last_said >= since:

@@ -734,7 +734,7 @@ class Query:
     min_score: float = 0.0
     explain: bool = False
     noted: bool = True  # count hits as recalled; False for browsing
-    closely: bool = True  # re-rank the best hits, if a re-ranker is configured
+    rerank: bool = True  # re-rank the best hits, if a re-ranker is configured
     scope: Scope = Scope()
 
     def __post_init__(self) -> None:
@@ -746,7 +746,7 @@ class Query:
         check_int(self.skip, "skip", least=0, most=MAX_HITS)
         if not isinstance(self.scope, Scope):
             raise InvalidInput(f"scope is {type(self.scope).__name__}.", "Give a Scope.")
-        for name in ("hybrid", "explain", "noted", "closely"):
+        for name in ("hybrid", "explain", "noted", "rerank"):
             check_bool(getattr(self, name), name)
         _fill(self, "threshold", check_fraction(self.threshold, "threshold", least=-1.0))
         _fill(self, "min_score", check_fraction(self.min_score, "min_score"))

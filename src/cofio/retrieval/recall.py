@@ -120,7 +120,7 @@ class Relevance:
         """Return a candidate query per question; `spare` is the number of hits that may be dropped later."""
         if self.judge:
             k = min(MAX_HITS, max(CANDIDATES, most) + spare)
-            return [Query(text=question, k=k, closely=False, scope=scope) for question in questions]
+            return [Query(text=question, k=k, rerank=False, scope=scope) for question in questions]
         k = min(MAX_HITS, most + SPARE + spare)
         return [Query(text=question, k=k, min_score=self.least, scope=scope) for question in questions]
 

@@ -134,7 +134,7 @@ def serve(
 
 
 def _deadlines(settings: Settings) -> tuple[int, int]:
-    return settings.hook_recall_ms, settings.hook_capture_ms
+    return settings.hook_recall_timeout_ms, settings.hook_capture_timeout_ms
 
 
 def _warm(keeper: Keeper) -> None:

@@ -231,8 +231,8 @@ class ScopedStore:
             raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
         return changes
 
-    def sightings(self, memory_id: int) -> list[Occurrence]:
-        return self._store.sightings(memory_id) if self._sight.ids([memory_id]) else []
+    def occurrences(self, memory_id: int) -> list[Occurrence]:
+        return self._store.occurrences(memory_id) if self._sight.ids([memory_id]) else []
 
     def projects(self, scope: Scope, limit: int, after: str = "") -> list[tuple[str, int]]:
         return self._store.projects(self._sight.scope(scope), limit, after)

@@ -400,7 +400,7 @@ def is_older_than(fact: Fact, memory: Memory, store: Store) -> bool:
     """Return whether the memory was stated, or restated, after the fact was."""
     if not fact.created_at or memory.created_at > fact.created_at:
         return bool(fact.created_at)
-    return memory.occurrences > 1 and store.sightings(memory.id)[-1].at > fact.created_at
+    return memory.occurrences > 1 and store.occurrences(memory.id)[-1].at > fact.created_at
 
 
 def _retire(changed: Sequence[tuple[Memory, Comparison]]) -> tuple[Delete, ...]:

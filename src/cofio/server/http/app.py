@@ -64,7 +64,7 @@ def make(
     """Return the service as an ASGI app. The caller closes the keeper. Keys expire by `clock`, guesses by `ticks`."""
     state = replace(_build_state(keeper, settings), settings=settings, doctor=doctor)
     scheduler = Scheduler(keeper, settings.schedules, clock)
-    notes_watcher = NotesWatcher(keeper, settings.notes_followed, every=settings.notes_every)
+    notes_watcher = NotesWatcher(keeper, settings.notes_followed, every=settings.notes_poll_seconds)
     processors = max(2, os.cpu_count() or 2)
     hungry, drawing = CapacityLimiter(processors), CapacityLimiter(processors // 2)
     passing_on = StreamLimit(RELAYS, "chats"), StreamLimit(EXPORTS, "exports"), StreamLimit(WATCHERS, "event streams")
@@ -108,7 +108,8 @@ def _build_state(keeper: Keeper, settings: Settings) -> AppState:
         keeper,
         settings.home,
         codex_home=codex,
-        patience=max(settings.hook_recall_ms / 2, settings.hook_recall_ms - 300) / 1000,  # how long a hook waits
+        patience=max(settings.hook_recall_timeout_ms / 2, settings.hook_recall_timeout_ms - 300)
+        / 1000,  # how long a hook waits
         is_mine=lambda: not endpoint_file.is_others(settings.home, settings.store_name),
     )
     upstream, problem = _open_upstream(settings)

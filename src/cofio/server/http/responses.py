@@ -398,7 +398,7 @@ class OccurrenceResponse(ResponseModel):
 
 class OccurrencesResponse(ResponseModel):
     id: int
-    sightings: list[OccurrenceResponse]
+    occurrences: list[OccurrenceResponse]
 
 
 class ProcessedResponse(ResponseModel):

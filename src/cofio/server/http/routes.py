@@ -234,7 +234,7 @@ ROUTES: tuple[Route, ...] = (
           role="write"),
     Route("GET", "/memory/{id}/freshness", memories.freshness, None, res.FreshnessResponse,
           "Check whether the code that a memory references has changed.", role="read"),
-    Route("GET", "/memory/{id}/sightings", memories.sightings, None, res.OccurrencesResponse,
+    Route("GET", "/memory/{id}/occurrences", memories.occurrences, None, res.OccurrencesResponse,
           "List who stated a memory, where and when: the first time and every time since.", role="read"),
     Route("GET", "/memory/{id}/exchange", bulk.exchange, None, res.BackfillStateResponse,
           "Get the capture that a memory was learned from; null if it has none or its text is forgotten.",

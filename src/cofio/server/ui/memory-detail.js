@@ -186,7 +186,7 @@ export function pane(place, acts) {
   function sightings() {
     if (memory.occurrences < 2) return null;
     return later(`Said ${memory.occurrences} times`, async () => {
-      const found = (await get(path("memory", String(memory.id), "sightings"))).sightings.toReversed();
+      const found = (await get(path("memory", String(memory.id), "occurrences"))).occurrences.toReversed();
       const more = found.length - SIGHTINGS;
       return [make("ul", { class: "sightings" }, ...found.slice(0, SIGHTINGS).map((each) => make("li", {},
         said(each.agent || "somebody"), each.session ? [" in ", said(each.session, { class: "mono" })] : null,

@@ -226,7 +226,7 @@ class PostgresStore:
             raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
         return changes
 
-    def sightings(self, memory_id: int) -> list[Occurrence]:
+    def occurrences(self, memory_id: int) -> list[Occurrence]:
         with self._server.reading() as rows:
             return [Occurrence(*row) for row in rows.all("sightings", {"id": memory_id})]
 

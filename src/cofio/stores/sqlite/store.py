@@ -255,7 +255,7 @@ class SqliteStore:
             raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
         return changes
 
-    def sightings(self, memory_id: int) -> list[Occurrence]:
+    def occurrences(self, memory_id: int) -> list[Occurrence]:
         with self._file.reading() as connection:
             return [Occurrence(*row) for row in connection.execute(_SQL["sightings"], (memory_id,))]
 

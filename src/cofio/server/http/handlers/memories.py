@@ -209,8 +209,8 @@ def history(state: AppState, request: None, context: RequestContext) -> Plain:  
     return {"id": context.id, "changes": [change.as_dict() for change in state.keeper.history(context.id)]}
 
 
-def sightings(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"id": context.id, "sightings": [asdict(sighting) for sighting in state.keeper.sightings(context.id)]}
+def occurrences(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    return {"id": context.id, "occurrences": [asdict(sighting) for sighting in state.keeper.occurrences(context.id)]}
 
 
 def changes(state: AppState, request: requests.ChangesRequest, context: RequestContext) -> Plain:  # noqa: ARG001

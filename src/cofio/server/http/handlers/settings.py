@@ -24,19 +24,19 @@ Plain = dict[str, Any]
 #: Settings by topic, in the order in which people look for them.
 GROUPS: dict[str, tuple[str, ...]] = {
     "Store": ("home", "store", "backup_schedule", "backup_days"),
-    "Embedder": ("embedder", "embedder_url", "embedder_key", "embedder_dimension", "model_download", "close_reading"),
+    "Embedder": ("embedder", "embedder_url", "embedder_key", "embedder_dimension", "model_download", "rerank"),
     "Service": ("host", "port", "url", "api_key", "allowed_hosts", "max_body", "audit_days", "log_level"),
     "Learning": ("extract_provider", "extract_model", "extract_url", "extract_key", "anthropic_key", "openai_key",
                  "ollama_url", "extract_timeout", "llm", "llm_calls_per_day", "llm_tokens_per_day",
                  "llm_text_days", "llm_reads", "llm_batch_seconds", "llm_batch_turns", "dedup_threshold",
                  "novelty_threshold",
                  "inbox_limit", "inbox_days", "episodes", "episode_days", "episode_mb"),
-    "Recall and hooks": ("judge", "recall_min_score", "start_tokens", "project", "hook_recall_ms", "hook_capture_ms",
-                         "retrieval_days"),
+    "Recall and hooks": ("judge", "recall_min_score", "start_tokens", "project", "retrieval_days",
+                         "hook_recall_timeout_ms", "hook_capture_timeout_ms"),
     "Chat": ("chat_upstream_url", "chat_upstream_key", "chat_upstream_timeout"),
     "Upkeep": ("maintenance_enabled", "consolidation_schedule", "consolidation_similarity",
                "consolidation_min_cluster", "prune_schedule", "prune_detail_days", "prune_decision_days", "prune_days"),
-    "Notes": ("notes", "notes_folders", "notes_every"),
+    "Notes": ("notes", "notes_folders", "notes_poll_seconds"),
     "Clients": ("claude_home", "codex_home", "cursor_home", "openclaw_home", "openclaw_config"),
 }  # fmt: skip
 _UNTOLD = "..."  # placeholder of a hidden value
