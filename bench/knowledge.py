@@ -20,8 +20,8 @@ from itertools import islice
 from pathlib import Path
 
 from cofio.core import Keeper
-from cofio.knowledge import lookup
-from cofio.models.knowledge import (
+from cofio.domain_knowledge import lookup
+from cofio.models.domain_knowledge import (
     ANY,
     CLAIMS,
     Correlation,

@@ -22,8 +22,8 @@ from unittest import mock
 
 from bench.knowledge import claims
 from cofio.core import Keeper
-from cofio.knowledge import mentions
-from cofio.models.knowledge import Put
+from cofio.domain_knowledge import mentions
+from cofio.models.domain_knowledge import Put
 from cofio.models.memory import Add, Fact
 from cofio.ports import Embedder, Matrix
 from cofio.providers.embedders.local import LocalEmbedder

@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.errors import InvalidInput
-from cofio.models.knowledge import ANY, Correlation, Feedback, Pattern, Seasonal, Threshold, fold, make_row, parse_ref
+from cofio.models.domain_knowledge import (
+    ANY,
+    Correlation,
+    Feedback,
+    Pattern,
+    Seasonal,
+    Threshold,
+    fold,
+    make_row,
+    parse_ref,
+)
 
 
 def flag(source: str, metric: str = "volume", **known: Any) -> Threshold:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import cofio
-from cofio.models.knowledge import Correlation, Seasonal, Threshold
+from cofio.models.domain_knowledge import Correlation, Seasonal, Threshold
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

@@ -19,7 +19,7 @@ LAYERS = (
     "errors version text",
     "models",
     "client hooks ports staleness",
-    "knowledge providers retrieval stores",
+    "domain_knowledge providers retrieval stores",
     "dashboard judgement settings testing",
     "ingest",
     "maintenance notes",

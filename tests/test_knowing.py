@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cofio.core import Keeper
+from cofio.domain_knowledge import lookup
+from cofio.domain_knowledge.confidence import confidence_of
+from cofio.domain_knowledge.service import KnowledgeBase
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
-from cofio.knowledge import lookup
-from cofio.knowledge.confidence import confidence_of
-from cofio.knowledge.service import KnowledgeBase
-from cofio.models.knowledge import Claim, Feedback, Put
+from cofio.models.domain_knowledge import Claim, Feedback, Put
 from cofio.models.memory import Viewer
 from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore

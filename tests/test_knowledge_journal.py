@@ -11,7 +11,7 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
-from cofio.models.knowledge import Drop, Erase, Feedback, Knowledge, Pattern, Put, Threshold
+from cofio.models.domain_knowledge import Drop, Erase, Feedback, Knowledge, Pattern, Put, Threshold
 from cofio.models.memory import Add, Changeset, Delete, Fact, Viewer
 from cofio.ports import Store
 from cofio.stores.sqlite.store import SqliteStore

@@ -11,8 +11,8 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import NotFound
+from cofio.models.domain_knowledge import Claim, Threshold
 from cofio.models.exchange import LearningResult
-from cofio.models.knowledge import Claim, Threshold
 from cofio.models.memory import Changeset, Edit
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM

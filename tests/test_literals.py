@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cofio.text.code_tokens import code_literals, literals, missing_literal
+from cofio.text.code_literals import code_literals, literals, missing_literal
 
 
 @pytest.mark.parametrize(

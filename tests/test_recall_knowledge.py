@@ -13,7 +13,7 @@ import pytest
 from cofio.core import Keeper
 from cofio.errors import InvalidInput, TooLarge
 from cofio.hooks.client_events import Event, event
-from cofio.models.knowledge import Claim, Correlation, Knowledge, Pattern, Put, Seasonal, Threshold
+from cofio.models.domain_knowledge import Claim, Correlation, Knowledge, Pattern, Put, Seasonal, Threshold
 from cofio.models.memory import Viewer
 from cofio.server.background.inbox_worker import InboxWorker
 from cofio.server.session_handler import SessionHandler

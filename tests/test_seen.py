@@ -12,7 +12,7 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
-from cofio.models.knowledge import Drop, Erase, Knowledge, Pattern, Put, Threshold, Withdraw
+from cofio.models.domain_knowledge import Drop, Erase, Knowledge, Pattern, Put, Threshold, Withdraw
 from cofio.models.memory import (
     Add,
     Adopt,

@@ -25,8 +25,7 @@ from cofio.client import Client
 from cofio.core import Keeper
 from cofio.errors import CofioError, Forbidden
 from cofio.models.auth import Grant
-from cofio.models.episodes import Episode
-from cofio.models.knowledge import (
+from cofio.models.domain_knowledge import (
     TABLES,
     Drop,
     Erase,
@@ -38,6 +37,7 @@ from cofio.models.knowledge import (
     Threshold,
     sees,
 )
+from cofio.models.episodes import Episode
 from cofio.models.memory import (
     VISIBILITIES,
     Add,

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import cofio
 from cofio.core import Keeper
-from cofio.knowledge.lookup import FiringThreshold
+from cofio.domain_knowledge.lookup import FiringThreshold
 
 #: Initial guesses. The first is about right, the others are not.
 GUESSES = {"ACME": 3_600_000.0, "BOLT": 2_000_000.0, "COVE": 5_800_000.0}

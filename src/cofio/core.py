@@ -21,6 +21,9 @@ from typing import Any, Literal, TypeAlias
 from cofio.dashboard import service
 from cofio.dashboard.projection import MapCache
 from cofio.dashboard.service import DashboardService
+from cofio.domain_knowledge import cascade, context, mentions
+from cofio.domain_knowledge.extract.quantities import quantities
+from cofio.domain_knowledge.service import KnowledgeBase, KnowledgeCallbacks
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound, StoreError, Unavailable
 from cofio.ingest import sanitize
 from cofio.ingest.extract import by_judgement
@@ -28,14 +31,12 @@ from cofio.ingest.inbox import InboxProcessor
 from cofio.ingest.pipeline import Learner, Reads
 from cofio.ingest.reconcile import decide
 from cofio.ingest.reconcile.compare import JudgedComparer, WordComparer
-from cofio.knowledge import cascade, context, mentions
-from cofio.knowledge.extract.quantities import quantities
-from cofio.knowledge.service import KnowledgeBase, KnowledgeCallbacks
 from cofio.maintenance import bulk, duplicates
 from cofio.maintenance.service import MaintenanceOptions, MaintenanceService
 from cofio.models import auth
 from cofio.models.auth import AuditEntry, Grant, Key
 from cofio.models.dashboard import Injection
+from cofio.models.domain_knowledge import Knowledge, KnowledgeDecision, Put, Withdraw
 from cofio.models.episodes import Episode, EpisodeHit
 from cofio.models.exchange import (
     AT_ONCE,
@@ -51,7 +52,6 @@ from cofio.models.exchange import (
     Task,
     dialogue,
 )
-from cofio.models.knowledge import Knowledge, KnowledgeDecision, Put, Withdraw
 from cofio.models.llm_calls import (
     PERIODS,
     Limits,

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias,
 
 from cofio.models.auth import AuditEntry, Grant, Key
 from cofio.models.dashboard import Agent, ChangeCounters, DailyCount, Injection, InjectionCount, MapSource
+from cofio.models.domain_knowledge import Knowledge, KnowledgeChange, KnowledgeDecision, Table
 from cofio.models.episodes import Episode, EpisodeCounts, ExportedEpisode, Passage
 from cofio.models.exchange import Batching, Exchange, Item, ItemResolution, Ledger, Receipt, State, Task, TokenUsage
-from cofio.models.knowledge import Knowledge, KnowledgeChange, KnowledgeDecision, Table
 from cofio.models.llm_calls import CallOrigin, DaySum, Limits, LLMCall, LLMSpending, Outcome
 from cofio.models.maintenance import ExportedMemory, MaintenanceRun, UsageTracking, View
 from cofio.models.memory import (

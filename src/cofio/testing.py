@@ -17,8 +17,8 @@ from typing import Any, Literal
 import numpy as np
 
 from cofio.errors import Conflict, EmbedderMismatch, NotFound, StoreError
+from cofio.models.domain_knowledge import KnowledgeDecision
 from cofio.models.exchange import TokenUsage
-from cofio.models.knowledge import KnowledgeDecision
 from cofio.models.maintenance import UsageTracking, View
 from cofio.models.memory import (
     Candidate,
@@ -38,15 +38,15 @@ from cofio.models.memory import (
 from cofio.ports import Clock, Completion, Health, Matrix, Profile, Settles, Vector
 from cofio.stores import inbox_rules
 from cofio.stores.apply import Counters, JournalEntry, UnitOfWork, to_change
+from cofio.stores.domain_knowledge import KnowledgeUnitOfWork
 from cofio.stores.in_memory.dashboard import FakeDashboardQueries
+from cofio.stores.in_memory.domain_knowledge import FakeKnowledgeTables, FakeKnownRows
 from cofio.stores.in_memory.episodes import EpisodeText, FakeEpisodes
-from cofio.stores.in_memory.knowledge import FakeKnowledgeTables, FakeKnownRows
 from cofio.stores.in_memory.llm_calls import Calls, FakeLLMCalls
 from cofio.stores.in_memory.maintenance_runs import FakeRuns
 from cofio.stores.in_memory.search import by_cosine, by_words, counted, stem
 from cofio.stores.in_memory.store import FakeInbox, InboxState
 from cofio.stores.keys import FakeKeys
-from cofio.stores.knowledge import KnowledgeUnitOfWork
 from cofio.stores.notes import FakeNotes
 from cofio.stores.row_mapping import check_vectors
 from cofio.stores.snapshot_export import FakeSnapshots

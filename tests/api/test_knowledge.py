@@ -10,7 +10,7 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.models.auth import Grant
-from cofio.models.knowledge import TABLES
+from cofio.models.domain_knowledge import TABLES
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder

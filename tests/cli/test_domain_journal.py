@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cofio.core import Keeper
-from cofio.models.knowledge import Erase, Pattern, Put, Threshold
+from cofio.models.domain_knowledge import Erase, Pattern, Put, Threshold
 from cofio.models.memory import Add, Fact
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder

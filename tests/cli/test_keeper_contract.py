@@ -14,10 +14,10 @@ import pytest
 from cofio.client import Client
 from cofio.client.knowledge import ClientKnowledge
 from cofio.core import Keeper
+from cofio.domain_knowledge.service import KnowledgeBase
 from cofio.errors import Conflict, InvalidInput, NotConfigured, NotFound, TooLarge
-from cofio.knowledge.service import KnowledgeBase
 from cofio.models.auth import Grant
-from cofio.models.knowledge import Pattern
+from cofio.models.domain_knowledge import Pattern
 from cofio.models.memory import Delete, Fact, Page, Query
 from cofio.settings import Settings
 from tests.cli.conftest import served

@@ -10,7 +10,7 @@ from click.shell_completion import ShellComplete
 from cofio.cli import CliContext, cli
 from cofio.core import Keeper
 from cofio.errors import InvalidInput
-from cofio.models.knowledge import TABLES, as_quantity
+from cofio.models.domain_knowledge import TABLES, as_quantity
 from cofio.settings import Settings
 from tests.cli.conftest import Cofio, hashing_keeper, served
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 import cofio
-from cofio.errors import InvalidInput
-from cofio.knowledge.extract.extraction import (
+from cofio.domain_knowledge.extract.extraction import (
     AutoCaptureConfig,
     ExtractedKnowledge,
     extract_knowledge,
     facts,
     read_sentence,
 )
+from cofio.errors import InvalidInput
 from cofio.models.exchange import ExtractedFact
 
 

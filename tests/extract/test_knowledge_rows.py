@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.knowledge import recurrence
-from cofio.knowledge.extract.extraction import extract_knowledge, facts, read_sentence
-from cofio.knowledge.extract.quantities import quantities
-from cofio.models.knowledge import ANY, Seasonal, make_row
+from cofio.domain_knowledge import seasonal_times
+from cofio.domain_knowledge.extract.extraction import extract_knowledge, facts, read_sentence
+from cofio.domain_knowledge.extract.quantities import quantities
+from cofio.models.domain_knowledge import ANY, Seasonal, make_row
 
 # ── quantities ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -198,7 +198,7 @@ def test_the_times_of_a_seasonal_sentence_are_read(said: str, period: str, durin
     assert (told.table, told.fields["period"], told.fields["during"]) == ("seasonal", period, during)
     row = make_row("seasonal", told.fields)
     assert isinstance(row, Seasonal)
-    recurrence.check(row)
+    seasonal_times.check(row)
 
 
 def test_hours_are_of_the_timezone_that_is_said() -> None:
@@ -379,7 +379,7 @@ def test_nothing_that_is_said_breaks_the_reading(said: str) -> None:
         if each.table and not each.denied:
             row = make_row(each.table, each.fields)
             if isinstance(row, Seasonal):
-                recurrence.check(row)
+                seasonal_times.check(row)
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map(" ".join))

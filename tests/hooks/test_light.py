@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio import __main__
-from cofio.cli import context
+from cofio.cli import shared_options
 from cofio.hooks import circuit_breaker, client_events, fallback, http, json_peek, launcher, run_log, runner, spool
 from cofio.retrieval import recall
 from tests.hooks.conftest import PROMPT, Hook, Listener, tells
@@ -58,7 +58,7 @@ def test_a_fallback_gives_as_many_memories_as_recall_does() -> None:
 
 
 def test_what_stands_before_a_command_is_the_same_to_both_readers_of_the_command_line() -> None:
-    assert __main__._OPTIONS == runner._OPTIONS == tuple(name for name, _ in context._WHERE)
+    assert __main__._OPTIONS == runner._OPTIONS == tuple(name for name, _ in shared_options._WHERE)
 
 
 texts = st.text(max_size=60) | st.sampled_from(

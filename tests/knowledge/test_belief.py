@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cofio.domain_knowledge.confidence import STRENGTH, apply_verdict, carry_confidence, confidence_of
 from cofio.errors import InvalidInput
-from cofio.knowledge.confidence import STRENGTH, apply_verdict, carry_confidence, confidence_of
-from cofio.models.knowledge import Claim, Pattern, Threshold
+from cofio.models.domain_knowledge import Claim, Pattern, Threshold
 
 PRIORS = st.floats(0, 1)
 VERDICTS = st.sampled_from(["confirmed", "false_alarm", "note"])

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cofio
+from cofio.domain_knowledge.context import AutoRecallConfig, RecallSources, build_recall_context
 from cofio.errors import InvalidInput
 from cofio.ingest import sanitize
-from cofio.knowledge.context import AutoRecallConfig, RecallSources, build_recall_context
-from cofio.models.knowledge import (
+from cofio.models.domain_knowledge import (
     ActivePattern,
     Correlation,
     CorrelationStep,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cofio.domain_knowledge.lookup import MOST_STEPS, firing, matches, walk
 from cofio.errors import InvalidInput
-from cofio.knowledge.lookup import MOST_STEPS, firing, matches, walk
-from cofio.models.knowledge import Correlation, Threshold, fold
+from cofio.models.domain_knowledge import Correlation, Threshold, fold
 
 # ── thresholds ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.knowledge.extract.quantities import quantities
-from cofio.knowledge.mentions import MentionedClaim, find_mentions
-from cofio.models.knowledge import Claim, Correlation, Knowledge, Pattern, Put, Seasonal, Threshold, name_prefix
+from cofio.domain_knowledge.extract.quantities import quantities
+from cofio.domain_knowledge.mentions import MentionedClaim, find_mentions
+from cofio.models.domain_knowledge import Claim, Correlation, Knowledge, Pattern, Put, Seasonal, Threshold, name_prefix
 from cofio.models.memory import Viewer
 from cofio.ports import KnowledgeTables
 from cofio.testing import FixedClock, MemoryStore

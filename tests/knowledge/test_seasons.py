@@ -13,9 +13,9 @@ from cronsim import CronSim
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cofio.domain_knowledge import seasonal_times
 from cofio.errors import InvalidInput
-from cofio.knowledge import recurrence
-from cofio.models.knowledge import Seasonal
+from cofio.models.domain_knowledge import Seasonal
 from cofio.models.memory import to_utc_iso
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
@@ -27,7 +27,7 @@ def seasonal(period: str, during: str = "", **more: Any) -> Seasonal:
 
 def window(period: str, during: str, at: str, **more: Any) -> tuple[str, str] | None:
     """The stretch, without what all times have in common."""
-    found = recurrence.window(seasonal(period, during, **more), at)
+    found = seasonal_times.window(seasonal(period, during, **more), at)
     return (found[0][:16], found[1][:16]) if found else None
 
 
@@ -302,7 +302,7 @@ def agree(found: tuple[str, str] | None, expected: tuple[datetime, datetime] | N
 @given(sayings(), moments())
 def test_it_is_on_just_when_the_clock_on_the_wall_says_so(said: Said, when: tuple[str, datetime]) -> None:
     zone, at = when
-    found = recurrence.window(seasonal(said.period, said.during, timezone=zone), to_utc_iso(at))
+    found = seasonal_times.window(seasonal(said.period, said.during, timezone=zone), to_utc_iso(at))
     wall = ZoneInfo(zone)
     agree(found, stretch(lambda each: said.holds(each.astimezone(wall)), at), at)
 
@@ -331,7 +331,7 @@ def test_a_cron_text_is_on_from_each_of_its_times(cron: str, lasts: int, when: t
         newest = bisect_right(slots, moment)
         return newest > 0 and moment < slots[newest - 1] + lasts * MINUTE
 
-    found = recurrence.window(seasonal("cron", cron, lasts=lasts, timezone=zone), to_utc_iso(at))
+    found = seasonal_times.window(seasonal("cron", cron, lasts=lasts, timezone=zone), to_utc_iso(at))
     agree(found, stretch(is_on, at), at)
 
 
@@ -353,7 +353,7 @@ def test_a_cron_text_is_on_from_each_of_its_times(cron: str, lasts: int, when: t
 def test_what_makes_no_sense_is_refused_with_what_to_write(period: str, during: str) -> None:
     made = seasonal(period, during)
     with pytest.raises(InvalidInput) as refused:
-        recurrence.check(made)
+        seasonal_times.check(made)
     assert "Write" in refused.value.hint
 
 
@@ -362,14 +362,14 @@ def test_what_makes_no_sense_is_refused_with_what_to_write(period: str, during: 
 )
 def test_an_unknown_timezone_is_refused_with_one_that_is_known(zone: str) -> None:
     with pytest.raises(InvalidInput, match="There is no timezone") as refused:
-        recurrence.check(seasonal("daily", timezone=zone))
+        seasonal_times.check(seasonal("daily", timezone=zone))
     ZoneInfo(refused.value.hint.split()[-1].rstrip("."))
 
 
 @pytest.mark.parametrize("at", ["0001-01-01", "9999-12-31T23:59:59"])
 def test_a_time_that_no_calendar_reaches_is_refused(at: str) -> None:
     with pytest.raises(InvalidInput, match="out of range"):
-        recurrence.window(seasonal("yearly", "q1,q4", timezone="Asia/Tokyo"), at)
+        seasonal_times.window(seasonal("yearly", "q1,q4", timezone="Asia/Tokyo"), at)
 
 
 def test_the_times_asked_before_change_no_answer() -> None:
@@ -378,19 +378,19 @@ def test_the_times_asked_before_change_no_answer() -> None:
     times = ("2026-03-06T12:00Z", "2026-03-08T12:00Z", "2026-06-01T12:00Z", "2027-06-01T12:00Z", "2026-03-07T12:00Z")
     alone = []
     for at in times:
-        recurrence._get_cache.cache_clear()
-        recurrence._find_window.cache_clear()
-        alone.append(recurrence.window(given, at))
-    recurrence._find_window.cache_clear()
-    assert [recurrence.window(given, at) for at in times] == alone
+        seasonal_times._get_cache.cache_clear()
+        seasonal_times._find_window.cache_clear()
+        alone.append(seasonal_times.window(given, at))
+    seasonal_times._find_window.cache_clear()
+    assert [seasonal_times.window(given, at) for at in times] == alone
     assert len(set(alone)) > 2
 
 
 def test_a_long_stretch_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     given = seasonal("cron", "* * * * *", lasts=7, timezone="America/New_York")
-    recurrence.window(given, "2026-03-08T07:00:00Z")
-    monkeypatch.setattr(recurrence, "_find_stretch", lambda *_: pytest.fail("it is looked for again"))
-    assert recurrence.window(given, "2026-03-08T07:00:01Z")
+    seasonal_times.window(given, "2026-03-08T07:00:00Z")
+    monkeypatch.setattr(seasonal_times, "_find_stretch", lambda *_: pytest.fail("it is looked for again"))
+    assert seasonal_times.window(given, "2026-03-08T07:00:01Z")
 
 
 def test_the_surest_comes_first_and_one_that_makes_no_sense_hides_no_other() -> None:
@@ -400,7 +400,7 @@ def test_the_surest_comes_first_and_one_that_makes_no_sense_hides_no_other() -> 
         seasonal("weekly", "mon-fri", confidence=0.8, id="sure"),
         seasonal("weekly", "sat", confidence=0.9, id="off"),
     ]
-    found = recurrence.active(known, "2026-03-11T14:00:00Z")
+    found = seasonal_times.active(known, "2026-03-11T14:00:00Z")
     assert [(each.seasonal.id, each.since[:10], each.until[:10]) for each in found] == [
         ("sure", "2026-03-09", "2026-03-14"),
         ("weak", "2026-03-11", "2026-03-12"),

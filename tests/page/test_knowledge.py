@@ -11,7 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 
 from cofio.errors import InvalidInput
-from cofio.models.knowledge import MAX_SAID, as_quantity
+from cofio.models.domain_knowledge import MAX_SAID, as_quantity
 from tests.api.caller import Caller
 from tests.page.conftest import Visitor
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from cofio.errors import Conflict, InvalidInput, NotFound
-from cofio.models.exchange import ItemResolution
-from cofio.models.knowledge import (
+from cofio.models.domain_knowledge import (
     ANY,
     TABLES,
     Correlation,
@@ -26,6 +25,7 @@ from cofio.models.knowledge import (
     Withdraw,
     sees,
 )
+from cofio.models.exchange import ItemResolution
 from cofio.models.memory import Add, Changeset, Fact, Scope, Viewer
 from cofio.ports import Store
 from tests.stores.contract import add, everything

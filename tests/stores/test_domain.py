@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from cofio.errors import StoreError
-from cofio.models.knowledge import TABLES, Drop, Erase, Feedback, Pattern, Threshold
+from cofio.models.domain_knowledge import TABLES, Drop, Erase, Feedback, Pattern, Threshold
 from cofio.models.memory import Scope
 from cofio.ports import Store
-from cofio.stores.knowledge import SqliteKnowledgeTables
+from cofio.stores.domain_knowledge import SqliteKnowledgeTables
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sql_loader import migrations
 from cofio.stores.sqlite.connection import StoreFile

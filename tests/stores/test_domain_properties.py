@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from cofio.errors import Conflict, NotFound
-from cofio.models.knowledge import (
+from cofio.models.domain_knowledge import (
     CLAIMS,
     TABLES,
     Correlation,

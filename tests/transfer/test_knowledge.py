@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cofio.core import Keeper
 from cofio.errors import Conflict, InvalidInput
-from cofio.models.knowledge import (
+from cofio.models.domain_knowledge import (
     DIRECTIONS,
     PERIODS,
     RELATIONS,

@@ -13,7 +13,6 @@ from typing import Any, NoReturn
 import click
 
 from cofio.cli import (
-    audit,
     backfill,
     confirm,
     episodes,
@@ -32,11 +31,12 @@ from cofio.cli import (
     service,
     sessions,
     store,
+    store_audit,
     team,
     transfer,
     ui,
 )
-from cofio.cli.context import CliContext, examples, where
+from cofio.cli.shared_options import CliContext, examples, where
 from cofio.errors import CofioError
 from cofio.version import __version__
 
@@ -84,7 +84,7 @@ _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
         (
             store.stats,
             maintenance.usage,
-            audit.audit,
+            store_audit.audit,
             store.dedup,
             maintenance.consolidate,
             maintenance.prune,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, PROJECT, CliContext, Memories, agreed, command, ended_in_order
 from cofio.cli.output import Field
+from cofio.cli.shared_options import BY, PROJECT, CliContext, Memories, agreed, command, ended_in_order
 
 if TYPE_CHECKING:
     from cofio.core import Keeper

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, CliContext, command
 from cofio.cli.output import ID, TEXT
+from cofio.cli.shared_options import BY, CliContext, command
 
 
 @command("confirm", "cofio confirm 12", 'cofio confirm 12 --why "looked it up in the code"')

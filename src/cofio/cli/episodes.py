@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import CliContext, agreed, command, examples, where
 from cofio.cli.output import ID, TEXT, WHEN, Field
+from cofio.cli.shared_options import CliContext, agreed, command, examples, where
 from cofio.models.episodes import shortened
 
 _TAKEN = ("k", "min_score", "source", "source_prefix", "project", "session", "agent", "since", "until")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cofio.cli import output
-from cofio.cli.context import CliContext, command, ended_in_order, examples, where
+from cofio.cli.shared_options import CliContext, command, ended_in_order, examples, where
 from cofio.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, CliContext, Memories, agreed, command
 from cofio.cli.output import ID, TEXT, WHEN, Field
+from cofio.cli.shared_options import BY, CliContext, Memories, agreed, command
 from cofio.errors import Conflict
-from cofio.models.knowledge import Knowledge, KnowledgeChange
+from cofio.models.domain_knowledge import Knowledge, KnowledgeChange
 from cofio.models.memory import Change, Changeset, Memory
 
 _LOOK_BACK = (50, 1_000)  # changesets searched for the newest that can be undone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cofio.cli.context import CliContext, command
+from cofio.cli.shared_options import CliContext, command
 from cofio.hooks.client_events import CLIENTS
 from cofio.hooks.runner import NAMED
 

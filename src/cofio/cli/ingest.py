@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, PROJECT, CliContext, Memories, command, ended_in_order
 from cofio.cli.output import ID, TEXT, WHEN, Field
+from cofio.cli.shared_options import BY, PROJECT, CliContext, Memories, command, ended_in_order
 from cofio.errors import InvalidInput
 from cofio.hooks import transcripts
 from cofio.hooks.transcripts import TranscriptTurn

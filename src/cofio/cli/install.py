@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import click
 
 from cofio.cli import output
-from cofio.cli.context import CliContext, command
 from cofio.cli.install_wizard import CLIENTS, InstallWizard, WizardOutput, mark, short
+from cofio.cli.shared_options import CliContext, command
 from cofio.errors import CofioError, InvalidInput, Misconfigured
 from cofio.settings import Settings
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import click
 
 from cofio.cli import output
-from cofio.cli.context import CliContext
+from cofio.cli.shared_options import CliContext
 from cofio.errors import CofioError, InvalidInput, Misconfigured, Unavailable
 from cofio.settings import Settings
 

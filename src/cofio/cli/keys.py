@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, CliContext, command, examples, where
 from cofio.cli.output import ID, WHEN, Field
+from cofio.cli.shared_options import BY, CliContext, command, examples, where
 from cofio.errors import InvalidInput, NotFound
 from cofio.models.auth import ROLES, Grant, Key
 from cofio.models.memory import to_utc_iso

@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, CliContext, Memories, agreed, command, examples, where
 from cofio.cli.knowledge_params import CLAIM, WHOSE, QuantityType, Ref, RefType, TimeType, VerdictType, taking
 from cofio.cli.output import WHEN, Field
+from cofio.cli.shared_options import BY, CliContext, Memories, agreed, command, examples, where
 from cofio.errors import NotFound
-from cofio.models.knowledge import (
+from cofio.models.domain_knowledge import (
     ANY,
     DIRECTIONS,
     PERIODS,

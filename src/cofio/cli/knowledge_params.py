@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from cofio.cli.context import CliContext
+from cofio.cli.shared_options import CliContext
 from cofio.errors import CofioError, InvalidInput
-from cofio.models.knowledge import TABLES, VERDICTS, as_quantity
+from cofio.models.domain_knowledge import TABLES, VERDICTS, as_quantity
 from cofio.models.memory import VISIBILITIES, to_utc_iso
 
 _COMPLETED = 50  # maximum number of completions

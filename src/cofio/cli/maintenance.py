@@ -7,8 +7,8 @@ from typing import Any, Literal
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, CliContext, Memories, command, ended_in_order, within
 from cofio.cli.output import ID, SOURCE, TEXT, Field
+from cofio.cli.shared_options import BY, CliContext, Memories, command, ended_in_order, within
 from cofio.errors import NotFound
 from cofio.models.llm_calls import LLMCall, LLMTotal
 from cofio.models.maintenance import CHORES, VIEWS, MaintenancePlan, MaintenanceRun, View

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import CliContext, Memories, command
+from cofio.cli.shared_options import CliContext, Memories, command
 from cofio.server.mcp import SDK
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, PROJECT, CliContext, Memories, about, agreed, command, within
 from cofio.cli.episodes import print_episodes
 from cofio.cli.output import ID, SOURCE, TEXT, WHEN, Field
+from cofio.cli.shared_options import BY, PROJECT, CliContext, Memories, about, agreed, command, within
 from cofio.errors import CofioError, InvalidInput
 from cofio.models.memory import Change, Fact, FreshnessResult, Hit, Memory, is_poor_match
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, PROJECT, CliContext, Memories, command, examples, where, within
 from cofio.cli.output import WHEN, Field
+from cofio.cli.shared_options import BY, PROJECT, CliContext, Memories, command, examples, where, within
 from cofio.errors import InvalidInput, StoreError
 from cofio.models.memory import CATEGORIES, KINDS, VISIBILITIES
 

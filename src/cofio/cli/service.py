@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import CliContext, command, flag
+from cofio.cli.shared_options import CliContext, command, flag
 
 if TYPE_CHECKING:
     from cofio.models.diagnostics import Check, Doctor, ServiceProbe

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from cofio.cli import output
-from cofio.cli.context import PROJECT, CliContext, command, examples, where
 from cofio.cli.output import Field
+from cofio.cli.shared_options import PROJECT, CliContext, command, examples, where
 from cofio.models.episodes import shortened
 from cofio.models.sessions import RESUME_TOKENS, RESUMED, SessionDetail, SessionMemory
 

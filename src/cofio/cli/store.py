@@ -8,8 +8,8 @@ import click
 
 from cofio import settings as setting
 from cofio.cli import output
-from cofio.cli.context import BY, CliContext, Memories, command, examples, where
 from cofio.cli.output import ID, TEXT, Field
+from cofio.cli.shared_options import BY, CliContext, Memories, command, examples, where
 from cofio.errors import Conflict, InvalidInput
 from cofio.models.memory import Delete, to_plain
 from cofio.settings import Settings

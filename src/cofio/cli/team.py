@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, CliContext, command, examples, where
 from cofio.cli.output import ID, TEXT, WHEN, Field
+from cofio.cli.shared_options import BY, CliContext, command, examples, where
 from cofio.models.memory import CATEGORIES, KINDS
 
 _LABELS = (*CATEGORIES, *(kind for kind in KINDS if kind not in CATEGORIES))

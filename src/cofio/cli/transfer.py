@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import BY, PROJECT, CliContext, agreed, command
 from cofio.cli.output import Field
+from cofio.cli.shared_options import BY, PROJECT, CliContext, agreed, command
 from cofio.errors import Conflict, InvalidInput, NotFound
 from cofio.models.memory import to_utc_iso
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from cofio.cli import output
-from cofio.cli.context import CliContext, command
+from cofio.cli.shared_options import CliContext, command
 from cofio.errors import Unavailable
 
 #: The pages, as named in URLs.

@@ -22,9 +22,9 @@ from urllib.parse import quote, urlencode, urlsplit
 from cofio.client.knowledge import ClientKnowledge
 from cofio.errors import InvalidInput, Misconfigured, NotFound, Unavailable, class_for_code
 from cofio.models.auth import AuditEntry, Grant, Key
+from cofio.models.domain_knowledge import KnowledgeChange
 from cofio.models.episodes import Episode, EpisodeHit
 from cofio.models.exchange import CaptureStatus, Item, LearningResult, Ledger, State, dialogue
-from cofio.models.knowledge import KnowledgeChange
 from cofio.models.llm_calls import LLMCall, LLMUsage
 from cofio.models.maintenance import (
     Audit,

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
 from cofio.errors import InvalidInput, NotFound
-from cofio.models.knowledge import (
+from cofio.models.domain_knowledge import (
     ActivePattern,
     Correlation,
     CorrelationStep,

@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
+from cofio.domain_knowledge.extract import extraction
+from cofio.domain_knowledge.reconcile_rows import SentenceReading
 from cofio.errors import (
     CofioError,
     Conflict,
@@ -29,9 +31,7 @@ from cofio.errors import (
     Unreadable,
 )
 from cofio.ingest import gate
-from cofio.ingest.extract import by_judgement, patterns
-from cofio.ingest.extract import by_llm as by_model
-from cofio.ingest.knowledge import (
+from cofio.ingest.domain_knowledge import (
     KnowledgeWriter,
     change_summary,
     denies_live_row,
@@ -40,12 +40,12 @@ from cofio.ingest.knowledge import (
     reasons_left_out,
     shown_rows,
 )
+from cofio.ingest.extract import by_judgement, patterns
+from cofio.ingest.extract import by_llm as by_model
 from cofio.ingest.reconcile import by_llm as reconcile_by_model
 from cofio.ingest.reconcile import decide
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.judgement.labels import RETRACTION
-from cofio.knowledge.extract import extraction
-from cofio.knowledge.reconcile import SentenceReading
 from cofio.models.exchange import (
     ANALYSIS,
     COMPACT_SUMMARY,

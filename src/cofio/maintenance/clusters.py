@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 from cofio.maintenance.duplicates import quality_key
 from cofio.models.memory import Candidate, Memory, Scope, audience
 from cofio.ports import Store
-from cofio.text.code_tokens import code_literals
+from cofio.text.code_literals import code_literals
 from cofio.text.duplicates import LONG, content_words
 from cofio.text.stemmer import stem
 

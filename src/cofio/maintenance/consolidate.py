@@ -23,7 +23,7 @@ from cofio.maintenance.merge_check import Finds, SimulatedStore
 from cofio.models.maintenance import MaintenancePlan, Refusal
 from cofio.models.memory import CATEGORIES, Anchor, Decision, Delete, Fact, Memory, Merge, Scope
 from cofio.ports import Matrix, Store
-from cofio.text.code_tokens import missing_literal
+from cofio.text.code_literals import missing_literal
 from cofio.text.tokens import embedding_text, words
 
 Embed: TypeAlias = Callable[[Sequence[str]], Matrix]

@@ -15,7 +15,7 @@ from cofio.maintenance.simulated_store import SimulatedStore
 from cofio.maintenance.text_claims import Piece, TextClaims, Value, holds, implied, marks, named, read
 from cofio.models.memory import Memory, Scope
 from cofio.ports import Matrix, Store, Vector
-from cofio.text.code_tokens import forms, literals
+from cofio.text.code_literals import forms, literals
 from cofio.text.duplicates import find_opposite
 from cofio.text.stemmer import stem
 

@@ -21,7 +21,7 @@ from cofio.maintenance import audit, clusters, consolidate, pair_finder, prune
 from cofio.maintenance.echo_detection import boot_lines
 from cofio.maintenance.llm_merge import ModelMerger
 from cofio.maintenance.prune import PruneJudge
-from cofio.models.knowledge import KnowledgeDecision
+from cofio.models.domain_knowledge import KnowledgeDecision
 from cofio.models.llm_calls import occasion
 from cofio.models.maintenance import (
     CHORES,

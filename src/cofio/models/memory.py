@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from cofio.errors import InvalidInput, TooLarge
 
 if TYPE_CHECKING:
-    from cofio.models.knowledge import KnowledgeChange
+    from cofio.models.domain_knowledge import KnowledgeChange
 
 Category = Literal["decision", "learning", "detail"]
 Kind = Literal[

@@ -43,8 +43,8 @@ from cofio.models.sessions import (
 )
 from cofio.ports import Vector
 from cofio.stores import inbox_rules, llm_calls
+from cofio.stores.domain_knowledge import NamedQueries, SqliteNamedQueries
 from cofio.stores.filters import seen_by
-from cofio.stores.knowledge import NamedQueries, SqliteNamedQueries
 from cofio.stores.row_mapping import check_vectors, is_storable_int
 from cofio.stores.sqlite.bm25 import PASSAGES
 from cofio.stores.sqlite.connection import BRIEFLY, StoreFile

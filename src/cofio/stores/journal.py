@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from cofio.models.knowledge import KnowledgeChange
+from cofio.models.domain_knowledge import KnowledgeChange
 from cofio.models.memory import Change, Changeset, Occurrence
 from cofio.stores.apply import Counters, JournalEntry
 from cofio.stores.row_mapping import as_json, from_json, occurrence_from

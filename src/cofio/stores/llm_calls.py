@@ -19,8 +19,8 @@ from cofio.models.llm_calls import (
 )
 from cofio.models.memory import to_utc_iso
 from cofio.ports import Clock
+from cofio.stores.domain_knowledge import NamedQueries, SqliteNamedQueries
 from cofio.stores.inbox_rules import make_storable
-from cofio.stores.knowledge import NamedQueries, SqliteNamedQueries
 from cofio.stores.row_mapping import is_storable_int
 from cofio.stores.sqlite.connection import StoreFile
 

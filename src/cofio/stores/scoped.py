@@ -20,9 +20,7 @@ from typing import Any, NoReturn
 
 from cofio.errors import Forbidden, NotFound
 from cofio.models.dashboard import Agent, ChangeCounters, DailyCount, Injection, InjectionCount, MapSource
-from cofio.models.episodes import Episode, EpisodeCounts, ExportedEpisode, Passage, shown_client
-from cofio.models.exchange import Batching, Exchange, Item, ItemResolution, Ledger, Receipt, State, Task
-from cofio.models.knowledge import (
+from cofio.models.domain_knowledge import (
     MAX_ID,
     Drop,
     Erase,
@@ -36,6 +34,8 @@ from cofio.models.knowledge import (
     owns,
     sees,
 )
+from cofio.models.episodes import Episode, EpisodeCounts, ExportedEpisode, Passage, shown_client
+from cofio.models.exchange import Batching, Exchange, Item, ItemResolution, Ledger, Receipt, State, Task
 from cofio.models.maintenance import ExportedMemory, UsageTracking, View
 from cofio.models.memory import (
     CATEGORIES,

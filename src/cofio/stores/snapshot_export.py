@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from cofio.errors import InvalidInput
+from cofio.models.domain_knowledge import Knowledge, Table, check_table
 from cofio.models.episodes import ExportedEpisode
-from cofio.models.knowledge import Knowledge, Table, check_table
 from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import Changeset, Memory, Occurrence
 from cofio.ports import Snapshots, Vector
+from cofio.stores.domain_knowledge import SqliteNamedQueries, in_order_of_ids
 from cofio.stores.episodes import export_episodes as carried_episodes
-from cofio.stores.knowledge import SqliteNamedQueries, in_order_of_ids
 from cofio.stores.row_mapping import LISTED, as_json, is_storable_int, to_memory
 from cofio.stores.sql_loader import queries
 from cofio.stores.sqlite.connection import StoreFile
 
 if TYPE_CHECKING:
+    from cofio.stores.in_memory.domain_knowledge import FakeKnownRows
     from cofio.stores.in_memory.episodes import EpisodeText
-    from cofio.stores.in_memory.knowledge import FakeKnownRows
 
 _SQL = queries("sqlite")
 _ROWS = _SQL["carried_memories"].format(columns=LISTED)

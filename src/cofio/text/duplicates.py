@@ -16,7 +16,7 @@ import unicodedata
 from functools import lru_cache
 
 from cofio.text import lazy_re
-from cofio.text.code_tokens import missing_literal
+from cofio.text.code_literals import missing_literal
 from cofio.text.tokens import words
 
 #: Minimum cosine for texts in different ordinary words to be duplicates.

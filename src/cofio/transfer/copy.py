@@ -20,8 +20,8 @@ from typing import Any
 
 from cofio.errors import Conflict
 from cofio.models.auth import Key
+from cofio.models.domain_knowledge import TABLES, Drop, Erase, Knowledge, KnowledgeDecision, Put, Table
 from cofio.models.episodes import ExportedEpisode
-from cofio.models.knowledge import TABLES, Drop, Erase, Knowledge, KnowledgeDecision, Put, Table
 from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import Adopt, Decision, Memory, Occurrence, Purge, Revert
 from cofio.ports import Snapshots, Store, Vector

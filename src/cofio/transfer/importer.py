@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 from cofio.errors import CofioError, Conflict, InvalidInput
-from cofio.models.knowledge import Knowledge, KnowledgeDecision, Put
+from cofio.models.domain_knowledge import Knowledge, KnowledgeDecision, Put
 from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import MAY_REPLACE, Add, Adopt, Changeset, Decision, Fact, Memory, merge_scope
 from cofio.ports import Matrix, Store, Vector

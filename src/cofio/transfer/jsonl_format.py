@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cofio.errors import InvalidInput, NotFound
-from cofio.models.knowledge import Knowledge
+from cofio.models.domain_knowledge import Knowledge
 from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import MAX_LABEL, MAX_TEXT, Anchor, Fact, Memory, Occurrence, check_int, check_text, to_utc_iso
 from cofio.stores.snapshot_export import as_vector

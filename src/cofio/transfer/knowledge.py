@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cofio.errors import InvalidInput
-from cofio.models.knowledge import TABLES, Knowledge, row_from_dict
+from cofio.models.domain_knowledge import TABLES, Knowledge, row_from_dict
 from cofio.ports import Snapshots
 
 KIND = "knowledge"  # key of row lines only; its value is the table

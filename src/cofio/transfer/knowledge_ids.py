@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
-from cofio.models.knowledge import MAX_ID, TABLES, Claim, Feedback, Knowledge
+from cofio.models.domain_knowledge import MAX_ID, TABLES, Claim, Feedback, Knowledge
 from cofio.ports import Store
 from cofio.transfer.id_mapping import IdMapping
 

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from cofio.ports import Judge
 from cofio.text import lazy_re
-from cofio.text.code_tokens import missing_literal
+from cofio.text.code_literals import missing_literal
 from cofio.text.duplicates import (
     LONG,
     content_words,

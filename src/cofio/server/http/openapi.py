@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from cofio.models.knowledge import MAX_ID, TABLES
+from cofio.models.domain_knowledge import MAX_ID, TABLES
 from cofio.server.http import responses
 from cofio.server.http.routes import Route
 from cofio.version import __version__

@@ -17,8 +17,8 @@ from cofio.maintenance import bulk
 from cofio.models import memory as models_memory
 from cofio.models.auth import ROLES, Grant
 from cofio.models.dashboard import MOST_DAYS, MOST_DOTS
+from cofio.models.domain_knowledge import DIRECTIONS, PERIODS, RELATIONS, VERDICTS
 from cofio.models.exchange import STATES, Exchange
-from cofio.models.knowledge import DIRECTIONS, PERIODS, RELATIONS, VERDICTS
 from cofio.models.maintenance import PROPOSED
 from cofio.models.memory import (
     CATEGORIES,

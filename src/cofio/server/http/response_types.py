@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from cofio.models.knowledge import Direction, KnowledgeAction, Period, Relation, Table, Verdict
+from cofio.models.domain_knowledge import Direction, KnowledgeAction, Period, Relation, Table, Verdict
 
 
 class ResponseModel(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from starlette.responses import Response
 
-from cofio.models.knowledge import KnowledgeAction
+from cofio.models.domain_knowledge import KnowledgeAction
 from cofio.models.memory import Action as Done
 from cofio.models.memory import MatchType, Strength
 from cofio.server.http.response_types import KnowledgeChangeResponse, ResponseModel

@@ -11,11 +11,11 @@ import numpy as np
 from cofio.models.episodes import ExportedEpisode
 from cofio.models.memory import Candidate, Matching, Scope
 from cofio.ports import Vector
+from cofio.stores.domain_knowledge import NamedQueries
 from cofio.stores.episodes import SqlEpisodes, adopt_rows, with_archived
-from cofio.stores.knowledge import NamedQueries
 from cofio.stores.postgres.bm25 import TenantBm25, search_tokens
 from cofio.stores.postgres.connection import BRIEFLY, PostgresServer, TenantQueries
-from cofio.stores.postgres.knowledge import PostgresNamedQueries
+from cofio.stores.postgres.domain_knowledge import PostgresNamedQueries
 from cofio.stores.postgres.row_writer import storable_ids
 from cofio.stores.postgres.store_state import TenantSize, TenantState
 from cofio.stores.postgres.vector_search import VectorSearch

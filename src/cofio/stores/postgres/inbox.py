@@ -18,7 +18,7 @@ from cofio.models.memory import Memory, Viewer, to_utc_iso
 from cofio.ports import Clock
 from cofio.stores import episodes, inbox_rules, llm_calls, turn_merge
 from cofio.stores.postgres.connection import PostgresServer, TenantQueries
-from cofio.stores.postgres.knowledge import PostgresNamedQueries
+from cofio.stores.postgres.domain_knowledge import PostgresNamedQueries
 from cofio.stores.row_mapping import as_json, is_storable_int
 
 CLAIMED = 600.0  # seconds until a claim expires: a model reads four batches in less

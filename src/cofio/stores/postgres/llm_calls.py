@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cofio.ports import Clock
-from cofio.stores.knowledge import NamedQueries
+from cofio.stores.domain_knowledge import NamedQueries
 from cofio.stores.llm_calls import SqlLLMCalls
 from cofio.stores.postgres.connection import PostgresServer
-from cofio.stores.postgres.knowledge import PostgresNamedQueries
+from cofio.stores.postgres.domain_knowledge import PostgresNamedQueries
 
 
 class PostgresLLMCalls(SqlLLMCalls):

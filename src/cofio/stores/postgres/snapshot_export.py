@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from cofio.models.domain_knowledge import Knowledge, Table
 from cofio.models.episodes import ExportedEpisode
-from cofio.models.knowledge import Knowledge, Table
 from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import Occurrence
 from cofio.ports import Snapshots
+from cofio.stores.domain_knowledge import in_order_of_ids
 from cofio.stores.episodes import export_episodes as carried_episodes
-from cofio.stores.knowledge import in_order_of_ids
 from cofio.stores.postgres.connection import PostgresServer, TenantQueries
-from cofio.stores.postgres.knowledge import PostgresNamedQueries
+from cofio.stores.postgres.domain_knowledge import PostgresNamedQueries
 from cofio.stores.row_mapping import LISTED, as_json, is_storable_int, to_memory
 from cofio.stores.snapshot_export import reserved_ranges
 

@@ -12,7 +12,7 @@ import numpy as np
 from psycopg.errors import UniqueViolation
 
 from cofio.errors import Conflict, EmbedderMismatch, NotFound, StoreError
-from cofio.models.knowledge import KnowledgeDecision
+from cofio.models.domain_knowledge import KnowledgeDecision
 from cofio.models.memory import (
     Candidate,
     Change,
@@ -27,16 +27,16 @@ from cofio.models.memory import (
 )
 from cofio.ports import Clock, Settles, Vector
 from cofio.stores.apply import UnitOfWork, to_change
+from cofio.stores.domain_knowledge import KnowledgeUnitOfWork, SqlKnownRows, changed_within, of_changeset
 from cofio.stores.filters import POSTGRES, condition
 from cofio.stores.journal import to_changeset, to_entry
-from cofio.stores.knowledge import KnowledgeUnitOfWork, SqlKnownRows, changed_within, of_changeset
 from cofio.stores.postgres.bm25 import TenantBm25
 from cofio.stores.postgres.connection import BRIEFLY, PostgresServer, TenantQueries
 from cofio.stores.postgres.dashboard import PostgresDashboardQueries
+from cofio.stores.postgres.domain_knowledge import PostgresKnowledgeTables, PostgresNamedQueries
 from cofio.stores.postgres.episodes import PostgresEpisodes
 from cofio.stores.postgres.inbox import PostgresInbox, settle_item
 from cofio.stores.postgres.keys import PostgresKeys
-from cofio.stores.postgres.knowledge import PostgresKnowledgeTables, PostgresNamedQueries
 from cofio.stores.postgres.llm_calls import PostgresLLMCalls
 from cofio.stores.postgres.maintenance_runs import PostgresRuns
 from cofio.stores.postgres.notes import PostgresNotes
@@ -44,7 +44,7 @@ from cofio.stores.postgres.row_writer import PostgresRowStorage, storable_ids
 from cofio.stores.postgres.snapshot_export import PostgresSnapshots
 from cofio.stores.postgres.store_state import TenantSize, TenantState
 from cofio.stores.postgres.token_embeddings import PostgresTokenEmbeddings
-from cofio.stores.postgres.usage import PostgresUsageQueries
+from cofio.stores.postgres.usage_statistics import PostgresUsageQueries
 from cofio.stores.postgres.vector_search import VectorSearch, load_vectors, load_vectors_of, to_candidates
 from cofio.stores.row_mapping import LISTED, check_vectors, from_json, is_storable_int, to_memory
 from cofio.text.tokens import fingerprint

@@ -17,7 +17,7 @@ from cofio.models.exchange import Batching, Exchange, Item, ItemResolution, Ledg
 from cofio.models.memory import Memory, Viewer, to_utc_iso
 from cofio.ports import Clock
 from cofio.stores import episodes, inbox_rules, llm_calls, turn_merge
-from cofio.stores.knowledge import SqliteNamedQueries
+from cofio.stores.domain_knowledge import SqliteNamedQueries
 from cofio.stores.row_mapping import as_json, is_storable_int
 from cofio.stores.sql_loader import queries
 from cofio.stores.sqlite.connection import StoreFile

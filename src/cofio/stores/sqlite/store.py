@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from cofio.errors import Conflict, EmbedderMismatch, NotFound, StoreError
-from cofio.models.knowledge import KnowledgeDecision
+from cofio.models.domain_knowledge import KnowledgeDecision
 from cofio.models.memory import (
     Candidate,
     Change,
@@ -35,11 +35,7 @@ from cofio.models.memory import (
 )
 from cofio.ports import Clock, Settles, Vector
 from cofio.stores.apply import Counters, JournalEntry, UnitOfWork, to_change
-from cofio.stores.episodes import SqliteEpisodes
-from cofio.stores.filters import SQLITE, condition
-from cofio.stores.journal import beside_json, to_changeset, to_entry
-from cofio.stores.keys import SqliteKeys
-from cofio.stores.knowledge import (
+from cofio.stores.domain_knowledge import (
     KnowledgeUnitOfWork,
     SqliteKnowledgeTables,
     SqliteNamedQueries,
@@ -47,6 +43,10 @@ from cofio.stores.knowledge import (
     changed_within,
     of_changeset,
 )
+from cofio.stores.episodes import SqliteEpisodes
+from cofio.stores.filters import SQLITE, condition
+from cofio.stores.journal import beside_json, to_changeset, to_entry
+from cofio.stores.keys import SqliteKeys
 from cofio.stores.llm_calls import SqliteLLMCalls
 from cofio.stores.notes import SqliteNotes
 from cofio.stores.row_mapping import (
@@ -69,7 +69,7 @@ from cofio.stores.sqlite.dashboard import SqliteDashboardQueries
 from cofio.stores.sqlite.inbox import SqliteInbox, erase, settle_item
 from cofio.stores.sqlite.maintenance_runs import SqliteRuns
 from cofio.stores.sqlite.ranking import InMemoryIndex, Ranking
-from cofio.stores.sqlite.usage import SqliteUsageQueries
+from cofio.stores.sqlite.usage_statistics import SqliteUsageQueries
 from cofio.stores.token_embeddings import SqliteTokenEmbeddings
 from cofio.text.tokens import fingerprint
 

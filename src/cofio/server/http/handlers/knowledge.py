@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET
 
 from cofio.errors import InvalidInput, NotFound
-from cofio.models.knowledge import Table, check_table
+from cofio.models.domain_knowledge import Table, check_table
 from cofio.server.http import requests
 from cofio.server.http.context import AppState, RequestContext
 from cofio.server.http.responses import HandlerReply

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cofio.knowledge.mentions import MentionedClaim
-from cofio.knowledge.recurrence import active
-from cofio.models.knowledge import (
+from cofio.domain_knowledge.mentions import MentionedClaim
+from cofio.domain_knowledge.seasonal_times import active
+from cofio.models.domain_knowledge import (
     ActivePattern,
     Claim,
     Correlation,

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol, cast
 
 from cofio.errors import Conflict, InvalidInput, NotFound
-from cofio.models.knowledge import (
+from cofio.models.domain_knowledge import (
     CLAIMS,
     DIRECTIONS,
     KNOWLEDGE,

@@ -20,8 +20,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, Protocol, TypeAlias
 
-from cofio.knowledge.lookup import firing
-from cofio.models.knowledge import ANY, TABLES, Claim, Correlation, FiringThreshold, Threshold, name_prefix
+from cofio.domain_knowledge.lookup import firing
+from cofio.models.domain_knowledge import ANY, TABLES, Claim, Correlation, FiringThreshold, Threshold, name_prefix
 from cofio.models.memory import Viewer
 from cofio.ports import KnowledgeTables
 from cofio.text import lazy_re

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Literal, TypeVar
 
 from cofio.errors import InvalidInput
-from cofio.models.knowledge import Claim, Feedback, Knowledge, KnowledgeChange, is_same_row
+from cofio.models.domain_knowledge import Claim, Feedback, Knowledge, KnowledgeChange, is_same_row
 from cofio.models.memory import check_fraction, check_int
 
 #: Weight of the prior, in verdicts.

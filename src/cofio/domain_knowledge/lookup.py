@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from cofio.models.knowledge import (
+from cofio.models.domain_knowledge import (
     ActivePattern,
     Correlation,
     CorrelationStep,

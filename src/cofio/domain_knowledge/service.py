@@ -18,10 +18,10 @@ from contextlib import AbstractContextManager
 from dataclasses import fields, replace
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, cast
 
+from cofio.domain_knowledge import confidence, lookup, seasonal_times
+from cofio.domain_knowledge.extract.extraction import extract_knowledge
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
-from cofio.knowledge import confidence, lookup, recurrence
-from cofio.knowledge.extract.extraction import extract_knowledge
-from cofio.models.knowledge import (
+from cofio.models.domain_knowledge import (
     ANY,
     ActivePattern,
     Claim,
@@ -109,7 +109,7 @@ class KnowledgeBase:
         if old is not None:
             new = _change_row(old, values)
         if isinstance(new, Seasonal):
-            recurrence.check(new)
+            seasonal_times.check(new)
         return _put(new, old)
 
     def upsert_pattern(self, pattern: str, **known: Any) -> Pattern:
@@ -193,7 +193,7 @@ class KnowledgeBase:
         when = to_utc_iso(at) if at else self._clock()
         filters: builtins.list[dict[str, Any]] = [{"source": source}, {"source": ""}] if source else [{}]
         rows = [row for where in filters for row in self._domain.rows("seasonal", where=where)]
-        return recurrence.active(cast(Iterable[Seasonal], rows), when)
+        return seasonal_times.active(cast(Iterable[Seasonal], rows), when)
 
     def related(self, source: str, *, depth: int = 1) -> builtins.list[CorrelationStep]:
         """Return the sources correlated with a source, in either direction, up to `depth` steps away; nearest first."""

@@ -17,9 +17,9 @@ from difflib import SequenceMatcher
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from cofio.knowledge.extract import correlations, metric_names, thresholds, time_expressions
+from cofio.domain_knowledge.extract import correlations, metric_names, thresholds, time_expressions
+from cofio.models.domain_knowledge import Table, fold
 from cofio.models.exchange import ExtractedFact
-from cofio.models.knowledge import Table, fold
 from cofio.models.memory import check_fraction, check_int
 from cofio.text import lazy_re
 from cofio.text.duplicates import find_names, find_numbers, is_negated

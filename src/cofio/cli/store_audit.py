@@ -7,8 +7,8 @@ import sys
 import click
 
 from cofio.cli import output
-from cofio.cli.context import CliContext, command
 from cofio.cli.output import ID, WHEN, Field
+from cofio.cli.shared_options import CliContext, command
 from cofio.models.maintenance import Audit, Finding
 
 #: Advice for each finding.

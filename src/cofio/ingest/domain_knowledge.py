@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from cofio.domain_knowledge import cascade, reconcile_rows
+from cofio.domain_knowledge.extract import extraction
+from cofio.domain_knowledge.reconcile_rows import SentenceReading
 from cofio.errors import Forbidden
 from cofio.ingest.reconcile.decide import is_older_than
-from cofio.knowledge import cascade, reconcile
-from cofio.knowledge.extract import extraction
-from cofio.knowledge.reconcile import SentenceReading
+from cofio.models.domain_knowledge import Claim, Drop, Knowledge, KnowledgeDecision, Put, parse_ref
 from cofio.models.exchange import Exchange, ExtractedFact, FactOutcome
-from cofio.models.knowledge import Claim, Drop, Knowledge, KnowledgeDecision, Put, parse_ref
 from cofio.models.memory import MAX_LABELS, Add, Decision, Delete, Fact, Memory, Noop, Update
 from cofio.ports import Store
 from cofio.stores.scoped import ScopedStore
@@ -60,7 +60,7 @@ class KnowledgeWriter:
             decision = self._batch.settled[place].decision
             if decision is None or (reading.row and isinstance(decision, Delete)):
                 continue
-            rows = reconcile.matching_rows(reading, self._batch.store.domain)
+            rows = reconcile_rows.matching_rows(reading, self._batch.store.domain)
             if reading.row is None:
                 self._deny(
                     [row for row in rows if not self._is_pinned(row) and not self._find_newer(row, place)], place
@@ -75,7 +75,7 @@ class KnowledgeWriter:
     def _say(self, row: Claim, old: Claim | None, place: int) -> None:
         if old is None:
             self.puts[row.ref] = (row, place, None)
-        elif reconcile.is_same_claim(old, row):
+        elif reconcile_rows.is_same_claim(old, row):
             self._say_again(old, place)
         elif self._is_pinned(old):
             self._unchanged[old.ref] = old
@@ -83,7 +83,7 @@ class KnowledgeWriter:
             reason = f"memory {newer} is newer and says otherwise"
             self._batch.settled[place] = FactOutcome(fact=self._batch.facts[place], reason=reason)
         else:
-            self.puts[old.ref] = (reconcile.updated_row(old, row), place, old)
+            self.puts[old.ref] = (reconcile_rows.updated_row(old, row), place, old)
             self._outdate([old], place, "out of date: its row was restated with other values")
 
     def _say_again(self, old: Claim, place: int) -> None:
@@ -118,7 +118,7 @@ class KnowledgeWriter:
                 self._batch.settled[place] = replace(settled, also=(*settled.also, Delete(memory.id, reason)))
 
     def _load_tellers(self, rows: Sequence[Claim]) -> list[Memory]:
-        ids = reconcile.ids_of_tellers(rows)
+        ids = reconcile_rows.ids_of_tellers(rows)
         return self._batch.store.get(ids) if ids else []
 
     def _is_pinned(self, row: Claim) -> bool:
@@ -201,7 +201,7 @@ def _build_reading(
         return None
     about = {name: getattr(exchange, name) for name in ("agent", "user", "team", "visibility")}
     about.update(place=exchange.source, confidence=confidence)
-    reading = reconcile.to_reading(knowledge.table, knowledge.fields, denied=knowledge.denied, about=about)
+    reading = reconcile_rows.to_reading(knowledge.table, knowledge.fields, denied=knowledge.denied, about=about)
     if reading is None or reading.row is None or not isinstance(store, ScopedStore):
         return reading
     try:
@@ -221,14 +221,14 @@ def reasons_left_out(readings: Mapping[int, SentenceReading]) -> dict[int, str]:
             denied = [
                 at
                 for at in standing.values()
-                if (stated := readings[at].row) and reconcile.is_denial_of(reading, stated)
+                if (stated := readings[at].row) and reconcile_rows.is_denial_of(reading, stated)
             ]
             reasons.update(dict.fromkeys(denied, "corrected in the same exchange"))
             standing = {ref: at for ref, at in standing.items() if at not in denied}
             continue
         at = standing.get(row.ref)
         before = readings[at].row if at is not None else None
-        if before is not None and reconcile.is_same_claim(before, row):
+        if before is not None and reconcile_rows.is_same_claim(before, row):
             reasons[place] = "said before in the same exchange"
             continue
         if at is not None:
@@ -248,13 +248,13 @@ def echo_reason(reading: SentenceReading | None, claims: Sequence[Claim], store:
     """Return the reason why a row is only an echo of an injected or known row; "" if it is new."""
     if reading is None or reading.row is None:
         return ""
-    if any(reconcile.is_same_claim(row, reading.row) for row in claims):
+    if any(reconcile_rows.is_same_claim(row, reading.row) for row in claims):
         return "it was put before the agent in this conversation"
-    rows = reconcile.matching_rows(reading, store.domain)
-    same = next((row for row in rows if reconcile.is_same_claim(row, reading.row)), None)
+    rows = reconcile_rows.matching_rows(reading, store.domain)
+    same = next((row for row in rows if reconcile_rows.is_same_claim(row, reading.row)), None)
     return f"the agent repeats {same.ref}" if same else ""
 
 
 def denies_live_row(reading: SentenceReading | None, store: Store) -> bool:
     """Return whether it denies an existing row."""
-    return reading is not None and reading.row is None and bool(reconcile.matching_rows(reading, store.domain))
+    return reading is not None and reading.row is None and bool(reconcile_rows.matching_rows(reading, store.domain))

@@ -25,7 +25,7 @@ from typing import NamedTuple, NoReturn, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from cofio.errors import InvalidInput
-from cofio.models.knowledge import ActivePattern, Seasonal
+from cofio.models.domain_knowledge import ActivePattern, Seasonal
 from cofio.models.memory import to_utc_iso
 
 __all__ = ["active", "check", "window"]

@@ -9,7 +9,7 @@ from cofio.models.memory import Memory, Scope, to_utc_iso
 from cofio.stores.filters import POSTGRES, condition
 from cofio.stores.postgres.connection import PostgresServer
 from cofio.stores.row_mapping import LISTED, to_memory
-from cofio.stores.sqlite.usage import VIEWS
+from cofio.stores.sqlite.usage_statistics import VIEWS
 
 _FORGOTTEN = 10_000  # log rows deleted in one transaction
 

@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-from cofio.knowledge.extract import metric_names
-from cofio.knowledge.extract.metric_names import Subject
-from cofio.knowledge.extract.quantities import TextQuantity, quantities
-from cofio.models.knowledge import ANY
+from cofio.domain_knowledge.extract import metric_names
+from cofio.domain_knowledge.extract.metric_names import Subject
+from cofio.domain_knowledge.extract.quantities import TextQuantity, quantities
+from cofio.models.domain_knowledge import ANY
 from cofio.text import lazy_re
 
 Fields: TypeAlias = dict[str, Any]

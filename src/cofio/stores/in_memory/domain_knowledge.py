@@ -8,9 +8,19 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from cofio.models.knowledge import CLAIMS, TABLES, Claim, Feedback, Knowledge, KnowledgeChange, Table, check_table, sees
+from cofio.models.domain_knowledge import (
+    CLAIMS,
+    TABLES,
+    Claim,
+    Feedback,
+    Knowledge,
+    KnowledgeChange,
+    Table,
+    check_table,
+    sees,
+)
 from cofio.models.memory import Changeset, Scope, Viewer, check_fraction, check_int
-from cofio.stores.knowledge import (
+from cofio.stores.domain_knowledge import (
     RowJournalEntry,
     column_conditions,
     erased_name,

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
+from cofio.stores.domain_knowledge import NamedQueries, SqlKnowledgeTables
 from cofio.stores.filters import POSTGRES
-from cofio.stores.knowledge import NamedQueries, SqlKnowledgeTables
 from cofio.stores.postgres.connection import PostgresServer, TenantQueries
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})

@@ -12,10 +12,10 @@ from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
+from cofio.domain_knowledge import confidence, seasonal_times
+from cofio.domain_knowledge.lookup import matches
 from cofio.errors import InvalidInput
-from cofio.knowledge import confidence, recurrence
-from cofio.knowledge.lookup import matches
-from cofio.models.knowledge import (
+from cofio.models.domain_knowledge import (
     ANY,
     Claim,
     Correlation,
@@ -50,7 +50,7 @@ def to_reading(
             return SentenceReading(table, audience_of(_build_example(about)), denies=values)
         row = make_row(table, {**values, **about})
         if isinstance(row, Seasonal):
-            recurrence.check(row)
+            seasonal_times.check(row)
     except InvalidInput:
         return None
     return SentenceReading(table, audience_of(row), row) if isinstance(row, Claim) else None

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple, TypeAlias
 
-from cofio.knowledge.extract import metric_names
-from cofio.models.knowledge import fold
+from cofio.domain_knowledge.extract import metric_names
+from cofio.models.domain_knowledge import fold
 from cofio.text import lazy_re
 
 Fields: TypeAlias = dict[str, Any]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from cofio.errors import NotFound
-from cofio.models.knowledge import Drop, Erase, Knowledge, KnowledgeDecision, Put, owns
+from cofio.models.domain_knowledge import Drop, Erase, Knowledge, KnowledgeDecision, Put, owns
 from cofio.models.memory import Change, Decision, Delete, Edit, Purge, Update, Viewer
 from cofio.ports import Store
 
