@@ -40,9 +40,9 @@ from cofio.models.memory import VISIBILITIES
     metavar="EVENT",
     help="pre_compact reads more thoroughly; analysis reads an agent's report for domain knowledge.",
 )
-@click.option("--agent", default="", metavar="NAME", help="Agent of the memories.")
-@click.option("--user", default="", metavar="NAME", help="User of the memories.")
-@click.option("--team", default="", metavar="NAME", help="Team of the memories.")
+@click.option("--agent", default="", metavar="NAME", help="Agent that the memories are stored for.")
+@click.option("--user", default="", metavar="NAME", help="User that the memories are stored for.")
+@click.option("--team", default="", metavar="NAME", help="Team that the memories are stored for.")
 @click.option("--dry-run", is_flag=True, help="Show the extracted facts without storing them.")
 def ingest_file(session: CliContext, file: Path, dry_run: bool, **about: str) -> None:
     """Extract facts from a FILE: a transcript of Claude Code or Codex, messages as JSON, or text; - is standard input.
@@ -143,7 +143,9 @@ def _find_id(action: dict[str, Any]) -> int | str:
 )
 @click.argument("response")
 @click.option("--intent", default="", metavar="TEXT", help="The user's confirmed intent.")
-@click.option("--session", "activity", default="", metavar="NAME", help="Name of the observed activity.")
+@click.option(
+    "--session", "activity", default="", metavar="NAME", help="Name of the activity that was observed, for the history."
+)
 @click.option(
     "--dialogue",
     "named",
@@ -153,15 +155,15 @@ def _find_id(action: dict[str, Any]) -> int | str:
 )
 @click.option("--source", default="", metavar="SOURCE", help="Source of the memories: client/project.")
 @click.option("--project", default="", metavar="PROJECT", help=f"Project of the memories: {PROJECT}.")
-@click.option("--agent", default="", metavar="NAME", help="Agent of the memories.")
-@click.option("--user", default="", metavar="NAME", help="User of the memories.")
-@click.option("--team", default="", metavar="NAME", help="Team of the memories.")
+@click.option("--agent", default="", metavar="NAME", help="Agent that the memories are stored for.")
+@click.option("--user", default="", metavar="NAME", help="User that the memories are stored for.")
+@click.option("--team", default="", metavar="NAME", help="Team that the memories are stored for.")
 @click.option(
     "--visibility",
     type=click.Choice(VISIBILITIES),
     default="team",
     show_default=True,
-    help="Visibility of the memories.",
+    help="Visibility of the stored memories.",
 )
 @click.option("--dry-run", is_flag=True, help="Show the extracted facts without storing them.")
 def observe(
@@ -194,7 +196,7 @@ def observe(
     "cofio ledger --retry 12",
 )
 @click.option("--state", type=click.Choice(STATES), help="List captures in this state.")
-@click.option("-n", "--limit", type=int, default=20, show_default=True, help="Maximum number of captures.")
+@click.option("-n", "--limit", type=int, default=20, show_default=True, help="Maximum number of captures to list.")
 @click.option("--retry", "retried", metavar="ID", type=int, help="Retry a parked or rejected capture.")
 def ledger(session: CliContext, state: str | None, limit: int, retried: int | None) -> None:
     """Show the outcomes of all captures: stored, merged, rejected or pending."""

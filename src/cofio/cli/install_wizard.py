@@ -117,7 +117,7 @@ class InstallWizard:
             self.talk.line()
             clients = accepted
         if not clients:
-            raise InvalidInput("No client was chosen.", "Nothing was written.")
+            raise InvalidInput("No client was chosen.", "Run `cofio install` again and choose at least one. Nothing was written.")
         return tuple(clients)
 
     # ── 1: the service ────────────────────────────────────────────────────────────────────────────────────────────────

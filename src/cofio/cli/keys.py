@@ -55,9 +55,15 @@ def keys() -> None:
     "cofio keys create root --role admin",
 )
 @click.argument("name")
-@click.option("--role", type=click.Choice(ROLES), default="write", show_default=True, help="Role of the key.")
-@click.option("--agent", default="", metavar="NAME", help="Agent that uses the key.")
-@click.option("--user", default="", metavar="NAME", help="User that uses the key.")
+@click.option(
+    "--role",
+    type=click.Choice(ROLES),
+    default="write",
+    show_default=True,
+    help="Role of the key: what its requests may do.",
+)
+@click.option("--agent", default="", metavar="NAME", help="Agent that uses the key; its requests act as this agent.")
+@click.option("--user", default="", metavar="NAME", help="User that uses the key; its requests act as this user.")
 @click.option("--team", default="", metavar="NAME", help="Team of the user or agent.")
 @click.option("--prefix", "prefixes", metavar="SOURCE", multiple=True, help="Source that the key may read and write, "
               "including those below it; default: all.")  # fmt: skip
@@ -181,7 +187,9 @@ def _find_key(reference: str, stored_keys: Sequence[Key]) -> Key:
 
 @command("log", "cofio keys log", "cofio keys log --key ci --limit 100", "cofio keys log --json")
 @click.option("--key", metavar="ID|NAME", help="Only operations with this key.")
-@click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="Maximum number of lines.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="Maximum number of audit log entries."
+)
 def log(session: CliContext, key: str | None, limit: int) -> None:
     """Show the audit log, newest first.
 

@@ -145,7 +145,7 @@ def correlation(session: CliContext, **options: Any) -> None:
     "--lasts", type=click.IntRange(1), metavar="MINUTES", help="Duration after each time of a cron expression."
 )
 @click.option("--timezone", metavar="ZONE", help="Time zone, such as Europe/Berlin. Default: UTC.")
-@click.option("--source", metavar="NAME", help="Source of the pattern.")
+@click.option("--source", metavar="NAME", help="Source that the pattern is about.")
 @taking(CLAIM)
 def seasonal(session: CliContext, **options: Any) -> None:
     """Store a seasonal pattern and its times.
@@ -179,13 +179,15 @@ def _put(session: CliContext, table: str, **options: Any) -> None:
     "cofio knowledge list feedback --json",
 )
 @click.argument("table", type=click.Choice(TABLES), metavar="[TABLE]", required=False)
-@click.option("--min-confidence", type=click.FloatRange(0, 1), help="Minimum confidence.")
+@click.option(
+    "--min-confidence", type=click.FloatRange(0, 1), help="Only rows of at least this confidence, from 0 to 1."
+)
 @click.option("--source", metavar="NAME", help="Only rows of this source.")
 @click.option("--metric", metavar="NAME", help="Only rows of this metric.")
 @click.option(
     "-n", "--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="Maximum number of rows."
 )
-@click.option("--after", metavar="ID", help="Continue after this row.")
+@click.option("--after", metavar="ID", help="Continue after this row, the last one of the previous page.")
 def list_(session: CliContext, table: str | None, limit: int, after: str | None, **options: Any) -> None:
     """List a table, highest confidence first.
 
@@ -339,7 +341,7 @@ def _explain_no_match(memories: Memories, source: str, metric: str, unit: str) -
     "cofio knowledge active",
     "cofio knowledge active --at 2026-02-20T18:00:00Z --source AAPL",
 )
-@click.option("--at", type=TimeType(), help="Time of the query. Default: now.")
+@click.option("--at", type=TimeType(), help="Time to evaluate the patterns at. Default: now.")
 @click.option("--source", default="", metavar="NAME", help="Only patterns of this source.")
 def active(session: CliContext, at: str | None, source: str) -> None:
     """List the active seasonal patterns."""
@@ -444,8 +446,10 @@ def _describe_reading(reading: KnowledgeReading) -> str:
 )
 @click.argument("anomaly")
 @click.argument("verdict", type=VerdictType(), metavar="VERDICT")
-@click.option("--about", metavar="REF", type=RefType(), multiple=True, help="Row that raised the anomaly; repeatable.")
-@click.option("--note", default="", metavar="TEXT", help="Findings.")
+@click.option(
+    "--about", metavar="REF", type=RefType(), multiple=True, help="Row that raised the anomaly; may be repeated."
+)
+@click.option("--note", default="", metavar="TEXT", help="Findings about the anomaly, as text.")
 @click.option("--later", is_flag=True, help="Store the verdict only; `cofio knowledge process` applies it.")
 @taking(WHOSE)
 def feedback(session: CliContext, anomaly: str, about: tuple[Ref, ...], later: bool, **options: Any) -> None:

@@ -86,15 +86,15 @@ class VerdictType(click.Choice[str]):
 
 
 WHOSE = (
-    click.option("--visibility", type=click.Choice(VISIBILITIES), help="Visibility of the row."),
-    click.option("--agent", metavar="NAME", help="Agent of the row."),
-    click.option("--user", metavar="NAME", help="User of the row."),
-    click.option("--team", metavar="NAME", help="Team of the row."),
+    click.option("--visibility", type=click.Choice(VISIBILITIES), help="Visibility of the stored row."),
+    click.option("--agent", metavar="NAME", help="Agent that the row is stored for."),
+    click.option("--user", metavar="NAME", help="User that the row is stored for."),
+    click.option("--team", metavar="NAME", help="Team that the row is stored for."),
     click.option("--place", metavar="SOURCE", help="Source of the memories that it comes from: client/project."),
     click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history."),
 )
 CLAIM = (
-    click.option("--confidence", type=click.FloatRange(0, 1), help="Confidence. Default: 0.5."),
+    click.option("--confidence", type=click.FloatRange(0, 1), help="Confidence from 0 to 1. Default: 0.5."),
     click.option("--id", "id", metavar="NAME", help="Id in its table. Default: derived from its text."),
     *WHOSE,
 )

@@ -224,7 +224,7 @@ def _format_counts(record: LLMTotal | LLMCall) -> tuple[int, ...]:
 
 
 @command("runs", "cofio runs", "cofio runs --chore prune --json")
-@click.option("--chore", type=click.Choice(CHORES), help="Only runs of this chore.")
+@click.option("--chore", type=click.Choice(CHORES), help="Only runs of this scheduled task.")
 @click.option("-n", "--limit", type=int, default=20, show_default=True, help="Maximum number of runs.")
 def runs(session: CliContext, chore: str | None, limit: int) -> None:
     """List runs of maintenance chores with their outcomes, newest first."""

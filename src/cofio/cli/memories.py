@@ -348,7 +348,9 @@ def show(session: CliContext, memory_id: int) -> None:
     "cofio list --archived --json",
 )
 @click.option("-n", "--limit", type=int, default=50, show_default=True, help="Maximum number of memories.")
-@click.option("--after", metavar="ID", type=int, help="Continue after this memory.")
+@click.option(
+    "--after", metavar="ID", type=int, help="Id of the last memory of the previous page; the list continues after it."
+)
 @within
 def list_(session: CliContext, limit: int, after: int | None, within: dict[str, Any]) -> None:
     """List memories, newest first."""
@@ -386,7 +388,7 @@ def _format_state(memory: Memory) -> str:
     'cofio edit 12 --tag ""           # removes the tags',
 )
 @click.argument("memory_id", metavar="ID", type=int)
-@click.option("--text", metavar="TEXT", help="New text.")
+@click.option("--text", metavar="TEXT", help="New text of the memory.")
 @click.option("--pin/--unpin", "pinned", default=None, help="Exempt the memory from pruning, or not.")
 @about
 @click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")

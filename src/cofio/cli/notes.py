@@ -48,14 +48,14 @@ def notes() -> None:
     "cat summary.md | cofio notes flush - --tag standup",
 )
 @click.argument("summary", required=False)
-@click.option("--tag", "tags", metavar="TAG", multiple=True, help="A label; may be repeated.")
+@click.option("--tag", "tags", metavar="TAG", multiple=True, help="Tag of the memory; may be repeated.")
 @click.option("--project", metavar="PROJECT", help=f"Project of the memory: {PROJECT}.")
-@click.option("--kind", type=click.Choice(KINDS), help="Kind of the memory.")
+@click.option("--kind", type=click.Choice(KINDS), help="Kind to store the memory as.")
 @click.option("--category", type=click.Choice(CATEGORIES), help="Category, which sets the retention. Default: by kind.")
-@click.option("--session", "of", metavar="NAME", help="Session of the memory.")
-@click.option("--agent", metavar="NAME", help="Agent of the memory.")
-@click.option("--user", metavar="NAME", help="User of the memory.")
-@click.option("--team", metavar="NAME", help="Team of the memory.")
+@click.option("--session", "of", metavar="NAME", help="Session that the memory is stored for.")
+@click.option("--agent", metavar="NAME", help="Agent that the memory is stored for.")
+@click.option("--user", metavar="NAME", help="User that the memory is stored for.")
+@click.option("--team", metavar="NAME", help="Team that the memory is stored for.")
 @click.option("--visibility", type=click.Choice(VISIBILITIES), help="Visibility of the memory.")
 def flush(session: CliContext, summary: str | None, tags: tuple[str, ...], **about: str | None) -> None:
     """Write SUMMARY to a Markdown file in the notes folder, and add it as a memory.
@@ -229,7 +229,13 @@ def _make_folder(place: Path) -> None:
 
 @command("watch", "cofio notes watch ~/vault", "cofio notes watch docs --every 1")
 @click.argument("folder")
-@click.option("--every", type=click.FloatRange(0.1, 3_600), default=_EVERY, show_default=True, help="Seconds.")
+@click.option(
+    "--every",
+    type=click.FloatRange(0.1, 3_600),
+    default=_EVERY,
+    show_default=True,
+    help="Seconds between two scans of the folder.",
+)
 def watch(session: CliContext, folder: str, every: float) -> None:
     """Follow FOLDER until Ctrl-C: changes become memories a few seconds later.
 

@@ -202,22 +202,33 @@ def _gather_options(
 within = _gather_options(
     "within",
     (
-        click.option("--source", metavar="SOURCE", help="Exactly this source."),
-        click.option("--source-prefix", metavar="SOURCE", help="This source and those below it."),
+        click.option("--source", metavar="SOURCE", help="Only memories of exactly this source."),
+        click.option("--source-prefix", metavar="SOURCE", help="Only memories of this source and of those below it."),
         click.option("--project", metavar="PROJECT", help=f'Exactly this project: {PROJECT}; "" for none.'),
-        click.option("--category", type=click.Choice(CATEGORIES), help="This category."),
-        click.option("--kind", type=click.Choice(KINDS), help="This kind."),
-        click.option("--method", type=click.Choice(METHODS), help="Extracted by this method."),
+        click.option("--category", type=click.Choice(CATEGORIES), help="Only memories of this category."),
+        click.option("--kind", type=click.Choice(KINDS), help="Only memories of this kind."),
+        click.option("--method", type=click.Choice(METHODS), help="Only memories that were extracted by this method."),
         click.option(
-            "--tag", "tags", metavar="TAG", multiple=True, help="With this tag; if repeated, with all of them."
+            "--tag",
+            "tags",
+            metavar="TAG",
+            multiple=True,
+            help="Only memories with this tag; if repeated, with all of them.",
         ),
-        click.option("--session", metavar="NAME", help="From this session."),
-        click.option("--agent", metavar="NAME", help="From this agent."),
+        click.option("--session", metavar="NAME", help="Only memories of this session."),
+        click.option("--agent", metavar="NAME", help="Only memories of this agent."),
         click.option("--user", metavar="NAME", help='Exactly this user; "" for none.'),
-        click.option("--team", metavar="NAME", help="Exactly this team."),
-        click.option("--visibility", type=click.Choice(VISIBILITIES), multiple=True, help="Any of these visibilities."),
-        click.option("--since", type=_PastTime(), help="Created since then: 2026-02-20, or 7d ago."),
-        click.option("--until", type=_PastTime(), help="Created until then."),
+        click.option("--team", metavar="NAME", help="Only memories of this team."),
+        click.option(
+            "--visibility",
+            type=click.Choice(VISIBILITIES),
+            multiple=True,
+            help="Only memories with this visibility; may be repeated.",
+        ),
+        click.option(
+            "--since", type=_PastTime(), help="Only memories created since then: 2026-02-20, or 7d for 7 days ago."
+        ),
+        click.option("--until", type=_PastTime(), help="Only memories created until then."),
         click.option("--pinned/--not-pinned", default=None, help="Only pinned memories, or only others."),
         click.option("--archived", "include_archived", is_flag=True, default=None, help="Include archived memories."),
     ),
@@ -230,22 +241,26 @@ within = _gather_options(
 about = _gather_options(
     "about",
     (
-        click.option("--source", metavar="SOURCE", help="Source: client/project."),
+        click.option("--source", metavar="SOURCE", help="Source to store with the memory: client/project."),
         click.option("--project", metavar="PROJECT", help=f"Project: {PROJECT}."),
-        click.option("--kind", type=click.Choice(KINDS), help="Kind of fact."),
+        click.option("--kind", type=click.Choice(KINDS), help="Kind to store the memory as."),
         click.option(
             "--category", type=click.Choice(CATEGORIES), help="Category, which sets the retention. Default: by kind."
         ),
-        click.option("--confidence", type=click.FloatRange(0, 1), help="Confidence."),
-        click.option("--tag", "tags", metavar="TAG", multiple=True, help="A label; may be repeated."),
-        click.option("--entity", "entities", metavar="NAME", multiple=True, help="Named entity; may be repeated."),
-        click.option("--session", metavar="NAME", help="Session of origin."),
-        click.option("--agent", metavar="NAME", help="Agent of origin."),
-        click.option("--user", metavar="NAME", help="Owning user."),
-        click.option("--team", metavar="NAME", help="Owning team."),
-        click.option("--visibility", type=click.Choice(VISIBILITIES), help="Visibility."),
-        click.option("--speaker", metavar="NAME", help="Speaker."),
-        click.option("--context", metavar="TEXT", help="Text that preceded it in the conversation."),
+        click.option("--confidence", type=click.FloatRange(0, 1), help="Confidence to store, from 0 to 1."),
+        click.option(
+            "--tag", "tags", metavar="TAG", multiple=True, help="Tag to store with the memory; may be repeated."
+        ),
+        click.option(
+            "--entity", "entities", metavar="NAME", multiple=True, help="Named entity in the text; may be repeated."
+        ),
+        click.option("--session", metavar="NAME", help="Session that the memory comes from."),
+        click.option("--agent", metavar="NAME", help="Agent that the memory comes from."),
+        click.option("--user", metavar="NAME", help="User who owns the memory."),
+        click.option("--team", metavar="NAME", help="Team that owns the memory."),
+        click.option("--visibility", type=click.Choice(VISIBILITIES), help="Who may see the memory."),
+        click.option("--speaker", metavar="NAME", help="Person who said it."),
+        click.option("--context", metavar="TEXT", help="Text that preceded it in the conversation; helps to find it."),
     ),
     (
         *("source", "project", "kind", "category", "confidence", "tags", "entities", "session", "agent", "user"),

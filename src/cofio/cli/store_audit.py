@@ -34,7 +34,13 @@ _FAILED = 1
     "cofio audit --examples 20 --json",
     "cofio audit --strict             # fails on secrets, exact duplicates or contradictions",
 )
-@click.option("--examples", type=click.IntRange(0, 100), default=5, show_default=True, help="Examples of each finding.")
+@click.option(
+    "--examples",
+    type=click.IntRange(0, 100),
+    default=5,
+    show_default=True,
+    help="Maximum number of examples of each finding.",
+)
 @click.option("--strict", is_flag=True, help=f"Exit with {_FAILED} if there are {', '.join(GRAVE)}.")
 def audit(session: CliContext, examples: int, strict: bool) -> None:
     """Audit the store: duplicates, echoes, secrets, contradictions, stale and unused memories.

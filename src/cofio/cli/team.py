@@ -89,7 +89,7 @@ for subcommand in (facts, patterns):
 )
 @click.argument("query")
 @click.option("--session", "of", default="", metavar="NAME", help="Take personal memories from this session only.")
-@click.option("--team", "include_team", is_flag=True, help="Include memories of the team.")
+@click.option("--team", "include_team", is_flag=True, help="Include memories of the team, besides your own.")
 @click.option(
     "--max",
     "most",

@@ -140,7 +140,7 @@ class InboxWorker:
             if self._fetch:
                 self._fetch()
         except CofioError as error:
-            _log.warning("deliveries outside the inbox are not imported: %s", error)
+            _log.warning("spooled deliveries could not be imported: %s", error)
 
     def _tidy(self) -> None:
         """Apply the retention periods, at most once an hour."""
