@@ -89,7 +89,7 @@ class Laptop:
             folder.mkdir(parents=True)
         # Longer than people's: a machine that runs all the tests at once is slower than a laptop.
         (self.cofio_home / "config.toml").write_text(
-            "port = 0\nhook_recall_ms = 3000\nhook_capture_ms = 1000\n", encoding="utf-8"
+            "port = 0\nhook_recall_timeout_ms = 3000\nhook_capture_timeout_ms = 1000\n", encoding="utf-8"
         )
         (self.cofio_home / "config.toml").chmod(0o600)
         (self.home / ".codex" / "config.toml").write_text(CODEX_CONFIG.format(url=models.url), encoding="utf-8")
