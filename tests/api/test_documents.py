@@ -116,7 +116,7 @@ def test_the_document_knows_parameters_and_their_defaults(served: Caller) -> Non
     parameters = {each["name"]: each for each in document["paths"]["/memories"]["delete"]["parameters"]}
     assert parameters["source"]["required"]
     assert parameters["dry_run"]["schema"]["default"] is True
-    assert document["components"]["schemas"]["Search"]["properties"]["k"]["default"] == 5
+    assert document["components"]["schemas"]["SearchRequest"]["properties"]["k"]["default"] == 5
 
 
 def test_every_example_works(serve: Serve) -> None:

@@ -456,5 +456,5 @@ def test_the_document_names_the_tables(served: Caller) -> None:
     document = served.get("/openapi.json").json
     [table] = [each for each in document["paths"]["/knowledge/{table}"]["post"]["parameters"] if each["in"] == "path"]
     assert table["schema"]["enum"] == list(TABLES)
-    fields = document["components"]["schemas"]["NewKnowledge"]["properties"]
+    fields = document["components"]["schemas"]["NewKnowledgeRequest"]["properties"]
     assert fields["direction"]["enum"] == ["above", "below"]

@@ -241,7 +241,7 @@ def test_a_vector_that_would_spoil_the_index_is_refused_and_changes_nothing(vect
 
 
 def test_loading_an_id_twice_is_refused() -> None:
-    with pytest.raises(ValueError, match="twice"):
+    with pytest.raises(ValueError, match="Duplicate"):
         VectorIndex(4).load(np.array([1, 1]), isotropic(2, 4), np.ones(2, np.bool_))
 
 

@@ -45,6 +45,7 @@ HELD = 300.0  # seconds for which an item that is processed immediately is reser
 PARKED_AFTER = 3  # failed attempts with a permanent cause
 _SOON, _SLOWLY, _LONGEST = 5.0, 60.0, 600.0  # seconds
 _ALONE = (COMPACT_SUMMARY, OBSERVATION, ANALYSIS)  # contexts that are read by rules of their own
+_JITTER = random.Random()  # noqa: S311 - not the shared generator, which programs may seed
 _log = logging.getLogger(__name__)
 
 
@@ -154,7 +155,7 @@ class InboxProcessor:
                 _RetryBackoff(),
             )
         readable = [item for item in ready if item.exchange]
-        spread = _RetryBackoff(max((item.attempts for item in readable), default=0), random.random())  # noqa: S311
+        spread = _RetryBackoff(max((item.attempts for item in readable), default=0), _JITTER.random())
         outcomes = self._learn(readable, by)
         is_away = any(isinstance(outcome, Unavailable) and not isinstance(outcome, BudgetSpent) for outcome in outcomes)
         self._most = max(1, len(readable) // 2) if is_away else min(2 * self._most, self._batching.turns)
@@ -207,7 +208,7 @@ class InboxProcessor:
             self._park(item, reason)
             return
         with suppress(Conflict):
-            pause = _RetryBackoff(item.faults, random.random()).pause(_SOON)  # noqa: S311
+            pause = _RetryBackoff(item.faults, _JITTER.random()).pause(_SOON)
             self._worked_on.postpone(item.id, pause, reason, fault=True)
 
     def _park(self, item: Item, reason: str) -> None:
