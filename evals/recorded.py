@@ -4,9 +4,9 @@
     python -m evals.recorded [PATH ...] --ask FOLDER
 
 A local server with the provider's interface answers every prompt with its recorded reply. Replies are keyed by a digest
-of the prompt: a changed prompt has none and must be recorded again. With `--ask`, such a prompt is written to
-FOLDER/<digest>.txt, and its reply is awaited in FOLDER/<digest>.json, written by any external process, which sees only
-the prompts. The exit status is 1 if a figure misses its limit, or a reply is missing.
+of the prompt without the known memories: a changed prompt has none and must be recorded again. With `--ask`, such a
+prompt is written to FOLDER/<digest>.txt, and its reply is awaited in FOLDER/<digest>.json, written by any external
+process, which sees only the prompts. The exit status is 1 if a figure misses its limit, or a reply is missing.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ REPLIES = ROOT / "evals" / "data" / "replies.jsonl"
 FIGURES = (("facts", "facts stored", "facts", 0.85), ("updates", "updates right", "updates", 0.80))
 MOST_OVERWRITES = 0.01  # share of the new facts
 PROVIDERS = ("openai", "anthropic")
-_SIMILARITY = re.compile(r', "similarity": [0-9.]+')  # differs in the last digit between processors
+#: Parts of a prompt that differ between processors, because scores of the local models do in the last digits: the
+#: similarity of candidates, and which memories are listed as known.
+_VARYING = re.compile(r', "similarity": [0-9.]+|<known>\n.*?</known>\n\n', re.DOTALL)
 _LOOK = 0.5  # seconds between two checks for an awaited reply
 
 
 def digest(system: str, user: str) -> str:
     """Return the key of a prompt."""
-    return hashlib.sha256(f"{system}\n\n{_SIMILARITY.sub('', user)}".encode()).hexdigest()[:24]
+    return hashlib.sha256(f"{system}\n\n{_VARYING.sub('', user)}".encode()).hexdigest()[:24]
 
 
 class Recorded:
