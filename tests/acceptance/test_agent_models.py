@@ -201,7 +201,7 @@ def test_claude_code_reads_along_until_cofio_is_uninstalled(new_laptop: Callable
     requests = [each for each in models.asked() if "<cofio-request>" in each.text]
 
     done = laptop.cofio("uninstall")
-    assert "claude-cli no longer reads along" in done.stdout + done.stderr
+    assert "claude-cli is no longer called" in done.stdout + done.stderr
     assert not laptop.ask("GET", "/extract/status")["enabled"]
     assert "claude-cli" not in (laptop.cofio_home / "config.toml").read_text("utf-8")
     with pytest.raises(HTTPError, match="501"):

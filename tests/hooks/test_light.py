@@ -22,7 +22,7 @@ from tests.hooks.conftest import PROMPT, Hook, Listener, tells
 
 #: Everything that a hook may load when the service answers; each of these costs less than a millisecond.
 LIGHT = {"__future__", "_json", "_socket", "_thread", "cofio", "posix", "pwd", "select", "sys", "time"}
-OURS = {"around", "delivery", "glance", "project", "record", "rest", "wire"}
+OURS = {"circuit_breaker", "environment", "http", "json_peek", "project", "run_log", "runner"}
 
 
 def test_the_fast_path_loads_next_to_nothing(hook: Hook, listening: Callable[..., Listener], tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_settings_are_found_by_any_words_and_by_whether_somebody_set_them(house:
     text.fill("cofio_max_body")
     expect(page.locator(".setting")).to_have_count(1)
     expect(page.locator("#told")).to_have_text("1 setting")
-    text.fill("days kept captures")
+    text.fill("days processed captures")
     expect(page.locator(".setting")).to_have_count(1)
     expect(setting(page, "inbox_days")).to_be_visible()
     text.fill("nothing of that kind")
