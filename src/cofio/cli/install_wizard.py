@@ -117,7 +117,8 @@ class InstallWizard:
             self.talk.line()
             clients = accepted
         if not clients:
-            raise InvalidInput("No client was chosen.", "Run `cofio install` again and choose at least one. Nothing was written.")
+            hint = "Run `cofio install` again and choose at least one. Nothing was written."
+            raise InvalidInput("No client was chosen.", hint)
         return tuple(clients)
 
     # ── 1: the service ────────────────────────────────────────────────────────────────────────────────────────────────
