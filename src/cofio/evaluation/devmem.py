@@ -4,9 +4,8 @@
 
 A hit answers a question if it carries the ground truth: at least 60 % of its content words, without their endings, and
 every number and name in it (`labelled_turns.carries`). A ground truth that spans several sessions may need several
-hits, so
-the ten hits are also taken together. Ground truths are worded freely: the share carried by any single message of the
-sessions is an upper bound. Questions of the type abstention have no answer and are left out.
+hits, so the ten hits are also taken together. Ground truths are worded freely: the share carried by any single message
+of the sessions is an upper bound. Questions of the type abstention have no answer and are left out.
 """
 
 from __future__ import annotations

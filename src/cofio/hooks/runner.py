@@ -1,7 +1,7 @@
 """One hook run: read the client's event, ask the service and print its reply; else fall back and spool the event.
 
-    stdin ─ glance: event type ─▶ ask ─ complete reply ─▶ stdout
-                                    └ none ─▶ spool, and degrade: store file, last briefing, nothing
+    stdin ─ json_peek: event type ─▶ ask ─ complete reply ─▶ stdout
+                                    └ none ─▶ spool, and fallback: store file, last briefing, nothing
 
 A capture is owed until the service has confirmed it or it is in the spool. Each way to end a run spools what is owed:
 the main thread, the watchdog thread and a signal. The service recognises a turn that arrives twice. If a remote service

@@ -64,8 +64,7 @@ def decide(
 
     Without a merger only true duplicates are merged. With one, up to `most` clusters of at least `least` members are
     submitted to it, except those in `settled` (`MaintenancePlan.settled` of earlier plans). `progress` is called
-    with the number
-    of compared memories and their total, then with the number of processed clusters and theirs.
+    with the number of compared memories and their total, then with the number of processed clusters and theirs.
     """
     result = _ConsolidationResult()
     near = _compare_places(store, scope, result, similarity, comparer, progress, halted)

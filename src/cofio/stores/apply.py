@@ -1,8 +1,7 @@
 """Application of decisions: the only place that defines what each decision does to the rows.
 
-A store provides `RowStorage`, the few operations on its tables inside one transaction. Everything that must be the
-same in
-every store (journalling, undo, purge) is implemented here.
+A store provides `RowStorage`, the few operations on its tables inside one transaction. Everything that must be
+the same in every store (journalling, undo, purge) is implemented here.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Web UI: static files without a build step that call the HTTP API like any other client.
 
 A page is an HTML fragment, `memories.html`, inserted into the common `app-shell.html`; its script and stylesheet
-have its
-name. Shared files: `api.js` calls the service, `dom.js` creates elements from text only, `app-shell.js` has the
-frame of
-every page, `events.js` listens for changes, `style.css` has the common styles.
+have its name. Shared files: `api.js` calls the service, `dom.js` creates elements from text only, `app-shell.js` has
+the frame of every page, `events.js` listens for changes, `style.css` has the common styles.
 """
 
 from __future__ import annotations
