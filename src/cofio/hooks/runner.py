@@ -3,7 +3,7 @@
     stdin ─ json_peek: event type ─▶ ask ─ complete reply ─▶ stdout
                                     └ none ─▶ spool, and fallback: store file, last briefing, nothing
 
-A capture is owed until the service has confirmed it or it is in the spool. Each way to end a run spools what is owed:
+A capture is undelivered until the service has confirmed it or it is in the spool. Each way to end a run spools it:
 the main thread, the watchdog thread and a signal. The service recognises a turn that arrives twice. If a remote service
 answers, a process of its own (`spool_sender`) delivers the spool to it too.
 """
@@ -56,7 +56,7 @@ class HookRun:
         self.around, self.client = around, client
         self.raw, self.event, self.kind = b"", "", NAMED.get(event_name, "")
         self.project = ""
-        self.owed, self.kept = False, ""
+        self.undelivered, self.spool_state = False, ""
         self._keeping = _thread.allocate_lock()
 
     @property
@@ -72,30 +72,30 @@ class HookRun:
         """Take the client's input and detect event and project."""
         self.event = json_peek.event(raw)
         self.kind = json_peek.KINDS.get(self.event, OTHER) if self.event else self.kind or OTHER
-        self.raw, self.owed = raw, self.kind in CAPTURES
+        self.raw, self.undelivered = raw, self.kind in CAPTURES
         folder = self.around.folder or json_peek.text(raw, "cwd").encode("utf-8", "replace") or _get_folder()
         self.project = self.around.project or project.project_of(_decode(folder), user=_decode(self.around.user))
 
-    def keep(self, *, sync: bool = True, aside: bool = False) -> str:
-        """Spool what is owed, or with `aside` move it to spool/bad; return "spooled", "aside" or a reason."""
+    def spool(self, *, sync: bool = True, aside: bool = False) -> str:
+        """Spool the undelivered capture, or `aside` into spool/bad; return "spooled", "aside" or a reason."""
         from cofio.hooks import spool
 
         about = {"at": run_log.format_time(self.at), "project": self.project, "event": self.event}
         has_lock = self._keeping.acquire(timeout=_MEANWHILE)
         try:
-            if self.owed:
+            if self.undelivered:
                 path = spool.write(self.around.home, self.client, self.raw, **about, aside=aside)
-                self.owed, self.kept = False, "aside" if aside else "spooled"
+                self.undelivered, self.spool_state = False, "aside" if aside else "spooled"
                 if sync:
                     spool.sync(path)
         except spool.SpoolFull:
-            self.kept = "full"
+            self.spool_state = "full"
         except OSError:
-            self.kept = self.kept or "unwritable"  # a renamed file is there, synced or not
+            self.spool_state = self.spool_state or "unwritable"  # a renamed file is there, synced or not
         finally:
             if has_lock:
                 self._keeping.release()
-        return self.kept
+        return self.spool_state
 
     @property
     def is_small(self) -> bool:
@@ -109,10 +109,10 @@ class HookRun:
         run_log.append_run(self.around.home, self.client, self.event, rung, time.monotonic() - self.began, *why)
 
     def end_and_log(self, why: str) -> None:
-        """Spool what is owed, and log why the run ends here."""
-        if self.owed and not (self.is_small and _is_from_subagent(self.parsed())):
-            self.keep(sync=False)
-        self.log("spooled" if self.kept == "spooled" else "failed", why, self.kept.replace("spooled", ""))
+        """Spool the undelivered capture, and log why the run ends here."""
+        if self.undelivered and not (self.is_small and _is_from_subagent(self.parsed())):
+            self.spool(sync=False)
+        self.log("spooled" if self.spool_state == "spooled" else "failed", why, self.spool_state.replace("spooled", ""))
 
 
 def run(argv: list[str]) -> None:
@@ -165,12 +165,12 @@ def _attend(this: HookRun, payload: bytes) -> None:
         return this.log("skipped", "empty")
     this.take(raw)
     if len(raw) > _MOST:
-        return this.log("skipped", "large", this.keep(aside=True) if this.owed else "")
+        return this.log("skipped", "large", this.spool(aside=True) if this.undelivered else "")
     try:
         body = _ask_service(this)
     except NoAnswer as failure:
         return _fall_back(this, failure.why)
-    this.owed = False
+    this.undelivered = False
     _print(this, body)
     this.log("service")
     if this.around.delivers and this.kind in ("start", "stop"):
@@ -246,11 +246,11 @@ def _make_request(this: HookRun) -> http.HookRequest:
 def _fall_back(this: HookRun, why: str) -> None:
     fields = this.parsed() if this.is_small else {}
     if fields is None:
-        return this.log("skipped", why, "broken", this.keep(aside=True) if this.owed else "")
+        return this.log("skipped", why, "broken", this.spool(aside=True) if this.undelivered else "")
     if this.kind == OTHER or _is_from_subagent(fields):
-        this.owed = False
+        this.undelivered = False
         return this.log("skipped", why, "event" if this.kind == OTHER else "subagent")
-    fate = this.keep() if this.owed else ""
+    fate = this.spool() if this.undelivered else ""
     rung = "spooled" if fate == "spooled" else "failed"
     started = ""
     if this.kind in RECALLS:
