@@ -1210,7 +1210,7 @@ class Keeper:
         """Embed every memory and episode again with the current embedder; return the number of memories."""
         self._refuse_viewer("Re-embedding every memory")
         self._embedder.embed(["test text: fail before any vector is dropped"], "document")
-        self._store.sign(self._embedder.signature, anew=True)
+        self._store.set_signature(self._embedder.signature, reset=True)
         self._signed = True
         total = self.embed_missing(progress)
         self.embed_episodes()
@@ -1513,7 +1513,7 @@ class Keeper:
     def _embed(self, texts: Sequence[str], kind: Literal["query", "document"] = "document") -> Matrix:
         vectors = self._embedder.embed(texts, kind)
         if not self._signed:
-            self._store.sign(self._embedder.signature)
+            self._store.set_signature(self._embedder.signature)
             self._signed = True
         return vectors
 
@@ -1540,7 +1540,7 @@ class _Reranker:
     def bound(self) -> LateInteractionModel | None:
         """Return the re-ranker after binding the store to its model. Search skips this: it may wait for writers."""
         if self._reader and not self._bound:
-            self._readings.sign(self._reader.signature)
+            self._readings.set_signature(self._reader.signature)
             self._bound = True
         return self._reader
 

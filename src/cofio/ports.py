@@ -560,7 +560,7 @@ class TokenEmbeddings(Protocol):
     A memory becomes unread as soon as its text, speaker or context changes.
     """
 
-    def sign(self, signature: str) -> None:
+    def set_signature(self, signature: str) -> None:
         """Bind the readings to a model. If the signature differs from the stored one, delete all readings."""
 
     def get(self, ids: Sequence[int], by: str) -> dict[int, bytes]:
@@ -827,10 +827,10 @@ class Store(Protocol):
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
         """Store vectors of memories that have none."""
 
-    def sign(self, signature: str, *, anew: bool = False) -> None:
+    def set_signature(self, signature: str, *, reset: bool = False) -> None:
         """Bind the store to an embedder. Raise EmbedderMismatch if it differs from the stored one;
 
-        `anew` drops old vectors.
+        `reset` drops old vectors.
 
         Afterwards, searches and writes raise it too once another process has bound the store to another embedder.
         """

@@ -379,14 +379,14 @@ class MemoryStore:
                 if memory_id in self._tables.memories and memory_id not in self._tables.vectors:
                     self._tables.set_vector(memory_id, np.asarray(vector, dtype="<f4").tobytes())
 
-    def sign(self, signature: str, *, anew: bool = False) -> None:
+    def set_signature(self, signature: str, *, reset: bool = False) -> None:
         current = self._tables.signature
         embedded = self._tables.vectors or self._tables.said.vectors
-        if current and current != signature and embedded and not anew:
+        if current and current != signature and embedded and not reset:
             hint = "Set the embedder back, or run `cofio reembed` to embed every memory again."
             raise EmbedderMismatch(f"The store was embedded with {current}, not with {signature}.", hint)
         self._tables.signature = signature
-        if anew:
+        if reset:
             self._tables.vectors.clear()
             self._tables.said.vectors.clear()
             self._tables.entries = [replace(entry, vector=None) for entry in self._tables.entries]

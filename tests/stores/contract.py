@@ -583,12 +583,12 @@ class StoreContract:
         assert store.get([memory.id])[0].pinned is False
 
     def test_a_store_is_bound_to_its_embedder(self, store: Store) -> None:
-        store.sign("one:384")
+        store.set_signature("one:384")
         add(store, "we use tabs")
-        store.sign("one:384")
+        store.set_signature("one:384")
         with pytest.raises(EmbedderMismatch, match="cofio reembed"):
-            store.sign("two:256")
-        store.sign("two:256", anew=True)
+            store.set_signature("two:256")
+        store.set_signature("two:256", reset=True)
         assert store.nearest(vector("we use tabs"), 5, Scope()) == []
         assert [m.text for m in store.unembedded(10)] == ["we use tabs"]
 

@@ -54,7 +54,7 @@ def learned(store: Store, fact: str, *texts: str, **about: Any) -> tuple[int, in
 
 
 def embed(store: Store) -> None:
-    store.sign(EMBEDDER.signature)
+    store.set_signature(EMBEDDER.signature)
     passages = store.episodes.unembedded(100)
     vectors = EMBEDDER.embed([passage.text for passage in passages], "document")
     store.episodes.put_vectors({each.id: vector for each, vector in zip(passages, vectors, strict=True)})
@@ -188,7 +188,7 @@ class EpisodesContract:
 
     def test_vectors_of_passages_that_are_gone_are_passed_over(self, store: Store) -> None:
         made = episode(store, "apples", turn="1")
-        store.sign(EMBEDDER.signature)
+        store.set_signature(EMBEDDER.signature)
         (passage,) = store.episodes.unembedded(9)
         store.episodes.index(made.capture or 0)
         store.episodes.put_vectors({passage.id: vector("apples")})
@@ -198,8 +198,8 @@ class EpisodesContract:
         episode(store, "apples")
         embed(store)
         with pytest.raises(EmbedderMismatch):
-            store.sign("another")
-        store.sign("another", anew=True)
+            store.set_signature("another")
+        store.set_signature("another", reset=True)
         assert store.episodes.counts().embedded == 0
         assert len(store.episodes.unembedded(9)) == 1
         store.episodes.put_vectors({store.episodes.unembedded(9)[0].id: np.eye(8, dtype=np.float32)[0]})

@@ -10,7 +10,7 @@ from tests.stores.contract import add
 class ReadingsContract:
     def test_what_is_new_is_unread_newest_first_and_read_once_it_was_put(self, store: Store) -> None:
         first, second = add(store, "red"), add(store, "green")
-        store.readings.sign("one")
+        store.readings.set_signature("one")
         assert [each.id for each in store.readings.unread(9)] == [second.id, first.id]
         assert [each.id for each in store.readings.unread(1)] == [second.id]
         assert store.readings.put([(second, b"words of green")], "one")
@@ -32,7 +32,7 @@ class ReadingsContract:
     def test_a_reading_of_what_it_said_before_is_not_kept(self, store: Store) -> None:
         before = add(store, "red")
         store.apply([Edit(before.id, {"text": "blue"})], {}, by="test", why="")
-        store.readings.sign("one")
+        store.readings.set_signature("one")
         store.readings.put([(before, b"words of red")], "one")
         assert store.readings.get([before.id], "one") == {}
         assert [each.text for each in store.readings.unread(9)] == ["blue"]
@@ -45,18 +45,18 @@ class ReadingsContract:
         assert store.readings.counts() == (0, 0)
 
     def test_another_reader_begins_anew_the_same_one_does_not(self, store: Store) -> None:
-        store.readings.sign("one")
+        store.readings.set_signature("one")
         memory = _read(store, add(store, "red"))
-        store.readings.sign("one")
+        store.readings.set_signature("one")
         assert store.readings.counts() == (1, 0)
-        store.readings.sign("another")
+        store.readings.set_signature("another")
         assert store.readings.get([memory.id], "another") == {}
         assert [each.id for each in store.readings.unread(9)] == [memory.id]
 
     def test_a_reader_neither_gets_nor_puts_where_another_has_signed_meanwhile(self, store: Store) -> None:
         memory = _read(store, add(store, "red"))
         assert store.readings.get([memory.id], "another") == {}
-        store.readings.sign("another")
+        store.readings.set_signature("another")
         assert not store.readings.put([(memory, b"of the one before")], "one")
         assert store.readings.get([memory.id], "another") == {}
         assert [each.id for each in store.readings.unread(9)] == [memory.id]
@@ -67,6 +67,6 @@ class ReadingsContract:
 
 
 def _read(store: Store, memory: Memory) -> Memory:
-    store.readings.sign("one")
+    store.readings.set_signature("one")
     store.readings.put([(memory, b"read")], "one")
     return memory

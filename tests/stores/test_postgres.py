@@ -181,7 +181,7 @@ def test_in_a_crowd_the_commonest_words_are_left_out_until_a_scope_needs_them(
 def test_another_tenant_sees_nothing_of_it(postgres_url: str) -> None:
     ours, theirs = (PostgresStore(f"{postgres_url}?tenant={name}", FixedClock()) for name in ("ours", "theirs"))
     try:
-        ours.sign("one:64")
+        ours.set_signature("one:64")
         memory = add(ours, "red green blue", speaker="Ada", context="what colours", agent="a")
         done = apply(ours, Edit(memory.id, {"pinned": True}))
         ours.note([Retrieval(memory.id, "q", "ada", "2026-01-01T00:00:00.000000+00:00")])
@@ -194,7 +194,7 @@ def test_another_tenant_sees_nothing_of_it(postgres_url: str) -> None:
         theirs.note([Retrieval(memory.id, "q", "ada", "2026-01-02T00:00:00.000000+00:00")])
         theirs.give("cc", "s", {memory.id: "other"})
         theirs.forget_given("cc", "s")
-        theirs.sign("two:32", anew=True)  # of its own vectors, which may be of another length
+        theirs.set_signature("two:32", reset=True)  # of its own vectors, which may be of another length
         theirs.apply([Add(Fact(text="short"))], {0: vector("x")[:32]}, by="test", why="")
         assert ours.get([memory.id])[0].retrieval_count == 1
         assert ours.given("cc", "s") == {memory.id: "d"}
@@ -279,10 +279,10 @@ def test_what_one_process_writes_the_other_finds_at_once(postgres_url: str) -> N
 def test_a_store_that_another_process_embeds_anew_refuses_the_old_embedder(postgres_url: str) -> None:
     one, other = PostgresStore(postgres_url, FixedClock()), PostgresStore(postgres_url, FixedClock())
     try:
-        one.sign("one:64")
-        other.sign("one:64")
+        one.set_signature("one:64")
+        other.set_signature("one:64")
         add(one, "red green blue")
-        other.sign("two:32", anew=True)
+        other.set_signature("two:32", reset=True)
         for asked in (lambda: one.nearest(vector("red"), 5, Scope()), lambda: add(one, "too late")):
             with pytest.raises(EmbedderMismatch, match="two:32"):
                 asked()
@@ -483,7 +483,7 @@ def test_an_index_of_any_dimension_is_made_used_and_made_anew(
     monkeypatch.setattr(vector_search, "FEW", 20)
     rows = np.random.default_rng(dimension).standard_normal((60, dimension)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    store.sign("one")
+    store.set_signature("one")
     for start in range(0, 60, 20):
         some = [Add(Fact(text=f"memory {place}")) for place in range(start, start + 20)]
         store.apply(some, dict(enumerate(rows[start : start + 20])), by="test", why="")
@@ -493,7 +493,7 @@ def test_an_index_of_any_dimension_is_made_used_and_made_anew(
         assert store.get([found[0].id])[0].text == f"memory {place}"
         assert found[0].score == pytest.approx(1.0, abs=1e-5)
         assert [each.score for each in found] == pytest.approx(sorted(rows @ row)[:-4:-1], abs=1e-5)
-    store.sign("two", anew=True)
+    store.set_signature("two", reset=True)
     assert _indexes(postgres_url) == []
     store.put_vectors({memory.id: vector(memory.text) for memory in everything(store)})
     assert _indexes(postgres_url) == ["vectors_by_nearness_64"]

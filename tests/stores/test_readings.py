@@ -42,7 +42,7 @@ class TestPostgresStore(ReadingsContract):
 
     def test_what_is_being_changed_is_not_marked_as_read(self, store: PostgresStore) -> None:
         before = add(store, "red")
-        store.readings.sign("one")
+        store.readings.set_signature("one")
         with store._server.writing(alone=True) as rows:  # as a changeset is written
             rows.connection.execute("UPDATE memories SET text = 'blue'")
             with suppress(StoreBusy):

@@ -94,7 +94,7 @@ def test_a_second_process_that_writes_is_noticed_before_the_next_search(tmp_path
     assert {c.id for c in here.nearest(vector("red green"), 5, Scope())} == {first.id, second.id, third.id}
     apply(there, Purge(first.id))
     assert {c.id for c in here.nearest(vector("red green"), 5, Scope())} == {second.id, third.id}
-    there.sign("other:64", anew=True)
+    there.set_signature("other:64", reset=True)
     assert here.nearest(vector("red green"), 5, Scope()) == []
     there.put_vectors({second.id: vector("red green yellow")})
     assert [c.id for c in here.nearest(vector("red green"), 5, Scope())] == [second.id]
@@ -104,9 +104,9 @@ def test_a_second_process_that_writes_is_noticed_before_the_next_search(tmp_path
 
 def test_another_embedder_in_another_process_stops_this_one(tmp_path: Path) -> None:
     here, there = opened(tmp_path / "cofio.db"), opened(tmp_path / "cofio.db")
-    here.sign("one:64")
+    here.set_signature("one:64")
     memory = add(here, "red green blue")
-    there.sign("two:64", anew=True)
+    there.set_signature("two:64", reset=True)
     there.put_vectors({memory.id: vector("something else")})
     for attempt in (lambda: here.nearest(vector("red"), 1, Scope()), lambda: add(here, "mixed")):
         with pytest.raises(EmbedderMismatch, match="embedded with two:64, not with one:64"):
@@ -342,14 +342,14 @@ def test_a_file_that_may_not_be_written_is_told_and_changes_nothing(tmp_path: Pa
 def test_a_writer_that_never_ends_makes_others_busy_not_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cofio.stores.sqlite.connection._BUSY_SECONDS", 0.2)
     store = opened(tmp_path / "cofio.db")
-    store.sign("one:64")
+    store.set_signature("one:64")
     kept = add(store, "kept")
     holder = sqlite3.connect(tmp_path / "cofio.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreBusy, match="Try again"):
         add(store, "too early")
     assert everything(store) == [kept]  # readers do not wait for writers
-    store.sign("one:64")
+    store.set_signature("one:64")
     holder.execute("ROLLBACK")
     holder.close()
     assert add(store, "now").id > kept.id

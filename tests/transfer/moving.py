@@ -51,7 +51,7 @@ def exported(store: Store, *, vectors: bool = False) -> list[str]:
 
 def imported(store: Store, lines: list[str], name: str = "file.jsonl", **how: Any) -> ImportResult:
     def signing(texts: Any) -> Matrix:
-        store.sign(SIGNATURE)
+        store.set_signature(SIGNATURE)
         return embed(texts)
 
     return import_lines(store, signing, lines, name=name, signature=SIGNATURE, **how)
@@ -59,7 +59,7 @@ def imported(store: Store, lines: list[str], name: str = "file.jsonl", **how: An
 
 def fill(store: Store) -> None:
     """Memories with a past of every kind."""
-    store.sign(SIGNATURE)
+    store.set_signature(SIGNATURE)
     plain = add(store, "We deploy with Fly.io — «тест» 🌊", source="codex/acme", tags=("deploy",), entities=("Fly.io",))
     said = Fact(text="The database is MySQL", kind="technology", project="/srv/acme", speaker="Ada")
     old = store.apply([Add(said)], {0: vector(embedding_text(said.text, "Ada"))}, by="test", why="").changes[0].memory

@@ -287,7 +287,7 @@ def test_what_was_purged_at_the_source_is_nowhere_in_the_copy(source: Store, tar
 
 def test_vectors_that_were_made_again_come_again(source: Store, target: Store) -> None:
     copy(source, target)
-    source.sign("another:3", anew=True)
+    source.set_signature("another:3", reset=True)
     source.put_vectors({memory.id: vector(memory.text)[::-1] for memory in everything(source)})
     told = copy(source, target)
     assert (told.embedder, told.changed) == ("another:3", told.memories)

@@ -462,7 +462,7 @@ def test_two_that_import_the_same_at_once_bring_it_once(tmp_path: Path) -> None:
     first, second = opened(tmp_path / "one.db"), opened(tmp_path / "one.db")
 
     def meanwhile(texts: Sequence[str]) -> Matrix:
-        first.sign(SIGNATURE)
+        first.set_signature(SIGNATURE)
         if not first.carrying.counts()[0]:
             imported(second, lines)  # another process does it while this one embeds
         return embed(texts)

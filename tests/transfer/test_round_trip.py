@@ -112,7 +112,7 @@ def test_an_import_undone_leaves_the_export_as_it_was_and_redone_brings_it_back(
     monkeypatch.setattr(importer, "BATCH", 3)
     one, two = make(), make()
     fill(one)
-    two.sign(SIGNATURE)
+    two.set_signature(SIGNATURE)
     add(two, "something of its own")
     before = exported(two, vectors=True)
     told = imported(two, exported(one))

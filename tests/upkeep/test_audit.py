@@ -34,7 +34,7 @@ class Audited:
         self.store = store
         self.embedder = HashEmbedder()
         self.comparer: Comparer = comparer()
-        store.sign(self.embedder.signature)
+        store.set_signature(self.embedder.signature)
 
     def keep(self, *facts: str | Fact, embedded: bool = True) -> list[int]:
         """The ids under which they are kept."""

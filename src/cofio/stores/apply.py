@@ -171,9 +171,9 @@ class UnitOfWork:
     def _edit(self, decision: Edit, vector: bytes | None) -> Change:
         before = self._load_existing(decision.id)
         after = replace(apply_edit(before, decision.fields), updated_at=self._at)
-        anew = vector is not None or (after.text, after.speaker) != (before.text, before.speaker)
-        replaced = self._rows.vector(before.id) if anew else None
-        if anew:  # the old vector does not fit new words: without a new one, it is computed later
+        has_new_words = vector is not None or (after.text, after.speaker) != (before.text, before.speaker)
+        replaced = self._rows.vector(before.id) if has_new_words else None
+        if has_new_words:  # the old vector does not fit new words: without a new one, it is computed later
             self._rows.set_vector(before.id, vector)
         return self._save("edit", before, after, decision.reason, vector=replaced)
 

@@ -279,10 +279,10 @@ class ScopedStore:
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
         self._store.put_vectors({memory_id: vectors[memory_id] for memory_id in self._sight.ids(list(vectors))})
 
-    def sign(self, signature: str, *, anew: bool = False) -> None:
-        if anew:
+    def set_signature(self, signature: str, *, reset: bool = False) -> None:
+        if reset:
             refuse("Re-embedding every memory")
-        self._store.sign(signature)
+        self._store.set_signature(signature)
 
     def given(self, client: str, session: str) -> dict[int, str]:
         digests = self._store.given(self._hand.client(client), session)
@@ -960,7 +960,7 @@ class _ScopedTokenEmbeddings:
     def get(self, ids: Sequence[int], by: str) -> dict[int, bytes]:
         return self._readings.get(ids, by)
 
-    def sign(self, signature: str) -> None:  # noqa: ARG002
+    def set_signature(self, signature: str) -> None:  # noqa: ARG002
         refuse("Computing token embeddings")
 
     def unread(self, limit: int) -> list[Memory]:  # noqa: ARG002

@@ -19,7 +19,7 @@ class SqliteTokenEmbeddings:
     def __init__(self, file: StoreFile) -> None:
         self._file = file
 
-    def sign(self, signature: str) -> None:
+    def set_signature(self, signature: str) -> None:
         with self._file.reading() as connection:
             if connection.execute(_SQL["reader"]).fetchone()[0] == signature:
                 return
@@ -61,7 +61,7 @@ class FakeTokenEmbeddings:
         self._signature = ""
         self._read: dict[int, tuple[tuple[str, str, str], bytes]] = {}
 
-    def sign(self, signature: str) -> None:
+    def set_signature(self, signature: str) -> None:
         if signature != self._signature:
             self._signature, self._read = signature, {}
 

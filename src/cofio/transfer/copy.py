@@ -142,9 +142,11 @@ class CopyRun:
     def _sign(self, embedder: str | None) -> None:
         signature = self.target.stats()["embedder"]
         if embedder and embedder != signature:
-            self.target.sign(embedder, anew=signature is not None)  # recomputed since: all vectors are copied again
+            self.target.set_signature(
+                embedder, reset=signature is not None
+            )  # recomputed since: all vectors are copied again
         elif embedder:
-            self.target.sign(embedder)
+            self.target.set_signature(embedder)
 
     def _copy_rows(self, still: Snapshots, why: str) -> _RowDigest:
         """Copy every row; return their count and digest."""

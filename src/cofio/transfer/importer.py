@@ -134,7 +134,7 @@ class ImportRun:
         if not self.dry_run:
             places.settle()
             if keeps:
-                self.store.sign(self.signature)
+                self.store.set_signature(self.signature)
         for batch in _batches(self._read(lines, parse_memory, headed=True)):
             self._adopt(batch, places, keeps)
         if self.has_rows:

@@ -296,21 +296,21 @@ class PostgresStore:
             rows.many("fill_vector", [{"id": memory_id, "vector": vector} for memory_id, vector in filled.items()])
         self._follow_up(dimension)
 
-    def sign(self, signature: str, *, anew: bool = False) -> None:
+    def set_signature(self, signature: str, *, reset: bool = False) -> None:
         with self._server.reading() as rows:
             state = TenantState.read(rows)
-        if state.signature == signature and not anew:
+        if state.signature == signature and not reset:
             self._signature = signature  # the usual case, without the write lock
             self._follow_up(state.dimension)
             return
         with self._server.writing(alone=True) as rows:
             current = TenantState.read(rows)
             empty = not rows.value("any_vector")
-            if current.signature and current.signature != signature and not (anew or empty):
+            if current.signature and current.signature != signature and not (reset or empty):
                 self._signature = signature
                 self._refuse_another_embedder(current.signature)
             rows.run("set_meta", {"name": "signature", "value": signature})
-            if anew or empty:
+            if reset or empty:
                 self._begin_anew(rows, current.dimension)
         self._signature = signature
 

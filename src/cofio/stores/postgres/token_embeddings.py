@@ -17,7 +17,7 @@ class PostgresTokenEmbeddings:
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
 
-    def sign(self, signature: str) -> None:
+    def set_signature(self, signature: str) -> None:
         with self._server.reading() as rows:
             if rows.all("reader")[0][0] == signature:
                 return

@@ -336,20 +336,20 @@ class SqliteStore:
                     connection.execute(_SQL["note_embedded"], (memory_id,))
         self._follow_up()
 
-    def sign(self, signature: str, *, anew: bool = False) -> None:
+    def set_signature(self, signature: str, *, reset: bool = False) -> None:
         with self._file.reading() as connection:
-            if _read_signature(connection) == signature and not anew:
+            if _read_signature(connection) == signature and not reset:
                 self._signature = signature  # the usual case, without the write lock
                 return
         with self._file.writing() as connection:
             current = _read_signature(connection)
             empty = not connection.execute(_SQL["any_vector"]).fetchone()[0]
-            if current and current != signature and not (anew or empty):
+            if current and current != signature and not (reset or empty):
                 self._signature = signature
                 self._refuse_another_embedder(current)
             if current != signature:
                 connection.execute(_SQL["set_meta"], {"name": "signature", "value": signature})
-            if anew:
+            if reset:
                 for name in ("drop_vectors", "drop_passage_vectors", "unembed_passages"):
                     connection.execute(_SQL[name])
                 connection.execute(_SQL["forget_old_vectors"])
