@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser
-from tests.page import browser
+from tests.ui import browser
 
 import cofio
 from bench import measure

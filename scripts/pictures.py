@@ -20,7 +20,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "examples")]
 
 from playwright.sync_api import Browser, Page, expect  # noqa: E402
 from showcase import fill  # noqa: E402
-from tests.page import browser  # noqa: E402
+from tests.ui import browser  # noqa: E402
 
 SIZE = {"width": 1280, "height": 800}
 _SETTLED = 1_500  # milliseconds until everything is drawn

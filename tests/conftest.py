@@ -19,7 +19,7 @@ from cofio.judgement.model import LocalJudge
 from cofio.providers.http import is_loopback
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
-from tests import judging, postgres
+from tests import judges, postgres
 
 #: Processes that the tests start inherit what is ignored here; `nohup` ignores hang-ups, and some tests send one.
 if hasattr(signal, "SIGHUP"):
@@ -37,9 +37,9 @@ LONG = (
     "test_visibility.py",
     "stores/test_crash.py",
     "test_docs.py",
-    "embedders/test_silence.py",
-    "learning/test_kills.py",
-    "acceptance/test_leaving.py",
+    "embedders/test_telemetry.py",
+    "ingest/test_crashes.py",
+    "acceptance/test_uninstall.py",
     "acceptance/test_plugins.py",
     "stores/test_properties.py",
     "stores/test_turn_properties.py",
@@ -48,10 +48,10 @@ LONG = (
     "transfer/test_backup.py",
     "transfer/test_round_trip.py",
     "openclaw/test_package.py",
-    "api/test_export.py",
+    "http_api/test_export.py",
     "bench/test_bench.py",
     "bench/test_hooks.py",
-    "test_recording.py",
+    "test_recorded_session.py",
     "install/test_plans.py",
     "cli/test_daemon.py",
     "cli/test_backfill.py",
@@ -84,7 +84,7 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
 @pytest.fixture(scope="session")
 def judge() -> LocalJudge:
     """Return the judgement model of the package."""
-    return judging.judge()
+    return judges.judge()
 
 
 @pytest.fixture(scope="session")

@@ -65,8 +65,8 @@ from cofio.stores.scoped import ScopedStore
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from tests import postgres
-from tests.api.caller import Caller
-from tests.api.conftest import serving
+from tests.http_api.caller import Caller
+from tests.http_api.conftest import serving
 
 USERS, AGENTS, TEAMS = ("", "ada", "bob"), ("", "codex", "bot"), ("", "red", "blue")
 SOURCES = ("", "work/web", "work/web/api", "work/website", "other")

@@ -12,7 +12,7 @@ import pytest
 from tests.acceptance import clients
 from tests.acceptance.laptop import Laptop
 from tests.acceptance.models import Models
-from tests.acceptance.outside import Outside
+from tests.acceptance.proxy import Outside
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from tests.acceptance.models import Asked, Models
-from tests.acceptance.outside import Outside
+from tests.acceptance.proxy import Outside
 
 COFIO = Path(sys.executable).with_name("cofio")
 CLIENTS = ("claude-code", "codex")

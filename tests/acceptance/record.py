@@ -18,7 +18,7 @@ from typing import Any
 from tests.acceptance.clients import installed
 from tests.acceptance.laptop import Laptop, prompts
 from tests.acceptance.models import Asked, Call, Fail, Models, Reply, Say
-from tests.acceptance.outside import Outside
+from tests.acceptance.proxy import Outside
 
 SAMPLES = Path(__file__).with_name("samples")
 EVENTS = (

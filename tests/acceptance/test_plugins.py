@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.laptop import Laptop
-from tests.acceptance.outside import Outside
+from tests.acceptance.proxy import Outside
 
 ROOT = Path(__file__).parents[2]
 CLAUDE = ROOT / "integrations" / "claude-code"

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from cofio.client import Client
-from tests.backfilling import Machine, claude, codex, many
 from tests.cli.conftest import Cofio
-from tests.learning.test_kills import Service
+from tests.ingest.test_crashes import Service
 from tests.llms.agents import CLAUDE, Program, Says
 from tests.llms.test_agent_cli import is_alive, wait_until
 from tests.llms.wire import DIALECTS, Wire
+from tests.server.transcript_files import Machine, claude, codex, many
 
 FILES = 400
 FOUND = json.dumps({"facts": [{"text": "The team uses tabs.", "kind": "preference"}]})

@@ -15,7 +15,7 @@ from cofio.settings import Settings
 from cofio.testing import HashEmbedder
 from evals import ablation
 from tests.evaluation import test_relations, test_spans, test_streams
-from tests.evaluation.judges import ScriptedJudge
+from tests.evaluation.fake_judges import ScriptedJudge
 
 
 @pytest.fixture

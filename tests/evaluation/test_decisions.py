@@ -16,7 +16,7 @@ from cofio.evaluation.metrics import macro_f1
 from cofio.evaluation.pairs import Action, PairCase, PairCases, read, sampled
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder, ScriptedLLM
-from tests.evaluation.judges import ScriptedJudge
+from tests.evaluation.fake_judges import ScriptedJudge
 
 FACTS = [
     {"a": "The port of the api is 8080", "b": "The api's port is 8080", "label": "duplicate"},

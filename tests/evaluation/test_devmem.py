@@ -15,7 +15,7 @@ from cofio.errors import InvalidInput, NotFound
 from cofio.evaluation import devmem
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
-from tests.evaluation.judges import ScriptedJudge
+from tests.evaluation.fake_judges import ScriptedJudge
 
 STACK, PORT = "we use FastAPI with Postgres", "the staging port is 9090"
 SESSIONS = [

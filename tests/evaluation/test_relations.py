@@ -10,7 +10,7 @@ import pytest
 
 from cofio.errors import InvalidInput, NotFound
 from cofio.evaluation import relations
-from tests.evaluation.judges import ScriptedJudge
+from tests.evaluation.fake_judges import ScriptedJudge
 
 ANN = [
     {

@@ -10,7 +10,7 @@ import pytest
 
 from cofio.errors import InvalidInput
 from cofio.evaluation import relevance
-from tests.evaluation.judges import ScriptedJudge
+from tests.evaluation.fake_judges import ScriptedJudge
 
 MEMORIES = ["Branches are named after tickets.", "Ada owns billing.", "Deploys go out on Tuesdays."]
 ROWS: list[dict[str, Any]] = [

@@ -10,7 +10,7 @@ import pytest
 
 from cofio.errors import InvalidInput
 from cofio.evaluation import spans
-from tests.evaluation.judges import ScriptedJudge
+from tests.evaluation.fake_judges import ScriptedJudge
 
 HETZNER = "staging moved to Hetzner last week"
 TABS = "tabs in every file"

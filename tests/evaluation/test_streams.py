@@ -14,7 +14,7 @@ from cofio.errors import InvalidInput, NotFound
 from cofio.evaluation import streams
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
-from tests.evaluation.judges import ScriptedJudge
+from tests.evaluation.fake_judges import ScriptedJudge
 
 PORT, MOVED, CAT = "the staging port is 8080", "the staging port is 9090 since today", "our cat is called Biscuit"
 FORGET = "forget the cat's name"

@@ -18,7 +18,7 @@ from cofio.evaluation.report import Report
 from cofio.evaluation.turns import TurnOutcome
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder, ScriptedLLM
-from tests.evaluation.judges import ScriptedJudge
+from tests.evaluation.fake_judges import ScriptedJudge
 
 FILE = Path(__file__).resolve().parents[2] / "evals" / "turns" / "turns.jsonl"
 SET = labelled_turns.read(FILE)

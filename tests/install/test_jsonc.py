@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from cofio.install import jsonc
 from cofio.install.jsonc import MalformedJson
 
-from .written import SCALARS, VALUES
-from .written import jsonc as texts
+from .config_files import SCALARS, VALUES
+from .config_files import jsonc as texts
 
 OURS = {"type": "command", "command": "'/a b/hook' x", "timeout": 5}
 

@@ -22,9 +22,9 @@ from cofio.install import claude_code, clients, codex, plan
 from cofio.install.jsonc import MalformedJson
 from cofio.install.manifest import Manifest
 
+from .config_files import jsonc as json_texts
+from .config_files import toml as toml_texts
 from .conftest import Machine
-from .written import jsonc as json_texts
-from .written import toml as toml_texts
 
 MINE = """\
 {

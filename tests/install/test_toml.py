@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from cofio.install import toml_edit
 from cofio.install.jsonc import MalformedJson
 
-from .written import toml as texts
+from .config_files import toml as texts
 
 SERVER = {"command": "/a b/python", "args": ["-m", "cofio", "mcp"]}
 PATH = ("mcp_servers", "cofio")

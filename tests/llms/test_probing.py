@@ -21,8 +21,8 @@ from cofio.providers.llms.schema_probe import is_right
 from cofio.server.background.inbox_worker import InboxWorker
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
-from tests.api.caller import Caller
-from tests.api.conftest import serving
+from tests.http_api.caller import Caller
+from tests.http_api.conftest import serving
 from tests.llms.test_agent_cli import wait_until
 
 from .wire import OLLAMA, Reply, Wire

@@ -16,7 +16,7 @@ from cofio.server.mcp.dispatcher import Dispatcher
 from cofio.server.mcp.tool_handlers import Caller
 from cofio.server.mcp.tool_results import ToolResult
 from cofio.server.mcp.tools import OpenMemories, answer
-from tests.mcp.agent import around
+from tests.mcp.sdk_client import around
 
 Ask = Callable[..., ToolResult]
 

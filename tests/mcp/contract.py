@@ -10,7 +10,7 @@ import pytest
 from mcp.types import CallToolResult
 
 from cofio.text.briefing import NOTICE, TAG
-from tests.mcp.agent import Agent, text
+from tests.mcp.sdk_client import Agent, text
 
 TOOLS = [f"memory_{each}" for each in ("search", "add", "update", "forget", "history", "extract")]
 BRIEFING = "cofio://project/{name}/briefing"

@@ -24,10 +24,10 @@ from cofio.models.auth import Grant
 from cofio.server.mcp import SDK
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
-from tests.api.caller import Answer, Caller
-from tests.api.conftest import Uneventful, serving
-from tests.mcp.agent import Calling, around
+from tests.http_api.caller import Answer, Caller
+from tests.http_api.conftest import Uneventful, serving
 from tests.mcp.contract import TOOLS, Contract
+from tests.mcp.sdk_client import Calling, around
 
 JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 MODERN = "2026-07-28"
@@ -432,8 +432,8 @@ from pathlib import Path
 from cofio.core import Keeper
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
-from tests.api.caller import Caller
-from tests.api.conftest import serving
+from tests.http_api.caller import Caller
+from tests.http_api.conftest import serving
 
 clock = FixedClock()
 with Keeper(SqliteStore(Path(sys.argv[1]) / "cofio.db", clock), HashEmbedder(), clock) as keeper:

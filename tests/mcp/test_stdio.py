@@ -23,11 +23,11 @@ from cofio.hooks import project
 from cofio.settings import Settings
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
-from tests.api.conftest import serving
 from tests.cli.conftest import new_keeper, served
-from tests.mcp.agent import COMMAND, Started, around
+from tests.http_api.conftest import serving
 from tests.mcp.conftest import cofio
 from tests.mcp.contract import Contract, check, through_all
+from tests.mcp.sdk_client import COMMAND, Started, around
 
 __all__ = ["new_keeper"]  # a fixture of the command line's tests
 

@@ -20,8 +20,8 @@ from cofio.core import Keeper
 from cofio.hooks import endpoint_file
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
-from tests.api.caller import Caller
-from tests.api.conftest import serving
+from tests.http_api.caller import Caller
+from tests.http_api.conftest import serving
 from tests.openclaw.node import node
 
 ROOT = Path(__file__).parents[2] / "integrations" / "openclaw"

@@ -18,8 +18,8 @@ import pytest
 from cofio.hooks import spool
 from cofio.hooks.client_events import event
 from tests.acceptance.models import Call, Models, Say
-from tests.acceptance.outside import Outside
-from tests.api.caller import Caller
+from tests.acceptance.proxy import Outside
+from tests.http_api.caller import Caller
 from tests.openclaw import node
 from tests.openclaw.conftest import ROOT, Plugin, captured
 

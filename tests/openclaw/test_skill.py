@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cofio.hooks import project
-from tests.api.caller import Caller
+from tests.http_api.caller import Caller
 from tests.openclaw.conftest import ROOT, Serve, Stand, captured
 from tests.openclaw.test_project import PLACES
 

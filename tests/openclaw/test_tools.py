@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cofio.models.memory import KINDS
-from tests.api.caller import Caller
+from tests.http_api.caller import Caller
 from tests.openclaw.conftest import Load, Plugin, Thrown
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cofio.hooks import endpoint_file, spool
-from tests.api.caller import Caller
+from tests.http_api.caller import Caller
 from tests.openclaw.conftest import CONTEXT, Load, Serve, Stand, agent, captured, user
 
 SAID = "We switched from Prisma to Drizzle."

@@ -6,7 +6,7 @@ import pytest
 
 from cofio.ingest.reconcile.compare import Comparison, JudgedComparer, WordComparer
 from cofio.text.duplicates import LONG
-from tests.judging import FixedJudge, ValueJudge
+from tests.judges import FixedJudge, ValueJudge
 
 LIMITS = ValueJudge.thresholds
 

@@ -13,8 +13,8 @@ from cofio.ingest.reconcile.compare import Comparison, JudgedComparer, Kind
 from cofio.models.exchange import FactOutcome
 from cofio.models.memory import MAY_REPLACE, Add, Delete, Edit, Fact, Memory, Noop, Occurrence, Scope, Update
 from cofio.ports import Store
-from tests.judging import ValueJudge
-from tests.reconcile.asking import SOURCE, embedded, fact, live, opened, remember
+from tests.judges import ValueJudge
+from tests.reconcile.fixtures import SOURCE, embedded, fact, live, opened, remember
 
 WEB, API = "/srv/web", "/srv/api"
 OLD, NEW = "The staging port is 8080", "The staging port is 9090"

@@ -10,12 +10,12 @@ import pytest
 from cofio.ports import Store
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
-from tests.stores.amend_contract import AmendContract
-from tests.stores.carrying_contract import CarryingContract
 from tests.stores.contract import StoreContract
 from tests.stores.inbox_contract import InboxContract
+from tests.stores.maintenance_contract import UpkeepContract
 from tests.stores.project_contract import ProjectContract
-from tests.stores.upkeep_contract import UpkeepContract
+from tests.stores.snapshots_contract import CarryingContract
+from tests.stores.turn_merge_contract import AmendContract
 
 
 class TestMemoryStore(StoreContract, ProjectContract, UpkeepContract, CarryingContract, InboxContract, AmendContract):

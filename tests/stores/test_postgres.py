@@ -33,8 +33,8 @@ from cofio.testing import FixedClock
 from cofio.text.tokens import search_terms, words
 from tests import postgres
 from tests.stores.contract import StoreContract, add, apply, everything, vector
+from tests.stores.maintenance_contract import UpkeepContract
 from tests.stores.project_contract import ProjectContract
-from tests.stores.upkeep_contract import UpkeepContract
 
 CROWD = 20_000
 PLENTY = 1 << 30

@@ -26,7 +26,7 @@ from cofio.transfer.backup import backups, latest, make, prune_backups
 from cofio.transfer.restore import restore
 from tests.stores.contract import add, apply, everything, vector
 from tests.stores.test_sqlite import assert_in_step
-from tests.transfer.moving import exported, fill, opened
+from tests.transfer.fixtures import exported, fill, opened
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ _WRITER = """
 import sys
 from pathlib import Path
 from cofio.models.memory import Add, Fact
-from tests.transfer.moving import opened
+from tests.transfer.fixtures import opened
 from tests.stores.contract import apply
 store, number = opened(Path(sys.argv[1])), 0
 while True:

@@ -40,7 +40,7 @@ from cofio.transfer import copy as transfer_copy
 from cofio.transfer import export, importer
 from cofio.transfer.copy import copy
 from tests.stores.contract import EMBEDDER, add, everything
-from tests.transfer.moving import exported, imported, opened
+from tests.transfer.fixtures import exported, imported, opened
 
 Make = Callable[[], Store]
 

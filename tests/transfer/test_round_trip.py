@@ -16,7 +16,7 @@ from cofio.ports import Store
 from cofio.testing import FixedClock, MemoryStore
 from cofio.transfer import export, importer
 from tests.stores.contract import EMBEDDER, add, apply, everything, undo, vector
-from tests.transfer.moving import SIGNATURE, exported, fill, histories, imported, opened
+from tests.transfer.fixtures import SIGNATURE, exported, fill, histories, imported, opened
 
 Make = Callable[[], Store]
 

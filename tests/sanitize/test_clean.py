@@ -1,0 +1,639 @@
+"""What clients deliver, and the exchange that it becomes."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cofio.errors import InvalidInput
+from cofio.ingest.sanitize import LONGEST_INJECTED, MOST_INJECTED, clean
+from cofio.models.exchange import MAX_SAID, Message
+from cofio.models.memory import MAX_LABEL
+from cofio.text.tokens import LEFT_OUT
+from tests.sanitize.corpus import SECRETS, made
+
+
+def user(content: Any) -> dict[str, Any]:
+    return {"role": "user", "content": content}
+
+
+def left(text: str, role: str = "user") -> str:
+    """What is left of one message."""
+    return "\n".join(message.text for message in clean([{"role": role, "content": text}]).messages)
+
+
+def injected(text: str, role: str = "user") -> tuple[str, ...]:
+    return clean([{"role": role, "content": text}]).injected
+
+
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "User: I use vim\nAssistant: Noted",
+        "USER: I use vim\nassistant:Noted",
+        "Human: I use vim\nAI: Noted",
+        "  You: I use vim\n\nAssistant: Noted\n",
+        "**User:** I use vim\n**Assistant:** Noted",
+        "### User: I use vim\r\n### Assistant: Noted",
+    ],
+)
+def test_a_text_with_roles_is_split_by_them(text: str) -> None:
+    assert clean(text).messages == (("user", "I use vim"), ("assistant", "Noted"))
+
+
+def test_a_report_without_roles_is_the_agents() -> None:
+    assert clean("Threshold: CPU above 90%", context="analysis").messages == (
+        ("assistant", "Threshold: CPU above 90%"),
+    )
+    told = clean([{"role": "user", "content": "CPU?"}], context="analysis").messages
+    assert told == (("user", "CPU?"),)
+
+
+def test_a_text_without_roles_is_the_users() -> None:
+    text = "I use vim, says the user: me.\nThe assistant is called Ada."
+    assert clean(text).messages == (Message("user", text),)
+
+
+def test_what_stands_before_the_first_role_is_the_users() -> None:
+    assert clean("Notes\nAssistant: Noted").messages == (("user", "Notes"), ("assistant", "Noted"))
+
+
+def test_a_message_that_is_a_conversation_is_split_and_a_quotation_is_not() -> None:
+    assert clean([user("User: I use vim\nAssistant: Noted")]).messages == (
+        ("user", "I use vim"),
+        ("assistant", "Noted"),
+    )
+    quoted = "The log says\nAI: ready"
+    assert clean([{"role": "assistant", "content": quoted}]).messages == (("assistant", quoted),)
+
+
+ITEMS = [
+    {"role": "user", "content": "I use vim"},
+    {"role": "User ", "content": "I use vim"},
+    {"role": "user", "text": "I use vim"},
+    {"role": "user", "content": [{"type": "text", "text": "I use vim"}]},
+    {"role": "user", "content": [{"type": "input_text", "text": "I use vim"}]},
+    {"role": "user", "content": {"type": "text", "text": "I use vim"}},
+    {"type": "user", "uuid": "u", "message": {"role": "user", "content": "I use vim"}},
+    {"type": "user", "message": {"content": [{"type": "text", "text": "I use vim"}]}},
+    {"type": "response_item", "payload": {"type": "message", "role": "user", "content": "I use vim"}},
+    {"role": "user", "content": ["I use vim"]},
+    {"role": "user", "content": [{"text": "I use vim"}]},
+    {"role": "user", "content": {"text": "I use vim"}},
+    {"content": "I use vim"},
+    {"text": "I use vim"},
+    {"role": "", "content": "I use vim"},
+    {"type": "text", "text": "I use vim"},
+    {"type": "user", "content": "I use vim"},
+    Message("user", "I use vim"),
+]
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_an_item_of_any_known_shape_is_a_message(item: Any) -> None:
+    assert clean([item]).messages == (("user", "I use vim"),)
+
+
+OTHERS = [
+    "text", None, 42, [], {}, {"role": "user"}, {"role": "user", "content": 5}, {"role": None, "content": "x"},
+    {"role": ["user"], "content": "x"}, {"content": 5}, {"role": "system", "content": "Be nice"},
+    {"role": "tool", "content": "exit 0"}, {"role": "developer", "content": "x"}, {"role": "function", "content": "x"},
+    {"role": "user", "content": [5]}, {"role": "user", "content": [{"type": "text", "text": 5}, {"type": "text"}]},
+    {"type": "tool_result", "content": "x"},
+    {"type": "user", "message": "error"}, {"type": "summary", "summary": "x"}, {"type": "system", "content": "x"},
+    {"type": "user", "isMeta": True, "message": {"role": "user", "content": "x"}},
+    {"type": "user", "isSidechain": True, "message": {"role": "user", "content": "x"}},
+    {"type": "user", "isCompactSummary": True, "message": {"role": "user", "content": "x"}},
+    {"role": "user", "content": " \n "},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("item", OTHERS)
+def test_a_broken_or_foreign_item_is_passed_over(item: Any) -> None:
+    assert clean([user("I use vim"), item, {"role": "assistant", "content": "Noted"}]).messages == (
+        ("user", "I use vim"),
+        ("assistant", "Noted"),
+    )
+
+
+@pytest.mark.parametrize("messages", [None, 5, {"role": "user", "content": "x"}, b"text", iter([])])
+def test_what_is_neither_text_nor_list_is_refused_with_a_hint(messages: Any) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        clean(messages)
+    assert "list" in refusal.value.hint
+
+
+NO_MESSAGES: list[list[Any]] = [
+    ["I use vim"], [None, 5], [[]], [{}], [{"role": "user"}], [{"role": "user", "msg": "I use vim"}],
+    [{"role": None, "content": "x"}], [{"role": ["user"], "content": "x"}], [{"role": "user", "content": 5}],
+    [{"user": "I use vim"}],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("messages", NO_MESSAGES)
+def test_a_list_without_a_single_message_is_refused_with_the_shape_of_one(messages: list[Any]) -> None:
+    with pytest.raises(InvalidInput, match="holds no message") as refusal:
+        clean(messages)
+    assert '{"role": "user"' in refusal.value.hint
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [],
+        [{"role": "tool", "content": "exit 0"}],
+        [{"role": "user", "content": " "}],
+        [{"role": "user", "content": []}],
+        [{"role": "user", "content": [{"type": "image", "source": {}}]}],
+        [{"role": "assistant", "content": None, "tool_calls": []}],
+        [{"role": "assistant", "tool_calls": []}],
+        [{"type": "summary", "summary": "x"}],
+        [{"type": "user", "isMeta": True, "message": {"role": "user", "content": "x"}}],
+    ],
+)
+def test_messages_that_say_nothing_are_taken(messages: list[Any]) -> None:
+    assert clean(messages).messages == ()
+
+
+def test_a_field_that_no_exchange_has_is_refused_by_name() -> None:
+    with pytest.raises(InvalidInput, match="foo: no such field") as refusal:
+        clean("x", foo=1)
+    assert {"source", "session", "turn", "injected"} <= set(
+        refusal.value.hint.replace(".", "").replace(",", "").split()
+    )
+
+
+def test_blocks_that_are_no_text_are_dropped() -> None:
+    blocks = [
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "text", "text": "I use vim."},
+        {"type": "tool_use", "name": "Edit", "input": {"text": "secret plan"}},
+        {"type": "tool_result", "content": [{"type": "text", "text": "tool says"}]},
+        {"type": "image", "source": {}},
+        {"type": "document", "text": "page"},
+        {"type": "output_text", "text": "And tmux."},
+    ]
+    assert clean([{"role": "assistant", "content": blocks}]).messages == (("assistant", "I use vim.\n\nAnd tmux."),)
+
+
+def test_what_cannot_be_stored_is_removed() -> None:
+    assert clean("I\x00 use\ud800 vim \U0001f600").messages == (("user", "I use vim \U0001f600"),)
+
+
+def test_the_rest_of_the_exchange_is_as_it_was_told() -> None:
+    exchange = clean(
+        "I use vim", source="acme", client="codex", session="s", turn="t", agent="a", at="2026-02-20T06:44:28Z"
+    )
+    assert (exchange.source, exchange.client, exchange.session, exchange.turn) == ("acme", "codex", "s", "t")
+    assert (exchange.agent, exchange.at) == ("a", "2026-02-20T06:44:28.000000+00:00")
+    assert (exchange.context, exchange.visibility) == ("stop", "private")
+
+
+def test_an_exchange_in_which_nothing_is_left_is_legal() -> None:
+    assert clean([]).messages == ()
+    assert clean("").messages == ()
+    assert clean("<system-reminder>x</system-reminder>").messages == ()
+
+
+# ── blocks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TAGS = """
+    cofio-memory cofio-recall cofio relevant-context system-reminder local-command-stdout local-command-stderr
+    local-command-caveat command-name command-message command-args command-contents bash-input bash-stdout bash-stderr
+    user-prompt-submit-hook environment_context user_instructions INSTRUCTIONS ide_opened_file ide_selection
+    task-notification tool_result function_results think thinking
+""".split()
+
+
+@pytest.mark.parametrize("role", ["user", "assistant"])
+@pytest.mark.parametrize("tag", TAGS)
+def test_a_block_of_the_client_is_taken_out(tag: str, role: str) -> None:
+    assert left(f"We use uv.\n<{tag}>\nThey use pip.\n</{tag}>\nAlways.", role) == "We use uv.\n\nAlways."
+    assert left(f'We use uv. <{tag} kind="x">They use pip.</{tag}>', role) == "We use uv."
+
+
+def test_what_stood_around_a_block_does_not_run_together() -> None:
+    assert left("uv<think>x</think>pip") == "uv pip"
+
+
+def test_a_block_in_a_block_of_its_name_ends_with_the_outer_one() -> None:
+    assert left("A.<think>one<think>two</think>three</think>B.") == "A. B."
+
+
+def test_a_mention_of_its_own_tag_does_not_keep_a_block_open() -> None:
+    text = "<system-reminder>A <system-reminder> is not for users.</system-reminder>\nWe use uv."
+    assert left(text) == "We use uv."
+
+
+def test_a_users_own_tags_stay() -> None:
+    text = "<instructions>Always use tabs</instructions> and <b>bold</b>, List<String>"
+    assert left(text) == text
+
+
+@pytest.mark.parametrize("tag", ["cofio-memory", "system-reminder", "environment_context", "think", "tool_result"])
+def test_a_block_without_an_end_goes_up_to_the_end_of_its_message(tag: str) -> None:
+    exchange = clean([user(f"We use uv.\n<{tag}>\nThey use pip."), {"role": "assistant", "content": "Noted"}])
+    assert exchange.messages == (("user", "We use uv."), ("assistant", "Noted"))
+
+
+def test_a_block_without_an_end_ends_with_its_part_of_the_message() -> None:
+    parts = [{"type": "text", "text": "<system-reminder>cut o"}, {"type": "text", "text": "We use uv."}]
+    assert clean([user(parts)]).messages == (("user", "We use uv."),)
+
+
+def test_talk_about_a_tag_stays() -> None:
+    for text in ("The <system-reminder> tag is stripped. We use uv.", "`<think>` opens it and `</think>` closes it."):
+        assert left(text) == text
+
+
+def test_a_tag_in_code_begins_nothing() -> None:
+    assert left("See\n```\n<think>\n```\nWe use uv.") == "See\n\nWe use uv."
+
+
+def test_of_a_short_wrapper_without_an_end_only_the_line_goes() -> None:
+    assert left("<command-name>/init\nWe use uv.") == "We use uv."
+
+
+HEADINGS = """
+    ## Relevant Memories|## Retrieved Memories|## Relevant Personal Context:|## Relevant Team Context:|## Known Patterns
+    |## Active Thresholds
+"""
+
+
+@pytest.mark.parametrize("heading", [each.strip() for each in HEADINGS.split("|")])
+def test_a_recalled_section_goes_with_its_list_and_no_further(heading: str) -> None:
+    recalled = "- [0.80] We use Postgres\n* [acme] Deploys go\n  through CI\n1. Third\n"
+    exchange = clean(f"Hello.\n\n{heading}\n{recalled}\nWe use uv.\n- Mine")
+    assert exchange.messages == (("user", "Hello.\n\nWe use uv.\n- Mine"),)
+    assert exchange.injected == ("We use Postgres", "Deploys go", "through CI", "Third")
+
+
+def test_a_heading_without_a_list_is_somebodys_own() -> None:
+    text = "## Known Patterns\nWe use the repository pattern."
+    assert left(text) == text
+
+
+# ── synthetic lines ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Caveat: The messages below were generated by the user while running local commands. DO NOT respond to them.",
+        "[Request interrupted by user]",
+        "[Request interrupted by user for tool use]",
+        "No response requested.",
+        "API Error: 529 overloaded",
+        "(no content)",
+        "# AGENTS.md instructions for /p",
+    ],
+)
+def test_a_line_that_the_client_made_up_goes(line: str) -> None:
+    assert left(f"We use uv.\n{line}\nAlways.") == "We use uv.\n\nAlways."
+
+
+@pytest.mark.parametrize(
+    ("text", "role"),
+    [
+        ("This session is being continued from a previous conversation that ran out of context.\nWe use pip.", "user"),
+        ("Stop hook feedback:\nWe use pip.", "user"),
+        ("API Error: Connection refused.\nWe use pip.", "assistant"),
+    ],
+)
+def test_a_message_that_the_client_made_up_goes_as_a_whole(text: str, role: str) -> None:
+    assert left(text, role) == ""
+
+
+def test_a_user_who_speaks_of_an_error_is_heard() -> None:
+    text = "API Error: that is what we log when the gateway is down."
+    assert left(text) == text
+
+
+# ── code and what was pasted ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "```python\nx = 'we use pip'\n```",
+        "```\nwe use pip\n```",
+        "~~~sh\nwe use pip\n```\n~~~",
+        "````md\n```\nwe use pip\n```\n````",
+        "  ```js\n  we use pip\n  ```",
+        "- ```js\n  we use pip\n  ```",
+        "> ```\n> we use pip\n> ```",
+        'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    pip()\n    ^^^^^\nValueError: no pip',
+        'Traceback (most recent call last):\n  File "a.py", line 1\nsubprocess.TimeoutExpired: pip',
+        "at foo (file.js:1:2)\n    at async bar (node:internal/x:3:4)\n    at /srv/app.js:10:5",
+        "\tat com.acme.Pip.run(Pip.java:12)\n\t... 12 more\nCaused by: com.acme.PipException: no",
+        "diff --git a/x b/x\nindex 1234567..89abcde\n--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@ f\n-we use pip\n+we pip\n x",
+        "@@ -1 +1 @@\n-pip\n+pip3",
+        "*** Begin Patch\n*** Update File: x\n-we use pip\n*** End Patch",
+        "2026-02-20T06:44:28Z INFO we use pip\n2026-02-20 06:44:28,123 [main] ERROR pip failed",
+        "[2026-02-20 06:44:28] level=info msg=pip\n12:00:01.5 WARN pip",
+        "goroutine 1 [running]:\n  /srv/pip.go:10 +0x1d",
+    ],
+)
+def test_what_was_pasted_goes_and_what_was_said_stays(code: str) -> None:
+    assert left(f"We use uv:\n{code}\nAlways use it.") == "We use uv:\n\nAlways use it."
+    assert left(code) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We use `uv` and ```uv run```.",
+        "The meeting is at 10:30:00, at the office (see map.md:12).",
+        "  at the office we use uv, from 10:30",
+        "2026-02-20: we chose uv.",
+        "2026-02-20 06:44 we chose uv over pip",
+        "- we use uv\n+ we use ruff\n--- and nothing else ---",
+        "An ERROR at startup means that uv is missing.",
+        "File a ticket, line 3 of the form is for the team.",
+    ],
+)
+def test_what_only_looks_pasted_stays(text: str) -> None:
+    assert left(text) == text.strip()
+
+
+def test_a_fence_with_a_language_and_without_an_end_is_code_to_the_end() -> None:
+    assert left("We use uv:\n```sh\npip install x\n") == "We use uv:"
+
+
+def test_the_end_of_a_fence_whose_beginning_was_cut_off_takes_nothing_along() -> None:
+    assert left("rest of code\n```\nWe use uv.") == "rest of code\n\nWe use uv."
+
+
+def test_a_hunk_ends_where_its_head_says() -> None:
+    assert left("@@ -1 +1 @@\n-pip\n+pip3\n- we use uv") == "- we use uv"
+
+
+# ── what was put before the agent ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_recalled_memories_are_kept_apart() -> None:
+    recalled = "## Relevant Memories\n- [acme] We use uv. Never pip.\n\n* [0.80] [acme] Tabs in Go"
+    assert injected(f"<cofio-memory>\n{recalled}\n</cofio-memory>") == ("We use uv.", "Never pip.", "Tabs in Go")
+
+
+@pytest.mark.parametrize("name", ["CLAUDE.md", "AGENTS.md", "MEMORY.md", "GEMINI.md", ".cursorrules"])
+def test_boot_files_are_kept_apart(name: str) -> None:
+    text = f"<system-reminder>\nContents of /p/{name}:\n# Rules\n- Use uv\n</system-reminder>\nHello"
+    assert injected(text)[1:] == ("Rules", "Use uv")
+    assert injected(text.replace(name, "report.txt")) == ()
+
+
+def test_the_instructions_of_codex_are_kept_apart() -> None:
+    assert injected("# AGENTS.md instructions for /p\n\n<INSTRUCTIONS>\n- Use uv\n</INSTRUCTIONS>") == ("Use uv",)
+    assert injected("<user_instructions>Use uv.</user_instructions>") == ("Use uv.",)
+
+
+def test_recalled_memories_in_a_reminder_are_found() -> None:
+    text = "<system-reminder>hook says: <cofio-memory>- Use uv</cofio-memory></system-reminder>"
+    assert injected(text) == ("Use uv",)
+
+
+def test_recalled_memories_that_were_cut_off_are_kept_apart_too() -> None:
+    assert injected("Hello\n<cofio-memory>\n- Use uv") == ("Use uv",)
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_what_the_system_says_is_not_said_but_its_boot_files_count(role: str) -> None:
+    assert clean([{"role": role, "content": "Contents of CLAUDE.md\n- Use uv"}]).messages == ()
+    assert injected("Contents of CLAUDE.md\n- Use uv", role)[-1] == "Use uv"
+    assert injected("<cofio-memory>\n- Use uv\n</cofio-memory>", role) == ("Use uv",)
+    assert injected("Be nice.", role) == ()
+
+
+def test_what_the_caller_says_was_injected_comes_last() -> None:
+    exchange = clean("<cofio-memory>- one</cofio-memory>", injected=["- [acme] two", "three. Four.", 5])
+    assert exchange.injected == ("one", "two", "three.", "Four.")
+    assert clean("x", injected="two").injected == ("two",)
+    assert clean("x", injected=None).injected == ()
+
+
+def test_of_much_the_newest_is_kept_each_once() -> None:
+    lines = [f"- line {number}" for number in range(300)]
+    kept = clean("x", injected=[*lines, "line 7"]).injected
+    assert len(kept) == MOST_INJECTED
+    assert kept[-2:] == ("line 299", "line 7")
+    long = clean("x", injected=["a" * 900 + str(number) for number in range(50)]).injected
+    assert sum(map(len, long)) <= LONGEST_INJECTED
+    assert long[-1].endswith("49")
+
+
+# ── secrets ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("kind", "before", "secret", "after"), SECRETS)
+def test_no_secret_is_left_in_any_field(kind: str, before: str, secret: str, after: str) -> None:
+    text = before + secret + after
+    exchange = clean(
+        [
+            user(f"Look: {text}"),
+            {"role": "assistant", "content": f"<cofio-memory>\n- {text}\n</cofio-memory>\n{text}"},
+            {"role": "system", "content": f"Contents of CLAUDE.md\n{text}"},
+            user(f"```\n{text}\n```\n<system-reminder>CLAUDE.md {text}"),
+        ],
+        injected=[text],
+    )
+    assert secret not in str(exchange.as_dict())
+    assert secret.replace("\n", "\\n") not in str(exchange.as_dict())
+
+
+def test_a_secret_whose_head_goes_with_a_difference_does_not_stay() -> None:
+    body = "\n".join(made("MIIEvQIBADANBgkqhkiG9w0B", "AQEFAASCBKcwggSj", str(line)) for line in range(3))
+    head, tail = made("-----BEGIN ", "PRIVATE KEY", "-----"), made("-----END ", "PRIVATE KEY", "-----")
+    assert "MIIE" not in str(clean(f"@@ -1 +0,0 @@\n{head}\n{body}\n{tail}").as_dict())
+
+
+def test_a_secret_that_a_block_laid_bare_is_redacted() -> None:
+    secret = made("hunt", "er2!x")
+    assert left(f"my password is <think>which?</think>{secret}") == "my password is  [redacted:password]"
+
+
+LABELS = ("source", "context", "client", "session", "turn", "agent")
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_no_secret_is_left_in_a_label_and_the_same_label_stays_the_same(label: str) -> None:
+    password = made("hunt", "er2x9")
+    token = made("gh", "p_", "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4")
+    given = f"https://bob:{password}@git.acme.io/{token}"
+    exchange = clean("x", **{label: given})
+    assert getattr(exchange, label) == "https://bob:[redacted:url-password]@git.acme.io/[redacted:github-token]"
+    assert clean("x", **{label: given}) == exchange
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "6f9619ff-8b86-d011-b42d-00c04fc964ff",
+        "3f786850e387550fdab836ed7e6dc881de23001b",
+        "/home/ada/acme/app",
+        "git@github.com:acme/app.git",
+        "toolu_01A09q90qw90lq917835lq9",
+        "4111111111111111",  # an id that happens to pass for a card
+        "2026-02-20T06:44:28Z",
+    ],
+)
+def test_a_label_that_is_a_name_is_left_alone(name: str) -> None:
+    exchange = clean("x", **dict.fromkeys(LABELS, name))
+    assert {getattr(exchange, label) for label in LABELS} == {name}
+
+
+def test_a_label_may_not_grow_too_long_by_what_is_taken_out() -> None:
+    label = "a" * (MAX_LABEL - 13) + " pw=" + made("Zt7k", "Qm2p!")
+    assert len(clean("x", source=label).source) == len(label) == MAX_LABEL
+    with pytest.raises(InvalidInput):
+        clean("x", source=label + "a")
+    with pytest.raises(InvalidInput):
+        clean("x", source=5)
+
+
+# ── size ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_of_a_long_text_both_ends_are_kept_by_whole_sentences_the_end_being_longer() -> None:
+    text = " ".join(f"Sentence number {number} is here." for number in range(5_000))
+    (message,) = clean(text).messages
+    first, mark, last = message.text.partition(f"\n\n{LEFT_OUT}\n\n")
+    assert mark
+    assert MAX_SAID - 100 < len(message.text) <= MAX_SAID
+    assert text.startswith(first)
+    assert first.endswith(" is here.")
+    assert text.endswith(f" {last}")
+    assert last.startswith("Sentence number ")
+    assert MAX_SAID / 2 - 50 < len(first) < MAX_SAID / 2 < len(last) + 50
+
+
+@pytest.mark.parametrize("answer", ["", "Done. " * 2_000])
+def test_what_a_person_writes_before_and_after_a_long_paste_is_kept(answer: str) -> None:
+    pasted = "\n".join(f"row {number} of the table says nothing of interest" for number in range(5_000))
+    asked = f"We never deploy on a Friday.\n\n{pasted}\n\nWhy is row 7 wrong?"
+    messages = clean([user(asked), *([{"role": "assistant", "content": answer}] if answer else [])]).messages
+    assert messages[0].text.startswith("We never deploy on a Friday.\n\nrow 0 ")
+    assert messages[0].text.count(LEFT_OUT) == 1
+    assert messages[0].text.endswith("\n\nWhy is row 7 wrong?")
+    assert MAX_SAID - 200 < sum(len(message.text) for message in messages) <= MAX_SAID
+    assert [message.text for message in messages[1:]] == ([answer.strip()] if answer else [])
+
+
+def test_of_an_older_message_only_the_end_is_kept() -> None:
+    said = [user("first " + "word " * 12_000 + "last"), user("newer " * 2_000)]
+    older, newer = clean(said).messages
+    assert LEFT_OUT not in older.text + newer.text
+    assert older.text.startswith("word ")
+    assert older.text.endswith(" last")
+    assert newer.text.startswith("newer ")
+
+
+def test_of_many_messages_the_newest_are_kept() -> None:
+    many = [user(f"message {number} " + "word " * 1_000) for number in range(40)]
+    exchange = clean(many)
+    assert sum(len(message.text) for message in exchange.messages) <= MAX_SAID
+    assert exchange.messages[-1].text.startswith("message 39 ")
+    assert len(exchange.messages) < 15
+
+
+def test_a_text_without_sentences_is_cut_between_words_and_one_without_words_anywhere() -> None:
+    (words,) = clean("wordy " * 20_000).messages
+    assert set(words.text.split()) == {"wordy", LEFT_OUT}
+    (letters,) = clean("y" + "a" * 100_000 + "z").messages
+    first, last = letters.text.split(f"\n\n{LEFT_OUT}\n\n")
+    assert (len(letters.text), first[0], last[-1]) == (MAX_SAID, "y", "z")
+    assert len(last) == MAX_SAID / 2
+
+
+# ── anything ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+PIECES = [f"<{tag}>" for tag in TAGS] + [f"</{tag}>" for tag in TAGS] + ["## Relevant Memories\n- a\n", "```", "```py"]
+PIECES += [
+    "\n",
+    " ",
+    "User: ",
+    "Assistant: ",
+    "@@ -1,2 +1,2 @@\n",
+    "Traceback (most recent call last):\n",
+    "We use uv.",
+]
+some_text = st.text() | st.lists(st.sampled_from(PIECES) | st.text(max_size=8), max_size=15).map("".join)
+json_value = st.recursive(
+    st.none() | st.booleans() | st.integers() | some_text,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from("role content text type message payload".split()), inner, max_size=4)
+    ),
+    max_leaves=15,
+)
+
+
+@given(st.lists(json_value, max_size=6), json_value)
+def test_anything_in_a_list_becomes_an_exchange(messages: list[Any], put_in: Any) -> None:
+    try:
+        exchange = clean(messages, injected=put_in)
+    except InvalidInput:
+        exchange = clean([*messages, user("x")], injected=put_in)
+    assert all(message.text.strip() == message.text != "" for message in exchange.messages)
+    everything = json.dumps(exchange.as_dict(), ensure_ascii=False)
+    assert "\\u0000" not in everything
+    assert everything.encode()
+
+
+@given(some_text)
+def test_what_is_clean_stays_as_it_is(text: str) -> None:
+    def again(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        return clean([{"role": each.role, "content": each.text} for each in messages]).messages
+
+    settled = again(again(clean(text).messages))  # what was nested may come out by and by
+    assert again(settled) == settled
+    assert not any("cofio-memory>" in message.text and "</cofio" in message.text for message in settled)
+
+
+@given(some_text)
+def test_of_a_whole_block_nothing_is_left_wherever_it_stands(text: str) -> None:
+    block = "\n<cofio-memory>\n- the heron flies at noon\n</cofio-memory>\n"
+    assert "heron" not in str(clean([user(text + block + "end")]).messages)
+
+
+LONG = [
+    "<think>",
+    "</think>",
+    "<system-reminder ",
+    "<system-reminder><cofio>",
+    "```\n",
+    "```py\n",
+    "User: x\n",
+    "\n",
+    "\n ",
+    "`",
+]
+LONG += [
+    "## Relevant Memories\n- a\n",
+    "@@ -1,99 +1,99 @@\n",
+    "*** Begin Patch\n",
+    "Traceback (most recent call last):\n",
+]
+LONG += ["    at f (x:1)\n", "2026-02-20T06:44:28 ", "- [a] ", "#> |", "<cofio-memory>\n- a. B\n", "Caveat: The "]
+
+
+@pytest.mark.parametrize("piece", LONG)
+def test_time_grows_no_faster_than_the_text(piece: str) -> None:
+    def seconds(length: int) -> float:
+        text = piece * (length // len(piece))
+        took = []
+        for _ in range(3):
+            started = time.thread_time()
+            clean([user(text)], injected=[text])
+            took.append(time.thread_time() - started)
+        return min(took)
+
+    assert seconds(80_000) < 12 * max(seconds(20_000), 0.002)

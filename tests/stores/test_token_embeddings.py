@@ -1,0 +1,51 @@
+"""What was read word by word, over every adapter and the fake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from cofio.errors import StoreBusy
+from cofio.ports import Store
+from cofio.stores.postgres import PostgresStore
+from cofio.stores.sqlite.store import SqliteStore
+from cofio.testing import FixedClock, MemoryStore
+from tests.stores.contract import add
+from tests.stores.token_embeddings_contract import ReadingsContract
+
+
+class TestMemoryStore(ReadingsContract):
+    @pytest.fixture
+    def store(self) -> Iterator[Store]:
+        store = MemoryStore(FixedClock())
+        yield store
+        store.close()
+
+
+class TestSqliteStore(ReadingsContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[Store]:
+        store = SqliteStore(tmp_path / "cofio.db", FixedClock())
+        yield store
+        store.close()
+
+
+class TestPostgresStore(ReadingsContract):
+    @pytest.fixture
+    def store(self, tenant_url: str) -> Iterator[Store]:
+        store = PostgresStore(tenant_url, FixedClock())
+        yield store
+        store.close()
+
+    def test_what_is_being_changed_is_not_marked_as_read(self, store: PostgresStore) -> None:
+        before = add(store, "red")
+        store.readings.set_signature("one")
+        with store._server.writing(alone=True) as rows:  # as a changeset is written
+            rows.connection.execute("UPDATE memories SET text = 'blue'")
+            with suppress(StoreBusy):
+                store.readings.put([(before, b"words of red")], "one")
+        assert store.readings.get([before.id], "one") == {}
+        assert [each.text for each in store.readings.unread(9)] == ["blue"]
