@@ -104,7 +104,7 @@ class Exchange:
         return cls(**values)
 
 
-class ExchangeFields(TypedDict, total=False):
+class ExchangeKwargs(TypedDict, total=False):
     """Keyword arguments for the fields of an Exchange other than its messages."""
 
     source: str

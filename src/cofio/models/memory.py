@@ -258,7 +258,7 @@ class Fact:
             _fill(self, "created_at", to_utc_iso(self.created_at))
 
 
-class _SharedFields(TypedDict, total=False):
+class _SharedKwargs(TypedDict, total=False):
     source: str
     project: str
     kind: str
@@ -277,7 +277,7 @@ class _SharedFields(TypedDict, total=False):
     anchors: Sequence[Anchor]
 
 
-class FactFields(_SharedFields, total=False):
+class FactKwargs(_SharedKwargs, total=False):
     """Keyword arguments for the fields of a Fact other than its text."""
 
     method: str
@@ -285,7 +285,7 @@ class FactFields(_SharedFields, total=False):
     origin: str
 
 
-class EditFields(_SharedFields, total=False):
+class EditKwargs(_SharedKwargs, total=False):
     """Keyword arguments for the fields that an edit may change."""
 
     text: str
@@ -293,7 +293,7 @@ class EditFields(_SharedFields, total=False):
 
 
 #: Fields that an Edit may change.
-EDITABLE = tuple(EditFields.__annotations__)
+EDITABLE = tuple(EditKwargs.__annotations__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -785,7 +785,7 @@ class Query:
         _fill(self, "min_score", check_fraction(self.min_score, "min_score"))
 
 
-class ScopeFields(TypedDict, total=False):
+class ScopeKwargs(TypedDict, total=False):
     """Keyword arguments for the fields of a Scope."""
 
     source: str | None
@@ -808,7 +808,7 @@ class ScopeFields(TypedDict, total=False):
     viewer: Viewer | None
 
 
-class QueryFields(ScopeFields, total=False):
+class QueryKwargs(ScopeKwargs, total=False):
     """Keyword arguments for the fields of a Query other than its text, and of its Scope."""
 
     k: int
