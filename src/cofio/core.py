@@ -45,9 +45,9 @@ from cofio.models.exchange import (
     Batching,
     CaptureStatus,
     Exchange,
+    InboxStatus,
     Item,
     LearningResult,
-    Ledger,
     State,
     Task,
     dialogue,
@@ -376,14 +376,14 @@ class Keeper:
             rows = cascade.restored_rows(memory_id, self._store, self.viewer)
             return self.apply([Restore(memory_id, why)], by=by, why=why or "restore", knowledge=rows).changes[0]
 
-    def confirm(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
+    def mark_fresh(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Mark a memory as still valid: fingerprint its references again. InvalidInput if none of them exists."""
         memory = self.get(memory_id)
         anchors = self._freshness.anchors(memory.text, memory.project)
         if not anchors:
             hint = "If it no longer holds, `cofio supersede` corrects it and `cofio forget` archives it."
             raise InvalidInput(f"Memory {memory_id} references nothing in a project tree on this machine.", hint)
-        return self.apply([Edit(memory_id, {"anchors": anchors}, why)], by=by, why=why or "confirm").changes[0]
+        return self.apply([Edit(memory_id, {"anchors": anchors}, why)], by=by, why=why or "mark fresh").changes[0]
 
     def bulk(
         self,
@@ -654,9 +654,9 @@ class Keeper:
         """Release claimed items that are not settled."""
         self._store.inbox.give_back(items)
 
-    def ledger(self) -> Ledger:
+    def inbox_status(self) -> InboxStatus:
         """Return counts of all captures ever: stored, merged, rejected or pending."""
-        return self._store.inbox.ledger()
+        return self._store.inbox.status()
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> builtins.list[Item]:
         """Return the newest inbox items, optionally of one state."""
@@ -674,7 +674,7 @@ class Keeper:
         return self._store.inbox.retry(check_int(item_id, "id"))
 
     def forget_captures(self, before: str) -> int:
-        """Forget the texts of captures settled before this time; the ledger still counts them.
+        """Forget the texts of captures settled before this time; the inbox status still counts them.
 
         The record of memories given to sessions before then is forgotten too.
         """
@@ -711,7 +711,7 @@ class Keeper:
         checked = [as_query(query, {}) for query in queries]
         hit_lists = self._run_queries(checked)
         for query, hits in zip(checked, hit_lists, strict=True):
-            if query.noted:
+            if query.log:
                 self._log.note(hits, query.text, by)
         return [[self._add_freshness(hit) for hit in hits] for hits in hit_lists]
 
@@ -725,7 +725,7 @@ class Keeper:
         source: str | None = None,
         source_prefix: str = "",
         project: str | None = None,
-        seen_from: str | None = None,
+        visible_in: str | None = None,
         session: str = "",
         agent: str = "",
         since: str = "",
@@ -739,7 +739,7 @@ class Keeper:
             source=source,
             source_prefix=source_prefix,
             project=project,
-            seen_from=seen_from,
+            visible_in=visible_in,
             session=session,
             agent=agent,
             since=since,
@@ -832,7 +832,7 @@ class Keeper:
             return memory.id in in_words or current.has(memory) or digest(memory.text) in texts
 
         texts = set(given.values())
-        queries = self._relevance.queries(questions, Scope(seen_from=project), most, spare)
+        queries = self._relevance.queries(questions, Scope(visible_in=project), most, spare)
         hits = self._select_relevant(questions, self._run_queries(queries), most, is_known)
         memories = recall.not_yet_given([hit.memory for hit in hits], given)
         block = recall.build_briefing(
@@ -850,7 +850,7 @@ class Keeper:
         self, questions: Sequence[str], project: str, given: Mapping[int, str], current: CurrentSession
     ) -> Briefing:
         """Return passages of earlier sessions, if no memory matches and a passage clearly does."""
-        scope, least = Scope(seen_from=project), recall.SAID_SCORE
+        scope, least = Scope(visible_in=project), recall.SAID_SCORE
         hits = [
             hit
             for question in questions
@@ -1287,11 +1287,11 @@ class Keeper:
         _check_who(by, why)
         return self._house.approve(chore, decisions, as_of, by=by, why=why)
 
-    def agree(self, ids: Sequence[int], *, by: str = "library", why: str = "") -> Changeset:
+    def dismiss_contradiction(self, ids: Sequence[int], *, by: str = "library", why: str = "") -> Changeset:
         """Mark two memories as compatible: they no longer count as a contradiction until one of them changes."""
         self._refuse_viewer("Upkeep")
         _check_who(by, why)
-        return self._house.agree(ids, by=by, why=why)
+        return self._house.dismiss_contradiction(ids, by=by, why=why)
 
     def note_recalled(self, given: Sequence[tuple[str, str, Sequence[int]]]) -> None:
         """Count recalls made without this keeper: time, recipient, memories. An impossible time is replaced by now."""

@@ -208,7 +208,7 @@ class MaintenanceService:
                 raise Conflict(f"Memory {memory_id} was changed or retrieved since this was shown.", "Look again.")
         return memories
 
-    def agree(self, ids: Sequence[int], *, by: str, why: str = "") -> Changeset:
+    def dismiss_contradiction(self, ids: Sequence[int], *, by: str, why: str = "") -> Changeset:
         """Record in the metadata of two memories that both hold, so that they no longer count as a contradiction."""
         if len(set(ids)) != 2 or len(ids) != 2:
             raise InvalidInput("Agreement takes exactly two memories.", "Give the ids of two different ones.")
@@ -233,7 +233,7 @@ class MaintenanceService:
                 )
             reason = "both hold"
             edits = [
-                Edit(memory.id, {"metadata": pair_finder.agreeing(memory, other)}, reason)
+                Edit(memory.id, {"metadata": pair_finder.mark_dismissed(memory, other)}, reason)
                 for memory, other in ((first, second), (second, first))
             ]
             return self._doing.apply(edits, by=by, why=why or reason)
