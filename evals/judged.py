@@ -23,7 +23,7 @@ from cofio.evaluation.datasets import LEFT_OUT, read, remembered
 from cofio.evaluation.metrics import difference, mean, ndcg, recall
 from cofio.models.memory import Hit
 from cofio.providers.embedders import model_files
-from cofio.providers.embedders.onnx_session import session
+from cofio.providers.embedders.onnx_model import open_session
 from cofio.providers.embedders.wordpiece import WordPiece
 from cofio.settings import Settings
 from cofio.text.tokens import read_in_context
@@ -69,7 +69,7 @@ def main() -> int:
     if place is None:
         print(f"{model_files.JUDGE.name} is not on this machine: run make setup.", file=sys.stderr)
         return 2
-    judge = Judge(WordPiece.read(place / "vocab.txt"), session(place / "model.onnx", 2))
+    judge = Judge(WordPiece.read(place / "vocab.txt"), open_session(place / "model.onnx", 2))
     show(ask(options.file, judge, options.among, options.weight), options.among)
     return 0
 

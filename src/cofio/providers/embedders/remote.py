@@ -143,7 +143,7 @@ class OpenAIEmbedder(_RemoteEmbedder):
         url: str = OPENAI,
         key: str = "",
         dimension: int | None = None,
-        patience: RetryPolicy = DEFAULT_RETRY,
+        retry: RetryPolicy = DEFAULT_RETRY,
         **options: Unpack[Options],
     ) -> None:
         url = check_url(url, "OpenAI").rstrip("/")
@@ -155,7 +155,7 @@ class OpenAIEmbedder(_RemoteEmbedder):
         hint = "Try again later; the embedder `local` needs no provider."
         hints = {401: denied, 403: denied, 404: absent}
         name = "OpenAI" if url == OPENAI else host
-        super().__init__(model, Provider(name, url, key, patience, hint, hints), dimension, options)
+        super().__init__(model, Provider(name, url, key, retry, hint, hints), dimension, options)
         self._extra = {"dimensions": dimension} if dimension else {}
 
     def _ask(self, batch: Sequence[str]) -> Sequence[Any]:
@@ -180,12 +180,12 @@ class OllamaEmbedder(_RemoteEmbedder):
         *,
         url: str = OLLAMA,
         dimension: int | None = None,
-        patience: RetryPolicy = DEFAULT_RETRY,
+        retry: RetryPolicy = DEFAULT_RETRY,
         **options: Unpack[Options],
     ) -> None:
         hint = f"Check that Ollama runs at {url}: `ollama serve` starts it."
         hints = {404: f"Run `ollama pull {model}`, or choose a model that `ollama list` shows."}
-        super().__init__(model, Provider("Ollama", url, "", patience, hint, hints), dimension, options)
+        super().__init__(model, Provider("Ollama", url, "", retry, hint, hints), dimension, options)
 
     def _ask(self, batch: Sequence[str]) -> Sequence[Any]:
         body = {"model": self.model, "input": list(batch), "truncate": True}
