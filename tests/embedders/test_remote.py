@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 
 from cofio.errors import CofioError, Misconfigured, Unavailable
-from cofio.providers.embedders.remote import LONGEST, MOST_CHARACTERS, MOST_TEXTS, OllamaEmbedder, OpenAIEmbedder
+from cofio.providers.embedders.remote import (
+    MAX_BATCH_CHARACTERS,
+    MAX_TEXT_CHARACTERS,
+    MAX_TEXTS,
+    OllamaEmbedder,
+    OpenAIEmbedder,
+)
 from cofio.providers.http import MAX_PAUSE, RetryPolicy, is_loopback
 
 from .wire import Reply, Wire, refusal, scattered
@@ -93,17 +99,17 @@ def test_vectors_are_taken_by_their_index_and_brought_to_unit_length(openai: Ope
 
 
 def test_a_batch_is_one_call_and_a_long_list_is_several(wire: Wire, either: OpenAIEmbedder) -> None:
-    texts = [f"text {number}" for number in range(MOST_TEXTS + 3)]
-    assert either.embed(texts, "document").shape == (MOST_TEXTS + 3, 48)
-    assert [len(seen.texts) for seen in wire.seen] == [MOST_TEXTS, 3]
+    texts = [f"text {number}" for number in range(MAX_TEXTS + 3)]
+    assert either.embed(texts, "document").shape == (MAX_TEXTS + 3, 48)
+    assert [len(seen.texts) for seen in wire.seen] == [MAX_TEXTS, 3]
 
 
 def test_a_call_never_carries_more_than_a_provider_takes(wire: Wire, either: OpenAIEmbedder) -> None:
     either.embed(["y" * 65_536] * 60, "document")
     assert len(wire.seen) == 2
     for seen in wire.seen:
-        assert sum(map(len, seen.texts)) <= MOST_CHARACTERS
-        assert {len(text) for text in seen.texts} == {LONGEST}
+        assert sum(map(len, seen.texts)) <= MAX_BATCH_CHARACTERS
+        assert {len(text) for text in seen.texts} == {MAX_TEXT_CHARACTERS}
 
 
 def test_a_query_asked_again_is_not_sent_again(wire: Wire, either: OpenAIEmbedder) -> None:
