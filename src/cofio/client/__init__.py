@@ -21,7 +21,7 @@ from cofio.errors import InvalidInput, NotFound
 from cofio.models.auth import AuditEntry, Grant, Key
 from cofio.models.domain_knowledge import KnowledgeChange
 from cofio.models.episodes import Episode, EpisodeHit
-from cofio.models.exchange import CaptureStatus, Item, LearningResult, Ledger, Messages, State, dialogue
+from cofio.models.exchange import CaptureStatus, InboxStatus, Item, LearningResult, Messages, State, dialogue
 from cofio.models.llm_calls import LLMCall, LLMUsage
 from cofio.models.maintenance import (
     Audit,
@@ -124,11 +124,11 @@ class Client:
             0
         ]
 
-    def confirm(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
+    def mark_fresh(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Mark a memory as still valid: fingerprint its references again. InvalidInput if none of them exists."""
-        return self._fetch_changes(self._wire.ask("POST", _path("memory", memory_id, "confirm"), {"why": why}, by=by))[
-            0
-        ]
+        return self._fetch_changes(
+            self._wire.ask("POST", _path("memory", memory_id, "mark-fresh"), {"why": why}, by=by)
+        )[0]
 
     def bulk(
         self,
@@ -181,7 +181,7 @@ class Client:
         source: str | None = None,
         source_prefix: str = "",
         project: str | None = None,
-        seen_from: str | None = None,
+        visible_in: str | None = None,
         session: str = "",
         agent: str = "",
         since: str = "",
@@ -192,7 +192,7 @@ class Client:
             source=source,
             source_prefix=source_prefix,
             project=project,
-            seen_from=seen_from,
+            visible_in=visible_in,
             session=session,
             agent=agent,
             since=since,
@@ -389,10 +389,10 @@ class Client:
         """Return the configured extraction model and its state."""
         return dict(self._wire.ask("GET", "/extract/status"))
 
-    def ledger(self) -> Ledger:
+    def inbox_status(self) -> InboxStatus:
         """Return counts of all captures ever: stored, merged, rejected or pending."""
-        reply = self._wire.ask("GET", "/ledger")
-        return Ledger(**{field.name: reply[field.name] for field in fields(Ledger)})
+        reply = self._wire.ask("GET", "/inbox/status")
+        return InboxStatus(**{field.name: reply[field.name] for field in fields(InboxStatus)})
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> builtins.list[Item]:
         """Return the newest inbox items, optionally of one state."""
@@ -501,9 +501,11 @@ class Client:
         body = {"chore": chore, "as_of": as_of, "decisions": [to_plain(decision) for decision in decisions], "why": why}
         return _parse_changeset(self._wire.ask("POST", "/maintenance/approve", body, by=by))
 
-    def agree(self, ids: Sequence[int], *, by: str = "library", why: str = "") -> Changeset:
+    def dismiss_contradiction(self, ids: Sequence[int], *, by: str = "library", why: str = "") -> Changeset:
         """Mark two memories as compatible: they no longer count as a contradiction until one of them changes."""
-        return _parse_changeset(self._wire.ask("POST", "/maintenance/agree", {"ids": list(ids), "why": why}, by=by))
+        return _parse_changeset(
+            self._wire.ask("POST", "/maintenance/contradictions/dismiss", {"ids": list(ids), "why": why}, by=by)
+        )
 
     # ── moving ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -635,7 +637,7 @@ def _check_listable(scope: dict[str, Any]) -> dict[str, Any]:
 
 
 def _query_body(query: Query) -> dict[str, Any]:
-    how = {name: getattr(query, name) for name in ("k", "skip", "hybrid", "threshold", "min_score", "explain", "noted")}
+    how = {name: getattr(query, name) for name in ("k", "skip", "hybrid", "threshold", "min_score", "explain", "log")}
     changed = {name: value for name, value in how.items() if value != Query.__dataclass_fields__[name].default}
     return {"query": query.text, **changed, **_scope_body(query.scope)}
 
