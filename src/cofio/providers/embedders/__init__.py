@@ -53,7 +53,7 @@ def make_reader(home: Path) -> LateInteractionModel | None:
     """Return the re-ranking model, or None if its files are not on this machine."""
     from cofio.providers.embedders import model_files
 
-    place = model_files.find_extra(home, model_files.READER)
+    place = model_files.find_present(home, model_files.READER)
     if place is None:
         return None
     from cofio.providers.embedders.colbert import ColbertModel

@@ -50,9 +50,7 @@ class ColbertModel:
         return self._model.map(partial(self._encode, kind=kind), texts)
 
     def likeness(self, question: bytes, readings: Sequence[bytes]) -> list[float]:
-        """Return the similarity of each encoding to the query: the mean of the best match per token, 1 for equal
-        texts.
-        """
+        """Return the similarity of each encoding to the query: the mean of the best match per token, at most 1."""
         if not readings:
             return []
         words = [_unpack(reading) for reading in readings]

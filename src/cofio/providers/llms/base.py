@@ -35,10 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class OptionalParam(NamedTuple):
-    """Optional part of a request, with the error by which a server rejects it.
-
-    Of two for one field, the first is sent.
-    """
+    """Optional part of a request, with the error by which a server rejects it. Of two for one field, the first is sent."""
 
     name: str
     part: Mapping[str, Any]
@@ -55,8 +52,7 @@ class ErrorHints(NamedTuple):
 
 
 class RemoteLLM(ABC):
-    """Model behind HTTP. `reconciles` is whether it may decide; `without` names the optional
-    parameters that are never sent."""
+    """Model behind HTTP. `reconciles` is whether it may decide, `without` the optional parameters never sent."""
 
     provider_name: ClassVar[str]
     path: ClassVar[str]
@@ -176,25 +172,22 @@ class RemoteLLM(ABC):
             self._context = min(self._context, max(1, int(match[1])))
 
     def _build_not_found(self, rejection: Rejection) -> Misconfigured:
-        if "model" not in f"{rejection.code} {rejection.text}".lower():
-            message = f"Nothing answers for {self.model} at {self.base_url}: {rejection.message}"
-            return Misconfigured(message, f"{self._hints.address} {self._hints.model}")
-        return self._build_no_model(rejection.message)
+        if "model" in f"{rejection.code} {rejection.text}".lower():
+            return self._build_no_model(rejection.message)
+        message = f"Nothing answers for {self.model} at {self.base_url}: {rejection.message}"
+        return Misconfigured(message, f"{self._hints.address} {self._hints.model}")
 
     def _build_no_model(self, detail: str) -> Misconfigured:
         return Misconfigured(f"{self._provider.name} has no model {self.model}: {detail}", self._hints.model)
 
     def _build_refusal(self, detail: str = "") -> RefusedError:
-        hint = "Asking again does not help; another model may answer (EXTRACT_MODEL)."
-        return RefusedError(
-            f"{self.model} refused to answer" + (f": {self._provider.quote(detail)}" if detail else "."), hint
-        )
+        message = f"{self.model} refused to answer" + (f": {self._provider.quote(detail)}" if detail else ".")
+        return RefusedError(message, "Asking again does not help; another model may answer (EXTRACT_MODEL).")
 
     def _build_malformed(self, reply: Any) -> Unavailable:
         detail = value_at(reply, "error", "message") or value_at(reply, "error")
         suffix = f": {self._provider.quote(str(detail))}" if detail else "."
-        message = f"{self._provider.name} answered with an invalid reply{suffix}"
-        return Unavailable(message, self._hints.address)
+        return Unavailable(f"{self._provider.name} answered with an invalid reply{suffix}", self._hints.address)
 
     def _check_listed(self, names: Sequence[str]) -> str:
         """Return the problem if the model is not among the names, with or without the tag ":latest"; else ""."""
