@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.text.markdown import Block, parse_blocks, walk
+from cofio.text.markdown import MarkdownBlock, parse_blocks, walk
 
 PAGE = """# Title ##
 one
@@ -64,9 +64,9 @@ def test_headings_have_level_and_title() -> None:
 
 
 def test_line_of_dashes_makes_a_heading_of_one_line_only() -> None:
-    assert parse_blocks("one\n---")[1] == [Block("heading", 0, 2, 2, "one")]
-    assert parse_blocks("one\ntwo\n---")[1] == [Block("paragraph", 0, 2)]
-    assert parse_blocks("one\n- ")[1] == [Block("paragraph", 0, 1)]
+    assert parse_blocks("one\n---")[1] == [MarkdownBlock("heading", 0, 2, 2, "one")]
+    assert parse_blocks("one\ntwo\n---")[1] == [MarkdownBlock("paragraph", 0, 2)]
+    assert parse_blocks("one\n- ")[1] == [MarkdownBlock("paragraph", 0, 1)]
 
 
 def test_comments_outside_of_code_are_replaced_by_their_line_ends() -> None:

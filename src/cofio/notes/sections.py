@@ -23,7 +23,7 @@ from cofio.models.memory import CATEGORIES, KINDS, MAX_LABEL, MAX_LABELS, MAX_TE
 from cofio.notes import frontmatter
 from cofio.notes.frontmatter import FrontMatter
 from cofio.text import lazy_re
-from cofio.text.markdown import Block, parse_blocks, walk
+from cofio.text.markdown import MarkdownBlock, parse_blocks, walk
 
 PIECE = 1_500  # characters: roughly the input limit of a small embedding model
 _FEW = 5  # words; shorter parts get their heading as a prefix
@@ -221,7 +221,9 @@ def _link(target: str, alias: str | None, links: list[str]) -> str:
 # ── sections and pieces ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _pieces(lines: Sequence[str], blocks: Sequence[Block]) -> Iterator[tuple[tuple[str, ...], list[tuple[str, bool]]]]:
+def _pieces(
+    lines: Sequence[str], blocks: Sequence[MarkdownBlock]
+) -> Iterator[tuple[tuple[str, ...], list[tuple[str, bool]]]]:
     """Yield pieces with their headings; a piece is a list of texts, each with whether it is code."""
     code = {block.start: block.end for block in walk(blocks) if block.kind == "code"}
     for headings, start, end in _sections(blocks, len(lines)):
@@ -236,7 +238,7 @@ def _pieces(lines: Sequence[str], blocks: Sequence[Block]) -> Iterator[tuple[tup
             yield headings, piece
 
 
-def _sections(blocks: Sequence[Block], end: int) -> Iterator[tuple[tuple[str, ...], int, int]]:
+def _sections(blocks: Sequence[MarkdownBlock], end: int) -> Iterator[tuple[tuple[str, ...], int, int]]:
     """Yield the heading path of each section, and start and end of the lines below it."""
     path: list[tuple[int, str]] = []
     start = 0

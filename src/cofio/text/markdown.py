@@ -1,6 +1,6 @@
 """Blocks of a Markdown page with their lines, parsed by markdown-it.
 
-    text ─▶ lines without comments, [Block(kind, start, end)]
+    text ─▶ lines without comments, [MarkdownBlock(kind, start, end)]
 
 Callers cut the text by line numbers and never render it again. Quotations, tables, HTML and indented text are
 paragraphs.
@@ -32,7 +32,7 @@ _ENDS = ("bullet_list_close", "ordered_list_close", "list_item_close", "blockquo
 _LEAVES: Mapping[str, Kind] = {"fence": "code", "paragraph_open": "paragraph"}
 
 
-class Block(NamedTuple):
+class MarkdownBlock(NamedTuple):
     """Lines from `start` up to `end`. Each bullet is a block; the steps of a numbered list are the children of one."""
 
     kind: Kind
@@ -40,10 +40,10 @@ class Block(NamedTuple):
     end: int
     level: int = 0  # of a heading
     title: str = ""
-    children: tuple[Block, ...] = ()  # blocks inside an item or a quotation
+    children: tuple[MarkdownBlock, ...] = ()  # blocks inside an item or a quotation
 
 
-def parse_blocks(text: str) -> tuple[list[str], list[Block]]:
+def parse_blocks(text: str) -> tuple[list[str], list[MarkdownBlock]]:
     """Return the lines of a text and its top-level blocks. Comments outside of code are replaced by their line ends."""
     lines = text.split("\n")
     blocks = _parse(text)
@@ -53,16 +53,19 @@ def parse_blocks(text: str) -> tuple[list[str], list[Block]]:
     return lines, blocks
 
 
-def walk(blocks: Iterable[Block]) -> Iterator[Block]:
+def walk(blocks: Iterable[MarkdownBlock]) -> Iterator[MarkdownBlock]:
     """Yield the blocks and those inside them, in order."""
     for block in blocks:
         yield block
         yield from walk(block.children)
 
 
-def _remove_comments(lines: list[str], blocks: list[Block]) -> list[str]:
+def _remove_comments(lines: list[str], blocks: list[MarkdownBlock]) -> list[str]:
     result: list[str] = []
-    for code in [*(block for block in walk(blocks) if block.kind == "code"), Block("code", len(lines), len(lines))]:
+    for code in [
+        *(block for block in walk(blocks) if block.kind == "code"),
+        MarkdownBlock("code", len(lines), len(lines)),
+    ]:
         if len(result) < code.start:
             prose = "\n".join(lines[len(result) : code.start])
             result += _COMMENT.sub(lambda comment: "\n" * comment.group().count("\n"), prose).split("\n")
@@ -70,7 +73,7 @@ def _remove_comments(lines: list[str], blocks: list[Block]) -> list[str]:
     return result
 
 
-def _parse(text: str) -> list[Block]:
+def _parse(text: str) -> list[MarkdownBlock]:
     return list(_read(iter(_get_parser().parse(text)), text.split("\n")))
 
 
@@ -84,7 +87,7 @@ def _get_parser() -> MarkdownIt:
     return parser
 
 
-def _read(tokens: Iterator[Token], lines: Sequence[str]) -> Iterator[Block]:
+def _read(tokens: Iterator[Token], lines: Sequence[str]) -> Iterator[MarkdownBlock]:
     """Yield the blocks up to the end of the list, item or quotation that the tokens are in."""
     for token in tokens:
         start, end = token.map or (0, 0)
@@ -94,15 +97,15 @@ def _read(tokens: Iterator[Token], lines: Sequence[str]) -> Iterator[Block]:
             yield from _read(tokens, lines)
         elif token.type in _CONTAINERS:  # an item of a numbered list has its number as `info`
             kind: Kind = "step" if token.info else _CONTAINERS[token.type]
-            yield Block(kind, start, end, children=tuple(_read(tokens, lines)))
+            yield MarkdownBlock(kind, start, end, children=tuple(_read(tokens, lines)))
         elif token.type == "heading_open":
             yield _read_heading(start, end, token, next(tokens).content, lines)
         elif token.type in _LEAVES:
-            yield Block(_LEAVES[token.type], start, end)
+            yield MarkdownBlock(_LEAVES[token.type], start, end)
 
 
-def _read_heading(start: int, end: int, token: Token, title: str, lines: Sequence[str]) -> Block:
+def _read_heading(start: int, end: int, token: Token, title: str, lines: Sequence[str]) -> MarkdownBlock:
     """Return a heading; a paragraph if a rule follows several lines, or if the dash below is an empty bullet."""
     if token.markup == "-" and (end - start > 2 or lines[end - 1].strip() == "-"):
-        return Block("paragraph", start, end - 1)
-    return Block("heading", start, end, int(token.tag[1]), title)
+        return MarkdownBlock("paragraph", start, end - 1)
+    return MarkdownBlock("heading", start, end, int(token.tag[1]), title)

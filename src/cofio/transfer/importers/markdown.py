@@ -18,7 +18,7 @@ from itertools import zip_longest
 from cofio.notes import frontmatter
 from cofio.notes.frontmatter import FrontMatter
 from cofio.text import lazy_re
-from cofio.text.markdown import Block, parse_blocks, walk
+from cofio.text.markdown import MarkdownBlock, parse_blocks, walk
 
 _LONGEST_CODE = 2_000  # characters; a longer listing is a file, not a fact
 _LONGEST_JOINED = 8_000  # characters; a chunk of this length is not extended
@@ -81,7 +81,7 @@ def split_front_matter(text: str) -> tuple[FrontMatter, str, int]:
 def chunks(body: str, first_line: int = 1) -> Iterator[Chunk]:
     """Yield the facts of a page in order."""
     section: list[Chunk] = []
-    for chunk in _Page(body, first_line).chunks():
+    for chunk in _ChunkReader(body, first_line).chunks():
         if section and section[-1].headings != chunk.headings:
             yield from filter(_has_words, section)
             section = []
@@ -110,7 +110,7 @@ def _has_words(chunk: Chunk) -> bool:
     return sum(any(letter.isalnum() for letter in word) for word in rest.split()) >= least
 
 
-class _Page:
+class _ChunkReader:
     """Lines and blocks of a page."""
 
     def __init__(self, body: str, first_line: int) -> None:
@@ -139,7 +139,7 @@ class _Page:
             if leads or chunk.kind == "paragraph":
                 lead = chunk.text if leads else ""
 
-    def _trim(self, block: Block) -> tuple[int, int]:
+    def _trim(self, block: MarkdownBlock) -> tuple[int, int]:
         """Return the lines of a block without blank lines at its end and pictures and link targets at its start."""
         start, end = block.start, block.end
         while start < end and not self._lines[end - 1].strip():
@@ -148,7 +148,7 @@ class _Page:
             start += 1
         return start, end
 
-    def _match_heading(self, block: Block, start: int, end: int) -> tuple[int, str] | None:
+    def _match_heading(self, block: MarkdownBlock, start: int, end: int) -> tuple[int, str] | None:
         """Return level and text of a heading; a bold line on its own is a heading too."""
         if block.kind == "heading":
             return block.level, block.title
@@ -158,16 +158,18 @@ class _Page:
             (7, bold.group(2)) if bold and stands_alone and not bold.group(2).endswith((":", ".", "!", "?")) else None
         )
 
-    def _is_introduced(self, block: Block, after: int) -> bool:
+    def _is_introduced(self, block: MarkdownBlock, after: int) -> bool:
         """Return whether the block follows within two lines and is something that a line with a colon introduces."""
         is_table = bool(_ROW.match(self._lines[block.start]))
         return block.start < after + 2 and (is_table or block.kind in ("bullet", "steps", "code"))
 
-    def _make_chunk(self, block: Block, start: int, end: int, headings: tuple[str, ...], lead: str = "") -> Chunk:
+    def _make_chunk(
+        self, block: MarkdownBlock, start: int, end: int, headings: tuple[str, ...], lead: str = ""
+    ) -> Chunk:
         kind = "table" if block.kind == "paragraph" and _ROW.match(self._lines[start]) else block.kind
         return Chunk(self._get_text(kind, start, end), headings, lead, self._first_line + start, kind)
 
-    def _split_nested(self, block: Block, chunk: Chunk) -> Iterator[Chunk]:
+    def _split_nested(self, block: MarkdownBlock, chunk: Chunk) -> Iterator[Chunk]:
         """Yield the chunk; of a bullet that introduces others, these."""
         inner = [child for child in block.children[1:] if child.kind == "bullet"] if block.kind == "bullet" else []
         lead = self._get_text("bullet", block.start, inner[0].start) if inner else ""
