@@ -12,7 +12,7 @@ import pytest
 from cofio.core import Keeper
 from cofio.errors import Conflict, NotConfigured, RefusedError, TooBusy, Unavailable, Unreadable
 from cofio.ingest.inbox import PARKED_AFTER
-from cofio.models.exchange import Exchange, ItemResolution, LearningResult, Ledger, Sentence, TokenUsage
+from cofio.models.exchange import Exchange, InboxStatus, ItemResolution, LearningResult, Sentence, TokenUsage
 from cofio.ports import Completion
 from cofio.server.background.inbox_worker import InboxWorker
 from cofio.testing import ScriptedLLM
@@ -22,16 +22,16 @@ SAID = "Our team decided to adopt microservices for scalability"  # no pattern r
 FACTS = json.dumps({"facts": [{"text": "The team adopts microservices", "category": "decision"}]})
 
 
-def drained(keeper: Keeper) -> Ledger:
+def drained(keeper: Keeper) -> InboxStatus:
     InboxWorker(keeper).drain()
-    return keeper.ledger()
+    return keeper.inbox_status()
 
 
 def test_a_capture_waits_until_the_worker_comes(learning: Learning) -> None:
     keeper = learning()
     captured = keeper.capture("I prefer tabs over spaces.")
     assert (captured.new, captured.state) == (True, "pending")
-    assert keeper.ledger() == Ledger(
+    assert keeper.inbox_status() == InboxStatus(
         captured=1, stored=0, merged=0, rejected=0, pending=1, parked=0, oldest=keeper.item(captured.id).received_at
     )
     assert drained(keeper).stored == 1
@@ -53,15 +53,15 @@ def test_a_turn_that_is_delivered_twice_is_learned_once(learning: Learning) -> N
     assert (after.new, after.state) == (False, "stored")
     [memory] = keeper
     assert memory.occurrences == 1
-    assert keeper.ledger().captured == 1
+    assert keeper.inbox_status().captured == 1
 
 
 def test_without_a_turn_every_delivery_counts(learning: Learning) -> None:
     keeper = learning()
     for _ in range(2):
         keeper.capture("I prefer tabs over spaces.", wait=True)
-    ledger = keeper.ledger()
-    assert (ledger.captured, ledger.stored, ledger.merged) == (2, 1, 1)
+    inbox_status = keeper.inbox_status()
+    assert (inbox_status.captured, inbox_status.stored, inbox_status.merged) == (2, 1, 1)
 
 
 def test_while_the_provider_is_down_a_capture_waits_and_is_learned_when_it_is_back(learning: Learning) -> None:
@@ -74,7 +74,7 @@ def test_while_the_provider_is_down_a_capture_waits_and_is_learned_when_it_is_ba
     assert item.due_at > item.received_at
     assert keeper.services.captures.due() == []
     keeper.services.captures.process(item)  # when its time has come
-    assert keeper.ledger().stored == 1
+    assert keeper.inbox_status().stored == 1
 
 
 def test_while_the_provider_is_down_what_patterns_read_is_learned_at_once_and_once(learning: Learning) -> None:
@@ -91,7 +91,7 @@ def test_while_the_provider_is_down_what_patterns_read_is_learned_at_once_and_on
         "User prefers tabs over spaces": 1,
         "The team adopts microservices": 1,
     }
-    assert keeper.ledger().balanced
+    assert keeper.inbox_status().balanced
 
 
 def test_when_the_reply_makes_no_sense_what_patterns_read_stands_and_the_rest_is_parked(learning: Learning) -> None:
@@ -169,8 +169,8 @@ def test_an_outage_does_not_hold_up_what_patterns_can_read(learning: Learning) -
     keeper = learning(ScriptedLLM([Unavailable("down", "wait")] * 10))
     keeper.capture(SAID)
     keeper.capture("I prefer tabs over spaces.")
-    ledger = drained(keeper)
-    assert (ledger.stored, ledger.pending) == (1, 1)
+    inbox_status = drained(keeper)
+    assert (inbox_status.stored, inbox_status.pending) == (1, 1)
 
 
 def test_what_the_model_cannot_be_understood_about_is_parked_with_the_reason_and_can_be_retried(
@@ -183,8 +183,8 @@ def test_what_the_model_cannot_be_understood_about_is_parked_with_the_reason_and
     item = keeper.item(captured.id)
     assert item.state == "parked"
     assert "could not be read" in item.reason
-    ledger = keeper.ledger()
-    assert (ledger.pending, ledger.parked, ledger.balanced) == (1, 1, True)
+    inbox_status = keeper.inbox_status()
+    assert (inbox_status.pending, inbox_status.parked, inbox_status.balanced) == (1, 1, True)
     assert keeper.retry(captured.id).attempts == 0
     assert drained(keeper).stored == 1
 
@@ -216,7 +216,7 @@ def test_too_much_waiting_is_refused_but_a_known_turn_is_answered(learning: Lear
     with pytest.raises(TooBusy):
         keeper.capture("I prefer neither.")
     assert keeper.capture("I prefer tabs.", **turn).new is False
-    assert keeper.ledger().captured == 2
+    assert keeper.inbox_status().captured == 2
 
 
 def test_captures_survive_the_process(learning: Learning, tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_what_two_work_on_at_once_is_learned_once(learning: Learning) -> None:
     [memory] = keeper
     assert memory.occurrences == 1
     assert len(keeper.changes()) == 1
-    assert keeper.ledger().stored == 1
+    assert keeper.inbox_status().stored == 1
 
 
 def test_the_worker_ends_while_it_is_asked_to_and_leaves_the_rest_pending(learning: Learning) -> None:
@@ -255,7 +255,7 @@ def test_the_worker_ends_while_it_is_asked_to_and_leaves_the_rest_pending(learni
     worker = InboxWorker(keeper)
     worker.stop()
     assert worker.drain() == 0
-    assert keeper.ledger().pending == 3
+    assert keeper.inbox_status().pending == 3
 
 
 def test_the_words_of_old_captures_are_forgotten_and_still_counted(learning: Learning) -> None:
@@ -263,7 +263,7 @@ def test_the_words_of_old_captures_are_forgotten_and_still_counted(learning: Lea
     captured = keeper.capture("I prefer tabs over spaces.", wait=True)
     assert keeper.services.captures.forget("2030-01-01") == 1
     assert keeper.item(captured.id).exchange is None
-    assert keeper.ledger().stored == 1
+    assert keeper.inbox_status().stored == 1
 
 
 def test_an_exchange_survives_being_written_down() -> None:
@@ -301,7 +301,7 @@ def test_what_is_purged_while_the_model_reads_does_not_come_back(learning: Learn
     assert (item.state, item.faults) == ("pending", 0)
     taught.attempt(item)
     assert list(taught) == []
-    assert taught.ledger().balanced
+    assert taught.inbox_status().balanced
 
 
 def test_a_purge_reaches_what_was_shown_to_the_agent(learning: Learning) -> None:
@@ -331,7 +331,7 @@ def test_two_who_work_on_an_item_that_gets_halfway_do_not_both_count(learning: L
     other.attempt(other.item(captured.id))
     assert {memory.occurrences for memory in keeper} == {1}
     keeper.services.captures.process(keeper.item(captured.id))
-    assert keeper.ledger().stored == 1
+    assert keeper.inbox_status().stored == 1
     assert {memory.occurrences for memory in keeper} == {1}
 
 

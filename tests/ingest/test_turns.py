@@ -74,7 +74,7 @@ def test_what_was_never_answered_is_learned_from_when_it_is_released(learning: L
     assert keeper.services.captures.release("claude-code", "another") == 0
     assert keeper.services.captures.release("claude-code", "s1") == 1
     InboxWorker(keeper).drain()
-    assert keeper.ledger().stored == 1
+    assert keeper.inbox_status().stored == 1
 
 
 def test_an_answer_that_comes_too_late_is_learned_from_by_itself(learning: Learning) -> None:
@@ -88,7 +88,7 @@ def test_an_answer_that_comes_too_late_is_learned_from_by_itself(learning: Learn
     again = keeper.amend([*user("I prefer tabs over spaces."), *agent("The port of staging is 8080.")], **TURN)
     assert (again.id, again.new) == (late.id, False)
     assert set(counted(keeper).values()) == {1}
-    assert keeper.ledger().captured == 2
+    assert keeper.inbox_status().captured == 2
 
 
 def test_what_is_learned_takes_the_project_of_what_was_said(by_value: Keeper) -> None:
@@ -128,7 +128,7 @@ def test_what_grows_while_the_model_reads_is_read_again_whole(learning: Learning
     ]  # what was due is not held back by more of it
     keeper.services.captures.process(item)
     assert counted(keeper) == {"The team adopts microservices": 1, "User prefers tabs over spaces": 1}
-    assert keeper.ledger().captured == keeper.ledger().stored == 1
+    assert keeper.inbox_status().captured == keeper.inbox_status().stored == 1
 
 
 def test_what_is_due_stays_due_when_more_of_it_is_told_and_is_read_whole(learning: Learning) -> None:
@@ -138,7 +138,7 @@ def test_what_is_due_stays_due_when_more_of_it_is_told_and_is_read_whole(learnin
     keeper.amend(user("I prefer tabs over spaces."), hold=HOLD, **TURN)
     keeper.services.captures.process(given_out)
     assert (keeper.item(given_out.id).state, counted(keeper)) == ("stored", {"User prefers tabs over spaces": 1})
-    assert keeper.ledger().captured == 1
+    assert keeper.inbox_status().captured == 1
 
 
 def test_what_another_has_put_off_after_it_was_given_out_is_left_for_its_time(learning: Learning) -> None:
@@ -163,7 +163,7 @@ def test_what_comes_while_the_model_is_down_is_learned_beside_what_patterns_read
     assert counted(keeper) == {
         "User prefers tabs over spaces": 1, "The port of staging is 8080": 1, "The team adopts microservices": 1,
     }  # fmt: skip
-    assert keeper.ledger().balanced
+    assert keeper.inbox_status().balanced
 
 
 def test_words_that_are_purged_do_not_come_back_with_another_telling(learning: Learning) -> None:
@@ -229,8 +229,8 @@ def test_whoever_tells_whatever_when_every_fact_is_learned_once(steps: list[tupl
                 keeper.services.captures.process(given_out.pop(0))
             elif what == "release":
                 keeper.services.captures.release("claude-code", "s1")
-            assert keeper.ledger().balanced
+            assert keeper.inbox_status().balanced
         keeper.services.captures.release("claude-code", "s1")
         InboxWorker(keeper).drain()
         assert counted(keeper) == {line.rstrip("."): 1 for line in told}
-        assert keeper.ledger().pending == 0
+        assert keeper.inbox_status().pending == 0

@@ -259,7 +259,7 @@ def test_with_a_wrong_key_a_capture_waits_and_is_read_by_the_model_later(learnin
     assert captured.state == "pending"
     assert "The key is refused." in captured.reason
     assert [memory.text for memory in keeper] == ["User prefers tabs over spaces"]
-    assert keeper.ledger().pending == 1
+    assert keeper.inbox_status().pending == 1
     keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).state == "stored"
     assert {memory.text for memory in keeper} == {"The team adopts microservices", "User prefers tabs over spaces"}

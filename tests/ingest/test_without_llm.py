@@ -115,7 +115,7 @@ def test_a_conversation_is_learned_as_a_whole(keeper: Keeper) -> None:
 def test_what_is_not_worth_keeping_is_rejected_with_the_reason(keeper: Keeper, said: str, reason: str) -> None:
     captured = keeper.capture(said, wait=True)
     assert (captured.state, captured.reason) == ("rejected", reason)
-    assert keeper.ledger().reasons == {reason: 1}
+    assert keeper.inbox_status().reasons == {reason: 1}
     assert texts(keeper) == []
 
 
@@ -172,7 +172,7 @@ def test_a_dry_run_tells_sentence_by_sentence_and_keeps_nothing(keeper: Keeper) 
     assert [sentence.way for sentence in learned.sentences] == ["skip", "pattern", "skip"]
     assert [action["action"] for action in learned.actions] == ["add"]
     assert texts(keeper) == []
-    assert keeper.ledger().captured == 0
+    assert keeper.inbox_status().captured == 0
 
 
 def test_sentences_that_change_two_memories_are_two_updates(judged: Keeper) -> None:

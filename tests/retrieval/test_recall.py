@@ -85,8 +85,8 @@ def test_a_question_is_never_long(sign: str) -> None:
 
 @given(st.text(), st.integers(1, 300))
 def test_any_prompt_can_be_asked(text: str, times: int) -> None:
-    for query in recall.Relevance(None).queries(recall.questions(text * times), Scope(seen_from=WEB), 5):
-        assert query.scope.seen_from == WEB
+    for query in recall.Relevance(None).queries(recall.questions(text * times), Scope(visible_in=WEB), 5):
+        assert query.scope.visible_in == WEB
         assert estimate_tokens(query.text) <= 150
 
 

@@ -119,7 +119,7 @@ def test_pages_follow_each_other_without_gaps_and_end(keeper: Keeper, k: int, sp
     for number in range(70):
         who = speaker if number % 3 else ""
         keeper.add(f"host {number} is patched on day {number % 7}", speaker=who, dedup=False)
-    how = {"k": k, "noted": False}
+    how = {"k": k, "log": False}
     pages, skip = list[int](), 0
     while hits := keeper.search("when did Ada say a host is patched?", skip=skip, **how):
         assert len(hits) <= k
