@@ -39,7 +39,7 @@ class AuditRecorder:
         """Record a change, if there was one."""
         content = reply.content if isinstance(reply, HandlerReply) else reply
         fields: Mapping[str, Any] = content if isinstance(content, dict) else {}
-        if self._call.auth == "ok" and self._route.changes and not fields.get("dry_run"):
+        if self._call.auth == "ok" and self._route.writes_audit and not fields.get("dry_run"):
             self._note(self._make_entry("done", summarize_response(fields)))
 
     def _make_entry(self, outcome: str, summary: str) -> AuditEntry:

@@ -62,7 +62,7 @@ DryRun = Annotated[bool, _text("Only preview what would be done.")]
 class RequestModel(Struct, kw_only=True, forbid_unknown_fields=True):
     """Base of all request schemas."""
 
-    def given(self, names: Iterable[str]) -> dict[str, Any]:
+    def sent_fields(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the sent ones of these fields."""
         values = {name: getattr(self, name, UNSET) for name in names}
         return {name: value for name, value in values.items() if value is not UNSET}
@@ -97,9 +97,9 @@ class ScopeFields(RequestModel):
     pinned: bool | UnsetType = UNSET
     include_archived: bool | UnsetType = UNSET
 
-    def within(self) -> dict[str, Any]:
+    def scope_fields(self) -> dict[str, Any]:
         """Return the sent fields of a Scope."""
-        return _normalize_times(self.given(_SCOPE), "since", "until")
+        return _normalize_times(self.sent_fields(_SCOPE), "since", "until")
 
 
 class SearchRequest(ScopeFields, kw_only=True):
@@ -113,8 +113,8 @@ class SearchRequest(ScopeFields, kw_only=True):
     noted: Annotated[bool, _text("Whether the hits count as recalled; false for a person who browses.")] = True
 
     def as_query(self) -> Query:
-        how = self.given(("k", "skip", "hybrid", "threshold", "min_score", "explain", "noted"))
-        return Query(text=self.query, scope=Scope(**self.within()), **how)
+        how = self.sent_fields(("k", "skip", "hybrid", "threshold", "min_score", "explain", "noted"))
+        return Query(text=self.query, scope=Scope(**self.scope_fields()), **how)
 
 
 class SearchEpisodesRequest(RequestModel, kw_only=True):
@@ -134,7 +134,7 @@ class SearchEpisodesRequest(RequestModel, kw_only=True):
     def how(self) -> dict[str, Any]:
         """Return the sent arguments of `Keeper.search_episodes`, except the query."""
         names = [name for name in self.__struct_fields__ if name != "query"]
-        return _normalize_times(self.given(names), "since", "until")
+        return _normalize_times(self.sent_fields(names), "since", "until")
 
 
 class RecallRequest(RequestModel):
@@ -194,7 +194,7 @@ class FactFields(RequestModel):
         """Return the sent fields of a Fact."""
         if self.created_at is not UNSET and self.timestamp is not UNSET:
             raise InvalidInput("created_at and timestamp are the same field.", "Send one of them.")
-        sent = _normalize_times(self.given((*_FACT, "timestamp")), "created_at", "timestamp")
+        sent = _normalize_times(self.sent_fields((*_FACT, "timestamp")), "created_at", "timestamp")
         if "timestamp" in sent:
             sent["created_at"] = sent.pop("timestamp")
         return sent
@@ -248,7 +248,7 @@ class EditFields(RequestModel):
     pinned: bool | UnsetType = UNSET
 
     def changes(self) -> dict[str, Any]:
-        sent = self.given(EDITABLE)
+        sent = self.sent_fields(EDITABLE)
         if not sent:
             raise InvalidInput("There is nothing to change.", f"Send any of: {', '.join(EDITABLE)}.")
         return sent
@@ -331,7 +331,7 @@ class ApprovedDecision(RequestModel, kw_only=True, rename={"why": "reason"}):
 
     def as_decision(self) -> models_memory.Decision:
         names = ("ids", "text") if self.action == "merge" else ("id", "into")
-        sent = self.given(("id", "ids", "into", "text"))
+        sent = self.sent_fields(("id", "ids", "into", "text"))
         if not set(names) - {"into"} <= sent.keys() <= set(names):
             raise InvalidInput(f"Fields missing or unexpected for {self.action!r}.", f"It takes: {', '.join(names)}.")
         why = check_text(self.why, "reason", models_memory.MAX_TEXT)
@@ -438,7 +438,7 @@ class SessionsRequest(RequestModel):
 
     def narrowed(self) -> dict[str, Any]:
         """Return the sent arguments of `Keeper.sessions`."""
-        return _normalize_times(self.given(("limit", "client", "project", "since")), "since")
+        return _normalize_times(self.sent_fields(("limit", "client", "project", "since")), "since")
 
 
 class SessionRequest(RequestModel, kw_only=True):
@@ -487,7 +487,7 @@ class ExchangeFields(RequestModel, kw_only=True):
 
     def about(self) -> dict[str, Any]:
         """Return the sent fields of an Exchange, besides the messages."""
-        sent = _normalize_times(self.given(_EXCHANGE), "at")
+        sent = _normalize_times(self.sent_fields(_EXCHANGE), "at")
         return {**sent, "injected": tuple(self.injected)}
 
 
@@ -584,7 +584,9 @@ class NewKnowledgeRequest(OwnerFields):
 
     def known(self) -> dict[str, Any]:
         """Return the sent fields of a row."""
-        return _normalize_times(self.given(name for name in self.__struct_fields__ if name != "why"), "created_at")
+        return _normalize_times(
+            self.sent_fields(name for name in self.__struct_fields__ if name != "why"), "created_at"
+        )
 
 
 class NewVerdictRequest(OwnerFields, kw_only=True):
@@ -598,7 +600,7 @@ class NewVerdictRequest(OwnerFields, kw_only=True):
 
     def known(self) -> dict[str, Any]:
         """Return the sent fields besides the anomaly and the verdict."""
-        whose = self.given(("id", *OwnerFields.__struct_fields__))
+        whose = self.sent_fields(("id", *OwnerFields.__struct_fields__))
         return {"note": self.note, "about": tuple(self.about), "process": self.process, **whose}
 
 
@@ -610,7 +612,9 @@ class RowListingRequest(OwnerFields):
 
     def where(self) -> dict[str, Any]:
         """Return the sent fields of a row."""
-        return self.given(name for name in self.__struct_fields__ if name not in ("limit", "after", "min_confidence"))
+        return self.sent_fields(
+            name for name in self.__struct_fields__ if name not in ("limit", "after", "min_confidence")
+        )
 
 
 class KnowledgeListingRequest(RowListingRequest):
@@ -645,7 +649,7 @@ class ActiveAtRequest(RequestModel):
 
     def moment(self) -> str:
         """Return the sent time, or "" for now."""
-        return str(_normalize_times(self.given(("at",)), "at").get("at", ""))
+        return str(_normalize_times(self.sent_fields(("at",)), "at").get("at", ""))
 
 
 class RelatedToRequest(RequestModel, kw_only=True):

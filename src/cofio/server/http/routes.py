@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from msgspec import Struct
@@ -37,57 +38,64 @@ from cofio.server.http.handlers import map as atlas
 from cofio.server.http.responses import HandlerReply
 from cofio.server.ui import PAGES
 
-Answer = Callable[[AppState, Any, RequestContext], HandlerReply | dict[str, Any]]
+Handler = Callable[[AppState, Any, RequestContext], HandlerReply | dict[str, Any]]
+
+
+class Pool(Enum):
+    """Thread pool of a handler, by its cost. A search never waits for a write, nor `/health` for either."""
+
+    DEFAULT = "default"
+    RESERVED = "reserved"  # cheap, and must answer while every other thread is busy
+    CPU = "cpu"  # CPU-bound: as many at once as there are cores
+    HALF_CPU = "half_cpu"  # CPU-bound for seconds: half of the cores, to leave some for recall
+    AGENT = "agent"  # a tool call of an agent, whose cost cannot be known in advance
+    EXPORT = "export"  # a stream that reads the whole store; few run at once
+    EVENTS = "events"  # a stream that lasts until the client disconnects
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Route: one method of one path, with its request and reply types and its handler."""
+    """Route: one method of one path, with its request and response types and its handler."""
 
     method: str
     path: str
-    answer: Answer
-    takes: type[req.RequestModel] | None  # the body of a POST or PATCH, the query string of a GET or DELETE
-    gives: type[Struct] | str  # schema of a JSON reply, or the media type of any other
-    says: str
+    handler: Handler
+    request: type[req.RequestModel] | None  # the body of a POST or PATCH, the query string of a GET or DELETE
+    response: type[Struct] | str  # schema of a JSON response, or the media type of any other
+    summary: str
     example: Mapping[str, Any] | None = None
     statuses: tuple[int, ...] = (200,)
-    later: type[Struct] | None = None  # schema of a 202 reply, if different
-    keyless: bool = False  # whether it answers requests without a key
-    quick: bool = False  # whether it must answer while every worker is busy
-    apart: bool = False  # whether it has its own workers: its cost cannot be known in advance
-    hungry: bool = False  # whether it is CPU-bound: at most as many run at once as there are cores
-    drawing: bool = False  # whether it is CPU-bound for seconds: limited to half the cores, for recall
-    whole: bool = False  # whether it reads the whole store in chunks: few of these run at once
-    lasting: bool = False  # whether it lasts until the client disconnects
-    page: bool = False  # whether people visit it with a browser
-    raw: bool = False  # whether it takes the raw body
-    bodiless: bool = False  # whether a POST takes a query string instead of a body
+    accepted: type[Struct] | None = None  # schema of a 202 response, if different
+    public: bool = False  # answers requests without a key
+    pool: Pool = Pool.DEFAULT
+    browser: bool = False  # a page that people visit with a browser
+    raw: bool = False  # takes the body as bytes
+    query_only: bool = False  # a POST that takes a query string instead of a body
     role: Role = "admin"  # least role required
-    logs_itself: bool = False  # whether its handler writes the audit log itself
+    audited: bool = False  # the handler writes the audit log itself
 
-    def shape(self, status: int) -> type[Struct] | str:
-        """Return the schema of a reply with this status."""
-        return self.later if status == 202 and self.later else self.gives
+    def schema(self, status: int) -> type[Struct] | str:
+        """Return the schema of a response with this status."""
+        return self.accepted if status == 202 and self.accepted else self.response
 
     @property
-    def changes(self) -> bool:
+    def writes_audit(self) -> bool:
         """Return whether the request is recorded in the audit log, as it may have changed something."""
-        return self.method != "GET" and self.role != "read" and not self.logs_itself
+        return self.method != "GET" and self.role != "read" and not self.audited
 
     @property
-    def sample(self) -> str:
+    def sample_path(self) -> str:
         """Example path with valid names."""
         return self.path.format(id=1, table="thresholds", row="aapl.volume.above", file="style.css")
 
     @property
     def has_body(self) -> bool:
-        return self.raw or (self.takes is not None and self.method in ("POST", "PATCH") and not self.bodiless)
+        return self.raw or (self.request is not None and self.method in ("POST", "PATCH") and not self.query_only)
 
 
 _FACT = {"text": "We deploy on Fridays, after lunch.", "source": "claude/web", "kind": "policy"}
 
-_SAID = {
+_EXCHANGE = {
     "messages": [{"role": "user", "content": "We switched from Prisma to Drizzle."}],
     "source": "claude-code/web", "client": "claude-code", "session": "s1", "turn": "1",
 }  # fmt: skip
@@ -95,7 +103,7 @@ _SAID = {
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/health", memories.health, None, res.HealthResponse,
           "Report whether the service runs and the key is valid.",
-          keyless=True, quick=True, role="read"),
+          public=True, pool=Pool.RESERVED, role="read"),
     Route("GET", "/stats", memories.stats, None, res.StatsResponse,
           "Count memories, changes, retrievals; size on disk.",
           role="read"),
@@ -104,34 +112,34 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/events", dashboard.events, None, events.MEDIA,
           "Server-sent events for changes to memories, recalls and the inbox. The stream stays open until the client "
           "disconnects.",
-          lasting=True, role="read"),
+          pool=Pool.EVENTS, role="read"),
     Route("GET", "/map", atlas.drawn, req.MapRequest, res.MapResponse,
           "Show live memories as points of a 2-D map, similar ones close together, in named clusters.",
-          drawing=True, role="read"),
+          pool=Pool.HALF_CPU, role="read"),
     Route("GET", "/agents", dashboard.agents, req.AgentsRequest, res.AgentsResponse,
           "List the agents using the store: what each has stored and recalled, and when; latest first.", role="admin"),
-    Route("GET", "/metrics", memories.measured, None, metrics.MEDIA, "Metrics for Prometheus.", quick=True,
+    Route("GET", "/metrics", memories.measured, None, metrics.MEDIA, "Metrics for Prometheus.", pool=Pool.RESERVED,
           role="admin"),
     Route("GET", "/openapi.json", memories.document, None, res.JSON, "This API as an OpenAPI document.",
-          keyless=True, quick=True, role="read"),
+          public=True, pool=Pool.RESERVED, role="read"),
     Route("GET", "/docs", memories.page, None, "text/html", "This API as a web page.",
-          keyless=True, quick=True, page=True, role="read"),
+          public=True, pool=Pool.RESERVED, browser=True, role="read"),
     Route("GET", "/ui", static_files.first_page, None, "text/html", "Redirect to the web UI.", statuses=(307,),
-          keyless=True, quick=True, page=True, role="read"),
+          public=True, pool=Pool.RESERVED, browser=True, role="read"),
     *(Route("GET", f"/ui/{name}", static_files.page_of(name), None, "text/html", f"Web UI page: {called}.",
-            keyless=True, quick=True, page=True, role="read")
+            public=True, pool=Pool.RESERVED, browser=True, role="read")
       for name, called in PAGES.items()),
     Route("GET", "/ui/{file}", static_files.page_file, None, "*/*", "A script, stylesheet or image of the web UI.",
-          keyless=True, quick=True, role="read"),
+          public=True, pool=Pool.RESERVED, role="read"),
     Route("POST", "/search", memories.search, req.SearchRequest, res.SearchResponse,
           "Search memories, best matches first.",
-          {"query": "when do we deploy?", "k": 3}, hungry=True, role="read"),
+          {"query": "when do we deploy?", "k": 3}, pool=Pool.CPU, role="read"),
     Route("POST", "/search/batch", memories.search_all, req.SearchAllRequest, res.SearchAllResponse,
           "Run several searches.",
-          {"queries": ["when do we deploy?", {"query": "who reviews?", "kind": "policy"}]}, hungry=True, role="read"),
+          {"queries": ["when do we deploy?", {"query": "who reviews?", "kind": "policy"}]}, pool=Pool.CPU, role="read"),
     Route("POST", "/episodes/search", episodes.search_episodes, req.SearchEpisodesRequest, res.EpisodeSearchResponse,
           "Search captured conversations by turn, including those without extracted facts; best matches first.",
-          {"query": "what did we say about the harbour?", "k": 3}, hungry=True, role="read"),
+          {"query": "what did we say about the harbour?", "k": 3}, pool=Pool.CPU, role="read"),
     Route("GET", "/episodes/{id}", episodes.show_episode, None, res.EpisodeResponse,
           "Get one episode: the conversation of one turn.", role="read"),
     Route("DELETE", "/episodes/{id}", episodes.purge_episode, None, res.EpisodeDeletedResponse,
@@ -146,13 +154,13 @@ ROUTES: tuple[Route, ...] = (
           role="read"),
     Route("POST", "/recall", memories.recall, req.RecallRequest, res.RecallResponse,
           "Get the context block for an agent, as text: at a session start, or relevant memories for a prompt.",
-          {"prompt": "can I deploy today?", "project": "/home/ada/web"}, hungry=True, role="read"),
+          {"prompt": "can I deploy today?", "project": "/home/ada/web"}, pool=Pool.CPU, role="read"),
     Route("POST", "/recall/context", memories.recall_context, req.RecallContextRequest, res.EnrichResponse,
           "Get background for a monitoring agent: matching memories, patterns, thresholds, and which of them trigger.",
-          {"query": "AAPL volume is 6.2M"}, hungry=True, role="read"),
+          {"query": "AAPL volume is 6.2M"}, pool=Pool.CPU, role="read"),
     Route("POST", "/enrich", team.enrich, req.EnrichRequest, res.EnrichResponse,
           "Get sections with personal and team memories to append to a system message, or an empty text.",
-          {"query": "which database do we use?", "session": "s1", "include_team": True}, hungry=True, role="read"),
+          {"query": "which database do we use?", "session": "s1", "include_team": True}, pool=Pool.CPU, role="read"),
     Route("GET", "/team/facts", team.facts, req.TeamFactsRequest, res.TeamFactsResponse,
           "List what the team knows, most recently stated first.", role="read"),
     Route("GET", "/team/patterns", team.patterns, req.TeamPatternsRequest, res.TeamPatternsResponse,
@@ -180,8 +188,8 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/notes/export", notes.export_notes, req.ExportNotesRequest, res.ExportNotesResponse,
           "Write memories to a folder on this machine, one Markdown note each.", role="admin"),
     Route("POST", "/capture", ingest.capture, req.CaptureRequest, res.CaptureResponse,
-          "Store an exchange and learn from it: 202 at once, 200 with the result if `wait` is set.", _SAID, (202, 200),
-          role="write"),
+          "Store an exchange and learn from it: 202 at once, 200 with the result if `wait` is set.", _EXCHANGE,
+          (202, 200), role="write"),
     Route("POST", "/observe", ingest.observe, req.ObserveRequest, res.CaptureResponse,
           "Store an observed dialogue for the team: 202 at once, or 200 with the result if `wait` is set.",
           {"validated_intent": "Find out how we sign in.", "response": "We switched from JWT to Clerk for auth.",
@@ -189,7 +197,7 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/memory/extract", ingest.extract, req.ExtractRequest, res.LearningResultResponse,
           "Extract facts with the model: 200 with the result, or 202 with a job; 501 without a model.",
           {"messages": "User: use drizzle\nAssistant: Good call.", "source": "claude-code/web", "context": "stop"},
-          (200, 202), later=res.SubmittedResponse, role="write"),
+          (200, 202), accepted=res.SubmittedResponse, role="write"),
     Route("GET", "/memory/extract/{id}", ingest.job, None, res.JobResponse, "Get an extraction job and its result.",
           role="write"),
     Route("GET", "/extract/status", ingest.status, None, res.ExtractionResponse,
@@ -210,11 +218,11 @@ ROUTES: tuple[Route, ...] = (
           "Queue a parked or rejected capture again.", role="write"),
     Route("POST", "/v1/chat/completions", chat.completions, None, res.JSON,
           "Chat completion in OpenAI's format: adds memories, asks an upstream, and learns from the exchange.",
-          raw=True, hungry=True, role="write"),
+          raw=True, pool=Pool.CPU, role="write"),
     Route("GET", "/v1/models", chat.models, None, res.JSON, "List the models of the chat's upstream.", role="read"),
     Route("POST", "/mcp", mcp.exchange, None, res.JSON,
           "Model Context Protocol for agents: one message per request; 501 if the extra `mcp` is not installed.",
-          statuses=(200, 202), raw=True, apart=True, role="read"),
+          statuses=(200, 202), raw=True, pool=Pool.AGENT, role="read"),
     *(Route("POST", f"/hooks/{client}", hooks.answer_to(client), None, res.JSON,
             f"Answer a hook of {called}, in its own JSON: 200 with context for the agent, or 204.",
             statuses=(200, 204), raw=True, role="write")
@@ -250,7 +258,7 @@ ROUTES: tuple[Route, ...] = (
           "List the projects of memories by name, with the number of memories in each.", role="read"),
     Route("GET", "/export", export.export, req.ExportRequest, export.MEDIA,
           "Export every memory that the caller may see, archived ones included, as lines of JSON after a header.",
-          whole=True, role="read"),
+          pool=Pool.EXPORT, role="read"),
     Route("DELETE", "/memories", memories.delete_all, req.DeleteAllRequest, res.PlanResponse,
           "Archive all memories of a source; only previews unless dry_run is false.", role="admin"),
     Route("GET", "/changes", memories.changes, req.ChangesRequest, res.ChangesetsResponse,
@@ -263,17 +271,17 @@ ROUTES: tuple[Route, ...] = (
           "Revert a whole changeset; the undo can be undone in turn.", {"why": "that was wrong"}, role="write"),
     Route("POST", "/maintenance/consolidate", maintenance.consolidate, req.ConsolidateRequest,
           res.MaintenanceJobResponse,
-          "Merge duplicates and report refused merges; only previews unless dry_run is false.", bodiless=True,
+          "Merge duplicates and report refused merges; only previews unless dry_run is false.", query_only=True,
           role="admin"),
     Route("POST", "/maintenance/prune", maintenance.prune, req.PruneRequest, res.MaintenanceJobResponse,
-          "Archive memories not recalled for long; only previews unless dry_run is false.", bodiless=True,
+          "Archive memories not recalled for long; only previews unless dry_run is false.", query_only=True,
           role="admin"),
     Route("POST", "/maintenance/approve", maintenance.approve, req.ApproveRequest, res.ChangesetResponse,
           "Apply some of the decisions of a dry run, in one changeset; 409 if one of the memories was changed since.",
           role="admin"),
     Route("GET", "/maintenance/contradictions", maintenance.contradictions, req.ContradictionsRequest,
           res.ContradictionsResponse,
-          "List pairs of memories that contradict each other, newest first.", hungry=True, role="admin"),
+          "List pairs of memories that contradict each other, newest first.", pool=Pool.CPU, role="admin"),
     Route("POST", "/maintenance/agree", maintenance.agree, req.DismissContradictionRequest, res.ChangesetResponse,
           "Mark two memories as compatible: no contradiction until one of them changes.",
           role="admin"),
@@ -287,7 +295,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/llm/usage/{id}", maintenance.llm_call, None, res.LLMCallResponse,
           "Get one call of the language model, with redacted request and reply.", role="admin"),
     Route("GET", "/maintenance/audit", maintenance.audit, req.AuditRequest, res.AuditResponse,
-          "Profile the store: duplicates, echoes, secrets, stale and contradicted memories.", hungry=True,
+          "Profile the store: duplicates, echoes, secrets, stale and contradicted memories.", pool=Pool.CPU,
           role="admin"),
     Route("GET", "/knowledge", knowledge.count_knowledge, None, shared.CountResponse,
           "Count the rows of each domain knowledge table.", role="read"),
@@ -328,11 +336,11 @@ ROUTES: tuple[Route, ...] = (
           role="admin"),
     Route("POST", "/keys", keys.create_key, req.NewKeyRequest, res.NewKeyResponse,
           "Create a key: the reply has its secret, which is not stored and cannot be shown again.", statuses=(201,),
-          role="admin", logs_itself=True),
+          role="admin", audited=True),
     Route("DELETE", "/keys/{id}", keys.revoke_key, None, res.KeyResponse, "Revoke a key: it no longer grants access.",
-          role="admin", logs_itself=True),
+          role="admin", audited=True),
     Route("GET", "/keys/log", keys.log, req.AuditLogRequest, res.AuditLogResponse,
-          "List the audit log, newest first: use of keys, and refused req.", role="admin"),
+          "List the audit log, newest first: use of keys, and refused requests.", role="admin"),
     Route("GET", "/settings", settings.show_settings, None, res.SettingsResponse,
           "List the settings in force and where each comes from; secrets only as set or not set.", role="admin"),
     Route("GET", "/doctor", settings.examine, req.DoctorRequest, res.ChecksResponse,

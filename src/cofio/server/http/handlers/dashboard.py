@@ -41,7 +41,7 @@ def _extraction(state: AppState) -> Plain:
     if not extraction["enabled"]:
         return extraction
     try:
-        health = state.checkup.told(_PATIENCE)
+        health = state.model_health.value(_PATIENCE)
     except StoreBusy:
         return extraction
     problem = {"problem": health.problem} if health.problem else {}

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from msgspec import UNSET
-
 from cofio.errors import NotFound, TooBusy
 from cofio.models.exchange import OBSERVATION, OPEN, CaptureStatus, Messages, dialogue
 from cofio.server.http import requests
@@ -57,7 +55,7 @@ def status(state: AppState, request: None, context: RequestContext) -> Plain:  #
     extraction = state.keeper.extraction()
     if not extraction["enabled"]:
         return extraction
-    health = state.checkup.told()
+    health = state.model_health.value()
     problem = {"problem": health.problem} if health.problem else {}
     return {**extraction, "status": "healthy" if health else "unhealthy", **problem}
 
@@ -79,10 +77,8 @@ def ledger(state: AppState, request: None, context: RequestContext) -> Plain:  #
     return state.keeper.ledger().as_dict()
 
 
-def inbox(desk: AppState, request: requests.InboxRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    state = None if request.state is UNSET else request.state
-    after = None if request.after is UNSET else request.after
-    items = desk.keeper.items(state, limit=request.limit, after=after)  # type: ignore[arg-type]
+def inbox(state: AppState, request: requests.InboxRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    items = state.keeper.items(**request.sent_fields(("state", "limit", "after")))
     following = items[-1].id if len(items) == request.limit else None
     return {"items": [item.as_dict() for item in items], "next": following}
 

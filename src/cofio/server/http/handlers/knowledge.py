@@ -56,7 +56,7 @@ def knowledge_history(state: AppState, request: None, context: RequestContext) -
     return {"table": table, "key": context.row, "changes": [change.as_dict() for change in changes]}
 
 
-# ── the exact lane ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── evaluation ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def evaluate(state: AppState, request: requests.EvaluateRequest, context: RequestContext) -> Plain:  # noqa: ARG001

@@ -42,7 +42,7 @@ def runs(state: AppState, request: requests.RunsRequest, context: RequestContext
 
 
 def usage(state: AppState, request: requests.UsageRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    memories = state.keeper.usage(request.view, limit=request.limit, days=request.days, **request.within())
+    memories = state.keeper.usage(request.view, limit=request.limit, days=request.days, **request.scope_fields())
     return {"view": request.view, "memories": [memory.as_dict() for memory in memories]}
 
 

@@ -27,7 +27,7 @@ def health(state: AppState, request: None, context: RequestContext) -> Plain:  #
     content: Plain = {"status": "healthy", "version": __version__, "auth": context.auth}
     if context.auth == "missing":
         return content
-    memories = state.census.told() if context.viewer is None else state.keeper.count()
+    memories = state.memory_count.value() if context.viewer is None else state.keeper.count()
     return {**content, **({"role": context.role} if context.auth == "ok" else {}), "memories": memories}
 
 
@@ -39,7 +39,9 @@ def stats(state: AppState, request: None, context: RequestContext) -> Plain:  # 
 
 
 def measured(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
-    return HandlerReply(state.metrics.written(state.census.told(), state.ledger.told()), media=metrics.MEDIA)
+    return HandlerReply(
+        state.metrics.written(state.memory_count.value(), state.capture_counts.value()), media=metrics.MEDIA
+    )
 
 
 def document(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
@@ -50,7 +52,7 @@ def page(state: AppState, request: None, context: RequestContext) -> HandlerRepl
     return state.page()
 
 
-# ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── search and read ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def search(state: AppState, request: requests.SearchRequest, context: RequestContext) -> Plain:
@@ -91,7 +93,7 @@ def recall_context(state: AppState, request: requests.RecallContextRequest, cont
 def is_novel(state: AppState, request: requests.IsNovelRequest, context: RequestContext) -> Plain:  # noqa: ARG001
     fact = Fact(text=request.text, speaker=request.speaker)
     threshold = None if request.threshold is UNSET else request.threshold
-    novelty = state.keeper.is_novel(fact, threshold=threshold, **request.within())
+    novelty = state.keeper.is_novel(fact, threshold=threshold, **request.scope_fields())
     return {
         "novel": novelty.novel,
         "is_novel": novelty.novel,
@@ -108,7 +110,7 @@ def get(state: AppState, request: None, context: RequestContext) -> Plain:  # no
 
 def listing(state: AppState, request: requests.ListingRequest, context: RequestContext) -> Plain:  # noqa: ARG001
     after = None if request.after is UNSET else request.after
-    page = state.keeper.list(limit=request.limit, after=after, skip=request.skip, **request.within())
+    page = state.keeper.list(limit=request.limit, after=after, skip=request.skip, **request.scope_fields())
     return {"memories": [memory.as_dict() for memory in page.memories], "next": page.next, "total": page.total}
 
 
@@ -118,7 +120,7 @@ def projects(state: AppState, request: requests.ProjectsRequest, context: Reques
     }
 
 
-# ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── write ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def add(state: AppState, request: requests.AddRequest, context: RequestContext) -> HandlerReply:
@@ -178,7 +180,7 @@ def supersede(state: AppState, request: requests.SupersedeRequest, context: Requ
     }
 
 
-# ── many at once, dry by default ──────────────────────────────────────────────────────────────────────────────────────
+# ── bulk operations, dry run by default ───────────────────────────────────────────────────────────────────────────────
 
 
 def deduplicate(state: AppState, request: requests.DeduplicateRequest, context: RequestContext) -> Plain:
@@ -225,7 +227,7 @@ def undo(state: AppState, request: requests.ReasonRequest, context: RequestConte
     return state.keeper.undo(context.id, by=context.by, why=request.reason()).as_dict()
 
 
-# ── words as plain values ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── formatting ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _format_hits(query: str, hits: Sequence[Hit]) -> Plain:

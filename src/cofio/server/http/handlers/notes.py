@@ -32,7 +32,7 @@ def index_notes(state: AppState, request: requests.IndexNotesRequest, context: R
 
 
 def export_notes(state: AppState, request: requests.ExportNotesRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return state.keeper.notes.export(_check_folder(request.folder), **request.within()).as_dict()
+    return state.keeper.notes.export(_check_folder(request.folder), **request.scope_fields()).as_dict()
 
 
 def _check_folder(text: str) -> Path:

@@ -16,8 +16,8 @@ def list_sessions(state: AppState, request: requests.SessionsRequest, context: R
 
 
 def show_session(state: AppState, request: requests.SessionRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return state.keeper.session(**request.given(("session", "client", "owner"))).as_dict()
+    return state.keeper.session(**request.sent_fields(("session", "client", "owner"))).as_dict()
 
 
 def resume(state: AppState, request: requests.ResumeRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return state.keeper.resume(**request.given(("project", "limit", "max_tokens"))).as_dict()
+    return state.keeper.resume(**request.sent_fields(("project", "limit", "max_tokens"))).as_dict()
