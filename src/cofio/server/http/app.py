@@ -40,8 +40,9 @@ from cofio.server.http.events import EventBroadcaster
 from cofio.server.http.key_cache import FailedAuthLimiter, KeyCache, Ticks
 from cofio.server.http.metrics import Metrics
 from cofio.server.http.middleware import STRANGER, RequestMiddleware
+from cofio.server.http.operations import Pool, Route
 from cofio.server.http.responses import HandlerReply, to_response
-from cofio.server.http.routes import ROUTES, Pool, Route
+from cofio.server.http.routes import ROUTES
 from cofio.server.http.streaming import EXPORTS, RELAYS, WATCHERS, StreamLimit, StreamResponse
 from cofio.server.openai_proxy.upstream import Upstream
 from cofio.server.session_handler import SessionHandler

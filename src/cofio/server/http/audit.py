@@ -13,7 +13,7 @@ from cofio.server.http.context import RequestContext
 from cofio.server.http.responses import HandlerReply
 
 if TYPE_CHECKING:
-    from cofio.server.http.routes import Route
+    from cofio.server.http.operations import Route
 
 _NAMED = ("id", "old_id", "new_id", "job", "changeset")  # fields of a reply that are logged: numbers, never texts
 _MOST = 20  # ids of a reply that are logged

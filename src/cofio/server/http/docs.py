@@ -11,8 +11,8 @@ from importlib.resources import files
 from typing import Any
 
 from cofio.server.http.openapi import parameters
+from cofio.server.http.operations import Route
 from cofio.server.http.responses import HandlerReply
-from cofio.server.http.routes import Route
 from cofio.version import __version__
 
 _STYLE = files("cofio.server.http").joinpath("docs.css").read_text(encoding="utf-8")
@@ -60,7 +60,8 @@ def _route(route: Route, schemas: Mapping[str, Any]) -> str:
     ]
     if route.has_body and route.request:
         rows += _rows(schemas[route.request.__name__], "required", "")
-    response = route.response if isinstance(route.response, str) else _link(route.response.__name__)
+    schema = route.schema()
+    response = schema if isinstance(schema, str) else _link(schema.__name__)
     role = "" if route.public else f" Requires a key with the role <b>{route.role}</b>, if keys are in use."
     parts = [_table(rows), _example(route), f"<p>Gives {response}.{role}</p>"]
     head = f"<b>{route.method}</b><code>{escape(route.path)}</code><span>{escape(route.summary)}</span>"

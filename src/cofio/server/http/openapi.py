@@ -9,7 +9,7 @@ import msgspec
 
 from cofio.models.domain_knowledge import MAX_ID, TABLES
 from cofio.server.http import responses
-from cofio.server.http.routes import Route
+from cofio.server.http.operations import Route
 from cofio.version import __version__
 
 _REF = "#/components/schemas/{name}"
@@ -62,9 +62,7 @@ def _operation(route: Route) -> dict[str, Any]:
         "summary": route.summary,
         "description": f"Requires a key with the role {route.role}, if keys are in use.",
         "x-role": route.role,
-        "operationId": route.path.strip("/").replace("/", "_").replace("-", "_")
-        if route.raw
-        else route.handler.__name__,
+        "operationId": route.path.strip("/").replace("/", "_").replace("-", "_") if route.raw else route.name,
         "parameters": [*parameters(route), *([] if route.public else [_CLIENT])],
         "security": [{}] if route.public else [{"key": []}, {"bearer": []}, {}],
         "responses": {

@@ -16,8 +16,8 @@ Plain = dict[str, Any]
 _PATIENCE = 0.2  # seconds that a first request waits for the model's state
 
 
-def overview(state: AppState, request: requests.OverviewRequest, context: RequestContext) -> Plain:
-    content = state.keeper.outlook.overview(days=request.days).as_dict()
+def overview(state: AppState, request: requests.RequestModel, context: RequestContext) -> Plain:
+    content = state.keeper.outlook.overview(**request.sent_fields()).as_dict()
     return {
         **content,
         "ledger": None if context.viewer else state.keeper.ledger().as_dict(),
@@ -25,10 +25,6 @@ def overview(state: AppState, request: requests.OverviewRequest, context: Reques
         "version": __version__,
         "uptime_seconds": round(time.monotonic() - state.began, 3),
     }
-
-
-def agents(state: AppState, request: requests.AgentsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"agents": [agent._asdict() for agent in state.keeper.outlook.agents(limit=request.limit)]}
 
 
 def events(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001

@@ -16,22 +16,24 @@ Plain = dict[str, Any]
 
 
 def capture(state: AppState, request: requests.CaptureRequest, context: RequestContext) -> HandlerReply:
-    return _store_exchange(state, request, context, request.messages, request.about())
+    return _store_exchange(state, request, context, request.messages, request.exchange_fields())
 
 
 def observe(state: AppState, request: requests.ObserveRequest, context: RequestContext) -> HandlerReply:
     messages = dialogue(request.validated_intent, request.response)
-    return _store_exchange(state, request, context, messages, {**request.about(), "context": OBSERVATION})
+    return _store_exchange(state, request, context, messages, {**request.exchange_fields(), "context": OBSERVATION})
 
 
 def extract(state: AppState, request: requests.ExtractRequest, context: RequestContext) -> HandlerReply:
     if request.later and not request.dry_run:
-        job = state.keeper.submit(request.messages, **request.about())
+        job = state.keeper.submit(request.messages, **request.exchange_fields())
         state.worker.wake()
         body = {"job": job.id, "new": job.new, "state": job.state}
         return HandlerReply(body, 202, headers={"Location": f"/memory/extract/{job.id}"})
     with _reserve_model(state):
-        result = state.keeper.extract(request.messages, dry_run=request.dry_run, by=context.by, **request.about())
+        result = state.keeper.extract(
+            request.messages, dry_run=request.dry_run, by=context.by, **request.exchange_fields()
+        )
     return HandlerReply(result.as_dict())
 
 
@@ -67,24 +69,6 @@ def begin_backfill(state: AppState, request: requests.EmptyRequest, context: Req
 def end_backfill(state: AppState, request: requests.EmptyRequest, context: RequestContext) -> Plain:  # noqa: ARG001
     state.keeper.end_backfill(context.id, by=context.by)
     return {"series": context.id}
-
-
-def turns(state: AppState, request: requests.PendingTurnsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"turns": sorted(state.keeper.turns(request.client, request.session, any_key=request.any_key))}
-
-
-def ledger(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return state.keeper.ledger().as_dict()
-
-
-def inbox(state: AppState, request: requests.InboxRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    items = state.keeper.items(**request.sent_fields(("state", "limit", "after")))
-    following = items[-1].id if len(items) == request.limit else None
-    return {"items": [item.as_dict() for item in items], "next": following}
-
-
-def item(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return state.keeper.item(context.id).as_dict()
 
 
 def retry(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001

@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any
 
 from msgspec import UNSET
@@ -67,27 +66,8 @@ def search_all(state: AppState, request: requests.SearchAllRequest, context: Req
 
 
 def recall(state: AppState, request: requests.RecallRequest, context: RequestContext) -> Plain:
-    briefing = state.keeper.recall(
-        request.prompt,
-        project=request.project,
-        k=request.k,
-        by=context.by,
-        client=request.client,
-        session=request.session,
-    )
+    briefing = state.keeper.recall(by=context.by, **request.sent_fields())
     return {"text": briefing.text, "ids": list(briefing.ids), "tokens": briefing.tokens}
-
-
-def recall_context(state: AppState, request: requests.RecallContextRequest, context: RequestContext) -> Plain:
-    text = state.keeper.recall_context(
-        request.query,
-        max_memories=request.max_memories,
-        max_patterns=request.max_patterns,
-        max_thresholds=request.max_thresholds,
-        at=request.at,
-        by=context.by,
-    )
-    return {"context": text}
 
 
 def is_novel(state: AppState, request: requests.IsNovelRequest, context: RequestContext) -> Plain:  # noqa: ARG001
@@ -108,16 +88,10 @@ def get(state: AppState, request: None, context: RequestContext) -> Plain:  # no
     return {**state.keeper.get(context.id).as_dict(), **({} if episode is None else {"episode": episode})}
 
 
-def listing(state: AppState, request: requests.ListingRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+def list_(state: AppState, request: requests.ListingRequest, context: RequestContext) -> Plain:  # noqa: ARG001
     after = None if request.after is UNSET else request.after
     page = state.keeper.list(limit=request.limit, after=after, skip=request.skip, **request.scope_fields())
     return {"memories": [memory.as_dict() for memory in page.memories], "next": page.next, "total": page.total}
-
-
-def projects(state: AppState, request: requests.ProjectsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {
-        "projects": [project._asdict() for project in state.keeper.projects(limit=request.limit, after=request.after)]
-    }
 
 
 # ── write ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -141,7 +115,7 @@ def add_all(state: AppState, request: requests.AddAllRequest, context: RequestCo
     }
 
 
-def edit(state: AppState, request: requests.EditRequest, context: RequestContext) -> Plain:
+def update(state: AppState, request: requests.EditRequest, context: RequestContext) -> Plain:
     return _format_change(state.keeper.update(context.id, by=context.by, why=request.reason(), **request.changes()))
 
 
@@ -169,7 +143,7 @@ def freshness(state: AppState, request: None, context: RequestContext) -> Plain:
 
 def supersede(state: AppState, request: requests.SupersedeRequest, context: RequestContext) -> Plain:
     written, archived = state.keeper.supersede(
-        request.old_id, request.new_text, by=context.by, why=request.reason(), **request.about()
+        request.old_id, request.new_text, by=context.by, why=request.reason(), **request.fact_fields()
     )
     return {
         "old_id": archived.memory_id,
@@ -202,29 +176,6 @@ def delete_all(state: AppState, request: requests.DeleteAllRequest, context: Req
         decisions, by=context.by, why=why or f"delete all of {request.source}", knowledge=rows
     )
     return _format_plan(decisions, changeset.id, dry=False)
-
-
-# ── history ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def history(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"id": context.id, "changes": [change.as_dict() for change in state.keeper.history(context.id)]}
-
-
-def occurrences(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"id": context.id, "occurrences": [asdict(sighting) for sighting in state.keeper.occurrences(context.id)]}
-
-
-def changes(state: AppState, request: requests.ChangesRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"changesets": [change.as_dict() for change in state.keeper.changes(limit=request.limit)]}
-
-
-def changeset(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return state.keeper.changeset(context.id).as_dict()
-
-
-def undo(state: AppState, request: requests.ReasonRequest, context: RequestContext) -> Plain:
-    return state.keeper.undo(context.id, by=context.by, why=request.reason()).as_dict()
 
 
 # ── formatting ────────────────────────────────────────────────────────────────────────────────────────────────────────
