@@ -707,7 +707,7 @@ class Scope:
     source: str | None = None  # exactly this source
     source_prefix: str = ""  # this source and those below it, by whole path segments
     project: str | None = None  # exactly this project; "" for memories without one
-    seen_from: str | None = None  # relevant in this project: its own, without a project, or global
+    visible_in: str | None = None  # relevant in this project: its own, without a project, or global
     category: str = ""
     kind: str = ""
     method: str = ""
@@ -729,7 +729,7 @@ class Scope:
                 _check_choice(getattr(self, name), choices, name)
         for name in ("source_prefix", "session", "agent"):
             check_text(getattr(self, name), name, MAX_LABEL)
-        for name in ("source", "project", "seen_from", "user", "team"):
+        for name in ("source", "project", "visible_in", "user", "team"):
             if getattr(self, name) is not None:
                 check_text(getattr(self, name), name, MAX_LABEL)
         _fill(self, "tags", _check_labels(self.tags, "tags"))
@@ -775,7 +775,7 @@ class Query:
     threshold: float = -1.0  # the lowest possible cosine
     min_score: float = 0.0
     explain: bool = False
-    noted: bool = True  # count hits as recalled; False for browsing
+    log: bool = True  # count hits as recalled; False for browsing
     rerank: bool = True  # re-rank the best hits, if a re-ranker is configured
     scope: Scope = Scope()
 
@@ -788,7 +788,7 @@ class Query:
         check_int(self.skip, "skip", least=0, most=MAX_HITS)
         if not isinstance(self.scope, Scope):
             raise InvalidInput(f"scope is {type(self.scope).__name__}.", "Give a Scope.")
-        for name in ("hybrid", "explain", "noted", "rerank"):
+        for name in ("hybrid", "explain", "log", "rerank"):
             check_bool(getattr(self, name), name)
         _fill(self, "threshold", check_fraction(self.threshold, "threshold", least=-1.0))
         _fill(self, "min_score", check_fraction(self.min_score, "min_score"))
@@ -800,7 +800,7 @@ class ScopeKwargs(TypedDict, total=False):
     source: Annotated[str | None, Doc("Exactly this source.")]
     source_prefix: Annotated[str, Doc("This source and those below it.")]
     project: Annotated[str | None, Doc("Exactly this project; empty: without a project.")]
-    seen_from: Annotated[str | None, Doc("Relevant in this project: its own, without a project, and global.")]
+    visible_in: Annotated[str | None, Doc("Relevant in this project: its own, without a project, and global.")]
     category: Annotated[str, Doc("How long it stays relevant.", CATEGORIES)]
     kind: Annotated[str, Doc("Kind of fact.", KINDS)]
     method: Annotated[str, Doc("Extraction method.", METHODS)]
@@ -826,7 +826,7 @@ class QueryKwargs(ScopeKwargs, total=False):
     threshold: Annotated[float, Doc("Minimum cosine similarity of a hit.", least=-1, most=1)]
     min_score: Annotated[float, Doc("Minimum score of a hit.", least=0, most=1)]
     explain: Annotated[bool, Doc("Explain the rank of each hit.")]
-    noted: Annotated[bool, Doc("Whether the hits count as recalled; false for a person who browses.")]
+    log: Annotated[bool, Doc("Whether the hits count as recalled; false for a person who browses.")]
     rerank: bool
     scope: Scope
 

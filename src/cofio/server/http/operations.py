@@ -18,7 +18,11 @@ from typing import Any, get_type_hints
 
 from msgspec import Struct
 
+from cofio.core import Keeper
+from cofio.core.domain_knowledge import KnowledgeBase
+from cofio.dashboard.service import DashboardService
 from cofio.models.auth import Role
+from cofio.notes.service import NotesService
 from cofio.server.http.context import AppState, RequestContext
 from cofio.server.http.requests import RequestModel, request_of
 from cofio.server.http.response_types import build_struct, response_struct
@@ -26,8 +30,13 @@ from cofio.server.http.responses import HandlerReply
 
 Handler = Callable[[AppState, Any, RequestContext], HandlerReply | dict[str, Any]]
 _NONE: Mapping[str, Any] = MappingProxyType({})
-#: Attributes of the keeper that hold its services.
-_SERVICES = {"KnowledgeBase": "knowledge", "NotesService": "notes", "DashboardService": "outlook"}
+#: Classes whose methods are operations, each with its attribute of the keeper.
+_OWNERS: Mapping[type, str] = {
+    Keeper: "",
+    KnowledgeBase: "knowledge.",
+    NotesService: "notes.",
+    DashboardService: "dashboard.",
+}
 
 
 class Pool(Enum):
@@ -125,8 +134,8 @@ def operation(
 
 
 def _make_handler(call: Callable[..., Any], key: str, *, has_id: bool, pages: bool) -> Handler:
-    owner, _, name = call.__qualname__.rpartition(".")
-    find_method = attrgetter(".".join(part for part in ("keeper", _SERVICES.get(owner, ""), name) if part))
+    name = _find_name(call)
+    find_method = attrgetter(f"keeper.{name}")
     takes_by = "by" in inspect.signature(call).parameters
 
     def handler(state: AppState, request: RequestModel | None, context: RequestContext) -> dict[str, Any]:
@@ -143,8 +152,15 @@ def _make_handler(call: Callable[..., Any], key: str, *, has_id: bool, pages: bo
         cursor = {"next": result[-1].id if len(result) == arguments["limit"] else None} if pages else {}
         return {**({"id": context.id} if has_id else {}), key: to_json(result), **cursor}
 
-    handler.__name__ = name
+    handler.__name__ = name.rpartition(".")[2]
     return handler
+
+
+def _find_name(call: Callable[..., Any]) -> str:
+    """Return the name by which the keeper has a method: "projects", "knowledge.counts"."""
+    return next(
+        prefix + name for owner, prefix in _OWNERS.items() for name, member in vars(owner).items() if member is call
+    )
 
 
 def to_json(value: Any) -> Any:

@@ -40,7 +40,7 @@ from cofio.models.domain_knowledge import (
     Verdict,
 )
 from cofio.models.episodes import EpisodeHit
-from cofio.models.exchange import Item, LearningResult, Ledger, Sentence, State
+from cofio.models.exchange import InboxStatus, Item, LearningResult, Sentence, State
 from cofio.models.llm_calls import LLMUsage
 from cofio.models.maintenance import MaintenancePlan
 from cofio.models.memory import Anchor, Change, Explanation, Hit, MatchType, Memory, Novelty, Strength
@@ -180,7 +180,7 @@ class SupersedeResponse(TypedDict):
 class SearchResponse(TypedDict):
     query: str
     count: int
-    fits_badly: bool
+    poor_match: bool
     results: list[Hit]
 
 
@@ -382,7 +382,7 @@ _WIRE: Mapping[type, _Wire] = {
     ),
     Item: _Wire({"exchange": dict[str, Any] | None, "result": dict[str, Any]}),
     EpisodeHit: _Wire(get_type_hints(EpisodeHitResponse), omit=("keyword",)),
-    Ledger: _Wire({"balanced": bool}),
+    InboxStatus: _Wire({"balanced": bool}),
     StoreState: _Wire({"name": Literal["sqlite", "postgresql", "memory"]}),
     Key: _Wire(inline=("grant",)),
     AuditEntry: _Wire({"outcome": Literal["done", "refused"]}),

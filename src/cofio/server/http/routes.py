@@ -7,14 +7,14 @@ from typing import Annotated, Literal, NotRequired, get_type_hints
 from msgspec import Meta
 
 from cofio.core import Keeper
+from cofio.core.domain_knowledge import KnowledgeBase
 from cofio.dashboard.service import DashboardService
-from cofio.domain_knowledge.service import KnowledgeBase
 from cofio.models.auth import Key
 from cofio.models.dashboard import MOST_DAYS, Overview
 from cofio.models.diagnostics import Check
 from cofio.models.domain_knowledge import TABLES, Knowledge, KnowledgeChange, Table
 from cofio.models.episodes import EpisodeHit
-from cofio.models.exchange import STATES, Item, LearningResult, Ledger
+from cofio.models.exchange import STATES, InboxStatus, Item, LearningResult
 from cofio.models.maintenance import MaintenanceRun, View
 from cofio.models.memory import (
     CATEGORIES,
@@ -80,7 +80,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/overview", dashboard.overview,
           request_of(DashboardService.overview,
                      {"days": Doc("Number of days to include, counting today.", least=1, most=MOST_DAYS)}),
-          {**wire_fields(Overview), "ledger": Ledger | None, "extraction": res.ExtractionResponse, "version": str,
+          {**wire_fields(Overview), "inbox": InboxStatus | None, "extraction": res.ExtractionResponse, "version": str,
            "uptime_seconds": float},
           "Summarise the store: counts, arrivals of the last days, changes, injections into sessions.", role="read"),
     Route("GET", "/events", dashboard.events, None, events.MEDIA,
@@ -221,8 +221,8 @@ ROUTES: tuple[Route, ...] = (
                   "client": Doc("Client that captured it."),
                   "any_key": Doc("With an admin key: include turns of other keys' sessions."),
               }, role="write"),
-    operation("GET", "/ledger", Keeper.ledger, "Count all captures by state: stored, merged, rejected or pending.",
-              role="admin"),
+    operation("GET", "/inbox/status", Keeper.inbox_status,
+              "Count all captures by state: stored, merged, rejected or pending.", role="admin"),
     operation("GET", "/inbox", Keeper.items, "List captures, newest first.", key="items", pages=True, types={
                   "state": Annotated[str, req.doc("Only captures in this state.", STATES)], "after": req.After,
               }, role="write"),
@@ -250,7 +250,7 @@ ROUTES: tuple[Route, ...] = (
           role="write"),
     Route("POST", "/memory/{id}/restore", memories.restore, req.ReasonRequest, res.ChangedResponse,
           "Restore an archived memory.", role="write"),
-    Route("POST", "/memory/{id}/confirm", memories.confirm, req.ReasonRequest, res.ChangedResponse,
+    Route("POST", "/memory/{id}/mark-fresh", memories.mark_fresh, req.ReasonRequest, res.ChangedResponse,
           "Mark a memory as still valid: the files, definitions and commands it names are fingerprinted again.",
           role="write"),
     Route("GET", "/memory/{id}/freshness", memories.freshness, None,
@@ -294,7 +294,7 @@ ROUTES: tuple[Route, ...] = (
     operation("GET", "/maintenance/contradictions", Keeper.contradictions,
               "List pairs of memories that contradict each other, newest first.",
               types={"limit": Doc("Maximum number of pairs.", least=1, most=MAX_PAGE)}, pool=Pool.CPU, role="admin"),
-    operation("POST", "/maintenance/agree", Keeper.agree,
+    operation("POST", "/maintenance/contradictions/dismiss", Keeper.dismiss_contradiction,
               "Mark two memories as compatible: no contradiction until one of them changes.",
               types={"ids": Annotated[list[req.Id], req.doc("The two compatible memories.")]}, role="admin"),
     Route("GET", "/maintenance/runs", maintenance.runs,

@@ -17,10 +17,10 @@ _PATIENCE = 0.2  # seconds that a first request waits for the model's state
 
 
 def overview(state: AppState, request: requests.RequestModel, context: RequestContext) -> Plain:
-    content = state.keeper.outlook.overview(**request.sent_fields()).as_dict()
+    content = state.keeper.dashboard.overview(**request.sent_fields()).as_dict()
     return {
         **content,
-        "ledger": None if context.viewer else state.keeper.ledger().as_dict(),
+        "inbox": None if context.viewer else state.keeper.inbox_status().as_dict(),
         "extraction": _extraction(state),
         "version": __version__,
         "uptime_seconds": round(time.monotonic() - state.began, 3),
