@@ -15,7 +15,7 @@ from cofio.errors import StoreError
 from cofio.models.domain_knowledge import TABLES, Drop, Erase, Feedback, Pattern, Threshold
 from cofio.models.memory import Scope
 from cofio.ports import Store
-from cofio.stores.domain_knowledge import SqliteKnowledgeTables
+from cofio.stores.domain_knowledge import SqlKnowledgeTables
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sql_loader import migrations
 from cofio.stores.sqlite.connection import StoreFile
@@ -250,7 +250,7 @@ def test_nothing_is_looked_through_that_an_index_knows(
     asked: list[str] = []
     with file.reading() as connection:
         connection.set_trace_callback(asked.append)
-    SqliteKnowledgeTables(file).rows(table, where=where, limit=5)  # type: ignore[arg-type]
+    SqlKnowledgeTables(file).rows(table, where=where, limit=5)  # type: ignore[arg-type]
     with file.reading() as connection:
         connection.set_trace_callback(None)
         plan = [row[-1] for row in connection.execute(f"EXPLAIN QUERY PLAN {asked[-1]}")]

@@ -3,19 +3,16 @@
     Put Drop Erase Withdraw ─ ApplyingKnowledge ─▶ KnownRows (rows, names, journal) ─▶ KnowledgeChange
     table, where, viewer ─ one SELECT ─▶ Knowledge
 
-A store provides `KnownRows`. Journalling, undo and erasing are implemented here for all stores. The SQL stores differ
-in how they run a named query: each provides an `NamedQueries`, the rest is shared.
+A store provides `KnownRows`. Journalling, undo and erasing are implemented here for all stores. The SQL stores
+differ in how they run a named query (`Queries`), the rest is shared.
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from hashlib import blake2b
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol, cast
 
 from cofio.errors import Conflict, InvalidInput, NotFound
@@ -56,13 +53,11 @@ from cofio.models.memory import (
     check_text,
     to_utc_iso,
 )
-from cofio.stores.filters import SQLITE, Dialect, seen_by
+from cofio.stores.database import NO_VALUES, Database, Queries
+from cofio.stores.filters import Dialect, seen_by
 from cofio.stores.row_mapping import as_json, is_storable_int
-from cofio.stores.sql_loader import queries
-from cofio.stores.sqlite.connection import StoreFile
 
 _LONG = 200  # bytes of a folded text; the compared columns hold a digest of a longer one
-_SQL = queries("sqlite")
 
 
 # ── applying decisions ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -412,30 +407,12 @@ def sort_by_confidence(rows: Iterable[Knowledge]) -> list[Knowledge]:
 
 # ── SQL ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-
-class NamedQueries(Protocol):
-    """Connection that runs the named queries of its dialect; `parts` are filled into their braces."""
-
-    dialect: Dialect
-    holds: str  # condition that the claims of a verdict contain a value
-
-    @property
-    def unlimited(self) -> int | None:
-        """The value of LIMIT for no limit."""
-
-    def all(self, name: str, values: Mapping[str, Any] = ..., **parts: str) -> list[tuple[Any, ...]]: ...
-    def run(self, name: str, values: Mapping[str, Any] = ..., **parts: str) -> object: ...
-    def listed(self, values: Sequence[Any]) -> Any:
-        """Return many values as one parameter."""
-
 
 class SqlKnowledgeTables:
-    """Domain of an SQL store; `reading` provides a connection."""
+    """Tables of domain knowledge of an SQL store."""
 
-    def __init__(self, reading: Callable[[], AbstractContextManager[NamedQueries]]) -> None:
-        self._reading = reading
+    def __init__(self, database: Database) -> None:
+        self._reading = database.reading
 
     def get(self, table: Table, keys: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
         with self._reading() as queries:
@@ -447,7 +424,7 @@ class SqlKnowledgeTables:
         table: Table,
         *,
         least: float = 0.0,
-        where: Mapping[str, Any] = _NOTHING,
+        where: Mapping[str, Any] = NO_VALUES,
         limit: int | None = None,
         after: str | None = None,
         viewer: Viewer | None = None,
@@ -462,12 +439,12 @@ class SqlKnowledgeTables:
                 parts.append(self._filter_after(queries, table, after, viewer))
             values = {name: value for _, params in parts for name, value in params.items()}
             where_, order = " AND ".join(part for part, _ in parts), f"{ORDERED[table]} DESC, id"
-            values["limit"] = queries.unlimited if limit is None else limit
+            values["limit"] = queries.dialect.unlimited if limit is None else limit
             rows = queries.all("known_rows", values, table=table, columns=LISTED[table], where=where_, order=order)
         return [to_known(table, row) for row in rows]
 
     def _filter_after(
-        self, queries: NamedQueries, table: Table, after: str, viewer: Viewer | None
+        self, queries: Queries, table: Table, after: str, viewer: Viewer | None
     ) -> tuple[str, dict[str, Any]]:
         """Return a condition for the rows after the one with this id."""
         last = _get_by_id(queries, table, [after], viewer)
@@ -509,7 +486,7 @@ class SqlKnowledgeTables:
             return {table: queries.all("count_known", values, table=table, where=where)[0][0] for table in TABLES}
 
 
-def _get_by_id(queries: NamedQueries, table: Table, keys: Sequence[str], viewer: Viewer | None) -> list[Knowledge]:
+def _get_by_id(queries: Queries, table: Table, keys: Sequence[str], viewer: Viewer | None) -> list[Knowledge]:
     """Return the rows with these ids, in any order."""
     columns = LISTED[check_table(table)]
     where, values = seen_by(viewer, queries.dialect, "place")
@@ -519,7 +496,7 @@ def _get_by_id(queries: NamedQueries, table: Table, keys: Sequence[str], viewer:
     ]
 
 
-def in_order_of_ids(queries: NamedQueries, table: Table, after: str, limit: int) -> list[Knowledge]:
+def in_order_of_ids(queries: Queries, table: Table, after: str, limit: int) -> list[Knowledge]:
     """Return the rows with an id above this one, for copying to another store."""
     columns, value = LISTED[check_table(table)], queries.dialect.value.format
     values = {"after": after, "limit": limit}
@@ -527,7 +504,7 @@ def in_order_of_ids(queries: NamedQueries, table: Table, after: str, limit: int)
     return [to_known(table, row) for row in rows]
 
 
-def _filter_columns(queries: NamedQueries, conditions: Sequence[ColumnCondition]) -> tuple[str, dict[str, Any]]:
+def _filter_columns(queries: Queries, conditions: Sequence[ColumnCondition]) -> tuple[str, dict[str, Any]]:
     """Return the filter as an SQL condition, and its named values."""
     values = {f"wanted{place}": condition.value for place, condition in enumerate(conditions)}
     parts = []
@@ -537,13 +514,13 @@ def _filter_columns(queries: NamedQueries, conditions: Sequence[ColumnCondition]
             condition.name + ("_folded" if condition.how == "folded" else ""),
         )
         if condition.how == "holds":
-            parts.append(queries.holds.format(value))
+            parts.append(queries.dialect.judged.format(value))
         else:
             parts.append(f'"{column}" IS NULL' if condition.value is None else f'"{column}" = {value}')
     return " AND ".join(parts) or "true", values
 
 
-def history(queries: NamedQueries, table: Table, key: str) -> list[KnowledgeChange]:
+def history(queries: Queries, table: Table, key: str) -> list[KnowledgeChange]:
     """Return every change of a row, oldest first; those from before it was erased too, without their content."""
     value = queries.dialect.value.format
     which = f"c.row_table = {value('table')} AND c.row_id IN ({value('id')}, {value('mark')})"
@@ -551,13 +528,13 @@ def history(queries: NamedQueries, table: Table, key: str) -> list[KnowledgeChan
     return [replace(change, key=key) for change in changes]
 
 
-def of_changeset(queries: NamedQueries, changeset_id: int) -> tuple[KnowledgeChange, ...]:
+def of_changeset(queries: Queries, changeset_id: int) -> tuple[KnowledgeChange, ...]:
     """Return the changes of a changeset to the tables."""
     which = f"c.changeset_id = {queries.dialect.value.format('changeset')}"
     return tuple(_read_changes(queries, which, {"changeset": changeset_id}))
 
 
-def _read_changes(queries: NamedQueries, which: str, values: Mapping[str, Any]) -> list[KnowledgeChange]:
+def _read_changes(queries: Queries, which: str, values: Mapping[str, Any]) -> list[KnowledgeChange]:
     """Return the changes that the condition selects, each with the row after it: before the next change, or now."""
     entries = [(to_line(row[:8]), *row[8:]) for row in queries.all("known_changes", values, which=which)]
     last: dict[Table, list[str]] = {}
@@ -579,7 +556,7 @@ def _read(table: Table, text: str | None) -> Knowledge | None:
 class SqlKnownRows:
     """KnownRows inside one transaction of an SQL store."""
 
-    def __init__(self, queries: NamedQueries) -> None:
+    def __init__(self, queries: Queries) -> None:
         self._queries = queries
 
     def load(self, table: Table, key: str) -> Knowledge | None:
@@ -611,7 +588,7 @@ class SqlKnownRows:
         about = {"changeset": line.changeset, "table": line.table, "id": line.key, "action": line.action}
         visibility = whose.visibility if whose else "private"
         values = {**owner, **about, "reason": line.reason, "before": before, "visibility": visibility}
-        return int(self._queries.all("record_known", values)[0][0])
+        return int(self._queries.value("record_known", values))
 
     def recorded(self, change_id: int) -> RowJournalEntry | None:
         rows = self._queries.all("recorded_known", {"id": change_id}) if is_storable_int(change_id) else []
@@ -641,38 +618,3 @@ def changed_within(scope: Scope, dialect: Dialect) -> str:
     """
     nowhere = replace(scope, viewer=None, include_archived=False).narrows
     return "false" if nowhere else seen_by(scope.viewer, dialect, "place")[0]
-
-
-# ── the embedded store ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class SqliteNamedQueries:
-    """Connection to an SQLite file that runs the named queries."""
-
-    dialect = SQLITE
-    holds = "EXISTS (SELECT 1 FROM json_each(about) WHERE value = {})"
-    unlimited = -1
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def all(self, name: str, values: Mapping[str, Any] = _NOTHING, **parts: str) -> list[tuple[Any, ...]]:
-        return self.run(name, values, **parts).fetchall()
-
-    def run(self, name: str, values: Mapping[str, Any] = _NOTHING, **parts: str) -> sqlite3.Cursor:
-        return self._connection.execute(_SQL[name].format(**parts) if parts else _SQL[name], values)
-
-    def listed(self, values: Sequence[Any]) -> str:
-        return as_json(list(values))
-
-
-class SqliteKnowledgeTables(SqlKnowledgeTables):
-    """Domain of an SQLite file."""
-
-    def __init__(self, file: StoreFile) -> None:
-        @contextmanager
-        def reading() -> Iterator[NamedQueries]:
-            with file.reading() as connection:
-                yield SqliteNamedQueries(connection)
-
-        super().__init__(reading)

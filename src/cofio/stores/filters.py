@@ -20,10 +20,17 @@ class Dialect(NamedTuple):
 
     value: str  # a named value
     tagged: str  # condition that the memory has the tag of that value
+    judged: str  # condition that the claims of a verdict contain that value
+    unlimited: int | None  # the value of LIMIT for no limit
 
 
-SQLITE = Dialect(":{}", "EXISTS (SELECT 1 FROM json_each(memories.tags) WHERE value = {})")
-POSTGRES = Dialect("%({})s", "tags ? {}")
+SQLITE = Dialect(
+    ":{}",
+    "EXISTS (SELECT 1 FROM json_each(memories.tags) WHERE value = {})",
+    "EXISTS (SELECT 1 FROM json_each(about) WHERE value = {})",
+    -1,
+)
+POSTGRES = Dialect("%({})s", "tags ? {}", "about ? {}", None)
 
 
 def condition(scope: Scope, dialect: Dialect = SQLITE) -> tuple[str, dict[str, Any]]:
