@@ -36,7 +36,7 @@ from cofio.maintenance.service import MaintenanceOptions, MaintenanceService
 from cofio.models import auth
 from cofio.models.auth import AuditEntry, Grant, Key
 from cofio.models.dashboard import Injection
-from cofio.models.domain_knowledge import Knowledge, KnowledgeDecision, Put, Withdraw
+from cofio.models.domain_knowledge import Knowledge, PutRow, RevertRow, RowDecision
 from cofio.models.episodes import Episode, EpisodeHit
 from cofio.models.exchange import (
     AT_ONCE,
@@ -414,11 +414,11 @@ class Keeper:
             raise NotFound(f"There is no memory {listed}.", "It may have been purged; nothing was changed.")
         return memories
 
-    def _restore_rows(self, decisions: Sequence[Decision]) -> builtins.list[KnowledgeDecision]:
+    def _restore_rows(self, decisions: Sequence[Decision]) -> builtins.list[RowDecision]:
         """Return decisions that restore the rows dropped with these memories; each row once."""
         restored_ids = [decision.id for decision in decisions if isinstance(decision, Restore)]
         rows = [row for memory_id in restored_ids for row in cascade.restored_rows(memory_id, self._store, self.viewer)]
-        return list({row.known.ref: row for row in rows if isinstance(row, Put)}.values())
+        return list({row.row.ref: row for row in rows if isinstance(row, PutRow)}.values())
 
     def purge(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Erase a memory permanently, from the journal too, with the domain knowledge read from it."""
@@ -432,7 +432,7 @@ class Keeper:
         why: str,
         undoes: int | None = None,
         part_of: int | None = None,
-        knowledge: Sequence[KnowledgeDecision] = (),
+        knowledge: Sequence[RowDecision] = (),
     ) -> Changeset:
         """Apply decisions in one transaction. Every write above ends here.
 
@@ -476,7 +476,7 @@ class Keeper:
         with self._deciding:
             return self.apply([decision], by=by, why=why, knowledge=self.read_from([decision]))
 
-    def read_from(self, decisions: Sequence[Decision]) -> builtins.list[KnowledgeDecision]:
+    def read_from(self, decisions: Sequence[Decision]) -> builtins.list[RowDecision]:
         """Return decisions that remove domain knowledge read from memories that these archive, correct or erase."""
         return cascade.removed_rows(decisions, self._store, self.viewer)
 
@@ -1084,7 +1084,7 @@ class Keeper:
             raise Conflict(f"Changeset {changeset.id} changed nothing.", "There is nothing to undo.")
         reason = f"undo of changeset {changeset.id}"
         decisions = [Revert(change.id, reason) for change in reversed(changeset.changes)]
-        rows = [Withdraw(change.id, reason) for change in reversed(changeset.knowledge)]
+        rows = [RevertRow(change.id, reason) for change in reversed(changeset.knowledge)]
         why = why or f"undo {changeset.id}"
         return self.apply(decisions, by=by, why=why, undoes=changeset.id, part_of=part_of, knowledge=rows)
 
@@ -1626,13 +1626,13 @@ def _parse_time(text: str, otherwise: str) -> str:
         return otherwise
 
 
-def _check_decisions(decisions: Sequence[Decision], knowledge: Sequence[KnowledgeDecision]) -> None:
+def _check_decisions(decisions: Sequence[Decision], knowledge: Sequence[RowDecision]) -> None:
     if not decisions and not knowledge:
         raise InvalidInput("There is nothing to do.", "Give at least one decision.")
     if not all(isinstance(decision, Decision) for decision in decisions):
         raise InvalidInput("Not a list of decisions.", "Give Add, Update, Edit, Delete, Restore, Noop or Purge.")
-    if not all(isinstance(row, KnowledgeDecision) for row in knowledge):
-        raise InvalidInput("Not a list of knowledge decisions.", "Give Put, Drop or Erase.")
+    if not all(isinstance(row, RowDecision) for row in knowledge):
+        raise InvalidInput("Not a list of knowledge decisions.", "Give PutRow, DeleteRow or PurgeRow.")
 
 
 def _check_who(by: str, why: str) -> None:

@@ -21,7 +21,7 @@ from cofio.maintenance import audit, clusters, consolidate, pair_finder, prune
 from cofio.maintenance.echo_detection import boot_lines
 from cofio.maintenance.llm_merge import ModelMerger
 from cofio.maintenance.prune import PruneJudge
-from cofio.models.domain_knowledge import KnowledgeDecision
+from cofio.models.domain_knowledge import RowDecision
 from cofio.models.llm_calls import occasion
 from cofio.models.maintenance import (
     CHORES,
@@ -54,9 +54,9 @@ class MaintenanceWriter(Protocol):
     """Functions that the keeper provides: writing, and embedding of texts and questions."""
 
     def apply(
-        self, decisions: Sequence[Decision], *, by: str, why: str, knowledge: Sequence[KnowledgeDecision] = ()
+        self, decisions: Sequence[Decision], *, by: str, why: str, knowledge: Sequence[RowDecision] = ()
     ) -> Changeset: ...
-    def read_from(self, decisions: Sequence[Decision]) -> list[KnowledgeDecision]: ...
+    def read_from(self, decisions: Sequence[Decision]) -> list[RowDecision]: ...
     def documents(self, texts: Sequence[str]) -> Matrix: ...
     def question(self, text: str) -> Vector: ...
     def floor(self) -> float: ...

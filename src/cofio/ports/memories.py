@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from cofio.models.domain_knowledge import KnowledgeDecision
+from cofio.models.domain_knowledge import RowDecision
 from cofio.models.exchange import ItemResolution
 from cofio.models.memory import Candidate, Change, Changeset, Decision, Matching, Memory, Occurrence, Retrieval, Scope
 from cofio.ports.values import Vector
@@ -27,7 +27,7 @@ class Journal(Protocol):
         undoes: int | None = None,
         part_of: int | None = None,
         settles: Settles | None = None,
-        knowledge: Sequence[KnowledgeDecision] = (),
+        knowledge: Sequence[RowDecision] = (),
     ) -> Changeset:
         """Apply all decisions in one transaction, or none. The changes are returned in the order of the decisions.
 

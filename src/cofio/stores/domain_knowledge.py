@@ -1,21 +1,19 @@
-"""Domain knowledge in the stores: how decisions become changes, and the five tables of every SQL store.
+"""Domain knowledge in the stores: the five tables of every SQL store, and the filters on them.
 
-    Put Drop Erase Withdraw ─ ApplyingKnowledge ─▶ KnownRows (rows, names, journal) ─▶ KnowledgeChange
     table, where, viewer ─ one SELECT ─▶ Knowledge
 
-A store provides `KnownRows`. Journalling, undo and erasing are implemented here for all stores. The SQL stores
-differ in how they run a named query (`Queries`), the rest is shared.
+The SQL stores differ in how they run a named query (`Queries`), the rest is shared.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple, NoReturn, Protocol, cast
+from typing import Any, Literal, NamedTuple, NoReturn, cast
 
-from cofio.errors import Conflict, InvalidInput, NotFound
+from cofio.errors import InvalidInput
 from cofio.models.domain_knowledge import (
     CLAIMS,
     DIRECTIONS,
@@ -26,25 +24,17 @@ from cofio.models.domain_knowledge import (
     TABLES,
     VERDICTS,
     Claim,
-    Drop,
-    Erase,
     Knowledge,
-    KnowledgeAction,
     KnowledgeChange,
-    KnowledgeDecision,
-    Put,
     Table,
-    Withdraw,
     check_number,
     check_table,
     fold,
-    is_same_row,
     named_words,
     row_from_dict,
 )
 from cofio.models.memory import (
     VISIBILITIES,
-    Change,
     Scope,
     Viewer,
     check_bool,
@@ -53,188 +43,12 @@ from cofio.models.memory import (
     check_text,
     to_utc_iso,
 )
+from cofio.stores.apply import RowJournalEntry, refuse_unknown
 from cofio.stores.database import NO_VALUES, Database, Queries
 from cofio.stores.filters import Dialect, seen_by
 from cofio.stores.row_mapping import as_json, is_storable_int
 
 _LONG = 200  # bytes of a folded text; the compared columns hold a digest of a longer one
-
-
-# ── applying decisions ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowJournalEntry:
-    """Journal entry: a row before a change."""
-
-    id: int = 0
-    changeset: int
-    table: Table
-    key: str
-    action: KnowledgeAction
-    reason: str = ""
-    before: Knowledge | None = None
-    erased: bool = False
-
-
-class KnownRows(Protocol):
-    """Operations on the tables inside a transaction."""
-
-    def load(self, table: Table, key: str) -> Knowledge | None: ...
-    def save(self, row: Knowledge) -> None:
-        """Insert the row, or replace the one with its id."""
-
-    def remove(self, table: Table, key: str) -> None: ...
-    def record(self, line: RowJournalEntry, whose: Knowledge | None) -> int:
-        """Insert the journal entry with the ownership of its row; return its id."""
-
-    def recorded(self, change_id: int) -> RowJournalEntry | None: ...
-    def next_recorded(self, line: RowJournalEntry) -> RowJournalEntry | None:
-        """Return the following change of the same row."""
-
-    def was_known(self, table: Table, key: str) -> bool:
-        """Return whether the journal has the row, and has not erased it since."""
-
-    def erase(self, table: Table, key: str) -> None:
-        """Remove its words and its id from the journal, and its id from the verdicts that judged it."""
-
-
-class KnowledgeUnitOfWork:
-    """Application of one transaction's decisions to the tables, in order (`all`)."""
-
-    def __init__(self, rows: KnownRows, *, changeset: int, at: str, by: str, why: str) -> None:
-        self._rows = rows
-        self._changeset = changeset
-        self._at, self._by, self._why = at, by, why
-
-    def all(
-        self, decisions: Sequence[KnowledgeDecision], memory_changes: Sequence[Sequence[Change]]
-    ) -> tuple[KnowledgeChange, ...]:
-        """Return every change, in order. A Put may refer to `memory_changes`, those of each memory decision."""
-        return tuple(change for decision in decisions for change in self._do(decision, memory_changes))
-
-    def _do(self, decision: KnowledgeDecision, memory_changes: Sequence[Sequence[Change]]) -> list[KnowledgeChange]:
-        match decision:
-            case Put():
-                self._refuse_if_another(decision.known.TABLE, decision.known.id, decision.as_of)
-                return [self._put(_link_memory(decision, memory_changes), decision.reason)]
-            case Drop():
-                self._refuse_if_another(decision.table, decision.id, decision.as_of)
-                return [self._drop(decision)]
-            case Erase():
-                return [self._erase(decision)]
-            case Withdraw():
-                return self._withdraw(decision)
-
-    def _put(self, row: Knowledge, reason: str) -> KnowledgeChange:
-        before = self._rows.load(row.TABLE, row.id)
-        if before is None:
-            times = {"created_at": row.created_at or self._at, "updated_at": row.updated_at or self._at}
-        elif is_same_row(before, row):
-            line = RowJournalEntry(changeset=self._changeset, table=row.TABLE, key=row.id, action="noop", reason=reason)
-            return to_knowledge_change(replace(line, before=before), before, self._at, self._by, self._why)
-        else:
-            times = {"created_at": before.created_at, "updated_at": self._at}
-        after = replace(row, **times)
-        self._rows.save(after)
-        return self._record("update" if before else "add", before, after, reason)
-
-    def _drop(self, decision: Drop) -> KnowledgeChange:
-        before = self._rows.load(decision.table, decision.id)
-        if before is None:
-            refuse_unknown(decision.table, decision.id)
-        self._rows.remove(decision.table, decision.id)
-        return self._record("delete", before, None, decision.reason)
-
-    def _refuse_if_another(self, table: Table, key: str, as_of: str | None) -> None:
-        """Raise Conflict if the row has changed since the decision was made."""
-        if as_of is None:
-            return
-        current = self._rows.load(table, key)
-        if as_of != (current.updated_at if current else ""):
-            raise Conflict(f"{table}/{key} was changed meanwhile.", "Read it again, then decide.")
-
-    def _erase(self, decision: Erase) -> KnowledgeChange:
-        """Erase the row. Also one that was removed before: the journal still has its words."""
-        table, key = decision.table, decision.id
-        if self._rows.load(table, key):
-            self._rows.remove(table, key)
-        elif not self._rows.was_known(table, key):
-            refuse_unknown(table, key)
-        line = RowJournalEntry(changeset=self._changeset, table=table, key=key, action="purge", reason=decision.reason)
-        line = replace(line, id=self._rows.record(line, None))
-        # Its own entry included: what remains shows that a row existed, not its content.
-        self._rows.erase(table, key)
-        return to_knowledge_change(line, None, self._at, self._by, self._why)
-
-    def _withdraw(self, decision: Withdraw) -> list[KnowledgeChange]:
-        line = self._rows.recorded(decision.change_id)
-        if line is None:
-            raise NotFound(f"There is no change {decision.change_id} of domain knowledge.", "cofio history shows all.")
-        if line.action == "purge":
-            raise Conflict("This row was purged.", "A purge is permanent; nothing of it is kept.")
-        if line.erased:
-            return []  # purged since: there is nothing to restore or to remove
-        current = self._rows.load(line.table, line.key)
-        self._refuse_if_changed_since(line, current)
-        if line.before:
-            self._rows.save(line.before)
-        elif current:
-            self._rows.remove(line.table, line.key)
-        back = replace(line, changeset=self._changeset, action="revert", reason=decision.reason, before=current)
-        back = replace(back, id=self._rows.record(back, line.before or current))
-        return [to_knowledge_change(back, line.before, self._at, self._by, self._why)]
-
-    def _refuse_if_changed_since(self, line: RowJournalEntry, current: Knowledge | None) -> None:
-        later = self._rows.next_recorded(line)
-        if later is not None and later.before != current:
-            hint = f"Undo changeset {later.changeset} first."
-            raise Conflict(f"{line.table}/{line.key} was changed again by changeset {later.changeset}.", hint)
-
-    def _record(
-        self, action: KnowledgeAction, before: Knowledge | None, after: Knowledge | None, reason: str
-    ) -> KnowledgeChange:
-        row = cast(Knowledge, after or before)
-        line = RowJournalEntry(
-            changeset=self._changeset, table=row.TABLE, key=row.id, action=action, reason=reason, before=before
-        )
-        line = replace(line, id=self._rows.record(line, row))
-        return to_knowledge_change(line, after, self._at, self._by, self._why)
-
-
-def _link_memory(decision: Put, memory_changes: Sequence[Sequence[Change]]) -> Knowledge:
-    """Return the row to put, linked to the memory that expresses it in words."""
-    place, row = decision.told, decision.known
-    if place is None:
-        return row
-    if not isinstance(row, Claim) or not 0 <= place < len(memory_changes):
-        raise InvalidInput(
-            f"{row.ref} cannot refer to decision {place}.",
-            "Only a claim can, to a decision on memories of this changeset.",
-        )
-    changes = memory_changes[place]
-    return replace(row, memory=changes[0].memory_id) if changes else row
-
-
-def to_knowledge_change(line: RowJournalEntry, after: Knowledge | None, at: str, by: str, why: str) -> KnowledgeChange:
-    """Return the journal entry as a KnowledgeChange."""
-    return KnowledgeChange(
-        id=line.id,
-        changeset=line.changeset,
-        action=line.action,
-        table=line.table,
-        key=line.key,
-        at=at,
-        by=by,
-        why=why,
-        before=line.before,
-        after=after,
-        reason=line.reason,
-    )
-
-
-def refuse_unknown(table: str, key: str) -> NoReturn:
-    raise NotFound(f"There is no {table}/{key}.", f"cofio knowledge list {table} shows what there is.")
 
 
 def erased_name(table: str, key: str) -> str:
@@ -309,7 +123,7 @@ def is_storable(text: str) -> bool:
     return isinstance(text, str) and text.isprintable() and len(text) <= MAX_SAID
 
 
-def to_line(row: Sequence[Any]) -> RowJournalEntry:
+def to_row_entry(row: Sequence[Any]) -> RowJournalEntry:
     """Return the journal entry of a row."""
     change_id, changeset, table, key, action, reason, before, erased = row
     return RowJournalEntry(
@@ -536,16 +350,16 @@ def of_changeset(queries: Queries, changeset_id: int) -> tuple[KnowledgeChange, 
 
 def _read_changes(queries: Queries, which: str, values: Mapping[str, Any]) -> list[KnowledgeChange]:
     """Return the changes that the condition selects, each with the row after it: before the next change, or now."""
-    entries = [(to_line(row[:8]), *row[8:]) for row in queries.all("known_changes", values, which=which)]
+    entries = [(to_row_entry(row[:8]), *row[8:]) for row in queries.all("known_changes", values, which=which)]
     last: dict[Table, list[str]] = {}
-    for line, _, _, _, later, _ in entries:
+    for entry, _, _, _, later, _ in entries:
         if later is None:
-            last.setdefault(line.table, []).append(line.key)
+            last.setdefault(entry.table, []).append(entry.key)
     row_by_ref = {row.ref: row for table, keys in last.items() for row in _get_by_id(queries, table, keys, None)}
     changes = []
-    for line, at, by, why, later, before in entries:
-        after = row_by_ref.get(f"{line.table}/{line.key}") if later is None else _read(line.table, before)
-        changes.append(to_knowledge_change(line, after, at, by, why))
+    for entry, at, by, why, later, before in entries:
+        after = row_by_ref.get(f"{entry.table}/{entry.key}") if later is None else _read(entry.table, before)
+        changes.append(entry.to_change(after, at, by, why))
     return changes
 
 
@@ -553,8 +367,8 @@ def _read(table: Table, text: str | None) -> Knowledge | None:
     return row_from_dict(table, json.loads(text)) if text else None
 
 
-class SqlKnownRows:
-    """KnownRows inside one transaction of an SQL store."""
+class SqlKnowledgeRows:
+    """KnowledgeRows inside one transaction of an SQL store."""
 
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
@@ -582,21 +396,21 @@ class SqlKnownRows:
         self._queries.run("remove_known", {"id": key}, table=table)
         self._queries.run("unname_known", {"table": table, "id": key})
 
-    def record(self, line: RowJournalEntry, whose: Knowledge | None) -> int:
-        owner = {name: getattr(whose, name) if whose else "" for name in ("place", "agent", "user", "team")}
-        before = as_json(line.before.as_dict()) if line.before else None
-        about = {"changeset": line.changeset, "table": line.table, "id": line.key, "action": line.action}
-        visibility = whose.visibility if whose else "private"
-        values = {**owner, **about, "reason": line.reason, "before": before, "visibility": visibility}
+    def record(self, entry: RowJournalEntry, owned: Knowledge | None) -> int:
+        owner = {name: getattr(owned, name) if owned else "" for name in ("place", "agent", "user", "team")}
+        before = as_json(entry.before.as_dict()) if entry.before else None
+        about = {"changeset": entry.changeset, "table": entry.table, "id": entry.key, "action": entry.action}
+        visibility = owned.visibility if owned else "private"
+        values = {**owner, **about, "reason": entry.reason, "before": before, "visibility": visibility}
         return int(self._queries.value("record_known", values))
 
     def recorded(self, change_id: int) -> RowJournalEntry | None:
         rows = self._queries.all("recorded_known", {"id": change_id}) if is_storable_int(change_id) else []
-        return to_line(rows[0]) if rows else None
+        return to_row_entry(rows[0]) if rows else None
 
-    def next_recorded(self, line: RowJournalEntry) -> RowJournalEntry | None:
-        rows = self._queries.all("next_recorded_known", {"table": line.table, "key": line.key, "id": line.id})
-        return to_line(rows[0]) if rows else None
+    def next_recorded(self, entry: RowJournalEntry) -> RowJournalEntry | None:
+        rows = self._queries.all("next_recorded_known", {"table": entry.table, "key": entry.key, "id": entry.id})
+        return to_row_entry(rows[0]) if rows else None
 
     def was_known(self, table: Table, key: str) -> bool:
         is_recorded = (

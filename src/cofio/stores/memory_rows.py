@@ -8,7 +8,7 @@ from cofio.models.memory import Fact, Memory, Occurrence, Viewer
 from cofio.stores.apply import Counters, JournalEntry
 from cofio.stores.database import Queries
 from cofio.stores.inbox import erase
-from cofio.stores.journal import beside_json, to_entry
+from cofio.stores.journal import counters_json, to_entry
 from cofio.stores.row_mapping import (
     COLUMNS,
     COUNTED,
@@ -52,10 +52,10 @@ class SqlRowStorage:
         """Return the values of a memory's row, with those needed for search."""
         return to_row(memory)
 
-    def touched(self, memory_id: int) -> int:
+    def last_changeset(self, memory_id: int) -> int:
         return int(self._queries.value("last_touched", {"id": memory_id}) or 0)
 
-    def count(self, memory: Memory) -> None:
+    def set_counts(self, memory: Memory) -> None:
         counts = {"count": memory.retrieval_count, "last": memory.last_retrieved_at}
         self._queries.run("set_counts", {**counts, "id": memory.id})
 
@@ -72,12 +72,12 @@ class SqlRowStorage:
         else:
             self._queries.run("set_vector", {"id": memory_id, "vector": self._queries.to_vector(vector)})
 
-    def beside(self, memory_id: int) -> Counters:
+    def counters(self, memory_id: int) -> Counters:
         count, last = self._queries.one("counts_of", {"id": memory_id}) or (0, None)
         sightings = self._queries.all("sightings_beside", {"id": memory_id})
         return Counters(count, last, tuple(Occurrence(*row) for row in sightings))
 
-    def twin(self, fact: Fact) -> int | None:
+    def find_duplicate(self, fact: Fact) -> int | None:
         values = {name: getattr(fact, name) for name in PLACED}
         memory_id: int | None = self._queries.value("twin", {**values, "fingerprint": fingerprint(fact.text)})
         return memory_id
@@ -92,7 +92,7 @@ class SqlRowStorage:
             "vector": entry.vector,
             "occurrence": occurrence_json(entry.occurrence) if entry.occurrence else None,
             "erased": int(entry.erased),
-            "beside": beside_json(entry.beside) if entry.beside else None,
+            "beside": counters_json(entry.counters) if entry.counters else None,
         }
         return int(self._queries.value("record", values))
 
@@ -104,11 +104,11 @@ class SqlRowStorage:
         row = self._queries.one("next_recorded", {"memory_id": entry.memory_id, "id": entry.id})
         return to_entry(row) if row else None
 
-    def see(self, memory_id: int, change_id: int, occurrence: Occurrence) -> None:
+    def add_sighting(self, memory_id: int, change_id: int, occurrence: Occurrence) -> None:
         values = {"agent": occurrence.agent, "session": occurrence.session, "at": occurrence.at}
         self._queries.run("see", {**values, "memory_id": memory_id, "change_id": change_id})
 
-    def unsee(self, change_id: int) -> bool:
+    def remove_sighting(self, change_id: int) -> bool:
         return self._queries.count("unsee", {"id": change_id}) > 0
 
     def erase(self, memory: Memory, viewer: Viewer | None) -> None:

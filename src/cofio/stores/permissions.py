@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 from cofio.errors import Forbidden, NotFound
 from cofio.models.domain_knowledge import (
     MAX_ID,
-    Drop,
-    Erase,
+    DeleteRow,
     Knowledge,
     KnowledgeChange,
-    KnowledgeDecision,
-    Put,
+    PurgeRow,
+    PutRow,
+    RevertRow,
+    RowDecision,
     Table,
-    Withdraw,
     audience_of,
     owns,
     sees,
@@ -351,9 +351,7 @@ class WritePolicy:
         if not self._read.sees(after):
             raise Forbidden("The change would hide it from you.", f"Keep it visible to you; otherwise {ADMIN_KEY}.")
 
-    def check_undo(
-        self, undoes: int | None, decisions: Sequence[Decision], knowledge: Sequence[KnowledgeDecision]
-    ) -> None:
+    def check_undo(self, undoes: int | None, decisions: Sequence[Decision], knowledge: Sequence[RowDecision]) -> None:
         """Raise if the viewer cannot see the whole changeset, undoes only part of it, or needs admin rights for it."""
         if undoes is None:
             raise Forbidden("A single change of a changeset cannot be reverted.", "Undo the whole changeset.")
@@ -364,7 +362,7 @@ class WritePolicy:
             raise Forbidden(f"Changeset {undoes} changed memories that you may not see.", f"To undo it, {ADMIN_KEY}.")
         reverted = (
             {decision.change_id if isinstance(decision, Revert) else None for decision in decisions},
-            {decision.change_id if isinstance(decision, Withdraw) else None for decision in knowledge},
+            {decision.change_id if isinstance(decision, RevertRow) else None for decision in knowledge},
         )
         changes = changeset.changes, changeset.knowledge
         if reverted != tuple({change.id for change in group} for group in changes):
@@ -387,19 +385,19 @@ class WritePolicy:
 
     # ── domain knowledge ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def row_decisions(self, decisions: Sequence[KnowledgeDecision]) -> list[KnowledgeDecision]:
+    def row_decisions(self, decisions: Sequence[RowDecision]) -> list[RowDecision]:
         """Return the decisions with the viewer as owner. Raise NotFound or Forbidden if one is not allowed."""
         created: set[str] = set()  # rows created by these decisions
         return [self._row_decision(decision, created) for decision in decisions]
 
-    def _row_decision(self, decision: KnowledgeDecision, created: set[str]) -> KnowledgeDecision:
+    def _row_decision(self, decision: RowDecision, created: set[str]) -> RowDecision:
         match decision:
-            case Put():
+            case PutRow():
                 return self._put(decision, created)
-            case Drop():
+            case DeleteRow():
                 if f"{decision.table}/{decision.id}" not in created and not self._get_row(decision.table, decision.id):
                     raise no_row(decision.table, decision.id)
-            case Erase():
+            case PurgeRow():
                 last = self._read.last_row(decision.table, decision.id)
                 if last is None or not self._read.sees(last):
                     raise no_row(decision.table, decision.id)
@@ -409,17 +407,17 @@ class WritePolicy:
                     raise Forbidden(f"{last.ref} is not private to you.", f"Remove it; to erase it, {ADMIN_KEY}.")
         return decision  # a reverted change was checked with its changeset
 
-    def _put(self, decision: Put, created: set[str]) -> Put:
-        row = self.row(decision.known)
+    def _put(self, decision: PutRow, created: set[str]) -> PutRow:
+        row = self.row(decision.row)
         current = self._get_row(row.TABLE, row.id)
         memory = getattr(row, "memory", None)
         if memory is not None and memory != getattr(current, "memory", None):
             self._get_memory(memory)
         if current or row.ref in created:
-            return replace(decision, known=row)
+            return replace(decision, row=row)
         created.add(row.ref)
         # If another viewer took the id meanwhile, their row is not overwritten.
-        return replace(decision, known=row, as_of="")
+        return replace(decision, row=row, as_of="")
 
     def row(self, row: Knowledge) -> Knowledge:
         """Return the row owned by the viewer, with the id that follows from it. Forbidden if it belongs to another.

@@ -19,7 +19,7 @@ from functools import wraps
 from typing import Any, ClassVar, Concatenate, NoReturn, ParamSpec, Self, TypeVar
 
 from cofio.errors import Forbidden, NotFound
-from cofio.models.domain_knowledge import Knowledge, KnowledgeChange, KnowledgeDecision, Table, Withdraw, sees
+from cofio.models.domain_knowledge import Knowledge, KnowledgeChange, RevertRow, RowDecision, Table, sees
 from cofio.models.episodes import Episode, Passage, shown_client
 from cofio.models.exchange import Exchange, Item, Receipt, State, Task
 from cofio.models.maintenance import ExportedMemory
@@ -230,9 +230,9 @@ class ScopedStore(_Restricted):
         undoes: int | None = None,
         part_of: int | None = None,
         settles: Settles | None = None,
-        knowledge: Sequence[KnowledgeDecision] = (),
+        knowledge: Sequence[RowDecision] = (),
     ) -> Changeset:
-        if undoes is not None or any(isinstance(decision, Revert | Withdraw) for decision in (*decisions, *knowledge)):
+        if undoes is not None or any(isinstance(decision, Revert | RevertRow) for decision in (*decisions, *knowledge)):
             self._write.check_undo(undoes, decisions, knowledge)
         if part_of is not None and not self._read.sees_all(self._store.changeset(part_of)):
             raise no_changeset(part_of)

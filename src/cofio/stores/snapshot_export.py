@@ -24,7 +24,7 @@ from cofio.stores.episodes import export_episodes
 from cofio.stores.row_mapping import LISTED, as_json, is_storable_int, to_memory
 
 if TYPE_CHECKING:
-    from cofio.stores.in_memory.domain_knowledge import FakeKnownRows
+    from cofio.stores.in_memory.domain_knowledge import FakeKnowledgeRows
     from cofio.stores.in_memory.episodes import EpisodeText
 
 
@@ -133,7 +133,7 @@ class _FakeTables(Protocol):
     sightings: list[tuple[int, int, Occurrence]]
     vectors: dict[int, bytes]
     changesets: list[Changeset]
-    known: FakeKnownRows
+    known: FakeKnowledgeRows
     said: EpisodeText
     last_id: int
     identity: str

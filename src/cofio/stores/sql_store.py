@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 
 from cofio.errors import Conflict, EmbedderMismatch, NotFound
-from cofio.models.domain_knowledge import KnowledgeDecision
+from cofio.models.domain_knowledge import RowDecision
 from cofio.models.memory import Change, Changeset, Decision, Memory, Occurrence, Retrieval, Scope, to_utc_iso
 from cofio.ports import Clock, Settles, Vector
-from cofio.stores.apply import UnitOfWork, to_change
+from cofio.stores.apply import UnitOfWork
 from cofio.stores.database import BRIEFLY, LAST_ID, Database, Queries
 from cofio.stores.domain_knowledge import (
-    KnowledgeUnitOfWork,
+    SqlKnowledgeRows,
     SqlKnowledgeTables,
-    SqlKnownRows,
     changed_within,
     of_changeset,
 )
@@ -68,7 +67,7 @@ class SqlStore:
         undoes: int | None = None,
         part_of: int | None = None,
         settles: Settles | None = None,
-        knowledge: Sequence[KnowledgeDecision] = (),
+        knowledge: Sequence[RowDecision] = (),
     ) -> Changeset:
         self._check_vectors(vectors)
         at = self._clock()
@@ -79,11 +78,8 @@ class SqlStore:
             number = queries.value("open_changeset", {**head, "undoes": undoes, "part_of": part_of})
             if number is None:
                 raise Conflict(f"Changeset {undoes} is undone already.", "Undo that undo to reapply it.")
-            unit = UnitOfWork(self.row_storage(queries), changeset=number, **head)
-            changes_by_decision = unit.each(decisions, blobs)
-            changes = tuple(change for group in changes_by_decision for change in group)
-            row_unit = KnowledgeUnitOfWork(SqlKnownRows(queries), changeset=number, **head)
-            row_changes = row_unit.all(knowledge, changes_by_decision)
+            unit = UnitOfWork(self.row_storage(queries), SqlKnowledgeRows(queries), changeset=number, **head)
+            changes, row_changes = unit.apply(decisions, blobs, knowledge)
             changeset = Changeset(
                 id=number, **head, undoes=undoes, part_of=part_of, changes=changes, knowledge=row_changes
             )
@@ -290,5 +286,5 @@ def _read_changes(queries: Queries, name: str, key: int) -> list[Change]:
     for entry, (*_, at, by, why) in zip(entries, rows, strict=True):
         before = later.get(entry.id)
         after = memory_by_id.get(entry.memory_id) if entry.id not in later else from_json(before) if before else None
-        changes.append(to_change(entry, after, at, by, why))
+        changes.append(entry.to_change(after, at, by, why))
     return changes
