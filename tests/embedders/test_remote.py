@@ -13,7 +13,7 @@ import pytest
 
 from cofio.errors import CofioError, Misconfigured, Unavailable
 from cofio.providers.embedders.remote import LONGEST, MOST_CHARACTERS, MOST_TEXTS, OllamaEmbedder, OpenAIEmbedder
-from cofio.providers.http import LONGEST_PAUSE, RetryPolicy, is_loopback
+from cofio.providers.http import MAX_PAUSE, RetryPolicy, is_loopback
 
 from .wire import Reply, Wire, refusal, scattered
 
@@ -184,7 +184,7 @@ def test_a_failure_that_passes_is_waited_out(
     assert 0.125 <= pauses[0] <= 0.25 <= pauses[1] * 1.000001 <= 0.500001
 
 
-@pytest.mark.parametrize(("asked", "paused"), [("2", 2.0), ("0", 0.0), ("3600", LONGEST_PAUSE)])
+@pytest.mark.parametrize(("asked", "paused"), [("2", 2.0), ("0", 0.0), ("3600", MAX_PAUSE)])
 def test_the_pause_that_the_provider_asks_for_is_kept_within_bounds(
     wire: Wire, either: OpenAIEmbedder, pauses: list[float], asked: str, paused: float
 ) -> None:

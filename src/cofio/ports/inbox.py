@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from cofio.models.exchange import Batching, Exchange, Item, ItemResolution, Ledger, Receipt, State, Task
+from cofio.models.exchange import Batching, Exchange, InboxStatus, Item, ItemResolution, Receipt, State, Task
 
 
 class Inbox(Protocol):
@@ -89,7 +89,7 @@ class Inbox(Protocol):
     def settled_by(self, changeset_id: int) -> Item | None:
         """Return the item that this changeset settled; None if it settled none or the words are forgotten."""
 
-    def ledger(self) -> Ledger:
+    def status(self) -> InboxStatus:
         """Return the number of captures in each state."""
 
     def forget(self, before: str) -> int:

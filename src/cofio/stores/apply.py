@@ -175,8 +175,8 @@ class KnowledgeRows(Protocol):
 Entry = TypeVar("Entry", JournalEntry, RowJournalEntry)
 
 
-class _Journal(Protocol[Entry]):
-    """Journal entries of memories or of rows."""
+class _JournalReader(Protocol[Entry]):
+    """Access to the journal entries of memories or of rows."""
 
     def recorded(self, change_id: int) -> Entry | None: ...
     def next_recorded(self, entry: Entry) -> Entry | None: ...
@@ -200,7 +200,7 @@ class UnitOfWork:
         return tuple(change for group in groups for change in group), row_changes
 
 
-def _find_revertible(journal: _Journal[Entry], change_id: int) -> Entry | None:
+def _find_revertible(journal: _JournalReader[Entry], change_id: int) -> Entry | None:
     """Return the journal entry of a change to revert; None if what it changed was purged since."""
     entry = journal.recorded(change_id)
     if entry is None:
@@ -210,7 +210,7 @@ def _find_revertible(journal: _Journal[Entry], change_id: int) -> Entry | None:
     return None if entry.erased else entry
 
 
-def _refuse_if_changed_since(journal: _Journal[Entry], entry: Entry, current: Memory | Knowledge | None) -> None:
+def _refuse_if_changed_since(journal: _JournalReader[Entry], entry: Entry, current: Memory | Knowledge | None) -> None:
     later = journal.next_recorded(entry)
     if later is not None and _comparable(later.before) != _comparable(current):
         hint = f"Undo changeset {later.changeset} first; cofio history shows them all."

@@ -45,7 +45,7 @@ from cofio.models.memory import (
 )
 from cofio.stores.apply import RowJournalEntry, refuse_unknown
 from cofio.stores.database import NO_VALUES, Database, Queries
-from cofio.stores.filters import Dialect, seen_by
+from cofio.stores.filters import Dialect, visible_to
 from cofio.stores.row_mapping import as_json, is_storable_int
 
 _LONG = 200  # bytes of a folded text; the compared columns hold a digest of a longer one
@@ -246,7 +246,7 @@ class SqlKnowledgeTables:
         conditions = column_conditions(table, where)
         least, limit = check_fraction(least, "least"), None if limit is None else check_int(limit, "limit", least=0)
         with self._reading() as queries:
-            parts = [seen_by(viewer, queries.dialect, "place"), _filter_columns(queries, conditions)]
+            parts = [visible_to(viewer, queries.dialect, "place"), _filter_columns(queries, conditions)]
             if least and table in CLAIMS:
                 parts.append((f"confidence >= {queries.dialect.value.format('least')}", {"least": least}))
             if after is not None:
@@ -296,14 +296,14 @@ class SqlKnowledgeTables:
 
     def counts(self, *, viewer: Viewer | None = None) -> dict[str, int]:
         with self._reading() as queries:
-            where, values = seen_by(viewer, queries.dialect, "place")
+            where, values = visible_to(viewer, queries.dialect, "place")
             return {table: queries.all("count_known", values, table=table, where=where)[0][0] for table in TABLES}
 
 
 def _get_by_id(queries: Queries, table: Table, keys: Sequence[str], viewer: Viewer | None) -> list[Knowledge]:
     """Return the rows with these ids, in any order."""
     columns = LISTED[check_table(table)]
-    where, values = seen_by(viewer, queries.dialect, "place")
+    where, values = visible_to(viewer, queries.dialect, "place")
     values["ids"] = queries.listed([key for key in keys if is_storable(key)])
     return [
         to_known(table, row) for row in queries.all("known_by_id", values, table=table, columns=columns, where=where)
@@ -431,4 +431,4 @@ def changed_within(scope: Scope, dialect: Dialect) -> str:
     Rows have no project, category or kind: a scope that requires one contains no entries.
     """
     nowhere = replace(scope, viewer=None, include_archived=False).narrows
-    return "false" if nowhere else seen_by(scope.viewer, dialect, "place")[0]
+    return "false" if nowhere else visible_to(scope.viewer, dialect, "place")[0]

@@ -43,7 +43,7 @@ from cofio.models.sessions import (
 from cofio.ports import Vector
 from cofio.stores import inbox_rules, llm_calls
 from cofio.stores.database import BRIEFLY, Database, Queries
-from cofio.stores.filters import seen_by
+from cofio.stores.filters import visible_to
 from cofio.stores.row_mapping import check_vectors, is_storable_int
 from cofio.stores.sqlite.bm25 import PASSAGES
 from cofio.stores.sqlite.connection import StoreFile
@@ -174,7 +174,7 @@ class SqlEpisodes:
             ]
             within = {key_of(episode) for episode in waiting if is_in(episode.project, project)}
             params["also"] = queries.listed(sorted({session for _, session, *_ in within}))
-            where, values = seen_by(viewer, queries.dialect)
+            where, values = visible_to(viewer, queries.dialect)
             rows = queries.all("sessions", {**params, **values}, where=where)
         sessions = [_to_session(row) for row in rows]
         within |= {session.key for session, row in zip(sessions, rows, strict=True) if project is None or row[-1]}
@@ -188,7 +188,7 @@ class SqlEpisodes:
         self, session: AgentSession, limit: int, *, summaries: bool = False, viewer: Viewer | None = None
     ) -> list[Episode]:
         with self._reading() as queries:
-            where, values = seen_by(viewer, queries.dialect)
+            where, values = visible_to(viewer, queries.dialect)
             params = {**self._bind_session(queries, session), "summaries": int(summaries), "limit": limit}
             numbers = queries.column("session_episodes", {**params, **values}, where=where)
             episodes = [*_read_episodes(queries, numbers), *self._read_waiting(queries, viewer, session.session)]
