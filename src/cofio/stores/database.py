@@ -101,12 +101,13 @@ class Database(Protocol):
         """Remove deleted words from the write-ahead log, if the database has one that can be read as a file."""
 
 
-def delete_before(database: Database, name: str, before: str, batch: int = _BATCH) -> int:
+def delete_before(database: Database, name: str, before: str, batch: int | None = None) -> int:
     """Run a query that deletes rows from before this time; return how many.
 
     In small transactions where the query has a limit, so that concurrent writers do not wait for all of it.
     """
-    values, deleted = {"before": to_utc_iso(before), "limit": batch}, 0
+    batch, deleted = batch or _BATCH, 0
+    values = {"before": to_utc_iso(before), "limit": batch}
     while True:
         with database.writing() as queries:
             count = queries.count(name, values)
