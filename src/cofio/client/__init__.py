@@ -641,7 +641,9 @@ def _check_listable(scope: dict[str, Any]) -> dict[str, Any]:
 
 def _query_body(query: Query) -> dict[str, Any]:
     changed = {field.name: value for field in fields(Query) if (value := getattr(query, field.name)) != field.default}
-    text, _ = changed.pop("text"), changed.pop("scope", None)
+    text = changed.pop("text")
+    for name in ("scope", "rerank"):  # sent otherwise, and set by the service
+        changed.pop(name, None)
     return {"query": text, **changed, **_scope_body(query.scope)}
 
 
