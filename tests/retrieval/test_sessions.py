@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cofio.client.decoding import decode
 from cofio.core import Keeper
 from cofio.errors import Conflict, InvalidInput, NotFound
 from cofio.hooks.client_events import event
@@ -381,7 +382,7 @@ def test_a_report_says_where_work_stopped(keeper: Keeper) -> None:
     for part in ("Now add retries", "tabs over spaces", "Current Work: Editing client.py", "2025-01-03", "claude-code"):
         assert part in found.text
     assert "Thinking" not in found.text
-    assert sessions.ResumeReport.from_dict(found.as_dict()) == found
+    assert decode(sessions.ResumeReport, found.as_dict()) == found
     assert keeper.resume("/srv/other").sessions == ()
     assert keeper.resume("/srv/other").text == "No session in /srv/other is recorded."
 
