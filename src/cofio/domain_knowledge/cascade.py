@@ -12,7 +12,7 @@ from typing import TypeAlias
 from cofio.errors import NotFound
 from cofio.models.domain_knowledge import DeleteRow, Knowledge, PurgeRow, PutRow, RowDecision, owns
 from cofio.models.memory import Change, Decision, Delete, Edit, Purge, Update, Viewer
-from cofio.ports import Store
+from cofio.ports import MemoryQueries, Store
 
 _Silencing: TypeAlias = Update | Edit | Delete | Purge
 
@@ -50,7 +50,7 @@ def restored_rows(memory_id: int, store: Store, viewer: Viewer | None) -> list[R
     return [PutRow(replace(row, updated_at=""), f"memory {memory_id}, which states it, was restored") for row in free]
 
 
-def _is_silenced(decision: _Silencing, store: Store) -> bool:
+def _is_silenced(decision: _Silencing, store: MemoryQueries) -> bool:
     """Return whether the memory loses its statement. The text of a merged memory lives on in another."""
     if isinstance(decision, Edit):
         text = decision.fields.get("text")

@@ -66,7 +66,7 @@ from cofio.models.exchange import (
     TokenUsage,
 )
 from cofio.models.memory import Add, Change, Changeset, Decision, Delete, Fact, Noop, Update
-from cofio.ports import LLM, Judge, Matrix, Store, Vector
+from cofio.ports import LLM, Judge, Matrix, MemoryQueries, Store, Vector
 from cofio.stores.scoped import of_teller
 from cofio.text.tokens import embedding_text, search_terms, tail_of
 
@@ -486,7 +486,7 @@ class Learner:
             decision = batch.settled[place].decision
             taken_ids |= {decision.id} if isinstance(decision, Update | Delete) else set()
 
-    def _is_unseen(self, memory_id: int, since: str, store: Store) -> bool:
+    def _is_unseen(self, memory_id: int, since: str, store: MemoryQueries) -> bool:
         """Return whether a memory was written after the model was asked, e.g. by an earlier exchange of the batch."""
         return any(memory.updated_at > since for memory in store.get([memory_id]))
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.models.memory import Memory, Scope, audience
-from cofio.ports import Store
+from cofio.ports import MemoryQueries, MemorySearch, Store
 from cofio.text.tokens import fingerprint
 
 Redact: TypeAlias = Callable[[str], str]
@@ -94,7 +94,7 @@ def compare_pairs(
     return Pairs(kinds["same"], kinds["update"], note)
 
 
-def _find_near(store: Store, copies: DuplicateIndex, moved: Moved) -> Iterator[tuple[int, int, float]]:
+def _find_near(store: MemorySearch, copies: DuplicateIndex, moved: Moved) -> Iterator[tuple[int, int, float]]:
     """Yield near pairs of one place; of exact copies only the newest takes part."""
     places: dict[int, list[int]] = {}
     for (place, _), ids in copies.ids.items():
@@ -132,7 +132,7 @@ def _compare(
             yield kind, MemoryPair(newer, older, cosine, times[newer], verdict.reason if quotable else "")
 
 
-def _get_last_said(store: Store, memory: Memory) -> str:
+def _get_last_said(store: MemoryQueries, memory: Memory) -> str:
     return store.occurrences(memory.id)[-1].at if memory.occurrences > 1 else memory.created_at
 
 

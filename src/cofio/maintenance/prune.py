@@ -17,7 +17,7 @@ from cofio.errors import CofioError
 from cofio.maintenance.llm_prune_judge import PruneJudge
 from cofio.models.maintenance import MaintenancePlan, Refusal, UsageTracking
 from cofio.models.memory import Delete, Memory, Scope, days_before, to_utc_iso
-from cofio.ports import Store
+from cofio.ports import Journal, MemoryQueries, Store
 
 __all__ = ["DAYS", "Keeps", "PruneJudge", "decide"]
 
@@ -98,7 +98,7 @@ def _describe_problem(tracking: UsageTracking, before: str, span: int) -> str:
     return ""
 
 
-def _rotate(unused: Sequence[Memory], store: Store) -> list[Memory]:
+def _rotate(unused: Sequence[Memory], store: Journal) -> list[Memory]:
     """Return the memories in an order that rotates with the store, so that kept ones do not block the others."""
     newest = store.changesets(1)
     start = newest[0].id * 37 % len(unused) if newest and len(unused) > _JUDGED else 0
@@ -145,7 +145,7 @@ class _PruneResult:
 # ── reasons and notes ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _describe_reason(memory: Memory, store: Store, now: str, since: str) -> str:
+def _describe_reason(memory: Memory, store: MemoryQueries, now: str, since: str) -> str:
     """Return the reason for archiving a memory; it covers only the time in which retrievals were recorded."""
     sightings = store.occurrences(memory.id) if memory.occurrences > 1 else []
     last_said = max(memory.created_at, *(sighting.at for sighting in sightings)) if sightings else memory.created_at

@@ -10,10 +10,10 @@ from cofio.ports.inbox import Inbox
 from cofio.ports.knowledge import KnowledgeTables
 from cofio.ports.logs import DashboardQueries, LLMCalls, Notes
 from cofio.ports.maintenance import Runs, Snapshots, UsageQueries
-from cofio.ports.memories import Journal, MemoryQueries, MemorySearch, MemoryVectors, RecallLog, TokenEmbeddings
+from cofio.ports.memories import Journal, MemoryReader, MemoryVectors, RecallLog, TokenEmbeddings
 
 
-class Store(Journal, MemoryQueries, MemorySearch, MemoryVectors, RecallLog, Protocol):
+class Store(Journal, MemoryReader, MemoryVectors, RecallLog, Protocol):
     """Memories with their text, vectors and a journal of every change; searchable by vector and by word.
 
     Only `apply` changes the content of a memory. Derived data (vectors, retrieval counts) may be written separately and

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from cofio.models.episodes import EpisodeHit, Passage
 from cofio.models.memory import Candidate, Explanation, Hit, Matching, MatchType, Memory, Query, same_place
-from cofio.ports import EpisodeIndex, LateInteractionModel, Store, Vector
+from cofio.ports import EpisodeIndex, LateInteractionModel, MemoryQueries, MemoryReader, MemorySearch, Store, Vector
 from cofio.text.tokens import search_terms, words
 
 DEPTH = 40  # candidates per ranking; more cost time without improving results
@@ -176,7 +176,7 @@ def merge_hybrid_results(
 
 
 def _rank(
-    judged: Sequence[_ScoredCandidate], filters: _QueryFilters, query: Query, store: Store
+    judged: Sequence[_ScoredCandidate], filters: _QueryFilters, query: Query, store: MemoryQueries
 ) -> list[tuple[_ScoredCandidate, float]]:
     """Return candidates that pass the thresholds, best first, with their bonus for a named speaker or date."""
     passing = sorted((candidate for candidate in judged if candidate.similarity >= query.threshold), key=_best_first)
@@ -218,7 +218,7 @@ def newer_first(scores: Mapping[int, float], store: Store) -> list[int]:
     return _move_before_replaced(order, store)
 
 
-def _move_before_replaced(order: list[int], store: Store) -> list[int]:
+def _move_before_replaced(order: list[int], store: MemoryQueries) -> list[int]:
     """Move each memory among the first before the memories that it probably replaces."""
     for memory in store.get(order[:_FIRST_PLACES]):
         older = [order.index(memory_id) for memory_id in memory.may_replace if memory_id in order]
@@ -227,7 +227,7 @@ def _move_before_replaced(order: list[int], store: Store) -> list[int]:
     return order
 
 
-def _find_newer(ids: Sequence[int], store: Store) -> dict[int, dict[int, tuple[str, int]]]:
+def _find_newer(ids: Sequence[int], store: MemoryReader) -> dict[int, dict[int, tuple[str, int]]]:
     """Return, per memory, the newer near-identical memories of the same place, each with its date and id."""
     pairs = [
         (memory_id, neighbour.id)
@@ -339,7 +339,7 @@ def _explain(
     selected: Sequence[Hit],
     near: Sequence[Candidate],
     matching: Matching,
-    store: Store,
+    store: MemorySearch,
     floor: float,
     says: Mapping[int, float],
 ) -> list[Hit]:

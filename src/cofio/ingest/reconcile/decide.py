@@ -32,7 +32,7 @@ from cofio.models.memory import (
     audience,
     same_place,
 )
-from cofio.ports import Matrix, Store, Vector
+from cofio.ports import Matrix, MemoryQueries, MemoryReader, Store, Vector
 from cofio.text import lazy_re
 from cofio.text.duplicates import content_words, find_names, find_numbers, is_negated
 from cofio.text.stemmer import stem
@@ -341,7 +341,7 @@ def _find_things(text: str) -> set[str]:
     return {name for name in find_names(text) if not name[0].isdigit()}
 
 
-def candidates(fact: Fact, vector: Vector, store: Store) -> list[tuple[Memory, float]]:
+def candidates(fact: Fact, vector: Vector, store: MemoryReader) -> list[tuple[Memory, float]]:
     """Return the memories in a fact's place and audience that it may be about, nearest first, with their cosines.
 
     These are the nearest memories, and those that share the most content words with the fact.
@@ -396,7 +396,7 @@ def _is_personal(fact: Fact | Memory) -> bool:
     return fact.metadata.get("about") == PERSON
 
 
-def is_older_than(fact: Fact, memory: Memory, store: Store) -> bool:
+def is_older_than(fact: Fact, memory: Memory, store: MemoryQueries) -> bool:
     """Return whether the memory was stated, or restated, after the fact was."""
     if not fact.created_at or memory.created_at > fact.created_at:
         return bool(fact.created_at)
@@ -434,7 +434,9 @@ def _explain_new(verdicts: Sequence[tuple[Memory, Comparison]]) -> str:
 # ── novelty and echoes ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def novelty(fact: Fact, vector: Vector, store: Store, scope: Scope, comparer: Comparer, least: float = 0.0) -> Novelty:
+def novelty(
+    fact: Fact, vector: Vector, store: MemoryReader, scope: Scope, comparer: Comparer, least: float = 0.0
+) -> Novelty:
     """Return whether the text is new within the scope, together with the nearest memory."""
     exact = store.get(store.known(fact.text, scope)[:1])
     if exact:
@@ -465,7 +467,7 @@ def echo_reason(fact: Fact, vector: Vector, store: Store | None, injected: Seque
     return ""
 
 
-def _find_shown(fact: Fact, vector: Vector, store: Store) -> Iterator[tuple[Memory, float]]:
+def _find_shown(fact: Fact, vector: Vector, store: MemoryReader) -> Iterator[tuple[Memory, float]]:
     """Yield memories near to a fact that the agent may have seen: those of its project, and global ones."""
     scores: dict[int, float] = {}
     for scope in (Scope(visible_in=fact.project),) if fact.project else (Scope(source=fact.source), _GLOBAL):
