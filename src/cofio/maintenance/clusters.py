@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from cofio.maintenance.duplicates import quality_key
 from cofio.models.memory import Candidate, Memory, Scope, audience
-from cofio.ports import MemoryQueries, MemorySearch, Store
+from cofio.ports import MemoryQueries, MemoryReader, MemorySearch
 from cofio.text.code_literals import code_literals
 from cofio.text.duplicates import LONG, content_words
 from cofio.text.stemmer import stem
@@ -68,7 +68,7 @@ def place_of(memory: Memory) -> Place:
     return memory.project, source, memory.speaker, audience(memory)
 
 
-def group_by_place(store: Store, scope: Scope, halted: Callable[[], bool]) -> dict[Place, list[ClusterEntry]]:
+def group_by_place(store: MemoryReader, scope: Scope, halted: Callable[[], bool]) -> dict[Place, list[ClusterEntry]]:
     """Return all live memories of the scope, by place."""
     places: dict[Place, list[ClusterEntry]] = {}
     pace = Throttle()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.models.memory import Memory, Scope, audience
-from cofio.ports import MemoryQueries, MemorySearch, Store
+from cofio.ports import MemoryQueries, MemoryReader, MemorySearch
 from cofio.text.tokens import fingerprint
 
 Redact: TypeAlias = Callable[[str], str]
@@ -66,7 +66,7 @@ def _get_place_key(memory: Memory) -> tuple[Any, ...]:
     return memory.project, "" if memory.project else memory.source, audience(memory), memory.speaker
 
 
-def find_pairs(store: Store, redact: Redact, comparer: Comparer) -> Pairs:
+def find_pairs(store: MemoryReader, redact: Redact, comparer: Comparer) -> Pairs:
     """Return the pairs among all live memories."""
     copies, after = DuplicateIndex(), None
     while memories := store.page(Scope(), limit=_PAGE, after=after)[0]:
@@ -77,7 +77,7 @@ def find_pairs(store: Store, redact: Redact, comparer: Comparer) -> Pairs:
 
 
 def compare_pairs(
-    store: Store, copies: DuplicateIndex, redact: Redact, comparer: Comparer, moved: Moved = lambda *_: None
+    store: MemoryReader, copies: DuplicateIndex, redact: Redact, comparer: Comparer, moved: Moved = lambda *_: None
 ) -> Pairs:
     """Return the pairs among these memories. Their reasons quote no secrets."""
     near = nlargest(MOST_PAIRS + 1, _find_near(store, copies, moved), key=lambda pair: (pair[2], -pair[0], -pair[1]))
@@ -113,7 +113,7 @@ def _find_near(store: MemorySearch, copies: DuplicateIndex, moved: Moved) -> Ite
 
 
 def _compare(
-    store: Store, pairs: Sequence[tuple[int, int, float]], redact: Redact, comparer: Comparer
+    store: MemoryReader, pairs: Sequence[tuple[int, int, float]], redact: Redact, comparer: Comparer
 ) -> Iterator[tuple[str, MemoryPair]]:
     """Yield the relation of the newer to the older memory of each pair, if there is one."""
     ids = sorted({memory_id for low, high, _ in pairs for memory_id in (low, high)})
