@@ -450,7 +450,7 @@ def test_a_row_that_differs_is_found_when_everything_is_read_back(monkeypatch: p
     real = two.apply
 
     def lossy(*given: Any, knowledge: Any = (), **how: Any) -> Changeset:
-        some = [replace(each, known=replace(each.known, place="")) for each in knowledge]
+        some = [replace(each, row=replace(each.row, place="")) for each in knowledge]
         return real(*given, knowledge=some, **how)
 
     monkeypatch.setattr(two, "apply", lossy)
