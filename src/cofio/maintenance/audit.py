@@ -213,7 +213,7 @@ def _find_never_recalled(store: Store, at: str, examples: int) -> _FindingCases:
     """Return the oldest memories that were never retrieved, and their number."""
     before, oldest, count = days_before(at, OLD), [], 0
     for category in CATEGORIES:
-        unused = store.uses.unused(category, before, limit=1 << 31)
+        unused = store.usage.unused(category, before, limit=1 << 31)
         count += len(unused)
         oldest += [(memory.created_at, memory.id) for memory in unused[:examples]]
     return _FindingCases(
@@ -223,7 +223,7 @@ def _find_never_recalled(store: Store, at: str, examples: int) -> _FindingCases:
 
 def _describe_never_recalled(store: Store, at: str) -> str:
     text = f"at least {OLD} days old and never returned by a search or a recall"
-    since = store.uses.tracking(days_before(at, OLD)).since
+    since = store.usage.tracking(days_before(at, OLD)).since
     if since is None:
         return f"{text}; no search was ever recorded, so this is not conclusive"
     days = (datetime.fromisoformat(at) - datetime.fromisoformat(since)).days

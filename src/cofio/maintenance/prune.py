@@ -56,7 +56,7 @@ def decide(
         result.gone, result.examined = unused[:allowed], min(allowed, len(unused))
     else:
         result.sift(_rotate(unused, store), allowed, keeps, halted)
-    since = store.uses.tracking(now).since or now
+    since = store.usage.tracking(now).since or now
     note = _describe_rest(len(unused) - result.examined, allowed, live) if len(result.gone) >= allowed else ""
     if keeps and not note and not result.ended and result.examined < len(unused):
         note = f"The model judges at most {_JUDGED} at once; the others are left for the next run."
@@ -78,10 +78,10 @@ def _find_unused(store: Store, now: str, days: Mapping[str, int]) -> tuple[list[
     untold: dict[str, list[str]] = {}
     for category, span in days.items():
         before = days_before(now, span)
-        if problem := _describe_problem(store.uses.tracking(before), before, span):
+        if problem := _describe_problem(store.usage.tracking(before), before, span):
             untold.setdefault(problem, []).append(category or "no category")
         else:
-            unused += store.uses.unused(category, before, _LOOKED_AT)
+            unused += store.usage.unused(category, before, _LOOKED_AT)
     unused.sort(key=lambda memory: (memory.created_at, memory.id))
     return unused, [f"Not pruned: {_join_names(of)} ({problem})." for problem, of in untold.items()]
 

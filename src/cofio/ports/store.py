@@ -29,11 +29,11 @@ class Store(Journal, MemoryReader, MemoryVectors, RecallLog, Protocol):
         """Runs of scheduled chores."""
 
     @property
-    def uses(self) -> UsageQueries:
+    def usage(self) -> UsageQueries:
         """Usage statistics of memories."""
 
     @property
-    def carrying(self) -> Snapshots:
+    def snapshots(self) -> Snapshots:
         """Data for export, import and backup."""
 
     @property
@@ -49,7 +49,7 @@ class Store(Journal, MemoryReader, MemoryVectors, RecallLog, Protocol):
         """Markdown files that were read."""
 
     @property
-    def pictures(self) -> DashboardQueries:
+    def dashboard(self) -> DashboardQueries:
         """Statistics for the dashboard."""
 
     @property
@@ -57,7 +57,7 @@ class Store(Journal, MemoryReader, MemoryVectors, RecallLog, Protocol):
         """The log of language-model calls."""
 
     @property
-    def readings(self) -> TokenEmbeddings:
+    def token_embeddings(self) -> TokenEmbeddings:
         """Token embeddings for re-ranking."""
 
     @property

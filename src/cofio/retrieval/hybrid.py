@@ -71,7 +71,7 @@ def hits(query: Query, vector: Vector, store: Store, floor: float, token_query: 
     near, matching = _find_candidates(query, vector, store, depth)
     judged = judge(near, matching, floor, VECTOR_WEIGHT if query.hybrid else 1.0)
     if token_query and query.hybrid and query.rerank:
-        judged = rerank(judged, token_query, max(READ, 4 * query.k), store.readings)
+        judged = rerank(judged, token_query, max(READ, 4 * query.k), store.token_embeddings)
     ranked = _apply_newer_first(_rank(judged, _QueryFilters.by(query.text), query, store), query.k, store)
     ranked = ranked[query.skip : query.skip + query.k]
     rows = store.get([candidate.id for candidate, _ in ranked])

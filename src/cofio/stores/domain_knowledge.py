@@ -280,7 +280,7 @@ class SqlKnowledgeTables:
             rows = [row for table, ids in keys.items() for row in _get_by_id(queries, table, ids, viewer)]
         return sort_by_confidence(rows)
 
-    def told_by(self, memories: Sequence[int]) -> list[Knowledge]:
+    def stated_by(self, memories: Sequence[int]) -> list[Knowledge]:
         with self._reading() as queries:
             values = {"ids": queries.listed([memory for memory in memories if is_storable_int(memory)])}
             rows_by_table = {

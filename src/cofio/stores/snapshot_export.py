@@ -36,12 +36,12 @@ class SqlSnapshots:
     ) -> None:
         self._database = database
         self._take_ids = take_ids
-        self._snapshot = snapshot  # set inside `still`
+        self._snapshot = snapshot  # set inside `snapshot`
 
     @contextmanager
-    def still(self) -> Iterator[Snapshots]:
+    def snapshot(self) -> Iterator[Snapshots]:
         """Yield a snapshot: it stays the same however long it is read, and whatever is written meanwhile."""
-        with self._database.still() as queries:
+        with self._database.snapshot() as queries:
             queries.one("carried_counts")  # the snapshot is taken at the first read
             yield SqlSnapshots(self._database, self._take_ids, queries)
 
@@ -147,7 +147,7 @@ class FakeSnapshots:
         self._changing = changing
 
     @contextmanager
-    def still(self) -> Iterator[Snapshots]:
+    def snapshot(self) -> Iterator[Snapshots]:
         with self._changing() as current:
             tables = copy.deepcopy(current)
 

@@ -154,7 +154,7 @@ class FakeKnowledgeTables:
         claims = (row for table in CLAIMS for row in self._sort_rows(table, viewer))
         return sort_by_confidence(row for row in claims if sought.intersection(words_kept(row)))
 
-    def told_by(self, memories: Sequence[int]) -> list[Knowledge]:
+    def stated_by(self, memories: Sequence[int]) -> list[Knowledge]:
         claims = [row for table in CLAIMS for row in sorted(self._sort_rows(table, None), key=lambda row: row.id)]
         return [row for row in claims if isinstance(row, Claim) and row.memory in memories]
 
