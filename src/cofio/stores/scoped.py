@@ -72,7 +72,7 @@ _LIMITS: Mapping[str, Callable[[ReadPolicy, WritePolicy, Any], Any]] = {
 _MANDATORY = ("scope", "viewer", "any_key")  # arguments that have to be limited wherever they occur
 
 
-def of_teller(store: Store, exchange: Exchange) -> Store:
+def scope_to_owner(store: Store, exchange: Exchange) -> Store:
     """Return the store as seen by the exchange's speaker; unchanged if the exchange has no owner."""
     if not exchange.user and not exchange.agent:
         return store

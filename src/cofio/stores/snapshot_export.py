@@ -19,7 +19,7 @@ from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import Changeset, Memory, Occurrence
 from cofio.ports import Snapshots, Vector
 from cofio.stores.database import Database, Queries
-from cofio.stores.domain_knowledge import in_order_of_ids
+from cofio.stores.domain_knowledge import list_rows_by_id
 from cofio.stores.episodes import export_episodes
 from cofio.stores.row_mapping import LISTED, as_json, is_storable_int, to_memory
 
@@ -107,7 +107,7 @@ class SqlSnapshots:
 
     def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
         with self._reading() as queries:
-            return in_order_of_ids(queries, table, after, limit)
+            return list_rows_by_id(queries, table, after, limit)
 
     def episodes(self, after: int, limit: int) -> list[ExportedEpisode]:
         with self._reading() as queries:
