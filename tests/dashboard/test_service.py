@@ -74,18 +74,18 @@ def test_a_note_waits_for_no_writer_and_is_not_lost(tmp_path: Path) -> None:
         assert len(noted(keeper)) == 2
         assert keeper.dashboard.pulse().moved(before) in (["recalls"], [])
     again = SqliteStore(tmp_path / "cofio.db", clock)
-    assert [each.prompts + each.starts for each in again.pictures.injected("2000-01-01")] == [2]
+    assert [each.prompts + each.starts for each in again.dashboard.injected("2000-01-01")] == [2]
     again.close()
 
 
 def test_what_was_given_long_ago_is_forgotten_with_what_was_asked(keeper: Keeper) -> None:
-    keeper.services.access.store.pictures.inject(
+    keeper.services.access.store.dashboard.inject(
         [Injection("2025-01-01T00:00:00.000000+00:00", "codex", "prompt", 1, 50)]
     )
     keeper.recall(by="codex")
     keeper.dashboard.pulse()
     keeper.services.retention.apply(captures=30, retrievals=180)
-    assert [each.day for each in keeper.services.access.store.pictures.injected("2000-01-01")] == ["2026-01-01"]
+    assert [each.day for each in keeper.services.access.store.dashboard.injected("2000-01-01")] == ["2026-01-01"]
 
 
 def test_nothing_that_was_said_is_in_what_is_noted(keeper: Keeper) -> None:

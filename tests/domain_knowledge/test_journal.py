@@ -75,7 +75,7 @@ def test_knowledge_alone_is_a_changeset(keeper: Keeper, store: Store) -> None:
 def test_what_is_put_beside_a_memory_is_told_by_it(keeper: Keeper, store: Store) -> None:
     memory = told(keeper, flag())
     assert [row.memory for row in store.domain.rows("thresholds") if isinstance(row, Threshold)] == [memory]
-    assert [each.ref for each in store.domain.told_by([memory])] == ["thresholds/aapl.volume.above"]
+    assert [each.ref for each in store.domain.stated_by([memory])] == ["thresholds/aapl.volume.above"]
 
 
 def test_nothing_at_all_is_refused_and_so_is_what_is_no_decision(keeper: Keeper) -> None:
@@ -128,7 +128,7 @@ def test_a_memory_and_what_was_read_from_it_are_undone_together(keeper: Keeper, 
     assert (len(undone.changes), len(undone.knowledge)) == (1, 1)
     assert (keeper.count(), rows(store)) == (0, [])
     keeper.undo(undone.id)
-    assert [each.ref for each in store.domain.told_by([memory])] == ["thresholds/aapl.volume.above"]
+    assert [each.ref for each in store.domain.stated_by([memory])] == ["thresholds/aapl.volume.above"]
 
 
 def test_what_was_changed_since_is_in_the_way_and_named(keeper: Keeper, store: Store) -> None:
@@ -189,7 +189,7 @@ def test_bringing_a_memory_back_brings_its_rows_back(keeper: Keeper, store: Stor
     keeper.delete(memory)
     put(keeper, Pattern(pattern=SPIKES, confidence=0.9))  # somebody says it by hand meanwhile
     keeper.restore(memory)
-    assert [each.ref for each in store.domain.told_by([memory])] == ["thresholds/aapl.volume.above"]
+    assert [each.ref for each in store.domain.stated_by([memory])] == ["thresholds/aapl.volume.above"]
     assert [row.confidence for row in store.domain.rows("patterns") if isinstance(row, Pattern)] == [0.9]
 
 

@@ -467,7 +467,7 @@ def at_work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
         for clock.back in range(120, 0, -1):
             keeper.add_all(_of_a_day(clock.back, datetime.fromisoformat(clock()).weekday()), dedup=False, by="codex")
         clock.back = 0
-        store.pictures.inject([*_given(datetime.now(UTC))])
+        store.dashboard.inject([*_given(datetime.now(UTC))])
         with serving(keeper) as url:
             caller = Caller(url, {"X-Cofio-Client": "claude-code"})
             _of_today(caller)
