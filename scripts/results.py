@@ -197,7 +197,7 @@ MEASURES = (
         "decisions",
         "Decisions",
         "add, update, delete or nothing: what becomes of a fact beside what is known",
-        "cofio",
+        "evals.decisions",
         45,
         ("pairs/sick-train.jsonl", "pairs/beam-updates-dev.jsonl"),
         (
@@ -211,7 +211,7 @@ MEASURES = (
                 beside=(("the cosine alone", "duplicates/sick-train/recall_at_5_leak/cosine"),),
             ),
         ),
-        ("eval", "decisions", "--sample", "1000"),
+        ("--sample", "1000"),
     ),
     Measure(
         "peers",

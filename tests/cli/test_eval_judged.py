@@ -66,11 +66,5 @@ def test_a_folder_is_measured_by_author(cofio: Cofio, data: dict[str, Path]) -> 
     assert list(cofio.json("eval", "turns", str(data["turns"].parent))["by_author"]) == ["ann"]
 
 
-def test_quoted_turns_have_no_split(cofio: Cofio, data: dict[str, Path]) -> None:
-    done = cofio("eval", "turns", str(data["turns"]), "--split", "dev")
-    assert done.exit_code == 1
-    assert "--split" in done.stderr
-
-
 def test_failures_of_streams_are_listed(cofio: Cofio, data: dict[str, Path]) -> None:
     assert "\nFailures:\n" in cofio("eval", "streams", str(data["streams"]), "--failures").stdout
