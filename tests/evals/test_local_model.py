@@ -145,9 +145,7 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def llm(server: StandIn) -> llama.Watched:
     """cofio's own adapter, which makes no pauses."""
-    made = llms.make(
-        "openai", model=server.name, url=server.url, patience=RetryPolicy(timeout=5.0, sleep=lambda _: None)
-    )
+    made = llms.make("openai", model=server.name, url=server.url, retry=RetryPolicy(timeout=5.0, sleep=lambda _: None))
     assert made
     return llama.Watched(made)
 
@@ -161,8 +159,8 @@ def test_what_is_said_goes_all_the_way_and_an_outage_in_between_loses_nothing(
     clock = FixedClock()
     with bootstrap.keeper(settings, embedder=HashEmbedder(), llm=llm, clock=clock) as keeper:
         way = local_model.the_way(keeper, server, wait=lambda _: clock.advance(60))
-    assert way.ledger["balanced"]
-    assert (way.ledger["captured"], way.ledger["pending"]) == (len(local_model.SAID) + 2, 0)
+    assert way.inbox_status["balanced"]
+    assert (way.inbox_status["captured"], way.inbox_status["pending"]) == (len(local_model.SAID) + 2, 0)
     assert way.by_model >= 1
     assert (way.found, way.recalled) == (len(local_model.ASKED), len(local_model.ASKED))
     assert way.while_down
@@ -312,7 +310,7 @@ def test_the_whole_measure_makes_one_report(server: StandIn, tmp_path: Path, mon
     report = local_model.evaluate(given, "a-model", local_model.Wanted(turns=4, cases=3), file, embedder=HashEmbedder())
     told = report.as_dict()
     assert (told["measure"], told["model"]) == ("local-model", "a-model")
-    assert told["way"]["ledger"]["balanced"]
+    assert told["way"]["inbox"]["balanced"]
     assert {name: told["turns"][name] for name in ("turns", "handed_over", "drawn")} == {
         "turns": 2,
         "handed_over": 1,
@@ -356,7 +354,7 @@ def test_the_report_says_whether_the_model_is_worth_it(without: str, with_it: st
     )
     report = local_model.report(found)
     assert said in report.ends[0]
-    assert "NO" in report.text()  # a ledger that does not balance is not passed over
+    assert "NO" in report.text()  # an inbox whose counts do not add up is not passed over
     assert report.values["questions"]["failed"] == {"Unavailable": 1}
     assert report.values["questions"]["seconds_median"] == 2.0
     few = local_model.report(replace(found, alone=[one], asked=[replace(one, given=with_it)]))

@@ -46,7 +46,7 @@ def test_as_much_of_what_answers_a_question_is_found(embedder: LocalEmbedder, tm
         with remembered(conversation, Settings(home=tmp_path), embedder=embedder, reader=reader) as keeper:
             for question in conversation.questions:
                 if question.has_answer:
-                    hits = keeper.search(question.text, k=10, noted=False, **DEFAULT.options)
+                    hits = keeper.search(question.text, k=10, log=False, **DEFAULT.options)
                     share = recall(units(hits), question.evidence, 10)
                     found[f"{conversation.id}/{question.id}"] = round(share, 6)
     told = regression.compared("R@10 on the development file", regression.recorded("retrieval", "per_question"), found)

@@ -101,7 +101,7 @@ def test_the_overview_tells_all_that_a_first_page_shows(service: Caller) -> None
         {"day": told["days"][-1], "prompts": 1, "answered": 1, "starts": 0, "memories": 1}
         | {"tokens": told["injected"][0]["tokens"]}
     ]
-    assert (told["ledger"]["captured"], told["ledger"]["balanced"]) == (1, True)
+    assert (told["inbox"]["captured"], told["inbox"]["balanced"]) == (1, True)
     assert (told["store"]["name"], told["store"]["vectors"], told["store"]["waiting"]) == ("sqlite", 2, 0)
     assert told["extraction"] == {"enabled": False}
     assert told["uptime_seconds"] >= 0
@@ -119,7 +119,7 @@ def test_a_key_is_told_of_what_it_may_see(keeper: Keeper) -> None:
         ada = Caller(url).having(secret)
         told = ada.get("/overview").json
         assert (told["live"], told["arrived"]) == (0, [])
-        assert [told[name] for name in ("done_today", "injected", "store", "ledger")] == [None] * 4
+        assert [told[name] for name in ("done_today", "injected", "store", "inbox")] == [None] * 4
         assert ada.get("/agents").status == 403
         assert Caller(url).get("/overview").status == Caller(url).get("/events").status == 401
 
@@ -184,7 +184,7 @@ def test_one_looks_for_all_and_nobody_when_nobody_reads(keeper: Keeper) -> None:
 
     def pulse() -> ChangeCounters:
         looks.append(threading.current_thread().name)
-        return keeper.outlook.pulse()
+        return keeper.dashboard.pulse()
 
     told = EventBroadcaster(pulse, every=0.01)
     relays = [EventStream(told) for _ in range(3)]
@@ -219,7 +219,7 @@ def test_who_is_told_nothing_for_long_hears_that_we_are_here(
 
 
 def test_a_reader_comes_again_after_a_while(keeper: Keeper) -> None:
-    told = EventBroadcaster(keeper.outlook.pulse)
+    told = EventBroadcaster(keeper.dashboard.pulse)
     relay = EventStream(told, still=0.01, longest=0.05)
     relay.head()
     parts = []
@@ -238,7 +238,7 @@ def test_a_store_that_does_not_answer_silences_nobody(keeper: Keeper, caplog: py
     def pulse() -> ChangeCounters:
         if begun.is_set() and faults:
             raise faults.pop()
-        return keeper.outlook.pulse()
+        return keeper.dashboard.pulse()
 
     told = EventBroadcaster(pulse, every=0.01)
     relay = EventStream(told)
@@ -261,7 +261,7 @@ def test_after_a_look_that_failed_badly_the_next_reader_is_told_again(keeper: Ke
     def pulse() -> ChangeCounters:
         if faults and threading.current_thread().name == "cofio-news":
             raise faults.pop()
-        return keeper.outlook.pulse()
+        return keeper.dashboard.pulse()
 
     told = EventBroadcaster(pulse, every=0.01)
     EventStream(told).head()

@@ -64,8 +64,8 @@ def test_a_replay_in_which_the_assistant_repeats_every_memory_adds_none(learning
         keeper.capture(turn, wait=True, source=SOURCE, client="c", session="s", turn=str(number))
     assert sorted(memory.text for memory in keeper) == sorted(known)
     assert all(memory.occurrences == 1 for memory in keeper)
-    ledger = keeper.ledger()
-    assert (ledger.captured, ledger.rejected) == (100, 100)
+    inbox_status = keeper.inbox_status()
+    assert (inbox_status.captured, inbox_status.rejected) == (100, 100)
 
 
 def test_nor_does_it_when_a_model_takes_the_repetition_for_a_fact(learning: Learning, judge: Judge) -> None:

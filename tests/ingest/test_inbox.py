@@ -12,7 +12,7 @@ import pytest
 from cofio.core import Keeper
 from cofio.errors import Conflict, NotConfigured, RefusedError, TooBusy, Unavailable, Unreadable
 from cofio.ingest.inbox import PARKED_AFTER
-from cofio.models.exchange import Exchange, ItemResolution, LearningResult, Ledger, Sentence, TokenUsage
+from cofio.models.exchange import Exchange, InboxStatus, ItemResolution, LearningResult, Sentence, TokenUsage
 from cofio.ports import Completion
 from cofio.server.background.inbox_worker import InboxWorker
 from cofio.testing import ScriptedLLM
@@ -22,16 +22,16 @@ SAID = "Our team decided to adopt microservices for scalability"  # no pattern r
 FACTS = json.dumps({"facts": [{"text": "The team adopts microservices", "category": "decision"}]})
 
 
-def drained(keeper: Keeper) -> Ledger:
+def drained(keeper: Keeper) -> InboxStatus:
     InboxWorker(keeper).drain()
-    return keeper.ledger()
+    return keeper.inbox_status()
 
 
 def test_a_capture_waits_until_the_worker_comes(learning: Learning) -> None:
     keeper = learning()
     captured = keeper.capture("I prefer tabs over spaces.")
     assert (captured.new, captured.state) == (True, "pending")
-    assert keeper.ledger() == Ledger(
+    assert keeper.inbox_status() == InboxStatus(
         captured=1, stored=0, merged=0, rejected=0, pending=1, parked=0, oldest=keeper.item(captured.id).received_at
     )
     assert drained(keeper).stored == 1
@@ -53,15 +53,15 @@ def test_a_turn_that_is_delivered_twice_is_learned_once(learning: Learning) -> N
     assert (after.new, after.state) == (False, "stored")
     [memory] = keeper
     assert memory.occurrences == 1
-    assert keeper.ledger().captured == 1
+    assert keeper.inbox_status().captured == 1
 
 
 def test_without_a_turn_every_delivery_counts(learning: Learning) -> None:
     keeper = learning()
     for _ in range(2):
         keeper.capture("I prefer tabs over spaces.", wait=True)
-    ledger = keeper.ledger()
-    assert (ledger.captured, ledger.stored, ledger.merged) == (2, 1, 1)
+    inbox_status = keeper.inbox_status()
+    assert (inbox_status.captured, inbox_status.stored, inbox_status.merged) == (2, 1, 1)
 
 
 def test_while_the_provider_is_down_a_capture_waits_and_is_learned_when_it_is_back(learning: Learning) -> None:
@@ -72,9 +72,9 @@ def test_while_the_provider_is_down_a_capture_waits_and_is_learned_when_it_is_ba
     item = keeper.item(captured.id)
     assert item.attempts == 1
     assert item.due_at > item.received_at
-    assert keeper.due() == []
-    keeper.attempt(item)  # when its time has come
-    assert keeper.ledger().stored == 1
+    assert keeper.services.captures.due() == []
+    keeper.services.captures.process(item)  # when its time has come
+    assert keeper.inbox_status().stored == 1
 
 
 def test_while_the_provider_is_down_what_patterns_read_is_learned_at_once_and_once(learning: Learning) -> None:
@@ -84,21 +84,21 @@ def test_while_the_provider_is_down_what_patterns_read_is_learned_at_once_and_on
     assert captured.state == "pending"
     assert [memory.text for memory in keeper] == ["User prefers tabs over spaces"]
     for _ in range(2):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     item = keeper.item(captured.id)
     assert (item.state, len(item.result["actions"])) == ("stored", 2)
     assert {memory.text: memory.occurrences for memory in keeper} == {
         "User prefers tabs over spaces": 1,
         "The team adopts microservices": 1,
     }
-    assert keeper.ledger().balanced
+    assert keeper.inbox_status().balanced
 
 
 def test_when_the_reply_makes_no_sense_what_patterns_read_stands_and_the_rest_is_parked(learning: Learning) -> None:
     keeper = learning(ScriptedLLM(["Sorry, no."] * PARKED_AFTER))
     captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.", wait=True)
     for _ in range(PARKED_AFTER - 1):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).state == "parked"
     [memory] = keeper
     assert (memory.text, memory.occurrences) == ("User prefers tabs over spaces", 1)
@@ -109,7 +109,7 @@ def test_an_outage_before_it_does_not_count_against_an_item(learning: Learning) 
     keeper = learning(ScriptedLLM([*outages, "Sorry, no.", FACTS]))
     captured = keeper.capture(SAID)
     for _ in range(7):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).state == "stored"
 
 
@@ -117,7 +117,7 @@ def test_an_outage_of_years_is_waited_out(learning: Learning) -> None:
     keeper = learning(ScriptedLLM([Unavailable("down", "wait")] * 2000))
     captured = keeper.capture(SAID)
     for _ in range(1_100):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).attempts == 1_100
 
 
@@ -140,11 +140,11 @@ def test_words_that_are_purged_do_not_come_back_from_what_waits(learning: Learni
     keeper = learning()
     keeper.capture("I prefer tabs over spaces. We switched from npm to pnpm.", wait=True)
     keeper.capture("I   prefer **tabs** over\nspaces.")
-    waiting = keeper.due()
+    waiting = keeper.services.captures.due()
     doomed = next(memory for memory in keeper if "tabs" in memory.text)
     keeper.purge(doomed.id)
     for item in waiting:  # read before the purge
-        keeper.attempt(item)
+        keeper.services.captures.process(item)
     assert [memory.text for memory in keeper] == ["Team switched from npm to pnpm"]
     assert "tabs" not in str([memory.as_dict() for memory in keeper])
 
@@ -160,7 +160,7 @@ def test_an_outage_never_parks_anything(learning: Learning) -> None:
     keeper = learning(ScriptedLLM([Unavailable("down", "wait")] * 10))
     captured = keeper.capture(SAID)
     for _ in range(10):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).state == "pending"
     assert keeper.item(captured.id).attempts == 10
 
@@ -169,8 +169,8 @@ def test_an_outage_does_not_hold_up_what_patterns_can_read(learning: Learning) -
     keeper = learning(ScriptedLLM([Unavailable("down", "wait")] * 10))
     keeper.capture(SAID)
     keeper.capture("I prefer tabs over spaces.")
-    ledger = drained(keeper)
-    assert (ledger.stored, ledger.pending) == (1, 1)
+    inbox_status = drained(keeper)
+    assert (inbox_status.stored, inbox_status.pending) == (1, 1)
 
 
 def test_what_the_model_cannot_be_understood_about_is_parked_with_the_reason_and_can_be_retried(
@@ -179,12 +179,12 @@ def test_what_the_model_cannot_be_understood_about_is_parked_with_the_reason_and
     keeper = learning(ScriptedLLM(["Sorry, I can't help with that."] * PARKED_AFTER + [FACTS]))
     captured = keeper.capture(SAID)
     for _ in range(PARKED_AFTER):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     item = keeper.item(captured.id)
     assert item.state == "parked"
     assert "could not be read" in item.reason
-    ledger = keeper.ledger()
-    assert (ledger.pending, ledger.parked, ledger.balanced) == (1, 1, True)
+    inbox_status = keeper.inbox_status()
+    assert (inbox_status.pending, inbox_status.parked, inbox_status.balanced) == (1, 1, True)
     assert keeper.retry(captured.id).attempts == 0
     assert drained(keeper).stored == 1
 
@@ -193,7 +193,7 @@ def test_a_bug_parks_the_item_and_the_others_go_on(learning: Learning, caplog: p
     keeper = learning(ScriptedLLM([ValueError("a bug")] * PARKED_AFTER))
     captured = keeper.capture(SAID)
     for _ in range(PARKED_AFTER):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).reason == "ValueError: a bug"
     assert keeper.item(captured.id).state == "parked"
     keeper.capture("I prefer tabs over spaces.")
@@ -216,7 +216,7 @@ def test_too_much_waiting_is_refused_but_a_known_turn_is_answered(learning: Lear
     with pytest.raises(TooBusy):
         keeper.capture("I prefer neither.")
     assert keeper.capture("I prefer tabs.", **turn).new is False
-    assert keeper.ledger().captured == 2
+    assert keeper.inbox_status().captured == 2
 
 
 def test_captures_survive_the_process(learning: Learning, tmp_path: Path) -> None:
@@ -240,12 +240,12 @@ def test_what_two_work_on_at_once_is_learned_once(learning: Learning) -> None:
     keeper = learning()
     captured = keeper.capture("I prefer tabs over spaces.")
     item = keeper.item(captured.id)
-    keeper.attempt(item)
-    keeper.attempt(item)  # the other one had read the item before it was settled
+    keeper.services.captures.process(item)
+    keeper.services.captures.process(item)  # the other one had read the item before it was settled
     [memory] = keeper
     assert memory.occurrences == 1
     assert len(keeper.changes()) == 1
-    assert keeper.ledger().stored == 1
+    assert keeper.inbox_status().stored == 1
 
 
 def test_the_worker_ends_while_it_is_asked_to_and_leaves_the_rest_pending(learning: Learning) -> None:
@@ -255,15 +255,15 @@ def test_the_worker_ends_while_it_is_asked_to_and_leaves_the_rest_pending(learni
     worker = InboxWorker(keeper)
     worker.stop()
     assert worker.drain() == 0
-    assert keeper.ledger().pending == 3
+    assert keeper.inbox_status().pending == 3
 
 
 def test_the_words_of_old_captures_are_forgotten_and_still_counted(learning: Learning) -> None:
     keeper = learning()
     captured = keeper.capture("I prefer tabs over spaces.", wait=True)
-    assert keeper.forget_captures("2030-01-01") == 1
+    assert keeper.services.captures.forget("2030-01-01") == 1
     assert keeper.item(captured.id).exchange is None
-    assert keeper.ledger().stored == 1
+    assert keeper.inbox_status().stored == 1
 
 
 def test_an_exchange_survives_being_written_down() -> None:
@@ -301,7 +301,7 @@ def test_what_is_purged_while_the_model_reads_does_not_come_back(learning: Learn
     assert (item.state, item.faults) == ("pending", 0)
     taught.attempt(item)
     assert list(taught) == []
-    assert taught.ledger().balanced
+    assert taught.inbox_status().balanced
 
 
 def test_a_purge_reaches_what_was_shown_to_the_agent(learning: Learning) -> None:
@@ -316,7 +316,7 @@ def test_what_the_model_says_again_of_an_item_that_got_halfway_is_not_counted_tw
     both = json.dumps({"facts": ["User prefers tabs over spaces", "The team adopts microservices"]})
     keeper = learning(ScriptedLLM([Unavailable("down", "wait"), both]))
     captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.", wait=True)
-    keeper.attempt(keeper.item(captured.id))
+    keeper.services.captures.process(keeper.item(captured.id))
     assert {memory.text: memory.occurrences for memory in keeper} == {
         "User prefers tabs over spaces": 1,
         "The team adopts microservices": 1,
@@ -327,11 +327,11 @@ def test_what_the_model_says_again_of_an_item_that_got_halfway_is_not_counted_tw
 def test_two_who_work_on_an_item_that_gets_halfway_do_not_both_count(learning: Learning) -> None:
     keeper = learning(ScriptedLLM([Unavailable("down", "wait"), FACTS]))
     captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.")
-    other = learning(_Interrupted([FACTS], lambda: keeper.attempt(keeper.item(captured.id))))
+    other = learning(_Interrupted([FACTS], lambda: keeper.services.captures.process(keeper.item(captured.id))))
     other.attempt(other.item(captured.id))
     assert {memory.occurrences for memory in keeper} == {1}
-    keeper.attempt(keeper.item(captured.id))
-    assert keeper.ledger().stored == 1
+    keeper.services.captures.process(keeper.item(captured.id))
+    assert keeper.inbox_status().stored == 1
     assert {memory.occurrences for memory in keeper} == {1}
 
 

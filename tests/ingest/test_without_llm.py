@@ -115,7 +115,7 @@ def test_a_conversation_is_learned_as_a_whole(keeper: Keeper) -> None:
 def test_what_is_not_worth_keeping_is_rejected_with_the_reason(keeper: Keeper, said: str, reason: str) -> None:
     captured = keeper.capture(said, wait=True)
     assert (captured.state, captured.reason) == ("rejected", reason)
-    assert keeper.ledger().reasons == {reason: 1}
+    assert keeper.inbox_status().reasons == {reason: 1}
     assert texts(keeper) == []
 
 
@@ -146,7 +146,7 @@ def test_copies_elsewhere_go_when_what_is_said_changes_a_memory(tmp_path: Path, 
     told: list[str] = []
     store = SqliteStore(tmp_path / "cofio.db", FixedClock())
     clock = FixedClock()
-    with Keeper(store, HashEmbedder(), clock, judge=ValueJudge(), taken_back=lambda: told.append("gone")) as keeper:
+    with Keeper(store, HashEmbedder(), clock, judge=ValueJudge(), on_invalidate=lambda: told.append("gone")) as keeper:
         say(keeper, "The staging port is 8080.")
         assert told == []
         say(keeper, said)
@@ -172,7 +172,7 @@ def test_a_dry_run_tells_sentence_by_sentence_and_keeps_nothing(keeper: Keeper) 
     assert [sentence.way for sentence in learned.sentences] == ["skip", "pattern", "skip"]
     assert [action["action"] for action in learned.actions] == ["add"]
     assert texts(keeper) == []
-    assert keeper.ledger().captured == 0
+    assert keeper.inbox_status().captured == 0
 
 
 def test_sentences_that_change_two_memories_are_two_updates(judged: Keeper) -> None:

@@ -127,7 +127,7 @@ def test_a_place_is_a_project_or_a_source_where_there_is_none(one: Any, other: A
 
 def test_a_scope_narrows_as_soon_as_it_names_a_project_or_none() -> None:
     assert not Scope().narrows
-    for scope in (Scope(project=""), Scope(project="/a"), Scope(seen_from=""), Scope(seen_from="/a")):
+    for scope in (Scope(project=""), Scope(project="/a"), Scope(visible_in=""), Scope(visible_in="/a")):
         assert scope.narrows
     assert merge_scope(Fact(text="x", project="/a", source="cc/a")).source is None
     assert merge_scope(Fact(text="x", source="cc/a")) == Scope(
@@ -147,7 +147,7 @@ def test_an_empty_query_or_a_bad_scope_is_refused() -> None:
         lambda: Scope(category="x"),
         lambda: Scope(since="x"),
         lambda: Scope(project="a\x00"),
-        lambda: Scope(seen_from=5),  # type: ignore[arg-type]
+        lambda: Scope(visible_in=5),  # type: ignore[arg-type]
         lambda: Scope(visibility=("all",)),
     ):
         with pytest.raises(InvalidInput):

@@ -47,12 +47,14 @@ class Inbox:
         """The id of what waits for that long."""
         self.clock.advance(1_800)
         heard = self.keeper.capture(text, **{"client": "codex", **PLACE, **about}).id
-        self.keeper._store.inbox.postpone(heard, seconds or 3_600, reason or "The model did not answer in time.")
+        self.keeper.services.access.store.inbox.postpone(
+            heard, seconds or 3_600, reason or "The model did not answer in time."
+        )
         return heard
 
     def park(self, text: str, reason: str = "The model gave nothing usable.", **about: Any) -> int:
         heard = self.wait(text, **about)
-        self.keeper._store.inbox.park(heard, reason)
+        self.keeper.services.access.store.inbox.park(heard, reason)
         return heard
 
 
@@ -263,7 +265,9 @@ def test_new_ones_appear_and_the_focus_and_the_open_one_stay(inbox: Open, visit:
 
 
 def test_of_what_is_forgotten_nothing_is_quoted(inbox: Open, visit: Visitor) -> None:
-    here = inbox(lambda it: (it.hear("User: We never deploy on a Friday."), it.keeper.forget_captures("2030-01-01")))
+    here = inbox(
+        lambda it: (it.hear("User: We never deploy on a Friday."), it.keeper.services.captures.forget("2030-01-01"))
+    )
     page = open_page(visit, here, "#/1")
     expect(rows(page).first).to_contain_text("Its text has been deleted by retention.")
     expect(rows(page).first.locator(".outcome a")).to_be_visible()
@@ -274,7 +278,7 @@ def test_of_what_is_forgotten_nothing_is_quoted(inbox: Open, visit: Visitor) -> 
 
 def test_a_dry_run_shows_gate_facts_and_decisions_and_stores_nothing(inbox: Open, visit: Visitor) -> None:
     here = inbox(some_of_everything)
-    before, captured = here.keeper.count(), here.keeper.ledger().captured
+    before, captured = here.keeper.count(), here.keeper.inbox_status().captured
     page = open_page(visit, here, "#/try")
     tried = try_it(page, TALK)
     expect(tried.locator("h2").first).to_have_text("Would come to 1 kept, 2 changed, 1 known")
@@ -293,7 +297,7 @@ def test_a_dry_run_shows_gate_facts_and_decisions_and_stores_nothing(inbox: Open
     known = cards.filter(has_text="Is known already")
     expect(known).to_contain_text("memory 1 says: We deploy on Fridays, after lunch")
     expect(known.get_by_role("button")).to_have_count(0)
-    assert (here.keeper.count(), here.keeper.ledger().captured) == (before, captured)
+    assert (here.keeper.count(), here.keeper.inbox_status().captured) == (before, captured)
 
 
 def test_all_of_it_is_learned_only_when_asked_for(inbox: Open, visit: Visitor) -> None:
@@ -374,7 +378,7 @@ def test_an_empty_text_is_refused_and_another_text_is_looked_at_before_it_is_lea
     page.get_by_role("textbox", name="A conversation, or plain notes").press_sequentially("x")
     expect(tried.locator(".learn")).to_contain_text("The text has changed since.")
     expect(tried.get_by_role("button", name="Learn all of it")).to_have_count(0)
-    assert here.keeper.ledger().captured == 0
+    assert here.keeper.inbox_status().captured == 0
 
 
 # ── hostile texts ─────────────────────────────────────────────────────────────────────────────────────────────────────

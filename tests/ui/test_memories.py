@@ -155,9 +155,9 @@ def test_a_search_is_answered_while_one_types_and_says_why(shop: Caller, visit: 
     first = lines(page).first
     expect(first).to_contain_text("every weekday")
     expect(first.locator("mark")).to_have_text(["deploy", "storefront"])
-    [hit, *_] = shop.post(
-        "/search", {"query": "when do we deploy the storefront", "explain": True, "noted": False}
-    ).json["results"]
+    [hit, *_] = shop.post("/search", {"query": "when do we deploy the storefront", "explain": True, "log": False}).json[
+        "results"
+    ]
     why = hit["why"]
     for each in (hit["score"], why["vector_share"], why["keyword_share"]):
         expect(first.locator(".score")).to_contain_text(f"{each:.2f}")
@@ -337,7 +337,7 @@ def tree(tmp_path: Path, visit: Visitor) -> Iterator[tuple[Caller, Path]]:
     (project / "src").mkdir()
     (project / "src" / "cart.py").write_text("LIMIT = 50\n")
     clock = FixedClock()
-    keeper = Keeper(SqliteStore(tmp_path / "tree.db", clock), HashEmbedder(), clock, freshness=StalenessChecker())
+    keeper = Keeper(SqliteStore(tmp_path / "tree.db", clock), HashEmbedder(), clock, staleness=StalenessChecker())
     with keeper, serving(keeper) as url:
         yield Caller(url), project
         visit.leave()

@@ -1,20 +1,33 @@
 """Value types of the write path: exchanges, extracted facts, and the results of capturing them.
 
     Exchange ─ gate ─▶ Verdict ─ extract ─▶ [Found] ─ reconcile ─▶ [Settled] ─ store.apply ─▶ Learned
-    Exchange ─ inbox ─▶ Item, until it is settled; the Ledger counts items by state
+    Exchange ─ inbox ─▶ Item, until it is settled; the InboxStatus counts items by state
 
 Like those of `model`, the values are frozen and validate themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 from cofio.errors import InvalidInput
-from cofio.models.memory import MAX_LABEL, VISIBILITIES, Decision, Delete, Fact, check_text, to_plain, to_utc_iso
+from cofio.models.memory import (
+    MAX_LABEL,
+    VISIBILITIES,
+    Decision,
+    Delete,
+    Doc,
+    Fact,
+    Timestamp,
+    check_text,
+    to_plain,
+    to_utc_iso,
+)
 
+#: Text to learn from, or messages with roles.
+Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
 Role = Literal["user", "assistant"]
 Way = Literal["skip", "pattern", "model"]
 Task = Literal["learn", "extract"]
@@ -90,6 +103,32 @@ class Exchange:
         values["messages"] = tuple(Message(message["role"], message["text"]) for message in values.get("messages", ()))
         values.update({name: tuple(values.get(name, ())) for name in ("injected", "reach")})
         return cls(**values)
+
+
+class ExchangeKwargs(TypedDict, total=False):
+    """Keyword arguments for the fields of an Exchange other than its messages."""
+
+    source: Annotated[str, Doc("Source it belongs to: client/project.")]
+    project: Annotated[str, Doc("Project it applies to: the path of its working tree, or a name.")]
+    context: Annotated[
+        str,
+        Doc(
+            "Event that sends it: stop, pre_compact, session_end, after_agent; or analysis: an agent's report, "
+            "which is read for domain knowledge."
+        ),
+    ]
+    client: Annotated[str, Doc("Client that sends it.")]
+    session: str
+    turn: Annotated[str, Doc("Name of the turn within the session: the same turn is captured once.")]
+    agent: str
+    user: Annotated[str, Doc("User who owns the memories learned.")]
+    team: str
+    visibility: Annotated[str, Doc("Who may see it.", VISIBILITIES)]
+    reach: Sequence[str]
+    by_key: bool
+    at: Annotated[Timestamp, Doc("When it was said; default now.")]
+    injected: Annotated[Sequence[str], Doc("Text injected into the agent's context, which is not learned as new.")]
+    series: Annotated[int, Doc("The series of its backfill; 0 for none.", least=0)]
 
 
 def dialogue(validated_intent: str, response: str) -> list[dict[str, str]]:
@@ -337,7 +376,7 @@ class ItemResolution:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class InboxStatus:
     """Counts of captures by state. `captured = stored + merged + rejected + pending` always holds."""
 
     captured: int

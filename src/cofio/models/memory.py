@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
 from cofio.errors import InvalidInput, TooLarge
 
@@ -30,6 +30,7 @@ MatchType = Literal["vector", "keyword", "hybrid"]
 Strength = Literal["strong", "likely", "weak"]
 #: Minimum scores of a strong and of a likely hit, measured by `evals/strength.py` (docs/explanation/search.md).
 STRONG, LIKELY = 0.30, 0.20
+Timestamp: TypeAlias = str | int | float | datetime  # ISO 8601, or seconds or milliseconds since 1970
 Action = Literal["add", "update", "edit", "delete", "restore", "noop", "purge", "revert"]
 
 CATEGORIES: tuple[Category, ...] = ("decision", "learning", "detail")
@@ -39,6 +40,7 @@ VISIBILITIES: tuple[Visibility, ...] = ("private", "team", "global")
 
 MAX_TEXT = 65_536  # characters; a memory is a fact, not a document
 MAX_HITS = 1_000
+MAX_PAGE = 1_000  # rows of one page of a list
 MAX_LABEL = 1_024  # characters of a source, session, agent, tag or entity
 MAX_LABELS = 256  # tags or entities of one memory
 MAX_METADATA = 65_536  # characters of the metadata as JSON
@@ -63,7 +65,7 @@ def category_of(kind: str) -> Category:
     return _CATEGORY_OF.get(kind, "detail")
 
 
-def to_utc_iso(value: str | int | float | datetime) -> str:
+def to_utc_iso(value: Timestamp) -> str:
     """Convert a datetime, an ISO 8601 string, or seconds or milliseconds since 1970 to UTC ISO 8601 in microseconds."""
     try:
         if isinstance(value, bool):
@@ -254,6 +256,53 @@ class Fact:
         _fill(self, "metadata", _check_metadata(self.metadata))
         if self.created_at != "":
             _fill(self, "created_at", to_utc_iso(self.created_at))
+
+
+class Doc(NamedTuple):
+    """Description of a keyword argument, with its allowed values or bounds. HTTP requests take it from here."""
+
+    text: str = ""
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    most: float | None = None
+
+
+class _SharedKwargs(TypedDict, total=False):
+    source: Annotated[str, Doc("Source it belongs to: client/project.")]
+    project: Annotated[str, Doc("Project it applies to: the path of its working tree, or a name.")]
+    kind: Annotated[str, Doc("Kind of fact.", KINDS)]
+    category: Annotated[str, Doc("How long it stays relevant.", CATEGORIES)]
+    confidence: Annotated[float, Doc(least=0, most=1)]
+    entities: Sequence[str]
+    tags: Sequence[str]
+    session: str
+    agent: str
+    user: Annotated[str, Doc("User who owns it.")]
+    team: Annotated[str, Doc("Team of the owner.")]
+    visibility: Annotated[str, Doc("Who may see it.", VISIBILITIES)]
+    metadata: Mapping[str, Any]
+    speaker: Annotated[str, Doc("Who said it.")]
+    context: Annotated[str, Doc("What was said just before; helps to find it.")]
+    anchors: Sequence[Anchor]
+
+
+class FactKwargs(_SharedKwargs, total=False):
+    """Keyword arguments for the fields of a Fact other than its text."""
+
+    method: Annotated[str, Doc("Extraction method.", METHODS)]
+    created_at: Annotated[Timestamp, Doc("ISO 8601, or seconds or milliseconds since 1970.")]
+    origin: Annotated[str, Doc("System it was imported from, and its id there.")]
+
+
+class EditKwargs(_SharedKwargs, total=False):
+    """Keyword arguments for the fields that an edit may change."""
+
+    text: str
+    pinned: bool
+
+
+#: Fields that an Edit may change.
+EDITABLE = tuple(EditKwargs.__annotations__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -475,13 +524,6 @@ def to_plain(decision: Decision) -> dict[str, Any]:
     return {"action": type(decision).__name__.lower(), **details, **({"text": fact.text} if fact else {})}
 
 
-#: Fields that an Edit may change.
-EDITABLE = (
-    "text", "source", "project", "category", "kind", "confidence", "entities", "tags", "session", "agent", "user",
-    "team", "visibility", "metadata", "speaker", "context", "pinned", "anchors",
-)  # fmt: skip
-
-
 def apply_edit(memory: Memory, changes: Mapping[str, Any]) -> Memory:
     """Return the memory with these fields changed and validated like a Fact; the store sets `updated_at`."""
     unknown = sorted(set(changes) - set(EDITABLE))
@@ -665,7 +707,7 @@ class Scope:
     source: str | None = None  # exactly this source
     source_prefix: str = ""  # this source and those below it, by whole path segments
     project: str | None = None  # exactly this project; "" for memories without one
-    seen_from: str | None = None  # relevant in this project: its own, without a project, or global
+    visible_in: str | None = None  # relevant in this project: its own, without a project, or global
     category: str = ""
     kind: str = ""
     method: str = ""
@@ -687,7 +729,7 @@ class Scope:
                 _check_choice(getattr(self, name), choices, name)
         for name in ("source_prefix", "session", "agent"):
             check_text(getattr(self, name), name, MAX_LABEL)
-        for name in ("source", "project", "seen_from", "user", "team"):
+        for name in ("source", "project", "visible_in", "user", "team"):
             if getattr(self, name) is not None:
                 check_text(getattr(self, name), name, MAX_LABEL)
         _fill(self, "tags", _check_labels(self.tags, "tags"))
@@ -733,7 +775,7 @@ class Query:
     threshold: float = -1.0  # the lowest possible cosine
     min_score: float = 0.0
     explain: bool = False
-    noted: bool = True  # count hits as recalled; False for browsing
+    log: bool = True  # count hits as recalled; False for browsing
     rerank: bool = True  # re-rank the best hits, if a re-ranker is configured
     scope: Scope = Scope()
 
@@ -746,10 +788,47 @@ class Query:
         check_int(self.skip, "skip", least=0, most=MAX_HITS)
         if not isinstance(self.scope, Scope):
             raise InvalidInput(f"scope is {type(self.scope).__name__}.", "Give a Scope.")
-        for name in ("hybrid", "explain", "noted", "rerank"):
+        for name in ("hybrid", "explain", "log", "rerank"):
             check_bool(getattr(self, name), name)
         _fill(self, "threshold", check_fraction(self.threshold, "threshold", least=-1.0))
         _fill(self, "min_score", check_fraction(self.min_score, "min_score"))
+
+
+class ScopeKwargs(TypedDict, total=False):
+    """Keyword arguments for the fields of a Scope."""
+
+    source: Annotated[str | None, Doc("Exactly this source.")]
+    source_prefix: Annotated[str, Doc("This source and those below it.")]
+    project: Annotated[str | None, Doc("Exactly this project; empty: without a project.")]
+    visible_in: Annotated[str | None, Doc("Relevant in this project: its own, without a project, and global.")]
+    category: Annotated[str, Doc("How long it stays relevant.", CATEGORIES)]
+    kind: Annotated[str, Doc("Kind of fact.", KINDS)]
+    method: Annotated[str, Doc("Extraction method.", METHODS)]
+    tags: Annotated[Sequence[str], Doc("All of them.")]
+    session: str
+    agent: str
+    user: Annotated[str | None, Doc("Exactly this user; empty: without a user.")]
+    team: Annotated[str | None, Doc("Exactly this team.")]
+    visibility: Annotated[Sequence[str], Doc("Any of them.")]
+    since: Annotated[Timestamp, Doc("Created at this time or later.")]
+    until: Annotated[Timestamp, Doc("Created at this time or earlier.")]
+    pinned: bool | None
+    include_archived: bool
+    viewer: Viewer | None
+
+
+class QueryKwargs(ScopeKwargs, total=False):
+    """Keyword arguments for the fields of a Query other than its text, and of its Scope."""
+
+    k: Annotated[int, Doc("Maximum number of hits.", least=1, most=MAX_HITS)]
+    skip: Annotated[int, Doc("Number of best hits to skip.", least=0, most=MAX_HITS)]
+    hybrid: Annotated[bool, Doc("Match words too, not only vectors.")]
+    threshold: Annotated[float, Doc("Minimum cosine similarity of a hit.", least=-1, most=1)]
+    min_score: Annotated[float, Doc("Minimum score of a hit.", least=0, most=1)]
+    explain: Annotated[bool, Doc("Explain the rank of each hit.")]
+    log: Annotated[bool, Doc("Whether the hits count as recalled; false for a person who browses.")]
+    rerank: bool
+    scope: Scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,22 +6,25 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from cofio.errors import InvalidInput
 from cofio.hooks import project as projects
 from cofio.models.episodes import EpisodeHit
-from cofio.models.exchange import CaptureStatus
+from cofio.models.exchange import CaptureStatus, ExchangeKwargs
 from cofio.models.memory import (
     MAX_HITS,
     MAX_LABEL,
     Briefing,
     Change,
+    FactKwargs,
     FreshnessResult,
     Hit,
     Memory,
     Page,
     Project,
+    QueryKwargs,
+    ScopeKwargs,
     check_bool,
     check_int,
     check_text,
@@ -52,18 +55,20 @@ KNOWN_AS = {"codex-mcp-client": "codex"}
 class MemoriesLike(Protocol):
     """Keeper or Client of the service, as far as the tools need it."""
 
-    def search(self, query: str, *, by: str = ..., **how: Any) -> Sequence[Hit]: ...
+    def search(self, query: str, *, by: str = ..., **how: Unpack[QueryKwargs]) -> Sequence[Hit]: ...
     def search_episodes(
-        self, query: str, *, k: int = ..., skip: int = ..., seen_from: str | None = ...
+        self, query: str, *, k: int = ..., skip: int = ..., visible_in: str | None = ...
     ) -> Sequence[EpisodeHit]: ...
-    def add(self, fact: str, *, by: str = ..., **about: Any) -> Change: ...
+    def add(self, fact: str, *, by: str = ..., **about: Unpack[FactKwargs]) -> Change: ...
     def supersede(self, old_id: int, new: str, *, by: str = ...) -> tuple[Change, Change]: ...
     def delete(self, memory_id: int, *, by: str = ..., why: str = ...) -> Change: ...
     def history(self, memory_id: int) -> Sequence[Change]: ...
-    def capture(self, messages: str, *, wait: bool = ..., by: str = ..., **about: Any) -> CaptureStatus: ...
+    def capture(
+        self, messages: str, *, wait: bool = ..., by: str = ..., **about: Unpack[ExchangeKwargs]
+    ) -> CaptureStatus: ...
     def get(self, memory_id: int) -> Memory: ...
     def freshness(self, memory_id: int) -> FreshnessResult: ...
-    def list(self, *, limit: int = ..., after: int | None = ..., **within: Any) -> Page: ...
+    def list(self, *, limit: int = ..., after: int | None = ..., **within: Unpack[ScopeKwargs]) -> Page: ...
     def projects(self, *, limit: int = ..., after: str = ...) -> Sequence[Project]: ...
     def recall(self, prompt: str = ..., *, project: str = ..., by: str = ...) -> Briefing: ...
     def resume(self, project: str | None = ...) -> ResumeReport: ...
@@ -81,10 +86,10 @@ class Caller:
         str  # maps a source into the reach of the caller's key: no tool lets an agent choose one
     )
 
-    def seen_from(self, project: Any) -> dict[str, str]:
+    def visible_in(self, project: Any) -> ScopeKwargs:
         """Return the search scope: the given or current project; everywhere, if requested or if none is known."""
         where = self._resolve_project(project)
-        return {} if where in (None, EVERYWHERE) else {"seen_from": where or ""}
+        return {} if where in (None, EVERYWHERE) else {"visible_in": where or ""}
 
     def kept_in(self, project: Any) -> str:
         """Return the project of a new memory; "" for none."""
@@ -131,15 +136,17 @@ def search(
     most, skip = _number(limit, "limit", least=1, most=MOST_HITS), _number(cursor, "cursor", least=0, most=MAX_HITS)
     check_bool(episodes, "episodes")
     check_bool(resume, "resume")
-    where = caller.seen_from(project)
+    where = caller.visible_in(project)
     hits = memories.search(query, by=caller.by, k=most, skip=skip, **where)
-    passages = memories.search_episodes(query, k=most, skip=skip, seen_from=where.get("seen_from")) if episodes else []
+    passages = (
+        memories.search_episodes(query, k=most, skip=skip, visible_in=where.get("visible_in")) if episodes else []
+    )
     more = skip + most if most in (len(hits), len(passages)) and skip + most <= MAX_HITS else None
     none = "No more memories match." if skip else "No memory matches."
     result = about_memories(hits_sentence(hits, none), [as_hit(hit) for hit in hits], more=more)
     if episodes:
         result = with_episodes(result, [as_episode(hit) for hit in passages])
-    return with_report(result, memories.resume(where.get("seen_from"))) if resume else result
+    return with_report(result, memories.resume(where.get("visible_in"))) if resume else result
 
 
 def add(memories: MemoriesLike, caller: Caller, *, text: Any, kind: Any = "other", project: Any = None) -> ToolResult:
@@ -191,9 +198,17 @@ def extract(memories: MemoriesLike, caller: Caller, *, text: Any, project: Any =
     if not isinstance(text, str) or not text.strip():
         raise InvalidInput("The text is empty.", "Give what was said, or notes, as text.")
     turn = hashlib.sha256(f"{where}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    turn_id = {"client": caller.client, "session": BY, "turn": turn}  # the same text again is the same turn
-    about = {"project": where, "source": caller.source(where), **turn_id}
-    return about_learning(memories.capture(text, wait=True, by=caller.by, **about))
+    status = memories.capture(
+        text,
+        wait=True,
+        by=caller.by,
+        project=where,
+        source=caller.source(where),
+        client=caller.client,
+        session=BY,
+        turn=turn,  # the same text again is the same turn
+    )
+    return about_learning(status)
 
 
 def _number(value: Any, name: str, **bounds: int) -> int:
