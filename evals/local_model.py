@@ -5,7 +5,7 @@
 An experiment that nothing depends on: `make eval-llm` downloads what it needs. Three parts, each on temporary stores:
 
     path       capture ─ inbox ─ worker ─ gate ─ model ─▶ facts ─ model ─▶ decisions ─▶ store ─ search, recall
-    decisions  the cases of `cofio eval decisions`: decisions of the model, compared with the rules
+    decisions  the cases of `python -m evals.decisions`: decisions of the model, compared with the rules
     turns      labelled turns that the gate passes to a model, compared with the results without one
 
 The figures hold for the model that was used. The duration depends on the machine: two idle cores take about 40 minutes.
@@ -29,7 +29,6 @@ from typing import Any
 from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.errors import CofioError, Unavailable
-from cofio.evaluation import decisions
 from cofio.evaluation.metrics import SEED, Figure, difference, interval
 from cofio.evaluation.report import Cell, Column, Report, Table
 from cofio.evaluation.statements import states_fact
@@ -37,6 +36,7 @@ from cofio.ports import LLM, Embedder
 from cofio.providers import embedders
 from cofio.server.background.inbox_worker import InboxWorker
 from cofio.settings import Settings
+from evals.decisions import measure as decisions
 from evals.llama import HOME, Asked, Given, LlamaServer, Server, Watched, running, speeds
 from evals.turns import labels, measure
 from evals.turns.labels import LABELS, LabelledTurn
@@ -177,7 +177,7 @@ def invented(outcomes: Sequence[TurnOutcome]) -> int:
 
 
 def decided(settings: Settings, embedder: Embedder, llm: LLM, cases: int) -> dict[str, Any]:
-    """Return the decisions about labelled pairs without and with the model, as reported by `cofio eval decisions`."""
+    """Return the decisions about labelled pairs without and with the model, as reported by `python -m evals.decisions`."""
     report = decisions.evaluate([PAIRS], settings, llm, sample=cases, embedder=embedder)
     return dict(report.values["sets"][PAIRS.stem])
 

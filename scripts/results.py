@@ -181,7 +181,7 @@ MEASURES = (
         "devmem",
         "DevMemBench",
         "answers about coding sessions among ten hits",
-        "cofio",
+        "evals.devmem",
         15,
         ("outside",),
         (
@@ -191,7 +191,6 @@ MEASURES = (
                 beside=(("facts and episodes", "facts and episodes/one_hit"), ("in one message", "said")),
             ),
         ),
-        ("eval", "devmem"),
     ),
     Measure(
         "decisions",

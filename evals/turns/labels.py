@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cofio.evaluation.jsonl import check_ids, clean, read_rows
+from cofio.evaluation.jsonl import clean, read_rows
 from cofio.models.exchange import ROLES
 from cofio.models.memory import MAX_TEXT
+from evals.ids import check_ids
 
 LABELS = ("store", "skip", "update")
 SPLITS = ("dev", "test")

@@ -1,4 +1,4 @@
-"""Commands that measure retrieval, capture, decisions and relevance on your own data."""
+"""Commands that measure retrieval, extraction, decisions and relevance on your own data."""
 
 from __future__ import annotations
 
@@ -131,38 +131,6 @@ def streams(session: CliContext, path: Path, failures: bool, write: Path | None)
     show(session, report, write)
 
 
-@command("devmem", "cofio eval devmem devmembench", "cofio eval devmem devmembench --json")
-@click.argument("folder", type=_PATH)
-@_write
-def devmem(session: CliContext, folder: Path, write: Path | None) -> None:
-    """Measure DevMemBench: capture its sessions, then search the answers of its questions in the top ten.
-
-    FOLDER holds the sessions and the questions as .json files, "sessions" and "questions" in their names.
-    """
-    from cofio.evaluation import devmem as measure
-
-    with measuring(session) as progress:
-        report = measure.evaluate(folder, session.settings, progress=progress)
-    show(session, report, write)
-
-
-@command("decisions", "cofio eval decisions pairs.jsonl", "cofio eval decisions facts.jsonl messages.jsonl --json")
-@click.argument("files", type=_FILE, nargs=-1, required=True)
-@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Take a sample of N pairs from each file.")
-@_write
-def decisions(session: CliContext, files: tuple[Path, ...], sample: int | None, write: Path | None) -> None:
-    """Measure decisions (new, known, correction) and duplicate detection.
-
-    FILES hold labelled pairs of facts or of messages, one JSON object per line (see docs/how-to/measure.md). A
-    configured language model is measured on the same pairs.
-    """
-    from cofio.evaluation import decisions as measure
-
-    with measuring(session) as progress:
-        report = measure.evaluate(files, session.settings, sample=sample, progress=progress)
-    show(session, report, write)
-
-
 @contextmanager
 def measuring(session: CliContext) -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar; yield a function that takes the work done and the total."""
@@ -189,5 +157,5 @@ def show(session: CliContext, report: Report, write: Path | None) -> None:
         output.say(f"Wrote {path}.")
 
 
-for subcommand in (retrieval, turns, pairs, relevance, streams, devmem, decisions):
+for subcommand in (retrieval, turns, pairs, relevance, streams):
     evaluation.add_command(subcommand)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -69,12 +68,6 @@ def numbered(path: Path, shape: str) -> Iterator[tuple[int, str]]:
     if not any(line.strip() for line in lines):
         raise InvalidInput(f"{path} is empty.", shape)
     yield from ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
-
-
-def check_ids(path: Path, ids: Sequence[str]) -> None:
-    """Raise InvalidInput if an id occurs twice."""
-    if repeated := [name for name, times in Counter(ids).items() if times > 1]:
-        raise InvalidInput(f"The id {repeated[0]!r} occurs twice in {path}.", "Give every row an id of its own.")
 
 
 def text_of(plain: dict[str, Any], name: str) -> str:

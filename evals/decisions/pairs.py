@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from cofio.evaluation.jsonl import check_ids, clean, read_rows
+from cofio.evaluation.jsonl import clean, read_rows
 from cofio.evaluation.metrics import SEED
 from cofio.models.memory import MAX_LABEL, MAX_TEXT
 from cofio.text.tokens import search_terms
+from evals.ids import check_ids
 
 Action: TypeAlias = Literal["add", "update", "delete", "noop"]
 ACTIONS: tuple[Action, ...] = ("add", "update", "delete", "noop")
@@ -71,7 +72,7 @@ def read(path: Path) -> PairCases:
 
 def draw_sample(cases: PairCases, size: int) -> PairCases:
     """Return a sample of `size` cases with a fixed seed, balanced over the expected actions as far as possible."""
-    rng = random.Random(SEED)  # noqa: S311
+    rng = random.Random(SEED)
     by_action: dict[str, list[PairCase]] = {}
     for case in rng.sample(cases.cases, len(cases.cases)):
         by_action.setdefault(case.expected, []).append(case)
@@ -118,7 +119,7 @@ def _detect_shape(plain: dict[str, Any]) -> tuple[tuple[str, str, str], dict[str
 
 def _add_unrelated(cases: Sequence[PairCase]) -> Iterator[PairCase]:
     """Yield each case of facts with unrelated facts of the file in its store."""
-    rng = random.Random(SEED)  # noqa: S311
+    rng = random.Random(SEED)
     facts = sorted({case.known[0] for case in cases if not case.is_message})
     words = {text: frozenset(search_terms(text)) for text in facts}
     for case in cases:

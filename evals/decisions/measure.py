@@ -22,16 +22,16 @@ import numpy as np
 from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.errors import CofioError, Misconfigured
-from cofio.evaluation import duplicates
-from cofio.evaluation.authors import Progress, write_command
+from cofio.evaluation.authors import Progress
 from cofio.evaluation.embedders import CachingEmbedder
 from cofio.evaluation.metrics import DRAWS, SEED, Figure, difference, rate
-from cofio.evaluation.pairs import ACTIONS, PairCase, PairCases, as_facts, draw_sample, read
 from cofio.evaluation.report import Cell, Column, Report, Table
 from cofio.models.exchange import LearningResult
 from cofio.models.memory import Fact
 from cofio.ports import LLM, Completion, Embedder, Health, Profile
 from cofio.settings import Settings
+from evals.decisions import duplicates
+from evals.decisions.pairs import ACTIONS, PairCase, PairCases, as_facts, draw_sample, read
 
 _AT_ONCE = 250  # cases that share a store
 _NONE = "none"  # no action
@@ -64,7 +64,7 @@ def evaluate(
     sets = [draw_sample(case_set, sample) if sample else case_set for case_set in sets]
     settings = settings or Settings.load()
     report = evaluate_cases(sets, settings, llm, embedder or bootstrap.make_embedder(settings), progress)
-    return replace(report, command=write_command("decisions", files))
+    return replace(report, command=" ".join(["python -m evals.decisions", *(path.name for path in files)]))
 
 
 def evaluate_cases(
@@ -94,7 +94,7 @@ def evaluate_cases(
         "per_case": actions,
     }
     title = "Decisions: new, known or a correction"
-    return Report("decisions", title, "cofio eval decisions", _SAYS, values, _list_tables(figures, compared))
+    return Report("decisions", title, "python -m evals.decisions", _SAYS, values, _list_tables(figures, compared))
 
 
 def _number_repeated(sets: Sequence[PairCases]) -> list[PairCases]:

@@ -6,10 +6,14 @@ A hit answers a question if it states the ground truth: at least 60 % of its con
 every number and name in it (`statements.states_fact`). A ground truth that spans several sessions may need several
 hits, so the ten hits are also taken together. Ground truths are worded freely: the share stated by any single message
 of the sessions is an upper bound. Questions of the type abstention have no answer and are left out.
+
+    python -m evals.devmem FOLDER [--write FOLDER]
 """
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +22,7 @@ from typing import Any
 
 from cofio import bootstrap
 from cofio.core import Keeper
-from cofio.errors import InvalidInput, NotFound
+from cofio.errors import CofioError, InvalidInput, NotFound
 from cofio.evaluation.jsonl import read_json
 from cofio.evaluation.metrics import mean, rate
 from cofio.evaluation.report import Column, Report, Table
@@ -208,7 +212,7 @@ def _report(folder: Path, sessions: int, stored: int, outcomes: Sequence[DevMemO
         " In one message: some message of the sessions does, which is the most that this rule allows.",
     )
     table = Table.of("Answers found", "questions", _COLUMNS, {"all": whole, **by_type})
-    return Report("devmem", "DevMemBench", f"cofio eval devmem {folder.name}", says, values, [table])
+    return Report("devmem", "DevMemBench", f"python -m evals.devmem {folder.name}", says, values, [table])
 
 
 _COLUMNS = {
@@ -220,3 +224,24 @@ _COLUMNS = {
         for name, label in (("one_hit", "one hit"), ("together", "together"))
     },
 }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the report; return 2 if the data is missing or malformed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folder", type=Path, help="the folder with the files of DevMemBench")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write page and JSON here")
+    options = parser.parse_args(arguments)
+    try:
+        report = evaluate(options.folder)
+    except CofioError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(report.text())
+    for path in report.write(options.write) if options.write else ():
+        print(f"Wrote {path}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evals.decisions import plot_duplicates
+from evals.decisions import duplicates
+from evals.decisions import measure as decisions
+from evals.decisions.__main__ import plot_duplicates
+from evals.decisions.pairs import Action, PairCase, PairCases, draw_sample, read
 
 from cofio import bootstrap
 from cofio.errors import InvalidInput, Misconfigured, NotFound
-from cofio.evaluation import decisions, duplicates
 from cofio.evaluation.metrics import macro_f1
-from cofio.evaluation.pairs import Action, PairCase, PairCases, draw_sample, read
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder, ScriptedLLM
 from tests.evaluation.fake_judges import ScriptedJudge

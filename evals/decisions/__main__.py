@@ -2,7 +2,9 @@
 
     python -m evals.decisions FILE... [--sample N] [--write FOLDER]
 
-The same as `cofio eval decisions`; the plots show duplicates found against contradictions accepted.
+One JSON object per line has two facts, with the label `duplicate`, `contradiction`, `related` or `unrelated`; or an
+earlier and a later message of one person, with the relation `update` or `contradiction`; or a memory, a statement, and
+the label `add`, `same`, `update` or `delete`. A configured language model is measured on the same pairs.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cofio.evaluation import decisions
-from cofio.evaluation.duplicates import WAYS
+from evals.decisions import measure
+from evals.decisions.duplicates import WAYS
 from evals.plots import COLOURS, Curve, linear
 
 MAX_LEAK = 0.25  # right limit of the plots
@@ -28,7 +30,7 @@ def main() -> int:
     parser.add_argument("--sample", type=int, metavar="N", help="sample size: pairs per file")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write page, JSON and plots here")
     options = parser.parse_args()
-    report = decisions.evaluate(options.files, sample=options.sample)
+    report = measure.evaluate(options.files, sample=options.sample)
     report = replace(report, plots=plot_duplicates(report.values["duplicates"]))
     print(report.text())
     for path in report.write(options.write) if options.write else ():

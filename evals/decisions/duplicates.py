@@ -15,9 +15,9 @@ import numpy as np
 
 from cofio.core import Keeper
 from cofio.evaluation.metrics import DRAWS, SEED, Figure, rate
-from cofio.evaluation.pairs import PairCase, PairCases
 from cofio.evaluation.report import Cell, Column, Table
 from cofio.models.memory import Fact
+from evals.decisions.pairs import PairCase, PairCases
 
 Holding: TypeAlias = Callable[[Sequence[tuple[str, str]]], AbstractContextManager[tuple[Keeper, list[int]]]]
 _Row: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
