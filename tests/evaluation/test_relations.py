@@ -96,7 +96,7 @@ def test_a_report_is_text_and_files(folder: Path, tmp_path: Path) -> None:
         ({"memory": "a b", "said": "c d"}, "there is no 'label'"),
         ({"memory": "a b", "said": "c d", "label": "maybe"}, "the label is 'maybe'"),
         ({"memory": "", "said": "c d", "label": "add"}, "memory is not a text"),
-        (["a"], "it is not an object"),
+        (["a"], "it is a list, not an object"),
     ],
 )
 def test_a_wrong_row_is_refused_with_its_line(tmp_path: Path, row: Any, says: str) -> None:
