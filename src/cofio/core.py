@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from cofio.dashboard import service
 from cofio.dashboard.projection import MapCache
@@ -48,6 +48,7 @@ from cofio.models.exchange import (
     Item,
     LearningResult,
     Ledger,
+    Messages,
     State,
     Task,
     dialogue,
@@ -77,6 +78,7 @@ from cofio.models.memory import (
     CATEGORIES,
     KINDS,
     MAX_LABEL,
+    MAX_PAGE,
     MAX_TEXT,
     Add,
     Briefing,
@@ -135,11 +137,7 @@ from cofio.transfer import export
 from cofio.transfer.importer import ImportResult, ImportRun
 from cofio.transfer.importers.base import SkippedEntry
 
-#: Text to learn from, or messages with roles.
-Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
-
 _BATCH = 256  # texts embedded and written per batch in bulk work
-MAX_PAGE = 1_000
 _USUAL = MaintenanceOptions()
 _NO_NOTES = NotesOptions()
 _NO_LIMITS = Limits()
