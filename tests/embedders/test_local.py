@@ -48,7 +48,7 @@ def test_vectors_match_those_of_the_plain_runtime(local_embedder: LocalEmbedder,
     for text, vector in zip(TEXTS, local_embedder.embed(TEXTS, "document"), strict=True):
         ids = np.array([words.ids(text)], np.int64)
         feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-        state = session.computed(None, feed)[0][0, 0]
+        state = session.run(None, feed)[0][0, 0]
         np.testing.assert_allclose(vector, state / np.linalg.norm(state), atol=1e-5)
 
 
@@ -69,9 +69,7 @@ def test_new_process_gives_the_same_vector(local_embedder: LocalEmbedder, shared
         "e = LocalEmbedder(Path(sys.argv[1]), download=False);"
         "sys.stdout.write(e.embed(['The same text.'], 'document').tobytes().hex())"
     )
-    process = subprocess.computed(
-        [sys.executable, "-c", script, shared_home], capture_output=True, text=True, check=True
-    )
+    process = subprocess.run([sys.executable, "-c", script, shared_home], capture_output=True, text=True, check=True)
     assert process.stdout == local_embedder.embed(["The same text."], "document").tobytes().hex()
 
 
@@ -122,9 +120,9 @@ def test_package_import_is_light() -> None:
         "import sys, cofio.providers.embedders;"
         "sys.exit(bool({'numpy', 'onnxruntime', 'urllib.request'} & set(sys.modules)))"
     )
-    assert subprocess.computed([sys.executable, "-c", script], check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 def test_local_embedder_imports_the_runtime_on_first_use() -> None:
     script = "import sys, cofio.providers.embedders.local; sys.exit('onnxruntime' in sys.modules)"
-    assert subprocess.computed([sys.executable, "-c", script], check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
