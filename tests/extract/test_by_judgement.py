@@ -90,7 +90,7 @@ def test_reasons_and_conditions_are_included(marked_text: str, expected: str) ->
 
 def test_fragment_includes_the_question_it_answers() -> None:
     text, judge = mark_spans("[Port 8443]")
-    assert texts(judge, text, before="Which port does the gateway use?") == [
+    assert texts(judge, text, previous_turn="Which port does the gateway use?") == [
         "Which port does the gateway use? Port 8443"
     ]
 

@@ -35,23 +35,23 @@ from tests.staleness.conftest import FILES, Repository
     ],
 )
 def test_existing_file_is_anchored(repo: Repository, text: str, path: str) -> None:
-    assert [(kind, where) for kind, _, where in repo.names(text)] == [("file", path)]
+    assert [(kind, where) for kind, _, where in repo.anchors_of(text)] == [("file", path)]
 
 
 def test_absolute_path_inside_the_tree_is_a_relative_anchor(repo: Repository) -> None:
-    assert repo.names(f"Look at {repo.root}/src/net.py") == [("file", "src/net.py", "src/net.py")]
+    assert repo.anchors_of(f"Look at {repo.root}/src/net.py") == [("file", "src/net.py", "src/net.py")]
 
 
 def test_ambiguous_file_name_is_not_anchored(repo: Repository) -> None:
     repo.write("lib/net.py", "")
-    assert repo.names("net.py holds the retries") == []
-    assert repo.names("lib/net.py holds the retries") == [("file", "lib/net.py", "lib/net.py")]
+    assert repo.anchors_of("net.py holds the retries") == []
+    assert repo.anchors_of("lib/net.py holds the retries") == [("file", "lib/net.py", "lib/net.py")]
 
 
 @pytest.mark.parametrize("name", ["src/größe.py", "源/网络.py", "a b/c d.md", "app/[id]/page.tsx"])
 def test_names_in_any_script_and_with_spaces_are_found(repo: Repository, name: str) -> None:
     repo.write(name, "x = 1\n")
-    assert repo.names(f"The size is in `{name}`.") == [("file", name, name)]
+    assert repo.anchors_of(f"The size is in `{name}`.") == [("file", name, name)]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_names_in_any_script_and_with_spaces_are_found(repo: Repository, name: s
     ],
 )
 def test_definition_is_anchored_at_its_file(repo: Repository, text: str, name: str, path: str) -> None:
-    assert repo.names(text) == [("symbol", name, path)]
+    assert repo.anchors_of(text) == [("symbol", name, path)]
 
 
 @pytest.mark.parametrize(
@@ -83,15 +83,15 @@ def test_definition_is_anchored_at_its_file(repo: Repository, text: str, name: s
     ],
 )
 def test_plain_words_and_undefined_names_are_not_anchored(repo: Repository, text: str) -> None:
-    assert repo.names(text) == []
+    assert repo.anchors_of(text) == []
 
 
 def test_ambiguous_definition_is_resolved_outside_tests_or_by_a_named_file(repo: Repository) -> None:
     repo.write("tests/test_config.py", "def parse_config(path): ...\n")
-    assert repo.names("`parse_config()` reads") == [("symbol", "parse_config", "src/config.py")]
+    assert repo.anchors_of("`parse_config()` reads") == [("symbol", "parse_config", "src/config.py")]
     repo.write("lib/other.py", "def parse_config(path): ...\n")
-    assert repo.names("`parse_config()` reads") == []
-    assert repo.names("`parse_config()` in lib/other.py reads") == [("symbol", "parse_config", "lib/other.py")]
+    assert repo.anchors_of("`parse_config()` reads") == []
+    assert repo.anchors_of("`parse_config()` in lib/other.py reads") == [("symbol", "parse_config", "lib/other.py")]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_ambiguous_definition_is_resolved_outside_tests_or_by_a_named_file(repo:
 )
 def test_definition_and_its_block_are_found_in_many_languages(repo: Repository, name: str, content: str) -> None:
     repo.write(name, f"{content}\nother = 1\n")
-    assert repo.names("`loadAll()` does it") == [("symbol", "loadAll", name)]
+    assert repo.anchors_of("`loadAll()` does it") == [("symbol", "loadAll", name)]
     block = symbols.definition_block(name, f"{content}\nother = 1\n".encode(), "loadAll")
     assert block
     assert content.rstrip().endswith(block.rsplit("\n", 1)[-1]) or name == "a.tsx"
@@ -143,7 +143,7 @@ def test_call_or_prototype_is_not_a_definition() -> None:
     ],
 )
 def test_command_is_anchored_where_it_is_defined(repo: Repository, text: str, name: str, path: str) -> None:
-    assert repo.names(text) == [("command", name, path)]
+    assert repo.anchors_of(text) == [("command", name, path)]
 
 
 @pytest.mark.parametrize(
@@ -158,16 +158,16 @@ def test_command_is_anchored_where_it_is_defined(repo: Repository, text: str, na
     ],
 )
 def test_phrase_is_not_a_command(repo: Repository, text: str) -> None:
-    assert repo.names(text) == []
+    assert repo.anchors_of(text) == []
 
 
 def test_definition_replaces_the_file_named_with_it(repo: Repository) -> None:
-    assert repo.names("`parse_config()` is in src/config.py") == [("symbol", "parse_config", "src/config.py")]
-    assert repo.names("`make test` is in the Makefile") == [("command", "make test", "Makefile")]
+    assert repo.anchors_of("`parse_config()` is in src/config.py") == [("symbol", "parse_config", "src/config.py")]
+    assert repo.anchors_of("`make test` is in the Makefile") == [("command", "make test", "Makefile")]
 
 
 def test_first_four_references_are_kept(repo: Repository) -> None:
-    references = repo.names("README.md, Dockerfile, src/net.py, src/config.py, config/prod.yaml and `make test`")
+    references = repo.anchors_of("README.md, Dockerfile, src/net.py, src/config.py, config/prod.yaml and `make test`")
     assert [path for _, _, path in references] == ["README.md", "Dockerfile", "src/net.py", "src/config.py"]
     assert len(references) == MOST
 
@@ -210,7 +210,7 @@ def test_there_are_no_anchors_without_a_working_tree(repo: Repository, tmp_path:
 def test_nothing_outside_the_tree_or_in_git_internals_is_read(repo: Repository, tmp_path: Path, text: str) -> None:
     (tmp_path / "outside.txt").write_text("x")
     repo.write("node_modules/left/index.js", "x")
-    assert repo.names(text) == []
+    assert repo.anchors_of(text) == []
 
 
 def test_external_link_is_not_followed_and_internal_link_is(repo: Repository, tmp_path: Path) -> None:
@@ -221,8 +221,8 @@ def test_external_link_is_not_followed_and_internal_link_is(repo: Repository, tm
     (repo.root / "config.link").symlink_to(".git/config")
     (repo.root / "CLAUDE.md").symlink_to("README.md")
     (repo.root / "lib").symlink_to("src")
-    assert repo.names("leak.txt, leaks/secret.txt, secret.txt and config.link") == []
-    assert repo.names("CLAUDE.md and lib/net.py") == [
+    assert repo.anchors_of("leak.txt, leaks/secret.txt, secret.txt and config.link") == []
+    assert repo.anchors_of("CLAUDE.md and lib/net.py") == [
         ("file", "CLAUDE.md", "CLAUDE.md"),
         ("file", "lib/net.py", "lib/net.py"),
     ]
@@ -232,14 +232,16 @@ def test_link_loops_terminate(repo: Repository) -> None:
     (repo.root / "a.txt").symlink_to("b.txt")
     (repo.root / "b.txt").symlink_to("a.txt")
     (repo.root / "src" / "again").symlink_to("..")
-    assert repo.names("a.txt and b.txt and net.py") == [("file", "net.py", "src/net.py")]
+    assert repo.anchors_of("a.txt and b.txt and net.py") == [("file", "net.py", "src/net.py")]
 
 
 def test_named_pipe_does_not_block(repo: Repository) -> None:
     os.mkfifo(repo.root / "pipe.txt")
     os.mkfifo(repo.root / "pipe.py")
     results: list[object] = []
-    thread = threading.Thread(target=lambda: results.append(repo.names("pipe.txt and `some_thing()`")), daemon=True)
+    thread = threading.Thread(
+        target=lambda: results.append(repo.anchors_of("pipe.txt and `some_thing()`")), daemon=True
+    )
     thread.start()
     thread.join(10)
     assert results == [[]]
@@ -252,7 +254,7 @@ def test_only_the_beginning_of_a_huge_file_is_read(repo: Repository) -> None:
     os.truncate(repo.write("huge.py", "def late(): ...\n"), 2 << 30)
     started = time.monotonic()
     memory = repo.memory("It is all in huge.db")
-    assert repo.names("`late()`") == []
+    assert repo.anchors_of("`late()`") == []
     assert time.monotonic() - started < 5
     assert repo.state(memory) == "fresh"
     os.truncate(huge, (2 << 30) + 1)
@@ -277,10 +279,10 @@ def test_unreadable_file_is_not_anchored_and_its_freshness_is_unknown(
 
 def test_tree_with_too_many_files_is_listed_in_part(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cofio.staleness.worktree.MOST_FILES", 5)
-    assert repo.names("README.md") == [("file", "README.md", "README.md")]
-    assert repo.names("net.py") == []  # there may be another one
-    assert repo.names("`parse_config()`") == []
-    assert repo.names("`parse_config()` in src/config.py") == [("symbol", "parse_config", "src/config.py")]
+    assert repo.anchors_of("README.md") == [("file", "README.md", "README.md")]
+    assert repo.anchors_of("net.py") == []  # there may be another one
+    assert repo.anchors_of("`parse_config()`") == []
+    assert repo.anchors_of("`parse_config()` in src/config.py") == [("symbol", "parse_config", "src/config.py")]
 
 
 @pytest.mark.parametrize("ending", ["py", "js", "go", "rs", "java", "c", "rb", "sh"])
@@ -308,4 +310,4 @@ def test_any_text_is_searched_quickly(piece: str) -> None:
 
 def test_every_file_of_the_repository_can_be_anchored(repo: Repository) -> None:
     for name in FILES:
-        assert repo.names(f"`{name}`") == [("file", name, name)]
+        assert repo.anchors_of(f"`{name}`") == [("file", name, name)]
