@@ -19,8 +19,8 @@ ADA = Viewer(user="ada", agent="codex", team="web")
 
 def recorded_injections(keeper: Keeper) -> list[tuple[str, str, int, bool]]:
     """Return caller, occasion, number of memories and whether tokens were injected."""
-    keeper.outlook.pulse()  # writes pending records
-    path = keeper._store._file.path  # type: ignore[attr-defined]
+    keeper.dashboard.pulse()  # writes pending records
+    path = keeper.services.access.store._file.path  # type: ignore[attr-defined]
     with sqlite3.connect(path) as connection:
         rows = connection.execute(
             "SELECT caller, occasion, memories, tokens > 0 FROM injections ORDER BY id"
@@ -35,7 +35,7 @@ def recorded_injections(keeper: Keeper) -> list[tuple[str, str, int, bool]]:
 def test_every_prompt_and_session_start_is_recorded(keeper: Keeper) -> None:
     keeper.add("The staging database is postgres 16 on db-2.")
     injections: list[Injection] = []
-    keeper.listen_to_recall(injections.append)
+    keeper.on_injected(injections.append)
     result = keeper.recall("which staging database do we have?", by="codex")
     keeper.recall(by="cursor")
     keeper.recall("who paints the bicycle shed in lilac?", by="codex")
@@ -45,7 +45,7 @@ def test_every_prompt_and_session_start_is_recorded(keeper: Keeper) -> None:
         ("codex", "prompt", 0, False),
     ]
     assert [injection.tokens for injection in injections] == [result.tokens, injections[1].tokens, 0]
-    (day,) = keeper.outlook.overview().injected or ()
+    (day,) = keeper.dashboard.overview().injected or ()
     assert (day.prompts, day.answered, day.starts, day.memories) == (2, 1, 1, 2)
     assert day.tokens == sum(injection.tokens for injection in injections)
 
@@ -71,31 +71,33 @@ def test_recording_does_not_wait_for_a_writer_and_is_not_lost(tmp_path: Path) ->
         keeper.recall("which staging database?", by="codex")
         writer = sqlite3.connect(tmp_path / "cofio.db", isolation_level=None)
         writer.execute("BEGIN IMMEDIATE")
-        pulse = keeper.outlook.pulse()
+        pulse = keeper.dashboard.pulse()
         keeper.recall(by="codex")
         writer.execute("ROLLBACK")
         writer.close()
         assert len(recorded_injections(keeper)) == 2
-        assert keeper.outlook.pulse().moved(pulse) in (["recalls"], [])
+        assert keeper.dashboard.pulse().moved(pulse) in (["recalls"], [])
     reopened = SqliteStore(tmp_path / "cofio.db", clock)
     assert [count.prompts + count.starts for count in reopened.pictures.injected("2000-01-01")] == [2]
     reopened.close()
 
 
 def test_old_injections_are_deleted_with_old_retrievals(keeper: Keeper) -> None:
-    keeper._store.pictures.inject([Injection("2025-01-01T00:00:00.000000+00:00", "codex", "prompt", 1, 50)])
+    keeper.services.access.store.pictures.inject(
+        [Injection("2025-01-01T00:00:00.000000+00:00", "codex", "prompt", 1, 50)]
+    )
     keeper.recall(by="codex")
-    keeper.outlook.pulse()
-    keeper.tidy(captures=30, retrievals=180)
-    assert [count.day for count in keeper._store.pictures.injected("2000-01-01")] == ["2026-01-01"]
+    keeper.dashboard.pulse()
+    keeper.services.retention.apply(captures=30, retrievals=180)
+    assert [count.day for count in keeper.services.access.store.pictures.injected("2000-01-01")] == ["2026-01-01"]
 
 
 def test_recorded_injections_contain_no_text(keeper: Keeper) -> None:
     number = keeper.add("The vault code is marzipan.").memory_id
     keeper.recall("what is the marzipan vault code?", by="codex")
     keeper.purge(number)
-    keeper.outlook.pulse()
-    path = keeper._store._file.path  # type: ignore[attr-defined]
+    keeper.dashboard.pulse()
+    path = keeper.services.access.store._file.path  # type: ignore[attr-defined]
     with sqlite3.connect(path) as connection:
         assert "marzipan" not in "\n".join(connection.iterdump())
     connection.close()
@@ -109,8 +111,8 @@ def test_overview_reports_store_state_and_activity(keeper: Keeper) -> None:
     keeper.add("We decided on Drizzle.", kind="decision")
     deleted = keeper.add("We use tabs.").memory_id
     keeper.delete(deleted)
-    keeper._store.apply([Add(Fact(text="later"))], {}, by="test", why="")
-    overview = keeper.outlook.overview(days=3)
+    keeper.services.access.store.apply([Add(Fact(text="later"))], {}, by="test", why="")
+    overview = keeper.dashboard.overview(days=3)
     assert (overview.live, overview.archived, list(overview.days)) == (3, 1, ["2025-12-30", "2025-12-31", "2026-01-01"])
     assert list(overview.arrived) == [
         DailyCount("", "detail", 1),
@@ -127,32 +129,32 @@ def test_overview_reports_store_state_and_activity(keeper: Keeper) -> None:
 
 
 def test_overview_is_limited_to_a_year(keeper: Keeper) -> None:
-    assert len(keeper.outlook.overview(days=366).days) == 366
-    assert list(keeper.outlook.overview(days=1).days) == ["2026-01-01"]
+    assert len(keeper.dashboard.overview(days=366).days) == 366
+    assert list(keeper.dashboard.overview(days=1).days) == ["2026-01-01"]
     for days in (0, 367, -1):
         with pytest.raises(InvalidInput):
-            keeper.outlook.overview(days=days)
+            keeper.dashboard.overview(days=days)
 
 
 def test_overview_omits_days_without_activity(keeper: Keeper) -> None:
-    overview = keeper.outlook.overview()
+    overview = keeper.dashboard.overview()
     assert (overview.live, overview.archived, list(overview.arrived), overview.done_today) == (0, 0, [], {})
     keeper.recall(by="codex")
-    assert keeper.outlook.overview().injected == [InjectionCount("2026-01-01", 0, 0, 1, 0, 0)]
+    assert keeper.dashboard.overview().injected == [InjectionCount("2026-01-01", 0, 0, 1, 0, 0)]
 
 
 def test_overview_of_a_viewer_covers_visible_memories_only(keeper: Keeper) -> None:
-    viewer_keeper = keeper.seen_by(ADA)
+    viewer_keeper = keeper.as_viewer(ADA)
     viewer_keeper.add("We decided on Drizzle.", kind="decision")
     viewer_keeper.delete(viewer_keeper.add("We use tabs.").memory_id)
     keeper.add("Bob looks for another job.", user="bob")
     keeper.recall(by="codex")
-    overview = viewer_keeper.outlook.overview(days=2)
+    overview = viewer_keeper.dashboard.overview(days=2)
     assert (overview.live, overview.archived) == (1, 1)
     assert [count.count for count in overview.arrived] == [1]
     assert (overview.done_today, overview.injected, overview.store) == (None, None, None)
     with pytest.raises(Forbidden):
-        viewer_keeper.outlook.agents()
+        viewer_keeper.dashboard.agents()
 
 
 # ── Agents and changes ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -162,21 +164,21 @@ def test_agents_are_listed_immediately(keeper: Keeper) -> None:
     keeper.add("We decided on Drizzle.", source="claude-code/web")
     keeper.search("which drizzle?", by="cursor")
     keeper.recall("which drizzle?", by="codex")
-    assert {agent.name: (agent.memories, agent.recalls) for agent in keeper.outlook.agents()} == {
+    assert {agent.name: (agent.memories, agent.recalls) for agent in keeper.dashboard.agents()} == {
         "codex": (0, 1),
         "cursor": (0, 1),
         "claude-code": (1, 0),
     }
-    assert len(keeper.outlook.agents(limit=2)) == 2
+    assert len(keeper.dashboard.agents(limit=2)) == 2
     with pytest.raises(InvalidInput):
-        keeper.outlook.agents(limit=0)
+        keeper.dashboard.agents(limit=0)
 
 
 def test_pulse_reports_recalls_and_captures(keeper: Keeper) -> None:
-    first_pulse = keeper.outlook.pulse()
-    assert keeper.outlook.pulse().moved(first_pulse) == []
+    first_pulse = keeper.dashboard.pulse()
+    assert keeper.dashboard.pulse().moved(first_pulse) == []
     keeper.recall("who paints the bicycle shed?")
-    second_pulse = keeper.outlook.pulse()
+    second_pulse = keeper.dashboard.pulse()
     assert second_pulse.moved(first_pulse) == ["recalls"]
     keeper.capture("I prefer tabs over spaces.", wait=True)
-    assert keeper.outlook.pulse().moved(second_pulse) == ["memories", "inbox"]
+    assert keeper.dashboard.pulse().moved(second_pulse) == ["memories", "inbox"]

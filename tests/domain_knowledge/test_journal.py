@@ -95,7 +95,7 @@ def test_failure_of_one_part_rolls_back_both(keeper: Keeper, store: Store) -> No
 @pytest.mark.parametrize(("value", "call_count"), [(6_000_000, 1), (5_000_000, 0)])
 def test_callback_runs_if_a_row_changes(store: Store, value: float, call_count: int) -> None:
     calls: list[str] = []
-    with Keeper(store, HashEmbedder(), FixedClock(), taken_back=lambda: calls.append("gone")) as keeper:
+    with Keeper(store, HashEmbedder(), FixedClock(), on_invalidate=lambda: calls.append("gone")) as keeper:
         put(keeper, flag())
         assert calls == []
         put(keeper, flag(value))
@@ -263,7 +263,7 @@ def test_memory_without_rows_is_deleted_without_knowledge_changes(keeper: Keeper
 
 
 def test_viewer_deletes_their_rows_with_their_memory(keeper: Keeper, store: Store) -> None:
-    ada = keeper.seen_by(ADA)
+    ada = keeper.as_viewer(ADA)
     memory = add_with_rows(ada, flag(), Pattern(pattern=SPIKES, visibility="team"))
     ada.delete(memory)
     assert refs(store) == []
@@ -286,7 +286,7 @@ def test_feedback_is_independent_of_memories(keeper: Keeper, store: Store) -> No
 
 
 def test_viewer_cannot_purge_shared_rows(keeper: Keeper) -> None:
-    ada = keeper.seen_by(ADA)
+    ada = keeper.as_viewer(ADA)
     changeset = put(ada, flag(visibility="team"))
     with pytest.raises(Forbidden, match="not private to you"):
         ada.apply([], by="ada", why="", knowledge=[Erase("thresholds", changeset.knowledge[0].key)])

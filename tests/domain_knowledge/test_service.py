@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cofio.core import Keeper
+from cofio.core.domain_knowledge import KnowledgeBase
 from cofio.domain_knowledge import lookup
 from cofio.domain_knowledge.confidence import confidence_of
-from cofio.domain_knowledge.service import KnowledgeBase
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
 from cofio.models.domain_knowledge import Claim, Feedback, Put
 from cofio.models.memory import Viewer
@@ -641,7 +641,7 @@ ADA, BOB = Viewer(user="ada", team="red"), Viewer(user="bob", team="red")
 
 
 def test_private_rows_of_two_users_are_separate(keeper: Keeper) -> None:
-    ada, bob = keeper.seen_by(ADA).knowledge, keeper.seen_by(BOB).knowledge
+    ada, bob = keeper.as_viewer(ADA).knowledge, keeper.as_viewer(BOB).knowledge
     first = ada.upsert_threshold("AAPL", "volume", 5e6, "above")
     second = bob.upsert_threshold("AAPL", "volume", 9e6, "above")
     assert first.id != second.id
@@ -655,7 +655,7 @@ def test_private_rows_of_two_users_are_separate(keeper: Keeper) -> None:
 
 
 def test_id_used_by_another_user_gets_a_suffix(keeper: Keeper) -> None:
-    ada, bob = keeper.seen_by(ADA).knowledge, keeper.seen_by(BOB).knowledge
+    ada, bob = keeper.as_viewer(ADA).knowledge, keeper.as_viewer(BOB).knowledge
     ada.upsert_pattern("gaps fill", id="p1")
     own = bob.upsert_pattern("gaps do not fill", id="p1")
     again = bob.put("patterns", id="p1", pattern="gaps never fill")
@@ -665,7 +665,7 @@ def test_id_used_by_another_user_gets_a_suffix(keeper: Keeper) -> None:
 
 
 def test_team_members_judge_shared_rows(keeper: Keeper) -> None:
-    ada, bob = keeper.seen_by(ADA).knowledge, keeper.seen_by(BOB).knowledge
+    ada, bob = keeper.as_viewer(ADA).knowledge, keeper.as_viewer(BOB).knowledge
     ref = ada.upsert_pattern("gaps fill", visibility="team").ref
     bob.feedback("spike", "confirmed", about=[ref])
     ada.feedback("spike", "confirmed", about=[ref])  # each has their own verdict
@@ -677,7 +677,7 @@ def test_team_members_judge_shared_rows(keeper: Keeper) -> None:
 
 
 def test_viewer_cannot_remove_a_verdict_on_a_hidden_claim(keeper: Keeper) -> None:
-    ada, bob = keeper.seen_by(ADA).knowledge, keeper.seen_by(BOB).knowledge
+    ada, bob = keeper.as_viewer(ADA).knowledge, keeper.as_viewer(BOB).knowledge
     ref = ada.upsert_pattern("gaps fill").ref
     ada.feedback("spike", "confirmed", about=[ref], visibility="team")
     ada.feedback("dip", "confirmed", about=[ref], visibility="team", process=False)

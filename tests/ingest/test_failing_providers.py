@@ -241,5 +241,5 @@ def test_captures_wait_for_a_failing_provider_and_are_learned_after_recovery(
 
 
 def _drain(keeper: Keeper) -> None:
-    for item in keeper.due():
-        keeper.attempt(item)
+    for item in keeper.services.captures.due():
+        keeper.services.captures.process(item)

@@ -72,8 +72,8 @@ def test_capture_waits_while_the_provider_is_down(make_keeper: KeeperFactory) ->
     item = keeper.item(captured.id)
     assert item.attempts == 1
     assert item.due_at > item.received_at
-    assert keeper.due() == []
-    keeper.attempt(item)  # when it is due
+    assert keeper.services.captures.due() == []
+    keeper.services.captures.process(item)  # when it is due
     assert keeper.ledger().stored == 1
 
 
@@ -84,7 +84,7 @@ def test_pattern_facts_are_learned_once_while_the_provider_is_down(make_keeper: 
     assert captured.state == "pending"
     assert [memory.text for memory in keeper] == ["User prefers tabs over spaces"]
     for _ in range(2):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     item = keeper.item(captured.id)
     assert (item.state, len(item.result["actions"])) == ("stored", 2)
     assert {memory.text: memory.occurrences for memory in keeper} == {
@@ -98,7 +98,7 @@ def test_unreadable_reply_keeps_pattern_facts_and_parks_the_item(make_keeper: Ke
     keeper = make_keeper(ScriptedLLM(["Sorry, no."] * PARKED_AFTER))
     captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.", wait=True)
     for _ in range(PARKED_AFTER - 1):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).state == "parked"
     [memory] = keeper
     assert (memory.text, memory.occurrences) == ("User prefers tabs over spaces", 1)
@@ -109,7 +109,7 @@ def test_earlier_outage_does_not_count_against_an_item(make_keeper: KeeperFactor
     keeper = make_keeper(ScriptedLLM([*outages, "Sorry, no.", FACTS]))
     captured = keeper.capture(SAID)
     for _ in range(7):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).state == "stored"
 
 
@@ -117,7 +117,7 @@ def test_outage_of_years_does_not_fail(make_keeper: KeeperFactory) -> None:
     keeper = make_keeper(ScriptedLLM([Unavailable("down", "wait")] * 2000))
     captured = keeper.capture(SAID)
     for _ in range(1_100):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).attempts == 1_100
 
 
@@ -140,11 +140,11 @@ def test_purged_text_is_not_learned_from_pending_items(make_keeper: KeeperFactor
     keeper = make_keeper()
     keeper.capture("I prefer tabs over spaces. We switched from npm to pnpm.", wait=True)
     keeper.capture("I   prefer **tabs** over\nspaces.")
-    waiting = keeper.due()
+    waiting = keeper.services.captures.due()
     purged = next(memory for memory in keeper if "tabs" in memory.text)
     keeper.purge(purged.id)
     for item in waiting:  # read before the purge
-        keeper.attempt(item)
+        keeper.services.captures.process(item)
     assert [memory.text for memory in keeper] == ["Team switched from npm to pnpm"]
     assert "tabs" not in str([memory.as_dict() for memory in keeper])
 
@@ -160,7 +160,7 @@ def test_outage_does_not_park_an_item(make_keeper: KeeperFactory) -> None:
     keeper = make_keeper(ScriptedLLM([Unavailable("down", "wait")] * 10))
     captured = keeper.capture(SAID)
     for _ in range(10):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).state == "pending"
     assert keeper.item(captured.id).attempts == 10
 
@@ -179,7 +179,7 @@ def test_unreadable_item_is_parked_with_the_reason_and_can_be_retried(
     keeper = make_keeper(ScriptedLLM(["Sorry, I can't help with that."] * PARKED_AFTER + [FACTS]))
     captured = keeper.capture(SAID)
     for _ in range(PARKED_AFTER):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     item = keeper.item(captured.id)
     assert item.state == "parked"
     assert "could not be read" in item.reason
@@ -195,7 +195,7 @@ def test_unexpected_error_parks_the_item_and_others_continue(
     keeper = make_keeper(ScriptedLLM([ValueError("a bug")] * PARKED_AFTER))
     captured = keeper.capture(SAID)
     for _ in range(PARKED_AFTER):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).reason == "ValueError: a bug"
     assert keeper.item(captured.id).state == "parked"
     keeper.capture("I prefer tabs over spaces.")
@@ -242,8 +242,8 @@ def test_item_attempted_twice_is_learned_once(make_keeper: KeeperFactory) -> Non
     keeper = make_keeper()
     captured = keeper.capture("I prefer tabs over spaces.")
     item = keeper.item(captured.id)
-    keeper.attempt(item)
-    keeper.attempt(item)  # a second worker had read the item before it was resolved
+    keeper.services.captures.process(item)
+    keeper.services.captures.process(item)  # a second worker had read the item before it was resolved
     [memory] = keeper
     assert memory.occurrences == 1
     assert len(keeper.changes()) == 1
@@ -263,7 +263,7 @@ def test_stopped_worker_leaves_items_pending(make_keeper: KeeperFactory) -> None
 def test_text_of_old_captures_is_deleted_and_the_counts_are_kept(make_keeper: KeeperFactory) -> None:
     keeper = make_keeper()
     captured = keeper.capture("I prefer tabs over spaces.", wait=True)
-    assert keeper.forget_captures("2030-01-01") == 1
+    assert keeper.services.captures.forget("2030-01-01") == 1
     assert keeper.item(captured.id).exchange is None
     assert keeper.ledger().stored == 1
 
@@ -318,7 +318,7 @@ def test_retry_of_a_partly_learned_item_counts_nothing_twice(make_keeper: Keeper
     both_facts = json.dumps({"facts": ["User prefers tabs over spaces", "The team adopts microservices"]})
     keeper = make_keeper(ScriptedLLM([Unavailable("down", "wait"), both_facts]))
     captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.", wait=True)
-    keeper.attempt(keeper.item(captured.id))
+    keeper.services.captures.process(keeper.item(captured.id))
     assert {memory.text: memory.occurrences for memory in keeper} == {
         "User prefers tabs over spaces": 1,
         "The team adopts microservices": 1,
@@ -329,10 +329,10 @@ def test_retry_of_a_partly_learned_item_counts_nothing_twice(make_keeper: Keeper
 def test_two_workers_on_a_partly_learned_item_count_once(make_keeper: KeeperFactory) -> None:
     keeper = make_keeper(ScriptedLLM([Unavailable("down", "wait"), FACTS]))
     captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.")
-    other = make_keeper(_InterruptedLLM([FACTS], lambda: keeper.attempt(keeper.item(captured.id))))
+    other = make_keeper(_InterruptedLLM([FACTS], lambda: keeper.services.captures.process(keeper.item(captured.id))))
     other.attempt(other.item(captured.id))
     assert {memory.occurrences for memory in keeper} == {1}
-    keeper.attempt(keeper.item(captured.id))
+    keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.ledger().stored == 1
     assert {memory.occurrences for memory in keeper} == {1}
 

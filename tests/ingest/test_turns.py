@@ -71,8 +71,8 @@ def test_prompt_is_held_until_its_answer_and_both_are_one_exchange(make_keeper: 
 def test_unanswered_prompt_is_learned_on_release(make_keeper: KeeperFactory) -> None:
     keeper = make_keeper()
     keeper.amend(user("I prefer tabs over spaces."), hold=HOLD, **TURN)
-    assert keeper.release("claude-code", "another") == 0
-    assert keeper.release("claude-code", "s1") == 1
+    assert keeper.services.captures.release("claude-code", "another") == 0
+    assert keeper.services.captures.release("claude-code", "s1") == 1
     InboxWorker(keeper).drain()
     assert keeper.ledger().stored == 1
 
@@ -122,11 +122,11 @@ def test_turn_that_grows_during_the_llm_call_is_read_again(make_keeper: KeeperFa
         [FACTS, both_facts], lambda: sender.amend(user("I prefer tabs over spaces."), hold=HOLD, **TURN)
     )
     keeper = make_keeper(llm)
-    keeper.attempt(keeper.item(captured.id))
+    keeper.services.captures.process(keeper.item(captured.id))
     item = keeper.item(captured.id)
     assert (item.state, item.attempts, occurrence_counts(keeper)) == ("pending", 0, {})
-    assert [due.id for due in keeper.due()] == [captured.id]  # more text does not postpone a due item
-    keeper.attempt(item)
+    assert [due.id for due in keeper.services.captures.due()] == [captured.id]  # more text does not postpone a due item
+    keeper.services.captures.process(item)
     assert occurrence_counts(keeper) == {"The team adopts microservices": 1, "User prefers tabs over spaces": 1}
     assert keeper.ledger().captured == keeper.ledger().stored == 1
 
@@ -134,9 +134,9 @@ def test_turn_that_grows_during_the_llm_call_is_read_again(make_keeper: KeeperFa
 def test_amended_due_turn_stays_due_and_is_read_completely(make_keeper: KeeperFactory) -> None:
     keeper = make_keeper()
     keeper.amend(agent("Noted."), **TURN)
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     keeper.amend(user("I prefer tabs over spaces."), hold=HOLD, **TURN)
-    keeper.attempt(item)
+    keeper.services.captures.process(item)
     assert (keeper.item(item.id).state, occurrence_counts(keeper)) == ("stored", {"User prefers tabs over spaces": 1})
     assert keeper.ledger().captured == 1
 
@@ -154,12 +154,12 @@ def test_item_postponed_by_another_worker_is_not_attempted(make_keeper: KeeperFa
 def test_text_during_an_outage_is_learned_in_addition_to_pattern_facts(make_keeper: KeeperFactory) -> None:
     keeper = make_keeper(ScriptedLLM([Unavailable("down", "wait"), FACTS]))
     first = keeper.amend(user(f"I prefer tabs over spaces. {SAID}."), **TURN)
-    keeper.attempt(keeper.item(first.id))
+    keeper.services.captures.process(keeper.item(first.id))
     assert occurrence_counts(keeper) == {"User prefers tabs over spaces": 1}
     second = keeper.amend(user("The port of staging is 8080."), **TURN)
     assert second.new
     for captured in (first, second):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     assert occurrence_counts(keeper) == {
         "User prefers tabs over spaces": 1, "The port of staging is 8080": 1, "The team adopts microservices": 1,
     }  # fmt: skip
@@ -226,13 +226,13 @@ def test_any_order_of_deliveries_learns_every_fact_once(steps: list[tuple[str, A
                     line for message in messages for line in message["content"].splitlines() if line in PROMPTS
                 }
             elif step == "take":
-                items += keeper.due()
+                items += keeper.services.captures.due()
             elif step == "learn" and items:
-                keeper.attempt(items.pop(0))
+                keeper.services.captures.process(items.pop(0))
             elif step == "release":
-                keeper.release("claude-code", "s1")
+                keeper.services.captures.release("claude-code", "s1")
             assert keeper.ledger().balanced
-        keeper.release("claude-code", "s1")
+        keeper.services.captures.release("claude-code", "s1")
         InboxWorker(keeper).drain()
         assert occurrence_counts(keeper) == {line.rstrip("."): 1 for line in delivered}
         assert keeper.ledger().pending == 0

@@ -218,7 +218,7 @@ def test_dry_run_calls_the_llm_and_writes_nothing(make_keeper: KeeperFactory) ->
 def test_listeners_receive_method_and_duration_of_every_exchange(make_keeper: KeeperFactory) -> None:
     keeper = make_keeper(ScriptedLLM([facts("Uses Drizzle ORM")]))
     results = []
-    keeper.listen(results.append)
+    keeper.on_learned(results.append)
     keeper.extract(TALK)
     keeper.capture("I prefer tabs over spaces.", wait=True)
     keeper.learn("I prefer spaces.", dry_run=True)
@@ -266,7 +266,7 @@ def test_capture_waits_while_the_key_is_rejected(make_keeper: KeeperFactory) -> 
     assert "The key is refused." in captured.reason
     assert [memory.text for memory in keeper] == ["User prefers tabs over spaces"]
     assert keeper.ledger().pending == 1
-    keeper.attempt(keeper.item(captured.id))
+    keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).state == "stored"
     assert {memory.text for memory in keeper} == {"The team adopts microservices", "User prefers tabs over spaces"}
 

@@ -146,7 +146,7 @@ def test_callback_runs_if_a_memory_is_changed(tmp_path: Path, text: str, is_call
     calls: list[str] = []
     store = SqliteStore(tmp_path / "cofio.db", FixedClock())
     clock = FixedClock()
-    with Keeper(store, HashEmbedder(), clock, judge=ValueJudge(), taken_back=lambda: calls.append("gone")) as keeper:
+    with Keeper(store, HashEmbedder(), clock, judge=ValueJudge(), on_invalidate=lambda: calls.append("gone")) as keeper:
         say(keeper, "The staging port is 8080.")
         assert calls == []
         say(keeper, text)

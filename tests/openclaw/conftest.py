@@ -169,17 +169,17 @@ def captured(service: Caller, expected: int) -> list[dict[str, Any]]:
 class Stand:
     """Something that listens where a service should: it keeps what it is sent, and answers after a while, or never."""
 
-    after: float = 0.0
+    delay: float = 0.0
     status: int = 200
-    good: int = 1_000_000  # answers, before it fails
+    success_count: int = 1_000_000  # successful answers before failures
     reply: bytes = b"{}"
     location: str = ""
-    asked: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
-    ended: threading.Event = field(default_factory=threading.Event)
+    requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+    stopped: threading.Event = field(default_factory=threading.Event)
     url: str = ""
 
     def events(self) -> list[Any]:
-        return [json.loads(body) for path, _, body in self.asked if path == "/hooks/openclaw"]
+        return [json.loads(body) for path, _, body in self.requests if path == "/hooks/openclaw"]
 
 
 @pytest.fixture
@@ -189,9 +189,9 @@ def stand() -> Iterator[Stand]:
     class Desk(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            standing.asked.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
-            standing.ended.wait(standing.after)
-            self.send_response(standing.status if len(standing.asked) <= standing.good else 503)
+            standing.requests.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+            standing.stopped.wait(standing.delay)
+            self.send_response(standing.status if len(standing.requests) <= standing.success_count else 503)
             self.send_header("Content-Length", str(len(standing.reply)))
             if standing.location:
                 self.send_header("Location", standing.location)
@@ -211,7 +211,7 @@ def stand() -> Iterator[Stand]:
     thread.start()
     standing.url = f"http://127.0.0.1:{server.server_address[1]}"
     yield standing
-    standing.ended.set()
+    standing.stopped.set()
     server.shutdown()
     server.server_close()
     thread.join(30)

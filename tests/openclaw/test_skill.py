@@ -103,7 +103,7 @@ def test_the_key_goes_along(ann: dict[str, str], serve: Serve) -> None:
 def test_the_key_in_the_home_is_not_shown_to_another_service(ann: dict[str, str], serve: Serve, stand: Stand) -> None:
     serve(api_key="secret")
     recall("deploy", env={**ann, "COFIO_URL": stand.url})
-    ((_, headers, _),) = stand.asked
+    ((_, headers, _),) = stand.requests
     assert "x-api-key" not in headers
 
 
@@ -119,7 +119,7 @@ def test_a_folder_belongs_to_the_same_project_as_for_the_plugin(
 ) -> None:
     folder = place(Path(ann["HOME"]))
     recall("deploy", env={**ann, "COFIO_URL": stand.url}, at=str(folder))
-    assert json.loads(stand.asked[0][2])["project"] == project.project_of(str(folder), user=ann["HOME"])
+    assert json.loads(stand.requests[0][2])["project"] == project.project_of(str(folder), user=ann["HOME"])
 
 
 def test_the_skill_is_one_to_openclaw() -> None:

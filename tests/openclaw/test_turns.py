@@ -38,7 +38,7 @@ def test_a_turn_is_told_in_the_words_that_the_service_reads(plugin: Plugin, stan
             "reply": "Good choice.",
         }
     ]
-    _, headers, _ = stand.asked[-1]
+    _, headers, _ = stand.requests[-1]
     assert headers["content-type"] == "application/json"
     assert headers["x-cofio-client"] == "openclaw"
     assert headers["x-cofio-project"] == "%2Fhome%2Fann%2Fweb"
@@ -75,7 +75,7 @@ def test_a_failed_run_is_told_when_something_was_said(plugin: Plugin, stand: Sta
 @pytest.mark.parametrize("messages", [[], [agent("Nobody asked.")], [user("   ")]])
 def test_a_run_without_a_users_words_is_not_told(plugin: Plugin, stand: Stand, messages: list[dict[str, Any]]) -> None:
     plugin.end(*messages, success=False)
-    assert stand.asked == []
+    assert stand.requests == []
 
 
 @pytest.mark.parametrize("silent", ["NO_REPLY", "no_reply", "HEARTBEAT_OK"])
@@ -109,7 +109,7 @@ def test_what_no_person_said_is_neither_recalled_for_nor_learned(
 ) -> None:
     assert plugin.prompt("Check the inbox.", **context) == ""
     plugin.end(user("Check the inbox."), agent("Two new mails."), **context)
-    assert stand.asked == []
+    assert stand.requests == []
 
 
 @pytest.mark.parametrize(
@@ -132,12 +132,12 @@ def test_what_a_person_said_is(plugin: Plugin, stand: Stand, context: dict[str, 
 def test_that_nobody_spoke_is_remembered_until_the_run_ends(plugin: Plugin, stand: Stand) -> None:
     plugin.prompt("A subagent is done.", inputProvenance={"kind": "inter_session"})
     plugin.end(user("A subagent is done."), agent("Thanks."))
-    assert stand.asked == []
+    assert stand.requests == []
 
 
 def test_what_another_session_sent_is_known_by_the_message_too(plugin: Plugin, stand: Stand) -> None:
     plugin.end(user("A subagent is done.", provenance={"kind": "inter_session"}), agent("Thanks."))
-    assert stand.asked == []
+    assert stand.requests == []
 
 
 def test_groups_are_left_alone_unless_they_are_wanted(load: Load, stand: Stand) -> None:
@@ -145,7 +145,7 @@ def test_groups_are_left_alone_unless_they_are_wanted(load: Load, stand: Stand) 
     apart = load(baseUrl=stand.url)
     apart.prompt(SAID, **where)
     apart.end(user(SAID), agent("Good."), **where)
-    assert stand.asked == []
+    assert stand.requests == []
     assert apart.do("tools", context=where) == []
     among = load(baseUrl=stand.url, groups=True)
     among.end(user(SAID), agent("Good."), **where)
@@ -214,7 +214,7 @@ def test_the_request_itself_is_preferred_to_the_prompt_that_was_built_of_it(plug
 def test_a_request_without_words_is_not_made_up_from_history(plugin: Plugin, stand: Stand) -> None:
     event = {"prompt": "History:\nBob: no", "currentUserMessage": "", "messages": []}
     assert plugin.fire("before_prompt_build", event) is None
-    assert stand.asked == []
+    assert stand.requests == []
 
 
 def test_a_prompt_that_is_built_again_is_asked_for_once_and_gets_the_same(plugin: Plugin, stand: Stand) -> None:
@@ -227,7 +227,7 @@ def test_a_prompt_that_is_built_again_is_asked_for_once_and_gets_the_same(plugin
 def test_what_always_matters_is_put_before_a_prompt_even_if_the_rest_does_not_come(
     plugin: Plugin, stand: Stand
 ) -> None:
-    stand.reply, stand.good = b'{"context": "<cofio-memory>x</cofio-memory>"}', 1
+    stand.reply, stand.success_count = b'{"context": "<cofio-memory>x</cofio-memory>"}', 1
     assert plugin.prompt(SAID) == "<cofio-memory>x</cofio-memory>"
     assert [event["event"] for event in stand.events()] == ["session_start", "before_prompt_build"]
 

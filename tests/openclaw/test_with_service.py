@@ -122,8 +122,8 @@ def test_the_key_is_sent(load: Load, serve: Serve) -> None:
 def test_the_key_in_the_home_is_not_shown_to_another_service(load: Load, stand: Stand, serve: Serve) -> None:
     serve(api_key="secret")
     load(baseUrl=stand.url).prompt("How do we deploy?")
-    assert stand.asked
-    assert all("x-api-key" not in headers for _, headers, _ in stand.asked)
+    assert stand.requests
+    assert all("x-api-key" not in headers for _, headers, _ in stand.requests)
 
 
 def test_the_home_may_be_elsewhere(load: Load, serve: Serve) -> None:

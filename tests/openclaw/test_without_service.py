@@ -61,21 +61,21 @@ def test_nothing_but_a_home_that_cannot_be_written_loses_a_turn_and_even_that_do
 
 
 def test_a_slow_service_costs_a_prompt_its_deadline_once_and_then_nothing(load: Load, stand: Stand) -> None:
-    stand.after = 60
+    stand.delay = 60
     plugin = load(baseUrl=stand.url)
     assert plugin.prompt("How do we deploy?") == ""
     assert 700 <= plugin.ms < 8_000
-    asked = len(stand.asked)
+    asked = len(stand.requests)
     assert plugin.prompt("And who reviews?", runId="r2") == ""
     assert plugin.ms < 700
     plugin.end(user(SAID), agent("Yes."), runId="r2")
     assert plugin.ms < 2_000
-    assert len(stand.asked) == asked  # it is left in peace
+    assert len(stand.requests) == asked  # it is left in peace
     assert len(spooled(plugin.home)) == 1
 
 
 def test_a_slow_service_costs_the_end_of_a_turn_its_own_deadline(load: Load, stand: Stand) -> None:
-    stand.after = 60
+    stand.delay = 60
     plugin = load(baseUrl=stand.url)
     plugin.end(user(SAID), agent("Yes."))
     assert 250 <= plugin.ms < 3_000
@@ -83,7 +83,7 @@ def test_a_slow_service_costs_the_end_of_a_turn_its_own_deadline(load: Load, sta
 
 
 def test_the_deadlines_can_be_set(load: Load, stand: Stand) -> None:
-    stand.after = 60
+    stand.delay = 60
     plugin = load(baseUrl=stand.url, env={"COFIO_HOOK_RECALL_TIMEOUT_MS": "100"})
     assert plugin.prompt("How do we deploy?") == ""
     assert 80 <= plugin.ms < 700
@@ -111,11 +111,11 @@ def test_a_key_is_not_carried_to_where_an_answer_points(load: Load, stand: Stand
     stand.status, stand.location = 307, f"{stand.url}/elsewhere"
     plugin = load(baseUrl=stand.url, token="secret")
     assert plugin.prompt("How do we deploy?") == ""
-    assert [path for path, _, _ in stand.asked] == ["/hooks/openclaw"]
+    assert [path for path, _, _ in stand.requests] == ["/hooks/openclaw"]
 
 
 def test_the_gateway_waits_for_what_is_on_its_way_when_it_stops(load: Load, stand: Stand) -> None:
-    stand.after = 60
+    stand.delay = 60
     plugin = load(baseUrl=stand.url)
     turn = {"name": "agent_end", "event": {"messages": [user(SAID)], "success": True}, "context": CONTEXT}
     plugin.do("fire_and_forget", **turn)
@@ -148,5 +148,5 @@ def test_hooks_can_be_turned_off_for_all_clients(load: Load, stand: Stand) -> No
     assert plugin.prompt("How do we deploy?") == ""
     plugin.end(user(SAID), agent("Yes."))
     plugin.fire("session_end", {"sessionId": "s"})
-    assert stand.asked == []
+    assert stand.requests == []
     assert json.dumps(spooled(plugin.home)) == "[]"

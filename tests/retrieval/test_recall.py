@@ -126,7 +126,7 @@ def test_minimum_score_decides_about_injection() -> None:
     score = keeper.search("where is the auth code")[0].score
     assert 0 < score < recall.MIN_SCORE
     assert not keeper.recall("where is the auth code", project=WEB)
-    assert Keeper(store, HashEmbedder(), clock, recall_at=score).recall("where is the auth code", project=WEB)
+    assert Keeper(store, HashEmbedder(), clock, recall_min_score=score).recall("where is the auth code", project=WEB)
 
 
 def test_recall_covers_the_project_and_global_memories(keeper: Keeper) -> None:
@@ -316,7 +316,7 @@ def test_prompt_recall_is_recorded_without_secrets_and_session_start_is_not_a_re
     store = MemoryStore(clock)
     injections: list[Injection] = []
     with Keeper(store, HashEmbedder(), clock) as keeper:
-        keeper.listen_to_recall(injections.append)
+        keeper.on_injected(injections.append)
         relevant = add(keeper, "The auth bug was a missing cookie flag")
         other = add(keeper, "Bananas are yellow")
         keeper.recall("fix the auth bug, my password is hunter2-Xy9!", project=WEB, by="claude-code")

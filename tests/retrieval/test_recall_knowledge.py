@@ -181,9 +181,9 @@ def test_injected_lines_can_be_recorded_and_read(keeper: Keeper) -> None:
     put(keeper, VOLUME)
     memory = keeper.add("AAPL reports its earnings on thursday").memory_id
     result = keeper.recall("when does AAPL report earnings?")
-    keeper.give("claude-code", "s1", result.given)
-    assert keeper.texts(list(result.given)) == ["AAPL reports its earnings on thursday"]
-    assert keeper.given("claude-code", "s1")[memory] == result.given[memory]
+    keeper.services.captures.mark_injected("claude-code", "s1", result.given)
+    assert keeper.services.memories.texts(list(result.given)) == ["AAPL reports its earnings on thursday"]
+    assert keeper.services.captures.injected("claude-code", "s1")[memory] == result.given[memory]
 
 
 # ── Memories with the text of a row ───────────────────────────────────────────────────────────────────────────────────
@@ -224,8 +224,8 @@ def test_viewer_gets_only_visible_rows(keeper: Keeper) -> None:
         Pattern(pattern="bob's habit", source="AAPL", user="bob"),
         Pattern(pattern="told elsewhere", source="AAPL", visibility="global", place="acme/ops"),
     )
-    ada = keeper.seen_by(Viewer(user="ada", prefixes=("acme/web",)))
-    bob = keeper.seen_by(Viewer(user="bob"))
+    ada = keeper.as_viewer(Viewer(user="ada", prefixes=("acme/web",)))
+    bob = keeper.as_viewer(Viewer(user="bob"))
     assert exact_lines(ada.recall("AAPL").text) == []
     assert sorted(exact_lines(bob.recall("AAPL").text)) == [
         "- [0.50] AAPL: bob's habit",

@@ -79,7 +79,7 @@ def test_after_a_relevant_memory_others_need_half_the_probability(keeper: Keeper
 
 
 def test_configured_minimum_probability_applies_to_every_memory(judge: WordJudge, clock: FixedClock) -> None:
-    with Keeper(MemoryStore(clock), HashEmbedder(), clock, judge=judge, recall_at=0.6) as keeper:
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, judge=judge, recall_min_score=0.6) as keeper:
         add(keeper, "deploy noon")
         most = add(keeper, "deploy production")
         assert keeper.recall("deploy to production on tuesdays", project=WEB).ids == (most,)
@@ -103,7 +103,7 @@ def model_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_setting_overrides_the_threshold_of_the_model(judge: WordJudge, clock: FixedClock) -> None:
     store = MemoryStore(clock)
     for minimum, expected in ((0.0, False), (0.4, True), (0.9, False)):
-        keeper = Keeper(store, HashEmbedder(), clock, judge=judge, recall_at=minimum)
+        keeper = Keeper(store, HashEmbedder(), clock, judge=judge, recall_min_score=minimum)
         if not keeper.count():
             add(keeper, "deploy production tuesdays noon")
         assert bool(keeper.recall("deploy to production", project=WEB)) is expected

@@ -25,7 +25,7 @@ from cofio.text.tokens import read_in_context
 @pytest.fixture
 def keeper() -> Iterator[Keeper]:
     clock = FixedClock()
-    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reader=WordOverlapModel()) as keeper:
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reranker=WordOverlapModel()) as keeper:
         yield keeper
 
 
@@ -75,9 +75,9 @@ def test_end_of_the_previous_message_goes_first() -> None:
 def test_reranking_blends_the_token_score_into_the_score(keeper: Keeper) -> None:
     keeper.add("the harbour is closed", context="when does the ferry to Oban leave")
     before = keeper.search("when does the ferry leave", explain=True)[0]
-    assert keeper.unread() == 1
-    assert keeper.read_missing() == 1
-    assert keeper.unread() == 0
+    assert keeper.services.embeddings.pending_token_embeddings() == 1
+    assert keeper.services.embeddings.build_token_embeddings() == 1
+    assert keeper.services.embeddings.pending_token_embeddings() == 0
     after = keeper.search("when does the ferry leave", explain=True)[0]
     assert after.score == pytest.approx((1 - READ_WEIGHT) * before.score + READ_WEIGHT * 1.0)
     assert after.why is not None
@@ -93,13 +93,13 @@ def test_better_token_match_ranks_first(keeper: Keeper) -> None:
     keeper.add("at nine", context="when does the ferry leave?")
     question = "when does the ferry leave"
     assert keeper.search(question)[0].text == "ferry timetable, leave"
-    keeper.read_missing()
+    keeper.services.embeddings.build_token_embeddings()
     assert keeper.search(question)[0].text == "at nine"
 
 
 def test_memory_without_token_embeddings_keeps_its_score(keeper: Keeper) -> None:
     keeper.add("tea is served at four")
-    keeper.read_missing()
+    keeper.services.embeddings.build_token_embeddings()
     keeper.add("coffee is served at five")
     scores = {hit.text: hit.score for hit in keeper.search("what is served", k=5)}
     plain = {hit.text: hit.score for hit in keeper.search("what is served", k=5, rerank=False)}
@@ -116,17 +116,20 @@ def test_memory_too_long_to_embed_keeps_its_score() -> None:
 
     clock = FixedClock()
     long = "the ferry leaves at nine from the northern pier unless a storm is announced by the harbour master"
-    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reader=ShortTextModel()) as keeper:
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reranker=ShortTextModel()) as keeper:
         keeper.add(long)
         before = keeper.search("when does the ferry leave")[0].score
-        assert (keeper.read_missing(), keeper.unread()) == (1, 0)
+        assert (
+            keeper.services.embeddings.build_token_embeddings(),
+            keeper.services.embeddings.pending_token_embeddings(),
+        ) == (1, 0)
         assert keeper.search("when does the ferry leave")[0].score == pytest.approx(before)
         assert keeper.search(f"when does the ferry leave, and {long}")
 
 
 def test_pages_of_reranked_hits_do_not_overlap(keeper: Keeper) -> None:
     keeper.add_all([Fact(text=f"ferry number {number} leaves at {number % 7}") for number in range(90)], dedup=False)
-    keeper.read_missing(most=45)
+    keeper.services.embeddings.build_token_embeddings(most=45)
     question = "which ferry leaves at 3"
     paged = [hit.id for skip in range(0, 40, 8) for hit in keeper.search(question, k=8, skip=skip)]
     assert len(set(paged)) == len(paged) == 40
@@ -150,9 +153,9 @@ def test_search_waits_for_a_slow_model() -> None:
             return super().embed(texts, kind)
 
     clock = FixedClock()
-    with Keeper(MemoryStore(clock), SignallingEmbedder(), clock, reader=SlowModel()) as keeper:
+    with Keeper(MemoryStore(clock), SignallingEmbedder(), clock, reranker=SlowModel()) as keeper:
         keeper.add("the ferry leaves at nine")
-        keeper.read_missing()
+        keeper.services.embeddings.build_token_embeddings()
         plain = keeper.search("when does the ferry leave", rerank=False)[0].score
         assert keeper.search("when does the ferry leave")[0].score != pytest.approx(plain)
 
@@ -160,13 +163,13 @@ def test_search_waits_for_a_slow_model() -> None:
 def test_vector_only_search_is_not_reranked(keeper: Keeper) -> None:
     keeper.add("the ferry leaves at nine")
     before = keeper.search("ferry", hybrid=False)[0].score
-    keeper.read_missing()
+    keeper.services.embeddings.build_token_embeddings()
     assert keeper.search("ferry", hybrid=False)[0].score == before
 
 
 def test_search_without_reranking_does_not_embed_the_query() -> None:
     clock, reader = FixedClock(), CountingModel()
-    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reader=reader) as keeper:
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reranker=reader) as keeper:
         keeper.search("one", hybrid=False)
         keeper.search("two", rerank=False)
         keeper.search("three")
@@ -176,8 +179,8 @@ def test_search_without_reranking_does_not_embed_the_query() -> None:
 def test_reranking_respects_visibility(keeper: Keeper) -> None:
     keeper.add(Fact(text="the ferry leaves at nine", user="bob", visibility="private"))
     keeper.add(Fact(text="the ferry is blue", user="ann", visibility="private"))
-    keeper.read_missing()
-    ann = keeper.seen_by(Viewer(user="ann"))
+    keeper.services.embeddings.build_token_embeddings()
+    ann = keeper.as_viewer(Viewer(user="ann"))
     assert [hit.text for hit in ann.search("when does the ferry leave", k=5)] == ["the ferry is blue"]
     with pytest.raises(Forbidden):
         ann.unread()
@@ -188,7 +191,7 @@ def test_reranking_respects_visibility(keeper: Keeper) -> None:
 
 def test_failing_model_disables_reranking_and_logs_once(caplog: pytest.LogCaptureFixture) -> None:
     clock = FixedClock()
-    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reader=FailingModel()) as keeper:
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reranker=FailingModel()) as keeper:
         keeper.add("the ferry leaves at nine")
         assert keeper.search("ferry")[0].text == "the ferry leaves at nine"
         assert keeper.search("ferry")
@@ -197,11 +200,11 @@ def test_failing_model_disables_reranking_and_logs_once(caplog: pytest.LogCaptur
 
 def test_failing_model_affects_nothing_but_reranking(caplog: pytest.LogCaptureFixture) -> None:
     clock = FixedClock()
-    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reader=FailingModel()) as keeper:
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reranker=FailingModel()) as keeper:
         keeper.add(Fact(text="the ferry leaves at nine", user="ann"))
-        ann = keeper.seen_by(Viewer(user="ann"))
+        ann = keeper.as_viewer(Viewer(user="ann"))
         keeper.warm()
-        assert keeper.read_missing() == 0
+        assert keeper.services.embeddings.build_token_embeddings() == 0
         assert InboxWorker(keeper)._catch_up() == 2.0
         assert ann.search("ferry")
         assert len(caplog.records) == 1  # viewers hear of it too
@@ -210,7 +213,7 @@ def test_failing_model_affects_nothing_but_reranking(caplog: pytest.LogCaptureFi
 def test_search_does_not_wait_for_a_writer(tmp_path: Path) -> None:
     clock = FixedClock()
     store = SqliteStore(tmp_path / "cofio.db", clock)
-    with Keeper(store, HashEmbedder(), clock, reader=WordOverlapModel()) as keeper:
+    with Keeper(store, HashEmbedder(), clock, reranker=WordOverlapModel()) as keeper:
         keeper.add("the ferry leaves at nine")
         with store._file.writing() as connection:
             assert keeper.search("ferry")
@@ -220,9 +223,9 @@ def test_search_does_not_wait_for_a_writer(tmp_path: Path) -> None:
 def test_worker_yields_to_writers(tmp_path: Path) -> None:
     clock = FixedClock()
     stores = [SqliteStore(tmp_path / "cofio.db", clock) for _ in range(2)]
-    with Keeper(stores[0], HashEmbedder(), clock, reader=WordOverlapModel()) as keeper:
+    with Keeper(stores[0], HashEmbedder(), clock, reranker=WordOverlapModel()) as keeper:
         keeper.add_all([Fact(text=f"fact {number}") for number in range(20)], dedup=False)
-        keeper.read_missing(most=1)
+        keeper.services.embeddings.build_token_embeddings(most=1)
         with stores[1]._file.writing():
             assert InboxWorker(keeper)._catch_up() == 2.0
         stores[1].close()
@@ -230,12 +233,12 @@ def test_worker_yields_to_writers(tmp_path: Path) -> None:
 
 def test_two_models_on_one_store_do_not_mix_token_embeddings() -> None:
     clock, store = FixedClock(), MemoryStore(FixedClock())
-    old, new = (Keeper(store, HashEmbedder(), clock, reader=model()) for model in (WordOverlapModel, NewerModel))
+    old, new = (Keeper(store, HashEmbedder(), clock, reranker=model()) for model in (WordOverlapModel, NewerModel))
     old.add("the ferry leaves at nine")
-    assert old.read_missing() == 1
-    assert new.read_missing() == 1
+    assert old.services.embeddings.build_token_embeddings() == 1
+    assert new.services.embeddings.build_token_embeddings() == 1
     old.add("the harbour is closed")
-    assert old.read_missing() == 0  # it is the newer one's to read
+    assert old.services.embeddings.build_token_embeddings() == 0  # it is the newer one's to read
     plain = [hit.score for hit in old.search("ferry", rerank=False)]
     assert [hit.score for hit in old.search("ferry")] == plain
     assert [hit.score for hit in new.search("ferry")] != plain
@@ -243,7 +246,7 @@ def test_two_models_on_one_store_do_not_mix_token_embeddings() -> None:
 
 def test_closed_keeper_raises_store_error(tmp_path: Path) -> None:
     clock = FixedClock()
-    keeper = Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, reader=WordOverlapModel())
+    keeper = Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, reranker=WordOverlapModel())
     keeper.search("ferry")
     keeper.close()
     with pytest.raises(StoreError, match="closed"):
@@ -254,7 +257,10 @@ def test_without_a_model_nothing_is_pending() -> None:
     clock = FixedClock()
     with Keeper(MemoryStore(clock), HashEmbedder(), clock) as keeper:
         keeper.add("the ferry leaves at nine")
-        assert (keeper.unread(), keeper.read_missing()) == (0, 0)
+        assert (
+            keeper.services.embeddings.pending_token_embeddings(),
+            keeper.services.embeddings.build_token_embeddings(),
+        ) == (0, 0)
 
 
 def test_reranking_can_be_disabled(tmp_path: Path) -> None:
@@ -266,11 +272,13 @@ def test_reranking_can_be_disabled(tmp_path: Path) -> None:
 
 def test_worker_embeds_pending_memories_and_idles_when_done(tmp_path: Path) -> None:
     clock = FixedClock()
-    with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, reader=WordOverlapModel()) as keeper:
+    with Keeper(
+        SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, reranker=WordOverlapModel()
+    ) as keeper:
         keeper.add_all([Fact(text=f"fact {number}") for number in range(20)], dedup=False)
         worker = InboxWorker(keeper)
         assert worker._catch_up() < 2.0
-        assert keeper.unread() == 12
+        assert keeper.services.embeddings.pending_token_embeddings() == 12
         worker._catch_up()
         assert worker._catch_up() == 2.0
-        assert keeper.unread() == 0
+        assert keeper.services.embeddings.pending_token_embeddings() == 0

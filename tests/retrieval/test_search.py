@@ -65,7 +65,7 @@ def test_keyword_only_hit_has_its_exact_cosine(keeper: Keeper) -> None:
 
 
 def _cosine(keeper: Keeper, first: str, second: str) -> float:
-    vectors = keeper._embed([first, second])
+    vectors = keeper.services.shared.encoder.embed([first, second])
     return float(vectors[0] @ vectors[1])
 
 
@@ -248,8 +248,8 @@ def test_memory_precedes_the_one_it_may_replace(keeper: Keeper) -> None:
     old = keeper.add("We render charts with Datawrapper").memory_id
     other = keeper.add("Charts are in English").memory_id
     new = keeper.add("Everything is rebuilt in Flourish", metadata={MAY_REPLACE: [old]}).memory_id
-    assert newer_first({old: 0.6, other: 0.5, new: 0.2}, keeper._store) == [new, old, other]
-    assert newer_first({other: 0.5, new: 0.2}, keeper._store) == [other, new]
+    assert newer_first({old: 0.6, other: 0.5, new: 0.2}, keeper.services.access.store) == [new, old, other]
+    assert newer_first({other: 0.5, new: 0.2}, keeper.services.access.store) == [other, new]
 
 
 def test_chains_of_near_duplicates_are_ordered_pairwise(angle_keeper: Keeper) -> None:

@@ -124,7 +124,7 @@ def test_rules_and_due_dates_are_limited_to_their_share(keeper: Keeper, session_
 def test_new_decision_is_shown_first(keeper: Keeper, session_start: SessionStart) -> None:
     for number in range(80):
         old = add(keeper, f"Decision number {number} of the web shop", kind="decision", created_at="2026-06-01")
-        keeper.note_recalled([("2026-07-01T10:00:00Z", "claude-code", [old] * 30)])
+        keeper.services.shared.retrieval_log.import_recalls([("2026-07-01T10:00:00Z", "claude-code", [old] * 30)])
     add(keeper, "We moved to pnpm", kind="decision")
     assert session_start()[0] == "We moved to pnpm"
 
@@ -132,7 +132,7 @@ def test_new_decision_is_shown_first(keeper: Keeper, session_start: SessionStart
 def test_retrievals_do_not_change_the_order(keeper: Keeper, session_start: SessionStart) -> None:
     ids = [add(keeper, f"Decision number {number}", kind="decision") for number in range(5)]
     first = session_start()
-    keeper.note_recalled([("2026-10-31T10:00:00Z", "claude-code", ids[:1] * 20)])
+    keeper.services.shared.retrieval_log.import_recalls([("2026-10-31T10:00:00Z", "claude-code", ids[:1] * 20)])
     assert session_start() == first
     assert keeper.get(ids[-1]).retrieval_count == 0
 

@@ -85,9 +85,9 @@ def session_texts(keeper: Keeper) -> str:
 def test_session_is_visible_to_viewers_of_its_turns(
     keeper: Keeper, visibility: str, allowed: tuple[Viewer, ...], learn: bool
 ) -> None:
-    say(keeper.seen_by(ADA), "The vault opens at noon", "Noted.", visibility=visibility, learn=learn)
+    say(keeper.as_viewer(ADA), "The vault opens at noon", "Noted.", visibility=visibility, learn=learn)
     for viewer in (ADA, BOB, EVE, BOT):
-        viewer_keeper = keeper.seen_by(viewer)
+        viewer_keeper = keeper.as_viewer(viewer)
         assert [session.session for session in viewer_keeper.sessions()] == (["s1"] if viewer in allowed else [])
         assert ("vault" in session_texts(viewer_keeper)) == (viewer in allowed)
         if viewer not in allowed:
@@ -98,35 +98,35 @@ def test_session_is_visible_to_viewers_of_its_turns(
 
 @pytest.mark.parametrize("learn", [True, False], ids=["indexed", "waiting"])
 def test_session_shows_and_counts_only_visible_turns(keeper: Keeper, learn: bool) -> None:
-    ada = keeper.seen_by(ADA)
+    ada = keeper.as_viewer(ADA)
     say(ada, "Private vault", "One.", turn="1", at="2025-01-01", learn=learn)
     say(ada, "Shared plan", "Two.", turn="2", at="2025-01-02", visibility="team", project="/srv/shared", learn=learn)
     say(ada, "Private safe", "Three.", turn="3", at="2025-01-03", learn=learn)
-    (shared,) = keeper.seen_by(BOB).sessions()
+    (shared,) = keeper.as_viewer(BOB).sessions()
     assert (shared.turns, shared.first_at, shared.last_at) == (1, shared.last_at, "2025-01-02T00:00:00.000000+00:00")
     assert shared.project == "/srv/shared"
-    assert keeper.seen_by(BOB).sessions(project="/srv/web") == []
-    assert [turn.prompt for turn in keeper.seen_by(BOB).session("s1").turns] == ["Shared plan"]
-    assert "Private" not in session_texts(keeper.seen_by(BOB))
+    assert keeper.as_viewer(BOB).sessions(project="/srv/web") == []
+    assert [turn.prompt for turn in keeper.as_viewer(BOB).session("s1").turns] == ["Shared plan"]
+    assert "Private" not in session_texts(keeper.as_viewer(BOB))
     assert ada.sessions()[0].turns == keeper.sessions()[0].turns == 3
 
 
 def test_bound_key_sees_turns_within_its_prefixes(keeper: Keeper) -> None:
-    ada = keeper.seen_by(ADA)
+    ada = keeper.as_viewer(ADA)
     say(ada, "The vault opens at noon", source="work/website", turn="1")
-    assert keeper.seen_by(BOUND).sessions() == []
-    say(keeper.seen_by(BOUND), "The door is green", source="work/web", turn="2")
-    assert [session.turns for session in keeper.seen_by(BOUND).sessions()] == [1]
-    assert "vault" not in session_texts(keeper.seen_by(BOUND))
+    assert keeper.as_viewer(BOUND).sessions() == []
+    say(keeper.as_viewer(BOUND), "The door is green", source="work/web", turn="2")
+    assert [session.turns for session in keeper.as_viewer(BOUND).sessions()] == [1]
+    assert "vault" not in session_texts(keeper.as_viewer(BOUND))
     assert [(session.client, session.turns) for session in ada.sessions()] == [
         ("claude-code", 2)
     ]  # one person, two keys
 
 
 def test_sessions_of_two_users_with_one_name_are_separate(keeper: Keeper) -> None:
-    say(keeper.seen_by(ADA), "Where were we?", "At the harbour.", turn="1")
-    say(keeper.seen_by(BOB), "Run the malicious script", "Done.", turn="1", visibility="global", at="2025-05-01")
-    ada = keeper.seen_by(ADA)
+    say(keeper.as_viewer(ADA), "Where were we?", "At the harbour.", turn="1")
+    say(keeper.as_viewer(BOB), "Run the malicious script", "Done.", turn="1", visibility="global", at="2025-05-01")
+    ada = keeper.as_viewer(ADA)
     assert [(session.session, session.user, session.turns) for session in ada.sessions()] == [
         ("s1", "ada", 1),
         ("s1", "bob", 1),
@@ -149,13 +149,13 @@ def test_sessions_of_two_owners_with_one_id_and_client_are_separate(keeper: Keep
 
 
 def test_resume_finds_the_keys_own_session_among_many(keeper: Keeper) -> None:
-    say(keeper.seen_by(ADA), "Where were we?", at="2025-01-01", turn="1", learn=False)
+    say(keeper.as_viewer(ADA), "Where were we?", at="2025-01-01", turn="1", learn=False)
     for number in range(60):
         fields = {"session": f"b{number}", "visibility": "team", "at": "2025-02-01"}
-        say(keeper.seen_by(BOB), "Look here", turn="1", learn=False, **fields)
+        say(keeper.as_viewer(BOB), "Look here", turn="1", learn=False, **fields)
     for project in ("/srv/web", "web", None):
-        assert [session.session.session for session in keeper.seen_by(ADA).resume(project).sessions] == ["s1"]
-    assert len(keeper.seen_by(BOT).resume("web").sessions) == 0
+        assert [session.session.session for session in keeper.as_viewer(ADA).resume(project).sessions] == ["s1"]
+    assert len(keeper.as_viewer(BOT).resume("web").sessions) == 0
 
 
 def test_project_is_found_by_folder_name(keeper: Keeper) -> None:
@@ -167,13 +167,13 @@ def test_project_is_found_by_folder_name(keeper: Keeper) -> None:
 
 
 def test_key_mark_is_hidden_and_cannot_be_forged(keeper: Keeper, store: Store) -> None:
-    number = say(keeper.seen_by(ADA), "The vault opens at noon", "I use pnpm.")
+    number = say(keeper.as_viewer(ADA), "The vault opens at noon", "I use pnpm.")
     exchange = store.inbox.item(number).exchange
     assert exchange
     mark = exchange.client.removeprefix("claude-code")
     assert len(mark) == 13
-    assert mark not in session_texts(keeper.seen_by(ADA))
-    eve = keeper.seen_by(EVE)
+    assert mark not in session_texts(keeper.as_viewer(ADA))
+    eve = keeper.as_viewer(EVE)
     say(eve, "Mine", client=exchange.client, turn="9")
     assert "vault" not in session_texts(eve)
     for client in (exchange.client, f"claude-code{mark}{mark}", "claude-code"):
@@ -185,7 +185,7 @@ def test_key_mark_is_hidden_and_cannot_be_forged(keeper: Keeper, store: Store) -
 
 
 def test_shared_session_shows_only_visible_memories(keeper: Keeper) -> None:
-    ada, bob = keeper.seen_by(ADA), keeper.seen_by(BOB)
+    ada, bob = keeper.as_viewer(ADA), keeper.as_viewer(BOB)
     say(ada, "I prefer tabs over spaces.", turn="1")
     say(ada, "We always deploy with Fly.io.", turn="2", visibility="team")
     own_texts = [memory.text for memory in ada.session("s1").learned]
@@ -197,20 +197,20 @@ def test_shared_session_shows_only_visible_memories(keeper: Keeper) -> None:
 
 
 def test_injected_memories_are_shown_to_the_owner_only(keeper: Keeper) -> None:
-    shared = keeper.seen_by(ADA).add("The harbour is new", visibility="team").memory_id
-    secret = keeper.seen_by(EVE).add("The vault opens at noon").memory_id
-    ada = keeper.seen_by(ADA)
+    shared = keeper.as_viewer(ADA).add("The harbour is new", visibility="team").memory_id
+    secret = keeper.as_viewer(EVE).add("The vault opens at noon").memory_id
+    ada = keeper.as_viewer(ADA)
     say(ada, "Look at the harbour", visibility="team")
     ada.give("claude-code", "s1", {shared: "d"})
     assert [memory.id for memory in ada.session("s1").recalled] == [shared]
-    assert keeper.seen_by(BOB).session("s1").recalled == ()
+    assert keeper.as_viewer(BOB).session("s1").recalled == ()
     assert [memory.id for memory in keeper.session("s1").recalled] == [shared]
-    keeper.seen_by(EVE).give("claude-code", "s1", {secret: "d"})
+    keeper.as_viewer(EVE).give("claude-code", "s1", {secret: "d"})
     assert "vault" not in session_texts(ada)
 
 
 def test_memory_made_private_is_removed_from_sessions_of_others(keeper: Keeper) -> None:
-    ada, bob = keeper.seen_by(ADA), keeper.seen_by(BOB)
+    ada, bob = keeper.as_viewer(ADA), keeper.as_viewer(BOB)
     say(ada, "We always deploy with Fly.io.", visibility="team")
     (memory,) = bob.session("s1").learned
     ada.update(memory.id, visibility="private")
@@ -258,7 +258,7 @@ def test_learned_memories_remain_after_captures_are_deleted(keeper: Keeper) -> N
     say(keeper, "I prefer tabs over spaces.", "Noted.")
     before = keeper.session("s1")
     assert [memory.action for memory in before.learned] == ["add"]
-    assert keeper.forget_captures("2100-01-01") == 1
+    assert keeper.services.captures.forget("2100-01-01") == 1
     assert keeper.session("s1") == before
 
 
@@ -308,8 +308,8 @@ def test_compaction_summary_is_stored_and_not_learned_from(keeper: Keeper, tmp_p
     for _ in range(2):  # hooks may fire twice
         assert handler.attend(event("claude-code", post_compact(summary)), "/srv/web") == ""
     handler.close()
-    (item,) = keeper.due()
-    keeper.attempt(item)
+    (item,) = keeper.services.captures.due()
+    keeper.services.captures.process(item)
     assert keeper.item(item.id).state == "rejected"
     assert "not learned from" in keeper.item(item.id).reason
     assert keeper.count() == 0
@@ -346,10 +346,10 @@ def test_summary_of_a_subagent_is_not_stored(keeper: Keeper, tmp_path: Path) -> 
 
 def test_summary_of_a_key_is_visible_to_its_owner_only(keeper: Keeper, tmp_path: Path) -> None:
     handler = SessionHandler(keeper, tmp_path)
-    handler.attend(event("claude-code", post_compact(SUMMARY)), "/srv/web", keeper=keeper.seen_by(ADA))
+    handler.attend(event("claude-code", post_compact(SUMMARY)), "/srv/web", keeper=keeper.as_viewer(ADA))
     handler.close()
-    assert len(keeper.seen_by(ADA).session("s1").summaries) == 1
-    assert keeper.seen_by(BOB).sessions() == []
+    assert len(keeper.as_viewer(ADA).session("s1").summaries) == 1
+    assert keeper.as_viewer(BOB).sessions() == []
 
 
 @pytest.mark.parametrize(

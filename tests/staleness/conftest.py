@@ -109,5 +109,5 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
     """Return a keeper on a real store that reads working trees."""
     clock = FixedClock()
     store = SqliteStore(tmp_path / "cofio.db", clock)
-    with Keeper(store, HashEmbedder(), clock, freshness=StalenessChecker()) as keeper:
+    with Keeper(store, HashEmbedder(), clock, staleness=StalenessChecker()) as keeper:
         yield keeper
