@@ -301,7 +301,7 @@ def test_text_purged_during_the_llm_call_is_not_restored(make_keeper: KeeperFact
     captured = llm_keeper.capture(f"{SAID}. The team adopts microservices.", wait=True)
     item = llm_keeper.item(captured.id)
     assert (item.state, item.faults) == ("pending", 0)
-    llm_keeper.attempt(item)
+    llm_keeper.services.captures.process(item)
     assert list(llm_keeper) == []
     assert llm_keeper.ledger().balanced
 
@@ -330,7 +330,7 @@ def test_two_workers_on_a_partly_learned_item_count_once(make_keeper: KeeperFact
     keeper = make_keeper(ScriptedLLM([Unavailable("down", "wait"), FACTS]))
     captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.")
     other = make_keeper(_InterruptedLLM([FACTS], lambda: keeper.services.captures.process(keeper.item(captured.id))))
-    other.attempt(other.item(captured.id))
+    other.services.captures.process(other.item(captured.id))
     assert {memory.occurrences for memory in keeper} == {1}
     keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.ledger().stored == 1

@@ -144,9 +144,9 @@ def test_amended_due_turn_stays_due_and_is_read_completely(make_keeper: KeeperFa
 def test_item_postponed_by_another_worker_is_not_attempted(make_keeper: KeeperFactory) -> None:
     first, second = make_keeper(ScriptedLLM([Unavailable("down", "wait")])), make_keeper()
     first.amend(user(f"{SAID}."), **TURN)
-    [item] = second.due()
-    first.attempt(item)
-    second.attempt(item)
+    [item] = second.services.captures.due()
+    first.services.captures.process(item)
+    second.services.captures.process(item)
     assert second.item(item.id).attempts == 1
     assert second.item(item.id).state == "pending"
 

@@ -241,7 +241,7 @@ def test_newer_memory_with_a_clearly_lower_score_stays_behind(angle_keeper: Keep
     assert np.cos(np.radians(30)) > NEAR_ALIKE
     assert ranked_ids(angle_keeper) == [old, new]
     scores = {old: 0.5, new: 0.5 - ALIKE_WITHIN / 2}
-    assert newer_first(scores, angle_keeper._store) == [new, old]
+    assert newer_first(scores, angle_keeper.services.access.store) == [new, old]
 
 
 def test_memory_precedes_the_one_it_may_replace(keeper: Keeper) -> None:
@@ -255,7 +255,7 @@ def test_memory_precedes_the_one_it_may_replace(keeper: Keeper) -> None:
 def test_chains_of_near_duplicates_are_ordered_pairwise(angle_keeper: Keeper) -> None:
     ids = [add_at_angle(angle_keeper, angle, f"2026-0{month}-01") for angle, month in ((0, 1), (25, 3), (50, 2))]
     scores = dict.fromkeys(ids, 0.5)
-    assert newer_first(scores, angle_keeper._store) == [ids[1], ids[0], ids[2]]
+    assert newer_first(scores, angle_keeper.services.access.store) == [ids[1], ids[0], ids[2]]
 
 
 def test_pages_agree_on_the_order_of_near_duplicates(angle_keeper: Keeper) -> None:
