@@ -66,7 +66,7 @@ ASKED = (("how many retries do payments get?", "retries"), ("where does the sess
 class Way:
     """Result of each step of the path."""
 
-    ledger: Mapping[str, Any]
+    inbox_status: Mapping[str, Any]
     memories: tuple[str, ...]
     by_model: int  # memories extracted by the model
     found: int  # of ASKED, by search
@@ -86,7 +86,7 @@ def the_way(keeper: Keeper, server: Server, wait: Callable[[float], None] = time
     while_down = _with_the_server_stopped(keeper, server, worker, wait) if server.ours else None
     memories = [memory for memory in keeper if not memory.archived]
     return Way(
-        keeper.ledger().as_dict(),
+        keeper.inbox_status().as_dict(),
         tuple(memory.text for memory in memories),
         sum(memory.method == "llm" for memory in memories),
         found,
@@ -103,10 +103,10 @@ def _with_the_server_stopped(
     before = keeper.count()
     _capture(keeper, SAID_WHILE_DOWN, len(SAID))
     worker.drain()
-    meanwhile = {"learned": keeper.count() - before, "pending": keeper.ledger().pending}
+    meanwhile = {"learned": keeper.count() - before, "pending": keeper.inbox_status().pending}
     server.start()
     _drain(keeper, worker, wait)
-    return {**meanwhile, "pending_after": keeper.ledger().pending, "balanced": keeper.ledger().balanced}
+    return {**meanwhile, "pending_after": keeper.inbox_status().pending, "balanced": keeper.inbox_status().balanced}
 
 
 def _capture(keeper: Keeper, text: str, turn: int) -> None:
@@ -126,8 +126,8 @@ def _drain(keeper: Keeper, worker: InboxWorker, wait: Callable[[float], None], m
     """Run the worker until nothing is pending; postponed items become due by themselves."""
     for _ in range(most):
         worker.drain()
-        ledger = keeper.ledger()
-        if ledger.pending == ledger.parked:
+        inbox_status = keeper.inbox_status()
+        if inbox_status.pending == inbox_status.parked:
             return
         wait(2.0)
 
@@ -298,7 +298,7 @@ def _values(found: Measured) -> dict[str, Any]:
     return {
         "model": found.weights,
         "way": {
-            "ledger": dict(way.ledger),
+            "inbox": dict(way.inbox_status),
             "memories": list(way.memories),
             "by_model": way.by_model,
             "found": way.found,
@@ -374,14 +374,14 @@ def _of_questions(asked: Sequence[Asked]) -> dict[str, Any]:
 
 
 def _way_table(way: Way) -> Table:
-    ledger = way.ledger
+    inbox_status = way.inbox_status
     ends: list[list[Cell]] = [
-        [f"of these {name}", ledger[name]] for name in ("stored", "merged", "rejected", "pending")
+        [f"of these {name}", inbox_status[name]] for name in ("stored", "merged", "rejected", "pending")
     ]
     rows: list[list[Cell]] = [
-        ["captured", ledger["captured"]],
+        ["captured", inbox_status["captured"]],
         *ends,
-        ["the ledger balances", "yes" if ledger["balanced"] else "NO"],
+        ["the counts of the inbox add up", "yes" if inbox_status["balanced"] else "NO"],
         ["memories in the end", len(way.memories)],
         ["of these told by the model", way.by_model],
         [f"found by search, of {len(ASKED)} questions", way.found],

@@ -121,4 +121,4 @@ def test_the_showcase_is_lived_the_usual_way(tmp_path: Path) -> None:
         told = keeper.dashboard.overview(days=90)
         assert {each.day for each in told.arrived if each.day} == set(told.days[-3:])
         assert told.injected
-        assert keeper.ledger().captured > 0
+        assert keeper.inbox_status().captured > 0

@@ -640,7 +640,7 @@ GOT = (
     "/llm/usage/1",
     "/changes?limit=100",
     "/inbox",
-    "/ledger",
+    "/inbox/status",
     "/metrics",
     "/keys",
     "/knowledge",

@@ -15,7 +15,17 @@ from cofio.models.auth import AuditEntry, Grant, Key
 from cofio.models.dashboard import Agent, ChangeCounters, DailyCount, Injection, InjectionCount, MapSource
 from cofio.models.domain_knowledge import Knowledge, KnowledgeChange, KnowledgeDecision, Table
 from cofio.models.episodes import Episode, EpisodeCounts, ExportedEpisode, Passage
-from cofio.models.exchange import Batching, Exchange, Item, ItemResolution, Ledger, Receipt, State, Task, TokenUsage
+from cofio.models.exchange import (
+    Batching,
+    Exchange,
+    InboxStatus,
+    Item,
+    ItemResolution,
+    Receipt,
+    State,
+    Task,
+    TokenUsage,
+)
 from cofio.models.llm_calls import CallOrigin, DaySum, Limits, LLMCall, LLMSpending, Outcome
 from cofio.models.maintenance import ExportedMemory, MaintenanceRun, UsageTracking, View
 from cofio.models.memory import (
@@ -284,7 +294,7 @@ class Inbox(Protocol):
     def settled_by(self, changeset_id: int) -> Item | None:
         """Return the item that this changeset settled; None if it settled none or the words are forgotten."""
 
-    def ledger(self) -> Ledger:
+    def status(self) -> InboxStatus:
         """Return the number of captures in each state."""
 
     def forget(self, before: str) -> int:

@@ -663,7 +663,7 @@ def _is_in_scope(memory: Memory, scope: Scope) -> bool:
         (scope.include_archived or not memory.archived)
         and all(getattr(scope, name) in (None, getattr(memory, name)) for name in ("source", "project", "user", "team"))
         and (scope.viewer is None or scope.viewer.sees(memory))
-        and (scope.seen_from is None or memory.project in (scope.seen_from, "") or memory.visibility == "global")
+        and (scope.visible_in is None or memory.project in (scope.visible_in, "") or memory.visibility == "global")
         and (not prefix or memory.source == prefix or memory.source.startswith(prefix + "/"))
         and all(
             not getattr(scope, name) or getattr(memory, name) == getattr(scope, name)

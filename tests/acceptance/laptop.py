@@ -251,8 +251,8 @@ class Laptop:
         """The memories of a project, newest first."""
         return list(self.ask("GET", f"/memories?limit=200&project={quote(str(project))}")["memories"])
 
-    def ledger(self) -> dict[str, Any]:
-        return dict(self.ask("GET", "/ledger"))
+    def inbox_status(self) -> dict[str, Any]:
+        return dict(self.ask("GET", "/inbox/status"))
 
     def memories(self) -> list[str]:
         """The texts of all that is known, newest first."""
@@ -265,7 +265,7 @@ class Laptop:
     def settled(self) -> None:
         """Wait until nothing is pending: the spool is empty, and all that is due was learned from."""
         wait_for(lambda: not self.spooled(), "the spool is taken in")
-        wait_for(lambda: self.ledger()["pending"] == 0, "nothing is pending")
+        wait_for(lambda: self.inbox_status()["pending"] == 0, "nothing is pending")
 
     def spooled(self) -> list[Path]:
         """What lies in the spool."""

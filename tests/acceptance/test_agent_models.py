@@ -99,13 +99,13 @@ def tools(asked: Asked) -> list[object]:
 def test_a_reply_comes_back_and_nothing_else_happens(machine: Machine, models: Models) -> None:
     said = words(machine, "The plain call")
     models.when(said, Say(REPLY))
-    before, pending = machine.traces(), machine.laptop.ledger()
+    before, pending = machine.traces(), machine.laptop.inbox_status()
     reply = machine.model().complete("You extract facts.", said, schema=SCHEMA)
     assert json.loads(reply.text) == json.loads(REPLY)
     assert (reply.usage.calls, reply.truncated) == (1, False)
     time.sleep(1.0)  # for a hook that would run on beside it
     assert machine.traces() == before
-    assert machine.laptop.ledger() == pending
+    assert machine.laptop.inbox_status() == pending
     assert not machine.laptop.spooled()
     assert not machine.laptop.known("Nomad")
 
@@ -197,7 +197,7 @@ def test_claude_code_reads_along_until_cofio_is_uninstalled(new_laptop: Callable
     assert [each["text"] for each in laptop.of(web)] == [FACT]
     assert laptop.ask("GET", "/extract/status")["provider"] == "claude-cli"
     assert len(list((laptop.home / ".claude" / "projects").rglob("*.jsonl"))) == 1  # the session of the person
-    assert laptop.ledger()["pending"] == 0
+    assert laptop.inbox_status()["pending"] == 0
     requests = [each for each in models.asked() if "<cofio-request>" in each.text]
 
     done = laptop.cofio("uninstall")

@@ -49,7 +49,7 @@ def test_with_the_service_down_the_client_answers_as_ever_and_the_turn_is_learne
     laptop.settled()
     (memory,) = laptop.of(web)
     assert "Drizzle" in memory["text"]
-    assert laptop.ledger()["balanced"]
+    assert laptop.inbox_status()["balanced"]
 
 
 def test_with_the_service_down_memories_still_come_from_the_file(laptop: Laptop, web: Path) -> None:

@@ -90,7 +90,7 @@ def test_a_dry_run_calls_no_model_and_tells_what_one_would_take(
     assert told["tokens"] > 300
     assert provider.seen == []
     assert cofio.lines("export", "-", env=env) == before
-    assert cofio.json("ledger", env=env)["captured"] == 0
+    assert cofio.json("inbox", env=env)["captured"] == 0
 
 
 def test_turns_wait_when_the_daily_budget_is_spent(
@@ -102,15 +102,15 @@ def test_turns_wait_when_the_daily_budget_is_spent(
     assert told["turns"] == 3
     assert told["waiting"] >= 1
     assert len(provider.seen) == 1  # of a session each
-    assert cofio.json("ledger", env=env)["pending"] == told["waiting"]
+    assert cofio.json("inbox", env=env)["pending"] == told["waiting"]
 
 
 def test_it_asks_first_and_one_who_is_not_there_gives_yes(cofio: Cofio, env: dict[str, str], disk: Path) -> None:
     assert "--yes" in cofio("backfill", env=env).output
     assert cofio("backfill", env=env, says="n\n").exit_code == 0
-    assert cofio.json("ledger", env=env)["captured"] == 0
+    assert cofio.json("inbox", env=env)["captured"] == 0
     assert cofio("backfill", env=env, says="y\n").exit_code == 0
-    assert cofio.json("ledger", env=env)["captured"] == 3
+    assert cofio.json("inbox", env=env)["captured"] == 3
 
 
 def test_what_it_learned_is_undone_at_once_and_not_learned_again(cofio: Cofio, env: dict[str, str], disk: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_small_inbox_is_never_filled(cofio: Cofio, env: dict[str, str], tmp_pa
     turns = many(tmp_path, 20)
     env["COFIO_INBOX_LIMIT"] = "4"
     assert cofio.json("backfill", "--yes", env=env)["turns"] == turns
-    assert cofio.json("ledger", env=env)["pending"] == 0
+    assert cofio.json("inbox", env=env)["pending"] == 0
 
 
 def test_it_works_on_a_database_server(cofio: Cofio, env: dict[str, str], disk: Path, tenant_url: str) -> None:
@@ -183,7 +183,7 @@ def test_a_backfill_that_is_killed_ends_as_one_that_was_not(tmp_path: Path) -> N
         killed.kill_at(captures, "backfill", "--yes")
     assert killed.captured() < turns
     assert finished(killed) == expected
-    assert killed.json("ledger")["captured"] == whole.json("ledger")["captured"] == turns
+    assert killed.json("inbox")["captured"] == whole.json("inbox")["captured"] == turns
     again = killed.json("backfill", "--yes")
     assert (again["series"], again["turns"], again["notes"]) == (None, 0, 0)
     changesets = killed.json("history", "-n", "1000")["changesets"]
@@ -207,7 +207,7 @@ def test_a_service_that_is_killed_under_a_backfill_goes_on_with_it(tmp_path: Pat
     try:
         assert finished(machine) == expected
         with Client(service.url) as client:
-            assert (client.ledger().captured, client.ledger().pending) == (turns, 0)
+            assert (client.inbox_status().captured, client.inbox_status().pending) == (turns, 0)
     finally:
         service.stop()
 

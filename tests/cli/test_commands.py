@@ -174,7 +174,7 @@ def test_a_search_without_a_hit_says_so_and_is_no_error(cofio: Cofio) -> None:
     done = cofio("search", "anything")
     assert (done.exit_code, done.stdout) == (0, "")
     assert "No matching memories" in done.stderr
-    assert cofio.json("search", "anything") == {"query": "anything", "count": 0, "fits_badly": False, "results": []}
+    assert cofio.json("search", "anything") == {"query": "anything", "count": 0, "poor_match": False, "results": []}
 
 
 def test_search_says_when_nothing_fits_well(cofio: Cofio) -> None:
@@ -182,7 +182,7 @@ def test_search_says_when_nothing_fits_well(cofio: Cofio) -> None:
     weak = cofio("search", "bananas")
     assert "Nothing fits well" in weak.stderr
     assert "weak" in weak.stdout
-    assert cofio.json("search", "bananas")["fits_badly"] is True
+    assert cofio.json("search", "bananas")["poor_match"] is True
     strong = cofio("search", "the auth bug was a missing cookie flag")
     assert "Nothing fits well" not in strong.stderr
     assert "strong" in strong.stdout

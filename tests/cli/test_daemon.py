@@ -357,7 +357,7 @@ def test_the_process_ends_although_somebody_waits_for_a_model(shell: Shell) -> N
         service.kill()
         provider.shutdown()
         provider.server_close()
-    assert shell.json("ledger")["pending"] == 1
+    assert shell.json("inbox")["pending"] == 1
 
 
 def suppressed(client: Client, said: str) -> None:

@@ -1,4 +1,4 @@
-"""`cofio ingest`, `cofio observe` and `cofio ledger`."""
+"""`cofio ingest` and `cofio inbox`."""
 
 from __future__ import annotations
 
@@ -62,19 +62,23 @@ def test_a_dry_run_changes_nothing(cofio: Cofio) -> None:
     done = cofio("ingest", "-", "--dry-run", says=TALK)
     assert "Nothing was changed" in done.stderr
     assert cofio.json("list")["total"] == 0
-    assert cofio.json("ledger")["captured"] == 0
+    assert cofio.json("inbox")["captured"] == 0
 
 
-def test_what_was_observed_is_learned_for_the_team_and_once(cofio: Cofio) -> None:
-    said = ("observe", "We switched from npm to pnpm.", "--intent", "How do we install?", "--session", "activity-7")
-    assert cofio.json(*said, "--dry-run")["actions"][0]["text"] == "Team switched from npm to pnpm"
+PNPM = "We switched from npm to pnpm."
+
+
+def test_observed_dialogue_is_learned_once_for_the_team(cofio: Cofio) -> None:
+    said = ("ingest", "-", "--observed", "--intent", "How do we install?", "--session", "activity-7")
+    assert cofio.json(*said, "--dry-run", says=PNPM)["actions"][0]["text"] == "Team switched from npm to pnpm"
     assert cofio.json("list")["total"] == 0
-    told = cofio.json(*said, "--dialogue", "d1", "--team", "web")
+    told = cofio.json(*said, "--dialogue", "d1", "--team", "web", says=PNPM)
     assert [each["action"] for each in told["actions"]] == ["add"]
     [memory] = cofio.json("list")["memories"]
     assert (memory["visibility"], memory["session"], memory["team"]) == ("team", "activity-7", "web")
-    assert "captured before" in cofio(*said, "--dialogue", "d1").stderr
-    assert cofio.lines("observe", "-", says="I prefer tabs over spaces.")[0].startswith("add")
+    assert "captured before" in cofio(*said, "--dialogue", "d1", says=PNPM).stderr
+    assert cofio.lines("ingest", "-", "--observed", says="I prefer tabs over spaces.")[0].startswith("add")
+    assert cofio("ingest", "-", "--intent", "why?", says=PNPM).exit_code == 2  # without --observed
 
 
 REPORT = "Checked the fleet.\nThreshold: disk usage on web-1 above 85%\n"
@@ -101,7 +105,7 @@ def test_a_transcript_is_learned_from_turn_by_turn_and_once(cofio: Cofio, transc
     done = cofio("ingest", str(transcript))
     assert "2 turns captured before" in done.stderr
     assert done.stdout == ""
-    assert cofio.json("ledger")["captured"] == 2
+    assert cofio.json("inbox")["captured"] == 2
 
 
 def test_a_file_that_says_nothing_or_is_not_there_is_an_error(cofio: Cofio, tmp_path: Path) -> None:
@@ -118,41 +122,41 @@ def test_a_capture_that_must_wait_is_told_with_the_reason(cofio: Cofio) -> None:
     done = cofio("ingest", "-", says="Our team decided to adopt microservices for scalability", env=env)
     assert done.exit_code == 0
     assert "not processed yet" in done.stderr
-    assert cofio.json("ledger")["pending"] == 1
+    assert cofio.json("inbox")["pending"] == 1
 
 
 def test_the_ledger_is_shown_with_the_reasons(cofio: Cofio) -> None:
     cofio("ingest", "-", says="Hi there!")
-    lines = cofio.lines("ledger")
+    lines = cofio.lines("inbox")
     assert "captured\t1" in lines
     assert "1\tNothing that will matter in a month" in lines
-    told = cofio.json("ledger")
+    told = cofio.json("inbox")
     assert told["balanced"] is True
-    [item] = cofio.json("ledger", "--state", "rejected")["items"]
+    [item] = cofio.json("inbox", "--state", "rejected")["items"]
     assert item["reason"] == "Nothing that will matter in a month"
-    assert cofio.lines("ledger", "--state", "rejected")[0].endswith("Hi there!\tNothing that will matter in a month")
+    assert cofio.lines("inbox", "--state", "rejected")[0].endswith("Hi there!\tNothing that will matter in a month")
 
 
 def test_a_rejected_capture_can_be_tried_again(cofio: Cofio) -> None:
     cofio("ingest", "-", says="Hi there!")
-    [again] = cofio.json("ledger", "--retry", "1")["items"]
+    [again] = cofio.json("inbox", "--retry", "1")["items"]
     # At once: there is no service.
     assert (again["state"], again["reason"]) == ("rejected", "Nothing that will matter in a month")
-    assert cofio("ledger", "--retry", "9").exit_code == 1
+    assert cofio("inbox", "--retry", "9").exit_code == 1
     cofio("ingest", "-", says="I prefer tabs over spaces.")
-    assert cofio("ledger", "--retry", "2").exit_code == 1
+    assert cofio("inbox", "--retry", "2").exit_code == 1
 
 
 def test_a_text_may_be_learned_from_in_another_project_too(cofio: Cofio) -> None:
     for source in ("shop", "blog", "blog"):
         cofio("ingest", "-", "--source", source, says="The port of staging is 8080.")
-    assert cofio.json("ledger")["captured"] == 2
+    assert cofio.json("inbox")["captured"] == 2
     assert {each["source"] for each in cofio.json("list")["memories"]} == {"shop", "blog"}
 
 
 def test_what_is_learned_belongs_to_the_project_that_is_named(cofio: Cofio) -> None:
     for project in ("/srv/shop", "/srv/blog", "/srv/blog"):
         cofio("ingest", "-", "--project", project, says="The port of staging is 8080.")
-    assert cofio.json("ledger")["captured"] == 2
+    assert cofio.json("inbox")["captured"] == 2
     listed = cofio.json("list")["memories"]
     assert {(each["project"], each["source"]) for each in listed} == {("/srv/shop", ""), ("/srv/blog", "")}

@@ -338,9 +338,9 @@ def many_memories_change_in_one_changeset(memories: Memories) -> Any:
 @scenario
 def a_look_is_no_recall(memories: Memories) -> Any:
     _some(memories)
-    looked = memories.search("tabs over spaces", k=1, noted=False)
+    looked = memories.search("tabs over spaces", k=1, log=False)
     assert looked[0].id == 3
-    memories.search_all([Query(text="tabs over spaces", k=1, noted=False), Query(text="spaces", k=1)])
+    memories.search_all([Query(text="tabs over spaces", k=1, log=False), Query(text="spaces", k=1)])
     assert memories.get(3).retrieval_count + memories.get(4).retrieval_count == 1
     return [looked, memories.get(3), memories.get(4)]
 
@@ -375,8 +375,8 @@ def what_a_project_holds_and_sees_is_told_apart(memories: Memories) -> Any:
     memories.update(elsewhere.memory_id, visibility="global")
     assert (again.action, elsewhere.action) == ("noop", "add")
     scopes: list[dict[str, Any]] = [
-        {"project": "/srv/web"}, {"project": ""}, {"seen_from": "/srv/web"}, {"seen_from": "/srv/api"},
-        {"seen_from": ""}, {"seen_from": "/srv/web", "project": "/srv/web"},
+        {"project": "/srv/web"}, {"project": ""}, {"visible_in": "/srv/web"}, {"visible_in": "/srv/api"},
+        {"visible_in": ""}, {"visible_in": "/srv/web", "project": "/srv/web"},
     ]  # fmt: skip
     found = [[memory.id for memory in memories.list(**scope).memories] for scope in scopes]
     assert found == [[1], [3], [3, 2, 1], [3, 2], [3, 2], [1]]
@@ -705,13 +705,13 @@ def a_dry_run_tells_what_would_be_learned(memories: Memories) -> Any:
 @scenario
 def the_ledger_and_its_items_are_told(memories: Memories) -> Any:
     captured = memories.capture("Sounds good!", wait=True, session="s")
-    ledger = memories.ledger()
+    inbox_status = memories.inbox_status()
     [item] = memories.items("rejected")
     assert item.id == captured.id
     again = memories.retry(item.id)
-    assert (ledger.balanced, again.state) == (True, "pending")
+    assert (inbox_status.balanced, again.state) == (True, "pending")
     return [
-        ledger,
+        inbox_status,
         item.exchange.messages if item.exchange else None,
         memories.items("stored"),
         refused(NotFound, lambda: memories.item(99)),
@@ -811,12 +811,12 @@ def contradictions_are_shown_and_settled(memories: Memories) -> Any:
     for text in ("The staging API listens on port 8080", "The staging API listens on port 9090"):
         memories.add(text, source="acme/web", dedup=False)
     shown = memories.contradictions(limit=5)
-    agreed = memories.agree([1, 2], by="ann")
+    agreed = memories.dismiss_contradiction([1, 2], by="ann")
     calm = memories.contradictions()
     memories.undo(agreed.id)
     holds = Delete(1, "the newer holds", 2)
     settled = memories.approve("contradictions", [holds], as_of=memories.contradictions().as_of)
-    return [shown, agreed, calm, settled, refused(InvalidInput, lambda: memories.agree([1]))]
+    return [shown, agreed, calm, settled, refused(InvalidInput, lambda: memories.dismiss_contradiction([1]))]
 
 
 @scenario

@@ -13,7 +13,7 @@ import pytest
 
 from cofio.errors import CofioError, Misconfigured, Unavailable
 from cofio.providers.embedders.remote import LONGEST, MOST_CHARACTERS, MOST_TEXTS, OllamaEmbedder, OpenAIEmbedder
-from cofio.providers.http import LONGEST_PAUSE, RetryPolicy, is_loopback
+from cofio.providers.http import MAX_PAUSE, RetryPolicy, is_loopback
 
 from .wire import Reply, Wire, pseudo_vectors, refusal
 
@@ -182,7 +182,7 @@ def test_transient_failure_is_retried(
     assert 0.125 <= pauses[0] <= 0.25 <= pauses[1] * 1.000001 <= 0.500001
 
 
-@pytest.mark.parametrize(("header", "pause"), [("2", 2.0), ("0", 0.0), ("3600", LONGEST_PAUSE)])
+@pytest.mark.parametrize(("header", "pause"), [("2", 2.0), ("0", 0.0), ("3600", MAX_PAUSE)])
 def test_retry_after_is_respected_within_limits(
     wire: Wire, any_embedder: OpenAIEmbedder, pauses: list[float], header: str, pause: float
 ) -> None:

@@ -169,8 +169,8 @@ def test_messages_are_learned_end_to_end_despite_an_outage(
     clock = FixedClock()
     with bootstrap.keeper(settings, embedder=HashEmbedder(), llm=llm, clock=clock) as keeper:
         result = local_model.the_way(keeper, server, wait=lambda _: clock.advance(60))
-    assert result.ledger["balanced"]
-    assert (result.ledger["captured"], result.ledger["pending"]) == (len(local_model.SAID) + 2, 0)
+    assert result.inbox_status["balanced"]
+    assert (result.inbox_status["captured"], result.inbox_status["pending"]) == (len(local_model.SAID) + 2, 0)
     assert result.by_model >= 1
     assert (result.found, result.recalled) == (len(local_model.ASKED), len(local_model.ASKED))
     assert result.while_down
@@ -322,7 +322,7 @@ def test_complete_run_makes_one_report(server: StubServer, tmp_path: Path, monke
     )
     values = report.as_dict()
     assert (values["measure"], values["model"]) == ("local-model", "a-model")
-    assert values["way"]["ledger"]["balanced"]
+    assert values["way"]["inbox"]["balanced"]
     assert {name: values["turns"][name] for name in ("turns", "handed_over", "drawn")} == {
         "turns": 2,
         "handed_over": 1,
@@ -366,7 +366,7 @@ def test_report_states_whether_the_llm_helps(without_llm: str, with_llm: str, co
     )
     report = local_model.report(measurement)
     assert conclusion in report.ends[0]
-    assert "NO" in report.text()  # an unbalanced ledger is reported
+    assert "NO" in report.text()  # unbalanced counts are reported
     assert report.values["questions"]["failed"] == {"Unavailable": 1}
     assert report.values["questions"]["seconds_median"] == 2.0
     small_report = local_model.report(replace(measurement, alone=[outcome], asked=[replace(outcome, given=with_llm)]))

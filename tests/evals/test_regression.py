@@ -46,7 +46,7 @@ def test_recall_of_answers_has_not_dropped(embedder: LocalEmbedder, tmp_path: Pa
         with remembered(conversation, Settings(home=tmp_path), embedder=embedder, reader=reader) as keeper:
             for question in conversation.questions:
                 if question.has_answer:
-                    hits = keeper.search(question.text, k=10, noted=False, **DEFAULT.how)
+                    hits = keeper.search(question.text, k=10, log=False, **DEFAULT.how)
                     share = recall(units(hits), question.evidence, 10)
                     shares[f"{conversation.id}/{question.id}"] = round(share, 6)
     comparison = regression.compared(

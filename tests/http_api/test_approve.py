@@ -116,7 +116,7 @@ def test_a_contradiction_is_shown_and_settled(service: Caller) -> None:
     assert service.get(f"/memory/{old}").json["superseded_by"] == new
     assert service.get("/maintenance/contradictions").json["pairs"] == []
     service.post(f"/changes/{done['id']}/undo")
-    agreed = service.post("/maintenance/agree", {"ids": [old, new]})
+    agreed = service.post("/maintenance/contradictions/dismiss", {"ids": [old, new]})
     assert (agreed.status, agreed.json["why"]) == (200, "both hold")
     assert service.get("/maintenance/contradictions").json["count"] == 0
     service.post(f"/changes/{agreed.json['id']}/undo")
@@ -126,8 +126,8 @@ def test_a_contradiction_is_shown_and_settled(service: Caller) -> None:
 def test_agreement_takes_two_ids(service: Caller) -> None:
     add(service, OLD, NEW)
     for ids in ([1], [1, 1], [1, 2, 3], ["1", "2"], None):
-        assert service.post("/maintenance/agree", {"ids": ids}).status == 400
-    assert service.post("/maintenance/agree", {"ids": [1, 99]}).status == 404
+        assert service.post("/maintenance/contradictions/dismiss", {"ids": ids}).status == 400
+    assert service.post("/maintenance/contradictions/dismiss", {"ids": [1, 99]}).status == 404
     assert service.get("/maintenance/contradictions", limit=0).status == 400
 
 
@@ -138,7 +138,7 @@ def test_what_is_of_different_places_does_not_agree(keeper: Keeper, service: Cal
         _, secret = keeper.create_key(Grant(name=user, role="write", user=user))
         told = service.having(secret).post("/memory/add", {"text": text, "visibility": "private"})
         numbers.append(told.json["id"])
-    refused = service.having(admin).post("/maintenance/agree", {"ids": numbers})
+    refused = service.having(admin).post("/maintenance/contradictions/dismiss", {"ids": numbers})
     assert (refused.status, "different places" in refused.error["message"]) == (400, True)
     assert all(keeper.get(number).metadata == {} for number in numbers)
 
@@ -153,7 +153,7 @@ def test_it_takes_a_key_of_an_admin_who_sees_everything(keeper: Keeper, service:
         for answer in (
             theirs.get("/maintenance/contradictions"),
             theirs.post("/maintenance/approve", body),
-            theirs.post("/maintenance/agree", {"ids": [1, 2]}),
+            theirs.post("/maintenance/contradictions/dismiss", {"ids": [1, 2]}),
         ):
             assert (answer.status, answer.error["code"]) == (403, "forbidden")
     assert service.having(admin).post("/maintenance/approve", body).status == 200

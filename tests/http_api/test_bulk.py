@@ -72,7 +72,7 @@ def test_where_a_memory_was_learned_is_told(kept: Caller) -> None:
 
 
 def test_a_look_is_no_recall_alone_or_among_many(kept: Caller) -> None:
-    look = {"query": "when do we deploy?", "k": 1, "noted": False, "explain": True}
+    look = {"query": "when do we deploy?", "k": 1, "log": False, "explain": True}
     [hit] = kept.post("/search", look).json["results"]
     assert (hit["id"], hit["why"]["words"]) == (1, ["deploy"])
     kept.post("/search/batch", {"queries": [look, {"query": "JSON", "k": 1}]})

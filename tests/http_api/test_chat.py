@@ -170,7 +170,7 @@ def test_a_chat_sees_and_keeps_what_its_key_allows(tmp_path: Path, model: Model)
                 using.chat.completions.create(model="gpt-4o", messages=ASKS)
             assert [PNPM in each.raw.decode() for each in model.seen] == [True, False, False, False]
             deadline = time.monotonic() + 30
-            while keeper.ledger().captured < 4 or keeper.ledger().pending:
+            while keeper.inbox_status().captured < 4 or keeper.inbox_status().pending:
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
         whose = {(each.user, each.visibility) for each in keeper if each.text == "User prefers tabs over spaces"}
@@ -320,7 +320,7 @@ def test_that_nothing_can_be_captured_does_not_break_the_answer(serve: Serve, mo
     service = chatting(serve, model, inbox_limit=0)
     assert completed(service, TELLS).choices[0].message.content == "Noted."
     assert len(streamed(service, TELLS)) == 3
-    assert service.get("/ledger").json["captured"] == 0
+    assert service.get("/inbox/status").json["captured"] == 0
 
 
 def test_the_examples_of_the_page_run(serve: Serve, model: Model, capsys: pytest.CaptureFixture[str]) -> None:
@@ -383,7 +383,7 @@ def test_the_upstreams_errors_are_passed_on(
     told = caught.value.response.headers
     assert (told["retry-after"], told["x-ratelimit-remaining-tokens"]) == ("20", "0")
     assert {"set-cookie", "via"}.isdisjoint(told)
-    assert service.get("/ledger").json["captured"] == 0
+    assert service.get("/inbox/status").json["captured"] == 0
 
 
 def test_a_rate_limit_is_waited_out_by_the_client(serve: Serve, model: Model) -> None:
@@ -508,7 +508,7 @@ def test_who_hangs_up_before_the_answer_keeps_no_model_busy(serve: Serve, model:
     with pytest.raises(openai.APITimeoutError), client(service) as using:
         using.chat.completions.create(model="gpt-4o", messages=TELLS, timeout=0.5)
     assert model.left.acquire(timeout=30)
-    assert service.get("/ledger").json["captured"] == 0
+    assert service.get("/inbox/status").json["captured"] == 0
 
 
 def test_slow_models_keep_nobody_else_waiting(serve: Serve, model: Model) -> None:

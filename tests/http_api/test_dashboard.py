@@ -101,7 +101,7 @@ def test_the_overview_tells_all_that_a_first_page_shows(service: Caller) -> None
         {"day": told["days"][-1], "prompts": 1, "answered": 1, "starts": 0, "memories": 1}
         | {"tokens": told["injected"][0]["tokens"]}
     ]
-    assert (told["ledger"]["captured"], told["ledger"]["balanced"]) == (1, True)
+    assert (told["inbox"]["captured"], told["inbox"]["balanced"]) == (1, True)
     assert (told["store"]["name"], told["store"]["vectors"], told["store"]["waiting"]) == ("sqlite", 2, 0)
     assert told["extraction"] == {"enabled": False}
     assert told["uptime_seconds"] >= 0
@@ -119,7 +119,7 @@ def test_a_key_is_told_of_what_it_may_see(keeper: Keeper) -> None:
         ada = Caller(url).having(secret)
         told = ada.get("/overview").json
         assert (told["live"], told["arrived"]) == (0, [])
-        assert [told[name] for name in ("done_today", "injected", "store", "ledger")] == [None] * 4
+        assert [told[name] for name in ("done_today", "injected", "store", "inbox")] == [None] * 4
         assert ada.get("/agents").status == 403
         assert Caller(url).get("/overview").status == Caller(url).get("/events").status == 401
 

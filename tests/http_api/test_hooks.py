@@ -23,13 +23,13 @@ def hook(service: Caller, client: str, project: str = WEB, **told: Any) -> Answe
 
 
 def settled(service: Caller, captured: int) -> dict[str, Any]:
-    """The ledger, once it has settled so many."""
+    """The inbox_status, once it has settled so many."""
     for _ in range(600):
-        ledger: dict[str, Any] = service.get("/ledger").json
-        if ledger["captured"] - ledger["pending"] >= captured:
-            return ledger
+        inbox_status: dict[str, Any] = service.get("/inbox/status").json
+        if inbox_status["captured"] - inbox_status["pending"] >= captured:
+            return inbox_status
         time.sleep(0.05)
-    raise AssertionError(ledger)
+    raise AssertionError(inbox_status)
 
 
 def test_a_session_start_is_answered_with_the_projects_memories(service: Caller) -> None:
@@ -98,7 +98,7 @@ def test_a_long_name_of_a_session_is_no_obstacle(service: Caller) -> None:
     answer = hook(service, "codex", hook_event_name="Stop", session_id="s" * 5_000, turn_id="t" * 5_000,
                   last_assistant_message="We use pnpm.")  # fmt: skip
     assert answer.status == 204
-    assert service.get("/ledger").json["captured"] == 1
+    assert service.get("/inbox/status").json["captured"] == 1
 
 
 def test_what_a_session_ends_with_is_kept_before_the_answer(serve: Serve, tmp_path: Path) -> None:

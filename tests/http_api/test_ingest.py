@@ -69,7 +69,7 @@ def test_the_same_turn_is_taken_once(service: Caller) -> None:
     assert again.json["new"] is False
     assert again.json["id"] == first.json["id"]
     assert again.json["stored_count"] == 1
-    assert service.get("/ledger").json["captured"] == 1
+    assert service.get("/inbox/status").json["captured"] == 1
 
 
 def test_a_dry_run_shows_gate_facts_and_decisions(service: Caller) -> None:
@@ -78,7 +78,7 @@ def test_a_dry_run_shows_gate_facts_and_decisions(service: Caller) -> None:
     assert answer.json["id"] is None
     assert answer.json["sentences"][0]["way"] == "pattern"
     assert answer.json["actions"][0]["action"] == "add"
-    assert service.get("/ledger").json["captured"] == 0
+    assert service.get("/inbox/status").json["captured"] == 0
     assert service.get("/memories").json["total"] == 0
 
 
@@ -98,7 +98,7 @@ def test_a_dry_run_shows_gate_facts_and_decisions(service: Caller) -> None:
 def test_what_cannot_be_taken_is_refused_and_captures_nothing(service: Caller, given: dict[str, Any]) -> None:
     answer = service.post("/capture", given)
     assert answer.status in (400, 413)
-    assert service.get("/ledger").json["captured"] == 0
+    assert service.get("/inbox/status").json["captured"] == 0
 
 
 def test_too_much_waiting_is_told_to_come_back_later(serve: Serve) -> None:
@@ -121,7 +121,7 @@ def test_too_much_waiting_is_told_to_come_back_later(serve: Serve) -> None:
         assert refused.status == 429
         assert int(refused.headers["retry-after"]) > 0
         assert service.get("/health").status == 200  # the model keeps the worker busy, and nobody else
-        assert service.get("/ledger").json["captured"] == 2
+        assert service.get("/inbox/status").json["captured"] == 2
     finally:
         gate.set()
 
@@ -250,13 +250,13 @@ def test_status_names_a_model_that_is_gone(serve: Serve) -> None:
     assert (told["status"], told["problem"]) == ("unhealthy", gone.problem)
 
 
-# ── the ledger and the inbox ──────────────────────────────────────────────────────────────────────────────────────────
+# ── the inbox ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_ledger_tells_where_everything_is(service: Caller) -> None:
     for said in ("I prefer tabs over spaces.", "I prefer tabs over spaces!", "Hi there!", "What is React?"):
         service.post("/capture", {"messages": said, "wait": True})
-    told = service.get("/ledger").json
+    told = service.get("/inbox/status").json
     assert told["balanced"] is True
     counts = [told[name] for name in ("captured", "stored", "merged", "rejected", "pending", "parked")]
     assert counts == [4, 1, 1, 2, 0, 0]
@@ -316,5 +316,5 @@ def test_the_service_ends_in_time_while_somebody_waits_for_a_model(tmp_path: Pat
         # `serving` has joined the service by now, and the model has not answered yet.
         waiting.join(30)
         assert answers == [503]
-        assert keeper.ledger().pending == 1
+        assert keeper.inbox_status().pending == 1
         gate.set()

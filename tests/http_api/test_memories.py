@@ -292,9 +292,9 @@ def test_memories_are_listed_by_project_and_by_what_is_seen_from_one(service: Ca
 
     assert listed(project="/srv/web") == {own}
     assert listed(project="") == {none}
-    assert listed(seen_from="/srv/web") == {own, none, shared}
-    assert listed(seen_from="") == {none, shared}
-    assert listed(seen_from="/srv/api") == {none, other, shared}
+    assert listed(visible_in="/srv/web") == {own, none, shared}
+    assert listed(visible_in="") == {none, shared}
+    assert listed(visible_in="/srv/api") == {none, other, shared}
 
 
 def test_a_memory_is_moved_to_another_project(service: Caller) -> None:

@@ -56,7 +56,7 @@ def test_what_was_answered_counts_like_the_users_own_words(service: Caller, resp
     [memory] = service.get("/memories").json["memories"]
     assert fact in memory["text"]
     service.post("/capture", {"messages": [{"role": "assistant", "content": f"{response} Really."}], "wait": True})
-    assert service.get("/ledger").json["rejected"] == 1  # in a conversation an assistant's word is not enough
+    assert service.get("/inbox/status").json["rejected"] == 1  # in a conversation an assistant's word is not enough
 
 
 def test_what_was_meant_counts_too(service: Caller) -> None:
@@ -89,14 +89,14 @@ def test_the_model_is_not_asked_for_what_needs_none(serve: Serve, response: str)
 def test_the_same_dialogue_is_taken_once(service: Caller, name: str) -> None:
     first, again = (service.post("/observe", {**SWITCHED, name: "d1", "wait": True}).json for _ in range(2))
     assert (again["new"], again["id"]) == (False, first["id"])
-    assert service.get("/ledger").json["captured"] == 1
+    assert service.get("/inbox/status").json["captured"] == 1
 
 
 def test_a_dry_run_tells_what_would_be_learned(service: Caller) -> None:
     told = service.post("/observe", {**SWITCHED, "dry_run": True}).json
     assert [each["role"] for each in told["sentences"]] == ["user", "assistant"]
     assert told["actions"][0]["action"] == "add"
-    assert service.get("/ledger").json["captured"] == 0
+    assert service.get("/inbox/status").json["captured"] == 0
 
 
 def test_it_may_be_private(service: Caller) -> None:
@@ -126,7 +126,7 @@ def test_secrets_are_not_kept(service: Caller) -> None:
 )
 def test_what_cannot_be_taken_is_refused_and_captures_nothing(service: Caller, given: dict[str, Any]) -> None:
     assert service.post("/observe", given).status in (400, 413)
-    assert service.get("/ledger").json["captured"] == 0
+    assert service.get("/inbox/status").json["captured"] == 0
 
 
 def test_the_library_observes_the_same() -> None:

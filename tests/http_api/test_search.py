@@ -49,7 +49,7 @@ def test_k_thresholds_and_scopes_narrow_a_search(filled: Caller) -> None:
     assert filled.post("/search", {**query, "tags": ["release"], "kind": "policy"}).json["count"] == 1
     assert filled.post("/search", {**query, "project": "/srv/web"}).json["count"] == 0
     assert filled.post("/search", {**query, "project": ""}).json["count"] == len(FACTS)
-    assert filled.post("/search", {**query, "seen_from": "/srv/web"}).json["count"] == len(FACTS)
+    assert filled.post("/search", {**query, "visible_in": "/srv/web"}).json["count"] == len(FACTS)
     assert filled.post("/search", {**query, "visibility": ["team"]}).json["count"] == 0
     assert filled.post("/search", {**query, "until": "2020-01-01T00:00:00Z"}).json["count"] == 0
     assert filled.post("/search", {**query, "until": 0}).json["count"] == 0
@@ -118,9 +118,9 @@ def test_a_word_that_stood_in_every_memory_can_be_searched_for_after_a_purge(ser
 
 
 def test_search_flags_when_nothing_fits_well(filled: Caller) -> None:
-    assert filled.post("/search", {"query": "We deploy on Fridays, after lunch."}).json["fits_badly"] is False
+    assert filled.post("/search", {"query": "We deploy on Fridays, after lunch."}).json["poor_match"] is False
     weak = filled.post("/search", {"query": "zirconium"}).json
-    assert weak["fits_badly"] is True
+    assert weak["poor_match"] is True
     assert {hit["strength"] for hit in weak["results"]} == {"weak"}
     [batch] = filled.post("/search/batch", {"queries": ["zirconium"]}).json["results"]
-    assert batch["fits_badly"] is True
+    assert batch["poor_match"] is True

@@ -55,7 +55,7 @@ def test_captures_wait_for_the_next_day(keeper: Keeper, clock: FixedClock) -> No
     for item in keeper.services.captures.due():
         keeper.services.captures.process(item)
     assert keeper.item(numbers[1]).state == "stored"
-    assert keeper.ledger().balanced
+    assert keeper.inbox_status().balanced
     assert {memory.text for memory in keeper} == {"The shop uses Drizzle as its ORM", "The shop is hosted by Fly"}
 
 

@@ -64,8 +64,8 @@ def test_echo_of_every_memory_adds_nothing(make_keeper: KeeperFactory, form: str
         keeper.capture(turn, wait=True, source=SOURCE, client="c", session="s", turn=str(number))
     assert sorted(memory.text for memory in keeper) == sorted(facts)
     assert all(memory.occurrences == 1 for memory in keeper)
-    ledger = keeper.ledger()
-    assert (ledger.captured, ledger.rejected) == (100, 100)
+    inbox_status = keeper.inbox_status()
+    assert (inbox_status.captured, inbox_status.rejected) == (100, 100)
 
 
 def test_echo_extracted_by_an_llm_is_rejected(make_keeper: KeeperFactory, judge: Judge) -> None:

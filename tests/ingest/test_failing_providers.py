@@ -62,8 +62,8 @@ EXPECTED_HINTS = {
     "slow": r"Raise EXTRACT_TIMEOUT",
     "out of quota": r"credit|processed later",
     "web page": r"Check that address|retried later",
-    "nonsense": r"cofio ledger --state pending",
-    "silence": r"cofio ledger --state pending",
+    "nonsense": r"cofio inbox --state pending",
+    "silence": r"cofio inbox --state pending",
 }
 WAIT = r"Try again later|retried later|processed later|Check that Ollama runs"
 
@@ -221,7 +221,11 @@ def test_captures_wait_for_a_failing_provider_and_are_learned_after_recovery(
         item = keeper.item(number)
         assert (item.state, item.attempts) == ("pending", 1), item.reason
         assert re.search(EXPECTED_MESSAGES[failure], item.reason), item.reason
-        assert (keeper.ledger().pending, keeper.ledger().parked, keeper.ledger().balanced) == (1, 0, True)
+        assert (keeper.inbox_status().pending, keeper.inbox_status().parked, keeper.inbox_status().balanced) == (
+            1,
+            0,
+            True,
+        )
         assert list(keeper) == []
 
         messages = {check.name: f"{check.says} {check.remedy}" for check in failed_checks(keeper, tmp_path)}

@@ -12,7 +12,7 @@ import pytest
 from cofio.core import Keeper
 from cofio.errors import Conflict, NotConfigured, RefusedError, TooBusy, Unavailable, Unreadable
 from cofio.ingest.inbox import PARKED_AFTER
-from cofio.models.exchange import Exchange, ItemResolution, LearningResult, Ledger, Sentence, TokenUsage
+from cofio.models.exchange import Exchange, InboxStatus, ItemResolution, LearningResult, Sentence, TokenUsage
 from cofio.ports import Completion
 from cofio.server.background.inbox_worker import InboxWorker
 from cofio.testing import ScriptedLLM
@@ -22,16 +22,16 @@ SAID = "Our team decided to adopt microservices for scalability"  # no pattern m
 FACTS = json.dumps({"facts": [{"text": "The team adopts microservices", "category": "decision"}]})
 
 
-def drain(keeper: Keeper) -> Ledger:
+def drain(keeper: Keeper) -> InboxStatus:
     InboxWorker(keeper).drain()
-    return keeper.ledger()
+    return keeper.inbox_status()
 
 
 def test_capture_is_pending_until_the_worker_runs(make_keeper: KeeperFactory) -> None:
     keeper = make_keeper()
     captured = keeper.capture("I prefer tabs over spaces.")
     assert (captured.new, captured.state) == (True, "pending")
-    assert keeper.ledger() == Ledger(
+    assert keeper.inbox_status() == InboxStatus(
         captured=1, stored=0, merged=0, rejected=0, pending=1, parked=0, oldest=keeper.item(captured.id).received_at
     )
     assert drain(keeper).stored == 1
@@ -53,15 +53,15 @@ def test_duplicate_delivery_is_learned_once(make_keeper: KeeperFactory) -> None:
     assert (third.new, third.state) == (False, "stored")
     [memory] = keeper
     assert memory.occurrences == 1
-    assert keeper.ledger().captured == 1
+    assert keeper.inbox_status().captured == 1
 
 
 def test_deliveries_without_a_turn_id_all_count(make_keeper: KeeperFactory) -> None:
     keeper = make_keeper()
     for _ in range(2):
         keeper.capture("I prefer tabs over spaces.", wait=True)
-    ledger = keeper.ledger()
-    assert (ledger.captured, ledger.stored, ledger.merged) == (2, 1, 1)
+    inbox_status = keeper.inbox_status()
+    assert (inbox_status.captured, inbox_status.stored, inbox_status.merged) == (2, 1, 1)
 
 
 def test_capture_waits_while_the_provider_is_down(make_keeper: KeeperFactory) -> None:
@@ -74,7 +74,7 @@ def test_capture_waits_while_the_provider_is_down(make_keeper: KeeperFactory) ->
     assert item.due_at > item.received_at
     assert keeper.services.captures.due() == []
     keeper.services.captures.process(item)  # when it is due
-    assert keeper.ledger().stored == 1
+    assert keeper.inbox_status().stored == 1
 
 
 def test_pattern_facts_are_learned_once_while_the_provider_is_down(make_keeper: KeeperFactory) -> None:
@@ -91,7 +91,7 @@ def test_pattern_facts_are_learned_once_while_the_provider_is_down(make_keeper: 
         "User prefers tabs over spaces": 1,
         "The team adopts microservices": 1,
     }
-    assert keeper.ledger().balanced
+    assert keeper.inbox_status().balanced
 
 
 def test_unreadable_reply_keeps_pattern_facts_and_parks_the_item(make_keeper: KeeperFactory) -> None:
@@ -169,8 +169,8 @@ def test_outage_does_not_delay_pattern_facts(make_keeper: KeeperFactory) -> None
     keeper = make_keeper(ScriptedLLM([Unavailable("down", "wait")] * 10))
     keeper.capture(SAID)
     keeper.capture("I prefer tabs over spaces.")
-    ledger = drain(keeper)
-    assert (ledger.stored, ledger.pending) == (1, 1)
+    inbox_status = drain(keeper)
+    assert (inbox_status.stored, inbox_status.pending) == (1, 1)
 
 
 def test_unreadable_item_is_parked_with_the_reason_and_can_be_retried(
@@ -183,8 +183,8 @@ def test_unreadable_item_is_parked_with_the_reason_and_can_be_retried(
     item = keeper.item(captured.id)
     assert item.state == "parked"
     assert "could not be read" in item.reason
-    ledger = keeper.ledger()
-    assert (ledger.pending, ledger.parked, ledger.balanced) == (1, 1, True)
+    inbox_status = keeper.inbox_status()
+    assert (inbox_status.pending, inbox_status.parked, inbox_status.balanced) == (1, 1, True)
     assert keeper.retry(captured.id).attempts == 0
     assert drain(keeper).stored == 1
 
@@ -218,7 +218,7 @@ def test_full_inbox_rejects_new_turns_and_accepts_known_ones(make_keeper: Keeper
     with pytest.raises(TooBusy):
         keeper.capture("I prefer neither.")
     assert keeper.capture("I prefer tabs.", **turn).new is False
-    assert keeper.ledger().captured == 2
+    assert keeper.inbox_status().captured == 2
 
 
 def test_captures_survive_a_restart(make_keeper: KeeperFactory, tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_item_attempted_twice_is_learned_once(make_keeper: KeeperFactory) -> Non
     [memory] = keeper
     assert memory.occurrences == 1
     assert len(keeper.changes()) == 1
-    assert keeper.ledger().stored == 1
+    assert keeper.inbox_status().stored == 1
 
 
 def test_stopped_worker_leaves_items_pending(make_keeper: KeeperFactory) -> None:
@@ -257,7 +257,7 @@ def test_stopped_worker_leaves_items_pending(make_keeper: KeeperFactory) -> None
     worker = InboxWorker(keeper)
     worker.stop()
     assert worker.drain() == 0
-    assert keeper.ledger().pending == 3
+    assert keeper.inbox_status().pending == 3
 
 
 def test_text_of_old_captures_is_deleted_and_the_counts_are_kept(make_keeper: KeeperFactory) -> None:
@@ -265,7 +265,7 @@ def test_text_of_old_captures_is_deleted_and_the_counts_are_kept(make_keeper: Ke
     captured = keeper.capture("I prefer tabs over spaces.", wait=True)
     assert keeper.services.captures.forget("2030-01-01") == 1
     assert keeper.item(captured.id).exchange is None
-    assert keeper.ledger().stored == 1
+    assert keeper.inbox_status().stored == 1
 
 
 def test_exchange_round_trips_through_a_dictionary() -> None:
@@ -303,7 +303,7 @@ def test_text_purged_during_the_llm_call_is_not_restored(make_keeper: KeeperFact
     assert (item.state, item.faults) == ("pending", 0)
     llm_keeper.services.captures.process(item)
     assert list(llm_keeper) == []
-    assert llm_keeper.ledger().balanced
+    assert llm_keeper.inbox_status().balanced
 
 
 def test_purge_removes_injected_text(make_keeper: KeeperFactory) -> None:
@@ -333,7 +333,7 @@ def test_two_workers_on_a_partly_learned_item_count_once(make_keeper: KeeperFact
     other.services.captures.process(other.item(captured.id))
     assert {memory.occurrences for memory in keeper} == {1}
     keeper.services.captures.process(keeper.item(captured.id))
-    assert keeper.ledger().stored == 1
+    assert keeper.inbox_status().stored == 1
     assert {memory.occurrences for memory in keeper} == {1}
 
 

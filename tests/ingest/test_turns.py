@@ -74,7 +74,7 @@ def test_unanswered_prompt_is_learned_on_release(make_keeper: KeeperFactory) -> 
     assert keeper.services.captures.release("claude-code", "another") == 0
     assert keeper.services.captures.release("claude-code", "s1") == 1
     InboxWorker(keeper).drain()
-    assert keeper.ledger().stored == 1
+    assert keeper.inbox_status().stored == 1
 
 
 def test_late_answer_is_learned_separately(make_keeper: KeeperFactory) -> None:
@@ -88,7 +88,7 @@ def test_late_answer_is_learned_separately(make_keeper: KeeperFactory) -> None:
     duplicate = keeper.amend([*user("I prefer tabs over spaces."), *agent("The port of staging is 8080.")], **TURN)
     assert (duplicate.id, duplicate.new) == (late_answer.id, False)
     assert set(occurrence_counts(keeper).values()) == {1}
-    assert keeper.ledger().captured == 2
+    assert keeper.inbox_status().captured == 2
 
 
 def test_memory_has_the_project_of_the_exchange(value_keeper: Keeper) -> None:
@@ -128,7 +128,7 @@ def test_turn_that_grows_during_the_llm_call_is_read_again(make_keeper: KeeperFa
     assert [due.id for due in keeper.services.captures.due()] == [captured.id]  # more text does not postpone a due item
     keeper.services.captures.process(item)
     assert occurrence_counts(keeper) == {"The team adopts microservices": 1, "User prefers tabs over spaces": 1}
-    assert keeper.ledger().captured == keeper.ledger().stored == 1
+    assert keeper.inbox_status().captured == keeper.inbox_status().stored == 1
 
 
 def test_amended_due_turn_stays_due_and_is_read_completely(make_keeper: KeeperFactory) -> None:
@@ -138,7 +138,7 @@ def test_amended_due_turn_stays_due_and_is_read_completely(make_keeper: KeeperFa
     keeper.amend(user("I prefer tabs over spaces."), hold=HOLD, **TURN)
     keeper.services.captures.process(item)
     assert (keeper.item(item.id).state, occurrence_counts(keeper)) == ("stored", {"User prefers tabs over spaces": 1})
-    assert keeper.ledger().captured == 1
+    assert keeper.inbox_status().captured == 1
 
 
 def test_item_postponed_by_another_worker_is_not_attempted(make_keeper: KeeperFactory) -> None:
@@ -163,7 +163,7 @@ def test_text_during_an_outage_is_learned_in_addition_to_pattern_facts(make_keep
     assert occurrence_counts(keeper) == {
         "User prefers tabs over spaces": 1, "The port of staging is 8080": 1, "The team adopts microservices": 1,
     }  # fmt: skip
-    assert keeper.ledger().balanced
+    assert keeper.inbox_status().balanced
 
 
 def test_purged_text_is_not_restored_by_another_delivery(make_keeper: KeeperFactory) -> None:
@@ -231,8 +231,8 @@ def test_any_order_of_deliveries_learns_every_fact_once(steps: list[tuple[str, A
                 keeper.services.captures.process(items.pop(0))
             elif step == "release":
                 keeper.services.captures.release("claude-code", "s1")
-            assert keeper.ledger().balanced
+            assert keeper.inbox_status().balanced
         keeper.services.captures.release("claude-code", "s1")
         InboxWorker(keeper).drain()
         assert occurrence_counts(keeper) == {line.rstrip("."): 1 for line in delivered}
-        assert keeper.ledger().pending == 0
+        assert keeper.inbox_status().pending == 0

@@ -265,7 +265,7 @@ def test_capture_waits_while_the_key_is_rejected(make_keeper: KeeperFactory) -> 
     assert captured.state == "pending"
     assert "The key is refused." in captured.reason
     assert [memory.text for memory in keeper] == ["User prefers tabs over spaces"]
-    assert keeper.ledger().pending == 1
+    assert keeper.inbox_status().pending == 1
     keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).state == "stored"
     assert {memory.text for memory in keeper} == {"The team adopts microservices", "User prefers tabs over spaces"}

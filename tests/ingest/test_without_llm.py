@@ -115,7 +115,7 @@ def test_conversation_is_learned(keeper: Keeper) -> None:
 def test_exchange_without_facts_is_rejected_with_the_reason(keeper: Keeper, text: str, reason: str) -> None:
     captured = keeper.capture(text, wait=True)
     assert (captured.state, captured.reason) == ("rejected", reason)
-    assert keeper.ledger().reasons == {reason: 1}
+    assert keeper.inbox_status().reasons == {reason: 1}
     assert texts(keeper) == []
 
 
@@ -172,7 +172,7 @@ def test_dry_run_reports_sentences_and_stores_nothing(keeper: Keeper) -> None:
     assert [sentence.way for sentence in learned.sentences] == ["skip", "pattern", "skip"]
     assert [action["action"] for action in learned.actions] == ["add"]
     assert texts(keeper) == []
-    assert keeper.ledger().captured == 0
+    assert keeper.inbox_status().captured == 0
 
 
 def test_two_changes_in_one_exchange_are_two_updates(judge_keeper: Keeper) -> None:

@@ -18,7 +18,7 @@ from cofio.errors import CofioError, Misconfigured, NoReply, RefusedError, TooLa
 from cofio.models.exchange import TokenUsage
 from cofio.ports import LLM, Completion, Health
 from cofio.providers import http
-from cofio.providers.http import LONGEST_PAUSE, RetryPolicy
+from cofio.providers.http import MAX_PAUSE, RetryPolicy
 from cofio.providers.llms.base import GLANCE, RemoteLLM
 from cofio.testing import ScriptedLLM
 
@@ -166,7 +166,7 @@ def test_a_failure_that_stays_is_unavailable_in_the_providers_words(
     assert (len(wire.seen), len(pauses)) == (4, 3)
 
 
-@pytest.mark.parametrize(("asked", "paused"), [("2", 2.0), ("0", 0.0), ("3600", LONGEST_PAUSE)])
+@pytest.mark.parametrize(("asked", "paused"), [("2", 2.0), ("0", 0.0), ("3600", MAX_PAUSE)])
 def test_the_pause_that_the_provider_asks_for_is_kept_within_bounds(
     wire: Wire, llm: RemoteLLM, pauses: list[float], asked: str, paused: float
 ) -> None:
@@ -473,7 +473,7 @@ def test_a_server_that_answers_in_drops_is_too_slow_as_well(dripping: str, patie
 def test_an_endless_answer_does_not_fill_the_memory(
     wire: Wire, llm: RemoteLLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "MOST", 1_000)
+    monkeypatch.setattr(http, "MAX_BYTES", 1_000)
     wire.says = "x" * 2_000
     assert isinstance(failure(llm), Unavailable)
     assert len(wire.seen) == 1

@@ -346,7 +346,7 @@ def test_both_hold_and_neither_list_nor_audit_tells_of_them_again(house: Callabl
     here = house()
     old, new = here.add(OLD, NEW, metadata={"ticket": 7})
     before = here.everything()
-    done = here.keeper.agree([new, old], by="ann")
+    done = here.keeper.dismiss_contradiction([new, old], by="ann")
     assert (done.by, done.why, [change.action for change in done.changes]) == ("ann", "both hold", ["edit", "edit"])
     assert here.keeper.get(old).metadata["ticket"] == 7
     assert here.keeper.contradictions().count == 0
@@ -364,10 +364,10 @@ def told_by_audit(here: House) -> int:
 def test_they_are_asked_about_again_once_one_of_them_says_something_else(house: Callable[..., House]) -> None:
     here = house()
     old, new = here.add(OLD, NEW)
-    here.keeper.agree([old, new])
+    here.keeper.dismiss_contradiction([old, new])
     here.keeper.update(new, text="The staging API listens on port 7070")
     assert here.keeper.contradictions().count == 1
-    here.keeper.agree([old, new])
+    here.keeper.dismiss_contradiction([old, new])
     assert here.keeper.contradictions().count == 0
     here.keeper.supersede(old, "The staging API listens on port 6060")
     assert here.keeper.contradictions().count == 1
@@ -378,27 +378,27 @@ def test_it_takes_two_that_are_there_to_agree(house: Callable[..., House]) -> No
     old, new = here.add(OLD, NEW)
     for ids in ([old], [old, old], [old, new, new], []):
         with pytest.raises(InvalidInput):
-            here.keeper.agree(ids)
+            here.keeper.dismiss_contradiction(ids)
     with pytest.raises(NotFound):
-        here.keeper.agree([old, 999])
+        here.keeper.dismiss_contradiction([old, 999])
     here.keeper.delete(old)
     with pytest.raises(Conflict, match="archived"):
-        here.keeper.agree([old, new])
+        here.keeper.dismiss_contradiction([old, new])
 
 
 def test_what_is_noted_already_is_not_noted_again(house: Callable[..., House]) -> None:
     here = house()
     old, new = here.add(OLD, NEW)
-    done = here.keeper.agree([old, new])
+    done = here.keeper.dismiss_contradiction([old, new])
     with pytest.raises(Conflict, match="already"):
-        here.keeper.agree([new, old])
+        here.keeper.dismiss_contradiction([new, old])
     assert here.keeper.changes(limit=1)[0].id == done.id
 
 
 def test_of_what_was_purged_no_agreement_keeps_a_mark_to_guess_by(house: Callable[..., House]) -> None:
     here = house()
     old, new = here.add(OLD, NEW)
-    here.keeper.agree([old, new])
+    here.keeper.dismiss_contradiction([old, new])
     mark = f"{fingerprint(OLD) & (1 << 64) - 1:016x}"
     assert mark in str(here.keeper.get(old).metadata)
     here.keeper.purge(old)
@@ -408,7 +408,7 @@ def test_of_what_was_purged_no_agreement_keeps_a_mark_to_guess_by(house: Callabl
 def test_metadata_that_somebody_else_wrote_is_no_agreement(house: Callable[..., House]) -> None:
     here = house()
     for odd in ([2], {"1": None, "2": None}, "all", {"1": {}, "2": {}}):
-        here.add(OLD, NEW, metadata={pair_finder.AGREES: odd}, project=f"/srv/{type(odd).__name__}{odd!s:.9}")
+        here.add(OLD, NEW, metadata={pair_finder.DISMISSED: odd}, project=f"/srv/{type(odd).__name__}{odd!s:.9}")
     assert here.keeper.contradictions().count == 4
 
 
@@ -418,7 +418,7 @@ def test_who_may_not_see_everything_settles_nothing(house: Callable[..., House])
     ada = here.keeper.as_viewer(Viewer(user="ada"))
     for act in (
         lambda: ada.contradictions(),
-        lambda: ada.agree([old, new]),
+        lambda: ada.dismiss_contradiction([old, new]),
         lambda: ada.approve("contradictions", [Delete(old, into=new)], as_of=2),
     ):
         with pytest.raises(Forbidden):

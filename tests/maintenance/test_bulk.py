@@ -169,9 +169,9 @@ def test_what_another_told_stays_theirs(keeper: Keeper) -> None:
 
 
 def test_a_look_is_no_recall(keeper: Keeper) -> None:
-    assert keeper.search("when do we deploy?", noted=False)
+    assert keeper.search("when do we deploy?", log=False)
     assert keeper.get(1).retrieval_count == 0
     keeper.search("when do we deploy?")
     assert keeper.get(1).retrieval_count == 1
     with pytest.raises(InvalidInput):
-        keeper.search("deploy", noted="no")
+        keeper.search("deploy", log="no")

@@ -127,7 +127,7 @@ def test_place_is_the_project_or_else_the_source(first_fields: Any, second_field
 
 def test_scope_narrows_if_it_names_a_project() -> None:
     assert not Scope().narrows
-    for scope in (Scope(project=""), Scope(project="/a"), Scope(seen_from=""), Scope(seen_from="/a")):
+    for scope in (Scope(project=""), Scope(project="/a"), Scope(visible_in=""), Scope(visible_in="/a")):
         assert scope.narrows
     assert merge_scope(Fact(text="x", project="/a", source="cc/a")).source is None
     assert merge_scope(Fact(text="x", source="cc/a")) == Scope(
@@ -147,7 +147,7 @@ def test_empty_query_or_invalid_scope_is_rejected() -> None:
         lambda: Scope(category="x"),
         lambda: Scope(since="x"),
         lambda: Scope(project="a\x00"),
-        lambda: Scope(seen_from=5),  # type: ignore[arg-type]
+        lambda: Scope(visible_in=5),  # type: ignore[arg-type]
         lambda: Scope(visibility=("all",)),
     ):
         with pytest.raises(InvalidInput):

@@ -156,8 +156,8 @@ def service(serve: Serve) -> Caller:
 def captured(service: Caller, expected: int) -> list[dict[str, Any]]:
     """What was captured, oldest first, once there is so much and none is left to learn from."""
     for _ in range(600):
-        ledger = service.get("/ledger").json
-        if ledger["captured"] >= expected and not ledger["pending"]:
+        inbox_status = service.get("/inbox/status").json
+        if inbox_status["captured"] >= expected and not inbox_status["pending"]:
             break
         time.sleep(0.05)
     items: list[dict[str, Any]] = service.get("/inbox").json["items"]

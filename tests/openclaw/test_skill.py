@@ -70,7 +70,7 @@ def test_what_was_said_is_learned(ann: dict[str, str], service: Caller, by: str)
 
 def test_nothing_said_is_nothing_kept(ann: dict[str, str], service: Caller) -> None:
     assert run("memory_extract_faiss", env=ann, says=" \n").startswith("Nothing is kept: give the conversation")
-    assert service.get("/ledger").json["captured"] == 0
+    assert service.get("/inbox/status").json["captured"] == 0
 
 
 @pytest.mark.parametrize(("script", "words"), [("memory_recall_faiss", "deploy"), ("memory_extract_faiss", SAID)])

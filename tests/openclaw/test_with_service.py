@@ -68,7 +68,7 @@ def test_a_turn_is_learned_from_once_however_often_it_is_told(load: Load, servic
     plugin.fire("session_end", {"sessionId": CONTEXT["sessionId"], "messageCount": 2, "reason": "new"})
     (item,) = captured(service, 1)
     assert (item["client"], item["session"], item["turn"]) == ("openclaw", CONTEXT["sessionId"], CONTEXT["runId"])
-    assert service.get("/ledger").json["stored"] == 1
+    assert service.get("/inbox/status").json["stored"] == 1
     (memory,) = service.get("/memories").json["memories"]
     assert "Drizzle" in memory["text"]
 
@@ -87,7 +87,7 @@ def test_a_turn_that_was_broken_off_is_learned_from_when_the_session_goes_on(
 ) -> None:
     plugin = load()
     plugin.prompt(SAID)
-    assert service.get("/ledger").json["pending"] == 1
+    assert service.get("/inbox/status").json["pending"] == 1
     plugin.fire(event, {"messageCount": 1})
     assert captured(service, 1)[0]["turn"] == CONTEXT["runId"]
 
@@ -154,7 +154,7 @@ def test_learning_can_be_turned_off_and_then_not_even_a_prompt_is_kept(load: Loa
     assert "Fridays" in plugin.prompt("How do we deploy with Fly.io?")
     plugin.end(user(SAID), agent("Good choice."))
     plugin.fire("session_end", {"messageCount": 1})
-    assert service.get("/ledger").json["captured"] == 0
+    assert service.get("/inbox/status").json["captured"] == 0
 
 
 def test_a_service_that_starts_later_is_found(load: Load, serve: Serve) -> None:

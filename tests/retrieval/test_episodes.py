@@ -130,7 +130,7 @@ def test_scope_filters_search(keeper: Keeper) -> None:
     keeper.capture("The harbour is closed.", wait=True, project="/web", session="s1", source="a/web", agent="x")
     keeper.capture("The harbour is open.", wait=True, project="/api", session="s2", source="b/api", at="2025-01-01")
     for scope in ({"project": "/web"}, {"session": "s1"}, {"source": "a/web"}, {"source_prefix": "a"}, {"agent": "x"},
-                   {"since": "2025-06-01"}, {"seen_from": "/web"}):  # fmt: skip
+                   {"since": "2025-06-01"}, {"visible_in": "/web"}):  # fmt: skip
         assert [hit.passage.session for hit in keeper.search_episodes("harbour", **scope)] == ["s1"]  # type: ignore[arg-type]
     assert [hit.passage.session for hit in keeper.search_episodes("harbour", until="2025-06-01")] == ["s2"]
     with pytest.raises(InvalidInput):

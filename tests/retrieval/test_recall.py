@@ -86,8 +86,8 @@ def test_question_is_short(unit: str) -> None:
 
 @given(st.text(), st.integers(1, 300))
 def test_any_prompt_can_be_queried(text: str, times: int) -> None:
-    for query in recall.Relevance(None).queries(recall.questions(text * times), Scope(seen_from=WEB), 5):
-        assert query.scope.seen_from == WEB
+    for query in recall.Relevance(None).queries(recall.questions(text * times), Scope(visible_in=WEB), 5):
+        assert query.scope.visible_in == WEB
         assert estimate_tokens(query.text) <= 150
 
 

@@ -119,7 +119,7 @@ def test_pages_do_not_overlap_and_end(keeper: Keeper, k: int, speaker: str) -> N
     for number in range(70):
         who = speaker if number % 3 else ""
         keeper.add(f"host {number} is patched on day {number % 7}", speaker=who, dedup=False)
-    options = {"k": k, "noted": False}
+    options = {"k": k, "log": False}
     pages, skip = list[int](), 0
     while hits := keeper.search("when did Ada say a host is patched?", skip=skip, **options):
         assert len(hits) <= k

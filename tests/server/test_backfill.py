@@ -145,7 +145,7 @@ def test_a_turn_of_which_any_copy_was_captured_is_not_new(
         ("We use tabs.", False), ("We deploy on Fridays.", True),
     ]  # fmt: skip
     filled(keeper, homes)
-    assert keeper.ledger().captured == 2
+    assert keeper.inbox_status().captured == 2
 
 
 def test_what_was_captured_with_a_key_is_not_learned_again(keeper: Keeper, homes: dict[str, Path]) -> None:
@@ -199,7 +199,7 @@ def test_a_file_that_has_changed_since_it_was_read_is_told(keeper: Keeper, homes
     delivery = backfill.TurnSender(keeper, keeper.begin_backfill(), InboxWorker(keeper).drain)
     delivery.deliver(entries)
     assert delivery.skipped == [(f"{path}: turn 1", "The file has changed meanwhile. Run the backfill again.")]
-    assert keeper.ledger().captured == 0
+    assert keeper.inbox_status().captured == 0
 
 
 def test_a_survey_is_narrowed_by_client_project_date_and_number(keeper: Keeper, homes: dict[str, Path]) -> None:
@@ -253,13 +253,13 @@ def test_what_hooks_captured_of_a_session_is_not_learned_again(
         attendant.attend(event(client, line.encode()), WEB, local=False)
     attendant.close()
     InboxWorker(keeper).drain()
-    before, told = keeper.ledger().captured, live(keeper)
+    before, told = keeper.inbox_status().captured, live(keeper)
     assert told
     survey = surveyed(keeper, homes)
     assert len(survey.entries) >= 2
     assert survey.new == []
     filled(keeper, homes)
-    assert keeper.ledger().captured == before
+    assert keeper.inbox_status().captured == before
     assert live(keeper) == told
 
 

@@ -32,13 +32,13 @@ def test_it_learns_from_what_comes_in_while_it_runs_and_ends_when_it_is_told(kee
         for number in range(5):
             keeper.capture(f"The port of service{number} is {8000 + number}.")
             worker.wake()
-        until(lambda: keeper.ledger().stored == 5)
+        until(lambda: keeper.inbox_status().stored == 5)
     finally:
         worker.stop()
     keeper.capture("I prefer tabs over spaces.")
     worker.wake()
     time.sleep(0.1)
-    assert keeper.ledger().pending == 1
+    assert keeper.inbox_status().pending == 1
 
 
 def test_it_outlives_a_store_that_fails(keeper: Keeper, caplog: pytest.LogCaptureFixture) -> None:
@@ -58,10 +58,10 @@ def test_it_outlives_a_store_that_fails(keeper: Keeper, caplog: pytest.LogCaptur
     try:
         keeper.capture("I prefer tabs over spaces.")
         until(lambda: worker.times >= 1)
-        while keeper.ledger().pending and worker.times < 100:
+        while keeper.inbox_status().pending and worker.times < 100:
             worker.wake()
             time.sleep(0.02)
-        assert keeper.ledger().stored == 1
+        assert keeper.inbox_status().stored == 1
     finally:
         worker.stop()
     assert "The disk is full" in caplog.text

@@ -67,7 +67,7 @@ def said(item: Item) -> list[tuple[str, str]]:
 def test_a_prompt_is_held_until_its_answer_makes_it_a_turn(attendant: SessionHandler, keeper: Keeper) -> None:
     attendant.attend(asked(DRIZZLE), WEB)
     assert keeper.services.captures.due() == []
-    assert keeper.ledger().pending == 1
+    assert keeper.inbox_status().pending == 1
     attendant.attend(answered("Good choice."), WEB)
     [item] = keeper.services.captures.due()
     assert said(item) == [("user", DRIZZLE), ("assistant", "Good choice.")]
@@ -132,7 +132,7 @@ def test_hook_notify_and_transcript_tell_of_a_turn_and_it_is_learned_once(
                                                "transcript_path": str(path), "cwd": WEB}).encode())  # fmt: skip
     assert attendant.fetch() == 1
     worker.drain()
-    assert keeper.ledger().captured == 1
+    assert keeper.inbox_status().captured == 1
     assert keeper.count() == 1
 
 
@@ -159,7 +159,7 @@ def test_a_subagent_is_not_listened_to(attendant: SessionHandler, keeper: Keeper
     assert attendant.attend(asked(DRIZZLE, agent_id="a1"), WEB) == ""
     attendant.attend(answered("Done.", agent_id="a1"), WEB)
     attendant.attend(told("SubagentStop", last_assistant_message="Done."), WEB)
-    assert keeper.ledger().captured == 0
+    assert keeper.inbox_status().captured == 0
 
 
 def test_a_session_that_cofio_started_as_its_model_is_not_listened_to(
@@ -172,14 +172,14 @@ def test_a_session_that_cofio_started_as_its_model_is_not_listened_to(
     notified = {"type": "agent-turn-complete", "thread-id": "t1", "turn-id": "1", "cwd": WEB,
                 "input-messages": [own], "last-assistant-message": DRIZZLE}  # fmt: skip
     attendant.attend(event("codex", json.dumps(notified).encode()), WEB)
-    assert keeper.ledger().pending == 0
+    assert keeper.inbox_status().pending == 0
     attendant.attend(asked(DRIZZLE, session="s2"), WEB)
-    assert keeper.ledger().pending == 1
+    assert keeper.inbox_status().pending == 1
 
 
 def test_what_the_client_wrote_in_the_users_name_is_no_prompt(attendant: SessionHandler, keeper: Keeper) -> None:
     attendant.attend(asked("<task-notification>the build is done</task-notification>"), WEB)
-    assert keeper.ledger().captured == 0
+    assert keeper.inbox_status().captured == 0
 
 
 def test_the_agents_echo_of_a_memory_is_not_news(attendant: SessionHandler, keeper: Keeper) -> None:
@@ -192,7 +192,7 @@ def test_the_agents_echo_of_a_memory_is_not_news(attendant: SessionHandler, keep
     assert item.exchange.injected == ("We deploy with Fly.io.",)
     InboxWorker(keeper).drain()
     assert keeper.count() == 1
-    assert keeper.ledger().rejected == 1
+    assert keeper.inbox_status().rejected == 1
 
 
 # ── the transcript ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -232,7 +232,7 @@ def test_turns_that_no_hook_told_of_are_taken_from_the_transcript(
     ]
     attendant.attend(happened, WEB, raw=raw)
     attendant.fetch()
-    assert keeper.ledger().captured == 2
+    assert keeper.inbox_status().captured == 2
 
 
 def test_the_answer_of_a_turn_that_was_broken_off_comes_from_the_transcript(
@@ -267,7 +267,7 @@ def test_a_transcript_of_another_machine_is_not_looked_for(
     happened, raw = ended(path)
     attendant.attend(happened, WEB, raw=raw, local=False)
     assert attendant.fetch() == 0
-    assert keeper.ledger().captured == 0
+    assert keeper.inbox_status().captured == 0
 
 
 @pytest.mark.parametrize("name", ["gone.jsonl", "notes.txt", "folder.jsonl"])
@@ -279,7 +279,7 @@ def test_a_transcript_that_is_none_does_no_harm(
     happened, raw = ended(tmp_path / name)
     attendant.attend(happened, WEB, raw=raw)
     assert attendant.fetch() == 1
-    assert keeper.ledger().captured == 0
+    assert keeper.inbox_status().captured == 0
 
 
 def test_what_no_hook_told_of_a_known_turn_comes_from_the_transcript(
@@ -424,12 +424,12 @@ def test_a_full_inbox_empties_although_the_spool_cannot(tmp_path: Path) -> None:
         worker = InboxWorker(keeper, fetch=attendant.fetch)
         worker.start()
         for _ in range(600):
-            if keeper.ledger().captured == 9 and not keeper.ledger().pending:
+            if keeper.inbox_status().captured == 9 and not keeper.inbox_status().pending:
                 break
             worker.wake()
             time.sleep(0.05)
         worker.stop()
-        assert keeper.ledger().captured == 9
+        assert keeper.inbox_status().captured == 9
         assert list(spool.entries(tmp_path)) == []
         attendant.close()
 
@@ -630,7 +630,7 @@ def test_nothing_of_a_caller_with_a_key_is_left_on_the_disk(
     attendant.attend(end, WEB, raw=b'{"hook_event_name": "SessionEnd"}', keeper=keeper.as_viewer(ADA))
     assert briefing_cache.load_briefing(tmp_path, WEB) == ""
     assert spool.waiting_files(tmp_path) == []
-    assert keeper.ledger().captured == 0
+    assert keeper.inbox_status().captured == 0
 
 
 def test_a_turn_is_its_callers_and_learned_from_as_theirs(attendant: SessionHandler, keeper: Keeper) -> None:
@@ -640,7 +640,7 @@ def test_a_turn_is_its_callers_and_learned_from_as_theirs(attendant: SessionHand
         attendant.attend(answered("Good choice."), WEB, keeper=seen)
     InboxWorker(keeper).drain()
     assert sorted(memory.user for memory in keeper) == ["ada", "eve"]
-    assert keeper.ledger().captured == 2
+    assert keeper.inbox_status().captured == 2
 
 
 def test_one_caller_does_not_end_anothers_turn_nor_call_it_a_subagents(

@@ -205,7 +205,7 @@ def test_confirmed_memory_is_fresh_and_confirm_can_be_undone(keeper: Keeper, rep
     repo.write("src/net.py", "")
     (repo.root / "Dockerfile").unlink()
     assert keeper.freshness(memory).state == "vanished"
-    change = keeper.confirm(memory, by="ada", why="looked it up")
+    change = keeper.mark_fresh(memory, by="ada", why="looked it up")
     assert (change.action, change.by, change.why) == ("edit", "ada", "looked it up")
     assert keeper.freshness(memory) == FreshnessResult("fresh", ())
     assert anchor_paths(keeper, memory) == ["src/net.py"]
@@ -216,9 +216,9 @@ def test_confirmed_memory_is_fresh_and_confirm_can_be_undone(keeper: Keeper, rep
 def test_memory_without_anchors_cannot_be_confirmed(keeper: Keeper, repo: Repository) -> None:
     for memory in (add(keeper, repo, "Ada prefers tabs"), add(keeper, repo, "It is in src/net.py", project="")):
         with pytest.raises(InvalidInput, match="references nothing"):
-            keeper.confirm(memory)
+            keeper.mark_fresh(memory)
     with pytest.raises(NotFound):
-        keeper.confirm(99)
+        keeper.mark_fresh(99)
 
 
 @pytest.fixture
@@ -234,11 +234,11 @@ def test_service_reports_freshness_and_confirms(keeper: Keeper, client: Client, 
     (hit,) = client.search("retry limit")
     assert hit.as_dict() == keeper.search("retry limit")[0].as_dict()
     assert (hit.freshness, hit.stale) == ("changed", ("src/net.py has changed since",))
-    assert client.confirm(memory, why="looked").memory.anchors == client.get(memory).anchors
+    assert client.mark_fresh(memory, why="looked").memory.anchors == client.get(memory).anchors
     assert client.freshness(memory) == keeper.freshness(memory) == FreshnessResult("fresh", ())
     (repo.root / "src/net.py").unlink()
     with pytest.raises(InvalidInput, match="references nothing"):
-        client.confirm(memory)
+        client.mark_fresh(memory)
 
 
 def test_command_line_shows_freshness_and_confirms(tmp_path: Path, repo: Repository) -> None:
@@ -252,11 +252,11 @@ def test_command_line_shows_freshness_and_confirms(tmp_path: Path, repo: Reposit
     assert cofio.json("show", memory)["stale"] == ["src/net.py has changed since"]
     (line,) = cofio.lines("search", "retry limit")
     assert "The retry limit is in src/net.py. (src/net.py has changed since)" in line
-    result = cofio("confirm", memory)
+    result = cofio("mark-fresh", memory)
     assert (result.exit_code, "src/net.py (changeset 2)" in result.stderr) == (0, True)
     assert cofio.json("show", memory)["freshness"] == "fresh"
-    assert cofio.json("confirm", memory)["results"][0]["action"] == "edit"
-    assert cofio("confirm", "99").exit_code == 1
+    assert cofio.json("mark-fresh", memory)["results"][0]["action"] == "edit"
+    assert cofio("mark-fresh", "99").exit_code == 1
 
 
 @pytest.mark.parametrize(

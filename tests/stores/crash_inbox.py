@@ -148,11 +148,11 @@ def main() -> int:
             assert_in_step(path)
     assert_in_step(path)
     store = SqliteStore(path, now)
-    ledger = store.inbox.ledger()
+    inbox_status = store.inbox.status()
     store.close()
-    if not ledger.balanced or ledger.captured < len(known.kept):
-        wrong.append(f"the ledger says {ledger}")
-    told = {"kills": number, "kept": len(known.kept), "settled": len(known.settled), "stored": ledger.stored}
+    if not inbox_status.balanced or inbox_status.captured < len(known.kept):
+        wrong.append(f"the inbox status is {inbox_status}")
+    told = {"kills": number, "kept": len(known.kept), "settled": len(known.settled), "stored": inbox_status.stored}
     sys.stdout.write(json.dumps({**told, "wrong": wrong}) + "\n")
     return bool(wrong)
 

@@ -214,7 +214,7 @@ class EpisodesContract:
             Scope(source_prefix="codex"),
             Scope(agent="ann"),
             Scope(since="2026-06-01"),
-            Scope(seen_from="/web"),
+            Scope(visible_in="/web"),
             Scope(visibility=("team",)),
         ],
     )

@@ -50,8 +50,13 @@ class InboxContract:
     def test_a_new_inbox_is_empty(self, store: Store) -> None:
         assert store.inbox.items() == store.inbox.due(10) == []
         assert store.inbox.receive([]) == []
-        ledger = store.inbox.ledger()
-        assert (ledger.captured, ledger.pending, ledger.oldest, dict(ledger.reasons)) == (0, 0, None, {})
+        inbox_status = store.inbox.status()
+        assert (inbox_status.captured, inbox_status.pending, inbox_status.oldest, dict(inbox_status.reasons)) == (
+            0,
+            0,
+            None,
+            {},
+        )
 
     def test_what_is_received_comes_back_with_every_field(self, store: Store) -> None:
         exchange = Exchange(
@@ -107,7 +112,7 @@ class InboxContract:
         again, new, twice = store.inbox.receive([first, *[said("new", "t2", client="cc", session="s")] * 2])
         assert again == Receipt(kept.id, False)
         assert (new.new, twice) == (True, Receipt(new.id, False))
-        assert store.inbox.ledger().captured == 2
+        assert store.inbox.status().captured == 2
         assert texts([store.inbox.item(kept.id)]) == ["We use tabs"]
 
     def test_a_turn_stays_known_when_it_is_settled_and_forgotten(self, store: Store) -> None:
@@ -124,7 +129,7 @@ class InboxContract:
     def test_an_exchange_without_a_turn_is_always_new(self, store: Store) -> None:
         receipts = store.inbox.receive([said(client="cc", session="s")] * 3)
         assert all(receipt.new for receipt in receipts)
-        assert store.inbox.ledger().captured == 3
+        assert store.inbox.status().captured == 3
 
     def test_when_enough_is_waiting_nothing_more_is_kept(self, store: Store) -> None:
         receive(store, "one", "two")
@@ -133,7 +138,7 @@ class InboxContract:
             receive(store, "five", most=4)
         with pytest.raises(TooBusy):
             receive(store, "five", most=0)
-        assert store.inbox.ledger().captured == 4
+        assert store.inbox.status().captured == 4
         assert receive(store, "five", most=5)
         assert receive(store, "six")  # whoever sets no limit has none
 
@@ -142,7 +147,7 @@ class InboxContract:
         assert store.inbox.receive([said(turn="t1")], most=1) == [Receipt(kept.id, False)]
         with pytest.raises(TooBusy):
             store.inbox.receive([said(turn="t1"), said(turn="t2")], most=1)
-        assert store.inbox.ledger().captured == 1
+        assert store.inbox.status().captured == 1
 
     def test_what_is_parked_or_settled_is_not_waiting(self, store: Store) -> None:
         parked, settled = receive(store, "parked", "settled")
@@ -164,7 +169,7 @@ class InboxContract:
     def test_an_exchange_that_no_store_can_keep_is_refused_whole(self, store: Store) -> None:
         with pytest.raises(InvalidInput, match="surrogate"):
             store.inbox.receive([said("fine"), said("half \ud800 of a pair")])
-        assert store.inbox.ledger().captured == 0
+        assert store.inbox.status().captured == 0
 
     def test_threads_that_deliver_at_once_each_get_their_own(self, store: Store) -> None:
         kept: dict[str, int] = {}
@@ -183,7 +188,7 @@ class InboxContract:
         for thread in threads:
             thread.join()
         items = store.inbox.items(limit=1_000)
-        assert len(items) == store.inbox.ledger().captured == 16 * 10 * 2 + 10
+        assert len(items) == store.inbox.status().captured == 16 * 10 * 2 + 10
         by_turn = {item.exchange.turn: item.id for item in items if item.exchange}
         assert len(by_turn) == len(items)
         assert kept.items() <= by_turn.items()
@@ -220,7 +225,7 @@ class InboxContract:
                 store.inbox.postpone(number, seconds, "")
             with pytest.raises(InvalidInput, match="seconds"):
                 receive(store, "never", hold=seconds)
-        assert store.inbox.ledger().captured == 1
+        assert store.inbox.status().captured == 1
         assert store.inbox.item(number).attempts == 0
 
     def test_a_parked_item_waits_for_a_person_and_is_counted_as_pending(self, store: Store) -> None:
@@ -230,8 +235,8 @@ class InboxContract:
         item = store.inbox.item(parked)
         assert (item.state, item.reason, item.finished_at) == ("parked", "Nothing usable came back", None)
         assert texts([item]) == ["odd"]
-        ledger = store.inbox.ledger()
-        assert (ledger.pending, ledger.parked) == (2, 1)
+        inbox_status = store.inbox.status()
+        assert (inbox_status.pending, inbox_status.parked) == (2, 1)
 
     def test_what_is_retried_is_as_new(self, store: Store) -> None:
         parked, rejected = receive(store, "parked", "rejected")
@@ -245,7 +250,7 @@ class InboxContract:
             assert (dict(item.result), item.finished_at, item.changeset) == ({}, None, None)
             assert texts([item]) == [text]
         assert [item.id for item in store.inbox.due(10)] == [parked, rejected]
-        assert store.inbox.ledger().pending == 2
+        assert store.inbox.status().pending == 2
 
     def test_what_is_stored_merged_or_pending_is_not_retried(self, store: Store) -> None:
         stored, merged, pending = receive(store, "a", "b", "c")
@@ -306,7 +311,7 @@ class InboxContract:
         assert item.result["changeset"] == done.id
         store.inbox.settle(ending(number, "stored", result=item.result))
         assert store.inbox.item(number).changeset == done.id
-        assert store.inbox.ledger().stored == 1
+        assert store.inbox.status().stored == 1
 
     def test_what_is_parked_halfway_goes_on_from_there(self, store: Store) -> None:
         (number,) = receive(store, "We use tabs")
@@ -439,27 +444,27 @@ class InboxContract:
     def test_the_ledger_says_where_every_capture_is(self, store: Store) -> None:
         numbers = receive(store, *"abcdefg")
         oldest = store.inbox.item(numbers[0]).received_at
-        assert store.inbox.ledger().oldest == oldest
+        assert store.inbox.status().oldest == oldest
         learn(store, numbers[0], "a")
         store.inbox.settle(ending(numbers[1], "merged", reason="Said before"))
         store.inbox.settle(ending(numbers[2], "rejected", reason="Small talk"))
         store.inbox.settle(ending(numbers[3], "rejected", reason="Small talk"))
         store.inbox.settle(ending(numbers[4], "rejected", reason="A question"))
         store.inbox.park(numbers[5], "odd")
-        ledger = store.inbox.ledger()
-        assert ledger.balanced
-        assert (ledger.captured, ledger.stored, ledger.merged, ledger.rejected) == (7, 1, 1, 3)
-        assert (ledger.pending, ledger.parked, store.stats()["inbox_pending"]) == (2, 1, 1)
-        assert ledger.reasons == {"Small talk": 2, "A question": 1}
-        assert ledger.oldest == store.inbox.item(numbers[5]).received_at
+        inbox_status = store.inbox.status()
+        assert inbox_status.balanced
+        assert (inbox_status.captured, inbox_status.stored, inbox_status.merged, inbox_status.rejected) == (7, 1, 1, 3)
+        assert (inbox_status.pending, inbox_status.parked, store.stats()["inbox_pending"]) == (2, 1, 1)
+        assert inbox_status.reasons == {"Small talk": 2, "A question": 1}
+        assert inbox_status.oldest == store.inbox.item(numbers[5]).received_at
         store.inbox.settle(ending(numbers[6]))
-        assert store.inbox.ledger().oldest == store.inbox.item(numbers[5]).received_at
+        assert store.inbox.status().oldest == store.inbox.item(numbers[5]).received_at
 
     def test_the_rarest_reasons_are_summed_up(self, store: Store) -> None:
         reasons = [f"reason {place:02}" for place in range(25) for _ in range(25 - place)]
         for number, reason in zip(receive(store, *reasons), reasons, strict=True):
             store.inbox.settle(ending(number, "rejected", reason=reason))
-        told = store.inbox.ledger().reasons
+        told = store.inbox.status().reasons
         assert len(told) == 21
         assert told["reason 00"] == 25
         assert told["other"] == 5 + 4 + 3 + 2 + 1
@@ -475,7 +480,7 @@ class InboxContract:
         assert finished
         (new,) = receive(store, "new")
         learn(store, new, "new")
-        before = store.inbox.ledger()
+        before = store.inbox.status()
         assert store.inbox.forget(finished) == 0  # not before that time, but at it
         later = store.inbox.item(new).finished_at
         assert later
@@ -485,7 +490,7 @@ class InboxContract:
         assert texts([store.inbox.item(each) for each in (parked, pending, new)]) == ["parked", "pending", "new"]
         assert store.inbox.forget(FOR_EVER) == 1
         assert store.inbox.forget(FOR_EVER) == 0
-        assert store.inbox.ledger() == before
+        assert store.inbox.status() == before
         assert texts(store.inbox.items()) == ["", "pending", "parked", ""]
 
     def test_a_time_that_is_none_forgets_nothing(self, store: Store) -> None:
@@ -505,7 +510,7 @@ class InboxContract:
         apply(store, Purge(memory.id))
         assert texts([store.inbox.item(each) for each in (first, again, other)]) == ["", "", "the zebra stays"]
         assert "quixotic" not in repr([store.inbox.item(first), store.inbox.item(again)])
-        assert store.inbox.ledger().balanced
+        assert store.inbox.status().balanced
 
     def test_a_purge_forgets_what_was_settled_and_says_the_same(self, store: Store) -> None:
         memory = add(store, 'The "key"\tis hunter2', context="What is the key?")
@@ -521,7 +526,7 @@ class InboxContract:
         apply(store, Purge(memory.id))
         assert texts([store.inbox.item(each) for each in saying]) == ["", "", "", "The zebra stays"]
         assert "hunter" not in repr(store.inbox.items())
-        assert store.inbox.ledger().reasons == {"Small talk": 4, "": 1}
+        assert store.inbox.status().reasons == {"Small talk": 4, "": 1}
 
     def test_a_purge_leaves_the_words_of_the_memory_that_was_replaced(self, store: Store) -> None:
         (told,) = receive(store, "Tea is served at four")
@@ -564,7 +569,7 @@ class InboxContract:
             lambda: inbox.due(1),
             lambda: inbox.item(number),
             lambda: inbox.settle(ending(number)),
-            inbox.ledger,
+            inbox.status,
         ):
             with pytest.raises(StoreError, match="closed"):
                 attempt()

@@ -62,22 +62,22 @@ class ProjectContract:
     def test_from_a_project_one_sees_its_own_what_belongs_to_none_and_what_is_global(self, store: Store) -> None:
         told = everywhere(store)
         add(store, "red green blue", project=API, visibility="team")
-        assert found(store, Scope(seen_from=WEB)) == {told["web"].id, told["none"].id, told["shared"].id}
-        assert found(store, Scope(seen_from="")) == {told["none"].id, told["shared"].id}
-        assert found(store, Scope(seen_from="/srv/new")) == {told["none"].id, told["shared"].id}
+        assert found(store, Scope(visible_in=WEB)) == {told["web"].id, told["none"].id, told["shared"].id}
+        assert found(store, Scope(visible_in="")) == {told["none"].id, told["shared"].id}
+        assert found(store, Scope(visible_in="/srv/new")) == {told["none"].id, told["shared"].id}
 
     def test_a_project_narrows_along_with_everything_else(self, store: Store) -> None:
         told = everywhere(store, tags=("a",))
         apply(store, Delete(told["web"].id), Edit(told["none"].id, {"tags": ["b"]}))
-        assert found(store, Scope(seen_from=WEB, tags=("a",))) == {told["shared"].id}
-        archived = Scope(seen_from=WEB, tags=("a",), include_archived=True)
+        assert found(store, Scope(visible_in=WEB, tags=("a",))) == {told["shared"].id}
+        archived = Scope(visible_in=WEB, tags=("a",), include_archived=True)
         assert found(store, archived) == {told["web"].id, told["shared"].id}
         assert found(store, Scope(project=API, visibility=("private",))) == {told["api"].id}
 
     def test_a_small_project_gets_its_own_in_a_crowd(self, store: Store) -> None:
         apply(store, *(Add(Fact(text=f"red green blue {place}", project=API)) for place in range(300)))
         own = {add(store, f"red yellow {place}", project=WEB).id for place in range(3)}
-        for scope in (Scope(project=WEB), Scope(seen_from=WEB)):
+        for scope in (Scope(project=WEB), Scope(visible_in=WEB)):
             for _ in range(2):  # the second time the scope is known
                 assert {each.id for each in store.nearest(vector("red green blue"), 3, scope)} == own
                 assert {candidate.id for candidate in store.matching(["red", "green"], 3, scope).candidates} == own

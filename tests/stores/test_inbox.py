@@ -243,9 +243,9 @@ def test_a_file_of_the_first_shape_gets_the_inbox_and_keeps_its_memories(tmp_pat
     first.close()
     store = opened(path)
     assert [(memory.id, memory.text) for memory in everything(store)] == [(7, "the zebra stays")]
-    assert store.inbox.ledger().captured == 0
+    assert store.inbox.status().captured == 0
     learn(store, receive(store, "We use tabs")[0], "tabs")
-    assert store.inbox.ledger().stored == 1
+    assert store.inbox.status().stored == 1
     store.close()
 
 
@@ -262,7 +262,7 @@ def test_what_cannot_be_read_any_more_is_parked_and_the_others_go_on(store: Sqli
     assert (item.state, item.exchange) == ("parked", None)
     assert "unreadable" in item.reason
     assert len(store.inbox.items()) == 2
-    assert store.inbox.ledger().balanced
+    assert store.inbox.status().balanced
 
 
 def test_what_is_forgotten_is_gone_from_the_file(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_a_purge_leaves_no_word_of_what_a_memory_was_learned_from(tmp_path: Path
     for word in (b"quixoticsecret", b"xylophone"):
         assert word not in raw
     assert texts([store.inbox.item(pending)]) == [". The zebra stays."]
-    assert store.inbox.ledger().as_dict() | {"oldest": None} == {
+    assert store.inbox.status().as_dict() | {"oldest": None} == {
         "captured": 3, "stored": 1, "merged": 0, "rejected": 1, "pending": 1, "parked": 0,
         "reasons": {"An echo": 1}, "oldest": None, "balanced": True,
     }  # fmt: skip
@@ -330,7 +330,7 @@ def test_whoever_is_asked_how_full_it_is_does_not_read_what_is_kept(store: Sqlit
     }
     asked = {
         "is_full": sql["is_full"], "due": inbox_module._DUE, "newest": inbox_module._NEWEST,
-        "newest_in": inbox_module._NEWEST_IN, "ledger": sql["ledger"], "forget": sql["forget_items"],
+        "newest_in": inbox_module._NEWEST_IN, "inbox_status": sql["inbox_status"], "forget": sql["forget_items"],
         "received": sql["received"], "part_of_turn": inbox_module._PART_OF_TURN, "turns": sql["turns"],
         "release": sql["release_items"], "waiting": sql["waiting_of_session"], "hold": sql["hold_items"],
     }  # fmt: skip
@@ -419,4 +419,4 @@ def test_a_turn_that_cannot_be_read_any_more_takes_nothing_in(store: SqliteStore
     with store._file.writing() as connection:
         connection.execute("UPDATE inbox SET payload = ? WHERE id = ?", (payload, first.id))
     assert store.inbox.amend(said("more", "t1")) == Receipt(first.id, False)
-    assert store.inbox.ledger().captured == 1
+    assert store.inbox.status().captured == 1

@@ -1,4 +1,4 @@
-"""Whatever is done to an inbox in whatever order: the ledger balances, and the real one and the fake answer alike."""
+"""Operations on an inbox in any order: the counts add up, and the real inbox and the fake give the same replies."""
 
 from __future__ import annotations
 
@@ -181,12 +181,12 @@ class Captures(RuleBasedStateMachine):
     def every_capture_is_accounted_for(self) -> None:
         if not hasattr(self, "real"):
             return
-        ledger = self.both(lambda store: store.inbox.ledger())
-        assert ledger.balanced
-        assert ledger.captured == self.captured
-        assert sum(ledger.reasons.values()) == ledger.rejected
+        inbox_status = self.both(lambda store: store.inbox.status())
+        assert inbox_status.balanced
+        assert inbox_status.captured == self.captured
+        assert sum(inbox_status.reasons.values()) == inbox_status.rejected
         items = self.both(lambda store: store.inbox.items(limit=1_000))
-        assert ledger.pending == sum(item.state in OPEN for item in items)
+        assert inbox_status.pending == sum(item.state in OPEN for item in items)
         assert {item.state for item in items if item.finished_at} <= set(SETTLED)
         changesets = [item.changeset for item in items if item.changeset]
         assert len(changesets) == len(set(changesets))  # none settles two

@@ -104,7 +104,7 @@ def test_a_file_from_before_projects_keeps_its_memories_which_belong_to_none(tmp
         "",
         {"project": "mine"},
     )
-    for scope in (Scope(project=""), Scope(seen_from="/srv/web"), Scope(source="cc/web")):
+    for scope in (Scope(project=""), Scope(visible_in="/srv/web"), Scope(source="cc/web")):
         assert [memory.id for memory in store.page(scope, limit=9)[0]] == [8, 7]
         assert store.nearest(vector("the zebra stays"), 1, scope)[0].id == 7
         assert [candidate.id for candidate in store.matching(["zebra"], 9, scope).candidates] == [7]
@@ -133,7 +133,7 @@ def test_captures_from_before_projects_are_learned_from_and_go_on(tmp_path: Path
     assert (item.exchange.messages[0].text, item.exchange.project) == ("We use tabs", "")
     learn(store, item.id, "tabs")
     store.inbox.settle(ending(store.inbox.retry(2).id, "rejected"))
-    assert store.inbox.ledger().as_dict() | {"reasons": {}} == {
+    assert store.inbox.status().as_dict() | {"reasons": {}} == {
         "captured": 2, "stored": 1, "merged": 0, "rejected": 1, "pending": 0, "parked": 0,
         "reasons": {}, "oldest": None, "balanced": True,
     }  # fmt: skip

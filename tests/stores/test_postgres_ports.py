@@ -72,7 +72,7 @@ def test_what_is_claimed_is_nobody_elses_and_says_until_when(store: Store, clock
     assert [item.id for item in store.inbox.due(9)] == [two]
     assert [item.id for item in store.inbox.claim(9)] == [two]
     assert store.inbox.claim(9) == []
-    assert store.inbox.ledger().pending == 2
+    assert store.inbox.status().pending == 2
 
 
 def test_a_few_are_claimed_at_a_time_oldest_first(store: Store) -> None:
@@ -290,7 +290,7 @@ def test_of_processes_that_share_an_inbox_each_item_is_had_once_and_a_session_in
     for session, name, _ in sorted(had, key=lambda each: int(each[2])):
         by_session[session].append(int(name[1:]))
     assert all(turns == sorted(turns) for turns in by_session.values())
-    assert store.inbox.ledger().rejected == 200
+    assert store.inbox.status().rejected == 200
 
 
 def test_what_a_killed_process_had_comes_back(postgres_url: str) -> None:
@@ -331,7 +331,7 @@ def test_a_turn_that_many_deliver_at_once_through_two_stores_is_one_item(postgre
     assert len(kept) == 80  # nobody was refused
     assert len({(number, ids) for number, ids, _ in kept}) == 10
     assert sum(new for *_, new in kept) == 20
-    assert stores[0].inbox.ledger().captured == 20
+    assert stores[0].inbox.status().captured == 20
     for each in stores:
         each.close()
 

@@ -232,7 +232,7 @@ def test_a_source_out_of_reach_is_refused(source: str, keeper: Keeper) -> None:
     with pytest.raises(Forbidden):
         seen.import_facts([Fact(text="One", source=source)], name="test")
     assert keeper.count() == 0
-    assert keeper.ledger().captured == 0
+    assert keeper.inbox_status().captured == 0
 
 
 def test_what_is_not_seen_cannot_be_touched(keeper: Keeper, says: Says) -> None:
@@ -618,7 +618,7 @@ def test_counts_are_of_what_is_seen(keeper: Keeper, says: Says) -> None:
         lambda keeper: keeper.llm_call(1),
         lambda keeper: keeper.services.maintenance.run_scheduled("prune", slot="2026-01-01"),
         lambda keeper: keeper.services.maintenance.begin_schedule("prune", "2026-01-01"),
-        lambda keeper: keeper.ledger(),
+        lambda keeper: keeper.inbox_status(),
         lambda keeper: keeper.services.captures.due(),
         lambda keeper: keeper.keys(),
         lambda keeper: keeper.dashboard.agents(),

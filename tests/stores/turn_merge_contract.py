@@ -62,7 +62,7 @@ class AmendContract:
         (item,) = store.inbox.due(10)
         assert item.exchange is not None
         assert item.exchange.injected == ("a", "b")
-        assert store.inbox.ledger().captured == 1
+        assert store.inbox.status().captured == 1
 
     def test_what_is_told_again_changes_nothing_but_can_be_due_sooner(self, store: Store) -> None:
         whole = turn(user("We use tabs"), agent("Noted."))
@@ -215,7 +215,7 @@ class AmendContract:
         with pytest.raises(TooBusy):
             store.inbox.amend(turn(agent("Too late.")), most=1)
         assert store.inbox.amend(turn(agent("Noted.")), most=1) == Receipt(first.id, False)
-        assert store.inbox.ledger().captured == 2
+        assert store.inbox.status().captured == 2
 
     def test_whoever_has_read_a_turn_before_it_grew_does_not_settle_it(self, store: Store) -> None:
         first = store.inbox.amend(turn(user("We use tabs")))
@@ -236,7 +236,7 @@ class AmendContract:
         store.inbox.settle(ending(first.id))
         store.inbox.forget(FOR_EVER)
         assert store.inbox.amend(turn(user("We use tabs"), agent("Noted."))) == Receipt(first.id, False)
-        assert store.inbox.ledger().captured == 1
+        assert store.inbox.status().captured == 1
 
     def test_what_was_purged_from_a_turn_does_not_come_back_with_the_next_telling(self, store: Store) -> None:
         memory = add(store, "The key is hunter2")

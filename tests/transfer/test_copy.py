@@ -225,7 +225,7 @@ def test_what_has_no_vector_has_none_in_the_copy(source: Store, target: Store) -
 def test_what_waits_to_be_learned_from_is_counted_and_stays(source: Store, target: Store) -> None:
     source.inbox.receive([said(turn="1"), said(turn="2")])
     assert copy(source, target).waiting == 2
-    assert target.inbox.ledger().captured == 0
+    assert target.inbox.status().captured == 0
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])

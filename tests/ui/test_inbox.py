@@ -278,7 +278,7 @@ def test_of_what_is_forgotten_nothing_is_quoted(inbox: Open, visit: Visitor) -> 
 
 def test_a_dry_run_shows_gate_facts_and_decisions_and_stores_nothing(inbox: Open, visit: Visitor) -> None:
     here = inbox(some_of_everything)
-    before, captured = here.keeper.count(), here.keeper.ledger().captured
+    before, captured = here.keeper.count(), here.keeper.inbox_status().captured
     page = open_page(visit, here, "#/try")
     tried = try_it(page, TALK)
     expect(tried.locator("h2").first).to_have_text("Would come to 1 kept, 2 changed, 1 known")
@@ -297,7 +297,7 @@ def test_a_dry_run_shows_gate_facts_and_decisions_and_stores_nothing(inbox: Open
     known = cards.filter(has_text="Is known already")
     expect(known).to_contain_text("memory 1 says: We deploy on Fridays, after lunch")
     expect(known.get_by_role("button")).to_have_count(0)
-    assert (here.keeper.count(), here.keeper.ledger().captured) == (before, captured)
+    assert (here.keeper.count(), here.keeper.inbox_status().captured) == (before, captured)
 
 
 def test_all_of_it_is_learned_only_when_asked_for(inbox: Open, visit: Visitor) -> None:
@@ -378,7 +378,7 @@ def test_an_empty_text_is_refused_and_another_text_is_looked_at_before_it_is_lea
     page.get_by_role("textbox", name="A conversation, or plain notes").press_sequentially("x")
     expect(tried.locator(".learn")).to_contain_text("The text has changed since.")
     expect(tried.get_by_role("button", name="Learn all of it")).to_have_count(0)
-    assert here.keeper.ledger().captured == 0
+    assert here.keeper.inbox_status().captured == 0
 
 
 # ── hostile texts ─────────────────────────────────────────────────────────────────────────────────────────────────────

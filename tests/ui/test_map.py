@@ -438,7 +438,7 @@ def test_it_is_walked_from_memory_to_memory_with_the_keys(told: Caller, visit: V
 def test_what_answers_a_search_lights_up(told: Caller, visit: Visitor) -> None:
     page = visit(told, "/ui/map", **CALM)
     chart = Chart(page, told)
-    best = told.post("/search", {"query": "Stripe invoice refund", "k": 50, "noted": False}).json["results"]
+    best = told.post("/search", {"query": "Stripe invoice refund", "k": 50, "log": False}).json["results"]
     number = chart.lonely(but={each["id"] for each in best})
     plain = chart.colour(number)
     before = told.get("/stats").json["retrievals"]

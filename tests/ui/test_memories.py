@@ -155,9 +155,9 @@ def test_a_search_is_answered_while_one_types_and_says_why(shop: Caller, visit: 
     first = lines(page).first
     expect(first).to_contain_text("every weekday")
     expect(first.locator("mark")).to_have_text(["deploy", "storefront"])
-    [hit, *_] = shop.post(
-        "/search", {"query": "when do we deploy the storefront", "explain": True, "noted": False}
-    ).json["results"]
+    [hit, *_] = shop.post("/search", {"query": "when do we deploy the storefront", "explain": True, "log": False}).json[
+        "results"
+    ]
     why = hit["why"]
     for each in (hit["score"], why["vector_share"], why["keyword_share"]):
         expect(first.locator(".score")).to_contain_text(f"{each:.2f}")

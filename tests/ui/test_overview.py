@@ -217,7 +217,7 @@ def test_the_shapes_of_charts_are_right(service: Caller, visit: Visitor) -> None
     assert exact == ["123,456", "123.5K123,456"]  # what is seen, and what is said
 
 
-# ── the ledger, and health ────────────────────────────────────────────────────────────────────────────────────────────
+# ── the inbox status, and health ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def capture(service: Caller, turn: int, said: str) -> None:
@@ -228,12 +228,12 @@ def capture(service: Caller, turn: int, said: str) -> None:
 def test_the_ledger_adds_up_and_tells_when_it_does_not(service: Caller, visit: Visitor) -> None:
     for turn, said in enumerate(("We switched from Prisma to Drizzle.", "ok", "thanks", "We decided to use Vitest.")):
         capture(service, turn, said)
-    ledger = service.get("/ledger").json
-    assert ledger["captured"] == 4
+    inbox_status = service.get("/inbox/status").json
+    assert inbox_status["captured"] == 4
     page = visit(service, "/ui/overview")
     shown = box(page, "Where captures are")
     expect(shown.locator(".total")).to_have_text("4 captured")
-    parts = [f"{sign}{ledger[name]} {name}"
+    parts = [f"{sign}{inbox_status[name]} {name}"
              for sign, name in (("=", "stored"), ("+", "merged"), ("+", "rejected"), ("+", "pending"))]  # fmt: skip
     expect(shown.locator(".parts li")).to_have_text(parts)
     expect(shown).to_contain_text("Consistent: every capture is accounted for.")
@@ -245,7 +245,7 @@ def test_the_ledger_adds_up_and_tells_when_it_does_not(service: Caller, visit: V
     def miscounted(route: Route) -> None:
         answer = route.fetch()
         told = answer.json()
-        told["ledger"]["captured"] += 3
+        told["inbox"]["captured"] += 3
         route.fulfill(response=answer, body=json.dumps(told))
 
     page.route("**/overview?*", miscounted)

@@ -29,7 +29,7 @@ FOUND = [
     Check("store", "ok", "sqlite:///home/ada/.cofio/cofio.db, 1,204 memories, 12.4 MB"),
     Check("embedder", "ok", "answers in 11 ms"),
     Check("model", "wrong", "The provider refused the key.", "`cofio install` sets and tests another model."),
-    Check("inbox", "warning", "3 captures are parked.", "`cofio ledger --state parked` says why."),
+    Check("inbox", "warning", "3 captures are parked.", "`cofio inbox --state parked` says why."),
     Check("claude-code", "ok", "7 hooks in /home/ada/.claude/settings.json"),
     Check("codex", "wrong", "Hooks are missing in /home/ada/.codex/hooks.json: Stop.",
           "`cofio install codex` installs them."),

@@ -14,7 +14,6 @@ import click
 
 from cofio.cli import (
     backfill,
-    confirm,
     episodes,
     evaluation,
     history,
@@ -57,7 +56,7 @@ _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
             memories.supersede,
             memories.forget,
             memories.restore,
-            confirm.confirm,
+            memories.mark_fresh,
         ),
     ),
     ("Teams", (team.team, team.enrich)),
@@ -68,19 +67,18 @@ _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
         (
             ingest.ingest_file,
             backfill.backfill,
-            ingest.observe,
-            ingest.ledger,
+            ingest.inbox,
             sessions.sessions,
             sessions.resume,
             episodes.episodes,
         ),
     ),
     ("History", (history.history, history.undo)),
-    ("Moving", (transfer.export, transfer.import_, transfer.copy, transfer.backup)),
+    ("Import and export", (transfer.export, transfer.import_, transfer.copy, transfer.backup)),
     ("Service", (service.serve, service.up, service.down, service.status, ui.ui, keys.keys, mcp.mcp, hook.hook)),
     ("Clients", (install.install, install.uninstall, install.doctor)),
     (
-        "Upkeep",
+        "Maintenance",
         (
             store.stats,
             maintenance.usage,

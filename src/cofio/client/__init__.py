@@ -1,4 +1,4 @@
-"""HTTP client with the methods, parameters and values of Keeper. Standard library only.
+"""HTTP client with the methods, parameters and values of Keeper. Importing it loads the standard library only.
 
 Where Keeper returns a change, the service returns a changeset id and the client reads the changeset, so that callers
 get the same values from both.
@@ -7,24 +7,21 @@ get the same values from both.
 from __future__ import annotations
 
 import builtins
-import http.client
-import json
-import select
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from queue import Empty, LifoQueue
 from types import MappingProxyType, TracebackType
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote
 
 from cofio.client.knowledge import ClientKnowledge
-from cofio.errors import InvalidInput, Misconfigured, NotFound, Unavailable, class_for_code
+from cofio.client.transport import HttpTransport
+from cofio.errors import InvalidInput, NotFound
 from cofio.models.auth import AuditEntry, Grant, Key
 from cofio.models.domain_knowledge import KnowledgeChange
 from cofio.models.episodes import Episode, EpisodeHit
-from cofio.models.exchange import CaptureStatus, Item, LearningResult, Ledger, Messages, State, dialogue
+from cofio.models.exchange import CaptureStatus, InboxStatus, Item, LearningResult, Messages, State, dialogue
 from cofio.models.llm_calls import LLMCall, LLMUsage
 from cofio.models.maintenance import (
     Audit,
@@ -70,7 +67,7 @@ class Client:
     """Keeper in another process, over HTTP. Thread-safe; call `close`, or use it in a `with` statement."""
 
     def __init__(self, url: str, key: str = "", timeout: float = 60.0) -> None:
-        self._wire = _HttpConnection(url, key, timeout)
+        self._wire = HttpTransport(url, key, timeout)
 
     # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -127,11 +124,11 @@ class Client:
             0
         ]
 
-    def confirm(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
+    def mark_fresh(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Mark a memory as still valid: fingerprint its references again. InvalidInput if none of them exists."""
-        return self._fetch_changes(self._wire.ask("POST", _path("memory", memory_id, "confirm"), {"why": why}, by=by))[
-            0
-        ]
+        return self._fetch_changes(
+            self._wire.ask("POST", _path("memory", memory_id, "mark-fresh"), {"why": why}, by=by)
+        )[0]
 
     def bulk(
         self,
@@ -184,7 +181,7 @@ class Client:
         source: str | None = None,
         source_prefix: str = "",
         project: str | None = None,
-        seen_from: str | None = None,
+        visible_in: str | None = None,
         session: str = "",
         agent: str = "",
         since: str = "",
@@ -195,7 +192,7 @@ class Client:
             source=source,
             source_prefix=source_prefix,
             project=project,
-            seen_from=seen_from,
+            visible_in=visible_in,
             session=session,
             agent=agent,
             since=since,
@@ -392,10 +389,10 @@ class Client:
         """Return the configured extraction model and its state."""
         return dict(self._wire.ask("GET", "/extract/status"))
 
-    def ledger(self) -> Ledger:
+    def inbox_status(self) -> InboxStatus:
         """Return counts of all captures ever: stored, merged, rejected or pending."""
-        reply = self._wire.ask("GET", "/ledger")
-        return Ledger(**{field.name: reply[field.name] for field in fields(Ledger)})
+        reply = self._wire.ask("GET", "/inbox/status")
+        return InboxStatus(**{field.name: reply[field.name] for field in fields(InboxStatus)})
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> builtins.list[Item]:
         """Return the newest inbox items, optionally of one state."""
@@ -504,9 +501,11 @@ class Client:
         body = {"chore": chore, "as_of": as_of, "decisions": [to_plain(decision) for decision in decisions], "why": why}
         return _parse_changeset(self._wire.ask("POST", "/maintenance/approve", body, by=by))
 
-    def agree(self, ids: Sequence[int], *, by: str = "library", why: str = "") -> Changeset:
+    def dismiss_contradiction(self, ids: Sequence[int], *, by: str = "library", why: str = "") -> Changeset:
         """Mark two memories as compatible: they no longer count as a contradiction until one of them changes."""
-        return _parse_changeset(self._wire.ask("POST", "/maintenance/agree", {"ids": list(ids), "why": why}, by=by))
+        return _parse_changeset(
+            self._wire.ask("POST", "/maintenance/contradictions/dismiss", {"ids": list(ids), "why": why}, by=by)
+        )
 
     # ── moving ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -583,7 +582,7 @@ class Client:
 class ClientNotes:
     """Markdown notes of a keeper in another process. Folders are those of its machine."""
 
-    def __init__(self, wire: _HttpConnection, fetch_changes: Callable[[Mapping[str, Any]], tuple[Change, ...]]) -> None:
+    def __init__(self, wire: HttpTransport, fetch_changes: Callable[[Mapping[str, Any]], tuple[Change, ...]]) -> None:
         self._wire, self._fetch_changes = wire, fetch_changes
 
     def flush(self, summary: str, tags: Sequence[str] = (), *, by: str = "library", **about: Any) -> Change:
@@ -606,174 +605,6 @@ class ClientNotes:
         """Write the memories of a scope to a vault, one note each. `index` imports edits of them."""
         body = {"folder": str(folder), **_scope(within)}
         return VaultExportResult.from_dict(self._wire.ask("POST", "/notes/export", body))
-
-
-class _HttpConnection:
-    """JSON requests over pooled keep-alive connections, each used by one thread at a time."""
-
-    def __init__(self, url: str, key: str, timeout: float) -> None:
-        self._url = url.rstrip("/")
-        self._timeout = timeout
-        self._secure, self._host, self._port, self._base = _parse_url(self._url)
-        self._headers = {"Accept": "application/json", **({"X-API-Key": _check_header(key, "The key")} if key else {})}
-        self._idle: LifoQueue[http.client.HTTPConnection] = LifoQueue()
-
-    def ask(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, /, *, by: str = "", **params: Any
-    ) -> Any:
-        """Return the JSON value of the reply; raise the service's errors as our exceptions."""
-        query = urlencode({name: _format_parameter(value) for name, value in params.items() if value is not None})
-        headers = dict(self._headers)
-        if by:
-            headers["X-Cofio-Client"] = _check_header(by, "by")
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-        content = None if body is None else _encode(body)
-        status, reply_body = self._exchange(
-            method, self._base + path + (f"?{query}" if query else ""), content, headers
-        )
-        return self._parse_reply(status, reply_body)
-
-    def read(self, path: str, **params: Any) -> bytes:
-        """Return the body of a reply that is not JSON."""
-        target = f"{self._base}{path}?{urlencode({name: _format_parameter(value) for name, value in params.items()})}"
-        status, reply_body = self._exchange("GET", target, None, self._headers)
-        if status >= 300:
-            self._parse_reply(status, reply_body)
-        return reply_body
-
-    def close(self) -> None:
-        while (connection := self._pop_idle()) is not None:
-            connection.close()
-
-    def _exchange(
-        self, method: str, target: str, content: bytes | None, headers: Mapping[str, str]
-    ) -> tuple[int, bytes]:
-        connection = self._pop_idle() or self._connect()
-        reused = connection.sock is not None
-        try:
-            return self._send(connection, method, target, content, headers)
-        except (http.client.HTTPException, OSError) as error:
-            connection.close()
-            # The service may have closed an idle connection. Only requests that change nothing are retried.
-            if not reused or method != "GET" or isinstance(error, TimeoutError):
-                raise self._unreachable(error) from error
-        retry = self._connect()
-        try:
-            return self._send(retry, method, target, content, headers)
-        except (http.client.HTTPException, OSError) as error:
-            retry.close()
-            raise self._unreachable(error) from error
-
-    def _send(
-        self,
-        connection: http.client.HTTPConnection,
-        method: str,
-        target: str,
-        content: bytes | None,
-        headers: Mapping[str, str],
-    ) -> tuple[int, bytes]:
-        connection.request(method, target, content, dict(headers))
-        response = connection.getresponse()
-        status, reply_body = response.status, response.read()
-        self._idle.put(connection)  # http.client closes it if the reply asks for it, and reopens it on use
-        return status, reply_body
-
-    def _pop_idle(self) -> http.client.HTTPConnection | None:
-        try:
-            connection = self._idle.get_nowait()
-        except Empty:
-            return None
-        if connection.sock is not None and _has_news(connection):
-            connection.close()  # data on an idle connection means that it was closed
-        return connection
-
-    def _connect(self) -> http.client.HTTPConnection:
-        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-        return kind(self._host, self._port, timeout=self._timeout)
-
-    def _parse_reply(self, status: int, body: bytes) -> _WireReply:
-        strange = Unavailable(
-            f"{self._url} answered {status}, but not like a cofio service.",
-            "Another program may listen there; check the URL (--url, COFIO_URL).",
-        )
-        try:
-            content = _WireReply(json.loads(body), strange)
-            if status < 300:
-                return content
-            error = content["error"]
-            raise class_for_code(error["code"])(error["message"], error.get("hint", ""))
-        except (ValueError, KeyError, TypeError) as error:
-            raise strange from error
-
-    def _unreachable(self, error: Exception) -> Unavailable:
-        if isinstance(error, TimeoutError):
-            hint = "It may be busy: retry, and see `cofio status`."
-            return Unavailable(f"{self._url} did not answer within {self._timeout:g} s.", hint)
-        hint = "Start the service with `cofio up`, or check the URL (--url, COFIO_URL)."
-        if isinstance(error, ConnectionRefusedError):
-            return Unavailable(f"No service listens at {self._url}.", hint)
-        return Unavailable(f"{self._url} cannot be reached: {error or type(error).__name__}.", hint)
-
-
-class _WireReply(dict[str, Any]):
-    """JSON reply; a missing field raises the error for a server that is not cofio."""
-
-    def __init__(self, content: Any, strange: Unavailable) -> None:
-        if not isinstance(content, dict):
-            raise TypeError(type(content).__name__)
-        super().__init__(content)
-        self._strange = strange
-
-    def __missing__(self, _name: str) -> Any:
-        raise self._strange
-
-
-def _parse_url(url: str) -> tuple[bool, str, int | None, str]:
-    try:
-        split = urlsplit(url)
-        if split.scheme in ("http", "https") and split.hostname:
-            return split.scheme == "https", split.hostname, split.port, split.path
-    except ValueError:
-        pass
-    raise Misconfigured(f"{url!r} is not a valid service URL.", "Use the form http://HOST:PORT.")
-
-
-def _has_news(connection: http.client.HTTPConnection) -> bool:
-    poll = select.poll()
-    poll.register(connection.sock, select.POLLIN)
-    return bool(poll.poll(0))
-
-
-def _check_header(value: str, name: str) -> str:
-    if not (value.isascii() and value.isprintable()):
-        raise InvalidInput(f"{name} contains characters that cannot be sent in a header.", "Use printable ASCII.")
-    return value
-
-
-def _format_parameter(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(value) if isinstance(value, tuple) else str(value)
-
-
-def _encode(body: Mapping[str, Any]) -> bytes:
-    try:
-        return json.dumps(body, ensure_ascii=False, allow_nan=False, default=_to_plain).encode()
-    except UnicodeEncodeError as error:
-        raise InvalidInput("The text contains half of a surrogate pair.", "Send well-formed Unicode.") from error
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(
-            "The value cannot be written as JSON.", "Use strings, numbers, lists and objects."
-        ) from error
-
-
-def _to_plain(value: Any) -> Any:
-    if isinstance(value, set | frozenset):
-        return sorted(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(type(value).__name__)
 
 
 # ── values into bodies ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -806,7 +637,7 @@ def _check_listable(scope: dict[str, Any]) -> dict[str, Any]:
 
 
 def _query_body(query: Query) -> dict[str, Any]:
-    how = {name: getattr(query, name) for name in ("k", "skip", "hybrid", "threshold", "min_score", "explain", "noted")}
+    how = {name: getattr(query, name) for name in ("k", "skip", "hybrid", "threshold", "min_score", "explain", "log")}
     changed = {name: value for name, value in how.items() if value != Query.__dataclass_fields__[name].default}
     return {"query": query.text, **changed, **_scope_body(query.scope)}
 

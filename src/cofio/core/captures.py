@@ -17,9 +17,9 @@ from cofio.models.exchange import (
     CaptureStatus,
     Exchange,
     ExchangeKwargs,
+    InboxStatus,
     Item,
     LearningResult,
-    Ledger,
     Messages,
     State,
     Task,
@@ -179,9 +179,9 @@ class CaptureService:
         """Release claimed items that are not settled."""
         self._store.inbox.give_back(items)
 
-    def ledger(self) -> Ledger:
+    def inbox_status(self) -> InboxStatus:
         """Return counts of all captures ever: stored, merged, rejected or pending."""
-        return self._store.inbox.ledger()
+        return self._store.inbox.status()
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
         """Return the newest inbox items, optionally of one state."""

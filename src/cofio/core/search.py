@@ -38,7 +38,7 @@ class SearchService:
         checked = [as_query(query, {}) for query in queries]
         hit_lists = self.run(checked)
         for query, hits in zip(checked, hit_lists, strict=True):
-            if query.noted:
+            if query.log:
                 self._log.note(hits, query.text, by)
         return [[self.add_freshness(hit) for hit in hits] for hits in hit_lists]
 

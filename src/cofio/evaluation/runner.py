@@ -102,10 +102,10 @@ class ConversationRunner:
     def answer(self, question: Question, mode: Mode) -> ModeAnswer:
         """Return the evidence that a mode finds with ten hits, with twenty, and with as many as a budget holds."""
         ten, seconds = self._time_search(question.text, mode) if mode.timed else ((), None)
-        deep = self._keeper.search(question.text, k=mode.deep, noted=False, **mode.how)
+        deep = self._keeper.search(question.text, k=mode.deep, log=False, **mode.how)
         twenty: Sequence[Hit]
         if mode.by is None:
-            twenty = self._keeper.search(question.text, k=20, noted=False, **mode.how)
+            twenty = self._keeper.search(question.text, k=20, log=False, **mode.how)
         else:
             ten = twenty = deep = ranked(deep, mode.by)
         return ModeAnswer(
@@ -117,7 +117,7 @@ class ConversationRunner:
     def give(self, question: Question, mode: Mode) -> RecallMeasurement:
         """Return the context that recall injects for this question; the best score is of a search in this mode."""
         recalled = self._keeper.recall(question.text)
-        hits = self._keeper.search(question.text, k=10, noted=False, **mode.how)
+        hits = self._keeper.search(question.text, k=10, log=False, **mode.how)
         recalled_units = {str(self._keeper.get(memory_id).metadata["unit"]) for memory_id in recalled.ids}
         share = len(recalled_units & question.evidence) / len(question.evidence) if question.evidence else 0.0
         return RecallMeasurement(recalled.tokens, share, max((hit.score for hit in hits), default=0.0))

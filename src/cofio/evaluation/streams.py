@@ -321,7 +321,7 @@ def _batches(exchanges: Sequence[Mapping[str, Any]], most: int) -> Iterator[list
 def _ask_questions(stream: Stream, keeper: Keeper, outcome: StreamOutcome) -> None:
     for question in stream["questions"]:
         current, stale = question["current"], question["stale"]
-        hits = [hit.text for hit in keeper.search(question["ask"], k=5, seen_from=stream["project"])]
+        hits = [hit.text for hit in keeper.search(question["ask"], k=5, visible_in=stream["project"])]
         if not stale:
             outcome.count("unchanged questions", "unchanged found", any(holds(text, current) for text in hits))
             continue

@@ -295,7 +295,7 @@ class _MergeProposer:
         }
         stands_for = {-number: merge.ids for number, merge in enumerate(merges, 1)}
         gone = [memory_id for merge in merges for memory_id in merge.ids]
-        view = Scope(seen_from=members[0].project) if members[0].project else Scope()
+        view = Scope(visible_in=members[0].project) if members[0].project else Scope()
         return merge_check.find_lost_query(
             self.store, self.finds, stands_for, SimulatedStore(self.store, gone, new), view
         )

@@ -251,7 +251,7 @@ class MaintenanceService:
                 raise Conflict(f"Memory {memory_id} was changed or retrieved since this was shown.", "Look again.")
         return memories
 
-    def agree(self, ids: Sequence[int], *, by: str = "library", why: str = "") -> Changeset:
+    def dismiss_contradiction(self, ids: Sequence[int], *, by: str = "library", why: str = "") -> Changeset:
         """Mark two memories as compatible: they no longer count as a contradiction until one of them changes."""
         self._check_request(by, why)
         if len(set(ids)) != 2 or len(ids) != 2:
@@ -277,7 +277,7 @@ class MaintenanceService:
                 )
             reason = "both hold"
             edits = [
-                Edit(memory.id, {"metadata": pair_finder.agreeing(memory, other)}, reason)
+                Edit(memory.id, {"metadata": pair_finder.mark_dismissed(memory, other)}, reason)
                 for memory, other in ((first, second), (second, first))
             ]
             return self._writer.apply(edits, by=by, why=why or reason)

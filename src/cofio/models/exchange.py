@@ -1,7 +1,7 @@
 """Value types of the write path: exchanges, extracted facts, and the results of capturing them.
 
     Exchange ─ gate ─▶ Verdict ─ extract ─▶ [Found] ─ reconcile ─▶ [Settled] ─ store.apply ─▶ Learned
-    Exchange ─ inbox ─▶ Item, until it is settled; the Ledger counts items by state
+    Exchange ─ inbox ─▶ Item, until it is settled; the InboxStatus counts items by state
 
 Like those of `model`, the values are frozen and validate themselves.
 """
@@ -369,7 +369,7 @@ class ItemResolution:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class InboxStatus:
     """Counts of captures by state. `captured = stored + merged + rejected + pending` always holds."""
 
     captured: int

@@ -698,7 +698,7 @@ class Scope:
     source: str | None = None  # exactly this source
     source_prefix: str = ""  # this source and those below it, by whole path segments
     project: str | None = None  # exactly this project; "" for memories without one
-    seen_from: str | None = None  # relevant in this project: its own, without a project, or global
+    visible_in: str | None = None  # relevant in this project: its own, without a project, or global
     category: str = ""
     kind: str = ""
     method: str = ""
@@ -720,7 +720,7 @@ class Scope:
                 _check_choice(getattr(self, name), choices, name)
         for name in ("source_prefix", "session", "agent"):
             check_text(getattr(self, name), name, MAX_LABEL)
-        for name in ("source", "project", "seen_from", "user", "team"):
+        for name in ("source", "project", "visible_in", "user", "team"):
             if getattr(self, name) is not None:
                 check_text(getattr(self, name), name, MAX_LABEL)
         _fill(self, "tags", _check_labels(self.tags, "tags"))
@@ -766,7 +766,7 @@ class Query:
     threshold: float = -1.0  # the lowest possible cosine
     min_score: float = 0.0
     explain: bool = False
-    noted: bool = True  # count hits as recalled; False for browsing
+    log: bool = True  # count hits as recalled; False for browsing
     rerank: bool = True  # re-rank the best hits, if a re-ranker is configured
     scope: Scope = Scope()
 
@@ -779,7 +779,7 @@ class Query:
         check_int(self.skip, "skip", least=0, most=MAX_HITS)
         if not isinstance(self.scope, Scope):
             raise InvalidInput(f"scope is {type(self.scope).__name__}.", "Give a Scope.")
-        for name in ("hybrid", "explain", "noted", "rerank"):
+        for name in ("hybrid", "explain", "log", "rerank"):
             check_bool(getattr(self, name), name)
         _fill(self, "threshold", check_fraction(self.threshold, "threshold", least=-1.0))
         _fill(self, "min_score", check_fraction(self.min_score, "min_score"))
@@ -791,7 +791,7 @@ class ScopeKwargs(TypedDict, total=False):
     source: str | None
     source_prefix: str
     project: str | None
-    seen_from: str | None
+    visible_in: str | None
     category: str
     kind: str
     method: str
@@ -817,7 +817,7 @@ class QueryKwargs(ScopeKwargs, total=False):
     threshold: float
     min_score: float
     explain: bool
-    noted: bool
+    log: bool
     rerank: bool
     scope: Scope
 

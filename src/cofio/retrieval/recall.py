@@ -193,7 +193,7 @@ def at_start(store: Store, project: str, rule: StartRule, fresh: Fresh = undecid
     memories = {
         memory.id: memory
         for group in _GROUPS
-        for memory in store.newest(Scope(seen_from=project, **group), LOOKED_THROUGH)
+        for memory in store.newest(Scope(visible_in=project, **group), LOOKED_THROUGH)
     }
 
     looked: dict[int, Looked] = {}

@@ -37,9 +37,9 @@ def condition(scope: Scope, dialect: Dialect = SQLITE) -> tuple[str, dict[str, A
 def _list_conditions(scope: Scope, dialect: Dialect) -> Iterator[tuple[str, dict[str, Any]]]:
     value = dialect.value.format
     yield from _match_equal(scope, dialect)
-    if scope.seen_from is not None:
-        seen_from = {"seen_from": scope.seen_from}
-        yield f"(project IN ({value('seen_from')}, '') OR visibility = 'global')", seen_from
+    if scope.visible_in is not None:
+        visible_in = {"visible_in": scope.visible_in}
+        yield f"(project IN ({value('visible_in')}, '') OR visibility = 'global')", visible_in
     if prefix := scope.source_prefix.rstrip("/"):
         yield _match_below(prefix, "prefix", dialect)
     for place, tag in enumerate(scope.tags):

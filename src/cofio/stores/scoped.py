@@ -35,7 +35,7 @@ from cofio.models.domain_knowledge import (
     sees,
 )
 from cofio.models.episodes import Episode, EpisodeCounts, ExportedEpisode, Passage, shown_client
-from cofio.models.exchange import Batching, Exchange, Item, ItemResolution, Ledger, Receipt, State, Task
+from cofio.models.exchange import Batching, Exchange, InboxStatus, Item, ItemResolution, Receipt, State, Task
 from cofio.models.maintenance import ExportedMemory, UsageTracking, View
 from cofio.models.memory import (
     CATEGORIES,
@@ -848,8 +848,8 @@ class _ScopedInbox:
         item = self._inbox.settled_by(changeset_id)
         return self._hand.unmarked(item) if item and self._hand.told(item) else None
 
-    def ledger(self) -> Ledger:
-        refuse("The ledger")
+    def status(self) -> InboxStatus:
+        refuse("The inbox status")
 
     def forget(self, before: str) -> int:  # noqa: ARG002
         refuse("Deleting captures")

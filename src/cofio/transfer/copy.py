@@ -105,7 +105,7 @@ class CopyRun:
             keys=len(keys),
             embedder=embedder,
             digest=copied.digest,
-            waiting=self.source.inbox.ledger().pending,
+            waiting=self.source.inbox.status().pending,
             **self.counted,
         )
 

@@ -365,7 +365,7 @@ def candidates(fact: Fact, vector: Vector, store: Store) -> list[tuple[Memory, f
 def scope_of(fact: Fact) -> Scope:
     """Return the scope of memories that are visible where the fact holds."""
     place = fact.project or str(fact.metadata.get("said_in", ""))
-    return Scope(seen_from=place, visibility=tuple(sorted({fact.visibility, "global"})))
+    return Scope(visible_in=place, visibility=tuple(sorted({fact.visibility, "global"})))
 
 
 def is_peer(fact: Fact, memory: Memory) -> bool:
@@ -468,7 +468,7 @@ def echo_reason(fact: Fact, vector: Vector, store: Store | None, injected: Seque
 def _find_shown(fact: Fact, vector: Vector, store: Store) -> Iterator[tuple[Memory, float]]:
     """Yield memories near to a fact that the agent may have seen: those of its project, and global ones."""
     scores: dict[int, float] = {}
-    for scope in (Scope(seen_from=fact.project),) if fact.project else (Scope(source=fact.source), _GLOBAL):
+    for scope in (Scope(visible_in=fact.project),) if fact.project else (Scope(source=fact.source), _GLOBAL):
         scores.update((candidate.id, candidate.score) for candidate in store.nearest(vector, CANDIDATES, scope))
     yield from ((memory, scores[memory.id]) for memory in store.get(list(scores)))
 

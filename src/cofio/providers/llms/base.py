@@ -14,10 +14,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from cofio.errors import CofioError, Misconfigured, NoReply, RefusedError, TooLarge, Unavailable
+from cofio.errors import CofioError, Misconfigured, RefusedError, TooLarge, Unavailable
 from cofio.models.exchange import TokenUsage
 from cofio.ports import Completion, Health, Profile
-from cofio.providers.http import UNPAID, Provider, Rejection
+from cofio.providers.http import UNPAID, Provider, Rejection, TimedOut
 
 ROOM = 4_096  # tokens of a reply; with 1,024, lists of facts were truncated
 GLANCE = 5.0  # timeout of a health check in seconds
@@ -100,17 +100,15 @@ class RemoteLLM(ABC):
         while True:
             body, included = _add_wishes(request, self._list_wishes(schema), without)
             try:
-                reply = self._provider.ask(self.path, body)
+                reply = self._provider.request(self.path, body)
             except Rejection as rejection:
                 unknown = next((wish.name for wish in included if _is_about(rejection, wish)), None)
                 if unknown is None or self._map_plain_failure(rejection):
                     raise self._map_rejection(rejection) from rejection
                 without |= {unknown}
-            except NoReply as error:
-                more = (
-                    " Raise EXTRACT_TIMEOUT if this happens often." if isinstance(error.__cause__, TimeoutError) else ""
-                )
-                raise NoReply(error.message, error.hint + more) from error
+            except TimedOut as error:
+                hint = f"{error.hint} Raise EXTRACT_TIMEOUT if this happens often."
+                raise TimedOut(error.message, hint) from error
             else:
                 self._remember(without)
                 return self._parse_reply(reply)
@@ -149,7 +147,7 @@ class RemoteLLM(ABC):
         status, message = rejection.status, rejection.message
         if plain := self._map_plain_failure(rejection):
             return plain
-        if status == 404 or rejection.says(_NO_MODEL):
+        if status == 404 or rejection.matches(_NO_MODEL):
             return self._build_not_found(rejection)
         if status in (401, 403):
             return Misconfigured(f"The key is refused: {message}", self._remedies.key)
@@ -162,12 +160,12 @@ class RemoteLLM(ABC):
     def _map_plain_failure(self, rejection: Rejection) -> CofioError | None:
         """Return the error for a failure that does not depend on the form of the request, if it is one."""
         message = rejection.message
-        if rejection.status == 402 or rejection.says(UNPAID):
+        if rejection.status == 402 or rejection.matches(UNPAID):
             return Unavailable(message, f"The account at {self._provider.name} has no credit left: top it up.")
-        if rejection.status == 413 or rejection.says(_TOO_LONG):
+        if rejection.status == 413 or rejection.matches(_TOO_LONG):
             self._learn_context(rejection)
             return TooLarge(message, f"{self.model} has a context of about {self._context:,} tokens: send less.")
-        if rejection.says(_FILTERED):
+        if rejection.matches(_FILTERED):
             return self._build_refusal(message)
         return None
 
@@ -188,12 +186,12 @@ class RemoteLLM(ABC):
     def _build_refusal(self, detail: str = "") -> RefusedError:
         hint = "Asking again does not help; another model may answer (EXTRACT_MODEL)."
         return RefusedError(
-            f"{self.model} refused to answer" + (f": {self._provider.quoted(detail)}" if detail else "."), hint
+            f"{self.model} refused to answer" + (f": {self._provider.quote(detail)}" if detail else "."), hint
         )
 
     def _build_malformed(self, reply: Any) -> Unavailable:
         detail = value_at(reply, "error", "message") or value_at(reply, "error")
-        suffix = f": {self._provider.quoted(str(detail))}" if detail else "."
+        suffix = f": {self._provider.quote(str(detail))}" if detail else "."
         message = f"{self._provider.name} answered with an invalid reply{suffix}"
         return Unavailable(message, self._remedies.address)
 
@@ -252,7 +250,7 @@ def _add_wishes(
 
 
 def _is_about(rejection: Rejection, wish: OptionalParam) -> bool:
-    return rejection.status in (400, 422) and rejection.says(re.compile(wish.complaint, re.IGNORECASE))
+    return rejection.status in (400, 422) and rejection.matches(re.compile(wish.complaint, re.IGNORECASE))
 
 
 def _replace_surrogates(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cofio.ports import Completion
-from cofio.providers.http import USUAL, Provider, Rejection, RetryPolicy
+from cofio.providers.http import DEFAULT_RETRY, Provider, Rejection, RetryPolicy
 from cofio.providers.llms.base import (
     GLANCE,
     ROOM,
@@ -37,7 +37,7 @@ class OllamaLLM(RemoteLLM):
         *,
         key: str = "",
         url: str = OLLAMA,
-        patience: RetryPolicy = USUAL,
+        patience: RetryPolicy = DEFAULT_RETRY,
         reconciles: bool = False,
     ) -> None:
         remedies = ErrorHints(

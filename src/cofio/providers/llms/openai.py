@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 
 from cofio.errors import Misconfigured
 from cofio.ports import Completion
-from cofio.providers.http import USUAL, Provider, Rejection, RetryPolicy, check_url
+from cofio.providers.http import DEFAULT_RETRY, Provider, Rejection, RetryPolicy, check_url
 from cofio.providers.llms.base import (
     GLANCE,
     ROOM,
@@ -42,7 +42,7 @@ class OpenAILLM(RemoteLLM):
         *,
         key: str = "",
         url: str = OPENAI,
-        patience: RetryPolicy = USUAL,
+        patience: RetryPolicy = DEFAULT_RETRY,
         reconciles: bool = True,
         compatible: bool | None = None,
     ) -> None:

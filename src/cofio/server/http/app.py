@@ -127,7 +127,7 @@ def _build_state(keeper: Keeper, settings: Settings) -> AppState:
         ),
         attendant,
         CachedProbe(keeper.count),
-        CachedProbe(keeper.ledger),
+        CachedProbe(keeper.inbox_status),
         CachedProbe(keeper.llm.health_check if keeper.llm else lambda: Health(healthy=False), patience=6.0, fresh=60.0),
         metrics,
         EventBroadcaster(keeper.dashboard.pulse),

@@ -13,7 +13,7 @@ from cofio.core import Keeper
 from cofio.errors import StoreBusy
 from cofio.models.auth import AuditEntry, Key, Role
 from cofio.models.diagnostics import Doctor
-from cofio.models.exchange import Ledger
+from cofio.models.exchange import InboxStatus
 from cofio.models.memory import Viewer
 from cofio.ports import Health
 from cofio.server.background.inbox_worker import InboxWorker
@@ -101,7 +101,7 @@ class AppState:
     worker: InboxWorker
     attendant: SessionHandler
     census: CachedProbe[int]
-    ledger: CachedProbe[Ledger]
+    inbox_status: CachedProbe[InboxStatus]
     checkup: CachedProbe[Health]
     metrics: Metrics
     news: EventBroadcaster
@@ -121,6 +121,6 @@ class AppState:
 
     def close(self) -> None:
         """Stop all background calls."""
-        for service in (self.census, self.ledger, self.checkup, self.news):
+        for service in (self.census, self.inbox_status, self.checkup, self.news):
             service.close()
         self.attendant.close()

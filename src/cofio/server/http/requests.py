@@ -49,7 +49,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Time = str | int | float
 Source = Annotated[str, _text("Source it belongs to: client/project.")]
 Project = Annotated[str, _text("Project it applies to: the path of its working tree, or a name.")]
-SeenFrom = Annotated[str, _text("Relevant in this project: its own, without a project, and global.")]
+VisibleIn = Annotated[str, _text("Relevant in this project: its own, without a project, and global.")]
 Kind = Annotated[str, _text("Kind of fact.", KINDS)]
 Category = Annotated[str, _text("How long it stays relevant.", CATEGORIES)]
 Method = Annotated[str, _text("Extraction method.", METHODS)]
@@ -82,7 +82,7 @@ class ScopeFields(RequestModel):
     source: Annotated[str, _text("Exactly this source.")] | UnsetType = UNSET
     source_prefix: Annotated[str, _text("This source and those below it.")] | UnsetType = UNSET
     project: Annotated[str, _text("Exactly this project; empty: without a project.")] | UnsetType = UNSET
-    seen_from: SeenFrom | UnsetType = UNSET
+    visible_in: VisibleIn | UnsetType = UNSET
     category: Category | UnsetType = UNSET
     kind: Kind | UnsetType = UNSET
     method: Method | UnsetType = UNSET
@@ -110,10 +110,10 @@ class SearchRequest(ScopeFields, kw_only=True):
     threshold: Annotated[float, Meta(ge=-1, le=1, description="Minimum cosine similarity of a hit.")] = -1.0
     min_score: Annotated[Share, _text("Minimum score of a hit.")] = 0.0
     explain: Annotated[bool, _text("Explain the rank of each hit.")] = False
-    noted: Annotated[bool, _text("Whether the hits count as recalled; false for a person who browses.")] = True
+    log: Annotated[bool, _text("Whether the hits count as recalled; false for a person who browses.")] = True
 
     def as_query(self) -> Query:
-        how = self.given(("k", "skip", "hybrid", "threshold", "min_score", "explain", "noted"))
+        how = self.given(("k", "skip", "hybrid", "threshold", "min_score", "explain", "log"))
         return Query(text=self.query, scope=Scope(**self.within()), **how)
 
 
@@ -125,7 +125,7 @@ class SearchEpisodesRequest(RequestModel, kw_only=True):
     source: Annotated[str, _text("Exactly this source.")] | UnsetType = UNSET
     source_prefix: Annotated[str, _text("This source and those below it.")] | UnsetType = UNSET
     project: Annotated[str, _text("Exactly this project; empty: without a project.")] | UnsetType = UNSET
-    seen_from: SeenFrom | UnsetType = UNSET
+    visible_in: VisibleIn | UnsetType = UNSET
     session: str | UnsetType = UNSET
     agent: str | UnsetType = UNSET
     since: Annotated[Time, _text("Said at this time or later.")] | UnsetType = UNSET

@@ -175,7 +175,7 @@ class StatsResponse(Struct):
 class SearchResponse(ResponseModel):
     query: str
     count: int
-    fits_badly: bool
+    poor_match: bool
     results: list[HitResponse]
 
 
@@ -686,7 +686,7 @@ class ExtractionResponse(Struct):
     problem: str | UnsetType = UNSET
 
 
-class LedgerResponse(ResponseModel):
+class InboxStatusResponse(ResponseModel):
     captured: int
     stored: int
     merged: int
@@ -730,7 +730,7 @@ class OverviewResponse(ResponseModel):
     done_today: dict[str, int] | None
     injected: list[InjectionCountResponse] | None
     store: StoreStateResponse | None
-    ledger: LedgerResponse | None
+    inbox_status: InboxStatusResponse | None
     extraction: ExtractionResponse
     version: str
     uptime_seconds: float

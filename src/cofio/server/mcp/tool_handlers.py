@@ -57,7 +57,7 @@ class MemoriesLike(Protocol):
 
     def search(self, query: str, *, by: str = ..., **how: Unpack[QueryKwargs]) -> Sequence[Hit]: ...
     def search_episodes(
-        self, query: str, *, k: int = ..., skip: int = ..., seen_from: str | None = ...
+        self, query: str, *, k: int = ..., skip: int = ..., visible_in: str | None = ...
     ) -> Sequence[EpisodeHit]: ...
     def add(self, fact: str, *, by: str = ..., **about: Unpack[FactKwargs]) -> Change: ...
     def supersede(self, old_id: int, new: str, *, by: str = ...) -> tuple[Change, Change]: ...
@@ -86,10 +86,10 @@ class Caller:
         str  # maps a source into the reach of the caller's key: no tool lets an agent choose one
     )
 
-    def seen_from(self, project: Any) -> ScopeKwargs:
+    def visible_in(self, project: Any) -> ScopeKwargs:
         """Return the search scope: the given or current project; everywhere, if requested or if none is known."""
         where = self._resolve_project(project)
-        return {} if where in (None, EVERYWHERE) else {"seen_from": where or ""}
+        return {} if where in (None, EVERYWHERE) else {"visible_in": where or ""}
 
     def kept_in(self, project: Any) -> str:
         """Return the project of a new memory; "" for none."""
@@ -136,15 +136,17 @@ def search(
     most, skip = _number(limit, "limit", least=1, most=MOST_HITS), _number(cursor, "cursor", least=0, most=MAX_HITS)
     check_bool(episodes, "episodes")
     check_bool(resume, "resume")
-    where = caller.seen_from(project)
+    where = caller.visible_in(project)
     hits = memories.search(query, by=caller.by, k=most, skip=skip, **where)
-    passages = memories.search_episodes(query, k=most, skip=skip, seen_from=where.get("seen_from")) if episodes else []
+    passages = (
+        memories.search_episodes(query, k=most, skip=skip, visible_in=where.get("visible_in")) if episodes else []
+    )
     more = skip + most if most in (len(hits), len(passages)) and skip + most <= MAX_HITS else None
     none = "No more memories match." if skip else "No memory matches."
     result = about_memories(hits_sentence(hits, none), [as_hit(hit) for hit in hits], more=more)
     if episodes:
         result = with_episodes(result, [as_episode(hit) for hit in passages])
-    return with_report(result, memories.resume(where.get("seen_from"))) if resume else result
+    return with_report(result, memories.resume(where.get("visible_in"))) if resume else result
 
 
 def add(memories: MemoriesLike, caller: Caller, *, text: Any, kind: Any = "other", project: Any = None) -> ToolResult:

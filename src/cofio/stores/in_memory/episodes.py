@@ -364,7 +364,7 @@ def _is_in_scope(episode: Episode, scope: Scope) -> bool:
         all(getattr(scope, name) in (None, getattr(episode, name)) for name in ("source", "project", "user", "team"))
         and all(getattr(scope, name) in ("", getattr(episode, name)) for name in ("session", "agent"))
         and (scope.viewer is None or scope.viewer.sees(episode))
-        and (scope.seen_from is None or episode.project in (scope.seen_from, "") or episode.visibility == "global")
+        and (scope.visible_in is None or episode.project in (scope.visible_in, "") or episode.visibility == "global")
         and (not prefix or episode.source == prefix or episode.source.startswith(prefix + "/"))
         and (not scope.visibility or episode.visibility in scope.visibility)
         and (not scope.since or episode.at >= scope.since)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from cofio.models.exchange import SETTLED, Batching, Exchange, Item, ItemResolution, Ledger, Receipt, State, Task
+from cofio.models.exchange import SETTLED, Batching, Exchange, InboxStatus, Item, ItemResolution, Receipt, State, Task
 from cofio.models.memory import Viewer, to_utc_iso
 from cofio.ports import Clock
 from cofio.stores import inbox_rules, turn_merge
@@ -225,12 +225,12 @@ class FakeInbox:
             settled = [item for item in inbox.items.values() if item.exchange and item.state in SETTLED]
             return next((item for item in settled if item.changeset == changeset_id), None)
 
-    def ledger(self) -> Ledger:
+    def status(self) -> InboxStatus:
         with self._changing() as inbox:
             items = inbox.items.values()
             reasons = Counter(item.reason for item in items if item.state == "rejected")
             waiting = (item.received_at for item in items if item.state not in SETTLED)
-            return inbox_rules.ledger_of(Counter(item.state for item in items), reasons, min(waiting, default=None))
+            return inbox_rules.make_status(Counter(item.state for item in items), reasons, min(waiting, default=None))
 
     def forget(self, before: str) -> int:
         limit = to_utc_iso(before)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from cofio.errors import Conflict
-from cofio.models.exchange import Batching, Exchange, Item, ItemResolution, Ledger, Receipt, State, Task
+from cofio.models.exchange import Batching, Exchange, InboxStatus, Item, ItemResolution, Receipt, State, Task
 from cofio.models.memory import Memory, Viewer, to_utc_iso
 from cofio.ports import Clock
 from cofio.stores import episodes, inbox_rules, llm_calls, turn_merge
@@ -169,11 +169,11 @@ class PostgresInbox:
             row = rows.one("item_settled_by", {"changeset": changeset_id}, items=inbox_rules.ITEMS)
         return inbox_rules.to_item(row) if row else None
 
-    def ledger(self) -> Ledger:
+    def status(self) -> InboxStatus:
         with self._server.reading() as rows:
-            counts = rows.all("ledger")
+            counts = rows.all("inbox_status")
         states, reasons = ({name: n for kind, name, n in counts if kind == heading} for heading in ("state", "reason"))
-        return inbox_rules.ledger_of(states, reasons, next(name for kind, name, _ in counts if kind == "oldest"))
+        return inbox_rules.make_status(states, reasons, next(name for kind, name, _ in counts if kind == "oldest"))
 
     def forget(self, before: str) -> int:
         values = {"before": to_utc_iso(before), "limit": _FORGOTTEN}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from cofio.errors import Conflict, StoreError
-from cofio.models.exchange import Batching, Exchange, Item, ItemResolution, Ledger, Receipt, State, Task
+from cofio.models.exchange import Batching, Exchange, InboxStatus, Item, ItemResolution, Receipt, State, Task
 from cofio.models.memory import Memory, Viewer, to_utc_iso
 from cofio.ports import Clock
 from cofio.stores import episodes, inbox_rules, llm_calls, turn_merge
@@ -144,11 +144,11 @@ class SqliteInbox:
             row = connection.execute(_SETTLED_BY, {"changeset": changeset_id}).fetchone()
         return inbox_rules.to_item(row) if row else None
 
-    def ledger(self) -> Ledger:
+    def status(self) -> InboxStatus:
         with self._file.reading() as connection:
-            rows = connection.execute(_SQL["ledger"]).fetchall()
+            rows = connection.execute(_SQL["inbox_status"]).fetchall()
         states, reasons = ({name: n for kind, name, n in rows if kind == heading} for heading in ("state", "reason"))
-        return inbox_rules.ledger_of(states, reasons, next(name for kind, name, _ in rows if kind == "oldest"))
+        return inbox_rules.make_status(states, reasons, next(name for kind, name, _ in rows if kind == "oldest"))
 
     def forget(self, before: str) -> int:
         with self._file.writing() as connection:

@@ -20,7 +20,7 @@ def overview(state: AppState, request: requests.OverviewRequest, context: Reques
     content = state.keeper.dashboard.overview(days=request.days).as_dict()
     return {
         **content,
-        "ledger": None if context.viewer else state.keeper.ledger().as_dict(),
+        "inbox": None if context.viewer else state.keeper.inbox_status().as_dict(),
         "extraction": _extraction(state),
         "version": __version__,
         "uptime_seconds": round(time.monotonic() - state.began, 3),

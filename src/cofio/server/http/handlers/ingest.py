@@ -75,8 +75,8 @@ def turns(state: AppState, request: requests.PendingTurnsRequest, context: Reque
     return {"turns": sorted(state.keeper.turns(request.client, request.session, any_key=request.any_key))}
 
 
-def ledger(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return state.keeper.ledger().as_dict()
+def inbox_status(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    return state.keeper.inbox_status().as_dict()
 
 
 def inbox(desk: AppState, request: requests.InboxRequest, context: RequestContext) -> Plain:  # noqa: ARG001

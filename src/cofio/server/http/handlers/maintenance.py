@@ -32,8 +32,10 @@ def contradictions(state: AppState, request: requests.ContradictionsRequest, con
     return state.keeper.contradictions(limit=request.limit).as_dict()
 
 
-def agree(state: AppState, request: requests.DismissContradictionRequest, context: RequestContext) -> Plain:
-    return state.keeper.agree(request.ids, by=context.by, why=request.reason()).as_dict()
+def dismiss_contradiction(
+    state: AppState, request: requests.DismissContradictionRequest, context: RequestContext
+) -> Plain:
+    return state.keeper.dismiss_contradiction(request.ids, by=context.by, why=request.reason()).as_dict()
 
 
 def runs(state: AppState, request: requests.RunsRequest, context: RequestContext) -> Plain:  # noqa: ARG001

@@ -39,7 +39,7 @@ def stats(state: AppState, request: None, context: RequestContext) -> Plain:  # 
 
 
 def measured(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
-    return HandlerReply(state.metrics.written(state.census.told(), state.ledger.told()), media=metrics.MEDIA)
+    return HandlerReply(state.metrics.written(state.census.told(), state.inbox_status.told()), media=metrics.MEDIA)
 
 
 def document(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
@@ -156,8 +156,8 @@ def restore(state: AppState, request: requests.ReasonRequest, context: RequestCo
     return _format_change(state.keeper.restore(context.id, by=context.by, why=request.reason()))
 
 
-def confirm(state: AppState, request: requests.ReasonRequest, context: RequestContext) -> Plain:
-    return _format_change(state.keeper.confirm(context.id, by=context.by, why=request.reason()))
+def mark_fresh(state: AppState, request: requests.ReasonRequest, context: RequestContext) -> Plain:
+    return _format_change(state.keeper.mark_fresh(context.id, by=context.by, why=request.reason()))
 
 
 def freshness(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
@@ -230,7 +230,7 @@ def undo(state: AppState, request: requests.ReasonRequest, context: RequestConte
 
 def _format_hits(query: str, hits: Sequence[Hit]) -> Plain:
     results = [hit.as_dict() for hit in hits]
-    return {"query": query, "count": len(hits), "fits_badly": is_poor_match(hits), "results": results}
+    return {"query": query, "count": len(hits), "poor_match": is_poor_match(hits), "results": results}
 
 
 def settled(change: Change) -> Plain:

@@ -584,7 +584,7 @@ UPDATE inbox SET
     result = CASE state WHEN 'parked' THEN result ELSE '{}' END -- of a parked item, learned parts are not learned again
 WHERE tenant = %(tenant)s AND id = %(id)s AND state IN ('parked', 'rejected') AND payload <> '';
 
--- name: ledger
+-- name: inbox_status
 SELECT 'state', state, count(*) FROM inbox WHERE tenant = %(tenant)s GROUP BY state -- one statement, one snapshot
 UNION ALL SELECT 'reason', reason, count(*) FROM inbox
 WHERE tenant = %(tenant)s AND state = 'rejected' GROUP BY reason

@@ -408,7 +408,7 @@ UPDATE inbox SET
     result = CASE state WHEN 'parked' THEN result ELSE '{}' END -- of a parked item, learned parts are not learned again
 WHERE id = :id AND state IN ('parked', 'rejected') AND payload <> '';
 
--- name: ledger
+-- name: inbox_status
 SELECT 'state', state, count(*) FROM inbox GROUP BY state -- one statement, one snapshot
 UNION ALL SELECT 'reason', reason, count(*) FROM inbox WHERE state = 'rejected' GROUP BY reason
 UNION ALL SELECT 'oldest', min(received_at), 0 FROM inbox WHERE id IN (
