@@ -79,7 +79,7 @@ def test_token_takes_one_byte_per_dimension_and_overlong_text_has_no_embedding(l
 
 def test_model_is_used_where_present_and_only_if_pinned(tmp_path: Path) -> None:
     assert embedders.make_reader(tmp_path) is not None
-    assert model_files.find_extra(tmp_path, model_files.READER, carrier="no_such_carrier") is None
+    assert model_files.find_present(tmp_path, model_files.READER, carrier="no_such_carrier") is None
     folder = tmp_path / "models" / model_files.READER.name
     folder.mkdir(parents=True)
     (folder / "model.onnx").write_bytes(b"another")

@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 
 from cofio.errors import CofioError, Misconfigured, Unavailable
-from cofio.providers.embedders.remote import LONGEST, MOST_CHARACTERS, MOST_TEXTS, OllamaEmbedder, OpenAIEmbedder
+from cofio.providers.embedders.remote import (
+    MAX_BATCH_CHARACTERS,
+    MAX_TEXT_CHARACTERS,
+    MAX_TEXTS,
+    OllamaEmbedder,
+    OpenAIEmbedder,
+)
 from cofio.providers.http import MAX_PAUSE, RetryPolicy, is_loopback
 
 from .wire import Reply, Wire, pseudo_vectors, refusal
@@ -28,19 +34,19 @@ def pauses() -> list[float]:
 
 
 @pytest.fixture
-def patience(pauses: list[float]) -> RetryPolicy:
+def retry(pauses: list[float]) -> RetryPolicy:
     """Record pauses instead of sleeping."""
     return RetryPolicy(timeout=5.0, sleep=pauses.append)
 
 
 @pytest.fixture
-def openai(wire: Wire, patience: RetryPolicy) -> OpenAIEmbedder:
-    return OpenAIEmbedder("text-embedding-3-small", url=f"{wire.url}/v1", key=KEY, patience=patience)
+def openai(wire: Wire, retry: RetryPolicy) -> OpenAIEmbedder:
+    return OpenAIEmbedder("text-embedding-3-small", url=f"{wire.url}/v1", key=KEY, retry=retry)
 
 
 @pytest.fixture
-def ollama(wire: Wire, patience: RetryPolicy) -> OllamaEmbedder:
-    return OllamaEmbedder("nomic-embed-text", url=wire.url, patience=patience)
+def ollama(wire: Wire, retry: RetryPolicy) -> OllamaEmbedder:
+    return OllamaEmbedder("nomic-embed-text", url=wire.url, retry=retry)
 
 
 @pytest.fixture(params=["openai", "ollama"])
@@ -76,13 +82,13 @@ def test_ollama_request_format(wire: Wire, ollama: OllamaEmbedder) -> None:
     assert request.body == {"model": "nomic-embed-text", "input": ["one", "two"], "truncate": True}
 
 
-def test_dimension_is_sent_only_if_configured(wire: Wire, patience: RetryPolicy) -> None:
-    OpenAIEmbedder("m", url=wire.url, dimension=48, patience=patience).embed(["x"], "document")
+def test_dimension_is_sent_only_if_configured(wire: Wire, retry: RetryPolicy) -> None:
+    OpenAIEmbedder("m", url=wire.url, dimension=48, retry=retry).embed(["x"], "document")
     assert wire.seen[0].body["dimensions"] == 48
 
 
-def test_no_authorization_header_without_a_key(wire: Wire, patience: RetryPolicy) -> None:
-    OpenAIEmbedder("m", url=wire.url, patience=patience).embed(["x"], "document")
+def test_no_authorization_header_without_a_key(wire: Wire, retry: RetryPolicy) -> None:
+    OpenAIEmbedder("m", url=wire.url, retry=retry).embed(["x"], "document")
     assert "Authorization" not in wire.seen[0].headers
 
 
@@ -93,17 +99,17 @@ def test_vectors_are_ordered_by_index_and_normalized(openai: OpenAIEmbedder) -> 
 
 
 def test_long_list_is_split_into_batches(wire: Wire, any_embedder: OpenAIEmbedder) -> None:
-    texts = [f"text {number}" for number in range(MOST_TEXTS + 3)]
-    assert any_embedder.embed(texts, "document").shape == (MOST_TEXTS + 3, 48)
-    assert [len(request.texts) for request in wire.seen] == [MOST_TEXTS, 3]
+    texts = [f"text {number}" for number in range(MAX_TEXTS + 3)]
+    assert any_embedder.embed(texts, "document").shape == (MAX_TEXTS + 3, 48)
+    assert [len(request.texts) for request in wire.seen] == [MAX_TEXTS, 3]
 
 
 def test_request_respects_the_providers_limits(wire: Wire, any_embedder: OpenAIEmbedder) -> None:
     any_embedder.embed(["y" * 65_536] * 60, "document")
     assert len(wire.seen) == 2
     for request in wire.seen:
-        assert sum(map(len, request.texts)) <= MOST_CHARACTERS
-        assert {len(text) for text in request.texts} == {LONGEST}
+        assert sum(map(len, request.texts)) <= MAX_BATCH_CHARACTERS
+        assert {len(text) for text in request.texts} == {MAX_TEXT_CHARACTERS}
 
 
 def test_repeated_query_is_not_requested_again(wire: Wire, any_embedder: OpenAIEmbedder) -> None:
@@ -134,14 +140,14 @@ def test_first_vectors_determine_the_dimension(wire: Wire, any_embedder: OpenAIE
     assert len(wire.seen) == 1
 
 
-def test_configured_dimension_and_floor_need_no_request(wire: Wire, patience: RetryPolicy) -> None:
-    embedder = OllamaEmbedder("m", url=wire.url, dimension=768, floor=0.4, patience=patience)
+def test_configured_dimension_and_floor_need_no_request(wire: Wire, retry: RetryPolicy) -> None:
+    embedder = OllamaEmbedder("m", url=wire.url, dimension=768, floor=0.4, retry=retry)
     assert (embedder.dimension, embedder.floor) == (768, 0.4)
     assert wire.seen == []
 
 
-def test_wrong_configured_dimension_is_misconfigured(wire: Wire, patience: RetryPolicy) -> None:
-    error = embed_error(OllamaEmbedder("m", url=wire.url, dimension=768, patience=patience))
+def test_wrong_configured_dimension_is_misconfigured(wire: Wire, retry: RetryPolicy) -> None:
+    error = embed_error(OllamaEmbedder("m", url=wire.url, dimension=768, retry=retry))
     assert isinstance(error, Misconfigured)
     assert "48" in error.message
     assert "768" in error.message
@@ -159,8 +165,8 @@ def test_short_and_long_vectors_are_accepted(wire: Wire, any_embedder: OpenAIEmb
     assert any_embedder.embed(["x", "y"], "document").shape == (2, dimension)
 
 
-def test_signature_does_not_depend_on_the_url(wire: Wire, openai: OpenAIEmbedder, patience: RetryPolicy) -> None:
-    other_url = OpenAIEmbedder("text-embedding-3-small", url=f"{wire.url}/other", patience=patience)
+def test_signature_does_not_depend_on_the_url(wire: Wire, openai: OpenAIEmbedder, retry: RetryPolicy) -> None:
+    other_url = OpenAIEmbedder("text-embedding-3-small", url=f"{wire.url}/other", retry=retry)
     assert openai.signature == other_url.signature == "openai:text-embedding-3-small:48:q=:d="
 
 
@@ -229,17 +235,17 @@ def test_broken_connection_is_retried(wire: Wire, any_embedder: OpenAIEmbedder, 
 @pytest.mark.parametrize(
     ("make", "remedy"), [(OpenAIEmbedder, "`local`"), (OllamaEmbedder, "`ollama serve`")], ids=["openai", "ollama"]
 )
-def test_unreachable_server_is_unavailable_with_a_hint(make: Make, remedy: str, patience: RetryPolicy) -> None:
+def test_unreachable_server_is_unavailable_with_a_hint(make: Make, remedy: str, retry: RetryPolicy) -> None:
     with Wire() as server:
         url = server.url
-    error = embed_error(make("m", url=url, patience=patience))
+    error = embed_error(make("m", url=url, retry=retry))
     assert isinstance(error, Unavailable)
     assert remedy in error.hint
 
 
-def test_timeout_is_unavailable_without_retry(wire: Wire, patience: RetryPolicy, pauses: list[float]) -> None:
+def test_timeout_is_unavailable_without_retry(wire: Wire, retry: RetryPolicy, pauses: list[float]) -> None:
     wire.say(Reply(after=0.5))
-    error = embed_error(OllamaEmbedder("m", url=wire.url, patience=replace(patience, timeout=0.05)))
+    error = embed_error(OllamaEmbedder("m", url=wire.url, retry=replace(retry, timeout=0.05)))
     assert isinstance(error, Unavailable)
     assert "0.05 seconds" in error.message
     assert pauses == []
@@ -362,12 +368,12 @@ def test_key_with_a_line_break_is_rejected_without_repeating_it() -> None:
 
 
 def test_proxy_of_the_environment_is_not_used_for_loopback(
-    wire: Wire, patience: RetryPolicy, monkeypatch: pytest.MonkeyPatch
+    wire: Wire, retry: RetryPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Wire() as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
         monkeypatch.setenv("no_proxy", "")
-        OllamaEmbedder("m", url=wire.url, patience=patience).embed(["x"], "document")
+        OllamaEmbedder("m", url=wire.url, retry=retry).embed(["x"], "document")
         assert (len(wire.seen), len(proxy.seen)) == (1, 0)
 
 

@@ -154,7 +154,7 @@ def settings(tmp_path: Path) -> Settings:
 def llm(server: StubServer) -> llama.Watched:
     """Return cofio's adapter without pauses."""
     adapter = llms.make(
-        "openai", model=server.name, url=server.url, patience=RetryPolicy(timeout=5.0, sleep=lambda _: None)
+        "openai", model=server.name, url=server.url, retry=RetryPolicy(timeout=5.0, sleep=lambda _: None)
     )
     assert adapter
     return llama.Watched(adapter)
