@@ -52,7 +52,7 @@ def test_vectors_match_those_of_the_plain_runtime(local_embedder: LocalEmbedder,
         np.testing.assert_allclose(vector, state / np.linalg.norm(state), atol=1e-5)
 
 
-def «O»test_thread_count_does_not_change_vectors«T»test_more_threads_for_a_text_give_the_same_embed_all«E»(local_embedder: LocalEmbedder, shared_home: Path) -> None:
+def test_thread_count_does_not_change_vectors(local_embedder: LocalEmbedder, shared_home: Path) -> None:
     two_threads = LocalEmbedder(shared_home, threads=2, download=False)
     np.testing.assert_allclose(two_threads.embed(TEXTS, "document"), local_embedder.embed(TEXTS, "document"), atol=1e-5)
 
