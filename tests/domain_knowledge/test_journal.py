@@ -11,7 +11,7 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
-from cofio.models.domain_knowledge import Drop, Erase, Feedback, Knowledge, Pattern, Put, Threshold
+from cofio.models.domain_knowledge import DeleteRow, Feedback, Knowledge, Pattern, PurgeRow, PutRow, Threshold
 from cofio.models.memory import Add, Changeset, Delete, Fact, Viewer
 from cofio.ports import Store
 from cofio.stores.sqlite.store import SqliteStore
@@ -47,12 +47,12 @@ def flag(value: float = 5_000_000, **fields: Any) -> Threshold:
 
 
 def put(keeper: Keeper, *rows: Knowledge, why: str = "test") -> Changeset:
-    return keeper.apply([], by="test", why=why, knowledge=[Put(row) for row in rows])
+    return keeper.apply([], by="test", why=why, knowledge=[PutRow(row) for row in rows])
 
 
 def add_with_rows(keeper: Keeper, *rows: Knowledge, text: str = SPIKES, **fields: Any) -> int:
     """Add a memory and the rows parsed from it in one changeset; return the memory's id."""
-    puts = [Put(row, told=0) for row in rows]
+    puts = [PutRow(row, stated_by=0) for row in rows]
     return keeper.apply([Add(Fact(text=text, **fields))], by="test", why="read", knowledge=puts).changes[0].memory_id
 
 
@@ -88,7 +88,9 @@ def test_empty_or_invalid_decisions_are_rejected(keeper: Keeper) -> None:
 
 def test_failure_of_one_part_rolls_back_both(keeper: Keeper, store: Store) -> None:
     with pytest.raises(NotFound):
-        keeper.apply([Add(Fact(text=SPIKES))], by="test", why="", knowledge=[Put(flag()), Drop("patterns", "none")])
+        keeper.apply(
+            [Add(Fact(text=SPIKES))], by="test", why="", knowledge=[PutRow(flag()), DeleteRow("patterns", "none")]
+        )
     assert (keeper.count(), refs(store), keeper.changes()) == (0, [], [])
 
 
@@ -151,8 +153,8 @@ def test_undo_of_a_changeset_without_changes_raises_conflict(keeper: Keeper) -> 
 
 def test_series_is_undone_with_its_knowledge(keeper: Keeper, store: Store) -> None:
     first = keeper.apply([Add(Fact(text="One"))], by="test", why="series").id
-    keeper.apply([], by="test", why="series", part_of=first, knowledge=[Put(flag())])
-    keeper.apply([Add(Fact(text="Two"))], by="test", why="series", part_of=first, knowledge=[Put(flag(2))])
+    keeper.apply([], by="test", why="series", part_of=first, knowledge=[PutRow(flag())])
+    keeper.apply([Add(Fact(text="Two"))], by="test", why="series", part_of=first, knowledge=[PutRow(flag(2))])
     undone = keeper.undo(first)
     assert (keeper.count(), refs(store)) == (0, [])
     keeper.undo(undone.id)
@@ -162,7 +164,7 @@ def test_series_is_undone_with_its_knowledge(keeper: Keeper, store: Store) -> No
 
 def test_undo_skips_purged_rows(keeper: Keeper, store: Store) -> None:
     changeset = put(keeper, flag(), Pattern(pattern=SPIKES))
-    purge = keeper.apply([], by="test", why="", knowledge=[Erase("thresholds", "aapl.volume.above")])
+    purge = keeper.apply([], by="test", why="", knowledge=[PurgeRow("thresholds", "aapl.volume.above")])
     keeper.undo(changeset.id)
     assert refs(store) == []
     with pytest.raises(Conflict, match="purged"):
@@ -289,4 +291,4 @@ def test_viewer_cannot_purge_shared_rows(keeper: Keeper) -> None:
     ada = keeper.as_viewer(ADA)
     changeset = put(ada, flag(visibility="team"))
     with pytest.raises(Forbidden, match="not private to you"):
-        ada.apply([], by="ada", why="", knowledge=[Erase("thresholds", changeset.knowledge[0].key)])
+        ada.apply([], by="ada", why="", knowledge=[PurgeRow("thresholds", changeset.knowledge[0].key)])

@@ -201,11 +201,11 @@ def test_injected_memories_are_shown_to_the_owner_only(keeper: Keeper) -> None:
     secret = keeper.as_viewer(EVE).add("The vault opens at noon").memory_id
     ada = keeper.as_viewer(ADA)
     say(ada, "Look at the harbour", visibility="team")
-    ada.give("claude-code", "s1", {shared: "d"})
+    ada.services.captures.mark_injected("claude-code", "s1", {shared: "d"})
     assert [memory.id for memory in ada.session("s1").recalled] == [shared]
     assert keeper.as_viewer(BOB).session("s1").recalled == ()
     assert [memory.id for memory in keeper.session("s1").recalled] == [shared]
-    keeper.as_viewer(EVE).give("claude-code", "s1", {secret: "d"})
+    keeper.as_viewer(EVE).services.captures.mark_injected("claude-code", "s1", {secret: "d"})
     assert "vault" not in session_texts(ada)
 
 

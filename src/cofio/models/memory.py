@@ -636,10 +636,14 @@ class Changeset:
     knowledge: tuple[KnowledgeChange, ...] = ()  # changes to the domain knowledge tables
 
     @property
+    def actions(self) -> set[str]:
+        """Return the different actions of its changes."""
+        return {change.action for change in self.changes} | {change.action for change in self.knowledge}
+
+    @property
     def takes_back(self) -> bool:
         """Return whether it did anything besides adding, so that copies of memories elsewhere may be outdated."""
-        actions = {change.action for change in self.changes} | {change.action for change in self.knowledge}
-        return not actions <= {"add", "noop"}
+        return not self.actions <= {"add", "noop"}
 
     def as_dict(self) -> dict[str, Any]:
         plain = {name: getattr(self, name) for name in ("id", "at", "by", "why", "undoes", "undone_by", "part_of")}

@@ -35,7 +35,9 @@ _log = logging.getLogger(__name__)
 
 
 class OptionalParam(NamedTuple):
-    """Optional part of a request, with the error by which a server rejects it. Of two for one field, the first is sent."""
+    """Optional part of a request, with the error by which a server rejects it. Of two for one field, the first is
+    sent.
+    """
 
     name: str
     part: Mapping[str, Any]
