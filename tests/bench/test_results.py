@@ -115,7 +115,7 @@ def test_missing_markers_prevent_overwriting(project: Path) -> None:
     assert (project / "README.md").read_text(encoding="utf-8") == "no marks"
 
 
-@pytest.mark.parametrize("measure", MEASURES, ids=lambda each: each.name)
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
 def test_every_headline_of_a_measure_refers_to_a_figure(measure: Measure) -> None:
     plain = made.read(FOLDER).get(measure.name)
     if plain is None:

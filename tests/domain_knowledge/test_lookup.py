@@ -155,10 +155,10 @@ def test_walk_reaches_every_connected_source_in_the_fewest_steps(edges: set[tupl
     correlations = [pair(a, b, 0.5 + 0.01 * (ord(b) - 65)) for a, b in sorted(edges)]
     distance, frontier = {"A": 0}, ["A"]
     while frontier:
-        here = frontier.pop(0)
+        current = frontier.pop(0)
         for source, target in [*edges, *((b, a) for a, b in edges)]:
-            if source == here and target not in distance:
-                distance[target] = distance[here] + 1
+            if source == current and target not in distance:
+                distance[target] = distance[current] + 1
                 frontier.append(target)
     steps = walk(lookup_in(correlations), "A", 10)
     assert {step.there: step.depth for step in steps} == {

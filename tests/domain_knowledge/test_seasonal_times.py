@@ -314,9 +314,11 @@ def assert_same_window(
 @given(seasonal_cases(), moments())
 def test_window_matches_the_simulation(case: SeasonalCase, zone_and_time: tuple[str, datetime]) -> None:
     zone, at = zone_and_time
-    found = seasonal_times.window(seasonal(case.period, case.during, timezone=zone), to_utc_iso(at))
+    active_window = seasonal_times.window(seasonal(case.period, case.during, timezone=zone), to_utc_iso(at))
     local_zone = ZoneInfo(zone)
-    assert_same_window(found, simulated_window(lambda moment: case.is_active(moment.astimezone(local_zone)), at), at)
+    assert_same_window(
+        active_window, simulated_window(lambda moment: case.is_active(moment.astimezone(local_zone)), at), at
+    )
 
 
 CRONS = (
@@ -343,8 +345,8 @@ def test_cron_window_matches_cronsim(cron: str, lasts: int, zone_and_time: tuple
         last_slot = bisect_right(slots, moment)
         return last_slot > 0 and moment < slots[last_slot - 1] + lasts * MINUTE
 
-    found = seasonal_times.window(seasonal("cron", cron, lasts=lasts, timezone=zone), to_utc_iso(at))
-    assert_same_window(found, simulated_window(is_on, at), at)
+    active_window = seasonal_times.window(seasonal("cron", cron, lasts=lasts, timezone=zone), to_utc_iso(at))
+    assert_same_window(active_window, simulated_window(is_on, at), at)
 
 
 # ── Validation ────────────────────────────────────────────────────────────────────────────────────────────────────────

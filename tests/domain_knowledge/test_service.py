@@ -621,7 +621,12 @@ def test_no_concurrent_verdict_is_lost(reopen: Reopen) -> None:
         for turn in range(3):
             keeper.knowledge.feedback(f"anomaly {number}.{turn}", "confirmed", about=[ref])
 
-    run_concurrently([lambda each=each, number=number: judge(each, number) for number, each in enumerate(keepers)])  # type: ignore[misc]
+    run_concurrently(
+        [
+            lambda worker_keeper=worker_keeper, number=number: judge(worker_keeper, number)
+            for number, worker_keeper in enumerate(keepers)
+        ]
+    )  # type: ignore[misc]
     assert belief(keepers[0].knowledge, ref) == (confidence_of(0.5, 9, 0), 9, 0)
 
 

@@ -79,8 +79,8 @@ def test_carrier_is_not_imported(model_folder: Path, tmp_path: Path, monkeypatch
     (package / "__init__.py").write_text("raise RuntimeError('imported')")
     (package / "models/data/bge_small_en").symlink_to(model_folder)
     monkeypatch.syspath_prepend(tmp_path / "site")
-    found = model_files.find(tmp_path / "home", carrier="explosive_carrier", download=False)
-    assert found == package / "models/data/bge_small_en"
+    folder = model_files.find(tmp_path / "home", carrier="explosive_carrier", download=False)
+    assert folder == package / "models/data/bge_small_en"
 
 
 def test_error_without_any_source_names_the_command_and_the_folder(home: Path) -> None:

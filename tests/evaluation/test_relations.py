@@ -75,7 +75,7 @@ def test_guards_override_the_judge(folder: Path) -> None:
 
 
 def test_doubtful_verdict_counts_as_add(folder: Path) -> None:
-    doubtful = ScriptedJudge(label=lambda statement, _: "update" if "Grace" in statement else "add", sure=0.55)
+    doubtful = ScriptedJudge(label=lambda statement, _: "update" if "Grace" in statement else "add", certainty=0.55)
     figures = relations.evaluate([folder / "bob.jsonl"], judge=doubtful).values
     assert figures["confusion"]["update"]["doubtful"] == 1
     assert figures["labels"]["add"]["recall"] == 1.0

@@ -28,7 +28,7 @@ def write(tmp_path: Path, rows: list[Any]) -> Path:
 
 
 def test_shares_are_counted_at_the_threshold_and_at_false_positive_rates(tmp_path: Path) -> None:
-    judge = ScriptedJudge(helpful={MEMORIES[0]: 0.9, MEMORIES[2]: 0.7, MEMORIES[1]: 0.4})
+    judge = ScriptedJudge(relevant_memories={MEMORIES[0]: 0.9, MEMORIES[2]: 0.7, MEMORIES[1]: 0.4})
     report = relevance.evaluate([write(tmp_path, ROWS)], judge=judge)
     figures = report.values
     assert (figures["prompts"], figures["needed"], figures["idle_prompts"]) == (4, 3, 2)

@@ -90,8 +90,8 @@ class _OrdinalLLM:
     def complete(self, system: str, user: str, *, schema: Any = None) -> Completion:
         reply = self._llm.complete(system, user, schema=schema)
         text = reply.text
-        for number, each in enumerate(self._texts, 1):
-            shown = next((line for line in user.splitlines() if each in line), "")
+        for number, known_text in enumerate(self._texts, 1):
+            shown = next((line for line in user.splitlines() if known_text in line), "")
             ordinal = next((word.strip('",:[](){}') for word in shown.split() if _is_ordinal(word)), f"m{number}")
             text = text.replace(f'"m{number}"', f'"<{ordinal}>"')
         return reply._replace(text=text.replace('"<', '"').replace('>"', '"'))

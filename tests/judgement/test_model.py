@@ -199,6 +199,6 @@ def test_decoding_keeps_the_most_probable_word_without_a_span() -> None:
 
 def test_window_limit_is_respected(judge: LocalJudge) -> None:
     turn = "We never deploy on Fridays. " * 200
-    one, two = judge.spans(turn, windows=1), judge.spans(turn, windows=2)
-    assert 0 < len(one) < len(two)
-    assert two[: len(one)] == one
+    one_window, two_windows = judge.spans(turn, windows=1), judge.spans(turn, windows=2)
+    assert 0 < len(one_window) < len(two_windows)
+    assert two_windows[: len(one_window)] == one_window

@@ -18,12 +18,12 @@ def plugin(load: Load, stub: StubService) -> Plugin:
     return load(baseUrl=stub.url)
 
 
-def turn_events(stand: StubService) -> list[Any]:
-    return [event for event in stand.events() if event["event"] == "agent_end"]
+def turn_events(stub: StubService) -> list[Any]:
+    return [event for event in stub.events() if event["event"] == "agent_end"]
 
 
-def prompt_texts(stand: StubService) -> list[str]:
-    return [event["prompt"] for event in stand.events() if event["event"] == "before_prompt_build"]
+def prompt_texts(stub: StubService) -> list[str]:
+    return [event["prompt"] for event in stub.events() if event["event"] == "before_prompt_build"]
 
 
 def test_turn_is_sent_in_the_format_of_the_service(plugin: Plugin, stub: StubService) -> None:

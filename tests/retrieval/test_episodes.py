@@ -278,12 +278,12 @@ def test_viewer_finds_and_purges_own_episodes(keeper: Keeper) -> None:
 @pytest.mark.parametrize(
     "operation",
     [
-        lambda seen: seen.services.episodes.index_missing(),
-        lambda seen: seen.services.episodes.embed_missing(),
-        lambda seen: seen.services.episodes.forget("2026-01-01", 1),
-        lambda seen: seen.services.access.store.episodes.counts(),
-        lambda seen: seen.services.access.store.episodes.adopt([]),
-        lambda seen: seen.services.access.store.carrying.episodes(0, 1),
+        lambda viewer_keeper: viewer_keeper.services.episodes.index_missing(),
+        lambda viewer_keeper: viewer_keeper.services.episodes.embed_missing(),
+        lambda viewer_keeper: viewer_keeper.services.episodes.forget("2026-01-01", 1),
+        lambda viewer_keeper: viewer_keeper.services.access.store.episodes.counts(),
+        lambda viewer_keeper: viewer_keeper.services.access.store.episodes.adopt([]),
+        lambda viewer_keeper: viewer_keeper.services.access.store.carrying.episodes(0, 1),
     ],
 )
 def test_operations_on_all_episodes_are_forbidden_to_viewers(

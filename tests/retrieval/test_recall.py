@@ -387,19 +387,18 @@ def test_recall_command_reports_when_nothing_is_injected(cofio: Cofio) -> None:
 
 
 def test_each_memory_is_injected_once_per_session(keeper: Keeper) -> None:
-    """seen=injected each=number given=injected_ids ask=send told=result"""
-    seen: dict[int, str] = {}
+    injected: dict[int, str] = {}
     prompts: list[Callable[[], Any]] = [
-        lambda: keeper.recall(project=WEB, given=seen),
-        lambda: keeper.recall("how do we deploy the shop?", project=WEB, given=seen),
-        lambda: keeper.recall("and how do we deploy the shop on Mondays?", project=WEB, given=seen),
+        lambda: keeper.recall(project=WEB, given=injected),
+        lambda: keeper.recall("how do we deploy the shop?", project=WEB, given=injected),
+        lambda: keeper.recall("and how do we deploy the shop on Mondays?", project=WEB, given=injected),
     ]
     for number in range(10):
         add(keeper, f"Decision number {number}", kind="decision")
     add(keeper, "We deploy the shop on Mondays")
-    given: list[int] = []
-    for ask in prompts:
-        told = ask()
-        seen.update(told.given)
-        given += told.ids
-    assert len(given) == len(set(given)) == 11
+    injected_ids: list[int] = []
+    for send in prompts:
+        result = send()
+        injected.update(result.given)
+        injected_ids += result.ids
+    assert len(injected_ids) == len(set(injected_ids)) == 11

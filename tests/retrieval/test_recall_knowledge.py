@@ -194,8 +194,8 @@ def test_memory_of_an_injected_row_is_not_repeated(keeper: Keeper) -> None:
     result = keeper.recall("shall I flag AAPL if volume exceeds 4M?")
     assert exact_lines(result.text) == [LINE]
     assert memory not in result.ids
-    again = keeper.recall("shall I flag AAPL if volume exceeds 4M?", given=result.given)
-    assert not again
+    second = keeper.recall("shall I flag AAPL if volume exceeds 4M?", given=result.given)
+    assert not second
 
 
 def test_row_is_injected_after_its_memory_only_when_it_fires(keeper: Keeper) -> None:
@@ -331,10 +331,10 @@ def test_prompt_that_names_a_source_gets_its_threshold_first(keeper: Keeper, ses
     )
     assert next(line for line in first.splitlines() if line.startswith("- ")) == LINE
     assert "earnings on thursday" in first
-    again = session_handler.attend(make_event("UserPromptSubmit", "p2", prompt="and AAPL's volume?"), "/home/ann/web")
-    assert again == ""
-    fires = session_handler.attend(make_event("UserPromptSubmit", "p3", prompt="AAPL volume is 6.2M"), "/home/ann/web")
-    assert exact_lines(fires) == [f"{LINE} (fires: 6200000)"]
+    second = session_handler.attend(make_event("UserPromptSubmit", "p2", prompt="and AAPL's volume?"), "/home/ann/web")
+    assert second == ""
+    third = session_handler.attend(make_event("UserPromptSubmit", "p3", prompt="AAPL volume is 6.2M"), "/home/ann/web")
+    assert exact_lines(third) == [f"{LINE} (fires: 6200000)"]
 
 
 def test_line_is_injected_again_after_clear(keeper: Keeper, session_handler: SessionHandler) -> None:

@@ -35,7 +35,7 @@ from tests.staleness.conftest import FILES, Repository
     ],
 )
 def test_existing_file_is_anchored(repo: Repository, text: str, path: str) -> None:
-    assert [(kind, where) for kind, _, where in repo.anchors_of(text)] == [("file", path)]
+    assert [(kind, anchor_path) for kind, _, anchor_path in repo.anchors_of(text)] == [("file", path)]
 
 
 def test_absolute_path_inside_the_tree_is_a_relative_anchor(repo: Repository) -> None:

@@ -292,7 +292,7 @@ def test_sanitizing_reports_the_recalled_sentences_as_injected() -> None:
 COUNTED = json.loads((Path(__file__).parent / "token_counts.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("sample", COUNTED, ids=lambda told: str(told["name"]))
+@pytest.mark.parametrize("sample", COUNTED, ids=lambda sample: str(sample["name"]))
 def test_token_estimate_is_not_too_low(sample: dict[str, Any]) -> None:
     ratio = estimate_tokens(sample["text"]) / max(sample[tokenizer] for tokenizer in ("cl100k", "o200k", "claude2"))
     assert (0.85 if sample["name"] == "Finnish" else 1.0) <= ratio < (2.6 if sample["name"] == "Russian" else 1.6)

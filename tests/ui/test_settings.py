@@ -282,12 +282,12 @@ def test_open_setting_and_focus_are_kept_while_filtering(settings_service: Setti
     expect(page.get_by_role("button", name="Copy port = 0")).to_be_visible()
 
 
-def configured_service(house: SettingsService) -> Caller:
+def configured_service(settings_service: SettingsService) -> Caller:
     """Return a service with changed settings."""
     for name, value in (("extract_provider", "anthropic"), ("maintenance_enabled", "true"), ("inbox_days", "14")):
-        write(house.home, name, value)
-    service = house(lambda _service, _clients: CHECKS, anthropic_key="sk-secret")
-    write(house.home, "prune_days", "120")
+        write(settings_service.home, name, value)
+    service = settings_service(lambda _service, _clients: CHECKS, anthropic_key="sk-secret")
+    write(settings_service.home, "prune_days", "120")
     return service
 
 
