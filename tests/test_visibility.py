@@ -58,7 +58,7 @@ from cofio.models.memory import (
     Viewer,
 )
 from cofio.ports import KnowledgeTables, Store
-from cofio.server.mcp.tool_handlers import Caller as Asking
+from cofio.server.mcp.caller import Caller as Asking
 from cofio.server.mcp.tools import answer
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.scoped import ScopedStore
