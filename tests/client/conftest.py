@@ -1,4 +1,6 @@
-"""Fixtures of the client's tests."""
+"""Fixtures shared with the tests of the command line."""
+
+from __future__ import annotations
 
 from tests.cli.conftest import new_keeper
 

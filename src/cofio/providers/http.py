@@ -128,42 +128,38 @@ class Provider:
 
         A request whose reply was cut off may be billed: it is retried only with `repeat_broken`.
         """
-        payload = json.dumps(body).encode()
-        for attempt in range(self._retry.attempts - 1):
-            try:
-                return self._send(path, payload, self._retry.timeout)
-            except _TransientError as failure:
-                if isinstance(failure.error, NoReply) and not repeat_broken:
-                    raise failure.error from failure
-                jitter = random.uniform(0.5, 1.0)  # noqa: S311 (spreads clients, guards nothing)
-                pause = min(self._retry.pause * 2.0**attempt, MAX_PAUSE) * jitter
-                self._retry.sleep(pause if failure.pause is None else failure.pause)
-        return self._send_last(path, payload, self._retry.timeout)
+        return self._request(path, json.dumps(body).encode(), self._retry, repeat_broken=repeat_broken)
 
     def get(self, path: str, timeout: float) -> Any:
         """Return the JSON at this path, without retries. Raises as `request` does."""
-        return self._send_last(path, None, timeout)
+        return self._request(path, None, RetryPolicy(timeout=timeout, attempts=1), repeat_broken=False)
 
     def quote(self, text: str) -> str:
         """Return the provider's message, fit to show: one short line without keys."""
         return " ".join(self._remove_keys(text).split())[:_MAX_QUOTE]
 
-    def _send_last(self, path: str, payload: bytes | None, timeout: float) -> Any:
-        try:
-            return self._send(path, payload, timeout)
-        except _TransientError as failure:
-            raise failure.error from failure
+    def _request(self, path: str, payload: bytes | None, retry: RetryPolicy, *, repeat_broken: bool) -> Any:
+        attempt = 1
+        while True:
+            try:
+                return self._send(path, payload, retry.timeout)
+            except _TransientError as failure:
+                is_broken = isinstance(failure.error, NoReply)
+                if attempt >= retry.attempts or (is_broken and not repeat_broken):
+                    raise failure.error from failure
+                jitter = random.uniform(0.5, 1.0)  # noqa: S311 (spreads clients, guards nothing)
+                pause = min(retry.pause * 2.0 ** (attempt - 1), MAX_PAUSE) * jitter
+                retry.sleep(pause if failure.pause is None else failure.pause)
+                attempt += 1
 
     def _send(self, path: str, payload: bytes | None, timeout: float) -> Any:
         import httpx2
 
-        headers = self._headers if payload is None else {"Content-Type": "application/json", **self._headers}
-        method = "GET" if payload is None else "POST"
-        end = time.monotonic() + timeout
+        method, headers = ("GET", {}) if payload is None else ("POST", {"Content-Type": "application/json"})
+        headers |= self._headers
+        url, end = self.url + path, time.monotonic() + timeout
         try:
-            with self._client.stream(
-                method, self.url + path, content=payload, headers=headers, timeout=timeout
-            ) as response:
+            with self._client.stream(method, url, content=payload, headers=headers, timeout=timeout) as response:
                 if not response.is_success:
                     raise self._map_status(response)
                 body = _read_body(response, end)
@@ -180,12 +176,10 @@ class Provider:
         try:
             return json.loads(body)
         except (ValueError, RecursionError) as error:
-            if body.lstrip().startswith(b"<"):
-                message = (
-                    f"{self.name} answered with a web page: a proxy, a login page or another server is at {self.url}."
-                )
-                raise Unavailable(message, f"Check that address, and the proxy settings. {self._hint}") from error
-            raise Unavailable(f"{self.name} answered with something that is not JSON.", self._hint) from error
+            if not body.lstrip().startswith(b"<"):
+                raise Unavailable(f"{self.name} answered with something that is not JSON.", self._hint) from error
+            message = f"{self.name} answered with a web page: a proxy, a login page or another server is at {self.url}."
+            raise Unavailable(message, f"Check that address, and the proxy settings. {self._hint}") from error
 
     def _map_status(self, response: httpx2.Response) -> Exception:
         status = response.status_code
@@ -249,9 +243,8 @@ def check_url(url: str, name: str) -> str:
     """Return the address. Raise if it is not HTTP or contains a password."""
     hint = "Give a URL that begins with https:// or http://."
     if "@" in url:  # checked before the URL is quoted in an error
-        raise Misconfigured(
-            f"The address of {name} contains a user name or a password.", "Set the API key setting instead."
-        )
+        message = f"The address of {name} contains a user name or a password."
+        raise Misconfigured(message, "Set the API key setting instead.")
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and url.isascii()

@@ -126,10 +126,10 @@ class LearnedCompletion(ForwardedReply):
 
     def came(self, lines: bytes) -> None:
         for line in lines.splitlines():
-            self._answer.take_line(line)
+            self._answer.add_line(line)
 
     def came_whole(self, body: bytes) -> None:
-        self._answer.take_whole(body)
+        self._answer.add_body(body)
 
     def done(self) -> None:
         """Capture the exchange. A failure is only logged: the client has its answer."""
@@ -159,11 +159,11 @@ class ChatCall:
         }
 
     def capture(self, answer: ChatReply) -> None:
-        turn = [{"role": "user", "content": self._request.question}, {"role": "assistant", "content": answer.said}]
+        turn = [{"role": "user", "content": self._request.question}, {"role": "assistant", "content": answer.text}]
         messages = [message for message in turn if message["content"].strip()]
         if not messages:
             return
-        hold = _TURN_GOES_ON if answer.calls else 0.0
+        hold = _TURN_GOES_ON if answer.is_tool_call else 0.0
         try:
             self._state.keeper.amend(messages, hold=hold, by=self._by, **self._about)
             self._state.worker.wake()
