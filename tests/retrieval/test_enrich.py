@@ -163,4 +163,4 @@ def test_of_equal_texts_the_best_is_chosen_once() -> None:
     found = [hit(twin, 0.7), hit(other, 0.6), hit(MEMORY, 0.5)]
     assert enrich.first_hits(found, 5) == [twin, other]
     assert enrich.first_hits(found, 1) == [twin]
-    assert enrich.first_hits(found, 5, told=[MEMORY]) == [other]
+    assert enrich.first_hits(found, 5, exclude=[MEMORY]) == [other]
