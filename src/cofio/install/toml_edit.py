@@ -153,17 +153,21 @@ def _get_table(values: Any, path: Path) -> dict[str, Any] | None:
 def _update(source: str, path: Path, pairs: Mapping[str, Any]) -> str:
     """Return the source of a table with these pairs."""
     import tomlkit
+    from tomlkit.exceptions import TOMLKitError
 
-    document = tomlkit.parse(source)
-    table: Any = document
-    for step in path:
-        table = table.setdefault(step, {})
-    for name, value in pairs.items():
-        if isinstance(value, Mapping):
-            (inline := tomlkit.inline_table()).update(value)
-            value = inline
-        table[name] = value
-    return document.as_string()
+    try:
+        document = tomlkit.parse(source)
+        table: Any = document
+        for step in path:
+            table = table.setdefault(step, {})
+        for name, value in pairs.items():
+            if isinstance(value, Mapping):
+                (inline := tomlkit.inline_table()).update(value)
+                value = inline
+            table[name] = value
+        return document.as_string()
+    except TOMLKitError as error:
+        raise MalformedConfig(str(error)) from error
 
 
 def _join(text: str, statements: list[Statement]) -> str:
