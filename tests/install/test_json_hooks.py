@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.install import jsonc, merge
-from cofio.install.jsonc import MalformedJson
+from cofio.install.jsonc import MalformedConfig
 
 from .config_files import jsonc as texts
 
@@ -44,7 +44,7 @@ def put(text: str) -> str:
 def test_ours_are_added_once_and_nothing_else_changes(text: str) -> None:
     before = jsonc.loads(text)
     if not isinstance(before.get("hooks", {}), dict):
-        with pytest.raises(MalformedJson):
+        with pytest.raises(MalformedConfig):
             put(text)
         return
     after = put(text)
@@ -123,7 +123,7 @@ def test_empty_hooks_of_somebody_stay_when_ours_go() -> None:
     ],
 )
 def test_a_shape_that_is_not_theirs_is_refused(text: str, says: str) -> None:
-    with pytest.raises(MalformedJson, match=says):
+    with pytest.raises(MalformedConfig, match=says):
         put(text)
 
 

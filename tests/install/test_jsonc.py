@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.install import jsonc
-from cofio.install.jsonc import MalformedJson
+from cofio.install.jsonc import MalformedConfig
 
 from .config_files import SCALARS, VALUES
 from .config_files import jsonc as texts
@@ -50,7 +50,7 @@ def test_json_as_people_write_it_is_read(text: str, value: Any) -> None:
     ],
 )
 def test_what_is_no_json_is_refused_with_the_place(text: str, says: str) -> None:
-    with pytest.raises(MalformedJson, match=says):
+    with pytest.raises(MalformedConfig, match=says):
         jsonc.parse(text)
 
 
@@ -95,11 +95,11 @@ def test_a_comment_never_swallows_what_comes_after_a_removal() -> None:
 
 
 def test_what_stands_in_the_way_is_named() -> None:
-    with pytest.raises(MalformedJson, match="hooks is not an object"):
+    with pytest.raises(MalformedConfig, match="hooks is not an object"):
         jsonc.put('{"hooks": []}', ("hooks", "Stop"), 1)
-    with pytest.raises(MalformedJson, match=r"hooks\.Stop is not an array"):
+    with pytest.raises(MalformedConfig, match=r"hooks\.Stop is not an array"):
         jsonc.append('{"hooks": {"Stop": {}}}', ("hooks", "Stop"), 1)
-    with pytest.raises(MalformedJson, match="the file is not an object"):
+    with pytest.raises(MalformedConfig, match="the file is not an object"):
         jsonc.put("[]", ("a",), 1)
 
 

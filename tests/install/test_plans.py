@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from cofio.errors import InvalidInput, Misconfigured
 from cofio.install import claude_code, clients, codex, plan
-from cofio.install.jsonc import MalformedJson
+from cofio.install.jsonc import MalformedConfig
 from cofio.install.manifest import Manifest
 
 from .config_files import jsonc as json_texts
@@ -566,4 +566,4 @@ def test_a_record_that_is_no_record_is_named(machine: Machine) -> None:
 
 
 def test_malformed_is_an_error_of_the_caller() -> None:
-    assert issubclass(MalformedJson, InvalidInput)
+    assert issubclass(MalformedConfig, InvalidInput)

@@ -21,7 +21,7 @@ def page(path: str, *parts: tuple[str, str], note: Note | None = None) -> FilePa
 def filed(path: str, *parts: tuple[int, str, str]) -> dict[str, FileState]:
     """A file as it was read: memory, heading, text."""
     said = ((memory, Section(heading=heading, text=text)) for memory, heading, text in parts)
-    kept = tuple(FiledPart(memory, part.under, part.says, "") for memory, part in said)
+    kept = tuple(FiledPart(memory, part.heading_digest, part.text_digest, "") for memory, part in said)
     return {path: FileState(path=path, hash="old", size=1, modified=1, parts=kept)}
 
 
@@ -78,12 +78,12 @@ def exported(path: str, memory: int) -> dict[str, FileState]:
 def test_a_note_belongs_to_the_file_that_had_it_or_else_to_the_first() -> None:
     pages = [page(path, ("", "x"), note=Note(7, "x")) for path in ("a", "b", "c")]
     found = sync.match_sections(pages, exported("b", 7), [])
-    assert [isinstance(found.pairs[path][0].said, Note) for path in "abc"] == [False, True, False]
+    assert [isinstance(found.pairs[path][0].content, Note) for path in "abc"] == [False, True, False]
     found = sync.match_sections(pages, exported("gone", 7), ["gone"])
-    assert [isinstance(found.pairs[path][0].said, Note) for path in "abc"] == [True, False, False]
+    assert [isinstance(found.pairs[path][0].content, Note) for path in "abc"] == [True, False, False]
     assert (memories(found, "a"), left(found)) == ([7], [])
     found = sync.match_sections(pages, exported("unread", 7), [])
-    assert not any(isinstance(found.pairs[path][0].said, Note) for path in "abc")
+    assert not any(isinstance(found.pairs[path][0].content, Note) for path in "abc")
 
 
 TEXT = st.sampled_from(["one", "two", "three", "four"])
@@ -107,7 +107,7 @@ def test_nothing_is_matched_twice_and_nothing_is_lost(
     for path, pairs in found.pairs.items():
         assert len(pairs) == len(after[path])
     lost = {words[each] for each in left(found)}
-    new = {pair.said.text for pairs in found.pairs.values() for pair in pairs if pair.old is None}
+    new = {pair.content.text for pairs in found.pairs.values() for pair in pairs if pair.old is None}
     assert not lost & new  # what is gone and what came are never the same words
 
 
