@@ -14,8 +14,8 @@ import pytest
 
 from bench import corpus, measure, run, vectors
 from cofio.errors import Misconfigured
-from cofio.evaluation import plots
 from cofio.testing import HashEmbedder
+from evals import plots
 
 SIZE = 300
 EFFORT = measure.Effort(prompts=12, warming=4, rounds=2, adds=10, batch=40, bulk=40, openings=1)

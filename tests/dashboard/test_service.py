@@ -78,18 +78,18 @@ def test_recording_does_not_wait_for_a_writer_and_is_not_lost(tmp_path: Path) ->
         assert len(recorded_injections(keeper)) == 2
         assert keeper.dashboard.pulse().moved(pulse) in (["recalls"], [])
     reopened = SqliteStore(tmp_path / "cofio.db", clock)
-    assert [count.prompts + count.starts for count in reopened.pictures.injected("2000-01-01")] == [2]
+    assert [count.prompts + count.starts for count in reopened.dashboard.injected("2000-01-01")] == [2]
     reopened.close()
 
 
 def test_old_injections_are_deleted_with_old_retrievals(keeper: Keeper) -> None:
-    keeper.services.access.store.pictures.inject(
+    keeper.services.access.store.dashboard.inject(
         [Injection("2025-01-01T00:00:00.000000+00:00", "codex", "prompt", 1, 50)]
     )
     keeper.recall(by="codex")
     keeper.dashboard.pulse()
     keeper.services.retention.apply(captures=30, retrievals=180)
-    assert [count.day for count in keeper.services.access.store.pictures.injected("2000-01-01")] == ["2026-01-01"]
+    assert [count.day for count in keeper.services.access.store.dashboard.injected("2000-01-01")] == ["2026-01-01"]
 
 
 def test_recorded_injections_contain_no_text(keeper: Keeper) -> None:

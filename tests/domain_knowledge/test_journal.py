@@ -75,7 +75,7 @@ def test_knowledge_alone_is_a_changeset(keeper: Keeper, store: Store) -> None:
 def test_row_put_with_a_memory_is_linked_to_it(keeper: Keeper, store: Store) -> None:
     memory = add_with_rows(keeper, flag())
     assert [row.memory for row in store.domain.rows("thresholds") if isinstance(row, Threshold)] == [memory]
-    assert [linked.ref for linked in store.domain.told_by([memory])] == ["thresholds/aapl.volume.above"]
+    assert [linked.ref for linked in store.domain.stated_by([memory])] == ["thresholds/aapl.volume.above"]
 
 
 def test_empty_or_invalid_decisions_are_rejected(keeper: Keeper) -> None:
@@ -128,7 +128,7 @@ def test_memory_and_its_rows_are_undone_together(keeper: Keeper, store: Store) -
     assert (len(undone.changes), len(undone.knowledge)) == (1, 1)
     assert (keeper.count(), refs(store)) == (0, [])
     keeper.undo(undone.id)
-    assert [row.ref for row in store.domain.told_by([memory])] == ["thresholds/aapl.volume.above"]
+    assert [row.ref for row in store.domain.stated_by([memory])] == ["thresholds/aapl.volume.above"]
 
 
 def test_undo_of_a_row_changed_since_raises_conflict_with_the_changeset(keeper: Keeper, store: Store) -> None:
@@ -189,7 +189,7 @@ def test_restoring_a_memory_restores_its_rows(keeper: Keeper, store: Store) -> N
     keeper.delete(memory)
     put(keeper, Pattern(pattern=SPIKES, confidence=0.9))  # added manually in the meantime
     keeper.restore(memory)
-    assert [linked.ref for linked in store.domain.told_by([memory])] == ["thresholds/aapl.volume.above"]
+    assert [linked.ref for linked in store.domain.stated_by([memory])] == ["thresholds/aapl.volume.above"]
     assert [row.confidence for row in store.domain.rows("patterns") if isinstance(row, Pattern)] == [0.9]
 
 

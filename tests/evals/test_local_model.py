@@ -23,11 +23,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from evals.turns.labels import LabelledTurn
+from evals.turns.measure import TurnOutcome
 
 from cofio import bootstrap
 from cofio.errors import RefusedError, Unavailable
-from cofio.evaluation.labelled_turns import LabelledTurn
-from cofio.evaluation.turns import TurnOutcome
 from cofio.models.exchange import TokenUsage
 from cofio.ports import Completion
 from cofio.providers import llms

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from evals.turns import measure
+from evals.turns.labels import read as read_turns
 
-from cofio.evaluation import labelled_turns, turns
 from cofio.evaluation.datasets import read, remembered
 from cofio.evaluation.metrics import macro_f1, recall
 from cofio.evaluation.runner import DEFAULT, units
@@ -46,7 +47,7 @@ def test_recall_of_answers_has_not_dropped(embedder: LocalEmbedder, tmp_path: Pa
         with remembered(conversation, Settings(home=tmp_path), embedder=embedder, reader=reader) as keeper:
             for question in conversation.questions:
                 if question.has_answer:
-                    hits = keeper.search(question.text, k=10, log=False, **DEFAULT.how)
+                    hits = keeper.search(question.text, k=10, log=False, **DEFAULT.options)
                     share = recall(units(hits), question.evidence, 10)
                     shares[f"{conversation.id}/{question.id}"] = round(share, 6)
     comparison = regression.compared(
@@ -57,13 +58,13 @@ def test_recall_of_answers_has_not_dropped(embedder: LocalEmbedder, tmp_path: Pa
 
 @pytest.mark.timeout(900)
 def test_labels_of_turns_have_not_dropped(embedder: LocalEmbedder, tmp_path: Path) -> None:
-    all_turns = labelled_turns.read(TURNS)
+    all_turns = read_turns(TURNS)
     expected = {turn.id: turn.label for turn in all_turns}
-    outcomes = turns.learned(all_turns, Settings(home=tmp_path), embedder)
+    outcomes = measure.learn(all_turns, Settings(home=tmp_path), embedder)
     recorded = {
         name: (expected.get(name, ""), actual) for name, actual in regression.recorded("turns", "per_turn").items()
     }
-    measured = {outcome.turn.id: (outcome.turn.label, outcome.given) for outcome in outcomes}
+    measured = {outcome.turn.id: (outcome.turn.label, outcome.label) for outcome in outcomes}
     comparison = regression.compared(
         "macro-F1 of the labelled turns", recorded, measured, score=labels, worth=is_correct
     )

@@ -96,7 +96,7 @@ def test_report_is_written_as_text_and_files(folder: Path, tmp_path: Path) -> No
         ({"memory": "a b", "said": "c d"}, "there is no 'label'"),
         ({"memory": "a b", "said": "c d", "label": "maybe"}, "the label is 'maybe'"),
         ({"memory": "", "said": "c d", "label": "add"}, "memory is not a text"),
-        (["a"], "it is not an object"),
+        (["a"], "it is a list, not an object"),
     ],
 )
 def test_invalid_row_is_rejected_with_its_line(tmp_path: Path, row: Any, message: str) -> None:

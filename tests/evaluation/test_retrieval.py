@@ -15,8 +15,10 @@ import pytest
 from cofio.errors import InvalidInput
 from cofio.evaluation import retrieval, runner
 from cofio.evaluation.datasets import Question, read, remembered
+from cofio.evaluation.embedders import CachingEmbedder
+from cofio.evaluation.metrics import ndcg
 from cofio.evaluation.report import Report
-from cofio.evaluation.runner import BUDGETS, MEASURES, ConversationRunner, UncachedEmbedder
+from cofio.evaluation.runner import BUDGETS, MEASURES, ConversationRunner
 from cofio.models.memory import Hit, Memory
 from cofio.ports import Matrix
 from cofio.retrieval import recall
@@ -151,10 +153,10 @@ def test_figures_match_a_plain_search_loop(tmp_path: Path) -> None:
         make_question(f"q{n}", f"{words[n]} or {words[-n - 1]}?", [f"u{n * 7}", f"u{n * 5 + 60}"]) for n in range(10)
     ]
     path = write(tmp_path, make_conversation("boat", messages, questions))
-    measurement = retrieval.measured(path, embedder=HashEmbedder())
+    measurement = retrieval.measure(path, embedder=HashEmbedder())
     read_back = read(path)[0]
     with remembered(read_back, embedder=HashEmbedder()) as keeper:
-        for question, answers in zip(read_back.questions, measurement.asked, strict=True):
+        for question, answers in zip(read_back.questions, measurement.results, strict=True):
             for k, limit in ((5, 10), (10, 10), (20, 20)):
                 hits = keeper.search(question.text, k=limit)[:k]
                 units = {str(hit.memory.metadata["unit"]) for hit in hits}
@@ -178,7 +180,7 @@ def test_modes_are_reported_with_the_paired_difference(values: dict[str, Any]) -
 
 def test_keyword_mode_finds_words_and_vector_mode_finds_neighbours(tmp_path: Path) -> None:
     conversation = make_conversation("t", [DOG, FERRY], [make_question("q", "zebra ferry", ["u0"])])
-    answers = retrieval.measured(write(tmp_path, conversation), embedder=HashEmbedder()).asked[0].answers
+    answers = retrieval.measure(write(tmp_path, conversation), embedder=HashEmbedder()).results[0].answers
     assert answers["words alone"].scores["r@10"] == 0.0  # it contains none of the words
     assert answers["words alone"].seconds is None
     with remembered(read(tmp_path / "made.jsonl")[0], embedder=HashEmbedder()) as keeper:
@@ -192,7 +194,11 @@ def test_hits_are_ordered_by_a_single_score() -> None:
 
 
 def test_mode_is_a_set_of_search_options() -> None:
-    assert (runner.DEFAULT.how, runner.VECTORS.how, runner.UNREAD.how) == ({}, {"hybrid": False}, {"rerank": False})
+    assert (runner.DEFAULT.options, runner.VECTORS.options, runner.NO_RERANK.options) == (
+        {},
+        {"hybrid": False},
+        {"rerank": False},
+    )
 
 
 # ── Latency ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -218,7 +224,7 @@ def test_repeated_question_is_embedded_again(tmp_path: Path) -> None:
 
 def test_uncached_embedder_forgets() -> None:
     counting = CountingEmbedder()
-    embedder = UncachedEmbedder(counting)
+    embedder = CachingEmbedder(counting, 8, kinds=("query",))
     for _ in range(3):
         embedder.embed(["a ferry"], "query")
     assert counting.questions["a ferry"] == 1
@@ -241,7 +247,7 @@ def test_token_costs_match_the_recall_block(tmp_path: Path) -> None:
         tmp_path,
         make_conversation("boats", [*messages, messages[3]], [make_question("q", "Which boat is very old?", ["u0"])]),
     )
-    embedder = UncachedEmbedder(HashEmbedder())
+    embedder = CachingEmbedder(HashEmbedder(), 8, kinds=("query",))
     with remembered(read(path)[0], embedder=embedder) as keeper:
         hits = keeper.search("Which boat is very old?", k=10)
         costs = list(ConversationRunner(keeper, embedder)._add_costs(hits))
@@ -322,7 +328,7 @@ def test_repeated_unit_keeps_its_rank_without_gain() -> None:
     unit_ids = runner.units([make_hit(1, "a"), make_hit(2, "a"), make_hit(3, "b")])
     assert unit_ids == ["a", "", "b"]
     ideal_gain = 1 + 1 / log2(3)
-    assert runner.scored(unit_ids, unit_ids, {"a", "b"})["ndcg@10"] == pytest.approx((1 + 1 / log2(4)) / ideal_gain)
+    assert ndcg(unit_ids, {"a", "b"}, 10) == pytest.approx((1 + 1 / log2(4)) / ideal_gain)
 
 
 def test_conversation_without_units_finds_nothing(tmp_path: Path) -> None:
@@ -381,14 +387,14 @@ def test_sample_has_the_requested_size_and_is_deterministic(tmp_path: Path) -> N
     samples = [
         {
             f"{conversation.id}/{question.id}"
-            for conversation in retrieval.sampled(read(path), 8)
+            for conversation in retrieval.draw_sample(read(path), 8)
             for question in conversation.questions
             if question.has_answer
         }
         for _ in range(2)
     ]
     assert samples == [set(report.values["per_question"])] * 2
-    assert sum(len(conversation.questions) for conversation in retrieval.sampled(read(path), 999)) == 28
+    assert sum(len(conversation.questions) for conversation in retrieval.draw_sample(read(path), 999)) == 28
     with pytest.raises(InvalidInput, match="limit is 0"):
         retrieval.evaluate(path, limit=0, embedder=HashEmbedder())
 
@@ -406,9 +412,9 @@ def test_progress_is_monotonic_and_complete(file: Path) -> None:
     assert steps[-1] == (6 + 5 + 4, 6 + 5 + 4)  # units, own questions, questions of the other conversation
 
 
-def test_report_has_tables_and_plots(report: Report, file: Path, tmp_path: Path) -> None:
+def test_report_has_tables(report: Report, file: Path, tmp_path: Path) -> None:
     written = {path.name for path in report.write(tmp_path / "out")}
-    assert written == {"retrieval.json", "retrieval.md", "retrieval-tokens.svg", "retrieval-time.svg"}
+    assert written == {"retrieval.json", "retrieval.md"}
     assert [table.title for table in report.tables] == [
         "Found",
         "By category: default",
@@ -420,14 +426,15 @@ def test_report_has_tables_and_plots(report: Report, file: Path, tmp_path: Path)
 
 def test_several_files_make_one_page_that_names_the_development_file(file: Path, tmp_path: Path) -> None:
     dev = write(tmp_path, SEA, name="sea-dev.jsonl")
-    report = evals.evaluated([dev, file], embedder=HashEmbedder())
+    report = evals.evaluate([dev, file], embedder=HashEmbedder())
     values, page = report.as_dict(), report.page()
+    assert report.plots.keys() == {"retrieval-tokens", "retrieval-time"}
     assert values["files"].keys() == {"sea-dev.jsonl", "made.jsonl"}
     assert values["per_question"] == values["files"]["sea-dev.jsonl"]["per_question"] == {"sea/air": 1.0}
     assert "sea-dev.jsonl is the development file" in page
     assert "Nothing was chosen on made.jsonl." in page
     assert "## made.jsonl: Found" in page
-    assert "files" not in evals.evaluated([dev], embedder=HashEmbedder()).as_dict()
+    assert "files" not in evals.evaluate([dev], embedder=HashEmbedder()).as_dict()
 
 
 def test_missing_file_gives_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

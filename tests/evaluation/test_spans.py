@@ -80,13 +80,6 @@ def test_facts_without_quotes_are_compared_by_words(tmp_path: Path) -> None:
     assert figures["kind_accuracy"] is None
 
 
-def test_format_is_recognized(tmp_path: Path) -> None:
-    assert spans.is_quoted(tmp_path)
-    assert spans.is_quoted(write(tmp_path, ROWS))
-    assert not spans.is_quoted(write(tmp_path, [{"text": "hi", "label": "skip"}], "old"))
-    assert not spans.is_quoted(tmp_path / "none.jsonl")
-
-
 @pytest.mark.parametrize(
     ("row", "message"),
     [

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cofio.client.decoding import decode
 from cofio.core import Keeper
 from cofio.errors import Conflict, InvalidInput, NotFound
 from cofio.hooks.client_events import event
@@ -381,7 +382,7 @@ def test_resume_report_lists_recent_work_and_open_tasks(keeper: Keeper) -> None:
     for part in ("Now add retries", "tabs over spaces", "Current Work: Editing client.py", "2025-01-03", "claude-code"):
         assert part in report.text
     assert "Thinking" not in report.text
-    assert sessions.ResumeReport.from_dict(report.as_dict()) == report
+    assert decode(sessions.ResumeReport, report.as_dict()) == report
     assert keeper.resume("/srv/other").sessions == ()
     assert keeper.resume("/srv/other").text == "No session in /srv/other is recorded."
 

@@ -13,7 +13,8 @@ from cofio.client import Client
 from cofio.core import Keeper
 from cofio.errors import InvalidInput, NotFound
 from cofio.models.memory import Add, Edit, Fact, FreshnessResult, Merge, Update
-from cofio.server.mcp.tool_handlers import Caller, search
+from cofio.server.mcp.caller import Caller
+from cofio.server.mcp.tools import search
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
 from tests.cli.conftest import Cofio, served

@@ -469,7 +469,7 @@ def busy_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
                 _facts_of_day(clock.days_ago, datetime.fromisoformat(clock()).weekday()), dedup=False, by="codex"
             )
         clock.days_ago = 0
-        store.pictures.inject([*_injections(datetime.now(UTC))])
+        store.dashboard.inject([*_injections(datetime.now(UTC))])
         with serving(keeper) as url:
             caller = Caller(url, {"X-Cofio-Client": "claude-code"})
             _add_todays_activity(caller)

@@ -9,29 +9,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evals.turns import labels, measure
+from evals.turns.labels import LabelledTurn
+from evals.turns.measure import TurnOutcome
 
 from cofio import bootstrap
 from cofio.errors import InvalidInput, NotFound, Unavailable
-from cofio.evaluation import labelled_turns, turns
-from cofio.evaluation.labelled_turns import LabelledTurn, carries
 from cofio.evaluation.report import Report
-from cofio.evaluation.turns import TurnOutcome
+from cofio.evaluation.statements import states_fact
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder, ScriptedLLM
 from tests.evaluation.fake_judges import ScriptedJudge
 
 FILE = Path(__file__).resolve().parents[2] / "evals" / "turns" / "turns.jsonl"
-TURNS = labelled_turns.read(FILE)
+TURNS = labels.read(FILE)
 
 # ── Labelled turns ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_there_are_enough_turns_of_every_label() -> None:
-    labels = Counter(turn.label for turn in TURNS)
+    counts = Counter(turn.label for turn in TURNS)
     assert len(TURNS) >= 260
-    assert 0.40 <= labels["skip"] / len(TURNS) <= 0.50
-    assert 0.30 <= labels["store"] / len(TURNS) <= 0.40
-    assert 0.15 <= labels["update"] / len(TURNS) <= 0.25
+    assert 0.40 <= counts["skip"] / len(TURNS) <= 0.50
+    assert 0.30 <= counts["store"] / len(TURNS) <= 0.40
+    assert 0.15 <= counts["update"] / len(TURNS) <= 0.25
     assert sum(turn.role == "assistant" for turn in TURNS) >= 25
 
 
@@ -43,7 +44,7 @@ def test_ids_and_texts_are_unique() -> None:
 
 def test_fields_match_the_label() -> None:
     for turn in TURNS:
-        assert turn.split in labelled_turns.SPLITS, turn.id
+        assert turn.split in labels.SPLITS, turn.id
         assert turn.tags, turn.id
         assert all(re.fullmatch(r"[a-z][a-z-]+", tag) for tag in turn.tags), turn.id
         assert bool(turn.facts) is turn.is_news, turn.id
@@ -53,12 +54,12 @@ def test_fields_match_the_label() -> None:
 
 
 def test_every_fact_is_contained_in_its_turn() -> None:
-    missing = [turn.id for turn in TURNS for fact in turn.facts if not carries(turn.text, fact, turn.replaces)]
+    missing = [turn.id for turn in TURNS for fact in turn.facts if not states_fact(turn.text, fact, turn.replaces)]
     assert missing == []
 
 
 def test_splits_are_balanced() -> None:
-    for label in labelled_turns.LABELS:
+    for label in labels.LABELS:
         halves = Counter(turn.split for turn in TURNS if turn.label == label)
         assert abs(halves["dev"] - halves["test"]) <= 1, label
     for kind, count in Counter((turn.label, turn.tags[0]) for turn in TURNS).items():
@@ -104,7 +105,7 @@ def write(folder: Path, *lines: dict[str, Any] | str) -> Path:
 )
 def test_invalid_turn_is_rejected_with_its_line(tmp_path: Path, line: dict[str, Any] | str) -> None:
     with pytest.raises(InvalidInput, match="Line 2 of") as caught:
-        labelled_turns.read(write(tmp_path, {"id": "a", "text": "hello", "label": "skip"}, line))
+        labels.read(write(tmp_path, {"id": "a", "text": "hello", "label": "skip"}, line))
     assert "one JSON object a line" in caught.value.hint
 
 
@@ -119,16 +120,16 @@ def test_files_of_other_programs_are_read(tmp_path: Path) -> None:
         "before": [""],
     }
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps(line).encode() + b"\r\n\r\n")
-    assert labelled_turns.read(path) == [LabelledTurn("1", "user", "We use ? tabs.", "store", ("We use tabs.",))]
+    assert labels.read(path) == [LabelledTurn("1", "user", "We use ? tabs.", "store", ("We use tabs.",))]
 
 
 def test_missing_empty_or_duplicate_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        labelled_turns.read(tmp_path / "nowhere.jsonl")
+        labels.read(tmp_path / "nowhere.jsonl")
     with pytest.raises(InvalidInput, match="is empty"):
-        labelled_turns.read(write(tmp_path, ""))
-    with pytest.raises(InvalidInput, match="have the id 'a'"):
-        labelled_turns.read(write(tmp_path, *[{"id": "a", "text": text, "label": "skip"} for text in ("one", "two")]))
+        labels.read(write(tmp_path, ""))
+    with pytest.raises(InvalidInput, match="The id 'a' occurs twice"):
+        labels.read(write(tmp_path, *[{"id": "a", "text": text, "label": "skip"} for text in ("one", "two")]))
 
 
 # ── Whether a text contains a fact ────────────────────────────────────────────────────────────────────────────────────
@@ -145,7 +146,7 @@ def test_missing_empty_or_duplicate_files_are_rejected(tmp_path: Path) -> None:
     ],
 )
 def test_text_contains_a_fact_in_other_words(text: str, fact: str) -> None:
-    assert carries(text, fact)
+    assert states_fact(text, fact)
 
 
 @pytest.mark.parametrize(
@@ -158,14 +159,14 @@ def test_text_contains_a_fact_in_other_words(text: str, fact: str) -> None:
     ],
 )
 def test_text_without_number_name_or_most_words_does_not_contain_a_fact(text: str, fact: str) -> None:
-    assert not carries(text, fact)
+    assert not states_fact(text, fact)
 
 
 def test_replaced_value_need_not_be_repeated() -> None:
     text, fact, replaced = "The limit is 25 MB", "The limit goes from 10 MB to 25 MB.", "The limit is 10 MB."
-    assert carries(text, fact, replaced)
-    assert not carries(text, fact)
-    assert not carries("The limit is 30 MB", fact, replaced)
+    assert states_fact(text, fact, replaced)
+    assert not states_fact(text, fact)
+    assert not states_fact("The limit is 30 MB", fact, replaced)
 
 
 # ── Counting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -176,7 +177,7 @@ def outcome(
 ) -> TurnOutcome:
     facts = ("We use pnpm.",) if label != "skip" else ()
     turn = LabelledTurn(id="", role="user", text="", label=label, facts=facts)
-    return TurnOutcome(turn, read=read, passed=passed, given=actual, stored=stored, **fields)
+    return TurnOutcome(turn, read=read, passed=passed, label=actual, stored=stored, **fields)
 
 
 def test_precision_and_recall_count_stored_turns() -> None:
@@ -188,14 +189,14 @@ def test_precision_and_recall_count_stored_turns() -> None:
         outcome("skip", "store", read=True),
         outcome("skip", "skip"),
     ]
-    figures = turns.kept_or_not(outcomes, lambda turn_outcome: turn_outcome.read)
+    figures = measure.kept_or_not(outcomes, lambda turn_outcome: turn_outcome.read)
     assert [round(figures[name].value, 3) for name in ("precision", "recall", "f1")] == [0.667, 0.5, 0.571]
     assert all(0 <= figure.low <= figure.value <= figure.high <= 1 for figure in figures.values())
 
 
 def test_macro_f1_is_the_mean_over_the_expected_labels() -> None:
     outcomes = [outcome("store", "store"), outcome("store", "skip"), outcome("skip", "skip"), outcome("skip", "skip")]
-    figures = turns.of_labels(outcomes)
+    figures = measure.of_labels(outcomes)
     assert figures["accuracy"].value == 0.75
     assert figures["macro_f1"].value == pytest.approx((2 / 3 + 4 / 5) / 2)
 
@@ -205,7 +206,7 @@ def test_facts_are_counted_individually_and_parts_of_one_are_correct() -> None:
         "", "user", "", "store", facts=("The API is at v3; v2 is switched off in May.", "Ann owns billing.")
     )
     parts = ("The API is at v3", "v2 is switched off in May", "The build is red")
-    figures = turns.of_facts([TurnOutcome(turn, read=True, passed=True, given="store", stored=parts)])
+    figures = measure.of_facts([TurnOutcome(turn, read=True, passed=True, label="store", stored=parts)])
     assert (figures["precision"].value, figures["recall"].value) == (pytest.approx(2 / 3), 0.5)
 
 
@@ -216,13 +217,13 @@ def test_missed_update_is_wrong_and_other_turns_are_ignored() -> None:
         outcome("store", "store"),
         outcome("skip", "skip"),
     ]
-    assert turns.of_targets(outcomes).value == 0.5
+    assert measure.of_targets(outcomes).value == 0.5
 
 
 def test_empty_input_gives_zero() -> None:
-    assert turns.kept_or_not([], lambda turn_outcome: turn_outcome.read)["f1"].value == 0.0
-    assert turns.of_targets([outcome("skip", "skip")]).value == 0.0
-    assert turns.of_facts([outcome("skip", "skip")])["precision"].value == 0.0
+    assert measure.kept_or_not([], lambda turn_outcome: turn_outcome.read)["f1"].value == 0.0
+    assert measure.of_targets([outcome("skip", "skip")]).value == 0.0
+    assert measure.of_facts([outcome("skip", "skip")])["precision"].value == 0.0
 
 
 # ── End to end ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -241,9 +242,9 @@ SAMPLE_TURNS = (
 )  # fmt: skip
 
 
-def measure(folder: Path, **options: Any) -> Report:
+def evaluate(folder: Path, **options: Any) -> Report:
     settings = Settings.load({"home": str(folder / "home"), "store": f"sqlite://{folder}/mine.db"}, environ={})
-    return turns.evaluate(write(folder, *SAMPLE_TURNS), settings, embedder=HashEmbedder(), **options)
+    return measure.evaluate(write(folder, *SAMPLE_TURNS), settings, embedder=HashEmbedder(), **options)
 
 
 @pytest.fixture
@@ -259,7 +260,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("judge")
 def test_turns_are_processed_end_to_end_without_touching_the_users_store(tmp_path: Path) -> None:
-    values = measure(tmp_path).as_dict()
+    values = evaluate(tmp_path).as_dict()
     assert values["per_turn"] == {
         "kept": "store", "task": "skip", "moved": "update", "known": "skip", "secret": "skip",
     }  # fmt: skip
@@ -279,16 +280,16 @@ def test_turns_are_processed_end_to_end_without_touching_the_users_store(tmp_pat
 
 
 def test_split_is_selected_and_an_unknown_split_is_rejected(tmp_path: Path) -> None:
-    report = measure(tmp_path, split="test")
+    report = evaluate(tmp_path, split="test")
     assert report.as_dict()["turns"] == 3
     assert report.command.endswith("--split test")
     assert list(report.as_dict()["by_split"]) == ["test"]
     with pytest.raises(InvalidInput, match="no turn of the split"):
-        measure(tmp_path, split="held-out")
+        evaluate(tmp_path, split="held-out")
 
 
 def test_report_has_text_and_page(tmp_path: Path) -> None:
-    report = measure(tmp_path)
+    report = evaluate(tmp_path)
     assert "all of it, test" in report.text()
     assert "## By tag" in report.page()
     assert "No model is configured" in report.text()
@@ -301,7 +302,7 @@ def test_llm_run_is_measured_separately_and_failed_calls_are_reported(tmp_path: 
     ]
     llm = ScriptedLLM([json.dumps([{"fact": fact, "text": fact}]), Unavailable("It is down.")], reconciles=False)
     settings = Settings.load({"home": str(tmp_path / "home")}, environ={})
-    report = turns.evaluate(write(tmp_path, *turn_rows), settings, llm, embedder=HashEmbedder())
+    report = measure.evaluate(write(tmp_path, *turn_rows), settings, llm, embedder=HashEmbedder())
     figures = report.as_dict()["with_model"]
     assert figures["per_turn"] == {"told": "store", "down": "skip"}
     assert (figures["failed"], figures["facts"]["recall"]["value"]) == (1, 0.5)
@@ -311,5 +312,5 @@ def test_llm_run_is_measured_separately_and_failed_calls_are_reported(tmp_path: 
 
 def test_progress_is_reported_per_turn(tmp_path: Path) -> None:
     steps: list[tuple[int, int]] = []
-    measure(tmp_path, progress=lambda done, total: steps.append((done, total)))
+    evaluate(tmp_path, progress=lambda done, total: steps.append((done, total)))
     assert steps == [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)]

@@ -12,9 +12,9 @@ import pytest
 from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.errors import InvalidInput, NotFound
-from cofio.evaluation import devmem
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
+from evals import devmem
 from tests.evaluation.fake_judges import ScriptedJudge
 
 STACK, PORT = "we use FastAPI with Postgres", "the staging port is 9090"

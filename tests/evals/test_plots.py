@@ -6,9 +6,9 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+from evals.plots import COLOURS, Curve
 
-from cofio.evaluation import plots
-from cofio.evaluation.plots import COLOURS, Curve
+from evals import plots
 
 SVG = "{http://www.w3.org/2000/svg}"
 LINES = [

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evals.decisions import duplicates
+from evals.decisions import measure as decisions
+from evals.decisions.__main__ import plot_duplicates
+from evals.decisions.pairs import Action, PairCase, PairCases, draw_sample, read
 
 from cofio import bootstrap
 from cofio.errors import InvalidInput, Misconfigured, NotFound
-from cofio.evaluation import decisions, duplicates
 from cofio.evaluation.metrics import macro_f1
-from cofio.evaluation.pairs import Action, PairCase, PairCases, read, sampled
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder, ScriptedLLM
 from tests.evaluation.fake_judges import ScriptedJudge
@@ -65,7 +67,7 @@ def write(tmp_path: Path, rows: list[Any], name: str = "made.jsonl") -> Path:
 
 
 def measure(cases: list[PairCase], settings: Settings, llm: ScriptedLLM | None = None) -> dict[str, Any]:
-    report = decisions.reported([PairCases("made", tuple(cases))], settings, llm, embedder=HashEmbedder())
+    report = decisions.evaluate_cases([PairCases("made", tuple(cases))], settings, llm, HashEmbedder())
     return report.as_dict()
 
 
@@ -74,11 +76,11 @@ def measure(cases: list[PairCase], settings: Settings, llm: ScriptedLLM | None =
 
 def test_pairs_of_facts_are_read_with_the_expected_action(tmp_path: Path) -> None:
     cases = read(write(tmp_path, FACTS)).cases
-    assert [(case.id, case.wanted, case.what, case.spoken) for case in cases] == [
-        ("1", "noop", "duplicate", False),
-        ("2", "update", "contradiction", False),
-        ("3", "add", "unrelated", False),
-        ("4", "add", "related", False),
+    assert [(case.id, case.expected, case.is_message) for case in cases] == [
+        ("1", "noop", False),
+        ("2", "update", False),
+        ("3", "add", False),
+        ("4", "add", False),
     ]
     assert [case.known[0] for case in cases] == [row["a"] for row in FACTS]
     assert "We deploy with Fly.io" in cases[0].known[1:]
@@ -91,7 +93,7 @@ def test_unicode_line_separator_does_not_end_a_line(tmp_path: Path) -> None:
 
 def test_pairs_of_messages_are_read(tmp_path: Path) -> None:
     cases = read(write(tmp_path, MESSAGES)).cases
-    assert [(case.id, case.known, case.wanted, case.spoken) for case in cases] == [
+    assert [(case.id, case.known, case.expected, case.is_message) for case in cases] == [
         ("region", ("We use tabs for indentation.",), "update", True),
         ("2", ("How are you?",), "update", True),
     ]
@@ -101,7 +103,7 @@ def test_pairs_of_messages_are_read(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("{", "Line 2 of"),
-        ("[]", "it is list"),
+        ("[]", "it is a list"),
         ('{"a": "x", "b": "y"}', "there is no 'label'"),
         ('{"a": "x", "b": "y", "label": "same"}', "its label is 'same'"),
         ('{"old": "x", "new": "y", "relation": "duplicate"}', "its relation is 'duplicate'"),
@@ -117,7 +119,7 @@ def test_invalid_line_is_rejected_with_the_reason_and_a_hint(tmp_path: Path, lin
     with pytest.raises(InvalidInput) as caught:
         read(write(tmp_path, [FACTS[0], line]))
     assert message in caught.value.message
-    assert caught.value.hint.startswith("Give ")
+    assert "Give " in caught.value.hint
 
 
 def test_files_of_other_programs_are_read(tmp_path: Path) -> None:
@@ -143,7 +145,7 @@ def test_memories_and_later_statements_are_read_with_their_label(tmp_path: Path)
         {"memory": "We use uv", "said": "is uv fast?", "label": "add"},
     ]
     cases = read(write(tmp_path, rows)).cases
-    assert [(case.known[0], case.new, case.wanted) for case in cases] == [
+    assert [(case.known[0], case.new, case.expected) for case in cases] == [
         (row["memory"], row["said"], wanted)
         for row, wanted in zip(rows, ("update", "delete", "noop", "add"), strict=True)
     ]
@@ -153,14 +155,12 @@ def test_memories_and_later_statements_are_read_with_their_label(tmp_path: Path)
 
 def test_sample_is_deterministic_and_stratified() -> None:
     labels: tuple[Action, ...] = ("add", "update", "delete", "noop")
-    cases = PairCases(
-        "made", tuple(PairCase(str(number), ("a",), "b", labels[number % 4], "x") for number in range(100))
-    )
-    sample = sampled(cases, 40)
-    assert sample == sampled(cases, 40)
+    cases = PairCases("made", tuple(PairCase(str(number), ("a",), "b", labels[number % 4]) for number in range(100)))
+    sample = draw_sample(cases, 40)
+    assert sample == draw_sample(cases, 40)
     assert len(sample.cases) == 40
-    assert {case.wanted for case in sample.cases} == {"add", "update", "delete", "noop"}
-    assert sampled(sample, 500) == sample
+    assert {case.expected for case in sample.cases} == {"add", "update", "delete", "noop"}
+    assert draw_sample(sample, 500) == sample
 
 
 # ── Results ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -188,11 +188,11 @@ def test_missed_updates_and_overwrites_are_counted(settings: Settings) -> None:
     old = "The port of the web is 80"
     figures = measure(
         [
-            PairCase("lost", (old, "Ann owns billing"), "Somebody told me that 81 it shall be", "update", ""),
-            PairCase("overwritten", (old, "Ann owns billing"), "The port of the web is now 82", "add", ""),
-            PairCase("merged", (old,), "The port of the web is 80", "update", ""),
-            PairCase("astray", ("Ann owns billing", old), "The port of the web is 83", "update", ""),
-            PairCase("fine", (old, "Ann owns billing"), "The port of the web is now 84", "update", ""),
+            PairCase("lost", (old, "Ann owns billing"), "Somebody told me that 81 it shall be", "update"),
+            PairCase("overwritten", (old, "Ann owns billing"), "The port of the web is now 82", "add"),
+            PairCase("merged", (old,), "The port of the web is 80", "update"),
+            PairCase("astray", ("Ann owns billing", old), "The port of the web is 83", "update"),
+            PairCase("fine", (old, "Ann owns billing"), "The port of the web is now 84", "update"),
         ],
         settings,
     )
@@ -207,9 +207,7 @@ def test_missed_updates_and_overwrites_are_counted(settings: Settings) -> None:
 
 
 def test_replacement_by_a_retraction_counts_as_deletion(settings: Settings) -> None:
-    figures = measure(
-        [PairCase("gone", ("We use Kafka for events",), "We no longer use Kafka", "delete", "")], settings
-    )
+    figures = measure([PairCase("gone", ("We use Kafka for events",), "We no longer use Kafka", "delete")], settings)
     assert figures["per_case"]["made"]["rules"] == {"gone": "delete"}
     assert figures["sets"]["made"]["rules"]["lost_updates"]["value"] == 0.0
 
@@ -230,8 +228,8 @@ def test_llm_decides_the_same_cases_and_the_difference_is_reported(settings: Set
         return json.dumps({"decisions": [{"fact": "f1", "action": action, "memory": memory, "text": None}]})
 
     cases = [
-        PairCase("news", ("The web listens on port 80",), "Since Monday the web is at 81", "update", ""),
-        PairCase("kept", ("The web listens on port 80",), "The web needs a login", "add", ""),
+        PairCase("news", ("The web listens on port 80",), "Since Monday the web is at 81", "update"),
+        PairCase("kept", ("The web listens on port 80",), "The web needs a login", "add"),
     ]
     llm = ScriptedLLM([scripted_reply("UPDATE", "m1"), scripted_reply("DELETE", "m1")])
     values = measure(cases, settings, llm)
@@ -282,8 +280,9 @@ def test_duplicate_detection_is_measured_for_every_method(tmp_path: Path, settin
         assert shares["leak"] == shares["others"] == 0.0
         assert shares["recall"] in (0.0, 0.5)
     assert figures["recall_at_5_leak"]["cofio"]["value"] == 0.5
-    assert list(report.plots) == ["duplicates-made"]
-    assert report.plots["duplicates-made"].startswith("<svg")
+    plots = plot_duplicates(report.values["duplicates"])
+    assert list(plots) == ["duplicates-made"]
+    assert plots["duplicates-made"].startswith("<svg")
 
 
 def test_threshold_is_the_lowest_with_few_false_positives() -> None:
