@@ -278,14 +278,14 @@ def test_fact_with_unstated_words_names_or_numbers_is_invented() -> None:
         ("Retries are capped at five in Frankfurt", True),
         ("The user prefers dark roast coffee", True),
     ]:
-        outcome = TurnOutcome(source_turn, read=False, passed=True, given="store", stored=(text,))
+        outcome = TurnOutcome(source_turn, read=False, passed=True, label="store", stored=(text,))
         assert local_model.invented([outcome]) == is_invented, text
 
 
 def test_difference_is_with_llm_minus_without() -> None:
     facts = ("The cache is Valkey",)
-    without_llm = [TurnOutcome(turn(1, "store", facts=facts), read=False, passed=True, given="skip")]
-    with_llm = [replace(without_llm[0], given="store", stored=facts)]
+    without_llm = [TurnOutcome(turn(1, "store", facts=facts), read=False, passed=True, label="skip")]
+    with_llm = [replace(without_llm[0], label="store", stored=facts)]
     differences = local_model.differences(without_llm, with_llm)
     assert (differences["label_right"].value, differences["fact_recall"].value) == (1.0, 1.0)
     assert local_model.differences(with_llm, without_llm)["label_right"].value == -1.0
@@ -356,20 +356,20 @@ def test_missing_weights_name_the_command(tmp_path: Path, capsys: pytest.Capture
     [("skip", "store", "more of them"), ("store", "skip", "worse than none"), ("store", "store", "no difference")],
 )
 def test_report_states_whether_the_llm_helps(without_llm: str, with_llm: str, conclusion: str) -> None:
-    outcome = TurnOutcome(turn(1, "store"), read=False, passed=True, given=without_llm)
+    outcome = TurnOutcome(turn(1, "store"), read=False, passed=True, label=without_llm)
     result = local_model.Way({"captured": 1, "stored": 0, "merged": 0, "rejected": 0, "pending": 0, "balanced": False},
                           (), 0, 0, 0, None)  # fmt: skip
     share = {"split": "test", "turns": 9, "handed_over": 1}
     calls = [llama.Asked(2.0, TokenUsage(1, 900, 40)), llama.Asked(4.0, failed="Unavailable")]
     measurement = local_model.Measured(
-        "a-model", result, {}, [outcome] * 12, [replace(outcome, given=with_llm)] * 12, share, calls, {}, 9.0
+        "a-model", result, {}, [outcome] * 12, [replace(outcome, label=with_llm)] * 12, share, calls, {}, 9.0
     )
     report = local_model.report(measurement)
     assert conclusion in report.ends[0]
     assert "NO" in report.text()  # unbalanced counts are reported
     assert report.values["questions"]["failed"] == {"Unavailable": 1}
     assert report.values["questions"]["seconds_median"] == 2.0
-    small_report = local_model.report(replace(measurement, alone=[outcome], asked=[replace(outcome, given=with_llm)]))
+    small_report = local_model.report(replace(measurement, alone=[outcome], asked=[replace(outcome, label=with_llm)]))
     assert "too few" in small_report.ends[0]
 
 
