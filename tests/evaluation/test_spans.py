@@ -1,4 +1,4 @@
-"""Labelled turns with quoted facts: found facts, correct spans, stored noise, kinds."""
+"""Turns with quoted facts: facts found, spans right, noise kept, kinds."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def write(tmp_path: Path, rows: list[Any], name: str = "ann") -> Path:
     return path
 
 
-def measure(tmp_path: Path, facts: dict[str, tuple[float, str, str]], rows: list[Any] = ROWS) -> dict[str, Any]:
+def measured(tmp_path: Path, facts: dict[str, tuple[float, str, str]], rows: list[Any] = ROWS) -> dict[str, Any]:
     return dict(spans.evaluate([write(tmp_path, rows)], judge=ScriptedJudge(facts)).values)
 
 
 def test_facts_spans_noise_and_kinds_are_counted(tmp_path: Path) -> None:
-    figures = measure(tmp_path, {**FOUND, "use a dict here": (0.9, "policy", "project")})
+    figures = measured(tmp_path, {**FOUND, "use a dict here": (0.9, "policy", "project")})
     assert (figures["turns"], figures["facts"], figures["noise_turns"]) == (4, 2, 2)
     assert figures["facts_found"]["value"] == 1.0
     assert figures["spans_right"]["value"] == pytest.approx(2 / 3)
@@ -47,41 +47,41 @@ def test_facts_spans_noise_and_kinds_are_counted(tmp_path: Path) -> None:
     assert set(figures["by_role"]) == {"user", "assistant"}
 
 
-def test_half_of_the_quote_is_sufficient(tmp_path: Path) -> None:
-    half_quote, third_of_quote = HETZNER[: len(HETZNER) // 2], HETZNER[: len(HETZNER) // 3]
-    assert measure(tmp_path, {half_quote: FOUND[HETZNER]})["facts_found"]["value"] == 0.5
-    figures = measure(tmp_path, {third_of_quote: FOUND[HETZNER]})
+def test_half_of_the_quote_is_enough_and_less_is_not(tmp_path: Path) -> None:
+    half, less = HETZNER[: len(HETZNER) // 2], HETZNER[: len(HETZNER) // 3]
+    assert measured(tmp_path, {half: FOUND[HETZNER]})["facts_found"]["value"] == 0.5
+    figures = measured(tmp_path, {less: FOUND[HETZNER]})
     assert figures["facts_found"]["value"] == 0.0
-    assert figures["spans_right"]["value"] == 1.0  # it lies inside the quote
+    assert figures["spans_right"]["value"] == 1.0  # it lies in the quote
 
 
-def test_span_below_its_threshold_is_not_counted(tmp_path: Path) -> None:
-    figures = measure(
+def test_what_is_below_the_threshold_of_its_side_is_not_kept(tmp_path: Path) -> None:
+    figures = measured(
         tmp_path, {HETZNER: (0.5, "technology", "project"), "All tests pass": (0.85, "policy", "project")}
     )
     assert figures["facts_found"]["value"] == 0.0
     assert figures["noise_kept"]["value"] == 0.0
 
 
-def test_quote_next_to_code_is_found(tmp_path: Path) -> None:
+def test_quotes_are_found_beside_code_that_is_not_read(tmp_path: Path) -> None:
     rows = [{**ROWS[0], "said": f"```py\nx = 1\n```\n{HETZNER}"}]
-    assert measure(tmp_path, FOUND, rows)["facts_found"]["value"] == 1.0
+    assert measured(tmp_path, FOUND, rows)["facts_found"]["value"] == 1.0
 
 
-def test_facts_without_quotes_are_compared_by_words(tmp_path: Path) -> None:
+def test_facts_without_quotes_are_compared_by_their_words(tmp_path: Path) -> None:
     rows = [
         {"said": f"{HETZNER}, rename it", "facts": ["Staging moved to Hetzner."]},
         {"said": "we use Bun for scripts", "facts": ["Scripts run with Deno."]},
         {"said": "thanks", "facts": []},
     ]
-    figures = measure(tmp_path, {**FOUND, "we use Bun for scripts": (0.9, "technology", "project")}, rows)
+    figures = measured(tmp_path, {**FOUND, "we use Bun for scripts": (0.9, "technology", "project")}, rows)
     assert figures["facts_found"]["value"] == 0.5
     assert figures["spans_right"]["value"] == 0.5
     assert figures["kind_accuracy"] is None
 
 
 @pytest.mark.parametrize(
-    ("row", "message"),
+    ("wrong", "says"),
     [
         ({"said": "hi", "facts": [{"quote": "bye"}]}, "is not in said"),
         ({"said": "hi", "facts": [{"quote": "hi", "kind": "secret"}]}, "the kind is 'secret'"),
@@ -90,6 +90,6 @@ def test_facts_without_quotes_are_compared_by_words(tmp_path: Path) -> None:
         ({"facts": []}, "there is no 'said'"),
     ],
 )
-def test_invalid_row_is_rejected(tmp_path: Path, row: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        measure(tmp_path, FOUND, [row])
+def test_a_wrong_row_is_refused(tmp_path: Path, wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        measured(tmp_path, FOUND, [wrong])

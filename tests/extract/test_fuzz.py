@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cofio.ingest import gate
 from cofio.ingest.extract import patterns
-from cofio.models.exchange import Exchange, Message
+from cofio.models.exchange import Exchange, GateVerdict, Message
 from cofio.models.memory import Fact
 
 WORDS = "I we our prefer use using always never should must decided chose switched migrated moved found been".split()
@@ -56,7 +56,7 @@ HOSTILE = [
 ]
 
 
-def judge_text(text: str, role: str = "user") -> gate.GateVerdict:
+def judge_text(text: str, role: str = "user") -> GateVerdict:
     return gate.judge(Exchange(messages=(Message(role, text),)), patterns.find)
 
 
