@@ -24,8 +24,8 @@ from cofio.models.auth import Grant
 from cofio.server.mcp import SDK
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
-from tests.http_api.caller import Answer, Caller
-from tests.http_api.conftest import Uneventful, serving
+from tests.http_api.caller import Caller, Response
+from tests.http_api.conftest import NoFactsLLM, serving
 from tests.mcp.contract import TOOLS, Contract
 from tests.mcp.sdk_client import Calling, around
 
@@ -74,7 +74,7 @@ def url(keeper: Keeper) -> Iterator[str]:
         yield url
 
 
-def says(url: str, message: Any, headers: Mapping[str, str] | None = None) -> Answer:
+def says(url: str, message: Any, headers: Mapping[str, str] | None = None) -> Response:
     """What is said to this, whatever it is."""
     body = message if isinstance(message, bytes) else json.dumps(message).encode()
     return Caller(url).send("POST", "/mcp", body, {**JSON, **(headers or {})})
@@ -298,7 +298,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One service for those who leave nothing behind."""
     clock = FixedClock()
     store = SqliteStore(tmp_path_factory.mktemp("served") / "cofio.db", clock)
-    with Keeper(store, HashEmbedder(), clock, llm=Uneventful()) as keeper, serving(keeper) as url:
+    with Keeper(store, HashEmbedder(), clock, llm=NoFactsLLM()) as keeper, serving(keeper) as url:
         yield url
 
 
