@@ -18,7 +18,7 @@ from tests.ingest.test_crashes import Service
 from tests.llms.agents import CLAUDE, Program, Says
 from tests.llms.test_agent_cli import is_alive, wait_until
 from tests.llms.wire import DIALECTS, Wire
-from tests.server.transcript_files import Machine, claude, codex, many
+from tests.server.transcript_files import Workspace, write_claude_transcript, write_codex_transcript, write_transcripts
 
 FILES = 400
 FOUND = json.dumps({"facts": [{"text": "The team uses tabs.", "kind": "preference"}]})
@@ -33,12 +33,12 @@ def env(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def disk(tmp_path: Path) -> Path:
     """Two sessions and a page of notes."""
-    claude(
+    write_claude_transcript(
         tmp_path / "claude",
         "a",
         [("2026-01-01T00:00:00Z", "We use tabs."), ("", "We switched from Prisma to Drizzle.")],
     )
-    codex(tmp_path / "codex", "b", [("2026-01-02T00:00:00Z", "The port of the API is 4000.")])
+    write_codex_transcript(tmp_path / "codex", "b", [("2026-01-02T00:00:00Z", "The port of the API is 4000.")])
     (tmp_path / "claude" / "CLAUDE.md").write_text("# Rules\n\nWe write commit messages in English.\n")
     return tmp_path
 
@@ -65,7 +65,9 @@ def test_a_dry_run_counts_and_writes_nothing(cofio: Cofio, env: dict[str, str], 
 
 def test_what_it_shows_holds_no_secret(cofio: Cofio, env: dict[str, str], tmp_path: Path) -> None:
     secret = "ghp_" + "aB3dE5fG7h" * 4
-    claude(tmp_path / "claude", "a", [("2026-01-01T00:00:00Z", f"Use the token {secret} for the API.")])
+    write_claude_transcript(
+        tmp_path / "claude", "a", [("2026-01-01T00:00:00Z", f"Use the token {secret} for the API.")]
+    )
     for form in ((), ("--json",)):
         shown = cofio("backfill", "--dry-run", *form, env=env).output
         assert "Use the token [redacted" in shown
@@ -137,7 +139,7 @@ def test_filters_narrow_turns_and_notes(cofio: Cofio, env: dict[str, str], disk:
 
 
 def test_a_small_inbox_is_never_filled(cofio: Cofio, env: dict[str, str], tmp_path: Path) -> None:
-    turns = many(tmp_path, 20)
+    turns = write_transcripts(tmp_path, 20)
     env["COFIO_INBOX_LIMIT"] = "4"
     assert cofio.json("backfill", "--yes", env=env)["turns"] == turns
     assert cofio.json("ledger", env=env)["pending"] == 0
@@ -168,20 +170,20 @@ def test_a_service_elsewhere_is_given_the_turns_without_notes(
 # ── killed ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def finished(machine: Machine) -> list[tuple[Any, ...]]:
+def finished(machine: Workspace) -> list[tuple[Any, ...]]:
     told = machine.json("backfill", "--yes")
     assert (told["waiting"], told["skipped"]) == (0, [])
     return machine.memories()
 
 
 def test_a_backfill_that_is_killed_ends_as_one_that_was_not(tmp_path: Path) -> None:
-    turns = many(tmp_path, FILES)
-    whole = Machine(tmp_path / "whole", tmp_path)
+    turns = write_transcripts(tmp_path, FILES)
+    whole = Workspace(tmp_path / "whole", tmp_path)
     expected = finished(whole)
-    killed = Machine(tmp_path / "killed", tmp_path)
+    killed = Workspace(tmp_path / "killed", tmp_path)
     for captures in (1, turns // 3, turns // 2):
         killed.kill_at(captures, "backfill", "--yes")
-    assert killed.captured() < turns
+    assert killed.count_captures() < turns
     assert finished(killed) == expected
     assert killed.json("ledger")["captured"] == whole.json("ledger")["captured"] == turns
     again = killed.json("backfill", "--yes")
@@ -193,12 +195,12 @@ def test_a_backfill_that_is_killed_ends_as_one_that_was_not(tmp_path: Path) -> N
 
 
 def test_a_service_that_is_killed_under_a_backfill_goes_on_with_it(tmp_path: Path) -> None:
-    turns = many(tmp_path, 60)
-    expected = finished(Machine(tmp_path / "whole", tmp_path))
-    machine = Machine(tmp_path / "served", tmp_path)
+    turns = write_transcripts(tmp_path, 60)
+    expected = finished(Workspace(tmp_path / "whole", tmp_path))
+    machine = Workspace(tmp_path / "served", tmp_path)
     service = Service(tmp_path / "served")
     running = machine.start("backfill", "--yes", "--no-notes")
-    while not machine.captured():
+    while not machine.count_captures():
         time.sleep(0.01)
     service.kill()
     running.communicate(timeout=60)
@@ -216,8 +218,8 @@ def test_a_service_that_is_killed_under_a_backfill_goes_on_with_it(tmp_path: Pat
 def test_a_backfill_that_is_told_to_end_takes_its_model_along(tmp_path: Path, number: signal.Signals) -> None:
     program = Program(CLAUDE, tmp_path / "bin")
     program.says(Says(hang=True))
-    claude(tmp_path / "claude", "a", [("2026-01-01T00:00:00Z", "We use tabs.")])
-    machine = Machine(tmp_path / "home", tmp_path)
+    write_claude_transcript(tmp_path / "claude", "a", [("2026-01-01T00:00:00Z", "We use tabs.")])
+    machine = Workspace(tmp_path / "home", tmp_path)
     machine.env |= {"EXTRACT_PROVIDER": "claude-cli", "COFIO_JUDGE": "true"}
     machine.env["PATH"] = f"{program.folder}:{os.environ['PATH']}"
     running = machine.start("backfill", "--yes")

@@ -25,7 +25,7 @@ from cofio.transfer import restore as transfer_restore
 from cofio.transfer.backup import backups, latest, make, prune_backups
 from cofio.transfer.restore import restore
 from tests.stores.contract import add, apply, everything, vector
-from tests.stores.test_sqlite import assert_in_step
+from tests.stores.test_sqlite import assert_consistent
 from tests.transfer.fixtures import exported, fill, opened
 
 
@@ -197,7 +197,7 @@ def test_a_restore_brings_the_store_back_and_keeps_what_was_there(store: SqliteS
     assert again.changesets(1)[0].id == number + 1
     assert add(again, "next").id > later.id  # no id is given twice
     again.close()
-    assert_in_step(path)
+    assert_consistent(path)
     assert sorted(each.name for each in path.parent.iterdir()) == ["backups", "cofio.db"]
 
 
@@ -271,7 +271,7 @@ def test_a_damaged_store_is_set_aside_too(store: SqliteStore, path: Path, folder
     again = opened(path)
     assert exported(again) == before
     again.close()
-    assert_in_step(path)
+    assert_consistent(path)
 
 
 def test_an_older_backup_is_brought_up_to_date(path: Path, folder: Path, tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_an_older_backup_is_brought_up_to_date(path: Path, folder: Path, tmp_pat
     store = opened(path)
     add(store, "it works")
     store.close()
-    assert_in_step(path)
+    assert_consistent(path)
 
 
 @pytest.mark.parametrize("page_size", [1024, 8192])
@@ -417,7 +417,7 @@ def test_a_restore_that_is_killed_at_any_moment_leaves_one_state_or_the_other(
         victim.stdout.close()
         seen.append(texts(path))
         assert seen[-1] in states
-    assert_in_step(path)
+    assert_consistent(path)
     for two_state in two_states:
         assert texts(two_state) in states
 

@@ -24,8 +24,8 @@ from cofio.testing import FixedClock, MemoryStore
 from cofio.transfer import copy as transfer_copy
 from cofio.transfer.copy import copy
 from tests.stores.contract import add, apply, everything, undo, vector
-from tests.stores.episodes_contract import by_words, episode
-from tests.stores.inbox_contract import said
+from tests.stores.episodes_contract import episode, search_episode_ids
+from tests.stores.inbox_contract import make_exchange
 from tests.transfer.fixtures import exported, fill, histories, opened
 
 Make = Callable[[], Store]
@@ -136,15 +136,15 @@ def test_episodes_come_along_and_follow(source: Store, target: Store, monkeypatc
     _embed_passages(source)
     assert copy(source, target).episodes == 5
     assert target.carrying.episodes(0, 10) == source.carrying.episodes(0, 10)
-    assert by_words(target, "harbour3") == [made[3].id]
+    assert search_episode_ids(target, "harbour3") == [made[3].id]
     assert target.episodes.get([made[3].id])[0].capture is None
     source.episodes.remove([made[0].id, made[4].id])
     late = episode(source, "We met at the lighthouse.")
     told = copy(source, target)
     assert told.episodes == 4
     assert target.carrying.episodes(0, 10) == source.carrying.episodes(0, 10)
-    assert by_words(target, "harbour0") == by_words(target, "harbour4") == []
-    assert by_words(target, "lighthouse") == [late.id]
+    assert search_episode_ids(target, "harbour0") == search_episode_ids(target, "harbour4") == []
+    assert search_episode_ids(target, "lighthouse") == [late.id]
     assert episode(target, "A turn of its own.").id > late.id
 
 
@@ -223,7 +223,7 @@ def test_what_has_no_vector_has_none_in_the_copy(source: Store, target: Store) -
 
 
 def test_what_waits_to_be_learned_from_is_counted_and_stays(source: Store, target: Store) -> None:
-    source.inbox.receive([said(turn="1"), said(turn="2")])
+    source.inbox.receive([make_exchange(turn="1"), make_exchange(turn="2")])
     assert copy(source, target).waiting == 2
     assert target.inbox.ledger().captured == 0
 
