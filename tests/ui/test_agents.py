@@ -52,7 +52,7 @@ def keyed(service: Caller, name: str = "root", **about: Any) -> tuple[str, Calle
     """A key of this name, and a caller with an admin's."""
     made = service.post("/keys", {"name": name, **(about or {"role": "admin"})})
     assert made.status == 201
-    return made.json["secret"], service.having(made.json["secret"])
+    return made.json["secret"], service.with_key(made.json["secret"])
 
 
 def enter(page: Page, secret: str) -> None:
@@ -161,7 +161,7 @@ def test_an_open_service_says_so_and_the_first_key_closes_it_while_the_page_goes
     expect(page.get_by_role("button", name="Make a key")).to_be_visible()
     assert secret not in page.content()
     assert secret not in page.url
-    assert service.having(secret).get("/keys").status == 200
+    assert service.with_key(secret).get("/keys").status == 200
 
 
 def test_done_without_it_leads_to_the_door(service: Caller, visit: Visitor) -> None:
@@ -228,7 +228,7 @@ def test_a_key_that_was_cancelled_too_late_is_shown_all_the_same(service: Caller
     expect(page.get_by_role("dialog")).to_have_count(0)
     held[0].continue_()
     made = page.get_by_role("dialog", name="The key of ci")
-    assert service.having(made.locator(".secret").inner_text()).get("/memories").status == 200
+    assert service.with_key(made.locator(".secret").inner_text()).get("/memories").status == 200
     assert len(root.get("/keys").json["keys"]) == 2
 
 
@@ -250,7 +250,7 @@ def test_a_key_is_made_with_its_bounds_and_revoked_behind_a_question(service: Ca
     form.get_by_label("Ends", exact=True).select_option("90")
     press(form, "Make the key")
     made = page.get_by_role("dialog", name="The key of ci")
-    theirs = service.having(made.locator(".secret").inner_text())
+    theirs = service.with_key(made.locator(".secret").inner_text())
     press(made, "Done")
     expect(page.locator(".notice")).to_contain_text("Made: ci.")
     [known] = [each for each in root.get("/keys").json["keys"] if each["name"] == "ci"]

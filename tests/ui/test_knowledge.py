@@ -455,7 +455,7 @@ def test_a_key_is_asked_for_and_kept_in_this_tab_alone(serve: Callable[..., Call
 
 def test_a_key_that_reads_is_offered_nothing_else(serve: Callable[..., Caller], visit: Visitor) -> None:
     service = serve(api_key="owner")
-    owner = service.having("owner")
+    owner = service.with_key("owner")
     keep(owner, "thresholds", **VOLUME, visibility="global")
     secret = owner.post("/keys", {"name": "ann", "user": "ann", "role": "read"}).json["secret"]
     page = visit(service)

@@ -575,7 +575,7 @@ def test_what_is_new_is_told_and_drawn_when_it_is_asked_for(service: Caller, vis
 @pytest.mark.parametrize(("role", "deeds"), [("read", 0), ("write", 2)])
 def test_a_key_is_offered_what_it_may_do(serve: Callable[..., Caller], visit: Visitor, role: str, deeds: int) -> None:
     service = serve(api_key="owner")
-    owner = service.having("owner")
+    owner = service.with_key("owner")
     seed(owner, [{**fact, "visibility": "global"} for fact in story.facts(30)])
     key = owner.post("/keys", {"name": "ann", "user": "ann", "role": role}).json["secret"]
     page = visit(service, "/ui/map", **CALM)

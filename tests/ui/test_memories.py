@@ -668,7 +668,7 @@ def test_what_comes_meanwhile_moves_nothing_under_whoever_reads(crowd: Caller, v
 def keyed(serve: Callable[..., Caller], role: str) -> tuple[Caller, str]:
     """A service with a key of this role for Ada, and her secret."""
     owner = serve(api_key="owner")
-    owner = owner.having("owner")
+    owner = owner.with_key("owner")
     add(owner, "The whole team deploys on weekdays.", visibility="global", kind="policy")
     add(owner, "Bob looks for another job.", user="bob")
     made = owner.post("/keys", {"name": "ada", "user": "ada", "role": role}).json
@@ -723,7 +723,7 @@ def test_a_key_to_write_sees_its_own_and_changes_it(serve: Callable[..., Caller]
 
 def test_what_was_begun_with_one_key_is_gone_with_it(serve: Callable[..., Caller], visit: Visitor) -> None:
     owner, secret = keyed(serve, "write")
-    number = add(owner.having(secret), "Ada likes tea.")
+    number = add(owner.with_key(secret), "Ada likes tea.")
     page = visit(owner, f"/ui/memories#/{number}")
     enter(page, secret)
     press(page, "Edit")

@@ -374,7 +374,7 @@ def test_a_tab_that_nobody_sees_lets_go_of_its_connection_and_catches_up(service
 
 def test_a_key_sees_its_share_and_no_broken_boxes(serve: Callable[..., Caller], visit: Visitor) -> None:
     service = serve(api_key="owner")
-    owner = service.having("owner")
+    owner = service.with_key("owner")
     add(owner, "Bob has a secret plan.", user="bob")
     add(owner, "Ann prefers tabs.", user="ann", kind="preference")
     add(owner, "Everybody deploys on Fridays.", visibility="global", kind="policy")

@@ -149,7 +149,7 @@ def test_where_nobody_told_the_team_anything_it_says_how(service: Caller, visit:
 
 def test_a_key_sees_its_own_team(serve: Callable[..., Caller], visit: Visitor) -> None:
     service = serve(api_key="owner")
-    owner = service.having("owner")
+    owner = service.with_key("owner")
     tell(owner, "Web deploys on Fridays.", team="web")
     tell(owner, "Data has a secret plan.", team="data")
     for role in ("read", "write"):
@@ -174,7 +174,7 @@ def test_a_key_that_is_revoked_meanwhile_says_so_and_another_goes_on(
 ) -> None:
     visit.expected = {401}
     service = serve(api_key="owner")
-    owner = service.having("owner")
+    owner = service.with_key("owner")
     tell(owner, "Web deploys on Fridays.", team="web")
     made = owner.post("/keys", {"name": "ann", "user": "ann", "team": "web", "role": "read"}).json
     page = visit(service, "/ui/team")
