@@ -337,18 +337,18 @@ def test_get_team_facts_returns_newest_first_without_private_facts(keeper: Keepe
 
 def test_given_memories_are_recorded_per_session_until_captures_expire(keeper: Keeper) -> None:
     first, second = (keeper.add(text).memory_id for text in ("We use tabs", "Ada likes tea"))
-    keeper.give("cc", "s1", {first: "digest"})
-    keeper.give("cc", "s1", {second: "another"})
-    assert keeper.given("cc", "s1") == {first: "digest", second: "another"}
+    keeper.services.captures.mark_injected("cc", "s1", {first: "digest"})
+    keeper.services.captures.mark_injected("cc", "s1", {second: "another"})
+    assert keeper.services.captures.injected("cc", "s1") == {first: "digest", second: "another"}
     keeper.purge(second)
-    assert keeper.given("cc", "s1") == {first: "digest"}
-    keeper.forget_captures("2020-01-01")
-    assert keeper.given("cc", "s1") == {first: "digest"}
-    keeper.forget_captures("2100-01-01")
-    assert keeper.given("cc", "s1") == {}
-    keeper.give("cc", "s1", {first: "digest"})
-    keeper.forget_given("cc", "s1")
-    assert keeper.given("cc", "s1") == {}
+    assert keeper.services.captures.injected("cc", "s1") == {first: "digest"}
+    keeper.services.captures.forget("2020-01-01")
+    assert keeper.services.captures.injected("cc", "s1") == {first: "digest"}
+    keeper.services.captures.forget("2100-01-01")
+    assert keeper.services.captures.injected("cc", "s1") == {}
+    keeper.services.captures.mark_injected("cc", "s1", {first: "digest"})
+    keeper.services.captures.clear_injected("cc", "s1")
+    assert keeper.services.captures.injected("cc", "s1") == {}
 
 
 @pytest.mark.parametrize("remove", [lambda keeper, each: keeper.delete(each), lambda keeper, each: keeper.purge(each)])

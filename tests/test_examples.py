@@ -122,7 +122,7 @@ def test_showcase_creates_memories(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     with cofio.open(f"sqlite://{tmp_path}/cofio.db") as keeper:
         assert keeper.count() == int(result.stdout)
-        outcome = keeper.outlook.overview(days=90)
+        outcome = keeper.dashboard.overview(days=90)
         assert {item.day for item in outcome.arrived if item.day} == set(outcome.days[-3:])
         assert outcome.injected
         assert keeper.ledger().captured > 0

@@ -337,11 +337,11 @@ def read_memories(keeper: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any
     yield "usage", [keeper.usage(view, days=0, include_archived=True) for view in ("never", "most", "stale")]
     yield "patterns", keeper.detect_cross_agent_patterns(min_occurrences=1)
     yield "team", keeper.get_team_facts()
-    yield "overview", keeper.outlook.overview()
+    yield "overview", keeper.dashboard.overview()
     yield "dots", keeper._store.pictures.dots(Scope(), 100, 1_000)
     yield "changes", keeper.changes(limit=100)
     yield "duplicates", keeper.find_duplicates(threshold=0.5)
-    yield "all", keeper.find_all()
+    yield "all", keeper.services.memories.plan_delete_all()
     yield "stats", keeper.stats()
     yield "items", keeper.items()
     source = (*(keeper.viewer.prefixes if keeper.viewer else ()), "")[0]
@@ -472,13 +472,13 @@ def test_read_paths_return_only_visible_data(
 ) -> None:
     with prepare_store(make_store, operations) as store:
         for viewer in viewers:
-            viewer_keeper = store.keeper.seen_by(viewer)
+            viewer_keeper = store.keeper.as_viewer(viewer)
             allowed = store.allowed(viewer)
             assert_no_leak(read_memories(viewer_keeper, store.ids), allowed)
             domain = ScopedStore(store.store, viewer).domain
             assert_no_leak(read_knowledge(domain, store.ids, store.words()), allowed)
         allowed = store.allowed(viewers[0])  # what the tools write may archive what others see
-        assert_no_leak(call_tools(store.keeper.seen_by(viewers[0]), store.ids), allowed)
+        assert_no_leak(call_tools(store.keeper.as_viewer(viewers[0]), store.ids), allowed)
 
 
 @pytest.mark.parametrize("make_store", STORES.values(), ids=STORES)
@@ -490,9 +490,9 @@ def test_episodes_follow_memory_visibility(
     with prepare_store(make_store, ()) as store:
         for about in abouts:
             store.capture(about)
-        store.keeper.embed_episodes()
+        store.keeper.services.episodes.embed_missing()
         for viewer in viewers:
-            viewer_keeper = store.keeper.seen_by(viewer)
+            viewer_keeper = store.keeper.as_viewer(viewer)
             visible_ids = {episode.id for episode in store.episodes() if viewer.sees(episode)}
             ids = [episode.id for episode in store.episodes()]
             assert_no_leak(read_episodes(viewer_keeper, store.ids, ids), store.allowed(viewer))
@@ -519,14 +519,14 @@ def test_all_visible_memories_are_found(
     make_store: Callable[[Path], Any], operations: list[Operation], viewer: Viewer
 ) -> None:
     with prepare_store(make_store, operations) as store:
-        viewer_keeper, live = store.keeper.seen_by(viewer), store.live(viewer)
+        viewer_keeper, live = store.keeper.as_viewer(viewer), store.live(viewer)
         assert {memory.id for memory in viewer_keeper} == live
         assert viewer_keeper.count() == len(live)
         assert {hit.id for hit in viewer_keeper.search("vault noon switched", k=100)} == live
         for k in (1, 3):
             assert len(viewer_keeper.search("vault noon switched", k=k)) == min(k, len(live))
             assert len(viewer_keeper.search("vault noon switched", k=k, hybrid=False)) == min(k, len(live))
-        overview = viewer_keeper.outlook.overview()
+        overview = viewer_keeper.dashboard.overview()
         assert sum(item.count for item in overview.arrived) == overview.live == len(live)
         for most in (1, 100):
             dots = viewer_keeper._store.pictures.dots(Scope(), most, 9)
@@ -552,14 +552,14 @@ def test_all_visible_knowledge_rows_are_found(
         assert [row for table in TABLES for row in domain.rows(table)] == visible_rows
         assert sum(domain.counts().values()) == len(visible_rows)
         assert {row.ref for row in domain.naming(store.words())} == {row.ref for row in visible_rows}
-        lines = [json.loads(line) for line in store.keeper.seen_by(viewer).export_lines()]
+        lines = [json.loads(line) for line in store.keeper.as_viewer(viewer).export_lines()]
         assert sorted(
             f"{line['knowledge']}/{line['id']}" for line in lines if "id" in line and "knowledge" in line
         ) == (sorted(row.ref for row in visible_rows))
         for done in map(store.keeper.changeset, store.changesets()):
             states = [state for line in done.knowledge for state in (line.before, line.after) if state]
             if states and not done.changes and all(sees(viewer, state) for state in states + store.last(done)):
-                listing = [change.id for change in store.keeper.seen_by(viewer).changes(limit=100)]
+                listing = [change.id for change in store.keeper.as_viewer(viewer).changes(limit=100)]
                 assert done.id in listing, (done, listing)
 
 
@@ -570,7 +570,7 @@ def test_viewer_operations_do_not_change_invisible_rows(
     make_store: Callable[[Path], Any], operations: list[Operation], viewer: Viewer
 ) -> None:
     with prepare_store(make_store, operations) as store:
-        viewer_keeper, allowed = store.keeper.seen_by(viewer), store.allowed(viewer)
+        viewer_keeper, allowed = store.keeper.as_viewer(viewer), store.allowed(viewer)
         invisible_rows = [row for row in store.rows() if not sees(viewer, row)]
         changesets = {changeset: store.keeper.changeset(changeset) for changeset in store.changesets()}
         assert_no_leak(undo_all(viewer_keeper, len(changesets)), allowed)
@@ -594,7 +594,7 @@ def test_is_novel_ignores_invisible_memories(
     make_store: Callable[[Path], Any], operations: list[Operation], viewer: Viewer
 ) -> None:
     with prepare_store(make_store, operations) as store:
-        viewer_keeper = store.keeper.seen_by(viewer)
+        viewer_keeper = store.keeper.as_viewer(viewer)
         visible_texts = {memory.text for memory in store.keeper if viewer.sees(memory)}
         for memory in store.keeper:
             if memory.text not in visible_texts:
@@ -733,7 +733,7 @@ def test_http_responses_contain_only_data_visible_to_the_key(make_store: Callabl
 
 def test_client_purge_removes_own_memory_and_rejects_shared_memory() -> None:
     with prepare_store(in_memory, ()) as store, serving(store.keeper) as url:
-        own_id = store.keeper.seen_by(Viewer(user="ada")).add("The vault opens at noon").memory_id
+        own_id = store.keeper.as_viewer(Viewer(user="ada")).add("The vault opens at noon").memory_id
         shared_id = store.keeper.add("The cellar is dry", visibility="global").memory_id
         secret = store.keeper.create_key(Grant(name="ada", user="ada"))[1]
         with Client(url, secret) as client:

@@ -14,7 +14,7 @@ import pytest
 from cofio.client import Client
 from cofio.client.knowledge import ClientKnowledge
 from cofio.core import Keeper
-from cofio.domain_knowledge.service import KnowledgeBase
+from cofio.core.domain_knowledge import KnowledgeBase
 from cofio.errors import Conflict, InvalidInput, NotConfigured, NotFound, TooLarge
 from cofio.models.auth import Grant
 from cofio.models.domain_knowledge import Pattern

@@ -184,7 +184,7 @@ def test_broadcaster_polls_in_one_thread_only_while_there_are_readers(keeper: Ke
 
     def pulse() -> ChangeCounters:
         polling_threads.append(threading.current_thread().name)
-        return keeper.outlook.pulse()
+        return keeper.dashboard.pulse()
 
     broadcaster = EventBroadcaster(pulse, every=0.01)
     relays = [EventStream(broadcaster) for _ in range(3)]
@@ -219,7 +219,7 @@ def test_idle_stream_sends_keepalive_comments(
 
 
 def test_stream_ends_after_maximum_duration(keeper: Keeper) -> None:
-    broadcaster = EventBroadcaster(keeper.outlook.pulse)
+    broadcaster = EventBroadcaster(keeper.dashboard.pulse)
     stream = EventStream(broadcaster, still=0.01, longest=0.05)
     stream.head()
     parts = []
@@ -238,7 +238,7 @@ def test_store_errors_do_not_end_event_streams(keeper: Keeper, caplog: pytest.Lo
     def pulse() -> ChangeCounters:
         if begun.is_set() and faults:
             raise faults.pop()
-        return keeper.outlook.pulse()
+        return keeper.dashboard.pulse()
 
     broadcaster = EventBroadcaster(pulse, every=0.01)
     stream = EventStream(broadcaster)
@@ -261,7 +261,7 @@ def test_polling_resumes_after_unexpected_error(keeper: Keeper) -> None:
     def pulse() -> ChangeCounters:
         if faults and threading.current_thread().name == "cofio-news":
             raise faults.pop()
-        return keeper.outlook.pulse()
+        return keeper.dashboard.pulse()
 
     broadcaster = EventBroadcaster(pulse, every=0.01)
     EventStream(broadcaster).head()

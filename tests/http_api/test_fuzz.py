@@ -31,7 +31,7 @@ def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]
     clock = FixedClock()
     home = tmp_path_factory.mktemp("served")
     store, notebook = SqliteStore(home / "cofio.db", clock), NotesOptions(home / "notes")
-    created = Keeper(store, HashEmbedder(), clock, llm=NoFactsLLM(), notebook=notebook)
+    created = Keeper(store, HashEmbedder(), clock, llm=NoFactsLLM(), notes=notebook)
     with created as keeper, serving(keeper, api_key="secret") as url:
         yield Caller(url, {"X-API-Key": "secret"})
 

@@ -200,7 +200,7 @@ def test_service_on_all_interfaces_requires_a_key(tmp_path: Path) -> None:
 def test_key_lookup_does_not_block_other_requests(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     _, ada = backend.key()
     started, finish = threading.Event(), threading.Event()
-    original_lookup = backend.keeper.key_of
+    original_lookup = backend.keeper.services.keys.find
 
     def slow_lookup(digest: str) -> Key | None:
         started.set()
@@ -480,7 +480,7 @@ def test_audit_log_is_paginated_and_filtered_by_key(backend: Backend) -> None:
 def test_audit_log_errors_do_not_affect_responses(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     key, ada = backend.key()
     backend.deeds()
-    keys = backend.keeper._store.keys
+    keys = backend.keeper.services.access.store.keys
     with monkeypatch.context() as broken:
 
         def fails(*_: Any) -> None:
@@ -498,8 +498,8 @@ def test_pending_audit_entries_are_written_on_close(tmp_path: Path) -> None:
     clock = FixedClock()
     keeper = Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock)
     key, _ = keeper.create_key(Grant(name="ada", user="ada"))
-    keeper.note_deed(AuditEntry(at=clock(), act="POST /memory/add", outcome="done", key=key.id))
-    keeper.note_used(key, clock())
+    keeper.services.keys.record(AuditEntry(at=clock(), act="POST /memory/add", outcome="done", key=key.id))
+    keeper.services.keys.record_use(key, clock())
     keeper.close()
     store = SqliteStore(tmp_path / "cofio.db", clock)
     assert [deed.act for deed in store.keys.deeds(5)] == ["POST /memory/add", "key created"]
@@ -511,9 +511,9 @@ def test_old_audit_entries_are_deleted_after_retention_period(backend: Backend) 
     backend.key("old")
     backend.clock.advance(100 * DAY)
     backend.key("new")
-    backend.keeper.tidy(captures=30, retrievals=30, deeds=101)
+    backend.keeper.services.retention.apply(captures=30, retrievals=30, deeds=101)
     assert len(backend.deeds()) == 2
-    backend.keeper.tidy(captures=30, retrievals=30, deeds=99)
+    backend.keeper.services.retention.apply(captures=30, retrievals=30, deeds=99)
     assert [deed.what for deed in backend.deeds()] == ["key 2 (new), write"]
 
 
@@ -608,7 +608,7 @@ def test_store_location_is_not_disclosed_to_non_admins(backend: Backend, monkeyp
 
     _, ada = backend.key()
     _, owner = backend.key("owner", role="admin")
-    monkeypatch.setattr(type(backend.keeper._store), "page", broken)
+    monkeypatch.setattr(type(backend.keeper.services.access.store), "page", broken)
     response, owner_response = ada.get("/memories"), owner.get("/memories")
     assert (response.status, owner_response.status) == (503, 503)
     assert b"db.internal" not in response.body

@@ -159,7 +159,7 @@ def test_turn_with_any_captured_copy_is_not_new(captured: str, keeper: Keeper, h
 def test_turn_captured_with_a_key_is_not_new(keeper: Keeper, homes: dict[str, Path]) -> None:
     write_claude_transcript(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")])
     named = {"client": "claude-code", "session": "a", "turn": unique("a", 0)}
-    keeper.seen_by(Viewer(user="ada")).capture("We use tabs.", wait=True, **named)
+    keeper.as_viewer(Viewer(user="ada")).capture("We use tabs.", wait=True, **named)
     assert take_survey(keeper, homes).new == []
 
 
@@ -297,7 +297,7 @@ def test_live_captures_are_due_before_backfilled_ones(keeper: Keeper, homes: dic
     for number in range(3):
         keeper.capture(f"Old {number}.", client="c", session="s", turn=str(number), series=series)
     keeper.capture("New.", client="c", session="t", turn="1")
-    assert [item.exchange.messages[0].text for item in keeper.due() if item.exchange] == [
+    assert [item.exchange.messages[0].text for item in keeper.services.captures.due() if item.exchange] == [
         "New.", "Old 0.", "Old 1.", "Old 2.",
     ]  # fmt: skip
 
@@ -316,7 +316,7 @@ def test_live_capture_is_processed_between_backfilled_ones(keeper: Keeper) -> No
             keeper.capture("The new one is here.", client="c", session="t", turn="1")
             worker.wake()
 
-    keeper.listen(told)
+    keeper.on_learned(told)
     assert worker.drain() == 4
     assert order[0].startswith("Number 0")
     assert order[1].startswith("The new one")
@@ -387,7 +387,7 @@ def test_turn_also_captured_live_is_not_part_of_the_series(keeper: Keeper) -> No
     named = {"client": "c", "session": "s", "turn": "1"}
     keeper.capture("We use tabs.", series=series, **named)
     keeper.amend([{"role": "user", "content": "We use tabs."}, {"role": "assistant", "content": "Noted."}], **named)
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert item.exchange == Exchange(
         messages=(Message("user", "We use tabs."), Message("assistant", "Noted.")), at=item.exchange.at, **named
     )  # type: ignore

@@ -22,7 +22,7 @@ def wait_until(condition: object, seconds: float = 20.0) -> None:
 
 
 def time_days_ago(keeper: Keeper, days: int) -> str:
-    return days_before(keeper._clock(), days)
+    return days_before(keeper.services.shared.clock(), days)
 
 
 def test_worker_processes_captures_until_stopped(keeper: Keeper) -> None:
@@ -70,12 +70,12 @@ def test_worker_continues_after_a_store_error(keeper: Keeper, caplog: pytest.Log
 
 def test_old_retrievals_are_forgotten_and_still_counted(keeper: Keeper) -> None:
     memory = keeper.add("I prefer tabs over spaces.").memory
-    keeper._store.note(
+    keeper.services.access.store.note(
         [Retrieval(memory.id, "tabs", "ann", at) for at in (time_days_ago(keeper, 400), time_days_ago(keeper, 1))]
     )
     worker = InboxWorker(keeper, retrieval_days=180)
     worker.start()
-    wait_until(lambda: keeper._store.uses.tracking(time_days_ago(keeper, 1_000)).days == 1)
+    wait_until(lambda: keeper.services.access.store.uses.tracking(time_days_ago(keeper, 1_000)).days == 1)
     worker.stop()
     assert keeper.get(memory.id).retrieval_count == 2
 

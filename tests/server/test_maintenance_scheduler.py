@@ -97,7 +97,7 @@ def test_scheduled_prune_archives_memories_and_can_be_undone(keeper: Keeper, clo
     recalled = [keeper.add(f"the port of service{number} is {8000 + number}").memory for number in range(10)]
     archived = keeper.add("the build of Tuesday was red").memory
     for day in range(0, 70, 7):
-        keeper._store.note([Retrieval(item.id, "port", "ann", clock.set_time(day)) for item in recalled])
+        keeper.services.access.store.note([Retrieval(item.id, "port", "ann", clock.set_time(day)) for item in recalled])
     clock.set_time(0)
     caretaker = Scheduler(keeper, {"prune": WEEKLY}, clock)
     caretaker.tick(clock())
@@ -114,7 +114,7 @@ def test_slot_of_a_dead_run_is_repeated(keeper: Keeper, clock: ManualClock) -> N
     caretaker = Scheduler(keeper, {"prune": DAILY}, clock)
     caretaker.tick(clock())
     clock.set_time(1, 3)
-    assert keeper._store.runs.claim("prune", clock(), "a process that is killed") is not None
+    assert keeper.services.access.store.runs.claim("prune", clock(), "a process that is killed") is not None
     assert caretaker.tick(clock.set_time(1, 3, 5)) == []
     assert summarize_runs(caretaker.tick(clock.set_time(1, 3, 11))) == [("prune", "2026-03-03T03:00", "done")]
     assert [run.outcome for run in keeper.runs()] == ["done", "died", "began"]
@@ -157,7 +157,7 @@ class ScriptedKeeper(Keeper):
 def scripted_keeper(tmp_path: Path, clock: ManualClock) -> Iterator[ScriptedKeeper]:
     with ScriptedKeeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as keeper:
         keeper.threads = []
-        keeper.begin_schedule("prune", "2026-03-01T03:00:00Z")
+        keeper.services.maintenance.begin_schedule("prune", "2026-03-01T03:00:00Z")
         yield keeper
 
 
@@ -239,7 +239,7 @@ keeper.close()
 
 def test_due_chore_runs_in_only_one_of_several_processes(keeper: Keeper, clock: ManualClock, tmp_path: Path) -> None:
     for chore in ("consolidate", "prune"):
-        keeper.begin_schedule(chore, "2026-03-02T03:00:00Z")
+        keeper.services.maintenance.begin_schedule(chore, "2026-03-02T03:00:00Z")
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", _SCHEDULER, str(tmp_path / "cofio.db")],

@@ -66,10 +66,10 @@ def item_messages(item: Item) -> list[tuple[str, str]]:
 
 def test_prompt_is_held_until_its_reply_completes_the_turn(handler: SessionHandler, keeper: Keeper) -> None:
     handler.attend(prompt_event(DRIZZLE), WEB)
-    assert keeper.due() == []
+    assert keeper.services.captures.due() == []
     assert keeper.ledger().pending == 1
     handler.attend(stop_event("Good choice."), WEB)
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert item_messages(item) == [("user", DRIZZLE), ("assistant", "Good choice.")]
     assert item.exchange
     assert (item.exchange.client, item.exchange.session, item.exchange.turn) == ("claude-code", "s1", "p1")
@@ -79,7 +79,7 @@ def test_prompt_is_held_until_its_reply_completes_the_turn(handler: SessionHandl
 def test_unanswered_prompt_is_due_at_the_next_prompt(handler: SessionHandler, keeper: Keeper) -> None:
     handler.attend(prompt_event(DRIZZLE), WEB)
     handler.attend(prompt_event("Show me the schema.", "p2"), WEB)
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert item_messages(item) == [("user", DRIZZLE)]
 
 
@@ -87,7 +87,7 @@ def test_unanswered_prompt_is_due_at_the_next_prompt(handler: SessionHandler, ke
 def test_held_prompt_is_due_at_session_end_or_failure(name: str, handler: SessionHandler, keeper: Keeper) -> None:
     handler.attend(prompt_event(DRIZZLE), WEB)
     handler.attend(make_event(name, last_assistant_message="API Error: 529 overloaded"), WEB)
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert item_messages(item) == [("user", DRIZZLE)]
 
 
@@ -97,7 +97,7 @@ def test_unanswered_prompt_is_learned_after_the_hold(tmp_path: Path) -> None:
         attendant = SessionHandler(keeper, tmp_path)
         attendant.attend(prompt_event(DRIZZLE), WEB)
         clock.advance(HOLD + 1)
-        assert [item_messages(item) for item in keeper.due()] == [[("user", DRIZZLE)]]
+        assert [item_messages(item) for item in keeper.services.captures.due()] == [[("user", DRIZZLE)]]
         attendant.close()
 
 
@@ -137,7 +137,7 @@ def test_turn_reported_by_hook_notify_and_transcript_is_learned_once(
 def test_client_without_turn_ids_gets_prompt_and_reply_in_one_turn(handler: SessionHandler, keeper: Keeper) -> None:
     handler.attend(prompt_event(DRIZZLE, ""), WEB)
     handler.attend(stop_event("Good choice.", ""), WEB)
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert item_messages(item) == [("user", DRIZZLE), ("assistant", "Good choice.")]
 
 
@@ -220,7 +220,7 @@ def test_turns_without_hook_events_are_read_from_the_transcript(
     happened, raw = end_event(path)
     handler.attend(happened, WEB, raw=raw)
     assert handler.fetch() == 1
-    assert [item_messages(item) for item in keeper.due()] == [
+    assert [item_messages(item) for item in keeper.services.captures.due()] == [
         [("user", DRIZZLE), ("assistant", "Good choice.")],
         [("user", "We use pnpm."), ("assistant", "Noted.")],
     ]
@@ -237,7 +237,9 @@ def test_reply_of_an_interrupted_turn_is_read_from_the_transcript(
     happened, raw = end_event(path, "PreCompact")
     handler.attend(happened, WEB, raw=raw)
     handler.fetch()
-    assert [item_messages(item) for item in keeper.due()] == [[("user", DRIZZLE), ("assistant", "I have begun to")]]
+    assert [item_messages(item) for item in keeper.services.captures.due()] == [
+        [("user", DRIZZLE), ("assistant", "I have begun to")]
+    ]
 
 
 def test_turns_copied_from_another_session_are_skipped(handler: SessionHandler, keeper: Keeper, tmp_path: Path) -> None:
@@ -245,7 +247,9 @@ def test_turns_copied_from_another_session_are_skipped(handler: SessionHandler, 
     happened, raw = end_event(path)
     handler.attend(happened, WEB, raw=raw)
     handler.fetch()
-    assert [item_messages(item) for item in keeper.due()] == [[("user", DRIZZLE), ("assistant", "Good choice.")]]
+    assert [item_messages(item) for item in keeper.services.captures.due()] == [
+        [("user", DRIZZLE), ("assistant", "Good choice.")]
+    ]
 
 
 def test_transcript_of_a_remote_client_is_not_read(handler: SessionHandler, keeper: Keeper, tmp_path: Path) -> None:
@@ -276,7 +280,7 @@ def test_prompt_of_a_known_turn_is_completed_from_the_transcript(
     for _ in range(2):
         handler.attend(happened, WEB, raw=raw)
         handler.fetch()
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert item_messages(item) == [("user", DRIZZLE)]
 
 
@@ -289,7 +293,7 @@ def test_interrupted_turn_is_completed_from_the_transcript_after_restart(keeper:
     happened, raw = end_event(path)
     second.attend(happened, WEB, raw=raw)
     second.fetch()
-    result = [item_messages(item) for item in keeper.due()]
+    result = [item_messages(item) for item in keeper.services.captures.due()]
     assert [("user", DRIZZLE), ("assistant", "I have begun to")] in result
     second.close()
 
@@ -300,7 +304,7 @@ def test_next_prompt_after_restart_releases_the_interrupted_turn(keeper: Keeper,
     first.close()
     second = SessionHandler(keeper, tmp_path)
     second.attend(prompt_event("Show me the schema.", "p2"), WEB)
-    assert [item_messages(item) for item in keeper.due()] == [[("user", DRIZZLE)]]
+    assert [item_messages(item) for item in keeper.services.captures.due()] == [[("user", DRIZZLE)]]
     second.close()
 
 
@@ -322,7 +326,7 @@ def test_malformed_transcript_does_not_block_other_deliveries(
     spool_event(tmp_path, {"hook_event_name": "Stop", "last_assistant_message": "Good choice.", "prompt_id": "p1"})
     handler.fetch()
     assert list(spool.entries(tmp_path)) == []
-    assert [("assistant", "Good choice.")] in [item_messages(item) for item in keeper.due()]
+    assert [("assistant", "Good choice.")] in [item_messages(item) for item in keeper.services.captures.due()]
 
 
 @pytest.mark.parametrize("name", ["x" * 300 + ".jsonl", "gone/s1.jsonl", "pipe.jsonl"])
@@ -332,7 +336,7 @@ def test_invalid_transcript_path_is_ignored(name: str, handler: SessionHandler, 
     handler.attend(prompt_event(DRIZZLE), WEB)
     handler.attend(happened, WEB, raw=raw)
     assert handler.fetch() == 1
-    assert [item_messages(item) for item in keeper.due()] == [[("user", DRIZZLE)]]
+    assert [item_messages(item) for item in keeper.services.captures.due()] == [[("user", DRIZZLE)]]
 
 
 # ── spool ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -347,7 +351,7 @@ def test_spooled_events_are_processed_with_their_time(handler: SessionHandler, k
     spool_event(tmp_path, {"hook_event_name": "UserPromptSubmit", "prompt": DRIZZLE, "prompt_id": "p1"})
     spool_event(tmp_path, {"hook_event_name": "Stop", "last_assistant_message": "Good choice.", "prompt_id": "p1"})
     assert handler.fetch() == 2
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert item_messages(item) == [("user", DRIZZLE), ("assistant", "Good choice.")]
     assert list(spool.entries(tmp_path)) == []
 
@@ -357,7 +361,7 @@ def test_event_delivered_twice_is_one_turn(handler: SessionHandler, keeper: Keep
     spool_event(tmp_path, {"hook_event_name": "UserPromptSubmit", "prompt": DRIZZLE, "prompt_id": "p1"})
     handler.fetch()
     handler.attend(stop_event("Good choice."), WEB)
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert item_messages(item) == [("user", DRIZZLE), ("assistant", "Good choice.")]
 
 
@@ -375,7 +379,7 @@ def test_prompt_delivered_after_its_reply_does_not_hold_the_turn(
     handler.attend(stop_event("Good choice."), WEB)
     spool_event(tmp_path, {"hook_event_name": "UserPromptSubmit", "prompt": DRIZZLE, "prompt_id": "p1"})
     handler.fetch()
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert sorted(item_messages(item)) == [("assistant", "Good choice."), ("user", DRIZZLE)]
 
 
@@ -440,7 +444,7 @@ def test_delayed_events_are_captured_without_recall(handler: SessionHandler, kee
     assert handler.attend(prompt_event("We deploy with Fly.io?"), WEB, at=before) == ""
     assert handler.attend(make_event("SessionStart", source="startup"), WEB, at=before) == ""
     handler.attend(stop_event("Yes."), WEB, at=before)
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert item.exchange
     assert item.exchange.at.startswith("2025-12-31T10:00:00")
     assert "Fly.io" in handler.attend(prompt_event("We deploy with Fly.io?", "p2"), WEB)
@@ -540,7 +544,7 @@ def test_unreadable_recall_log_does_not_block_learning(handler: SessionHandler, 
 
 def test_invalid_recall_time_is_replaced_by_now(keeper: Keeper) -> None:
     memory_id = keeper.add("we use tabs").memory_id
-    keeper.note_recalled(
+    keeper.services.shared.retrieval_log.import_recalls(
         [("1971-01-01T00:00:00Z", "codex", [memory_id]), ("2999-01-01T00:00:00Z", "codex", [memory_id, 999])]
     )
     memory = keeper.get(memory_id)
@@ -563,7 +567,7 @@ def test_prompt_reported_twice_concurrently_is_held(
     monkeypatch.setattr(keeper, "release", release_together)
     with ThreadPoolExecutor(2) as hooks:
         list(hooks.map(lambda _: handler.keep(prompt_event(DRIZZLE), WEB), range(2)))
-    assert keeper.due() == []
+    assert keeper.services.captures.due() == []
     handler.keep(stop_event("Noted."), WEB)
     assert [item_messages(item) for item in keeper.items()] == [[("user", DRIZZLE), ("assistant", "Noted.")]]
 
@@ -575,20 +579,20 @@ ADA, EVE = Viewer(user="ada"), Viewer(user="eve")
 
 def test_callers_get_only_visible_memories(handler: SessionHandler, keeper: Keeper) -> None:
     for viewer in (ADA, EVE):
-        keeper.seen_by(viewer).add(f"{viewer.user} deploys with Fly.io", project=WEB)
+        keeper.as_viewer(viewer).add(f"{viewer.user} deploys with Fly.io", project=WEB)
     for viewer, other in ((ADA, "eve"), (EVE, "ada")):  # same session id
         for happened in (make_event("SessionStart", source="startup"), prompt_event("how do we deploy with Fly.io?")):
-            values = handler.attend(happened, WEB, keeper=keeper.seen_by(viewer))
+            values = handler.attend(happened, WEB, keeper=keeper.as_viewer(viewer))
             assert other not in values
         assert f"{viewer.user} deploys" in handler.attend(
-            make_event("SessionStart", source="clear"), WEB, keeper=keeper.seen_by(viewer)
+            make_event("SessionStart", source="clear"), WEB, keeper=keeper.as_viewer(viewer)
         )
 
 
 def test_given_memories_are_recorded_per_caller(handler: SessionHandler, keeper: Keeper) -> None:
     keeper.add("We deploy with Fly.io", project=WEB, visibility="global")
     for viewer in (None, ADA, EVE):
-        viewer_keeper = keeper.seen_by(viewer)
+        viewer_keeper = keeper.as_viewer(viewer)
         assert "Fly.io" in handler.attend(make_event("SessionStart", source="startup"), WEB, keeper=viewer_keeper)
         assert handler.attend(make_event("SessionStart", source="startup"), WEB, keeper=viewer_keeper) == ""
 
@@ -596,12 +600,12 @@ def test_given_memories_are_recorded_per_caller(handler: SessionHandler, keeper:
 def test_data_of_callers_with_a_key_is_not_written_to_disk(
     handler: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
-    keeper.seen_by(ADA).add("We deploy with Fly.io", project=WEB)
+    keeper.as_viewer(ADA).add("We deploy with Fly.io", project=WEB)
     secret = tmp_path / "others.jsonl"
     secret.write_text('{"type": "user", "message": {"content": "We switched from Prisma to Drizzle."}}\n')
-    assert handler.attend(make_event("SessionStart", source="startup"), WEB, keeper=keeper.seen_by(ADA))
+    assert handler.attend(make_event("SessionStart", source="startup"), WEB, keeper=keeper.as_viewer(ADA))
     end = make_event("SessionEnd", transcript_path=str(secret))
-    handler.attend(end, WEB, raw=b'{"hook_event_name": "SessionEnd"}', keeper=keeper.seen_by(ADA))
+    handler.attend(end, WEB, raw=b'{"hook_event_name": "SessionEnd"}', keeper=keeper.as_viewer(ADA))
     assert briefing_cache.load_briefing(tmp_path, WEB) == ""
     assert spool.waiting_files(tmp_path) == []
     assert keeper.ledger().captured == 0
@@ -609,7 +613,7 @@ def test_data_of_callers_with_a_key_is_not_written_to_disk(
 
 def test_turn_belongs_to_its_caller(handler: SessionHandler, keeper: Keeper) -> None:
     for viewer in (ADA, EVE):
-        viewer_keeper = keeper.seen_by(viewer)
+        viewer_keeper = keeper.as_viewer(viewer)
         handler.attend(prompt_event(DRIZZLE), WEB, keeper=viewer_keeper)
         handler.attend(stop_event("Good choice."), WEB, keeper=viewer_keeper)
     InboxWorker(keeper).drain()
@@ -618,17 +622,17 @@ def test_turn_belongs_to_its_caller(handler: SessionHandler, keeper: Keeper) -> 
 
 
 def test_callers_do_not_affect_each_others_turns(handler: SessionHandler, keeper: Keeper) -> None:
-    handler.attend(prompt_event(DRIZZLE), WEB, keeper=keeper.seen_by(ADA))
-    handler.attend(make_event("SessionEnd"), WEB, keeper=keeper.seen_by(EVE))
-    assert keeper.due() == []
-    handler.attend(make_event("SessionEnd"), WEB, keeper=keeper.seen_by(ADA))
-    assert len(keeper.due()) == 1
+    handler.attend(prompt_event(DRIZZLE), WEB, keeper=keeper.as_viewer(ADA))
+    handler.attend(make_event("SessionEnd"), WEB, keeper=keeper.as_viewer(EVE))
+    assert keeper.services.captures.due() == []
+    handler.attend(make_event("SessionEnd"), WEB, keeper=keeper.as_viewer(ADA))
+    assert len(keeper.services.captures.due()) == 1
 
 
 def test_key_with_prefixes_captures_below_its_prefix(handler: SessionHandler, keeper: Keeper) -> None:
     bound = Viewer(user="ada", prefixes=("team-a",))
-    handler.attend(prompt_event(DRIZZLE), WEB, keeper=keeper.seen_by(bound))
-    [item] = keeper.seen_by(bound).items()
+    handler.attend(prompt_event(DRIZZLE), WEB, keeper=keeper.as_viewer(bound))
+    [item] = keeper.as_viewer(bound).items()
     assert item.exchange
     assert item.exchange.source == "team-a/claude-code/web"
 

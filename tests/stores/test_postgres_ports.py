@@ -217,7 +217,7 @@ def test_unreadable_item_is_parked_and_does_not_block_others(store: Store, postg
 def test_stopped_worker_returns_unprocessed_items(store: Store, clock: FixedClock) -> None:
     keeper = Keeper(store, HashEmbedder(), clock)
     worker = InboxWorker(keeper)
-    keeper.listen(lambda _: worker.stop())
+    keeper.on_learned(lambda _: worker.stop())
     numbers = receive(store, "We always use tabs", "We always use pnpm", "We always use Fly.io")
     assert worker.drain() == 1
     assert store.inbox.item(numbers[0]).state in SETTLED

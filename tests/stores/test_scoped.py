@@ -70,7 +70,7 @@ def add_as(keeper: Keeper) -> AddAs:
     returns the id."""
 
     def add(viewer: Viewer | None, text: str, **fields: Any) -> int:
-        return keeper.seen_by(viewer).add(text, dedup=False, **fields).memory_id
+        return keeper.as_viewer(viewer).add(text, dedup=False, **fields).memory_id
 
     return add
 
@@ -87,7 +87,7 @@ def test_memory_is_visible_according_to_its_visibility(
 ) -> None:
     memory_id = add_as(ADA, "The vault opens at noon", visibility=visibility)
     for viewer in (ADA, BOB, EVE, BOT):
-        view = keeper.seen_by(viewer)
+        view = keeper.as_viewer(viewer)
         found_ids = {hit.id for hit in view.search("when does the vault open?")}
         listed_ids = {memory.id for memory in view.list().memories}
         assert (memory_id in found_ids, memory_id in listed_ids, view.count()) == (
@@ -97,29 +97,29 @@ def test_memory_is_visible_according_to_its_visibility(
 
 def test_private_memory_belongs_to_its_user_independent_of_the_agent(keeper: Keeper, add_as: AddAs) -> None:
     number = add_as(ADA, "The vault opens at noon")
-    assert keeper.seen_by(Viewer(user="ada", agent="another", team="blue")).get(number).user == "ada"
+    assert keeper.as_viewer(Viewer(user="ada", agent="another", team="blue")).get(number).user == "ada"
     with pytest.raises(NotFound):
-        keeper.seen_by(Viewer(user="bob", agent="codex", team="red")).get(number)
+        keeper.as_viewer(Viewer(user="bob", agent="codex", team="red")).get(number)
 
 
 def test_memory_without_user_belongs_to_its_agent(keeper: Keeper, add_as: AddAs) -> None:
     number = add_as(BOT, "The vault opens at noon")
-    assert keeper.seen_by(Viewer(user="ada", agent="bot")).get(number)
+    assert keeper.as_viewer(Viewer(user="ada", agent="bot")).get(number)
     with pytest.raises(NotFound):
-        keeper.seen_by(ADA).get(number)
+        keeper.as_viewer(ADA).get(number)
 
 
 def test_key_with_prefix_sees_sources_by_complete_segments(keeper: Keeper, add_as: AddAs) -> None:
     inside = [add_as(None, "One", visibility="global", source=item) for item in ("work/web", "work/web/api")]
     for item in ("work", "work/website", "", "other"):
         add_as(None, "Another", visibility="global", source=item)
-    assert {memory.id for memory in keeper.seen_by(BOUND).list().memories} == set(inside)
+    assert {memory.id for memory in keeper.as_viewer(BOUND).list().memories} == set(inside)
 
 
 def test_memories_of_others_do_not_reduce_search_results(keeper: Keeper, add_as: AddAs) -> None:
     number = add_as(ADA, "The vault in the cellar opens at noon")
-    keeper.seen_by(EVE).add_all([f"The vault opens at noon, number {index}" for index in range(150)], dedup=False)
-    results = keeper.seen_by(ADA).search("The vault opens at noon", k=3)
+    keeper.as_viewer(EVE).add_all([f"The vault opens at noon, number {index}" for index in range(150)], dedup=False)
+    results = keeper.as_viewer(ADA).search("The vault opens at noon", k=3)
     assert [hit.id for hit in results] == [number]
 
 
@@ -140,12 +140,12 @@ def test_scope_viewer_cannot_be_overridden(store: Store, add_as: AddAs) -> None:
 
 def test_previous_text_is_visible_only_with_the_replaced_memory(keeper: Keeper, add_as: AddAs) -> None:
     secret = add_as(ADA, "The vault opens at noon")
-    new = keeper.seen_by(ADA).supersede(secret, "The vault opens at one", visibility="global")[0].memory_id
-    assert keeper.seen_by(ADA).get(new).previous_text == "The vault opens at noon"
-    result = keeper.seen_by(EVE).get(new)
+    new = keeper.as_viewer(ADA).supersede(secret, "The vault opens at one", visibility="global")[0].memory_id
+    assert keeper.as_viewer(ADA).get(new).previous_text == "The vault opens at noon"
+    result = keeper.as_viewer(EVE).get(new)
     assert (result.previous_text, result.supersedes) == (None, secret)
-    assert "noon" not in "".join(keeper.seen_by(EVE).export_lines())
-    assert all(memory.previous_text is None for memory in keeper.seen_by(EVE).list().memories)
+    assert "noon" not in "".join(keeper.as_viewer(EVE).export_lines())
+    assert all(memory.previous_text is None for memory in keeper.as_viewer(EVE).list().memories)
 
 
 # ── history ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -153,50 +153,50 @@ def test_previous_text_is_visible_only_with_the_replaced_memory(keeper: Keeper, 
 
 def test_history_contains_changes_with_visible_before_and_after(keeper: Keeper, add_as: AddAs) -> None:
     number = add_as(ADA, "The vault opens at noon")
-    keeper.seen_by(ADA).update(number, visibility="team", text="The vault opens at one")
-    keeper.seen_by(ADA).update(number, tags=["vault"])
-    assert [change.action for change in keeper.seen_by(ADA).history(number)] == ["add", "edit", "edit"]
-    [change] = keeper.seen_by(BOB).history(number)
+    keeper.as_viewer(ADA).update(number, visibility="team", text="The vault opens at one")
+    keeper.as_viewer(ADA).update(number, tags=["vault"])
+    assert [change.action for change in keeper.as_viewer(ADA).history(number)] == ["add", "edit", "edit"]
+    [change] = keeper.as_viewer(BOB).history(number)
     assert change.before
     assert change.before.text == "The vault opens at one"
     with pytest.raises(NotFound):
-        keeper.seen_by(EVE).history(number)
+        keeper.as_viewer(EVE).history(number)
 
 
 def test_memory_made_private_has_no_history_for_others(keeper: Keeper, add_as: AddAs) -> None:
     number = add_as(ADA, "The vault opens at noon", visibility="team")
-    assert keeper.seen_by(BOB).history(number)
-    keeper.seen_by(ADA).update(number, visibility="private")
+    assert keeper.as_viewer(BOB).history(number)
+    keeper.as_viewer(ADA).update(number, visibility="private")
     with pytest.raises(NotFound):
-        keeper.seen_by(BOB).history(number)
-    assert keeper.seen_by(BOB).changes() == []
+        keeper.as_viewer(BOB).history(number)
+    assert keeper.as_viewer(BOB).changes() == []
 
 
 def test_changeset_contains_only_visible_changes(keeper: Keeper) -> None:
     facts = [Fact(text="For all", visibility="global"), Fact(text="For Eve", user="eve")]
     first = keeper.add_all(facts, dedup=False, why="the eve of it")[0]
-    complete = keeper.seen_by(EVE).changeset(first.changeset)
+    complete = keeper.as_viewer(EVE).changeset(first.changeset)
     assert (len(complete.changes), complete.why) == (2, "the eve of it")
-    part = keeper.seen_by(ADA).changeset(first.changeset)
+    part = keeper.as_viewer(ADA).changeset(first.changeset)
     assert [change.memory.text for change in part.changes] == ["For all"]
     assert (part.why, part.changes[0].why) == ("", "")
-    assert [change.id for change in keeper.seen_by(ADA).changes()] == [first.changeset]
+    assert [change.id for change in keeper.as_viewer(ADA).changes()] == [first.changeset]
 
 
 def test_changesets_without_visible_changes_are_hidden(keeper: Keeper, add_as: AddAs) -> None:
     add_as(EVE, "The vault opens at noon")
-    assert keeper.seen_by(ADA).changes() == []
+    assert keeper.as_viewer(ADA).changes() == []
     with pytest.raises(NotFound):
-        keeper.seen_by(ADA).changeset(1)
+        keeper.as_viewer(ADA).changeset(1)
 
 
 def test_limit_applies_to_visible_changesets(keeper: Keeper, add_as: AddAs) -> None:
     number = add_as(ADA, "The vault opens at noon")
     for index in range(6):
-        keeper.seen_by(ADA).update(number, tags=[str(index)])
-    keeper.seen_by(ADA).update(number, visibility="team")
-    assert len(keeper.seen_by(ADA).changes(limit=4)) == 4
-    assert keeper.seen_by(BOB).changes(limit=4) == []  # private before
+        keeper.as_viewer(ADA).update(number, tags=[str(index)])
+    keeper.as_viewer(ADA).update(number, visibility="team")
+    assert len(keeper.as_viewer(ADA).changes(limit=4)) == 4
+    assert keeper.as_viewer(BOB).changes(limit=4) == []  # private before
 
 
 def test_reason_that_may_quote_invisible_text_is_hidden(keeper: Keeper) -> None:
@@ -204,14 +204,14 @@ def test_reason_that_may_quote_invisible_text_is_hidden(keeper: Keeper) -> None:
     old = keeper.add("Sofia owns the billing service", source="work/web", **about)
     result = keeper.learn(f"User: {OWNER_CHANGE}", source="other/web", user="eve", **about)
     assert [action["action"] for action in result.actions] == ["update"]
-    assert "Raj" not in repr(keeper.seen_by(BOUND).history(old.memory_id))
+    assert "Raj" not in repr(keeper.as_viewer(BOUND).history(old.memory_id))
 
 
 def test_occurrences_of_invisible_memories_are_hidden(store: Store, keeper: Keeper, add_as: AddAs) -> None:
     number = add_as(EVE, "The vault opens at noon")
     assert ScopedStore(store, ADA).occurrences(number) == []
     with pytest.raises(NotFound):
-        keeper.seen_by(ADA).occurrences(number)
+        keeper.as_viewer(ADA).occurrences(number)
 
 
 # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -219,13 +219,13 @@ def test_occurrences_of_invisible_memories_are_hidden(store: Store, keeper: Keep
 
 def test_added_memory_gets_the_viewers_ownership(keeper: Keeper) -> None:
     forged = Fact(text="The vault opens at noon", user="eve", agent="claude", team="blue")
-    memory = keeper.seen_by(ADA).add(forged).memory
+    memory = keeper.as_viewer(ADA).add(forged).memory
     assert (memory.user, memory.agent, memory.team) == ("ada", "codex", "red")
 
 
 @pytest.mark.parametrize("source", ["", "work", "work/website", "other"])
 def test_source_outside_the_prefixes_is_rejected(source: str, keeper: Keeper) -> None:
-    viewer_keeper = keeper.seen_by(BOUND)
+    viewer_keeper = keeper.as_viewer(BOUND)
     with pytest.raises(Forbidden, match="work/web"):
         viewer_keeper.add("The vault opens at noon", source=source)
     with pytest.raises(Forbidden):
@@ -240,7 +240,7 @@ def test_source_outside_the_prefixes_is_rejected(source: str, keeper: Keeper) ->
 
 def test_invisible_memories_cannot_be_changed(keeper: Keeper, add_as: AddAs) -> None:
     theirs, mine = add_as(EVE, "The vault opens at noon"), add_as(ADA, "The cellar is dry")
-    viewer_keeper = keeper.seen_by(ADA)
+    viewer_keeper = keeper.as_viewer(ADA)
     fact = Fact(text="New")
     for decision in (
         Update(theirs, fact),
@@ -263,34 +263,34 @@ def test_edit_cannot_change_ownership(keeper: Keeper, add_as: AddAs) -> None:
     number = add_as(ADA, "The vault opens at noon")
     for changes in ({"user": "eve"}, {"agent": "claude"}, {"team": "blue"}):
         with pytest.raises(Forbidden):
-            keeper.seen_by(ADA).update(number, **changes)
-    keeper.seen_by(ADA).update(number, user="ada", tags=["same"])
+            keeper.as_viewer(ADA).update(number, **changes)
+    keeper.as_viewer(ADA).update(number, user="ada", tags=["same"])
     assert keeper.get(number).tags == ("same",)
 
 
 def test_only_the_owner_changes_visibility(keeper: Keeper, add_as: AddAs) -> None:
     number = add_as(ADA, "The vault opens at noon", visibility="team")
-    keeper.seen_by(BOB).update(number, text="The vault opens at one")
+    keeper.as_viewer(BOB).update(number, text="The vault opens at one")
     for visibility in ("private", "global"):
         with pytest.raises(Forbidden, match="belongs to another user"):
-            keeper.seen_by(BOB).update(number, visibility=visibility)
-    keeper.seen_by(ADA).update(number, visibility="global")
-    assert keeper.seen_by(EVE).get(number).text == "The vault opens at one"
+            keeper.as_viewer(BOB).update(number, visibility=visibility)
+    keeper.as_viewer(ADA).update(number, visibility="global")
+    assert keeper.as_viewer(EVE).get(number).text == "The vault opens at one"
 
 
 def test_edit_cannot_move_a_memory_out_of_the_prefixes(keeper: Keeper, add_as: AddAs) -> None:
     number = add_as(BOUND, "The vault opens at noon", source="work/web/a")
-    keeper.seen_by(BOUND).update(number, source="work/web/b")
+    keeper.as_viewer(BOUND).update(number, source="work/web/b")
     with pytest.raises(Forbidden):
-        keeper.seen_by(BOUND).update(number, source="work/api")
+        keeper.as_viewer(BOUND).update(number, source="work/api")
     assert keeper.get(number).source == "work/web/b"
 
 
 def test_only_own_private_memories_can_be_purged(keeper: Keeper, add_as: AddAs) -> None:
     shared, own = add_as(ADA, "Shared", visibility="team"), add_as(ADA, "The vault opens at noon")
     with pytest.raises(Forbidden, match="admin key"):
-        keeper.seen_by(ADA).purge(shared)
-    assert keeper.seen_by(ADA).purge(own).action == "purge"
+        keeper.as_viewer(ADA).purge(shared)
+    assert keeper.as_viewer(ADA).purge(own).action == "purge"
     with pytest.raises(NotFound):
         keeper.get(own)
 
@@ -298,12 +298,12 @@ def test_only_own_private_memories_can_be_purged(keeper: Keeper, add_as: AddAs) 
 def test_purge_keeps_captures_of_others(keeper: Keeper, add_as: AddAs) -> None:
     """Anyone can write any text into a memory of their own: purging it must not change what others captured."""
     warning = "Please remember: do not ship on Fridays"
-    pending = keeper.seen_by(BOB).capture(warning, client="c", session="s", turn="1").id
-    resolved = keeper.seen_by(BOB).capture("We do not use tabs.", wait=True, client="c", session="s", turn="2").id
+    pending = keeper.as_viewer(BOB).capture(warning, client="c", session="s", turn="1").id
+    resolved = keeper.as_viewer(BOB).capture("We do not use tabs.", wait=True, client="c", session="s", turn="2").id
     shared = add_as(BOB, "Tabs are out", context="not")
-    outside = keeper.seen_by(ADA).capture(warning, client="c", session="s", turn="1").id
-    mine = keeper.seen_by(BOUND).capture(warning, source="work/web", client="c", session="s", turn="3").id
-    keeper.seen_by(BOUND).purge(add_as(BOUND, "not", source="work/web"))
+    outside = keeper.as_viewer(ADA).capture(warning, client="c", session="s", turn="1").id
+    mine = keeper.as_viewer(BOUND).capture(warning, source="work/web", client="c", session="s", turn="3").id
+    keeper.as_viewer(BOUND).purge(add_as(BOUND, "not", source="work/web"))
     assert _message_text(keeper, pending) == _message_text(keeper, outside) == warning
     assert _message_text(keeper, resolved) == "We do not use tabs."
     assert keeper.get(shared).context == "not"
@@ -323,14 +323,14 @@ def test_previous_owner_cannot_undo_a_change_of_owner(keeper: Keeper, add_as: Ad
     values = keeper.update(number, user="bob")
     for viewer in (ADA, BOB):
         with pytest.raises(Forbidden, match="changed an owner"):
-            keeper.seen_by(viewer).undo(values.changeset)
+            keeper.as_viewer(viewer).undo(values.changeset)
     assert keeper.get(number).user == "bob"
 
 
 def test_user_who_changes_teams_loses_the_teams_captures(keeper: Keeper) -> None:
-    item = keeper.seen_by(ADA).capture("User: " + DRIZZLE, visibility="team", wait=True).id
-    updated = keeper.seen_by(replace(ADA, team="blue"))
-    assert keeper.seen_by(ADA).item(item).exchange
+    item = keeper.as_viewer(ADA).capture("User: " + DRIZZLE, visibility="team", wait=True).id
+    updated = keeper.as_viewer(replace(ADA, team="blue"))
+    assert keeper.as_viewer(ADA).item(item).exchange
     assert updated.items() == []
     for ask in (updated.item, updated.retry):
         with pytest.raises(NotFound):
@@ -341,16 +341,16 @@ def test_only_completely_visible_changesets_can_be_undone(keeper: Keeper, add_as
     mixed = keeper.add_all([Fact(text="For all", visibility="global"), Fact(text="For Eve", user="eve")], dedup=False)
     own = add_as(ADA, "The vault opens at noon")
     with pytest.raises(Forbidden, match="may not see"):
-        keeper.seen_by(ADA).undo(mixed[0].changeset)
+        keeper.as_viewer(ADA).undo(mixed[0].changeset)
     with pytest.raises(NotFound):
-        keeper.seen_by(EVE).undo(keeper.history(own)[0].changeset)
-    assert keeper.seen_by(ADA).undo(keeper.history(own)[0].changeset).changes
+        keeper.as_viewer(EVE).undo(keeper.history(own)[0].changeset)
+    assert keeper.as_viewer(ADA).undo(keeper.history(own)[0].changeset).changes
     assert keeper.count() == 2
 
 
 def test_single_changes_cannot_be_reverted(keeper: Keeper) -> None:
     result = keeper.add_all([Fact(text="One", visibility="global"), Fact(text="Two", visibility="global")], dedup=False)
-    viewer_keeper = keeper.seen_by(ADA)
+    viewer_keeper = keeper.as_viewer(ADA)
     with pytest.raises(Forbidden):
         viewer_keeper.apply([Revert(result[0].id)], by="test", why="test")
     with pytest.raises(Forbidden):
@@ -358,20 +358,20 @@ def test_single_changes_cannot_be_reverted(keeper: Keeper) -> None:
     with pytest.raises(Forbidden):
         viewer_keeper.apply([Add(Fact(text="Three"))], by="test", why="test", undoes=result[0].changeset)
     with pytest.raises(NotFound):
-        keeper.seen_by(EVE).apply([Add(Fact(text="Four"))], by="t", why="t", part_of=_add_private(keeper))
+        keeper.as_viewer(EVE).apply([Add(Fact(text="Four"))], by="t", why="t", part_of=_add_private(keeper))
     assert keeper.changeset(result[0].changeset).undone_by is None
 
 
 def _add_private(keeper: Keeper) -> int:
-    return keeper.seen_by(ADA).add("Mine alone").changeset
+    return keeper.as_viewer(ADA).add("Mine alone").changeset
 
 
 def test_undo_cannot_widen_visibility_of_others_memory(keeper: Keeper, add_as: AddAs) -> None:
     number = add_as(ADA, "The vault opens at noon", visibility="global")
-    narrowed = keeper.seen_by(ADA).update(number, visibility="team")
+    narrowed = keeper.as_viewer(ADA).update(number, visibility="team")
     with pytest.raises(Forbidden, match="owner"):
-        keeper.seen_by(BOB).undo(narrowed.changeset)
-    keeper.seen_by(ADA).undo(narrowed.changeset)
+        keeper.as_viewer(BOB).undo(narrowed.changeset)
+    keeper.as_viewer(ADA).undo(narrowed.changeset)
     assert keeper.get(number).visibility == "global"
 
 
@@ -388,19 +388,19 @@ def test_adopted_memory_gets_viewers_ownership_and_a_new_id(store: Store) -> Non
 
 def test_occurrence_gets_the_viewers_agent(keeper: Keeper, add_as: AddAs) -> None:
     number = add_as(ADA, "The vault opens at noon", visibility="global")
-    keeper.seen_by(EVE).apply([Noop(number, Occurrence("codex", "s1"))], by="t", why="t")
+    keeper.as_viewer(EVE).apply([Noop(number, Occurrence("codex", "s1"))], by="t", why="t")
     assert [sighting.agent for sighting in keeper.occurrences(number)] == ["codex", "claude"]
 
 
 def test_invisible_duplicate_is_not_disclosed(keeper: Keeper) -> None:
     about: dict[str, Any] = {"project": "/web", "visibility": "global"}
     hidden = keeper.add("The vault opens at noon", source="other", tags=["classified"], **about)
-    change = keeper.seen_by(BOUND).add("The vault opens at noon", source="work/web", **about)
+    change = keeper.as_viewer(BOUND).add("The vault opens at noon", source="work/web", **about)
     assert (change.action, change.memory.tags) == ("add", ())
     assert keeper.get(hidden.memory_id).occurrences == 1
-    repeated = keeper.seen_by(BOUND).add("The vault opens at noon", source="work/web", **about)
+    repeated = keeper.as_viewer(BOUND).add("The vault opens at noon", source="work/web", **about)
     assert (repeated.action, repeated.memory_id) == ("noop", change.memory_id)
-    decided = keeper.seen_by(BOUND).apply(
+    decided = keeper.as_viewer(BOUND).apply(
         [Add(Fact(text="The vault opens at noon", source="work/web", **about), unless_known=True)], by="t", why="t"
     )
     assert "classified" not in repr(decided)
@@ -409,16 +409,16 @@ def test_invisible_duplicate_is_not_disclosed(keeper: Keeper) -> None:
 def test_restore_does_not_disclose_the_merge_target(keeper: Keeper, add_as: AddAs) -> None:
     mine, theirs = add_as(ADA, "The vault opens at noon"), add_as(EVE, "The vault opens at noon sharp")
     keeper.apply([Delete(mine, into=theirs)], by="owner", why="by hand")
-    change = keeper.seen_by(ADA).restore(mine)
+    change = keeper.as_viewer(ADA).restore(mine)
     assert change.memory_id == mine
-    assert "sharp" not in repr(keeper.seen_by(ADA).changeset(change.changeset))
+    assert "sharp" not in repr(keeper.as_viewer(ADA).changeset(change.changeset))
 
 
 def test_is_novel_considers_visible_memories_only(keeper: Keeper, add_as: AddAs) -> None:
     add_as(EVE, "The vault opens at noon")
-    assert keeper.seen_by(ADA).is_novel("The vault opens at noon").novel
-    assert keeper.seen_by(ADA).add("The vault opens at noon").action == "add"
-    assert not keeper.seen_by(ADA).is_novel("The vault opens at noon").novel
+    assert keeper.as_viewer(ADA).is_novel("The vault opens at noon").novel
+    assert keeper.as_viewer(ADA).add("The vault opens at noon").action == "add"
+    assert not keeper.as_viewer(ADA).is_novel("The vault opens at noon").novel
     assert keeper.count() == 2
 
 
@@ -426,15 +426,17 @@ def test_find_duplicates_considers_visible_memories_only(keeper: Keeper, add_as:
     for viewer in (ADA, EVE):
         add_as(viewer, "The vault opens at noon")
         add_as(viewer, "The vault opens at noon!")
-    [found] = keeper.seen_by(ADA).find_duplicates(threshold=0.9)
+    [found] = keeper.as_viewer(ADA).find_duplicates(threshold=0.9)
     assert keeper.get(found.id).user == "ada"
-    assert keeper.seen_by(ADA).merge_duplicates(threshold=0.9)
-    assert keeper.seen_by(EVE).count() == 2
+    assert keeper.as_viewer(ADA).merge_duplicates(threshold=0.9)
+    assert keeper.as_viewer(EVE).count() == 2
 
 
 def test_find_all_returns_visible_memories_of_the_source(keeper: Keeper, add_as: AddAs) -> None:
     mine, theirs = add_as(ADA, "One", source="a"), add_as(EVE, "Two", source="a")
-    keeper.seen_by(ADA).apply(keeper.seen_by(ADA).find_all(source_prefix="a"), by="t", why="t")
+    keeper.as_viewer(ADA).apply(
+        keeper.as_viewer(ADA).services.memories.plan_delete_all(source_prefix="a"), by="t", why="t"
+    )
     assert (keeper.get(mine).archived, keeper.get(theirs).archived) == (True, False)
 
 
@@ -442,7 +444,7 @@ def test_find_all_returns_visible_memories_of_the_source(keeper: Keeper, add_as:
 
 
 def test_learned_memory_gets_the_viewers_ownership(keeper: Keeper) -> None:
-    capture = keeper.seen_by(ADA).capture("User: " + DRIZZLE, wait=True, user="eve", agent="claude", team="blue")
+    capture = keeper.as_viewer(ADA).capture("User: " + DRIZZLE, wait=True, user="eve", agent="claude", team="blue")
     [action] = capture.result["actions"]
     memory = keeper.get(action["id"])
     assert (memory.user, memory.agent, memory.team) == ("ada", "codex", "red")
@@ -450,11 +452,11 @@ def test_learned_memory_gets_the_viewers_ownership(keeper: Keeper) -> None:
 
 def test_worker_learns_with_the_access_of_the_sender(keeper: Keeper) -> None:
     keeper.add("Sofia owns the billing service", user="eve")
-    keeper.seen_by(ADA).capture("User: " + OWNER_CHANGE)
-    for item in keeper.due():
-        keeper.attempt(item)
+    keeper.as_viewer(ADA).capture("User: " + OWNER_CHANGE)
+    for item in keeper.services.captures.due():
+        keeper.services.captures.process(item)
     assert [memory.user for memory in keeper.list().memories] == ["ada", "eve"]
-    assert keeper.seen_by(EVE).count() == 1
+    assert keeper.as_viewer(EVE).count() == 1
 
 
 def test_private_memory_of_an_agent_is_not_changed_by_other_agents(keeper: Keeper) -> None:
@@ -472,8 +474,8 @@ def test_memory_of_another_user_is_not_treated_as_echo(keeper: Keeper) -> None:
     texts.append({"role": "assistant", "content": "We never deploy on a Friday."})
     report: dict[str, Any] = {"project": "/web", "context": "observation", "dry_run": True}
     keeper.add(known, user="eve", project="/web")
-    theirs = keeper.seen_by(EVE).learn(texts, **report)
-    mine = keeper.seen_by(ADA).learn(texts, **report)
+    theirs = keeper.as_viewer(EVE).learn(texts, **report)
+    mine = keeper.as_viewer(ADA).learn(texts, **report)
     assert [action["reason"] for action in theirs.actions] == ["the agent repeats memory 1"]
     assert [action["action"] for action in mine.actions] == ["add"]
 
@@ -481,11 +483,11 @@ def test_memory_of_another_user_is_not_treated_as_echo(keeper: Keeper) -> None:
 def test_learning_with_prefixes_does_not_change_other_sources(keeper: Keeper) -> None:
     about: dict[str, Any] = {"project": "/web", "visibility": "global"}
     old = keeper.add("Sofia owns the billing service", source="other/web", **about)
-    viewer_keeper = keeper.seen_by(BOUND)
+    viewer_keeper = keeper.as_viewer(BOUND)
     dry = viewer_keeper.learn("User: " + OWNER_CHANGE, source="work/web", dry_run=True, **about)
     stored = viewer_keeper.capture("User: " + OWNER_CHANGE, source="work/web", **about)
-    for item in keeper.due():
-        keeper.attempt(item)
+    for item in keeper.services.captures.due():
+        keeper.services.captures.process(item)
     result = viewer_keeper.item(stored.id)
     for actions in (dry.actions, result.result["actions"]):
         assert [action["action"] for action in actions] == ["add"]
@@ -505,56 +507,56 @@ def test_llm_prompt_contains_visible_memories_only(store: Store) -> None:
     about: dict[str, Any] = {"project": "/web", "visibility": "global"}
     keeper.add("The vault opens at noon, says the classified note", source="other", **about)
     keeper.add("The vault opens at noon", source="work/web", **about)
-    keeper.seen_by(BOUND).extract("User: it opens at one", source="work/web", **about)
+    keeper.as_viewer(BOUND).extract("User: it opens at one", source="work/web", **about)
     assert "classified" not in llm.calls[1][1]
     assert "The vault opens at noon" in llm.calls[1][1]
 
 
 def test_same_session_id_of_two_users_is_two_sessions(keeper: Keeper) -> None:
     turn = {"client": "codex", "session": "s1", "turn": "t1"}
-    first = keeper.seen_by(ADA).capture("User: " + DRIZZLE, wait=True, **turn)
-    other = keeper.seen_by(EVE).capture("User: We deploy with Fly.io.", wait=True, **turn)
+    first = keeper.as_viewer(ADA).capture("User: " + DRIZZLE, wait=True, **turn)
+    other = keeper.as_viewer(EVE).capture("User: We deploy with Fly.io.", wait=True, **turn)
     assert (first.new, other.new, "Drizzle" in repr(other)) == (True, True, False)
-    repeated = keeper.seen_by(ADA).capture("User: " + DRIZZLE, wait=True, **turn)
+    repeated = keeper.as_viewer(ADA).capture("User: " + DRIZZLE, wait=True, **turn)
     assert (repeated.new, repeated.id) == (False, first.id)
-    assert keeper.seen_by(ADA).turns("codex", "s1") == {"t1"}
+    assert keeper.as_viewer(ADA).turns("codex", "s1") == {"t1"}
     assert keeper.turns("codex", "s1") == set()
-    keeper.seen_by(EVE).capture("User: We deploy on Fridays.", **{**turn, "turn": "t2"})
+    keeper.as_viewer(EVE).capture("User: We deploy on Fridays.", **{**turn, "turn": "t2"})
     assert keeper.turns("codex", "s1", any_key=True) == {"t1", "t2"}
-    assert keeper.seen_by(ADA).turns("codex", "s1", any_key=True) == {"t1"}  # items of others stay hidden
+    assert keeper.as_viewer(ADA).turns("codex", "s1", any_key=True) == {"t1"}  # items of others stay hidden
 
 
 def test_turn_of_another_user_cannot_be_amended(keeper: Keeper) -> None:
     turn: dict[str, Any] = {"client": "codex", "session": "s1", "turn": "t1"}
-    held = keeper.seen_by(ADA).amend([{"role": "user", "content": DRIZZLE}], hold=60, **turn)
-    keeper.seen_by(EVE).amend([{"role": "assistant", "content": "We deploy with Fly.io."}], **turn)
-    assert keeper.seen_by(EVE).release("codex", "s1") == 0
+    held = keeper.as_viewer(ADA).amend([{"role": "user", "content": DRIZZLE}], hold=60, **turn)
+    keeper.as_viewer(EVE).amend([{"role": "assistant", "content": "We deploy with Fly.io."}], **turn)
+    assert keeper.as_viewer(EVE).release("codex", "s1") == 0
     exchange = keeper.item(held.id).exchange
     assert exchange
     assert [message.text for message in exchange.messages] == [DRIZZLE]
-    assert keeper.seen_by(ADA).release("codex", "s1") == 1
+    assert keeper.as_viewer(ADA).release("codex", "s1") == 1
 
 
 def test_inbox_item_is_visible_to_its_sender_only(keeper: Keeper) -> None:
     texts = [{"role": "system", "content": "<memory>\n- recalled\n</memory>"}, {"role": "user", "content": DRIZZLE}]
-    mine = keeper.seen_by(ADA).capture(texts, client="codex", session="s1", turn="t1").id
+    mine = keeper.as_viewer(ADA).capture(texts, client="codex", session="s1", turn="t1").id
     for viewer in (EVE, BOUND):
         with pytest.raises(NotFound):
-            keeper.seen_by(viewer).item(mine)
+            keeper.as_viewer(viewer).item(mine)
         with pytest.raises(NotFound):
-            keeper.seen_by(viewer).retry(mine)
-        assert keeper.seen_by(viewer).items() == []
-    result = keeper.seen_by(ADA).item(mine).exchange
+            keeper.as_viewer(viewer).retry(mine)
+        assert keeper.as_viewer(viewer).items() == []
+    result = keeper.as_viewer(ADA).item(mine).exchange
     assert result
     assert (result.client, result.injected) == ("codex", ())
-    assert [item.id for item in keeper.seen_by(ADA).items()] == [mine]
+    assert [item.id for item in keeper.as_viewer(ADA).items()] == [mine]
 
 
 def test_limit_applies_to_own_inbox_items(keeper: Keeper) -> None:
-    mine = keeper.seen_by(ADA).capture("User: " + DRIZZLE).id
+    mine = keeper.as_viewer(ADA).capture("User: " + DRIZZLE).id
     for _ in range(12):
-        keeper.seen_by(EVE).capture("User: We deploy with Fly.io.")
-    assert [item.id for item in keeper.seen_by(ADA).items(limit=2)] == [mine]
+        keeper.as_viewer(EVE).capture("User: We deploy with Fly.io.")
+    assert [item.id for item in keeper.as_viewer(ADA).items(limit=2)] == [mine]
 
 
 # ── derived data and maintenance ──────────────────────────────────────────────────────────────────────────────────────
@@ -562,13 +564,13 @@ def test_limit_applies_to_own_inbox_items(keeper: Keeper) -> None:
 
 def test_given_memories_are_separate_per_user(keeper: Keeper, add_as: AddAs) -> None:
     mine, theirs = add_as(ADA, "Mine"), add_as(EVE, "Theirs")
-    keeper.seen_by(ADA).give("codex", "s1", {mine: "m", theirs: "t"})
-    keeper.seen_by(EVE).give("codex", "s1", {theirs: "t"})
-    assert keeper.seen_by(ADA).given("codex", "s1") == {mine: "m"}
-    assert keeper.seen_by(EVE).given("codex", "s1") == {theirs: "t"}
-    keeper.seen_by(EVE).forget_given("codex", "s1")
-    assert keeper.seen_by(ADA).given("codex", "s1") == {mine: "m"}
-    assert keeper.given("codex", "s1") == {}
+    keeper.as_viewer(ADA).give("codex", "s1", {mine: "m", theirs: "t"})
+    keeper.as_viewer(EVE).give("codex", "s1", {theirs: "t"})
+    assert keeper.as_viewer(ADA).given("codex", "s1") == {mine: "m"}
+    assert keeper.as_viewer(EVE).given("codex", "s1") == {theirs: "t"}
+    keeper.as_viewer(EVE).forget_given("codex", "s1")
+    assert keeper.as_viewer(ADA).given("codex", "s1") == {mine: "m"}
+    assert keeper.services.captures.injected("codex", "s1") == {}
 
 
 def test_retrievals_of_invisible_memories_are_not_recorded(store: Store, keeper: Keeper, add_as: AddAs) -> None:
@@ -585,8 +587,8 @@ def test_dashboard_shows_visible_memories_only(store: Store, keeper: Keeper, add
         assert [item.count for item in pictures.arrived("2000-01-01", scope)] == [1]
     assert [item.count for item in store.pictures.arrived("2000-01-01", Scope())] == [2]
     before = pictures.pulse()
-    keeper.seen_by(ADA).recall("when does the vault open?", by="codex")
-    assert keeper.outlook.pulse().moved(before) == ["recalls"]
+    keeper.as_viewer(ADA).recall("when does the vault open?", by="codex")
+    assert keeper.dashboard.pulse().moved(before) == ["recalls"]
     assert [item.prompts for item in store.pictures.injected("2000-01-01")] == [1]  # injections are for the owner only
 
 
@@ -594,8 +596,8 @@ def test_stats_count_visible_memories(keeper: Keeper, add_as: AddAs) -> None:
     deleted = add_as(ADA, "One", kind="policy")
     add_as(ADA, "Two", kind="policy", visibility="team")
     add_as(EVE, "Three", kind="preference")
-    keeper.seen_by(ADA).delete(deleted)
-    result = keeper.seen_by(ADA).stats()
+    keeper.as_viewer(ADA).delete(deleted)
+    result = keeper.as_viewer(ADA).stats()
     assert (result["memories"], result["archived"]) == (1, 1)
     assert (result["by_kind"], result["by_visibility"]) == ({"policy": 1}, {"team": 1})
     assert "eve" not in repr(result)
@@ -610,38 +612,38 @@ def test_stats_count_visible_memories(keeper: Keeper, add_as: AddAs) -> None:
         lambda keeper: keeper.audit(),
         lambda keeper: keeper.reembed(),
         lambda keeper: keeper.embed_missing(),
-        lambda keeper: keeper.tidy(captures=1, retrievals=1),
-        lambda keeper: keeper.forget_retrievals("2026-01-01"),
-        lambda keeper: keeper.forget_captures("2026-01-01"),
+        lambda keeper: keeper.services.retention.apply(captures=1, retrievals=1),
+        lambda keeper: keeper.services.access.store.uses.forget("2026-01-01"),
+        lambda keeper: keeper.services.captures.forget("2026-01-01"),
         lambda keeper: keeper.runs(),
-        lambda keeper: keeper.last_run("prune"),
+        lambda keeper: keeper.services.maintenance.last_run("prune"),
         lambda keeper: keeper.llm_usage(),
         lambda keeper: keeper.llm_call(1),
-        lambda keeper: keeper.chore("prune", slot="2026-01-01"),
-        lambda keeper: keeper.begin_schedule("prune", "2026-01-01"),
+        lambda keeper: keeper.services.maintenance.run_scheduled("prune", slot="2026-01-01"),
+        lambda keeper: keeper.services.maintenance.begin_schedule("prune", "2026-01-01"),
         lambda keeper: keeper.ledger(),
-        lambda keeper: keeper.due(),
+        lambda keeper: keeper.services.captures.due(),
         lambda keeper: keeper.keys(),
-        lambda keeper: keeper.outlook.agents(),
-        lambda keeper: keeper._store.pictures.done("2026-01-01"),
-        lambda keeper: keeper._store.pictures.injected("2026-01-01"),
-        lambda keeper: keeper._store.pictures.forget_injected("2026-01-01"),
-        lambda keeper: keeper.note_recalled([]),
-        lambda keeper: keeper.seen_by(EVE),
+        lambda keeper: keeper.dashboard.agents(),
+        lambda keeper: keeper.services.access.store.pictures.done("2026-01-01"),
+        lambda keeper: keeper.services.access.store.pictures.injected("2026-01-01"),
+        lambda keeper: keeper.services.access.store.pictures.forget_injected("2026-01-01"),
+        lambda keeper: keeper.services.shared.retrieval_log.import_recalls([]),
+        lambda keeper: keeper.as_viewer(EVE),
     ],
 )
 def test_global_operations_require_an_admin_key(operation: Callable[[Keeper], Any], keeper: Keeper) -> None:
     with pytest.raises(Forbidden, match="admin key"):
-        operation(keeper.seen_by(ADA))
+        operation(keeper.as_viewer(ADA))
 
 
 def test_closing_a_view_does_not_close_the_keeper(keeper: Keeper, add_as: AddAs) -> None:
-    assert keeper.seen_by(None) is keeper
-    with keeper.seen_by(ADA) as viewer_keeper:
+    assert keeper.as_viewer(None) is keeper
+    with keeper.as_viewer(ADA) as viewer_keeper:
         viewer_keeper.add("The vault opens at noon")
         viewer_keeper.search("vault")
     assert keeper.count() == 1
-    assert keeper.seen_by(ADA).usage("most")[0].retrieval_count == 1
+    assert keeper.as_viewer(ADA).usage("most")[0].retrieval_count == 1
 
 
 # ── export and import ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -649,9 +651,9 @@ def test_closing_a_view_does_not_close_the_keeper(keeper: Keeper, add_as: AddAs)
 
 def test_export_contains_all_visible_memories(keeper: Keeper, add_as: AddAs) -> None:
     first = add_as(ADA, "One")
-    keeper.seen_by(EVE).add_all([f"Eve's {index}" for index in range(1_100)], dedup=False)
+    keeper.as_viewer(EVE).add_all([f"Eve's {index}" for index in range(1_100)], dedup=False)
     last = add_as(ADA, "Two")
-    header, *lines = keeper.seen_by(ADA).export_lines()
+    header, *lines = keeper.as_viewer(ADA).export_lines()
     assert f'"memories":2,"last_id":{last}' in header
     assert [f'{{"id":{each},' in line for each, line in zip((first, last), lines, strict=True)] == [True, True]
 
@@ -659,12 +661,12 @@ def test_export_contains_all_visible_memories(keeper: Keeper, add_as: AddAs) -> 
 def test_imported_facts_get_the_viewers_ownership(keeper: Keeper) -> None:
     keeper.add("The vault opens at noon", user="eve", origin="notes/1")
     fact = Fact(text="The vault opens at noon", user="eve", origin="notes/1")
-    report = keeper.seen_by(ADA).import_facts([fact], name="notes")
-    assert (report.added, keeper.seen_by(ADA).import_facts([fact], name="notes").known) == (1, 1)
+    report = keeper.as_viewer(ADA).import_facts([fact], name="notes")
+    assert (report.added, keeper.as_viewer(ADA).import_facts([fact], name="notes").known) == (1, 1)
     assert keeper.list().memories[0].user == "ada"
     lines = list(keeper.export_lines())
     with pytest.raises((Forbidden, InvalidInput)):
-        keeper.seen_by(BOB).import_lines(lines, name="export")
+        keeper.as_viewer(BOB).import_lines(lines, name="export")
     assert keeper.count() == 2
 
 
@@ -680,9 +682,9 @@ def test_viewer_cannot_set_identity_or_reserve_ids(store: Store) -> None:
 def test_second_undo_raises_conflict(keeper: Keeper, add_as: AddAs) -> None:
     number = add_as(ADA, "The vault opens at noon")
     changeset = keeper.history(number)[0].changeset
-    keeper.seen_by(ADA).undo(changeset)
+    keeper.as_viewer(ADA).undo(changeset)
     with pytest.raises(Conflict):
-        keeper.seen_by(ADA).undo(changeset)
+        keeper.as_viewer(ADA).undo(changeset)
 
 
 # ── other restrictions ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -691,7 +693,7 @@ def test_second_undo_raises_conflict(keeper: Keeper, add_as: AddAs) -> None:
 def test_user_key_without_agent_keeps_the_given_agent(keeper: Keeper) -> None:
     ada = Viewer(user="ada", team="web")
     for _ in range(3):
-        keeper.seen_by(ada).add("Reviews want a null check.", agent="bot", visibility="team")
+        keeper.as_viewer(ada).add("Reviews want a null check.", agent="bot", visibility="team")
     (found,) = keeper.detect_cross_agent_patterns()
     assert (found.agent, found.memory.user, found.occurrences) == ("bot", "ada", 3)
 
@@ -701,9 +703,9 @@ def test_viewer_cannot_trigger_file_checks(store: Store, tmp_path: Path) -> None
     (tree / ".git").mkdir(parents=True)
     (tree / "notes.py").write_text("SECRET = 1\n", encoding="utf-8")
     request = {"project": str(tree), "source": "work"}
-    with Keeper(store, HashEmbedder(), FixedClock(), freshness=StalenessChecker(reads=True)) as keeper:
+    with Keeper(store, HashEmbedder(), FixedClock(), staleness=StalenessChecker(reads=True)) as keeper:
         assert keeper.add("The numbers are in notes.py.", **request).memory.anchors
-        viewer_keeper = keeper.seen_by(ADA)
+        viewer_keeper = keeper.as_viewer(ADA)
         assert not viewer_keeper.add("My numbers are in notes.py.", **request).memory.anchors
         viewer_keeper.capture("We decided to keep the totals in notes.py because of the audit.", wait=True, **request)
         learned = [memory for memory in viewer_keeper if "totals" in memory.text]
@@ -713,8 +715,8 @@ def test_viewer_cannot_trigger_file_checks(store: Store, tmp_path: Path) -> None
 
 def test_history_of_invisible_predecessor_is_hidden(keeper: Keeper, add_as: AddAs) -> None:
     old = add_as(ADA, "The key is under the mat.")
-    written, _ = keeper.seen_by(ADA).supersede(old, "The key is at the desk.", visibility="global")
-    bob = keeper.seen_by(BOB)
+    written, _ = keeper.as_viewer(ADA).supersede(old, "The key is at the desk.", visibility="global")
+    bob = keeper.as_viewer(BOB)
     assert [change.memory_id for change in bob.history(written.memory_id)] == [written.memory_id]
     with pytest.raises(NotFound):
         bob.history(old)
@@ -728,7 +730,7 @@ def threshold(value: float = 5_000_000, **fields: Any) -> Threshold:
 
 
 def put_rows(keeper: Keeper, viewer: Viewer | None, *rows: Knowledge, why: str = "") -> Changeset:
-    return keeper.seen_by(viewer).apply([], by="test", why=why, knowledge=[Put(row, "noted") for row in rows])
+    return keeper.as_viewer(viewer).apply([], by="test", why=why, knowledge=[Put(row, "noted") for row in rows])
 
 
 def row_key(done: Changeset) -> str:
@@ -803,9 +805,9 @@ def test_id_used_by_another_user_gets_a_suffix(store: Store, keeper: Keeper) -> 
 
 def test_id_deleted_by_another_user_is_not_reused(store: Store, keeper: Keeper) -> None:
     put_rows(keeper, EVE, threshold(1, id="alert"))
-    deleted = keeper.seen_by(EVE).apply([], by="eve", why="", knowledge=[Drop("thresholds", "alert")])
+    deleted = keeper.as_viewer(EVE).apply([], by="eve", why="", knowledge=[Drop("thresholds", "alert")])
     assert row_key(put_rows(keeper, ADA, threshold(2, id="alert"))) != "alert"
-    keeper.seen_by(EVE).undo(deleted.id)
+    keeper.as_viewer(EVE).undo(deleted.id)
     assert [row.user for row in store.domain.get("thresholds", ["alert"])] == ["eve"]
 
 
@@ -841,7 +843,7 @@ def test_row_cannot_be_moved_out_of_the_prefixes(store: Store, keeper: Keeper) -
 
 def test_invisible_rows_cannot_be_changed(store: Store, keeper: Keeper) -> None:
     key = row_key(put_rows(keeper, EVE, threshold()))
-    ada = keeper.seen_by(ADA)
+    ada = keeper.as_viewer(ADA)
     for decision in (Drop("thresholds", key), Erase("thresholds", key)):
         with pytest.raises(NotFound, match="no thresholds/"):
             ada.apply([], by="ada", why="", knowledge=[decision])
@@ -851,7 +853,7 @@ def test_invisible_rows_cannot_be_changed(store: Store, keeper: Keeper) -> None:
 
 
 def test_only_own_private_rows_can_be_purged(store: Store, keeper: Keeper) -> None:
-    ada = keeper.seen_by(ADA)
+    ada = keeper.as_viewer(ADA)
     shared, own = (
         row_key(put_rows(keeper, ADA, threshold(visibility="team"))),
         row_key(put_rows(keeper, ADA, threshold())),
@@ -861,7 +863,7 @@ def test_only_own_private_rows_can_be_purged(store: Store, keeper: Keeper) -> No
     result = ada.apply([], by="ada", why="", knowledge=[Erase("thresholds", own)])
     assert [change.action for change in result.knowledge] == ["purge"]
     assert [row.id for row in store.domain.rows("thresholds")] == [shared]
-    keeper.seen_by(BOB).apply([], by="bob", why="", knowledge=[Drop("thresholds", shared)])
+    keeper.as_viewer(BOB).apply([], by="bob", why="", knowledge=[Drop("thresholds", shared)])
     assert store.domain.rows("thresholds") == []
 
 
@@ -893,24 +895,24 @@ def test_row_history_contains_changes_with_visible_before_and_after(store: Store
 def test_knowledge_changeset_contains_only_visible_changes(keeper: Keeper) -> None:
     shared, secret = threshold(visibility="global"), threshold(source="Zebra", user="eve")
     result = put_rows(keeper, None, shared, secret, why="zebras")
-    outcome = keeper.seen_by(ADA).changeset(result.id)
+    outcome = keeper.as_viewer(ADA).changeset(result.id)
     assert [(change.key, change.reason) for change in outcome.knowledge] == [("aapl.volume.above", "")]
     assert outcome.why == ""
     assert "zebra" not in repr(outcome).lower()
     with pytest.raises(Forbidden, match="may not see"):
-        keeper.seen_by(ADA).undo(result.id)
+        keeper.as_viewer(ADA).undo(result.id)
     alone = put_rows(keeper, EVE, secret)
     with pytest.raises(NotFound):
-        keeper.seen_by(ADA).changeset(alone.id)
+        keeper.as_viewer(ADA).changeset(alone.id)
     with pytest.raises(NotFound):
-        keeper.seen_by(ADA).undo(alone.id)
+        keeper.as_viewer(ADA).undo(alone.id)
 
 
 def test_changeset_with_invisible_rows_hides_reasons_of_memory_changes(keeper: Keeper) -> None:
     fact = Fact(text="The vault opens at noon", visibility="global")
     puts = [Put(threshold(source="Zebra", user="eve"))]
     result = keeper.apply([Add(fact, "quoting zebras")], by="owner", why="zebras", knowledge=puts)
-    ada = keeper.seen_by(ADA)
+    ada = keeper.as_viewer(ADA)
     outcome = ada.changeset(result.id)
     assert (len(outcome.changes), outcome.knowledge, outcome.why) == (1, (), "")
     assert [(change.reason, change.why) for change in ada.history(result.changes[0].memory_id)] == [("", "")]
@@ -920,19 +922,19 @@ def test_changeset_with_invisible_rows_hides_reasons_of_memory_changes(keeper: K
 
 def test_limit_applies_to_visible_knowledge_changesets(keeper: Keeper) -> None:
     mine = put_rows(keeper, ADA, threshold(1))
-    dropped = keeper.seen_by(ADA).apply([], by="ada", why="", knowledge=[Drop("thresholds", row_key(mine))])
+    dropped = keeper.as_viewer(ADA).apply([], by="ada", why="", knowledge=[Drop("thresholds", row_key(mine))])
     for number in range(30):
         put_rows(keeper, EVE, threshold(number))
-    assert [change.id for change in keeper.seen_by(ADA).changes(limit=5)] == [dropped.id, mine.id]
-    assert [change.id for change in keeper.seen_by(ADA).changes(limit=1)] == [dropped.id]
+    assert [change.id for change in keeper.as_viewer(ADA).changes(limit=5)] == [dropped.id, mine.id]
+    assert [change.id for change in keeper.as_viewer(ADA).changes(limit=1)] == [dropped.id]
 
 
 def test_visible_put_can_be_undone_by_a_team_member(store: Store, keeper: Keeper) -> None:
     result = put_rows(keeper, ADA, threshold(visibility="team"))
-    undo = keeper.seen_by(BOB).undo(result.id)
+    undo = keeper.as_viewer(BOB).undo(result.id)
     assert [change.action for change in undo.knowledge] == ["revert"]
     assert store.domain.rows("thresholds") == []
-    keeper.seen_by(ADA).undo(undo.id)
+    keeper.as_viewer(ADA).undo(undo.id)
     assert len(store.domain.rows("thresholds")) == 1
 
 
@@ -940,8 +942,8 @@ def test_visibility_change_cannot_be_undone_by_others(keeper: Keeper) -> None:
     put_rows(keeper, ADA, threshold(id="alert", visibility="team"))
     wider = put_rows(keeper, ADA, threshold(id="alert", visibility="global"))
     with pytest.raises(Forbidden):
-        keeper.seen_by(BOB).undo(wider.id)
-    keeper.seen_by(ADA).undo(wider.id)
+        keeper.as_viewer(BOB).undo(wider.id)
+    keeper.as_viewer(ADA).undo(wider.id)
 
 
 def test_single_rows_cannot_be_withdrawn(keeper: Keeper) -> None:
@@ -949,7 +951,7 @@ def test_single_rows_cannot_be_withdrawn(keeper: Keeper) -> None:
         put_rows(keeper, ADA, threshold(), threshold(source="MSFT")),
         put_rows(keeper, ADA, threshold(source="IBM")),
     )
-    ada = keeper.seen_by(ADA)
+    ada = keeper.as_viewer(ADA)
     first, second = (Withdraw(change.id) for change in done.knowledge)
     for undoes, rows in (
         (None, [first]),
@@ -968,11 +970,11 @@ def test_export_contains_visible_rows(keeper: Keeper) -> None:
     put_rows(
         keeper, ADA, threshold(source="Zulu"), Pattern(pattern="It rains"), threshold(source="Alpha", visibility="team")
     )
-    lines = [json.loads(line) for line in keeper.seen_by(BOB).export_lines()]
+    lines = [json.loads(line) for line in keeper.as_viewer(BOB).export_lines()]
     assert [line.get("source") for line in lines[1:]] == ["Alpha"]
     assert lines[0]["knowledge"] == 1
-    assert "zebra" not in "".join(keeper.seen_by(ADA).export_lines()).lower()
-    assert len(list(keeper.seen_by(ADA).export_lines())) == 4
+    assert "zebra" not in "".join(keeper.as_viewer(ADA).export_lines()).lower()
+    assert len(list(keeper.as_viewer(ADA).export_lines())) == 4
 
 
 def test_notes_require_an_admin_key(store: Store) -> None:

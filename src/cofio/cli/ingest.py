@@ -167,7 +167,7 @@ def _find_id(action: dict[str, Any]) -> int | str:
 )
 @click.option("--dry-run", is_flag=True, help="Show the extracted facts without storing them.")
 def observe(
-    session: CliContext, response: str, intent: str, activity: str, named: str, dry_run: bool, **about: str
+    session: CliContext, response: str, intent: str, activity: str, named: str, dry_run: bool, **about: Any
 ) -> None:
     """Learn from an observed dialogue: a response and the user's intent.
 

@@ -129,11 +129,13 @@ def reembed(session: CliContext, missing: bool) -> None:
                 previous = so_far
 
             number = keeper.embed_missing(move_to) if missing else keeper.reembed(move_to)
-        with output.progress("Reading", keeper.unread(), hidden=session.as_json) as advance:
+        with output.progress(
+            "Reading", keeper.services.embeddings.pending_token_embeddings(), hidden=session.as_json
+        ) as advance:
             previous = 0
-            keeper.read_missing(move_to)
-        keeper.index_episodes()
-        keeper.embed_episodes()
+            keeper.services.embeddings.build_token_embeddings(move_to)
+        keeper.services.episodes.index_missing()
+        keeper.services.episodes.embed_missing()
     if session.as_json:
         output.document({"embedded": number, "embedder": session.settings.embedder})
     else:
