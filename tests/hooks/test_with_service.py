@@ -21,7 +21,7 @@ from cofio.server import daemon
 from cofio.settings import Settings
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
-from tests.cli.conftest import served
+from tests.cli.conftest import running_service
 from tests.hooks.conftest import END, PROMPT, STOP, Hook, said
 
 FACT = "The web shop is deployed with Fly.io"
@@ -40,7 +40,7 @@ def keeper(hook: Hook) -> Iterator[Keeper]:
 @pytest.fixture
 def service(hook: Hook, keeper: Keeper) -> Iterator[str]:
     settings = Settings.load({"home": str(hook.home), "port": 0}, environ={})
-    with served(keeper, settings) as url:
+    with running_service(keeper, settings) as url:
         hook.finds(url)
         yield url
 
@@ -78,7 +78,7 @@ def test_what_was_said_while_the_service_was_down_comes_in_once(hook: Hook, keep
         hook({**event, "transcript_path": ""})
     (hook.home / "spool" / "00000000000000000001-1-aa.hook").write_bytes(b"corrupt")
     settings = Settings.load({"home": str(hook.home), "port": 0}, environ={})
-    with served(keeper, settings) as url:
+    with running_service(keeper, settings) as url:
         hook.finds(url)
         assert eventually(lambda: not spool.waiting_files(hook.home))
     assert keeper.turns("claude-code", "s1") == {"p1"}
@@ -95,7 +95,7 @@ def test_garbage_is_refused_and_does_not_stay(hook: Hook, service: str) -> None:
 
 def test_a_wrong_key_is_seen_in_the_log_and_nothing_is_lost(hook: Hook, keeper: Keeper) -> None:
     settings = Settings.load({"home": str(hook.home), "port": 0, "api_key": "secret"}, environ={})
-    with served(keeper, settings) as url:
+    with running_service(keeper, settings) as url:
         hook.finds(url, key="wrong")
         hook(STOP)
         assert (hook.rung, hook.why) == ("spooled", "401")

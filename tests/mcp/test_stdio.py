@@ -23,7 +23,7 @@ from cofio.hooks import project
 from cofio.settings import Settings
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
-from tests.cli.conftest import new_keeper, served
+from tests.cli.conftest import new_keeper, running_service
 from tests.http_api.conftest import serving
 from tests.mcp.conftest import cofio
 from tests.mcp.contract import Contract, check, through_all
@@ -162,7 +162,7 @@ def test_a_linked_working_tree_is_the_same_project(tmp_path: Path) -> None:
 
 def test_where_a_service_runs_nothing_is_kept_beside_it(tmp_path: Path, new_keeper: Callable[[str], Keeper]) -> None:
     keeper = new_keeper("served")
-    with served(keeper, Settings(port=0)) as url:
+    with running_service(keeper, Settings(port=0)) as url:
         with Started(tmp_path, tmp_path / "web", "--url", url) as agent:
             agent.told("memory_add", text="We use pnpm")
         assert not (tmp_path / "cofio").exists()
@@ -171,7 +171,7 @@ def test_where_a_service_runs_nothing_is_kept_beside_it(tmp_path: Path, new_keep
 
 def test_a_service_that_is_gone_is_told_as_a_result(tmp_path: Path, new_keeper: Callable[[str], Keeper]) -> None:
     with ExitStack() as service:
-        url = service.enter_context(served(new_keeper("served"), Settings(port=0)))
+        url = service.enter_context(running_service(new_keeper("served"), Settings(port=0)))
         with Started(tmp_path, tmp_path / "web", "--url", url) as agent:
             agent.told("memory_add", text="We use pnpm")
             service.close()

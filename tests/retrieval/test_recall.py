@@ -22,7 +22,7 @@ from cofio.retrieval import recall
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from cofio.text.briefing import MAX_CHARS, MAX_TOKENS, START_TOKENS, digest, estimate_tokens
-from tests.cli.conftest import Cofio, served
+from tests.cli.conftest import InProcessCli, running_service
 
 WEB, OPS = "/home/ada/web", "/home/ada/ops"
 
@@ -336,7 +336,7 @@ def test_the_service_recalls_what_the_keeper_does(keeper: Keeper) -> None:
     one = add(keeper, "The auth bug was a missing cookie flag")
     settings = Settings.load({"port": 0}, environ={})
     alone = keeper.recall("fix the auth bug", project=WEB)
-    with served(keeper, settings) as url, Client(url) as client:
+    with running_service(keeper, settings) as url, Client(url) as client:
         told = client.recall("fix the auth bug", project=WEB)
         assert (told.text, told.ids, told.tokens) == (alone.text, (one,), alone.tokens)
         assert client.recall(project=WEB, k=3).ids == (one,)
@@ -346,11 +346,11 @@ def test_the_service_recalls_what_the_keeper_does(keeper: Keeper) -> None:
 
 
 @pytest.fixture
-def cofio(tmp_path_factory: pytest.TempPathFactory) -> Cofio:
-    return Cofio(tmp_path_factory.mktemp("home"))
+def cofio(tmp_path_factory: pytest.TempPathFactory) -> InProcessCli:
+    return InProcessCli(tmp_path_factory.mktemp("home"))
 
 
-def test_the_command_prints_the_block(cofio: Cofio) -> None:
+def test_the_command_prints_the_block(cofio: InProcessCli) -> None:
     by_rules = {"COFIO_JUDGE": "false"}
     cofio.lines("add", "The auth bug was a missing cookie flag", "--project", WEB)
     lines = cofio.lines("recall", "fix", "the", "auth", "bug", "--project", WEB, env=by_rules)
@@ -362,7 +362,7 @@ def test_the_command_prints_the_block(cofio: Cofio) -> None:
 
 
 def test_without_a_project_the_command_takes_the_one_at_hand(
-    cofio: Cofio, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+    cofio: InProcessCli, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
     cofio.lines("add", "We use pnpm here", "--project", str(tmp_path.resolve()))
@@ -371,7 +371,7 @@ def test_without_a_project_the_command_takes_the_one_at_hand(
     assert cofio.json("recall", "--project", "another")["ids"] == []
 
 
-def test_when_there_is_nothing_the_command_says_so(cofio: Cofio) -> None:
+def test_when_there_is_nothing_the_command_says_so(cofio: InProcessCli) -> None:
     done = cofio("recall", "yes")
     assert (done.exit_code, done.stdout) == (0, "")
     assert "Nothing would be injected." in done.stderr

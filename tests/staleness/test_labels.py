@@ -16,7 +16,7 @@ from cofio.models.memory import Add, Edit, Fact, FreshnessResult, Merge, Update
 from cofio.server.mcp.tool_handlers import Caller, search
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
-from tests.cli.conftest import Cofio, served
+from tests.cli.conftest import InProcessCli, running_service
 from tests.staleness.conftest import Repository
 
 
@@ -223,7 +223,10 @@ def test_what_names_nothing_cannot_be_confirmed(keeper: Keeper, repo: Repository
 
 @pytest.fixture
 def client(keeper: Keeper) -> Iterator[Client]:
-    with served(keeper, Settings.load({"port": 0, "api_key": "k"}, environ={})) as url, Client(url, "k") as client:
+    with (
+        running_service(keeper, Settings.load({"port": 0, "api_key": "k"}, environ={})) as url,
+        Client(url, "k") as client,
+    ):
         yield client
 
 
@@ -242,7 +245,7 @@ def test_the_service_says_and_does_the_same(keeper: Keeper, client: Client, repo
 
 
 def test_the_command_line_shows_it_and_confirms(tmp_path: Path, repo: Repository) -> None:
-    cofio = Cofio(tmp_path / "home")
+    cofio = InProcessCli(tmp_path / "home")
     (added,) = cofio.json("add", "The retry limit is in src/net.py.", "--project", str(repo.root))["results"]
     memory = str(added["id"])
     assert "anchors\tsrc/net.py (file in src/net.py)" in cofio.lines("show", memory)

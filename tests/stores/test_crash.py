@@ -58,8 +58,8 @@ def test_inbox_crash_test_detects_lost_and_duplicate_captures(tmp_path: Path) ->
 
     def wrong(**line: Any) -> list[str]:
         known = AcknowledgedState()
-        known.hear([line])
-        return known.wrong(path)
+        known.update([line])
+        return known.find_problems(path)
 
     assert wrong(kept={"t0": numbers[0], "t1": numbers[1]}, settled={numbers[0]: "stored"}) == []
     assert wrong(kept={"t7": 7})
