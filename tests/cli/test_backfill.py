@@ -109,9 +109,9 @@ def test_turns_wait_when_the_daily_budget_is_exhausted(
 
 def test_confirmation_is_required_unless_yes_is_given(cofio: InProcessCli, env: dict[str, str], disk: Path) -> None:
     assert "--yes" in cofio("backfill", env=env).output
-    assert cofio("backfill", env=env, says="n\n").exit_code == 0
+    assert cofio("backfill", env=env, input_text="n\n").exit_code == 0
     assert cofio.json("ledger", env=env)["captured"] == 0
-    assert cofio("backfill", env=env, says="y\n").exit_code == 0
+    assert cofio("backfill", env=env, input_text="y\n").exit_code == 0
     assert cofio.json("ledger", env=env)["captured"] == 3
 
 

@@ -68,7 +68,7 @@ def test_add_stores_every_option(cofio: InProcessCli) -> None:
 
 @pytest.mark.parametrize("argument", [["-"], []])
 def test_add_reads_one_fact_per_line_from_stdin(cofio: InProcessCli, argument: list[str]) -> None:
-    cofio.lines("add", *argument, "--source", "acme", says="Ada likes tea\n\n  Bob likes coffee  \n")
+    cofio.lines("add", *argument, "--source", "acme", input_text="Ada likes tea\n\n  Bob likes coffee  \n")
     output = cofio.json("list")["memories"]
     assert [(memory["text"], memory["source"]) for memory in output] == [
         ("Bob likes coffee", "acme"),
@@ -115,7 +115,7 @@ def test_invalid_jsonl_line_is_named_and_nothing_is_added(
     assert message in result.stderr
     assert "Traceback" not in result.output
     assert cofio.json("stats")["memories"] == 0
-    piped = cofio("add", "--jsonl", "-", says=path.read_bytes())
+    piped = cofio("add", "--jsonl", "-", input_text=path.read_bytes())
     assert (piped.exit_code, "Line 3" in piped.stderr, cofio.json("stats")["memories"]) == (1, True, 0)
 
 
@@ -273,12 +273,12 @@ def test_forget_with_an_unknown_id_changes_nothing(filled: InProcessCli) -> None
 
 
 def test_purge_requires_confirmation(filled: InProcessCli) -> None:
-    no = filled("forget", "1", "--purge", says="n\n")
+    no = filled("forget", "1", "--purge", input_text="n\n")
     assert (no.exit_code, filled.json("list")["total"]) == (0, 3)
     assert "We deploy with Fly.io" in no.stderr
     nobody = filled("forget", "1", "--purge")
     assert (nobody.exit_code, "--yes" in nobody.stderr, filled.json("list")["total"]) == (1, True, 3)
-    assert filled("forget", "1", "--purge", says="y\n").exit_code == 0
+    assert filled("forget", "1", "--purge", input_text="y\n").exit_code == 0
     assert filled("show", "1").exit_code == 1
     assert filled.json("forget", "2", "--purge", "--yes")["results"][0]["action"] == "purge"
 
@@ -288,7 +288,7 @@ def test_purge_requires_confirmation(filled: InProcessCli) -> None:
 
 def test_undo_reverts_step_by_step_and_can_be_undone(filled: InProcessCli) -> None:
     filled.lines("edit", "3", "--text", "Bob prefers tabs")
-    request = filled("undo", says="y\n")
+    request = filled("undo", input_text="y\n")
     assert request.exit_code == 0
     assert "Bob prefers tabs" in request.stderr
     assert filled.json("show", "3")["text"] == "Bob prefers spaces"
@@ -302,8 +302,8 @@ def test_undo_reverts_step_by_step_and_can_be_undone(filled: InProcessCli) -> No
 
 
 def test_declined_undo_changes_nothing(filled: InProcessCli) -> None:
-    assert filled("undo", says="n\n").exit_code == 0
-    assert filled.json("undo", says="no\n") is None
+    assert filled("undo", input_text="n\n").exit_code == 0
+    assert filled.json("undo", input_text="no\n") is None
     assert filled.json("list")["total"] == 3
     filled.lines("undo", "3", "--yes")
     repeated = filled("undo", "3", "--yes")
@@ -392,7 +392,7 @@ def test_config_set_rejects_invalid_values(cofio: InProcessCli, arguments: list[
 
 
 def test_config_set_reads_keys_from_stdin_and_never_shows_them(cofio: InProcessCli) -> None:
-    result = cofio("config", "set", "api_key", says="very secret\n")
+    result = cofio("config", "set", "api_key", input_text="very secret\n")
     assert result.exit_code == 0, result.output
     for arguments in (["config"], ["config", "--json"]):
         output = cofio(*arguments).output

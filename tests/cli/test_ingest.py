@@ -54,12 +54,12 @@ def test_text_file_is_learned(cofio: InProcessCli, tmp_path: Path) -> None:
 
 
 def test_stdin_is_learned(cofio: InProcessCli) -> None:
-    lines = cofio.lines("ingest", "-", says=TALK)
+    lines = cofio.lines("ingest", "-", input_text=TALK)
     assert [item.split("\t")[0] for item in lines] == ["add", "add"]
 
 
 def test_dry_run_changes_nothing(cofio: InProcessCli) -> None:
-    result = cofio("ingest", "-", "--dry-run", says=TALK)
+    result = cofio("ingest", "-", "--dry-run", input_text=TALK)
     assert "Nothing was changed" in result.stderr
     assert cofio.json("list")["total"] == 0
     assert cofio.json("ledger")["captured"] == 0
@@ -74,7 +74,7 @@ def test_observation_is_learned_for_the_team_once(cofio: InProcessCli) -> None:
     [memory] = cofio.json("list")["memories"]
     assert (memory["visibility"], memory["session"], memory["team"]) == ("team", "activity-7", "web")
     assert "captured before" in cofio(*texts, "--dialogue", "d1").stderr
-    assert cofio.lines("observe", "-", says="I prefer tabs over spaces.")[0].startswith("add")
+    assert cofio.lines("observe", "-", input_text="I prefer tabs over spaces.")[0].startswith("add")
 
 
 REPORT = "Checked the fleet.\nThreshold: disk usage on web-1 above 85%\n"
@@ -84,13 +84,13 @@ REPORT = "Checked the fleet.\nThreshold: disk usage on web-1 above 85%\n"
     "messages", [REPORT, json.dumps([{"role": "assistant", "content": REPORT}]), f"User: and?\nAssistant: {REPORT}"]
 )
 def test_analysis_report_is_parsed_for_domain_knowledge(cofio: InProcessCli, messages: str) -> None:
-    lines = cofio.lines("ingest", "-", "--context", "analysis", says=messages)
+    lines = cofio.lines("ingest", "-", "--context", "analysis", input_text=messages)
     assert lines[1] == "add\tthresholds/web-1.disk_usage.above\tweb-1/disk usage: above 85%"
     assert [row["id"] for row in cofio.json("knowledge", "list", "thresholds")["rows"]] == ["web-1.disk_usage.above"]
 
 
 def test_other_text_is_not_parsed_for_domain_knowledge(cofio: InProcessCli) -> None:
-    assert not any("thresholds/" in line for line in cofio.lines("ingest", "-", says=REPORT))
+    assert not any("thresholds/" in line for line in cofio.lines("ingest", "-", input_text=REPORT))
     assert cofio.json("knowledge", "list")["thresholds"] == 0
 
 
@@ -115,14 +115,14 @@ def test_empty_or_missing_file_is_an_error(cofio: InProcessCli, tmp_path: Path) 
 
 def test_postponed_capture_is_reported_with_its_reason(cofio: InProcessCli) -> None:
     env = {"EXTRACT_PROVIDER": "ollama", "OLLAMA_URL": "http://127.0.0.1:9"}
-    result = cofio("ingest", "-", says="Our team decided to adopt microservices for scalability", env=env)
+    result = cofio("ingest", "-", input_text="Our team decided to adopt microservices for scalability", env=env)
     assert result.exit_code == 0
     assert "not processed yet" in result.stderr
     assert cofio.json("ledger")["pending"] == 1
 
 
 def test_ledger_shows_reasons(cofio: InProcessCli) -> None:
-    cofio("ingest", "-", says="Hi there!")
+    cofio("ingest", "-", input_text="Hi there!")
     lines = cofio.lines("ledger")
     assert "captured\t1" in lines
     assert "1\tNothing that will matter in a month" in lines
@@ -134,25 +134,25 @@ def test_ledger_shows_reasons(cofio: InProcessCli) -> None:
 
 
 def test_rejected_capture_is_retried(cofio: InProcessCli) -> None:
-    cofio("ingest", "-", says="Hi there!")
+    cofio("ingest", "-", input_text="Hi there!")
     [again] = cofio.json("ledger", "--retry", "1")["items"]
     # processed immediately, because no service is running
     assert (again["state"], again["reason"]) == ("rejected", "Nothing that will matter in a month")
     assert cofio("ledger", "--retry", "9").exit_code == 1
-    cofio("ingest", "-", says="I prefer tabs over spaces.")
+    cofio("ingest", "-", input_text="I prefer tabs over spaces.")
     assert cofio("ledger", "--retry", "2").exit_code == 1
 
 
 def test_same_text_is_learned_for_another_source(cofio: InProcessCli) -> None:
     for source in ("shop", "blog", "blog"):
-        cofio("ingest", "-", "--source", source, says="The port of staging is 8080.")
+        cofio("ingest", "-", "--source", source, input_text="The port of staging is 8080.")
     assert cofio.json("ledger")["captured"] == 2
     assert {memory["source"] for memory in cofio.json("list")["memories"]} == {"shop", "blog"}
 
 
 def test_learned_memory_belongs_to_the_given_project(cofio: InProcessCli) -> None:
     for project in ("/srv/shop", "/srv/blog", "/srv/blog"):
-        cofio("ingest", "-", "--project", project, says="The port of staging is 8080.")
+        cofio("ingest", "-", "--project", project, input_text="The port of staging is 8080.")
     assert cofio.json("ledger")["captured"] == 2
     output = cofio.json("list")["memories"]
     assert {(item["project"], item["source"]) for item in output} == {("/srv/shop", ""), ("/srv/blog", "")}

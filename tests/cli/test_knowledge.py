@@ -221,7 +221,7 @@ def test_read_parses_text_without_storing(cli_with_knowledge: InProcessCli) -> N
     assert row == ["keep", "thresholds", "MSFT/volume: above 7000000", "0.70"]
     [gone] = split_columns(cli_with_knowledge.lines("knowledge", "read", "Do not flag AAPL volume any more."))
     assert gone[:3] == ["drop", "thresholds", "AAPL volume"]
-    assert cli_with_knowledge.json("knowledge", "read", "-", says="Good morning.") == {"readings": []}
+    assert cli_with_knowledge.json("knowledge", "read", "-", input_text="Good morning.") == {"readings": []}
     assert cli_with_knowledge.json("knowledge", "list")["thresholds"] == 1
 
 
@@ -278,7 +278,7 @@ def test_forgotten_rows_are_restored_by_undo(cli_with_knowledge: InProcessCli) -
 
 
 def test_purge_requires_confirmation(cli_with_knowledge: InProcessCli) -> None:
-    stored = cli_with_knowledge("knowledge", "purge", REF, says="n\n")
+    stored = cli_with_knowledge("knowledge", "purge", REF, input_text="n\n")
     assert (stored.exit_code, stored.stdout) == (0, "")
     assert "Erase 1 row permanently? [y/N]" in stored.stderr
     assert "Nothing was changed." in stored.stderr
@@ -304,7 +304,7 @@ def test_history_describes_knowledge_changes(cli_with_knowledge: InProcessCli) -
     newest = split_columns(cli_with_knowledge.lines("history"))[0]
     assert REF in newest[4]
     assert "AAPL/volume: above 5000000" in newest[4]
-    request = cli_with_knowledge("undo", says="n\n")
+    request = cli_with_knowledge("undo", input_text="n\n")
     assert REF in request.stderr
 
 

@@ -48,7 +48,7 @@ def test_history_contains_rows(cli_with_knowledge: InProcessCli) -> None:
 
 
 def test_undo_shows_and_reverts_rows(cli_with_knowledge: InProcessCli) -> None:
-    request = cli_with_knowledge("undo", "3", says="y\n")
+    request = cli_with_knowledge("undo", "3", input_text="y\n")
     assert request.exit_code == 0, request.output
     assert "  update thresholds/aapl.volume.above: AAPL/volume: above 6000000 (value)" in request.stderr
     output = cli_with_knowledge.json("history", "--changeset", "6")

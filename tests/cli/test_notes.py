@@ -73,12 +73,12 @@ def test_flush_writes_a_note_and_a_memory(any_cli: InProcessCli) -> None:
 
 def test_flush_reads_the_complete_stdin(any_cli: InProcessCli) -> None:
     output = any_cli.json(
-        "notes", "flush", "-", "--kind", "decision", says="We chose Drizzle.\n\nMigrations are SQL.\n"
+        "notes", "flush", "-", "--kind", "decision", input_text="We chose Drizzle.\n\nMigrations are SQL.\n"
     )
     assert output["action"] == "add"
     assert output["memory"]["kind"] == "decision"
     assert "Migrations are SQL." in output["memory"]["text"]
-    piped = any_cli.json("notes", "flush", says="Ada likes tea.")
+    piped = any_cli.json("notes", "flush", input_text="Ada likes tea.")
     assert "Ada likes tea." in piped["memory"]["text"]
     assert {path.name for path in (any_cli.home / "notes").glob("*.md")} == {output["file"], piped["file"]}
 
@@ -91,7 +91,7 @@ def test_flush_is_undone(any_cli: InProcessCli) -> None:
 
 @pytest.mark.parametrize("content", ["", "  \n", b"\xff\xfe"])
 def test_empty_or_invalid_summary_is_rejected(cofio: InProcessCli, content: str | bytes) -> None:
-    result = cofio("notes", "flush", "-", says=content)
+    result = cofio("notes", "flush", "-", input_text=content)
     assert result.exit_code == 1
     assert result.stderr.startswith("Error:")
     assert not list(cofio.home.rglob("*.md"))

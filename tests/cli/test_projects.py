@@ -43,7 +43,7 @@ SPELLINGS = (
 def test_any_folder_of_a_repository_means_its_root(cofio: InProcessCli, tree: Path, spelling: str) -> None:
     project = spelling.format(app=tree)
     cofio.lines("add", "We deploy with Fly.io", "--project", project)
-    cofio.lines("ingest", "-", "--project", project, says="We never deploy on a Friday.")
+    cofio.lines("ingest", "-", "--project", project, input_text="We never deploy on a Friday.")
     assert {memory["project"] for memory in cofio.json("list")["memories"]} == {str(tree)}
     assert cofio.json("list", "--project", project)["total"] == 2
     assert cofio.json("search", "deploy with Fly.io", "--project", project)["results"][0]["id"] == 1
@@ -55,14 +55,14 @@ def test_any_folder_of_a_repository_means_its_root(cofio: InProcessCli, tree: Pa
 @pytest.mark.parametrize("project", ["web", "acme/web", "team web", "a.b", "x" * 500, "src2/"])
 def test_other_text_is_a_project_name(cofio: InProcessCli, tree: Path, project: str) -> None:
     cofio.lines("add", "We deploy with Fly.io", "--project", project)
-    cofio.lines("ingest", "-", "--project", project, says="We never deploy on a Friday.")
+    cofio.lines("ingest", "-", "--project", project, input_text="We never deploy on a Friday.")
     assert {memory["project"] for memory in cofio.json("list", "--project", project)["memories"]} == {project}
     assert len(cofio.json("recall", "--project", project)["ids"]) == 2
 
 
 def test_project_is_empty_by_default(cofio: InProcessCli, tree: Path) -> None:
     cofio.lines("add", "We deploy with Fly.io", "--project", "")
-    cofio.lines("ingest", "-", says="We never deploy on a Friday.")
+    cofio.lines("ingest", "-", input_text="We never deploy on a Friday.")
     assert {memory["project"] for memory in cofio.json("list", "--project", "")["memories"]} == {""}
     assert cofio.json("list", "--project", "~")["total"] == 2  # the home folder is not a project
 

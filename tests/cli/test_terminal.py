@@ -106,7 +106,7 @@ def test_json_on_a_terminal_is_valid_json(filled: InProcessCli, shell: Shell) ->
 
 def test_broken_pipe_is_not_an_error(home: Path, shell: Shell) -> None:
     InProcessCli(home).json(
-        "add", "-", "--no-dedup", says="".join(f"Fact {number} {'x' * 500}\n" for number in range(900))
+        "add", "-", "--no-dedup", input_text="".join(f"Fact {number} {'x' * 500}\n" for number in range(900))
     )
     for arguments in ("list -n 900", "list -n 900 --json"):
         command = f"{shlex.quote(sys.executable)} -m cofio {arguments} | head -c 100 > /dev/null"

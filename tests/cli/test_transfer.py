@@ -124,7 +124,7 @@ def test_backup_is_created_listed_and_restored(cofio: InProcessCli) -> None:
     assert Path(path).parent == cofio.home / "backups"
     assert cofio.json("backup", "--list")["backups"][0]["path"] == path
     cofio.lines("add", "learned after the backup")
-    request = cofio("restore", "latest", says="n\n")
+    request = cofio("restore", "latest", input_text="n\n")
     assert "Nothing was changed." in request.stderr
     assert "learned after the backup" in memory_texts(cofio)
     output = cofio.json("restore", "latest", "--yes")
@@ -237,7 +237,7 @@ def test_import_series_is_undone_and_redone(cofio: InProcessCli, tmp_path: Path)
     lines = tmp_path / "facts.jsonl"
     lines.write_text("".join(json.dumps({"text": f"fact number {n}"}) + "\n" for n in range(1_100)))
     first = cofio.json("import", str(lines))["first"]
-    request = cofio("undo", str(first), says="n\n")
+    request = cofio("undo", str(first), input_text="n\n")
     assert "a series of 3 changesets" in request.stderr
     everything = cofio.json("stats")["memories"]
     cofio("edit", "600", "--pin")

@@ -24,7 +24,7 @@ from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.acceptance import clients as acceptance
 
-from ..cli.conftest import VARIABLES, served
+from ..cli.conftest import VARIABLES, running_service
 
 FOLDERS = {"claude-code": ".claude", "codex": ".codex", "openclaw": ".openclaw", "cursor": ".cursor"}
 
@@ -107,7 +107,7 @@ def service(machine: Machine) -> Iterator[str]:
     clock = FixedClock()
     keeper = Keeper(SqliteStore(machine.home / "cofio.db", clock), HashEmbedder(), clock)
     settings = Settings.load({"home": machine.home, "port": 0, "api_key": "the service's key"}, machine.env)
-    with served(keeper, settings) as url:
+    with running_service(keeper, settings) as url:
         yield url
 
 

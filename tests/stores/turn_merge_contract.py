@@ -131,7 +131,7 @@ class AmendContract:
         assert (item.state, item.attempts, item.faults) == ("pending", 1, 1)
         assert [item.id for item in store.inbox.due(10)] == [first.id]
 
-    def test_exchange_without_turn_id_is_always_new(self, store: Store) -> None:
+    def test_amendment_without_turn_id_is_always_new(self, store: Store) -> None:
         for nameless in (turn(user("a"), name=""), turn(user("a"), client="", session="")):
             assert all(store.inbox.amend(nameless).new for _ in range(2))
 

@@ -16,14 +16,14 @@ def text_of(name: str) -> str:
     return static_files()[name].content.decode()
 
 
-def test_the_way_leads_to_the_first_page(served: Caller) -> None:
-    answer = served.get("/ui")
+def test_the_way_leads_to_the_first_page(shared_service: Caller) -> None:
+    answer = shared_service.get("/ui")
     assert (answer.status, answer.headers["location"]) == (307, "ui/overview")
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_page_comes_whole_and_names_all_others(served: Caller, name: str) -> None:
-    page = served.get(f"/ui/{name}")
+def test_every_page_comes_whole_and_names_all_others(shared_service: Caller, name: str) -> None:
+    page = shared_service.get(f"/ui/{name}")
     assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert page.headers["content-security-policy"] == POLICY
     assert page.body == pages()[name].content
@@ -35,8 +35,8 @@ def test_every_page_comes_whole_and_names_all_others(served: Caller, name: str) 
 
 
 @pytest.mark.parametrize("name", static_files())
-def test_every_file_comes_with_its_type_and_the_policy(served: Caller, name: str) -> None:
-    answer = served.get(f"/ui/{name}")
+def test_every_file_comes_with_its_type_and_the_policy(shared_service: Caller, name: str) -> None:
+    answer = shared_service.get(f"/ui/{name}")
     media = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}[name.rpartition(".")[2]]
     assert (answer.status, answer.headers["content-type"]) == (200, f"{media}; charset=utf-8")
     assert answer.headers["content-security-policy"] == POLICY
@@ -59,8 +59,8 @@ def test_the_policy_lets_in_what_is_ours_and_nothing_else() -> None:
     "name",
     ["", "nope.js", "__init__.py", "knowledge.html", "..%2Fapi%2Fdocs.css", "%2e%2e", "style.css/", "style.css%00"],
 )
-def test_nothing_else_is_served(served: Caller, name: str) -> None:
-    assert served.get(f"/ui/{name}").status == 404
+def test_nothing_else_is_served(shared_service: Caller, name: str) -> None:
+    assert shared_service.get(f"/ui/{name}").status == 404
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -62,7 +62,7 @@ Open = Callable[..., Inbox]
 
 
 @pytest.fixture
-def inbox(tmp_path: Path, afterwards: Callable[[Callable[[], None]], None], judge: LocalJudge) -> Iterator[Open]:
+def inbox(tmp_path: Path, run_in_background: Callable[[Callable[[], None]], None], judge: LocalJudge) -> Iterator[Open]:
     """Makes a service that asks the judgement model; what is given is done to its keeper before."""
     stack = ExitStack()
 
@@ -74,7 +74,7 @@ def inbox(tmp_path: Path, afterwards: Callable[[Callable[[], None]], None], judg
         return Inbox(keeper, clock, stack.enter_context(serving(keeper)))
 
     yield make
-    afterwards(stack.close)
+    run_in_background(stack.close)
 
 
 def open_page(visit: Visitor, here: Inbox, where: str = "", **how: Any) -> Page:

@@ -69,7 +69,7 @@ Open = Callable[..., House]
 
 
 @pytest.fixture
-def house(tmp_path: Path, afterwards: Callable[[Callable[[], None]], None], judge: LocalJudge) -> Iterator[Open]:
+def house(tmp_path: Path, run_in_background: Callable[[Callable[[], None]], None], judge: LocalJudge) -> Iterator[Open]:
     """Makes a service that asks the judgement model; what is given is done to its keeper before."""
     stack = ExitStack()
 
@@ -84,7 +84,7 @@ def house(tmp_path: Path, afterwards: Callable[[Callable[[], None]], None], judg
         return House(keeper, clock, stack.enter_context(serving(keeper, **settings)))
 
     yield make
-    afterwards(stack.close)
+    run_in_background(stack.close)
 
 
 def open_page(visit: Visitor, here: House, where: str = "", **how: Any) -> Page:
