@@ -15,7 +15,7 @@ import pytest
 from cofio.client import Client
 from tests.cli.conftest import InProcessCli
 from tests.ingest.test_crashes import Service
-from tests.llms.agents import CLAUDE, Program, Says
+from tests.llms.agents import CLAUDE, Program, ProgramOutput
 from tests.llms.test_agent_cli import is_alive, wait_until
 from tests.llms.wire import DIALECTS, Wire
 from tests.server.transcript_files import Workspace, write_claude_transcript, write_codex_transcript, write_transcripts
@@ -217,7 +217,7 @@ def test_service_killed_during_backfill_continues_after_restart(tmp_path: Path) 
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGHUP])
 def test_terminated_backfill_stops_its_llm_program(tmp_path: Path, signal_number: signal.Signals) -> None:
     program = Program(CLAUDE, tmp_path / "bin")
-    program.says(Says(hang=True))
+    program.says(ProgramOutput(hang=True))
     write_claude_transcript(tmp_path / "claude", "a", [("2026-01-01T00:00:00Z", "We use tabs.")])
     machine = Workspace(tmp_path / "home", tmp_path)
     machine.env |= {"EXTRACT_PROVIDER": "claude-cli", "COFIO_JUDGE": "true"}

@@ -89,7 +89,7 @@ def test_unwritable_home_is_not_a_failure(hook: Hook, event: Any) -> None:
 @pytest.mark.parametrize("home", ["/dev/null/x", "/proc/nothing/here", "relative", ""])
 def test_invalid_home_is_not_a_failure(hook: Hook, tmp_path: Path, home: str) -> None:
     command = [*hook.command()[:-1], home, "claude-code"]
-    hook.run(command, json.dumps(PROMPT).encode(), env=hook.around(), cwd=tmp_path)
+    hook.run(command, json.dumps(PROMPT).encode(), env=hook.environment(), cwd=tmp_path)
 
 
 def test_special_characters_in_paths_work(tmp_path: Path, listen: Listening) -> None:

@@ -67,7 +67,8 @@ def test_codex_hooks_and_notify_have_the_same_turn_id() -> None:
 
 
 def test_cursor_is_detected_when_it_runs_claude_code_hooks() -> None:
-    new_event = parse_event("claude-code", hook_event_name="beforeSubmitPrompt", cursor_version="3.20", conversation_id="c1",
+    new_event = parse_event("claude-code", hook_event_name="beforeSubmitPrompt", cursor_version="3.20",
+                            conversation_id="c1",
                     generation_id="g1", workspace_roots=["/home/ann/web"], prompt="Use Drizzle")  # fmt: skip
     assert (new_event.client, new_event.kind, new_event.session, new_event.turn) == ("cursor", "prompt", "c1", "g1")
     assert new_event.cwd == "/home/ann/web"

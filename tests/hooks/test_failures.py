@@ -118,7 +118,7 @@ def test_slow_to_parse_event_is_spooled_unparsed(hook: Hook) -> None:
 
 def test_large_prompt_is_kept_when_the_client_does_not_close_the_pipe(hook: Hook) -> None:
     raw = json.dumps({**PROMPT, "prompt": "x" * 2_000_000}).encode()
-    with subprocess.Popen(hook.command("claude-code"), stdin=subprocess.PIPE, env=hook.around()) as running:
+    with subprocess.Popen(hook.command("claude-code"), stdin=subprocess.PIPE, env=hook.environment()) as running:
         assert running.stdin
         running.stdin.write(raw)
         running.stdin.flush()
@@ -158,7 +158,7 @@ def test_prompt_of_five_megabytes_is_delivered_or_spooled(hook: Hook, listen: Li
     hook(big)
     assert hook.spooled == [big]
     service = listen(reply_with_context())
-    assert hook(big).told == CONTEXT
+    assert hook(big).reply == CONTEXT
     assert json.loads(service.requests[0][1]) == big
 
 
@@ -178,7 +178,7 @@ def test_long_or_broken_transcript_is_not_read(hook: Hook, tmp_path: Path) -> No
 def test_reply_is_sent_when_the_client_does_not_close_the_pipe(hook: Hook, listen: Listening) -> None:
     service = listen(reply_with_context())
     result = run_with_open_pipe(hook, json.dumps(PROMPT).encode())
-    assert result.told == CONTEXT
+    assert result.reply == CONTEXT
     assert service.requests[0][1] == json.dumps(PROMPT).encode()
 
 
@@ -194,7 +194,12 @@ def run_with_open_pipe(hook: Hook, raw: bytes) -> Any:
         os.write(writing, raw)
         start_time = time.monotonic()
         running = subprocess.run(
-            hook.command("claude-code"), stdin=reading, capture_output=True, env=hook.around(), timeout=60, check=False
+            hook.command("claude-code"),
+            stdin=reading,
+            capture_output=True,
+            env=hook.environment(),
+            timeout=60,
+            check=False,
         )
         return check_result(running.returncode, running.stdout, running.stderr, time.monotonic() - start_time, RECALL)
     finally:
@@ -214,7 +219,7 @@ def test_closed_output_pipe_is_not_a_failure(hook: Hook, listen: Listening) -> N
             hook.command("claude-code"),
             input=json.dumps(PROMPT).encode(),
             stdout=writing,
-            env=hook.around(),
+            env=hook.environment(),
             check=False,
         )
     finally:
@@ -225,7 +230,7 @@ def test_closed_output_pipe_is_not_a_failure(hook: Hook, listen: Listening) -> N
 def test_client_that_does_not_read_ends_at_the_deadline(hook: Hook, listen: Listening) -> None:
     listen(reply_with(http("200 OK", json.dumps({"x": "y" * 300_000}).encode())))
     with subprocess.Popen(
-        hook.command("claude-code"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=hook.around()
+        hook.command("claude-code"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=hook.environment()
     ) as running:
         assert running.stdin
         running.stdin.write(json.dumps(PROMPT).encode())
@@ -241,7 +246,7 @@ def test_closed_standard_streams_are_not_a_failure(hook: Hook, listen: Listening
     command = " ".join(f"'{item}'" for item in hook.command("claude-code"))
     source = "" if "<" in closed else f"< '{hook.home}/said'"
     result = subprocess.run(
-        ["/bin/sh", "-c", f"{command} {source} {closed}"], capture_output=True, env=hook.around(), check=False
+        ["/bin/sh", "-c", f"{command} {source} {closed}"], capture_output=True, env=hook.environment(), check=False
     )
     assert result.returncode == 0
     assert result.stderr == b""
@@ -261,7 +266,7 @@ def test_signal_exits_with_zero_and_spools_the_event(hook: Hook, listen: Listeni
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=hook.around(),
+        env=hook.environment(),
     ) as running:
         assert running.stdin
         running.stdin.write(json.dumps(PROMPT).encode())
@@ -292,7 +297,7 @@ def test_second_signal_does_not_interrupt_the_spooling(
         "spool.write = slowly",
     )
     command = [sys.executable, str(script), "--home", str(hook.home), "claude-code"]
-    env = hook.around({"COFIO_HOOK_RECALL_TIMEOUT_MS": "9000"})
+    env = hook.environment({"COFIO_HOOK_RECALL_TIMEOUT_MS": "9000"})
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=env) as running:
         assert running.stdin
         running.stdin.write(json.dumps(PROMPT).encode())
@@ -320,7 +325,7 @@ def test_memory_limit_exits_with_zero(hook: Hook) -> None:
         hook.command("claude-code"),
         input=json.dumps({**PROMPT, "prompt": "x" * 20_000_000}).encode(),
         capture_output=True,
-        env=hook.around(),
+        env=hook.environment(),
         preexec_fn=limit_memory,
         check=False,
     )
@@ -331,5 +336,5 @@ def test_deadline_holds_while_fsync_hangs(hook: Hook, tmp_path: Path) -> None:
     """The sync of the spooled file never returns, but the file already has its final name."""
     script = write_script(tmp_path, "import posix, time", "posix.fsync = lambda file: time.sleep(60)")
     command = [sys.executable, str(script), "--home", str(hook.home), "claude-code"]
-    hook.run(command, json.dumps(STOP).encode(), limit=CAPTURE, env=hook.around())
+    hook.run(command, json.dumps(STOP).encode(), limit=CAPTURE, env=hook.environment())
     assert (hook.rung, hook.why, hook.spooled) == ("spooled", "deadline", [STOP])

@@ -47,7 +47,7 @@ def keeper(hook: Hook) -> Keeper:
 
 def context(hook: Hook, event: dict[str, Any], **options: Any) -> str:
     """Return the context that the hook injects."""
-    reply = hook({"cwd": WEB, **event, **({"cwd": WEB} if event.get("cwd") == "/" else {})}, **options).told
+    reply = hook({"cwd": WEB, **event, **({"cwd": WEB} if event.get("cwd") == "/" else {})}, **options).reply
     if reply is None:
         return ""
     assert reply["hookSpecificOutput"]["hookEventName"] == event["hook_event_name"]
@@ -101,7 +101,7 @@ def test_fallback_uses_the_repository_markers_of_staleness() -> None:
 
 def test_store_file_of_a_crashed_service_is_read(hook: Hook, keeper: Keeper) -> None:
     keeper.add(Fact(text="The web shop is deployed with Fly.io"))  # not closed: the write-ahead log remains
-    hook.finds(unused_url())
+    hook.set_endpoint(unused_url())
     assert recalled_lines(hook, PROMPT["prompt"]) == ["The web shop is deployed with Fly.io"]
     assert (hook.rung, hook.why) == ("file", "refused spooled")
     keeper.close()
@@ -173,11 +173,11 @@ def test_reply_has_the_format_of_each_client(hook: Hook, keeper: Keeper) -> None
     keeper.add("The web shop is deployed with Fly.io")
     keeper.close()
     cursor = {"hook_event_name": "beforeSubmitPrompt", "conversation_id": "c", "prompt": PROMPT["prompt"]}
-    result = hook(cursor, "cursor").told
+    result = hook(cursor, "cursor").reply
     assert result
     assert result.keys() == {"continue", "additional_context"}
     openclaw = {"event": "before_prompt_build", "session": "c", "prompt": PROMPT["prompt"]}
-    result = hook(openclaw, "openclaw").told
+    result = hook(openclaw, "openclaw").reply
     assert result
     assert result.keys() == {"context"}
 
@@ -367,7 +367,7 @@ def start_commands(hook: Hook, tmp_path: Path) -> Callable[[], list[list[str]]]:
 
     def run(event: dict[str, Any] = START, **env: str) -> list[list[str]]:
         command = [sys.executable, str(tmp_path / "driven.py"), "--home", str(hook.home), "claude-code"]
-        around = {**hook.around(env), "COFIO_AUTOSTART": env.get("COFIO_AUTOSTART", "")}
+        around = {**hook.environment(env), "COFIO_AUTOSTART": env.get("COFIO_AUTOSTART", "")}
         hook.run(command, json.dumps(event).encode(), env=around)
         deadline = time.monotonic() + 2
         while not log.exists() and time.monotonic() < deadline:
@@ -401,7 +401,7 @@ def test_hanging_service_is_not_started_again(hook: Hook, start_commands: Callab
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as deaf:
-        hook.finds(f"http://127.0.0.1:{deaf.getsockname()[1]}")
+        hook.set_endpoint(f"http://127.0.0.1:{deaf.getsockname()[1]}")
         assert start_commands() == []
     assert hook.why in ("timeout", "deadline")  # whichever comes first on a loaded machine
 
@@ -422,7 +422,7 @@ def test_started_service_does_not_inherit_the_clients_pipe(hook: Hook, tmp_path:
         command,
         input=json.dumps(START).encode(),
         capture_output=True,
-        env=hook.around({"COFIO_AUTOSTART": "on"}),
+        env=hook.environment({"COFIO_AUTOSTART": "on"}),
         pass_fds=[writing],
         timeout=20,
         check=False,

@@ -39,7 +39,7 @@ def test_fast_path_imports_only_light_modules(hook: Hook, listen: Callable[..., 
         f"sys.argv = ['entry', '--home', {str(hook.home)!r}, 'claude-code']\n"
         "exec(compile(open(__file__).read(), __file__, 'exec'))\n"
     )
-    hook.run([sys.executable, "-I", "-S", "-c", script], json.dumps(PROMPT).encode(), env=hook.around())
+    hook.run([sys.executable, "-I", "-S", "-c", script], json.dumps(PROMPT).encode(), env=hook.environment())
     modules = set((tmp_path / "loaded").read_text().split())
     assert hook.rung == "service"
     assert modules - LIGHT == {"cofio.hooks", *(f"cofio.hooks.{name}" for name in OURS)}
@@ -161,7 +161,8 @@ def test_long_log_is_rotated_and_still_read(tmp_path: Path, monkeypatch: pytest.
 
 def test_concurrent_hooks_write_complete_lines(hook: Hook) -> None:
     running = [
-        subprocess.Popen(hook.command("claude-code"), stdin=subprocess.DEVNULL, env=hook.around()) for _ in range(20)
+        subprocess.Popen(hook.command("claude-code"), stdin=subprocess.DEVNULL, env=hook.environment())
+        for _ in range(20)
     ]
     assert [item.wait(30) for item in running] == [0] * 20
     assert len(hook.log) == 20 == len((hook.home / "hooks.log").read_text().splitlines())

@@ -26,7 +26,7 @@ def test_launcher_runs_the_hook_of_its_home(hook: Hook, listen: Listening) -> No
     path = launcher.write(hook.home)
     assert path
     assert stat.S_IMODE(path.stat().st_mode) == 0o755
-    assert hook.run([str(path), "claude-code", "query"], EVENT, env={}).told == CONTEXT
+    assert hook.run([str(path), "claude-code", "query"], EVENT, env={}).reply == CONTEXT
     assert service.requests[0][1] == EVENT
     assert hook.rung == "service"
 
@@ -129,9 +129,9 @@ def test_named_hook_finds_the_launcher(hook: Hook, listen: Listening, name: str)
     service = listen(reply_with_context())
     launcher.write(hook.home)
     shim = launcher.SHIMS / name
-    assert hook.run([str(shim)], EVENT, env={"COFIO_HOME": str(hook.home)}).told == CONTEXT
+    assert hook.run([str(shim)], EVENT, env={"COFIO_HOME": str(hook.home)}).reply == CONTEXT
     (hook.home.parent / ".cofio").symlink_to(hook.home)
-    assert hook.run([str(shim), "codex"], EVENT, env={"HOME": str(hook.home.parent)}).told == CONTEXT
+    assert hook.run([str(shim), "codex"], EVENT, env={"HOME": str(hook.home.parent)}).reply == CONTEXT
     assert [head.split(" ")[1] for head, _ in service.requests] == ["/hooks/claude-code", "/hooks/codex"]
 
 
@@ -179,21 +179,21 @@ def cofio(hook: Hook, *arguments: str) -> list[str]:
 
 def test_cofio_hook_equals_the_launcher(hook: Hook, listen: Listening) -> None:
     listen(reply_with_context())
-    env = hook.around({"COFIO_HOME": str(hook.home)})
-    assert hook.run(cofio(hook, "hook", "claude-code"), EVENT, env=env).told == CONTEXT
-    assert hook.run(cofio(hook, "--home", str(hook.home), "hook", "claude-code"), EVENT, env={}).told == CONTEXT
+    env = hook.environment({"COFIO_HOME": str(hook.home)})
+    assert hook.run(cofio(hook, "hook", "claude-code"), EVENT, env=env).reply == CONTEXT
+    assert hook.run(cofio(hook, "--home", str(hook.home), "hook", "claude-code"), EVENT, env={}).reply == CONTEXT
 
 
 def test_cofio_hook_accepts_codex_notifications(hook: Hook, listen: Listening) -> None:
     service = listen(reply_with(http("204 No Content")))
     text = json.dumps({"type": "agent-turn-complete", "thread-id": "t"})
-    hook.run(cofio(hook, "hook", "codex", "notify", text), b"", env=hook.around({"COFIO_HOME": str(hook.home)}))
+    hook.run(cofio(hook, "hook", "codex", "notify", text), b"", env=hook.environment({"COFIO_HOME": str(hook.home)}))
     assert service.requests[0][1] == text.encode()
 
 
 @pytest.mark.parametrize("arguments", [(), ("nobody",), ("claude-code", "--nonsense"), ("claude-code", "nothing", "x")])
 def test_cofio_hook_exits_with_zero_for_any_arguments(hook: Hook, arguments: tuple[str, ...]) -> None:
-    hook.run(cofio(hook, "hook", *arguments), EVENT, env=hook.around({"COFIO_HOME": str(hook.home)}))
+    hook.run(cofio(hook, "hook", *arguments), EVENT, env=hook.environment({"COFIO_HOME": str(hook.home)}))
 
 
 @pytest.mark.parametrize(
@@ -210,17 +210,17 @@ def test_cofio_hook_exits_with_zero_for_any_arguments(hook: Hook, arguments: tup
 @pytest.mark.parametrize("config", ["", "x = ["])
 def test_invalid_options_and_config_do_not_stop_cofio_hook(hook: Hook, arguments: tuple[str, ...], config: str) -> None:
     (hook.home / "config.toml").write_text(config)
-    hook.run(cofio(hook, *arguments), EVENT, env=hook.around({"COFIO_HOME": str(hook.home)}))
+    hook.run(cofio(hook, *arguments), EVENT, env=hook.environment({"COFIO_HOME": str(hook.home)}))
     assert hook.spooled == [PROMPT]
 
 
 @pytest.mark.parametrize("before", [True, False])
 def test_cofio_hook_options_select_home_and_service(hook: Hook, listen: Listening, before: bool) -> None:
     ours, other = listen(reply_with_context()), listen(reply_with_context())
-    hook.finds(ours.url, key="secret")
+    hook.set_endpoint(ours.url, key="secret")
     options = (f"--home={hook.home}", "--url", other.url, "--api-key", "theirs")
     arguments = (*options, "hook", "claude-code") if before else ("hook", *options, "claude-code")
-    assert hook.run(cofio(hook, *arguments), EVENT, env={}).told == CONTEXT
+    assert hook.run(cofio(hook, *arguments), EVENT, env={}).reply == CONTEXT
     assert ours.requests == []
     assert "X-API-Key: theirs" in other.requests[0][0]
 
@@ -231,7 +231,7 @@ def test_hook_command_accepts_any_arguments_through_click(hook: Hook) -> None:
     script = "from cofio.cli import main; main()"
     for arguments in (("claude-code", "--nosuch"), ("claude-code", "bogus"), ("nobody",), ()):
         command = [sys.executable, "-c", script, "--home", str(hook.home), "hook", *arguments]
-        result = subprocess.run(command, input=EVENT, capture_output=True, env=hook.around(), check=False)
+        result = subprocess.run(command, input=EVENT, capture_output=True, env=hook.environment(), check=False)
         assert (result.returncode, result.stderr) == (0, b"")
     assert hook.spooled == [PROMPT, PROMPT]
 
@@ -247,7 +247,9 @@ def test_cofio_hook_does_not_import_the_command_line(hook: Hook, tmp_path: Path)
         "sys.argv = ['cofio', 'hook', 'claude-code']\n"
         "runpy.run_module('cofio', run_name='__main__')\n"
     )
-    hook.run([sys.executable, str(script)], json.dumps(STOP).encode(), env=hook.around({"COFIO_HOME": str(hook.home)}))
+    hook.run(
+        [sys.executable, str(script)], json.dumps(STOP).encode(), env=hook.environment({"COFIO_HOME": str(hook.home)})
+    )
     modules = set((tmp_path / "loaded").read_text().split())
     assert "cofio.hooks.runner" in modules
     assert not modules & {"click", "cofio.cli", "cofio.core", "cofio.settings", "sqlite3", "json", "http"}

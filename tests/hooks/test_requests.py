@@ -60,7 +60,7 @@ def run_in_time(hook: Hook, event: Any, limit: float = RECALL) -> bytes:
 def test_event_is_forwarded_unchanged_and_the_reply_printed(hook: Hook, listen: Listening) -> None:
     service = listen(reply_with_context())
     raw = json.dumps(PROMPT, indent=3).encode() + b"\n"
-    assert hook(raw, env={"COFIO_PROJECT": "the shop/ü"}).told == CONTEXT
+    assert hook(raw, env={"COFIO_PROJECT": "the shop/ü"}).reply == CONTEXT
     ((head, body),) = service.requests
     assert body == raw
     assert head.startswith("POST /hooks/claude-code HTTP/1.1\r\n")
@@ -96,7 +96,7 @@ def test_replies_to_capture_events_are_not_printed(hook: Hook, listen: Listening
 
 def test_key_is_sent_to_its_service_only(hook: Hook, listen: Listening) -> None:
     ours, other = listen(reply_with_context()), listen(reply_with_context())
-    hook.finds(ours.url, key="secret")
+    hook.set_endpoint(ours.url, key="secret")
     hook(PROMPT)
     hook(PROMPT, env={"COFIO_URL": other.url})
     hook(PROMPT, env={"FAISS_URL": other.url + "/", "FAISS_API_KEY": "theirs"})
@@ -124,9 +124,9 @@ def test_ipv6_and_unix_socket_services_are_supported(hook: Hook, tmp_path: Path)
             six = socket.create_server(("::1", 0), family=socket.AF_INET6)
             created.append((six, f"http://[::1]:{six.getsockname()[1]}"))
         for listener, url in created:
-            hook.finds(url)
+            hook.set_endpoint(url)
             with subprocess.Popen(
-                hook.command("claude-code"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=hook.around()
+                hook.command("claude-code"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=hook.environment()
             ) as running:
                 assert running.stdin
                 assert running.stdout
@@ -160,7 +160,7 @@ def test_https_service_is_used_and_untrusted_certificate_rejected(
 
     service = listen(behind, reads=False)
     env = {"COFIO_URL": service.url.replace("http:", "https:"), "COFIO_HOOK_RECALL_TIMEOUT_MS": "5000"}
-    assert hook(PROMPT, env={**env, "SSL_CERT_FILE": str(certificate)}).told == CONTEXT
+    assert hook(PROMPT, env={**env, "SSL_CERT_FILE": str(certificate)}).reply == CONTEXT
     assert hook(PROMPT, env=env).out == b""
     assert (hook.why, hook.spooled) == ("broken spooled", [PROMPT])
 
@@ -172,7 +172,7 @@ def test_https_service_is_used_and_untrusted_certificate_rejected(
 @pytest.mark.parametrize("known", [False, True], ids=["ended", "crashed"])
 def test_event_is_spooled_when_the_service_is_down(hook: Hook, event: Any, known: bool) -> None:
     if known:
-        hook.finds(unused_url())
+        hook.set_endpoint(unused_url())
     assert hook(event, limit=RECALL if event is PROMPT else CAPTURE).out == b""
     assert hook.spooled == [event]
     assert hook.log[-1]["rung"] == ("nothing" if event is PROMPT else "spooled")
@@ -257,7 +257,7 @@ def test_early_error_reply_is_recognized(hook: Hook, listen: Listening) -> None:
     "url", ["http://", "ftp://127.0.0.1", "nonsense", "http://127.0.0.1:port", "http://..:1", "unix:///none"]
 )
 def test_invalid_service_url_is_ignored(hook: Hook, url: str) -> None:
-    hook.finds(url)
+    hook.set_endpoint(url)
     hook(STOP)
     assert hook.spooled == [STOP]
     assert hook.rung == "spooled"
@@ -275,7 +275,7 @@ def test_pauses_grow_and_end_with_the_first_reply(hook: Hook, listen: Listening)
         end_pause(hook)
     assert lengths == [30, 60, 120, 240, 300, 300]
     listen(reply_with_context())
-    assert hook(PROMPT).told == CONTEXT
+    assert hook(PROMPT).reply == CONTEXT
     assert not (hook.home / "hook.rest").exists()
 
 
@@ -288,7 +288,7 @@ def end_pause(hook: Hook) -> None:
 def test_concurrent_timeouts_count_as_one_failure(hook: Hook, listen: Listening) -> None:
     listen(hang)
     running = [
-        subprocess.Popen(hook.command("claude-code"), stdin=subprocess.PIPE, env=hook.around()) for _ in range(5)
+        subprocess.Popen(hook.command("claude-code"), stdin=subprocess.PIPE, env=hook.environment()) for _ in range(5)
     ]
     for item in running:
         assert item.stdin
@@ -304,13 +304,13 @@ def test_newly_started_service_is_tried_at_once(hook: Hook, listen: Listening) -
     circuit_breaker.begin(os.fsencode(hook.home))
     assert hook(PROMPT).out == b""
     assert hook.why == "resting spooled"
-    hook.started(-1)
-    assert hook(PROMPT).told == CONTEXT
+    hook.set_service_age(-1)
+    assert hook(PROMPT).reply == CONTEXT
 
 
 def test_newly_started_service_may_be_slow(hook: Hook, listen: Listening) -> None:
     listen(hang)
-    hook.started(5)
+    hook.set_service_age(5)
     run_in_time(hook, PROMPT)
     assert hook.why == "timeout spooled"
     assert not (hook.home / "hook.rest").exists()
@@ -320,7 +320,7 @@ def test_newly_started_service_may_be_slow(hook: Hook, listen: Listening) -> Non
 def test_invalid_pause_file_is_ignored(hook: Hook, listen: Listening, content: str) -> None:
     listen(reply_with_context())
     (hook.home / "hook.rest").write_text(content)
-    assert hook(PROMPT).told == CONTEXT
+    assert hook(PROMPT).reply == CONTEXT
 
 
 def test_shortened_deadline_does_not_open_the_circuit(hook: Hook, listen: Listening) -> None:

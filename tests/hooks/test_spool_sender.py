@@ -60,7 +60,7 @@ def set_remote_endpoint(hook: Hook, url: str, key: str = "") -> None:
 
 
 def drain(hook: Hook, **env: str) -> None:
-    subprocess.run(hook.command("--drain"), env=hook.around(env), timeout=60, check=True, stdin=subprocess.DEVNULL)
+    subprocess.run(hook.command("--drain"), env=hook.environment(env), timeout=60, check=True, stdin=subprocess.DEVNULL)
 
 
 def in_turn(*behaviours: Behaviour) -> Behaviour:
@@ -135,7 +135,7 @@ def test_local_service_reads_its_own_spool(hook: Hook, listen: Listening) -> Non
     put(hook, "one")
     same = service.url.replace("127.0.0.1", "localhost")
     for env in ({}, {"COFIO_URL": service.url + "/"}, {"COFIO_URL": same}, {"COFIO_URL": listen(ACCEPT).url}):
-        hook.finds(service.url)
+        hook.set_endpoint(service.url)
         hook(START, env=env)
         drain(hook, **env)
     assert not (hook.home / "hook.drain").exists()
@@ -239,7 +239,7 @@ def test_only_one_sender_runs_at_a_time(hook: Hook, listen_remotely: Listening) 
 
 def test_open_circuit_stops_the_sender(hook: Hook, listen_remotely: Listening) -> None:
     service = listen_remotely(ACCEPT)
-    hook.started(60)
+    hook.set_service_age(60)
     put(hook, "one")
     circuit_breaker.begin(os.fsencode(hook.home))
     drain(hook)
@@ -264,7 +264,7 @@ def test_key_is_not_in_the_arguments_of_the_sender_process(
         f"import sys; sys.executable = {str(recorder)!r}; from cofio.hooks import entry; entry.main(sys.argv[1:])"
     )
     command = [sys.executable, str(script), "--home", str(hook.home), "claude-code"]
-    hook.run(command, json.dumps(START).encode(), env=hook.around())
+    hook.run(command, json.dumps(START).encode(), env=hook.environment())
     wait_for(log.exists)
     arguments, key, leads = json.loads(log.read_text())
     assert (arguments[:2], arguments[-3:]) == (["-I", "-S"], ["--home", str(hook.home), "--drain"])

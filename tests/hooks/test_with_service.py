@@ -41,12 +41,12 @@ def keeper(hook: Hook) -> Iterator[Keeper]:
 def service(hook: Hook, keeper: Keeper) -> Iterator[str]:
     settings = Settings.load({"home": str(hook.home), "port": 0}, environ={})
     with running_service(keeper, settings) as url:
-        hook.finds(url)
+        hook.set_endpoint(url)
         yield url
 
 
 def context(result: Any) -> str:
-    return str(result.told["hookSpecificOutput"]["additionalContext"]) if result.told else ""
+    return str(result.reply["hookSpecificOutput"]["additionalContext"]) if result.reply else ""
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 20) -> bool:
@@ -79,7 +79,7 @@ def test_events_during_an_outage_are_captured_once(hook: Hook, keeper: Keeper) -
     (hook.home / "spool" / "00000000000000000001-1-aa.hook").write_bytes(b"corrupt")
     settings = Settings.load({"home": str(hook.home), "port": 0}, environ={})
     with running_service(keeper, settings) as url:
-        hook.finds(url)
+        hook.set_endpoint(url)
         assert wait_for(lambda: not spool.waiting_files(hook.home))
     assert keeper.turns("claude-code", "s1") == {"p1"}
     assert len(keeper.items()) == 1
@@ -96,10 +96,10 @@ def test_invalid_event_is_rejected_and_not_kept(hook: Hook, service: str) -> Non
 def test_wrong_key_is_logged_and_no_event_is_lost(hook: Hook, keeper: Keeper) -> None:
     settings = Settings.load({"home": str(hook.home), "port": 0, "api_key": "secret"}, environ={})
     with running_service(keeper, settings) as url:
-        hook.finds(url, key="wrong")
+        hook.set_endpoint(url, key="wrong")
         hook(STOP)
         assert (hook.rung, hook.why) == ("spooled", "401")
-        hook.finds(url, key="secret")
+        hook.set_endpoint(url, key="secret")
         hook(STOP)
         assert hook.rung == "service"
 
@@ -118,7 +118,7 @@ def test_frozen_service_costs_one_deadline_and_recovers(hook: Hook, tmp_path: Pa
             patient = {"HOME": str(tmp_path), "COFIO_HOOK_CAPTURE_TIMEOUT_MS": "5000"}  # it is loading its model
             hook.run(run, json.dumps(STOP).encode(), env=patient, limit=5)
             assert hook.rung == "service"
-            hook.started(60)
+            hook.set_service_age(60)
             serving.send_signal(signal.SIGSTOP)
             frozen = {
                 "HOME": str(tmp_path),

@@ -31,7 +31,7 @@ from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from tests.http_api.caller import Caller
 from tests.http_api.conftest import Serve, serving
-from tests.llms.agents import CLAUDE, Program, Says
+from tests.llms.agents import CLAUDE, Program, ProgramOutput
 from tests.llms.test_agent_cli import is_alive, wait_until
 
 
@@ -65,7 +65,7 @@ class FailingEmbedder(HashEmbedder):
 
 def test_pending_llm_agent_call_does_not_delay_shutdown(tmp_path: Path) -> None:
     program = Program(CLAUDE, tmp_path / "bin")
-    program.says(Says(hang=True))
+    program.says(ProgramOutput(hang=True))
     marker = program.folder / "started.json"
     clock = FixedClock()
     store = MemoryStore(clock)
