@@ -17,7 +17,7 @@ from cofio.server import ui
 from cofio.settings import Settings
 
 from ..install.conftest import Machine, hanging
-from .conftest import Cofio, Shell, served
+from .conftest import InProcessCli, Shell, running_service
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def keeper(new_keeper: Callable[[str], Keeper]) -> Keeper:
 @pytest.fixture
 def url(keeper: Keeper, tmp_path: Path) -> Iterator[str]:
     """Yield the URL of a service without keys."""
-    with served(keeper, Settings(home=tmp_path, port=0)) as url:
+    with running_service(keeper, Settings(home=tmp_path, port=0)) as url:
         yield url
 
 
@@ -100,7 +100,7 @@ def test_running_service_is_used_and_none_is_started(shell: Shell, opened_url: C
     assert opened_url() == f"{started['url']}/ui/settings"
 
 
-def test_unresponsive_service_is_reported(cofio: Cofio, machine: Machine) -> None:
+def test_unresponsive_service_is_reported(cofio: InProcessCli, machine: Machine) -> None:
     result = cofio("ui", "--url", "http://127.0.0.1:9")
     assert result.exit_code == 1
     assert "No service answers at http://127.0.0.1:9" in result.stderr
@@ -111,7 +111,7 @@ def test_unresponsive_service_is_reported(cofio: Cofio, machine: Machine) -> Non
     assert "cofio down --force" in result.stderr
 
 
-def test_unknown_page_is_rejected_with_valid_names(cofio: Cofio) -> None:
+def test_unknown_page_is_rejected_with_valid_names(cofio: InProcessCli) -> None:
     result = cofio("ui", "nowhere")
     assert result.exit_code == 2
     assert "'memories'" in result.stderr

@@ -25,7 +25,7 @@ from cofio.providers.llms import AGENTS as PROVIDERS
 from cofio.providers.llms import MODELS, make
 from cofio.settings import agent_environment
 
-from .agents import AGENTS, CLAUDE, Program, Says
+from .agents import AGENTS, CLAUDE, Program, ProgramOutput
 
 SCHEMA = {"type": "object", "required": ["facts"], "properties": {"facts": {"type": "array"}}}
 
@@ -35,7 +35,7 @@ def program(request: pytest.FixtureRequest, tmp_path: Path) -> Program:
     return Program(AGENTS[request.param], tmp_path / "bin")
 
 
-def failure(program: Program, output: Says, timeout: float = 20.0) -> CofioError:
+def failure(program: Program, output: ProgramOutput, timeout: float = 20.0) -> CofioError:
     program.says(output)
     with pytest.raises(CofioError) as error_info:
         program.make(timeout).complete("be brief", "what is new?", schema=SCHEMA)
@@ -100,7 +100,7 @@ def test_prompt_is_marked_as_not_capturable(program: Program, text: str) -> None
 def test_only_one_child_runs_at_a_time(tmp_path: Path) -> None:
     programs = [Program(agent, tmp_path / name) for name, agent in AGENTS.items()]
     for item in programs:
-        item.says(Says(item.agent.reply("hello", False), after=0.1))
+        item.says(ProgramOutput(item.agent.reply("hello", False), after=0.1))
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda number: programs[number % 2].make().complete("s", "u"), range(4)))
     calls = sorted((call for item in programs for call in item.calls()), key=lambda call: float(call["began"]))
@@ -112,7 +112,7 @@ def test_last_codex_message_is_used_and_warnings_ignored(tmp_path: Path) -> None
     codex = Program(AGENTS["codex-cli"], tmp_path)
     warning = {"type": "item.completed", "item": {"type": "error", "message": "Model metadata not found."}}
     retry = {"type": "error", "message": "Reconnecting... 1/1"}
-    codex.says(Says(f"{json.dumps(warning)}\n{json.dumps(retry)}\n{codex.agent.reply('hello', False)}"))
+    codex.says(ProgramOutput(f"{json.dumps(warning)}\n{json.dumps(retry)}\n{codex.agent.reply('hello', False)}"))
     assert codex.make().complete("s", "u") == Completion("hello", False, TokenUsage(1, 11, 7, 2))
 
 
@@ -122,7 +122,7 @@ def test_cached_prompt_tokens_of_claude_code_are_counted(tmp_path: Path) -> None
 
 def test_claude_code_event_list_is_parsed(tmp_path: Path) -> None:
     claude = Program(CLAUDE, tmp_path)
-    claude.says(Says(json.dumps([{"type": "system"}, json.loads(CLAUDE.reply("hello", False))])))
+    claude.says(ProgramOutput(json.dumps([{"type": "system"}, json.loads(CLAUDE.reply("hello", False))])))
     assert claude.make().complete("s", "u").text == "hello"
 
 
@@ -155,7 +155,7 @@ def test_failure_is_reported_in_the_programs_words(
 
 def test_refusal_is_distinguished_from_failure(tmp_path: Path) -> None:
     refusal = CLAUDE.reply("", False).replace("end_turn", "refusal")
-    assert isinstance(failure(Program(CLAUDE, tmp_path), Says(refusal)), RefusedError)
+    assert isinstance(failure(Program(CLAUDE, tmp_path), ProgramOutput(refusal)), RefusedError)
 
 
 def test_missing_program_is_misconfigured(program: Program) -> None:
@@ -168,12 +168,12 @@ def test_missing_program_is_misconfigured(program: Program) -> None:
 
 def test_program_that_cannot_start_is_misconfigured(program: Program) -> None:
     (program.folder / program.agent.kind.program).write_text("#!/no/such/interpreter\n")
-    assert isinstance(failure(program, Says()), Misconfigured)
+    assert isinstance(failure(program, ProgramOutput()), Misconfigured)
 
 
 def test_hanging_child_is_killed_with_its_process_group(program: Program) -> None:
     start_time = time.monotonic()
-    error = failure(program, Says(hang=True), timeout=1.0)
+    error = failure(program, ProgramOutput(hang=True), timeout=1.0)
     assert isinstance(error, NoReply)  # the call may be billed
     assert "within 1 seconds" in error.message
     assert time.monotonic() - start_time < 10.0
@@ -185,7 +185,7 @@ def test_hanging_child_is_killed_with_its_process_group(program: Program) -> Non
 
 
 def test_stop_kills_the_child_and_starts_no_other(program: Program) -> None:
-    program.says(Says(hang=True))
+    program.says(ProgramOutput(hang=True))
     llm, started = program.make(timeout=120.0), program.folder / "started.json"
     with ThreadPoolExecutor(2) as threads:
         running = threads.submit(llm.complete, "s", "u")
@@ -202,7 +202,7 @@ def test_stop_kills_the_child_and_starts_no_other(program: Program) -> None:
 
 
 def test_killed_child_may_be_billed(program: Program) -> None:
-    program.says(Says(hang=True))
+    program.says(ProgramOutput(hang=True))
     started = program.folder / "started.json"
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(program.make(timeout=120.0).complete, "s", "u")
@@ -212,7 +212,7 @@ def test_killed_child_may_be_billed(program: Program) -> None:
 
 
 def test_child_ends_with_its_parent_process(program: Program) -> None:
-    program.says(Says(hang=True))
+    program.says(ProgramOutput(hang=True))
     kind, started = program.agent.kind.__name__, program.folder / "started.json"
     script = (
         "import pathlib, threading, time; from cofio.providers.llms import agent_cli;"
@@ -248,7 +248,7 @@ def is_alive(pid: int) -> bool:
 
 def test_health_checks_the_login_without_calling_the_model(program: Program) -> None:
     assert program.make().health_check() == Health(True)
-    program.says(Says(), status=program.agent.logged_out)
+    program.says(ProgramOutput(), status=program.agent.logged_out)
     assert "is not logged in" in program.make().health_check().problem
     assert all("status" in call["arguments"] for call in program.calls())
 

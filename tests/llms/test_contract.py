@@ -22,7 +22,7 @@ from cofio.providers.http import LONGEST_PAUSE, RetryPolicy
 from cofio.providers.llms.base import GLANCE, RemoteLLM
 from cofio.testing import ScriptedLLM
 
-from .agents import AGENTS, Program, Says
+from .agents import AGENTS, Program, ProgramOutput
 from .wire import ANTHROPIC, COMPATIBLE, DIALECTS, KEY, OLLAMA, OPENAI, Dialect, Reply, Wire
 
 SCHEMA = {
@@ -55,7 +55,7 @@ def model_with_reply(request: pytest.FixtureRequest, patience: RetryPolicy, tmp_
         def run(text: str, cut: bool = False) -> LLM:
             if cut and request.param == "codex-cli":
                 pytest.skip("Codex reports a reply without room as a failure")
-            program.says(Says(program.agent.reply(text, cut)))
+            program.says(ProgramOutput(program.agent.reply(text, cut)))
             return program.make()
 
         yield run
