@@ -3,8 +3,8 @@
     python -m bench.capture [--seconds 2] [--rounds 3] [--threads 32] [--folder FOLDER]
 
 Plain is the obvious implementation: one INSERT and one COMMIT per capture, WAL, synchronous FULL, no index. Ours checks
-for an earlier turn, maintains the indexes for the ledger, and lets concurrent callers share a commit. All sides run in
-every round, and the median round is reported. Figures depend on how fast the disk syncs; the ratios depend on it less.
+for an earlier turn, maintains the indexes for the inbox status, and lets concurrent callers share a commit. All sides
+run in every round, and the median round is reported. Figures depend on how fast the disk syncs; the ratios less so.
 """
 
 from __future__ import annotations

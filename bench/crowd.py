@@ -191,7 +191,7 @@ def _keep_on(step: Callable[[], None], until: float, promises: Promises) -> None
 def _drained(client: Client) -> bool:
     until = time.monotonic() + _DRAINED
     while time.monotonic() < until:
-        if client.ledger().pending == 0:
+        if client.inbox_status().pending == 0:
             return True
         time.sleep(0.2)
     return False
@@ -216,11 +216,11 @@ def _broken(clients: Sequence[Client], promises: Promises) -> Iterator[str]:
             yield f"{text!r} was learned {occurrences.get(text, 0)} times"
     if len(memories) != len(promises.live) + len(promises.archived) + len(promises.said):
         yield f"{len(memories)} memories are there"
-    ledgers = [client.ledger() for client in clients]
-    if not ledgers[0].balanced or ledgers[0] != ledgers[1] or ledgers[0].captured != len(promises.said):
-        yield f"the ledger says {ledgers[0].as_dict()} where {len(promises.said)} turns were captured"
-    if ledgers[0].parked or ledgers[0].rejected:
-        yield f"captures were parked or rejected: {ledgers[0].as_dict()}"
+    statuses = [client.inbox_status() for client in clients]
+    if not statuses[0].balanced or statuses[0] != statuses[1] or statuses[0].captured != len(promises.said):
+        yield f"the inbox status is {statuses[0].as_dict()} where {len(promises.said)} turns were captured"
+    if statuses[0].parked or statuses[0].rejected:
+        yield f"captures were parked or rejected: {statuses[0].as_dict()}"
 
 
 def _all(client: Client) -> Iterator[Any]:

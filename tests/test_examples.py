@@ -125,4 +125,4 @@ def test_showcase_creates_memories(tmp_path: Path) -> None:
         outcome = keeper.dashboard.overview(days=90)
         assert {item.day for item in outcome.arrived if item.day} == set(outcome.days[-3:])
         assert outcome.injected
-        assert keeper.ledger().captured > 0
+        assert keeper.inbox_status().captured > 0

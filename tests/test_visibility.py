@@ -27,12 +27,12 @@ from cofio.errors import CofioError, Forbidden
 from cofio.models.auth import Grant
 from cofio.models.domain_knowledge import (
     TABLES,
-    Drop,
-    Erase,
+    DeleteRow,
     Knowledge,
-    KnowledgeDecision,
     Pattern,
-    Put,
+    PurgeRow,
+    PutRow,
+    RowDecision,
     Table,
     Threshold,
     sees,
@@ -58,7 +58,7 @@ from cofio.models.memory import (
     Viewer,
 )
 from cofio.ports import KnowledgeTables, Store
-from cofio.server.mcp.tool_handlers import Caller as Asking
+from cofio.server.mcp.caller import Caller as Asking
 from cofio.server.mcp.tools import answer
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.scoped import ScopedStore
@@ -203,22 +203,22 @@ class StoreUnderTest:
         }
         return decisions[operation.kind]()
 
-    def _known(self, operation: Operation) -> Iterator[KnowledgeDecision]:
+    def _known(self, operation: Operation) -> Iterator[RowDecision]:
         """Yield decisions about one row, or about two rows of different users. The few ids make rows overwrite each
         other."""
         key, reason = ROWS[operation.first % len(ROWS)], f"note{next(self._words):04}"
         attributes = {name: value for name, value in operation.about.items() if name not in ("source", "project")}
         attributes["place"] = operation.about["source"]
         if operation.kind == "drop":
-            yield Drop("patterns", key, reason)
+            yield DeleteRow("patterns", key, reason)
         elif operation.kind == "erase":
-            yield Erase("patterns", key, reason)
+            yield PurgeRow("patterns", key, reason)
         else:
-            yield Put(self._pattern(key, attributes), reason, told=0 if operation.kind == "tell" else None)
+            yield PutRow(self._pattern(key, attributes), reason, stated_by=0 if operation.kind == "tell" else None)
         if operation.kind == "know both":
             word = self._text().split()[3]
             bob_attributes = {**attributes, "user": "bob", "visibility": "private"}
-            yield Put(
+            yield PutRow(
                 Threshold(source=word, metric="volume", value=1, direction="above", unit=word, id=key, **bob_attributes)
             )
 
@@ -295,7 +295,7 @@ class StoreUnderTest:
 
     def episodes(self) -> list[Episode]:
         """Return all episodes."""
-        return [episode.episode for episode in self.store.carrying.episodes(0, 1_000)]
+        return [episode.episode for episode in self.store.snapshots.episodes(0, 1_000)]
 
     def rows(self) -> list[Knowledge]:
         """Return all knowledge rows."""
@@ -338,7 +338,7 @@ def read_memories(keeper: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any
     yield "patterns", keeper.detect_cross_agent_patterns(min_occurrences=1)
     yield "team", keeper.get_team_facts()
     yield "overview", keeper.dashboard.overview()
-    yield "dots", keeper._store.pictures.dots(Scope(), 100, 1_000)
+    yield "dots", keeper.services.access.store.dashboard.dots(Scope(), 100, 1_000)
     yield "changes", keeper.changes(limit=100)
     yield "duplicates", keeper.find_duplicates(threshold=0.5)
     yield "all", keeper.services.memories.plan_delete_all()
@@ -347,7 +347,7 @@ def read_memories(keeper: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any
     source = (*(keeper.viewer.prefixes if keeper.viewer else ()), "")[0]
     arguments: dict[str, Any] = {"source": source, "project": PROJECTS[1], "visibility": "team", "dry_run": True}
     yield "learning", keeper.learn("User: We switched from the vault to the cellar.", **arguments)
-    yield "texts", keeper.texts(ids)
+    yield "texts", keeper.services.memories.texts(ids)
     yield "context", keeper.recall_context(QUESTION, max_memories=20, max_patterns=20, max_thresholds=20)
     yield "knowledge", [keeper.knowledge.list(table, limit=100) for table in TABLES]
     yield "counts", keeper.knowledge.counts()
@@ -366,7 +366,7 @@ def read_memories(keeper: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any
 def read_episodes(keeper: Keeper, ids: Sequence[int], episodes: Sequence[int]) -> Iterator[tuple[str, Any]]:
     """Yield the result of every read method for episodes."""
     yield "search_episodes", keeper.search_episodes(QUESTION, k=100)
-    yield "passages", keeper._store.episodes.passages(range(2 * max(episodes, default=0)))
+    yield "passages", keeper.services.access.store.episodes.passages(range(2 * max(episodes, default=0)))
     yield "resume", [keeper.resume().as_dict(), *(keeper.resume(project).as_dict() for project in PROJECTS)]
     for session in keeper.sessions(limit=1_000):
         yield "sessions", session
@@ -382,7 +382,7 @@ def read_episodes(keeper: Keeper, ids: Sequence[int], episodes: Sequence[int]) -
 def read_knowledge(domain: KnowledgeTables, ids: Sequence[int], words: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """Yield the result of every read method of the knowledge tables."""
     yield "naming", domain.naming(["vault", "volume", *words])
-    yield "told by", domain.told_by(ids)
+    yield "told by", domain.stated_by(ids)
     yield "counts", domain.counts()
     for table in TABLES:
         yield f"rows of {table}", domain.rows(table)
@@ -529,7 +529,7 @@ def test_all_visible_memories_are_found(
         overview = viewer_keeper.dashboard.overview()
         assert sum(item.count for item in overview.arrived) == overview.live == len(live)
         for most in (1, 100):
-            dots = viewer_keeper._store.pictures.dots(Scope(), most, 9)
+            dots = viewer_keeper.services.access.store.dashboard.dots(Scope(), most, 9)
             assert (list(dots.ids), dots.total) == (sorted(live, reverse=True)[:most], len(live))
         lines = [json.loads(line) for line in viewer_keeper.export_lines()]
         everything = store.keeper.list(limit=1_000, include_archived=True).memories
@@ -576,7 +576,7 @@ def test_viewer_operations_do_not_change_invisible_rows(
         assert_no_leak(undo_all(viewer_keeper, len(changesets)), allowed)
         for key in ROWS:
             pattern = Pattern(pattern="The cellar is dry", id=key, place=(*viewer.prefixes, "")[0])
-            for decision in (Put(pattern), Drop("patterns", key), Put(pattern), Erase("patterns", key)):
+            for decision in (PutRow(pattern), DeleteRow("patterns", key), PutRow(pattern), PurgeRow("patterns", key)):
                 with suppress(CofioError):
                     result = viewer_keeper.apply([], by="them", why="", knowledge=[decision])
                     assert_no_leak([("done", result)], allowed)
@@ -665,7 +665,7 @@ GET_PATHS = (
     "/llm/usage/1",
     "/changes?limit=100",
     "/inbox",
-    "/ledger",
+    "/inbox/status",
     "/metrics",
     "/keys",
     "/knowledge",

@@ -251,8 +251,8 @@ class Laptop:
         """Return the memories of a project, newest first."""
         return list(self.ask("GET", f"/memories?limit=200&project={quote(str(project))}")["memories"])
 
-    def ledger(self) -> dict[str, Any]:
-        return dict(self.ask("GET", "/ledger"))
+    def inbox_status(self) -> dict[str, Any]:
+        return dict(self.ask("GET", "/inbox/status"))
 
     def memories(self) -> list[str]:
         """Return the texts of all memories, newest first."""
@@ -265,7 +265,7 @@ class Laptop:
     def settled(self) -> None:
         """Wait until the spool is empty and all due captures are processed."""
         wait_for(lambda: not self.spooled(), "the spool is taken in")
-        wait_for(lambda: self.ledger()["pending"] == 0, "nothing is pending")
+        wait_for(lambda: self.inbox_status()["pending"] == 0, "nothing is pending")
 
     def spooled(self) -> list[Path]:
         """Return the files in the spool."""

@@ -46,7 +46,7 @@ class ErrorReply:
 
 
 Reply = TextReply | ToolCallReply | ErrorReply
-Scripted = Reply | Callable[["Asked"], Reply]  # may depend on the request
+Scripted = Reply | Callable[["ModelRequest"], Reply]  # may depend on the request
 NOTHING_SPECIAL = TextReply("Noted.")
 
 

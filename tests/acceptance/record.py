@@ -141,7 +141,8 @@ def claude(recording: Recording) -> None:
 def codex(recording: Recording) -> None:
     """Record a session with a subagent and a resume with compaction; a fork; a failure."""
     models = recording.laptop.models
-    models.when("spawn an agent", ToolCallReply("spawn_agent", {"message": "AGENT: we build with Bazel."}, "multi_agent_v1"),
+    models.when("spawn an agent",
+                ToolCallReply("spawn_agent", {"message": "AGENT: we build with Bazel."}, "multi_agent_v1"),
                 _agent_waited_for, TextReply("I asked one.", tokens=50_000))  # fmt: skip
     recording.codex(
         "We switched from Prisma to Drizzle for the web app. Please spawn an agent that looks how we build."

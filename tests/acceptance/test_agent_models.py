@@ -100,13 +100,13 @@ def tools(asked: ModelRequest) -> list[object]:
 def test_reply_is_returned_without_side_effects(machine: Machine, models: Models) -> None:
     text = words(machine, "The plain call")
     models.when(text, TextReply(REPLY))
-    before, pending = machine.traces(), machine.laptop.ledger()
+    before, pending = machine.traces(), machine.laptop.inbox_status()
     reply = machine.model().complete("You extract facts.", text, schema=SCHEMA)
     assert json.loads(reply.text) == json.loads(REPLY)
     assert (reply.usage.calls, reply.truncated) == (1, False)
     time.sleep(1.0)  # for a hook that would continue in the background
     assert machine.traces() == before
-    assert machine.laptop.ledger() == pending
+    assert machine.laptop.inbox_status() == pending
     assert not machine.laptop.spooled()
     assert not machine.laptop.known("Nomad")
 
@@ -198,7 +198,7 @@ def test_claude_code_is_captured_until_cofio_is_uninstalled(new_laptop: Callable
     assert [memory["text"] for memory in laptop.of(web)] == [FACT]
     assert laptop.ask("GET", "/extract/status")["provider"] == "claude-cli"
     assert len(list((laptop.home / ".claude" / "projects").rglob("*.jsonl"))) == 1  # the user's session
-    assert laptop.ledger()["pending"] == 0
+    assert laptop.inbox_status()["pending"] == 0
     requests = [memory for memory in models.asked() if "<cofio-request>" in memory.text]
 
     result = laptop.cofio("uninstall")

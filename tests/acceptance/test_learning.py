@@ -23,7 +23,7 @@ def web(laptop: Laptop) -> Path:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_fact_is_learned_once_and_recalled_in_both_clients(laptop: Laptop, web: Path, client: str) -> None:
-    before = laptop.ledger()
+    before = laptop.inbox_status()
     run = laptop.prompt(client, PRISMA, at=web)
     assert (run.code, run.out.strip()) == (0, "Noted.")
     laptop.settled()
@@ -32,7 +32,7 @@ def test_fact_is_learned_once_and_recalled_in_both_clients(laptop: Laptop, web: 
     assert "Drizzle" in memory["text"]
     assert memory["text"] in laptop.cofio("list", "--source", f"{client}/web").stdout
     assert memory["source"] == f"{client}/web"
-    after = laptop.ledger()
+    after = laptop.inbox_status()
     assert after["captured"] - before["captured"] == 1
     assert after["stored"] - before["stored"] == 1
     assert after["balanced"]
@@ -65,18 +65,18 @@ def test_injected_memory_is_not_learned_again(laptop: Laptop, web: Path, client:
         "How do we store prices?",
         TextReply("As noted, you decided to keep money in integers, in cents. We always do so."),
     )
-    before = laptop.ledger()["captured"]
+    before = laptop.inbox_status()["captured"]
     run = laptop.prompt(client, "How do we store prices?", at=web)
     laptop.settled()
     (memory,) = laptop.of(web)
     assert memory["text"] == "We decided to keep money in integers, in cents."
     assert memory["text"] in run.read
-    assert laptop.ledger()["captured"] == before + 1  # the turn was processed
+    assert laptop.inbox_status()["captured"] == before + 1  # the turn was processed
     assert memory["occurrences"] == 1
 
 
 def test_every_turn_of_a_long_session_is_learned_once(laptop: Laptop, web: Path) -> None:
-    before = laptop.ledger()
+    before = laptop.inbox_status()
     message = prompts(
         "We use Vitest for unit tests.", "/compact", "We use Biome for linting.", "/clear", "We use Node 22."
     )
@@ -90,24 +90,24 @@ def test_every_turn_of_a_long_session_is_learned_once(laptop: Laptop, web: Path)
         "Vitest",
     ]
     assert len(texts) == 3
-    assert laptop.ledger()["captured"] - before["captured"] == 4  # including the summary of the compaction
+    assert laptop.inbox_status()["captured"] - before["captured"] == 4  # including the summary of the compaction
 
 
 def test_resumed_and_forked_session_is_learned_once(laptop: Laptop, web: Path) -> None:
-    before = laptop.ledger()
+    before = laptop.inbox_status()
     first = "0f0c1f6e-6f43-4a55-9c8e-3f9b2f6f7a01"
     laptop.claude("We use Vitest for unit tests.", "--session-id", first, at=web)
     laptop.claude("We use Biome for linting.", "--resume", first, at=web)
     laptop.claude("We use Node 22.", "--resume", first, "--fork-session", at=web)
     laptop.settled()
     assert len(laptop.of(web)) == 3
-    assert laptop.ledger()["captured"] - before["captured"] == 3
+    assert laptop.inbox_status()["captured"] - before["captured"] == 3
 
 
 def test_resumed_codex_session_is_learned_once(laptop: Laptop, web: Path) -> None:
-    before = laptop.ledger()
+    before = laptop.inbox_status()
     laptop.codex("We use Vitest for unit tests.", at=web)
     laptop.codex("We use Biome for linting.", "resume", "--last", at=web)
     laptop.settled()
     assert len(laptop.of(web)) == 2
-    assert laptop.ledger()["captured"] - before["captured"] == 2
+    assert laptop.inbox_status()["captured"] - before["captured"] == 2

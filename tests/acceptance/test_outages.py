@@ -47,7 +47,7 @@ def test_client_works_without_service_and_the_turn_is_learned_later(laptop: Lapt
     laptop.settled()
     (memory,) = laptop.of(web)
     assert "Drizzle" in memory["text"]
-    assert laptop.ledger()["balanced"]
+    assert laptop.inbox_status()["balanced"]
 
 
 def test_memories_are_read_from_the_store_file_without_service(laptop: Laptop, web: Path) -> None:

@@ -71,11 +71,11 @@ def test_claude_code_plugin_works_from_the_marketplace_and_is_removable(laptop: 
 
 def test_plugin_with_installed_hooks_learns_once(laptop: Laptop, web: Path) -> None:
     laptop.cofio("install", "claude-code", "--yes", "--provider", "skip")
-    before = laptop.ledger()["captured"]
+    before = laptop.inbox_status()["captured"]
     run = laptop.claude("We use Vitest for unit tests.", "--plugin-dir", str(CLAUDE), at=web)
     assert run.read.count(MEMORY) == 1
     laptop.settled()
-    assert laptop.ledger()["captured"] - before == 1
+    assert laptop.inbox_status()["captured"] - before == 1
     assert len(laptop.of(web)) == 2
 
 

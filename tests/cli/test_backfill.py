@@ -92,7 +92,7 @@ def test_dry_run_estimates_llm_calls_without_calling(
     assert output["tokens"] > 300
     assert provider.seen == []
     assert cofio.lines("export", "-", env=env) == before
-    assert cofio.json("ledger", env=env)["captured"] == 0
+    assert cofio.json("inbox", env=env)["captured"] == 0
 
 
 def test_turns_wait_when_the_daily_budget_is_exhausted(
@@ -104,15 +104,15 @@ def test_turns_wait_when_the_daily_budget_is_exhausted(
     assert output["turns"] == 3
     assert output["waiting"] >= 1
     assert len(provider.seen) == 1  # each of another session
-    assert cofio.json("ledger", env=env)["pending"] == output["waiting"]
+    assert cofio.json("inbox", env=env)["pending"] == output["waiting"]
 
 
 def test_confirmation_is_required_unless_yes_is_given(cofio: InProcessCli, env: dict[str, str], disk: Path) -> None:
     assert "--yes" in cofio("backfill", env=env).output
     assert cofio("backfill", env=env, input_text="n\n").exit_code == 0
-    assert cofio.json("ledger", env=env)["captured"] == 0
+    assert cofio.json("inbox", env=env)["captured"] == 0
     assert cofio("backfill", env=env, input_text="y\n").exit_code == 0
-    assert cofio.json("ledger", env=env)["captured"] == 3
+    assert cofio.json("inbox", env=env)["captured"] == 3
 
 
 def test_backfill_is_undone_at_once_and_not_repeated(cofio: InProcessCli, env: dict[str, str], disk: Path) -> None:
@@ -142,7 +142,7 @@ def test_small_inbox_is_never_filled_completely(cofio: InProcessCli, env: dict[s
     turns = write_transcripts(tmp_path, 20)
     env["COFIO_INBOX_LIMIT"] = "4"
     assert cofio.json("backfill", "--yes", env=env)["turns"] == turns
-    assert cofio.json("ledger", env=env)["pending"] == 0
+    assert cofio.json("inbox", env=env)["pending"] == 0
 
 
 def test_backfill_into_postgres(cofio: InProcessCli, env: dict[str, str], disk: Path, tenant_url: str) -> None:
@@ -185,7 +185,7 @@ def test_killed_backfill_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
         killed.kill_at(captures, "backfill", "--yes")
     assert killed.count_captures() < turns
     assert run_to_completion(killed) == expected
-    assert killed.json("ledger")["captured"] == complete.json("ledger")["captured"] == turns
+    assert killed.json("inbox")["captured"] == complete.json("inbox")["captured"] == turns
     repeated = killed.json("backfill", "--yes")
     assert (repeated["series"], repeated["turns"], repeated["notes"]) == (None, 0, 0)
     changesets = killed.json("history", "-n", "1000")["changesets"]
@@ -209,7 +209,7 @@ def test_service_killed_during_backfill_continues_after_restart(tmp_path: Path) 
     try:
         assert run_to_completion(machine) == expected
         with Client(service.url) as client:
-            assert (client.ledger().captured, client.ledger().pending) == (turns, 0)
+            assert (client.inbox_status().captured, client.inbox_status().pending) == (turns, 0)
     finally:
         service.stop()
 

@@ -176,7 +176,7 @@ def test_search_without_results_exits_with_zero(cofio: InProcessCli) -> None:
     result = cofio("search", "anything")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "No matching memories" in result.stderr
-    assert cofio.json("search", "anything") == {"query": "anything", "count": 0, "fits_badly": False, "results": []}
+    assert cofio.json("search", "anything") == {"query": "anything", "count": 0, "poor_match": False, "results": []}
 
 
 def test_search_reports_poor_matches(cofio: InProcessCli) -> None:
@@ -184,7 +184,7 @@ def test_search_reports_poor_matches(cofio: InProcessCli) -> None:
     weak = cofio("search", "bananas")
     assert "Nothing fits well" in weak.stderr
     assert "weak" in weak.stdout
-    assert cofio.json("search", "bananas")["fits_badly"] is True
+    assert cofio.json("search", "bananas")["poor_match"] is True
     strong = cofio("search", "the auth bug was a missing cookie flag")
     assert "Nothing fits well" not in strong.stderr
     assert "strong" in strong.stdout

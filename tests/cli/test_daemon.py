@@ -355,7 +355,7 @@ def test_service_stops_during_an_llm_call(shell: Shell) -> None:
         service.kill()
         provider.shutdown()
         provider.server_close()
-    assert shell.json("ledger")["pending"] == 1
+    assert shell.json("inbox")["pending"] == 1
 
 
 def capture_ignoring_errors(client: Client, text: str) -> None:

@@ -70,8 +70,8 @@ def test_write_creates_page_json_and_plots(cofio: InProcessCli, file: Path, tmp_
     payload = json.loads(result.stdout)
     assert json.loads((tmp_path / "out" / "retrieval.json").read_text(encoding="utf-8")) == payload
     assert "# Retrieval" in (tmp_path / "out" / "retrieval.md").read_text(encoding="utf-8")
-    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".json", ".md", ".svg"}
-    assert result.stderr.count("Wrote ") == 4
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".json", ".md"}
+    assert result.stderr.count("Wrote ") == 2
 
 
 def test_unwritable_target_is_rejected_before_measuring(cofio: InProcessCli, tmp_path: Path) -> None:

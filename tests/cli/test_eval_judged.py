@@ -1,4 +1,4 @@
-"""The `cofio eval` commands for pairs, relevance, turns, streams and DevMemBench with the real model."""
+"""The `cofio eval` commands for pairs, relevance, turns, and DevMemBench with the real model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import InProcessCli
-from tests.evaluation import test_devmem, test_relations, test_relevance, test_spans, test_streams
+from tests.evaluation import test_relations, test_relevance, test_spans, test_streams
 
 
 @pytest.fixture
@@ -24,10 +24,6 @@ def data(tmp_path: Path) -> dict[str, Path]:
         paths[name].parent.mkdir()
         paths[name].write_text("".join(f"{json.dumps(row)}\n" for row in some), encoding="utf-8")
     paths["streams"] = test_streams.write(tmp_path)
-    paths["devmem"] = tmp_path / "devmem"
-    paths["devmem"].mkdir()
-    for name, objects in (("sessions", test_devmem.SESSIONS), ("questions", test_devmem.QUESTIONS)):
-        (paths["devmem"] / f"{name}.json").write_text(json.dumps(objects), encoding="utf-8")
     return paths
 
 
@@ -38,7 +34,6 @@ def data(tmp_path: Path) -> dict[str, Path]:
         ("relevance", "relevance", "needed_injected"),
         ("turns", "spans", "facts_found"),
         ("streams", "streams", "durable facts stored"),
-        ("devmem", "devmem", "facts"),
     ],
 )
 def test_report_is_printed_as_json_and_written_as_files(
@@ -53,7 +48,7 @@ def test_report_is_printed_as_json_and_written_as_files(
     assert {path.name for path in (tmp_path / "out").iterdir()} == {f"{measure}.json", f"{measure}.md"}
 
 
-@pytest.mark.parametrize("command", ["pairs", "relevance", "turns", "streams", "devmem"])
+@pytest.mark.parametrize("command", ["pairs", "relevance", "turns", "streams"])
 def test_missing_path_is_reported(cofio: InProcessCli, tmp_path: Path, command: str) -> None:
     result = cofio("eval", command, str(tmp_path / "none"))
     assert result.exit_code == 1
@@ -64,12 +59,6 @@ def test_missing_path_is_reported(cofio: InProcessCli, tmp_path: Path, command: 
 
 def test_folder_is_evaluated_by_author(cofio: InProcessCli, data: dict[str, Path]) -> None:
     assert list(cofio.json("eval", "turns", str(data["turns"].parent))["by_author"]) == ["ann"]
-
-
-def test_quoted_turns_have_no_split(cofio: InProcessCli, data: dict[str, Path]) -> None:
-    result = cofio("eval", "turns", str(data["turns"]), "--split", "dev")
-    assert result.exit_code == 1
-    assert "--split" in result.stderr
 
 
 def test_failures_of_streams_are_listed(cofio: InProcessCli, data: dict[str, Path]) -> None:

@@ -1,4 +1,4 @@
-"""The `cofio ingest`, `cofio observe` and `cofio ledger` commands."""
+"""The `cofio ingest` and `cofio inbox` commands."""
 
 from __future__ import annotations
 
@@ -62,19 +62,23 @@ def test_dry_run_changes_nothing(cofio: InProcessCli) -> None:
     result = cofio("ingest", "-", "--dry-run", input_text=TALK)
     assert "Nothing was changed" in result.stderr
     assert cofio.json("list")["total"] == 0
-    assert cofio.json("ledger")["captured"] == 0
+    assert cofio.json("inbox")["captured"] == 0
+
+
+PNPM = "We switched from npm to pnpm."
 
 
 def test_observation_is_learned_for_the_team_once(cofio: InProcessCli) -> None:
-    texts = ("observe", "We switched from npm to pnpm.", "--intent", "How do we install?", "--session", "activity-7")
-    assert cofio.json(*texts, "--dry-run")["actions"][0]["text"] == "Team switched from npm to pnpm"
+    texts = ("ingest", "-", "--observed", "--intent", "How do we install?", "--session", "activity-7")
+    assert cofio.json(*texts, "--dry-run", says=PNPM)["actions"][0]["text"] == "Team switched from npm to pnpm"
     assert cofio.json("list")["total"] == 0
-    output = cofio.json(*texts, "--dialogue", "d1", "--team", "web")
+    output = cofio.json(*texts, "--dialogue", "d1", "--team", "web", says=PNPM)
     assert [action["action"] for action in output["actions"]] == ["add"]
     [memory] = cofio.json("list")["memories"]
     assert (memory["visibility"], memory["session"], memory["team"]) == ("team", "activity-7", "web")
-    assert "captured before" in cofio(*texts, "--dialogue", "d1").stderr
-    assert cofio.lines("observe", "-", input_text="I prefer tabs over spaces.")[0].startswith("add")
+    assert "captured before" in cofio(*texts, "--dialogue", "d1", says=PNPM).stderr
+    assert cofio.lines("ingest", "-", "--observed", input_text="I prefer tabs over spaces.")[0].startswith("add")
+    assert cofio("ingest", "-", "--intent", "why?", says=PNPM).exit_code == 2  # without --observed
 
 
 REPORT = "Checked the fleet.\nThreshold: disk usage on web-1 above 85%\n"
@@ -101,7 +105,7 @@ def test_transcript_is_learned_turn_by_turn_once(cofio: InProcessCli, transcript
     result = cofio("ingest", str(transcript))
     assert "2 turns captured before" in result.stderr
     assert result.stdout == ""
-    assert cofio.json("ledger")["captured"] == 2
+    assert cofio.json("inbox")["captured"] == 2
 
 
 def test_empty_or_missing_file_is_an_error(cofio: InProcessCli, tmp_path: Path) -> None:
@@ -118,41 +122,41 @@ def test_postponed_capture_is_reported_with_its_reason(cofio: InProcessCli) -> N
     result = cofio("ingest", "-", input_text="Our team decided to adopt microservices for scalability", env=env)
     assert result.exit_code == 0
     assert "not processed yet" in result.stderr
-    assert cofio.json("ledger")["pending"] == 1
+    assert cofio.json("inbox")["pending"] == 1
 
 
 def test_ledger_shows_reasons(cofio: InProcessCli) -> None:
     cofio("ingest", "-", input_text="Hi there!")
-    lines = cofio.lines("ledger")
+    lines = cofio.lines("inbox")
     assert "captured\t1" in lines
     assert "1\tNothing that will matter in a month" in lines
-    output = cofio.json("ledger")
+    output = cofio.json("inbox")
     assert output["balanced"] is True
-    [item] = cofio.json("ledger", "--state", "rejected")["items"]
+    [item] = cofio.json("inbox", "--state", "rejected")["items"]
     assert item["reason"] == "Nothing that will matter in a month"
-    assert cofio.lines("ledger", "--state", "rejected")[0].endswith("Hi there!\tNothing that will matter in a month")
+    assert cofio.lines("inbox", "--state", "rejected")[0].endswith("Hi there!\tNothing that will matter in a month")
 
 
 def test_rejected_capture_is_retried(cofio: InProcessCli) -> None:
     cofio("ingest", "-", input_text="Hi there!")
-    [again] = cofio.json("ledger", "--retry", "1")["items"]
+    [again] = cofio.json("inbox", "--retry", "1")["items"]
     # processed immediately, because no service is running
     assert (again["state"], again["reason"]) == ("rejected", "Nothing that will matter in a month")
-    assert cofio("ledger", "--retry", "9").exit_code == 1
+    assert cofio("inbox", "--retry", "9").exit_code == 1
     cofio("ingest", "-", input_text="I prefer tabs over spaces.")
-    assert cofio("ledger", "--retry", "2").exit_code == 1
+    assert cofio("inbox", "--retry", "2").exit_code == 1
 
 
 def test_same_text_is_learned_for_another_source(cofio: InProcessCli) -> None:
     for source in ("shop", "blog", "blog"):
         cofio("ingest", "-", "--source", source, input_text="The port of staging is 8080.")
-    assert cofio.json("ledger")["captured"] == 2
+    assert cofio.json("inbox")["captured"] == 2
     assert {memory["source"] for memory in cofio.json("list")["memories"]} == {"shop", "blog"}
 
 
 def test_learned_memory_belongs_to_the_given_project(cofio: InProcessCli) -> None:
     for project in ("/srv/shop", "/srv/blog", "/srv/blog"):
         cofio("ingest", "-", "--project", project, input_text="The port of staging is 8080.")
-    assert cofio.json("ledger")["captured"] == 2
+    assert cofio.json("inbox")["captured"] == 2
     output = cofio.json("list")["memories"]
     assert {(item["project"], item["source"]) for item in output} == {("/srv/shop", ""), ("/srv/blog", "")}

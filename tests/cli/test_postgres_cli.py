@@ -140,8 +140,8 @@ def test_service_uses_postgres_without_showing_the_password(shell: Shell, addres
     with Client(up["url"]) as client:
         messages = [{"role": "user", "content": "Please remember: we always use pnpm, never npm."}]
         client.capture(messages, client="claude-code", session="s", turn="t")
-        _wait_until(lambda: client.ledger().pending == 0)
-        assert client.ledger().stored == 1
+        _wait_until(lambda: client.inbox_status().pending == 0)
+        assert client.inbox_status().stored == 1
     prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "h", "prompt": "May I deploy on a friday?"}
     hook = shell.start("hook", "claude-code", stdin=subprocess.PIPE)
     out, _ = hook.communicate(json.dumps({**prompt, "cwd": str(shell.home)}), timeout=60)
@@ -182,9 +182,9 @@ def test_two_homes_can_serve_one_database(tmp_path: Path, address: str) -> None:
             for number in range(6):
                 messages = [{"role": "user", "content": f"Please remember: the port of shop {number} is 80{number}0."}]
                 (one, other)[number % 2].capture(messages, client="cc", session=f"s{number}", turn="t")
-            _wait_until(lambda: one.ledger().pending == 0)
-            ledger = other.ledger()
-            assert (ledger.captured, ledger.pending) == (6, 0)
+            _wait_until(lambda: one.inbox_status().pending == 0)
+            inbox_status = other.inbox_status()
+            assert (inbox_status.captured, inbox_status.pending) == (6, 0)
             texts = [memory.text for memory in one.list(limit=50).memories]
             assert len(texts) == len(set(texts)) >= 6  # nothing was learned twice
     finally:

@@ -11,14 +11,16 @@ from typing import Any, Protocol
 
 import pytest
 
-from cofio.client import Client
+from cofio.client import Client, ClientNotes
 from cofio.client.knowledge import ClientKnowledge
 from cofio.core import Keeper
 from cofio.core.domain_knowledge import KnowledgeBase
 from cofio.errors import Conflict, InvalidInput, NotConfigured, NotFound, TooLarge
-from cofio.models.auth import Grant
+from cofio.models.auth import ROLES, Grant
 from cofio.models.domain_knowledge import Pattern
 from cofio.models.memory import Delete, Fact, Page, Query
+from cofio.notes.service import NotesService
+from cofio.server.http.routes import ROUTES
 from cofio.settings import Settings
 from tests.cli.conftest import running_service
 
@@ -338,9 +340,9 @@ def bulk_change_is_one_changeset(memories: Memories) -> Any:
 @scenario
 def search_without_noting_counts_no_retrieval(memories: Memories) -> Any:
     _add_samples(memories)
-    looked = memories.search("tabs over spaces", k=1, noted=False)
+    looked = memories.search("tabs over spaces", k=1, log=False)
     assert looked[0].id == 3
-    memories.search_all([Query(text="tabs over spaces", k=1, noted=False), Query(text="spaces", k=1)])
+    memories.search_all([Query(text="tabs over spaces", k=1, log=False), Query(text="spaces", k=1)])
     assert memories.get(3).retrieval_count + memories.get(4).retrieval_count == 1
     return [looked, memories.get(3), memories.get(4)]
 
@@ -375,8 +377,8 @@ def project_and_seen_from_scopes_differ(memories: Memories) -> Any:
     memories.update(other.memory_id, visibility="global")
     assert (repeated.action, other.action) == ("noop", "add")
     scopes: list[dict[str, Any]] = [
-        {"project": "/srv/web"}, {"project": ""}, {"seen_from": "/srv/web"}, {"seen_from": "/srv/api"},
-        {"seen_from": ""}, {"seen_from": "/srv/web", "project": "/srv/web"},
+        {"project": "/srv/web"}, {"project": ""}, {"visible_in": "/srv/web"}, {"visible_in": "/srv/api"},
+        {"visible_in": ""}, {"visible_in": "/srv/web", "project": "/srv/web"},
     ]  # fmt: skip
     results = [[memory.id for memory in memories.list(**scope).memories] for scope in scopes]
     assert results == [[1], [3], [3, 2, 1], [3, 2], [3, 2], [1]]
@@ -601,6 +603,33 @@ def test_both_knowledge_classes_have_the_same_methods() -> None:
     assert methods(ClientKnowledge) == methods(KnowledgeBase)
 
 
+#: Classes of the methods that routes stand for, in the service and in the client.
+SURFACES: dict[str, tuple[type, type]] = {
+    "": (Keeper, Client),
+    "knowledge": (KnowledgeBase, ClientKnowledge),
+    "notes": (NotesService, ClientNotes),
+}
+#: Routes without a method: pages, streams, other protocols, and what only the service's own pages need.
+WITHOUT_METHOD = (
+    "/overview", "/events", "/map", "/agents", "/metrics", "/openapi.json", "/docs", "/ui", "/v1/", "/mcp", "/hooks/",
+    "/settings", "/doctor", "/health", "DELETE /memories", "GET /memory/extract/{id}",
+)  # fmt: skip
+
+
+def test_every_route_has_a_role_a_reference_entry_and_the_same_method_in_keeper_and_client() -> None:
+    reference = (Path(__file__).parents[2] / "docs/reference/http.md").read_text(encoding="utf-8")
+    for route in ROUTES:
+        assert route.role in ROLES
+        assert f"\n## {route.method} {route.path}\n" in reference
+        if route.path.startswith(WITHOUT_METHOD) or f"{route.method} {route.path}" in WITHOUT_METHOD:
+            continue
+        owner, _, name = route.client_method.rpartition(".")
+        keeper, client = (inspect.signature(getattr(kind, name)).parameters for kind in SURFACES[owner])
+        assert client.keys() <= keeper.keys(), route
+        if route.is_derived and route.request:
+            assert set(route.request.__struct_fields__) <= client.keys(), route
+
+
 @scenario
 def invalid_knowledge_is_rejected(memories: Memories) -> Any:
     known = memories.knowledge
@@ -717,13 +746,13 @@ def dry_run_returns_decisions(memories: Memories) -> Any:
 @scenario
 def ledger_and_items_are_returned(memories: Memories) -> Any:
     capture = memories.capture("Sounds good!", wait=True, session="s")
-    ledger = memories.ledger()
+    inbox_status = memories.inbox_status()
     [item] = memories.items("rejected")
     assert item.id == capture.id
     repeated = memories.retry(item.id)
-    assert (ledger.balanced, repeated.state) == (True, "pending")
+    assert (inbox_status.balanced, repeated.state) == (True, "pending")
     return [
-        ledger,
+        inbox_status,
         item.exchange.messages if item.exchange else None,
         memories.items("stored"),
         expect_error(NotFound, lambda: memories.item(99)),
@@ -823,12 +852,12 @@ def contradictions_are_listed_and_resolved(memories: Memories) -> Any:
     for text in ("The staging API listens on port 8080", "The staging API listens on port 9090"):
         memories.add(text, source="acme/web", dedup=False)
     preview = memories.contradictions(limit=5)
-    agreed = memories.agree([1, 2], by="ann")
+    agreed = memories.dismiss_contradiction([1, 2], by="ann")
     calm = memories.contradictions()
     memories.undo(agreed.id)
     holds = Delete(1, "the newer holds", 2)
     resolved = memories.approve("contradictions", [holds], as_of=memories.contradictions().as_of)
-    return [preview, agreed, calm, resolved, expect_error(InvalidInput, lambda: memories.agree([1]))]
+    return [preview, agreed, calm, resolved, expect_error(InvalidInput, lambda: memories.dismiss_contradiction([1]))]
 
 
 @scenario

@@ -124,11 +124,11 @@ def check_response(method: str, path: str, response: Response) -> Response:
         return response
     [route] = [route for route in ROUTES if route.method == method and _matches(route.path, path)][:1]
     assert response.status in route.statuses
-    if isinstance(route.gives, str):
+    if isinstance(route.response, str):
         media = response.headers["content-type"]
-        assert route.gives == "*/*" or media.startswith(route.gives.partition(";")[0])
+        assert route.response == "*/*" or media.startswith(route.response.partition(";")[0])
     else:
-        msgspec.convert(response.json, route.shape(response.status))
+        msgspec.convert(response.json, route.schema(response.status))
     return response
 
 

@@ -116,7 +116,7 @@ def test_contradiction_is_listed_and_resolved(service: Caller) -> None:
     assert service.get(f"/memory/{old}").json["superseded_by"] == new
     assert service.get("/maintenance/contradictions").json["pairs"] == []
     service.post(f"/changes/{done['id']}/undo")
-    agreed = service.post("/maintenance/agree", {"ids": [old, new]})
+    agreed = service.post("/maintenance/contradictions/dismiss", {"ids": [old, new]})
     assert (agreed.status, agreed.json["why"]) == (200, "both hold")
     assert service.get("/maintenance/contradictions").json["count"] == 0
     service.post(f"/changes/{agreed.json['id']}/undo")
@@ -126,8 +126,8 @@ def test_contradiction_is_listed_and_resolved(service: Caller) -> None:
 def test_agree_requires_two_different_ids(service: Caller) -> None:
     add(service, OLD, NEW)
     for ids in ([1], [1, 1], [1, 2, 3], ["1", "2"], None):
-        assert service.post("/maintenance/agree", {"ids": ids}).status == 400
-    assert service.post("/maintenance/agree", {"ids": [1, 99]}).status == 404
+        assert service.post("/maintenance/contradictions/dismiss", {"ids": ids}).status == 400
+    assert service.post("/maintenance/contradictions/dismiss", {"ids": [1, 99]}).status == 404
     assert service.get("/maintenance/contradictions", limit=0).status == 400
 
 
@@ -138,7 +138,7 @@ def test_agree_rejects_memories_of_different_owners(keeper: Keeper, service: Cal
         _, secret = keeper.create_key(Grant(name=user, role="write", user=user))
         result = service.with_key(secret).post("/memory/add", {"text": text, "visibility": "private"})
         memory_ids.append(result.json["id"])
-    refused = service.with_key(admin).post("/maintenance/agree", {"ids": memory_ids})
+    refused = service.with_key(admin).post("/maintenance/contradictions/dismiss", {"ids": memory_ids})
     assert (refused.status, "different places" in refused.error["message"]) == (400, True)
     assert all(keeper.get(number).metadata == {} for number in memory_ids)
 
@@ -153,7 +153,7 @@ def test_contradictions_require_an_admin_key_without_restrictions(keeper: Keeper
         for answer in (
             theirs.get("/maintenance/contradictions"),
             theirs.post("/maintenance/approve", body),
-            theirs.post("/maintenance/agree", {"ids": [1, 2]}),
+            theirs.post("/maintenance/contradictions/dismiss", {"ids": [1, 2]}),
         ):
             assert (answer.status, answer.error["code"]) == (403, "forbidden")
     assert service.with_key(admin).post("/maintenance/approve", body).status == 200

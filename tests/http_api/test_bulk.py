@@ -76,7 +76,7 @@ def test_exchange_of_learned_memory_is_returned(service_with_memories: Caller) -
 
 
 def test_search_with_noted_false_does_not_count_as_retrieval(service_with_memories: Caller) -> None:
-    look = {"query": "when do we deploy?", "k": 1, "noted": False, "explain": True}
+    look = {"query": "when do we deploy?", "k": 1, "log": False, "explain": True}
     [hit] = service_with_memories.post("/search", look).json["results"]
     assert (hit["id"], hit["why"]["words"]) == (1, ["deploy"])
     service_with_memories.post("/search/batch", {"queries": [look, {"query": "JSON", "k": 1}]})

@@ -174,7 +174,7 @@ def test_chat_uses_and_stores_memories_of_the_keys_user(tmp_path: Path, model: F
                 new_openai_client.chat.completions.create(model="gpt-4o", messages=QUESTION_MESSAGES)
             assert [PNPM in request.raw.decode() for request in model.requests] == [True, False, False, False]
             deadline = time.monotonic() + 30
-            while keeper.ledger().captured < 4 or keeper.ledger().pending:
+            while keeper.inbox_status().captured < 4 or keeper.inbox_status().pending:
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
         whose = {
@@ -333,7 +333,7 @@ def test_full_inbox_does_not_break_the_response(serve: Serve, model: FakeUpstrea
     service = chat_service(serve, model, inbox_limit=0)
     assert complete(service, STATEMENT_MESSAGES).choices[0].message.content == "Noted."
     assert len(stream_completion(service, STATEMENT_MESSAGES)) == 3
-    assert service.get("/ledger").json["captured"] == 0
+    assert service.get("/inbox/status").json["captured"] == 0
 
 
 def test_python_examples_of_docs_page_run(
@@ -401,7 +401,7 @@ def test_upstream_errors_are_forwarded(
     result = error_info.value.response.headers
     assert (result["retry-after"], result["x-ratelimit-remaining-tokens"]) == ("20", "0")
     assert {"set-cookie", "via"}.isdisjoint(result)
-    assert service.get("/ledger").json["captured"] == 0
+    assert service.get("/inbox/status").json["captured"] == 0
 
 
 def test_client_retries_after_rate_limit(serve: Serve, model: FakeUpstream) -> None:
@@ -531,7 +531,7 @@ def test_disconnect_before_the_response_cancels_the_upstream_request(serve: Serv
     with pytest.raises(openai.APITimeoutError), openai_client(service) as new_openai_client:
         new_openai_client.chat.completions.create(model="gpt-4o", messages=STATEMENT_MESSAGES, timeout=0.5)
     assert model.disconnects.acquire(timeout=30)
-    assert service.get("/ledger").json["captured"] == 0
+    assert service.get("/inbox/status").json["captured"] == 0
 
 
 def test_slow_upstreams_do_not_block_other_requests(serve: Serve, model: FakeUpstream) -> None:

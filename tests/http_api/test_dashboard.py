@@ -101,7 +101,7 @@ def test_overview_returns_counts_days_and_ledger(service: Caller) -> None:
         {"day": body["days"][-1], "prompts": 1, "answered": 1, "starts": 0, "memories": 1}
         | {"tokens": body["injected"][0]["tokens"]}
     ]
-    assert (body["ledger"]["captured"], body["ledger"]["balanced"]) == (1, True)
+    assert (body["inbox"]["captured"], body["inbox"]["balanced"]) == (1, True)
     assert (body["store"]["name"], body["store"]["vectors"], body["store"]["waiting"]) == ("sqlite", 2, 0)
     assert body["extraction"] == {"enabled": False}
     assert body["uptime_seconds"] >= 0
@@ -119,7 +119,7 @@ def test_overview_for_restricted_key_contains_only_visible_data(keeper: Keeper) 
         ada = Caller(url).with_key(secret)
         body = ada.get("/overview").json
         assert (body["live"], body["arrived"]) == (0, [])
-        assert [body[name] for name in ("done_today", "injected", "store", "ledger")] == [None] * 4
+        assert [body[name] for name in ("done_today", "injected", "store", "inbox")] == [None] * 4
         assert ada.get("/agents").status == 403
         assert Caller(url).get("/overview").status == Caller(url).get("/events").status == 401
 

@@ -21,7 +21,7 @@ from tests.http_api.caller import Caller, Response
 from tests.http_api.conftest import NoFactsLLM, serving
 
 BODY_ROUTES = [route for route in ROUTES if route.has_body]
-QUERY_ROUTES = [route for route in ROUTES if route.takes and not route.has_body]
+QUERY_ROUTES = [route for route in ROUTES if route.request and not route.has_body]
 SETTINGS = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -53,8 +53,8 @@ def plausible_bodies(route: Route) -> st.SearchStrategy[Any]:
         return st.fixed_dictionaries(
             {"hook_event_name": HOOKS, "event": HOOKS}, optional=dict.fromkeys(HOOK_FIELDS, TEXTS)
         )
-    assert route.takes
-    fields = msgspec.structs.fields(route.takes)
+    assert route.request
+    fields = msgspec.structs.fields(route.request)
     required = {field.name: plausible_values(field.name) for field in fields if field.required}
     optional = {field.name: plausible_values(field.name) for field in fields if not field.required}
     return st.fixed_dictionaries(required, optional=optional)
@@ -81,7 +81,7 @@ def is_not_configured(route: Route, answer: Response) -> bool:
 @given(data=st.data())
 def test_random_json_body_gets_a_response(shared_service: Caller, route: Route, data: st.DataObject) -> None:
     body = data.draw(VALUES | plausible_bodies(route))
-    answer = shared_service.send(route.method, route.sample, json.dumps(body).encode())
+    answer = shared_service.send(route.method, route.sample_path, json.dumps(body).encode())
     assert answer.status < 500 or is_not_configured(route, answer), answer.json
 
 
@@ -89,7 +89,7 @@ def test_random_json_body_gets_a_response(shared_service: Caller, route: Route, 
 @settings(SETTINGS, max_examples=20)
 @given(body=st.binary())
 def test_random_bytes_body_gets_a_response(shared_service: Caller, route: Route, body: bytes) -> None:
-    answer = shared_service.send(route.method, route.sample, body)
+    answer = shared_service.send(route.method, route.sample_path, body)
     assert answer.status < 500 or is_not_configured(route, answer), answer.json
 
 
@@ -97,12 +97,12 @@ def test_random_bytes_body_gets_a_response(shared_service: Caller, route: Route,
 @SETTINGS
 @given(data=st.data())
 def test_random_query_string_gets_a_response(shared_service: Caller, route: Route, data: st.DataObject) -> None:
-    assert route.takes
-    names = st.sampled_from(route.takes.__struct_fields__)
+    assert route.request
+    names = st.sampled_from(route.request.__struct_fields__)
     values = st.text(st.characters(exclude_categories=["Cs"])) | st.integers().map(str) | st.just("true")
     pairs = data.draw(st.lists(st.tuples(names | st.text(st.characters(exclude_categories=["Cs"])), values)))
     query = "&".join(f"{quote(name)}={quote(value)}" for name, value in pairs)
-    answer = shared_service.send(route.method, f"{route.sample}?{query}")
+    answer = shared_service.send(route.method, f"{route.sample_path}?{query}")
     assert answer.status < 500 or is_not_configured(route, answer), answer.json
 
 

@@ -23,13 +23,13 @@ def hook(service: Caller, client: str, project: str = WEB, **event: Any) -> Resp
 
 
 def wait_for_ledger(service: Caller, captured: int) -> dict[str, Any]:
-    """Return the ledger once `captured` items are processed."""
+    """Return the inbox_status, once `captured` items are processed."""
     for _ in range(600):
-        ledger: dict[str, Any] = service.get("/ledger").json
-        if ledger["captured"] - ledger["pending"] >= captured:
-            return ledger
+        inbox_status: dict[str, Any] = service.get("/inbox/status").json
+        if inbox_status["captured"] - inbox_status["pending"] >= captured:
+            return inbox_status
         time.sleep(0.05)
-    raise AssertionError(ledger)
+    raise AssertionError(inbox_status)
 
 
 def test_session_start_returns_project_memories(service: Caller) -> None:
@@ -98,7 +98,7 @@ def test_long_session_id_is_accepted(service: Caller) -> None:
     answer = hook(service, "codex", hook_event_name="Stop", session_id="s" * 5_000, turn_id="t" * 5_000,
                   last_assistant_message="We use pnpm.")  # fmt: skip
     assert answer.status == 204
-    assert service.get("/ledger").json["captured"] == 1
+    assert service.get("/inbox/status").json["captured"] == 1
 
 
 def test_session_end_captures_the_transcript_before_responding(serve: Serve, tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_repeated_turn_is_captured_once(service: Caller) -> None:
     assert again.json["new"] is False
     assert again.json["id"] == first.json["id"]
     assert again.json["stored_count"] == 1
-    assert service.get("/ledger").json["captured"] == 1
+    assert service.get("/inbox/status").json["captured"] == 1
 
 
 def test_dry_run_returns_gate_results_and_decisions(service: Caller) -> None:
@@ -78,7 +78,7 @@ def test_dry_run_returns_gate_results_and_decisions(service: Caller) -> None:
     assert response.json["id"] is None
     assert response.json["sentences"][0]["way"] == "pattern"
     assert response.json["actions"][0]["action"] == "add"
-    assert service.get("/ledger").json["captured"] == 0
+    assert service.get("/inbox/status").json["captured"] == 0
     assert service.get("/memories").json["total"] == 0
 
 
@@ -98,7 +98,7 @@ def test_dry_run_returns_gate_results_and_decisions(service: Caller) -> None:
 def test_invalid_capture_is_rejected(service: Caller, body: dict[str, Any]) -> None:
     response = service.post("/capture", body)
     assert response.status in (400, 413)
-    assert service.get("/ledger").json["captured"] == 0
+    assert service.get("/inbox/status").json["captured"] == 0
 
 
 def test_full_inbox_returns_retry_after(serve: Serve) -> None:
@@ -121,7 +121,7 @@ def test_full_inbox_returns_retry_after(serve: Serve) -> None:
         assert refused.status == 429
         assert int(refused.headers["retry-after"]) > 0
         assert service.get("/health").status == 200  # only the worker is blocked by the LLM
-        assert service.get("/ledger").json["captured"] == 2
+        assert service.get("/inbox/status").json["captured"] == 2
     finally:
         gate.set()
 
@@ -250,13 +250,13 @@ def test_extract_status_reports_unknown_model(serve: Serve) -> None:
     assert (body["status"], body["problem"]) == ("unhealthy", deleted.problem)
 
 
-# ── ledger and inbox ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── inbox ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_ledger_counts_items_by_state(service: Caller) -> None:
     for said in ("I prefer tabs over spaces.", "I prefer tabs over spaces!", "Hi there!", "What is React?"):
         service.post("/capture", {"messages": said, "wait": True})
-    body = service.get("/ledger").json
+    body = service.get("/inbox/status").json
     assert body["balanced"] is True
     counts = [body[name] for name in ("captured", "stored", "merged", "rejected", "pending", "parked")]
     assert counts == [4, 1, 1, 2, 0, 0]
@@ -316,5 +316,5 @@ def test_service_stops_in_time_during_an_llm_call(tmp_path: Path) -> None:
         # `serving` has joined the service thread although the LLM has not replied yet
         thread.join(30)
         assert answers == [503]
-        assert keeper.ledger().pending == 1
+        assert keeper.inbox_status().pending == 1
         gate.set()

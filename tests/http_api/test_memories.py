@@ -298,9 +298,9 @@ def test_list_filters_by_project_and_visibility_from_project(service: Caller) ->
 
     assert list_ids(project="/srv/web") == {own}
     assert list_ids(project="") == {none}
-    assert list_ids(seen_from="/srv/web") == {own, none, shared}
-    assert list_ids(seen_from="") == {none, shared}
-    assert list_ids(seen_from="/srv/api") == {none, other, shared}
+    assert list_ids(visible_in="/srv/web") == {own, none, shared}
+    assert list_ids(visible_in="") == {none, shared}
+    assert list_ids(visible_in="/srv/api") == {none, other, shared}
 
 
 def test_memory_is_moved_to_another_project(service: Caller) -> None:

@@ -60,7 +60,7 @@ def test_facts_in_the_response_are_learned(service: Caller, response: str, fact:
     [memory] = service.get("/memories").json["memories"]
     assert fact in memory["text"]
     service.post("/capture", {"messages": [{"role": "assistant", "content": f"{response} Really."}], "wait": True})
-    assert service.get("/ledger").json["rejected"] == 1  # in /capture an assistant message alone is not learned
+    assert service.get("/inbox/status").json["rejected"] == 1  # in /capture an assistant message alone is not learned
 
 
 def test_facts_in_the_validated_intent_are_learned(service: Caller) -> None:
@@ -93,14 +93,14 @@ def test_llm_is_not_called_when_not_needed(serve: Serve, response: str) -> None:
 def test_repeated_dialogue_is_captured_once(service: Caller, name: str) -> None:
     first, again = (service.post("/observe", {**SWITCHED, name: "d1", "wait": True}).json for _ in range(2))
     assert (again["new"], again["id"]) == (False, first["id"])
-    assert service.get("/ledger").json["captured"] == 1
+    assert service.get("/inbox/status").json["captured"] == 1
 
 
 def test_dry_run_returns_decisions_without_capturing(service: Caller) -> None:
     body = service.post("/observe", {**SWITCHED, "dry_run": True}).json
     assert [sentence["role"] for sentence in body["sentences"]] == ["user", "assistant"]
     assert body["actions"][0]["action"] == "add"
-    assert service.get("/ledger").json["captured"] == 0
+    assert service.get("/inbox/status").json["captured"] == 0
 
 
 def test_visibility_can_be_private(service: Caller) -> None:
@@ -130,7 +130,7 @@ def test_secrets_are_redacted(service: Caller) -> None:
 )
 def test_invalid_observation_is_rejected(service: Caller, body: dict[str, Any]) -> None:
     assert service.post("/observe", body).status in (400, 413)
-    assert service.get("/ledger").json["captured"] == 0
+    assert service.get("/inbox/status").json["captured"] == 0
 
 
 def test_library_observe_matches_the_endpoint() -> None:

@@ -49,7 +49,7 @@ def test_search_limits_thresholds_and_filters(populated_service: Caller) -> None
     assert populated_service.post("/search", {**query, "tags": ["release"], "kind": "policy"}).json["count"] == 1
     assert populated_service.post("/search", {**query, "project": "/srv/web"}).json["count"] == 0
     assert populated_service.post("/search", {**query, "project": ""}).json["count"] == len(FACTS)
-    assert populated_service.post("/search", {**query, "seen_from": "/srv/web"}).json["count"] == len(FACTS)
+    assert populated_service.post("/search", {**query, "visible_in": "/srv/web"}).json["count"] == len(FACTS)
     assert populated_service.post("/search", {**query, "visibility": ["team"]}).json["count"] == 0
     assert populated_service.post("/search", {**query, "until": "2020-01-01T00:00:00Z"}).json["count"] == 0
     assert populated_service.post("/search", {**query, "until": 0}).json["count"] == 0
@@ -121,10 +121,10 @@ def test_word_of_every_memory_is_searchable_after_purge(service: Caller) -> None
 
 def test_search_flags_poor_matches(populated_service: Caller) -> None:
     assert (
-        populated_service.post("/search", {"query": "We deploy on Fridays, after lunch."}).json["fits_badly"] is False
+        populated_service.post("/search", {"query": "We deploy on Fridays, after lunch."}).json["poor_match"] is False
     )
     weak = populated_service.post("/search", {"query": "zirconium"}).json
-    assert weak["fits_badly"] is True
+    assert weak["poor_match"] is True
     assert {hit["strength"] for hit in weak["results"]} == {"weak"}
     [batch] = populated_service.post("/search/batch", {"queries": ["zirconium"]}).json["results"]
-    assert batch["fits_badly"] is True
+    assert batch["poor_match"] is True

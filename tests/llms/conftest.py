@@ -16,7 +16,7 @@ def pauses() -> list[float]:
 
 
 @pytest.fixture
-def patience(pauses: list[float]) -> RetryPolicy:
+def retry(pauses: list[float]) -> RetryPolicy:
     """Return a retry policy that records its pauses instead of sleeping."""
     return RetryPolicy(timeout=5.0, sleep=pauses.append)
 
@@ -33,6 +33,6 @@ def wire(dialect: Dialect) -> Iterator[Wire]:
 
 
 @pytest.fixture
-def llm(wire: Wire, patience: RetryPolicy) -> RemoteLLM:
+def llm(wire: Wire, retry: RetryPolicy) -> RemoteLLM:
     """Return the adapter of the dialect, connected to the loopback server."""
-    return wire.dialect.make(wire.base, patience)
+    return wire.dialect.make(wire.base, retry)

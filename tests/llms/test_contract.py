@@ -18,8 +18,8 @@ from cofio.errors import CofioError, Misconfigured, NoReply, RefusedError, TooLa
 from cofio.models.exchange import TokenUsage
 from cofio.ports import LLM, Completion, Health
 from cofio.providers import http
-from cofio.providers.http import LONGEST_PAUSE, RetryPolicy
-from cofio.providers.llms.base import GLANCE, RemoteLLM
+from cofio.providers.http import MAX_PAUSE, RetryPolicy
+from cofio.providers.llms.base import HEALTH_TIMEOUT, RemoteLLM
 from cofio.testing import ScriptedLLM
 
 from .agents import AGENTS, Program, ProgramOutput
@@ -47,7 +47,7 @@ ModelWithReply = Callable[..., LLM]
 
 
 @pytest.fixture(params=[*DIALECTS, *AGENTS, "scripted"])
-def model_with_reply(request: pytest.FixtureRequest, patience: RetryPolicy, tmp_path: Path) -> Iterator[ModelWithReply]:
+def model_with_reply(request: pytest.FixtureRequest, retry: RetryPolicy, tmp_path: Path) -> Iterator[ModelWithReply]:
     """Return a factory of models that reply with the given text."""
     if request.param in AGENTS:
         program = Program(AGENTS[request.param], tmp_path)
@@ -67,7 +67,7 @@ def model_with_reply(request: pytest.FixtureRequest, patience: RetryPolicy, tmp_
 
         def say(text: str, cut: bool = False) -> LLM:
             wire.says, wire.ending = text, "cut" if cut else "done"
-            return wire.dialect.make(wire.base, patience)
+            return wire.dialect.make(wire.base, retry)
 
         yield say
 
@@ -166,7 +166,7 @@ def test_permanent_server_error_is_unavailable_in_the_providers_words(
     assert (len(wire.seen), len(pauses)) == (4, 3)
 
 
-@pytest.mark.parametrize(("retry_after", "expected_pause"), [("2", 2.0), ("0", 0.0), ("3600", LONGEST_PAUSE)])
+@pytest.mark.parametrize(("retry_after", "expected_pause"), [("2", 2.0), ("0", 0.0), ("3600", MAX_PAUSE)])
 def test_retry_after_is_respected_within_limits(
     wire: Wire, llm: RemoteLLM, pauses: list[float], retry_after: str, expected_pause: float
 ) -> None:
@@ -181,18 +181,18 @@ def test_broken_connection_is_not_retried(wire: Wire, llm: RemoteLLM, pauses: li
     assert (len(wire.seen), pauses) == (1, [])
 
 
-def test_unreachable_provider_is_unavailable(dialect: Dialect, patience: RetryPolicy, pauses: list[float]) -> None:
+def test_unreachable_provider_is_unavailable(dialect: Dialect, retry: RetryPolicy, pauses: list[float]) -> None:
     with Wire(dialect) as deleted:
         base = deleted.base
-    error = failure(dialect.make(base, patience))
+    error = failure(dialect.make(base, retry))
     assert type(error) is Unavailable  # nothing was sent that could be billed
     assert "could not be reached" in error.message
     assert len(pauses) == 3
 
 
-def test_timeout_is_unavailable_without_retry(wire: Wire, patience: RetryPolicy, pauses: list[float]) -> None:
+def test_timeout_is_unavailable_without_retry(wire: Wire, retry: RetryPolicy, pauses: list[float]) -> None:
     wire.say(Reply(after=1.0))
-    error = failure(wire.dialect.make(wire.base, replace(patience, timeout=0.05)))
+    error = failure(wire.dialect.make(wire.base, replace(retry, timeout=0.05)))
     assert isinstance(error, NoReply)  # it may be billed
     assert "0.05 seconds" in error.message
     assert (len(wire.seen), pauses) == (1, [])
@@ -383,11 +383,11 @@ def test_health_reports_rejected_key(wire: Wire, llm: RemoteLLM, name: str) -> N
 
 
 def test_health_reports_unreachable_provider_without_retry(
-    dialect: Dialect, patience: RetryPolicy, pauses: list[float]
+    dialect: Dialect, retry: RetryPolicy, pauses: list[float]
 ) -> None:
     with Wire(dialect) as deleted:
         base = deleted.base
-    health = dialect.make(base, patience).health_check()
+    health = dialect.make(base, retry).health_check()
     assert not health
     assert "could not be reached" in health.problem
     assert pauses == []
@@ -415,9 +415,9 @@ def test_health_tolerates_malformed_model_lists(wire: Wire, llm: RemoteLLM, body
 
 
 def test_health_has_a_shorter_timeout(wire: Wire, llm: RemoteLLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert GLANCE == 5.0
+    assert HEALTH_TIMEOUT == 5.0
     for module in ("anthropic", "openai", "ollama"):
-        monkeypatch.setattr(f"cofio.providers.llms.{module}.GLANCE", 0.05)
+        monkeypatch.setattr(f"cofio.providers.llms.{module}.HEALTH_TIMEOUT", 0.05)
     wire.say(Reply(after=1.0))
     health = llm.health_check()
     assert not health
@@ -452,16 +452,16 @@ def dripping_server() -> Iterator[str]:
     server.close()
 
 
-def test_dripping_server_times_out(dripping_server: str, patience: RetryPolicy) -> None:
+def test_dripping_server_times_out(dripping_server: str, retry: RetryPolicy) -> None:
     start_time = time.monotonic()
-    error = failure(OLLAMA.make(dripping_server, replace(patience, timeout=0.2)))
+    error = failure(OLLAMA.make(dripping_server, replace(retry, timeout=0.2)))
     assert isinstance(error, Unavailable)
     assert "0.2 seconds" in error.message
     assert time.monotonic() - start_time < 10
 
 
 def test_endless_reply_is_limited(wire: Wire, llm: RemoteLLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MOST", 1_000)
+    monkeypatch.setattr(http, "MAX_BYTES", 1_000)
     wire.says = "x" * 2_000
     assert isinstance(failure(llm), Unavailable)
     assert len(wire.seen) == 1

@@ -198,7 +198,7 @@ def test_retry_policy_can_be_passed() -> None:
     with Wire(OLLAMA) as deleted:
         url = deleted.url
     pauses: list[float] = []
-    llm = make("ollama", ollama_url=url, patience=RetryPolicy(attempts=2, sleep=pauses.append))
+    llm = make("ollama", ollama_url=url, retry=RetryPolicy(attempts=2, sleep=pauses.append))
     assert llm is not None
     with pytest.raises(Unavailable, match="could not be reached"):
         llm.complete("s", "u")

@@ -158,7 +158,7 @@ def test_concurrent_change_by_another_process_is_detected(
     here = new_backend()
     ids = here.add("We deploy with Fly.io", "We deploy with Fly.io")
     plan = here.keeper.consolidate()
-    lent = here.keeper._house._doing
+    lent = here.keeper.services.writer
     apply = lent.apply
 
     def late(decisions: Any, **how: Any) -> Any:
@@ -346,7 +346,7 @@ def test_agreed_pair_is_no_longer_listed(new_backend: Callable[..., Backend]) ->
     here = new_backend()
     old, new = here.add(OLD, NEW, metadata={"ticket": 7})
     before = here.everything()
-    result = here.keeper.agree([new, old], by="ann")
+    result = here.keeper.dismiss_contradiction([new, old], by="ann")
     assert (result.by, result.why, [change.action for change in result.changes]) == (
         "ann",
         "both hold",
@@ -368,10 +368,10 @@ def count_contradictions_in_audit(here: Backend) -> int:
 def test_agreed_pair_is_listed_again_after_an_edit(new_backend: Callable[..., Backend]) -> None:
     here = new_backend()
     old, new = here.add(OLD, NEW)
-    here.keeper.agree([old, new])
+    here.keeper.dismiss_contradiction([old, new])
     here.keeper.update(new, text="The staging API listens on port 7070")
     assert here.keeper.contradictions().count == 1
-    here.keeper.agree([old, new])
+    here.keeper.dismiss_contradiction([old, new])
     assert here.keeper.contradictions().count == 0
     here.keeper.supersede(old, "The staging API listens on port 6060")
     assert here.keeper.contradictions().count == 1
@@ -382,27 +382,27 @@ def test_agreement_requires_two_existing_memories(new_backend: Callable[..., Bac
     old, new = here.add(OLD, NEW)
     for ids in ([old], [old, old], [old, new, new], []):
         with pytest.raises(InvalidInput):
-            here.keeper.agree(ids)
+            here.keeper.dismiss_contradiction(ids)
     with pytest.raises(NotFound):
-        here.keeper.agree([old, 999])
+        here.keeper.dismiss_contradiction([old, 999])
     here.keeper.delete(old)
     with pytest.raises(Conflict, match="archived"):
-        here.keeper.agree([old, new])
+        here.keeper.dismiss_contradiction([old, new])
 
 
 def test_repeated_agreement_is_rejected(new_backend: Callable[..., Backend]) -> None:
     here = new_backend()
     old, new = here.add(OLD, NEW)
-    result = here.keeper.agree([old, new])
+    result = here.keeper.dismiss_contradiction([old, new])
     with pytest.raises(Conflict, match="already"):
-        here.keeper.agree([new, old])
+        here.keeper.dismiss_contradiction([new, old])
     assert here.keeper.changes(limit=1)[0].id == result.id
 
 
 def test_agreement_stores_no_trace_of_purged_text(new_backend: Callable[..., Backend]) -> None:
     here = new_backend()
     old, new = here.add(OLD, NEW)
-    here.keeper.agree([old, new])
+    here.keeper.dismiss_contradiction([old, new])
     mark = f"{fingerprint(OLD) & (1 << 64) - 1:016x}"
     assert mark in str(here.keeper.get(old).metadata)
     here.keeper.purge(old)
@@ -412,7 +412,7 @@ def test_agreement_stores_no_trace_of_purged_text(new_backend: Callable[..., Bac
 def test_unrelated_metadata_is_not_an_agreement(new_backend: Callable[..., Backend]) -> None:
     here = new_backend()
     for odd in ([2], {"1": None, "2": None}, "all", {"1": {}, "2": {}}):
-        here.add(OLD, NEW, metadata={pair_finder.AGREES: odd}, project=f"/srv/{type(odd).__name__}{odd!s:.9}")
+        here.add(OLD, NEW, metadata={pair_finder.DISMISSED: odd}, project=f"/srv/{type(odd).__name__}{odd!s:.9}")
     assert here.keeper.contradictions().count == 4
 
 
@@ -422,7 +422,7 @@ def test_restricted_viewer_cannot_resolve_contradictions(new_backend: Callable[.
     ada = here.keeper.as_viewer(Viewer(user="ada"))
     for act in (
         lambda: ada.contradictions(),
-        lambda: ada.agree([old, new]),
+        lambda: ada.dismiss_contradiction([old, new]),
         lambda: ada.approve("contradictions", [Delete(old, into=new)], as_of=2),
     ):
         with pytest.raises(Forbidden):

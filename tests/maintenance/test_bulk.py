@@ -173,9 +173,9 @@ def test_exchange_is_visible_to_its_sender_only(keeper: Keeper) -> None:
 
 
 def test_search_without_noting_is_not_counted(keeper: Keeper) -> None:
-    assert keeper.search("when do we deploy?", noted=False)
+    assert keeper.search("when do we deploy?", log=False)
     assert keeper.get(1).retrieval_count == 0
     keeper.search("when do we deploy?")
     assert keeper.get(1).retrieval_count == 1
     with pytest.raises(InvalidInput):
-        keeper.search("deploy", noted="no")
+        keeper.search("deploy", log="no")

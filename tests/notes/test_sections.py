@@ -255,6 +255,6 @@ def test_every_word_is_in_exactly_one_section(marks: list[str]) -> None:
      "---\n" + "k: [" + "'," * 90_000, "---\nk" + " " * 200_000 + "\n---\n", "```\n" * 50_000],
 )  # fmt: skip
 def test_pathological_page_is_parsed_quickly(page: str) -> None:
-    start_time = time.perf_counter()
+    start_time = time.process_time()
     parts(page)
-    assert time.perf_counter() - start_time < 10
+    assert time.process_time() - start_time < 10

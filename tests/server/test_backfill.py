@@ -153,7 +153,7 @@ def test_turn_with_any_captured_copy_is_not_new(captured: str, keeper: Keeper, h
         ("We use tabs.", False), ("We deploy on Fridays.", True),
     ]  # fmt: skip
     run_backfill(keeper, homes)
-    assert keeper.ledger().captured == 2
+    assert keeper.inbox_status().captured == 2
 
 
 def test_turn_captured_with_a_key_is_not_new(keeper: Keeper, homes: dict[str, Path]) -> None:
@@ -209,7 +209,7 @@ def test_file_changed_after_the_survey_is_reported(keeper: Keeper, homes: dict[s
     delivery = backfill.TurnSender(keeper, keeper.begin_backfill(), InboxWorker(keeper).drain)
     delivery.deliver(entries)
     assert delivery.skipped == [(f"{path}: turn 1", "The file has changed meanwhile. Run the backfill again.")]
-    assert keeper.ledger().captured == 0
+    assert keeper.inbox_status().captured == 0
 
 
 def test_survey_is_filtered_by_client_project_date_and_limit(keeper: Keeper, homes: dict[str, Path]) -> None:
@@ -263,13 +263,13 @@ def test_turns_captured_by_hooks_are_not_learned_again(
         attendant.attend(event(client, line.encode()), WEB, local=False)
     attendant.close()
     InboxWorker(keeper).drain()
-    before, told = keeper.ledger().captured, live_texts(keeper)
+    before, told = keeper.inbox_status().captured, live_texts(keeper)
     assert told
     survey = take_survey(keeper, homes)
     assert len(survey.entries) >= 2
     assert survey.new == []
     run_backfill(keeper, homes)
-    assert keeper.ledger().captured == before
+    assert keeper.inbox_status().captured == before
     assert live_texts(keeper) == told
 
 

@@ -32,13 +32,13 @@ def test_worker_processes_captures_until_stopped(keeper: Keeper) -> None:
         for number in range(5):
             keeper.capture(f"The port of service{number} is {8000 + number}.")
             worker.wake()
-        wait_until(lambda: keeper.ledger().stored == 5)
+        wait_until(lambda: keeper.inbox_status().stored == 5)
     finally:
         worker.stop()
     keeper.capture("I prefer tabs over spaces.")
     worker.wake()
     time.sleep(0.1)
-    assert keeper.ledger().pending == 1
+    assert keeper.inbox_status().pending == 1
 
 
 def test_worker_continues_after_a_store_error(keeper: Keeper, caplog: pytest.LogCaptureFixture) -> None:
@@ -58,10 +58,10 @@ def test_worker_continues_after_a_store_error(keeper: Keeper, caplog: pytest.Log
     try:
         keeper.capture("I prefer tabs over spaces.")
         wait_until(lambda: worker.times >= 1)
-        while keeper.ledger().pending and worker.times < 100:
+        while keeper.inbox_status().pending and worker.times < 100:
             worker.wake()
             time.sleep(0.02)
-        assert keeper.ledger().stored == 1
+        assert keeper.inbox_status().stored == 1
     finally:
         worker.stop()
     assert "The disk is full" in caplog.text
@@ -75,7 +75,7 @@ def test_old_retrievals_are_forgotten_and_still_counted(keeper: Keeper) -> None:
     )
     worker = InboxWorker(keeper, retrieval_days=180)
     worker.start()
-    wait_until(lambda: keeper.services.access.store.uses.tracking(time_days_ago(keeper, 1_000)).days == 1)
+    wait_until(lambda: keeper.services.access.store.usage.tracking(time_days_ago(keeper, 1_000)).days == 1)
     worker.stop()
     assert keeper.get(memory.id).retrieval_count == 2
 

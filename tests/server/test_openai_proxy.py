@@ -128,7 +128,7 @@ def test_session_id_is_read_from_metadata(metadata: Any, session: str) -> None:
 def parse_stream(*lines: bytes) -> ChatReply:
     created = ChatReply()
     for line in lines:
-        created.take_line(line)
+        created.add_line(line)
     return created
 
 
@@ -136,35 +136,35 @@ def test_deltas_are_concatenated() -> None:
     result = parse_stream(
         b": ping", delta(""), delta("We use"), delta(" pnpm"), delta(None, "stop"), b"data: [DONE]", b""
     )
-    assert (result.said, result.calls) == ("We use pnpm", False)
+    assert (result.text, result.is_tool_call) == ("We use pnpm", False)
 
 
 def test_first_choice_is_used() -> None:
-    assert parse_stream(delta("one"), delta("two", index=1), delta(None, "stop")).said == "one"
+    assert parse_stream(delta("one"), delta("two", index=1), delta(None, "stop")).text == "one"
 
 
 @pytest.mark.parametrize("ends", [None, "length", "content_filter"])
 def test_truncated_reply_is_cut_to_complete_sentences(ends: str | None) -> None:
-    assert parse_stream(delta("We use pnpm. We never use n"), delta(None, ends)).said == "We use pnpm."
-    assert parse_stream(delta("We never use n"), delta(None, ends)).said == ""
-    assert parse_stream(delta("- Node 22.4\n- pnp"), delta(None, ends)).said == "- Node 22.4"
+    assert parse_stream(delta("We use pnpm. We never use n"), delta(None, ends)).text == "We use pnpm."
+    assert parse_stream(delta("We never use n"), delta(None, ends)).text == ""
+    assert parse_stream(delta("- Node 22.4\n- pnp"), delta(None, ends)).text == "- Node 22.4"
 
 
 @pytest.mark.parametrize("line", [b"data: {", b"data: 5", b'data: {"choices": 5}', b'data: {"choices": [5, null]}',
                                   b'data: {"choices": [{"delta": 5}]}', b"event: x", b"\xff"])  # fmt: skip
 def test_invalid_stream_lines_are_ignored(line: bytes) -> None:
-    assert parse_stream(line, delta("Yes.", "stop")).said == "Yes."
+    assert parse_stream(line, delta("Yes.", "stop")).text == "Yes."
 
 
 def test_complete_reply_is_parsed() -> None:
     created = ChatReply()
     message = {"role": "assistant", "content": [{"type": "text", "text": "We use pnpm"}]}
-    created.take_whole(json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode())
-    assert created.said == "We use pnpm"
+    created.add_body(json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode())
+    assert created.text == "We use pnpm"
 
 
 def test_tool_calls_are_detected() -> None:
-    assert parse_stream(delta(None, "tool_calls")).calls
+    assert parse_stream(delta(None, "tool_calls")).is_tool_call
 
 
 @pytest.mark.parametrize("content", [None, 5, {}, [5, {"type": "image_url"}]])

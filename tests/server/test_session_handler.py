@@ -67,7 +67,7 @@ def item_messages(item: Item) -> list[tuple[str, str]]:
 def test_prompt_is_held_until_its_reply_completes_the_turn(handler: SessionHandler, keeper: Keeper) -> None:
     handler.attend(prompt_event(DRIZZLE), WEB)
     assert keeper.services.captures.due() == []
-    assert keeper.ledger().pending == 1
+    assert keeper.inbox_status().pending == 1
     handler.attend(stop_event("Good choice."), WEB)
     [item] = keeper.services.captures.due()
     assert item_messages(item) == [("user", DRIZZLE), ("assistant", "Good choice.")]
@@ -130,7 +130,7 @@ def test_turn_reported_by_hook_notify_and_transcript_is_learned_once(
                                                "transcript_path": str(path), "cwd": WEB}).encode())  # fmt: skip
     assert handler.fetch() == 1
     worker.drain()
-    assert keeper.ledger().captured == 1
+    assert keeper.inbox_status().captured == 1
     assert keeper.count() == 1
 
 
@@ -155,7 +155,7 @@ def test_subagent_events_are_ignored(handler: SessionHandler, keeper: Keeper) ->
     assert handler.attend(prompt_event(DRIZZLE, agent_id="a1"), WEB) == ""
     handler.attend(stop_event("Done.", agent_id="a1"), WEB)
     handler.attend(make_event("SubagentStop", last_assistant_message="Done."), WEB)
-    assert keeper.ledger().captured == 0
+    assert keeper.inbox_status().captured == 0
 
 
 def test_sessions_started_by_cofio_are_ignored(handler: SessionHandler, keeper: Keeper) -> None:
@@ -166,14 +166,14 @@ def test_sessions_started_by_cofio_are_ignored(handler: SessionHandler, keeper: 
     notified = {"type": "agent-turn-complete", "thread-id": "t1", "turn-id": "1", "cwd": WEB,
                 "input-messages": [own], "last-assistant-message": DRIZZLE}  # fmt: skip
     handler.attend(event("codex", json.dumps(notified).encode()), WEB)
-    assert keeper.ledger().pending == 0
+    assert keeper.inbox_status().pending == 0
     handler.attend(prompt_event(DRIZZLE, session="s2"), WEB)
-    assert keeper.ledger().pending == 1
+    assert keeper.inbox_status().pending == 1
 
 
 def test_client_generated_prompt_is_ignored(handler: SessionHandler, keeper: Keeper) -> None:
     handler.attend(prompt_event("<task-notification>the build is done</task-notification>"), WEB)
-    assert keeper.ledger().captured == 0
+    assert keeper.inbox_status().captured == 0
 
 
 def test_reply_that_repeats_a_given_memory_is_an_echo(handler: SessionHandler, keeper: Keeper) -> None:
@@ -186,7 +186,7 @@ def test_reply_that_repeats_a_given_memory_is_an_echo(handler: SessionHandler, k
     assert item.exchange.injected == ("We deploy with Fly.io.",)
     InboxWorker(keeper).drain()
     assert keeper.count() == 1
-    assert keeper.ledger().rejected == 1
+    assert keeper.inbox_status().rejected == 1
 
 
 # ── transcripts ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -226,7 +226,7 @@ def test_turns_without_hook_events_are_read_from_the_transcript(
     ]
     handler.attend(happened, WEB, raw=raw)
     handler.fetch()
-    assert keeper.ledger().captured == 2
+    assert keeper.inbox_status().captured == 2
 
 
 def test_reply_of_an_interrupted_turn_is_read_from_the_transcript(
@@ -257,7 +257,7 @@ def test_transcript_of_a_remote_client_is_not_read(handler: SessionHandler, keep
     happened, raw = end_event(path)
     handler.attend(happened, WEB, raw=raw, local=False)
     assert handler.fetch() == 0
-    assert keeper.ledger().captured == 0
+    assert keeper.inbox_status().captured == 0
 
 
 @pytest.mark.parametrize("name", ["gone.jsonl", "notes.txt", "folder.jsonl"])
@@ -267,7 +267,7 @@ def test_unreadable_transcript_is_ignored(name: str, handler: SessionHandler, ke
     happened, raw = end_event(tmp_path / name)
     handler.attend(happened, WEB, raw=raw)
     assert handler.fetch() == 1
-    assert keeper.ledger().captured == 0
+    assert keeper.inbox_status().captured == 0
 
 
 def test_prompt_of_a_known_turn_is_completed_from_the_transcript(
@@ -404,12 +404,12 @@ def test_full_inbox_is_drained_before_the_spool(tmp_path: Path) -> None:
         worker = InboxWorker(keeper, fetch=attendant.fetch)
         worker.start()
         for _ in range(600):
-            if keeper.ledger().captured == 9 and not keeper.ledger().pending:
+            if keeper.inbox_status().captured == 9 and not keeper.inbox_status().pending:
                 break
             worker.wake()
             time.sleep(0.05)
         worker.stop()
-        assert keeper.ledger().captured == 9
+        assert keeper.inbox_status().captured == 9
         assert list(spool.entries(tmp_path)) == []
         attendant.close()
 
@@ -557,14 +557,14 @@ def test_invalid_recall_time_is_replaced_by_now(keeper: Keeper) -> None:
 def test_prompt_reported_twice_concurrently_is_held(
     keeper: Keeper, handler: SessionHandler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    release, both = keeper.release, threading.Barrier(2)
+    release, both = keeper.services.captures.release, threading.Barrier(2)
 
     def release_together(client: str, session: str) -> int:
         with suppress(threading.BrokenBarrierError):
             both.wait(0.3)  # wait for the other thread, if it gets here
         return release(client, session)
 
-    monkeypatch.setattr(keeper, "release", release_together)
+    monkeypatch.setattr(keeper.services.captures, "release", release_together)
     with ThreadPoolExecutor(2) as hooks:
         list(hooks.map(lambda _: handler.keep(prompt_event(DRIZZLE), WEB), range(2)))
     assert keeper.services.captures.due() == []
@@ -608,7 +608,7 @@ def test_data_of_callers_with_a_key_is_not_written_to_disk(
     handler.attend(end, WEB, raw=b'{"hook_event_name": "SessionEnd"}', keeper=keeper.as_viewer(ADA))
     assert briefing_cache.load_briefing(tmp_path, WEB) == ""
     assert spool.waiting_files(tmp_path) == []
-    assert keeper.ledger().captured == 0
+    assert keeper.inbox_status().captured == 0
 
 
 def test_turn_belongs_to_its_caller(handler: SessionHandler, keeper: Keeper) -> None:
@@ -618,7 +618,7 @@ def test_turn_belongs_to_its_caller(handler: SessionHandler, keeper: Keeper) -> 
         handler.attend(stop_event("Good choice."), WEB, keeper=viewer_keeper)
     InboxWorker(keeper).drain()
     assert sorted(memory.user for memory in keeper) == ["ada", "eve"]
-    assert keeper.ledger().captured == 2
+    assert keeper.inbox_status().captured == 2
 
 
 def test_callers_do_not_affect_each_others_turns(handler: SessionHandler, keeper: Keeper) -> None:

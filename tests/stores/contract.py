@@ -495,7 +495,7 @@ class StoreContract:
             Scope(source="cc/app/api"), Scope(source_prefix="cc/app"), Scope(source_prefix="cc/app/"),
             Scope(category="decision"), Scope(kind="policy"), Scope(method="llm"), Scope(tags=("a", "b")),
             Scope(session="s1"), Scope(agent="agent-1"), Scope(visibility=("team", "global")),
-            Scope(project="/srv/app"), Scope(seen_from="/srv/app"),
+            Scope(project="/srv/app"), Scope(visible_in="/srv/app"),
             Scope(since="2026-01-01"), Scope(since="2026-05-05", until="2026-05-06"), Scope(pinned=True),
         ]  # fmt: skip
         for scope in scopes:

@@ -161,15 +161,15 @@ def main() -> int:
             assert_consistent(path)
     assert_consistent(path)
     store = SqliteStore(path, now)
-    ledger = store.inbox.ledger()
+    inbox_status = store.inbox.status()
     store.close()
-    if not ledger.balanced or ledger.captured < len(state.receipts):
-        problems.append(f"the ledger says {ledger}")
+    if not inbox_status.balanced or inbox_status.captured < len(state.receipts):
+        problems.append(f"the inbox status is {inbox_status}")
     summary = {
         "kills": kill_count,
         "kept": len(state.receipts),
         "settled": len(state.resolutions),
-        "stored": ledger.stored,
+        "stored": inbox_status.stored,
     }
     sys.stdout.write(json.dumps({**summary, "wrong": problems}) + "\n")
     return bool(problems)

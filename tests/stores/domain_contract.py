@@ -12,17 +12,17 @@ from cofio.models.domain_knowledge import (
     ANY,
     TABLES,
     Correlation,
-    Drop,
-    Erase,
+    DeleteRow,
     Feedback,
     Knowledge,
     KnowledgeChange,
-    KnowledgeDecision,
     Pattern,
-    Put,
+    PurgeRow,
+    PutRow,
+    RevertRow,
+    RowDecision,
     Seasonal,
     Threshold,
-    Withdraw,
     sees,
 )
 from cofio.models.exchange import ItemResolution
@@ -34,11 +34,9 @@ from tests.stores.inbox_contract import receive, resolution
 ADA, BOB = Viewer(user="ada", team="web"), Viewer(user="bob", team="ops")
 
 
-def apply_knowledge(
-    store: Store, *decisions: KnowledgeDecision | Knowledge, why: str = "", **options: Any
-) -> Changeset:
+def apply_knowledge(store: Store, *decisions: RowDecision | Knowledge, why: str = "", **options: Any) -> Changeset:
     """Apply knowledge decisions. A row is short for putting it."""
-    puts = [Put(decision) if isinstance(decision, Knowledge) else decision for decision in decisions]
+    puts = [PutRow(decision) if isinstance(decision, Knowledge) else decision for decision in decisions]
     return store.apply([], {}, by="test", why=why, knowledge=puts, **options)
 
 
@@ -51,7 +49,7 @@ def put_row(store: Store, row: Knowledge) -> Knowledge:
 
 def undo_knowledge(store: Store, changeset: int) -> Changeset:
     lines = reversed(store.changeset(changeset).knowledge)
-    return apply_knowledge(store, *(Withdraw(line.id) for line in lines), undoes=changeset)
+    return apply_knowledge(store, *(RevertRow(line.id) for line in lines), undoes=changeset)
 
 
 def all_rows(store: Store) -> dict[str, list[Knowledge]]:
@@ -112,11 +110,11 @@ class KnowledgeContract:
     def test_empty_store_has_no_rows(self, store: Store) -> None:
         assert store.domain.counts() == dict.fromkeys(TABLES, 0)
         assert all_rows(store) == {table: [] for table in TABLES}
-        assert store.domain.naming(["aapl"]) == store.domain.told_by([1]) == store.domain.get("patterns", ["a"]) == []
+        assert store.domain.naming(["aapl"]) == store.domain.stated_by([1]) == store.domain.get("patterns", ["a"]) == []
 
     def test_repeated_put_updates_in_place_and_keeps_created_at(self, store: Store) -> None:
         first = put_row(store, volume(5e6))
-        result = apply_knowledge(store, Put(volume(6e6, confidence=0.9), "raised"))
+        result = apply_knowledge(store, PutRow(volume(6e6, confidence=0.9), "raised"))
         (change,) = result.knowledge
         assert (change.action, change.before, change.reason) == ("update", first, "raised")
         assert change.after == replace(volume(6e6, confidence=0.9), created_at=first.created_at, updated_at=result.at)
@@ -152,7 +150,7 @@ class KnowledgeContract:
             == row_ids(store.domain.get("seasonal", ["same"]))
             == ["same"]
         )
-        apply_knowledge(store, Drop("patterns", "same"))
+        apply_knowledge(store, DeleteRow("patterns", "same"))
         assert store.domain.get("patterns", ["same"]) == []
         assert row_ids(store.domain.get("seasonal", ["same"])) == ["same"]
         assert [line.action for line in store.domain.history("seasonal", "same")] == ["add"]
@@ -170,7 +168,7 @@ class KnowledgeContract:
 
     def test_decisions_are_applied_in_order_in_one_changeset(self, store: Store) -> None:
         result = apply_knowledge(
-            store, volume(1), volume(2), Drop("thresholds", volume().id), volume(3), Pattern(pattern="it rains")
+            store, volume(1), volume(2), DeleteRow("thresholds", volume().id), volume(3), Pattern(pattern="it rains")
         )
         assert [change.action for change in result.knowledge] == ["add", "update", "delete", "add", "add"]
         assert store.changeset(result.id).knowledge == result.knowledge
@@ -181,40 +179,40 @@ class KnowledgeContract:
     def test_row_links_to_the_memory_that_states_it(self, store: Store) -> None:
         decisions = [Add(Fact(text="hello")), Add(Fact(text="flag AAPL if volume exceeds 5M"))]
         result = store.apply(
-            decisions, {}, by="test", why="", knowledge=[Put(volume(), told=1), Put(Pattern(pattern="p"))]
+            decisions, {}, by="test", why="", knowledge=[PutRow(volume(), stated_by=1), PutRow(Pattern(pattern="p"))]
         )
         row, other = (change.after for change in result.knowledge)
         assert isinstance(row, Threshold)
         assert isinstance(other, Pattern)
         assert (row.memory, other.memory) == (result.changes[1].memory_id, None)
-        assert store.domain.told_by([result.changes[1].memory_id]) == [row]
-        assert store.domain.told_by([result.changes[0].memory_id, 1 << 70]) == store.domain.told_by([]) == []
+        assert store.domain.stated_by([result.changes[1].memory_id]) == [row]
+        assert store.domain.stated_by([result.changes[0].memory_id, 1 << 70]) == store.domain.stated_by([]) == []
         read = store.changeset(result.id)
         assert (read.changes, read.knowledge) == (result.changes, result.knowledge)
 
     def test_row_links_to_the_existing_memory_of_a_duplicate(self, store: Store) -> None:
         first = add(store, "flag AAPL if volume exceeds 5M")
         repeated = [Add(Fact(text="Flag AAPL if volume exceeds 5M"), unless_known=True)]
-        result = store.apply(repeated, {}, by="test", why="", knowledge=[Put(volume(), told=0)])
-        assert row_ids(store.domain.told_by([first.id])) == [result.knowledge[0].key]
+        result = store.apply(repeated, {}, by="test", why="", knowledge=[PutRow(volume(), stated_by=0)])
+        assert row_ids(store.domain.stated_by([first.id])) == [result.knowledge[0].key]
 
     @pytest.mark.parametrize(
         ("decision", "error"),
         [
-            (Put(volume(), told=1), InvalidInput),
-            (Put(volume(), told=-1), InvalidInput),
-            (Put(Feedback(anomaly="a", verdict="note"), told=0), InvalidInput),
-            (Drop("thresholds", "nowhere"), NotFound),
-            (Erase("thresholds", "nowhere"), NotFound),
-            (Drop("patterns", "a\x00b\ud800"), NotFound),
-            (Erase("patterns", "a\x00b\ud800"), NotFound),
-            (Withdraw(999), NotFound),
-            (Withdraw(1 << 70), NotFound),
-            (Drop("nothing", "a"), InvalidInput),  # type: ignore[arg-type]
+            (PutRow(volume(), stated_by=1), InvalidInput),
+            (PutRow(volume(), stated_by=-1), InvalidInput),
+            (PutRow(Feedback(anomaly="a", verdict="note"), stated_by=0), InvalidInput),
+            (DeleteRow("thresholds", "nowhere"), NotFound),
+            (PurgeRow("thresholds", "nowhere"), NotFound),
+            (DeleteRow("patterns", "a\x00b\ud800"), NotFound),
+            (PurgeRow("patterns", "a\x00b\ud800"), NotFound),
+            (RevertRow(999), NotFound),
+            (RevertRow(1 << 70), NotFound),
+            (DeleteRow("nothing", "a"), InvalidInput),  # type: ignore[arg-type]
         ],
     )
     def test_invalid_decision_changes_nothing(
-        self, store: Store, decision: KnowledgeDecision, error: type[Exception]
+        self, store: Store, decision: RowDecision, error: type[Exception]
     ) -> None:
         stored = put_row(store, Pattern(pattern="it rains"))
         before = store.stats()["changesets"]
@@ -224,7 +222,7 @@ class KnowledgeContract:
                 {},
                 by="test",
                 why="",
-                knowledge=[Put(volume(9)), Drop("patterns", stored.id), decision],
+                knowledge=[PutRow(volume(9)), DeleteRow("patterns", stored.id), decision],
             )
         assert everything(store) == []
         assert store.stats()["changesets"] == before
@@ -248,7 +246,7 @@ class KnowledgeContract:
     def test_deleted_rows_are_restored_and_deleted_again_by_undo(self, store: Store) -> None:
         apply_knowledge(store, *SAMPLE_ROWS)
         before = all_rows(store)
-        dropped = apply_knowledge(store, *(Drop(known.TABLE, known.id, "no more") for known in SAMPLE_ROWS))
+        dropped = apply_knowledge(store, *(DeleteRow(known.TABLE, known.id, "no more") for known in SAMPLE_ROWS))
         assert [(line.action, line.after, line.reason) for line in dropped.knowledge] == [
             ("delete", None, "no more")
         ] * 5
@@ -278,7 +276,7 @@ class KnowledgeContract:
 
     def test_undo_after_later_change_raises_conflict_that_names_it(self, store: Store) -> None:
         first, second = apply_knowledge(store, volume(1)), apply_knowledge(store, volume(2))
-        third = apply_knowledge(store, Drop("thresholds", volume().id))
+        third = apply_knowledge(store, DeleteRow("thresholds", volume().id))
         with pytest.raises(Conflict, match=rf"thresholds/aapl.volume.above .*changeset {second.id}"):
             undo_knowledge(store, first.id)
         with pytest.raises(Conflict, match=str(third.id)):
@@ -303,7 +301,7 @@ class KnowledgeContract:
     def test_history_returns_the_state_after_each_change(self, store: Store) -> None:
         apply_knowledge(store, volume(1))
         apply_knowledge(store, volume(2), Pattern(pattern="it rains"))
-        apply_knowledge(store, Drop("thresholds", volume().id))
+        apply_knowledge(store, DeleteRow("thresholds", volume().id))
         lines = store.domain.history("thresholds", volume().id)
         assert [getattr(line.after, "value", None) for line in lines] == [1, 2, None]
         assert [getattr(line.before, "value", None) for line in lines] == [None, 1, 2]
@@ -320,9 +318,9 @@ class KnowledgeContract:
     # ── purging ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def test_purged_row_is_removed_from_history(self, store: Store) -> None:
-        apply_knowledge(store, Put(volume(1), "because of AAPL"))
+        apply_knowledge(store, PutRow(volume(1), "because of AAPL"))
         apply_knowledge(store, volume(2))
-        result = apply_knowledge(store, Erase("thresholds", volume().id, "AAPL wants it"))
+        result = apply_knowledge(store, PurgeRow("thresholds", volume().id, "AAPL wants it"))
         (change,) = result.knowledge
         assert (change.action, change.ref, change.before, change.after) == ("purge", volume().ref, None, None)
         assert store.domain.rows("thresholds") == store.domain.naming(["aapl"]) == []
@@ -337,7 +335,7 @@ class KnowledgeContract:
     def test_purge_cannot_be_undone(self, store: Store) -> None:
         apply_knowledge(store, volume(1))
         second = apply_knowledge(store, volume(2), Pattern(pattern="it rains"))
-        deletion = apply_knowledge(store, Erase("thresholds", volume().id))
+        deletion = apply_knowledge(store, PurgeRow("thresholds", volume().id))
         with pytest.raises(Conflict, match="purge"):
             undo_knowledge(store, deletion.id)
         left = undo_knowledge(store, second.id)  # the rest of the changeset is undone
@@ -345,16 +343,16 @@ class KnowledgeContract:
         assert store.domain.counts() == dict.fromkeys(TABLES, 0)
 
     def test_deleted_row_can_be_purged(self, store: Store) -> None:
-        dropped = (apply_knowledge(store, volume()), apply_knowledge(store, Drop("thresholds", volume().id)))[1]
-        apply_knowledge(store, Erase("thresholds", volume().id))
+        dropped = (apply_knowledge(store, volume()), apply_knowledge(store, DeleteRow("thresholds", volume().id)))[1]
+        apply_knowledge(store, PurgeRow("thresholds", volume().id))
         assert [line.before for line in store.domain.history("thresholds", volume().id)] == [None, None, None]
         assert undo_knowledge(store, dropped.id).knowledge == ()
         with pytest.raises(NotFound):
-            apply_knowledge(store, Erase("thresholds", volume().id))  # nothing is left
+            apply_knowledge(store, PurgeRow("thresholds", volume().id))  # nothing is left
 
     def test_purged_row_can_be_put_again_without_link_to_the_old_one(self, store: Store) -> None:
         old = apply_knowledge(store, volume(1))
-        apply_knowledge(store, Erase("thresholds", volume().id))
+        apply_knowledge(store, PurgeRow("thresholds", volume().id))
         new = apply_knowledge(store, volume(2))
         assert undo_knowledge(store, old.id).knowledge == ()
         assert [known.value for known in store.domain.rows("thresholds")] == [2]  # type: ignore[attr-defined]
@@ -367,14 +365,14 @@ class KnowledgeContract:
         assert {line.key for line in lines} == {volume().id}
         undo_knowledge(store, new.id)
         assert store.domain.rows("thresholds") == []
-        apply_knowledge(store, Erase("thresholds", volume().id))
+        apply_knowledge(store, PurgeRow("thresholds", volume().id))
         assert {line.after for line in store.domain.history("thresholds", volume().id)} == {None}
 
     def test_purged_row_is_removed_from_feedback(self, store: Store) -> None:
         verdict = Feedback(anomaly="x", verdict="confirmed", about=("patterns/p", volume().ref, "seasonal/s"))
         apply_knowledge(store, volume(), verdict)
         judged = apply_knowledge(store, replace(verdict, processed=True))
-        apply_knowledge(store, Erase("thresholds", volume().id))
+        apply_knowledge(store, PurgeRow("thresholds", volume().id))
         (left,) = store.domain.rows("feedback")
         assert isinstance(left, Feedback)
         assert left.about == ("patterns/p", "seasonal/s")
@@ -425,7 +423,7 @@ class KnowledgeContract:
 
     def test_page_after_a_deleted_row_is_rejected_with_hint(self, store: Store) -> None:
         apply_knowledge(store, Pattern(id="a", pattern="a"), Pattern(id="b", pattern="b", user="ada"))
-        apply_knowledge(store, Drop("patterns", "a"))
+        apply_knowledge(store, DeleteRow("patterns", "a"))
         for after, viewer in (("a", None), ("", None), ("a\x00", None), ("b", BOB)):
             with pytest.raises(InvalidInput, match="continue after") as refused:
                 store.domain.rows("patterns", after=after, viewer=viewer)
@@ -545,7 +543,7 @@ class KnowledgeContract:
         assert (row_ids(store.domain.naming(["paris"])), row_ids(store.domain.naming(["rome"]))) == ([], ["p"])
         undo_knowledge(store, updated.id)
         assert (row_ids(store.domain.naming(["paris"])), row_ids(store.domain.naming(["rome"]))) == (["p"], [])
-        apply_knowledge(store, Drop("patterns", "p"))
+        apply_knowledge(store, DeleteRow("patterns", "p"))
         assert store.domain.naming(["paris", "rome"]) == []
 
     # ── visibility ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -584,7 +582,7 @@ class KnowledgeContract:
         ada_changeset = apply_knowledge(store, volume(user="ada"))
         bob_changeset = apply_knowledge(store, Pattern(pattern="it rains", user="bob"))
         add(store, "hello", user="ada")
-        deleted = apply_knowledge(store, Drop("thresholds", ada_changeset.knowledge[0].key))
+        deleted = apply_knowledge(store, DeleteRow("thresholds", ada_changeset.knowledge[0].key))
         newest = [changeset.id for changeset in store.changesets(9)]
         assert newest == [deleted.id, bob_changeset.id + 1, bob_changeset.id, ada_changeset.id]
         observed = [changeset.id for changeset in store.changesets(9, within=Scope(include_archived=True, viewer=ADA))]
@@ -601,13 +599,13 @@ class KnowledgeContract:
         apply_knowledge(
             store, *(Pattern(id=key, pattern=key, confidence=0.1) for key in ("b", "𝔸", "a", "é", "Z", "ｱ"))
         )
-        carrying, after, carried = store.carrying, "", list[Knowledge]()
+        carrying, after, carried = store.snapshots, "", list[Knowledge]()
         while rows := carrying.knowledge("patterns", after, 2):
             carried, after = carried + rows, rows[-1].id
         assert row_ids(carried) == ["Z", "a", "b", "é", "ｱ", "𝔸"]
         assert sorted(carried, key=lambda known: known.id) == store.domain.rows("patterns")
-        with carrying.still() as still:
-            apply_knowledge(store, Pattern(id="c", pattern="c"), Drop("patterns", "a"))
+        with carrying.snapshot() as still:
+            apply_knowledge(store, Pattern(id="c", pattern="c"), DeleteRow("patterns", "a"))
             assert still.knowledge("patterns", "", 99) == carried
         assert row_ids(carrying.knowledge("patterns", "b", 99)) == ["c", "é", "ｱ", "𝔸"]
         with pytest.raises(InvalidInput, match="no table"):

@@ -224,7 +224,7 @@ class EpisodesContract:
             Scope(source_prefix="codex"),
             Scope(agent="ann"),
             Scope(since="2026-06-01"),
-            Scope(seen_from="/web"),
+            Scope(visible_in="/web"),
             Scope(visibility=("team",)),
         ],
     )
@@ -336,7 +336,7 @@ class EpisodesContract:
         first = episode(store, "apples and pears", "I see.", turn="1", project="/web")
         second = episode(store, " ".join(f"Number {index}." for index in range(500)))
         embed_passages(store)
-        with store.carrying.still() as still:
+        with store.snapshots.snapshot() as still:
             rows = still.episodes(0, 10)
             assert [item.episode.id for item in still.episodes(first.id, 10)] == [second.id]
         assert [row.episode.capture for row in rows] == [None, None]
@@ -344,7 +344,7 @@ class EpisodesContract:
         store.episodes.remove([first.id, second.id])
         store.episodes.adopt(rows)
         store.episodes.adopt(rows)
-        assert store.carrying.episodes(0, 10) == rows
+        assert store.snapshots.episodes(0, 10) == rows
         assert [memory.text for memory in store.episodes.get([first.id, second.id])] == [first.text, second.text]
         assert search_episode_ids(store, "pears") == [first.id]
         neighbors = store.episodes.nearest(vector(first.text), 1, ALL)

@@ -50,8 +50,13 @@ class InboxContract:
     def test_new_inbox_is_empty(self, store: Store) -> None:
         assert store.inbox.items() == store.inbox.due(10) == []
         assert store.inbox.receive([]) == []
-        ledger = store.inbox.ledger()
-        assert (ledger.captured, ledger.pending, ledger.oldest, dict(ledger.reasons)) == (0, 0, None, {})
+        inbox_status = store.inbox.status()
+        assert (inbox_status.captured, inbox_status.pending, inbox_status.oldest, dict(inbox_status.reasons)) == (
+            0,
+            0,
+            None,
+            {},
+        )
 
     def test_received_exchange_is_returned_with_every_field(self, store: Store) -> None:
         exchange = Exchange(
@@ -114,7 +119,7 @@ class InboxContract:
         again, new, twice = store.inbox.receive([first, *[make_exchange("new", "t2", client="cc", session="s")] * 2])
         assert again == Receipt(kept.id, False)
         assert (new.new, twice) == (True, Receipt(new.id, False))
-        assert store.inbox.ledger().captured == 2
+        assert store.inbox.status().captured == 2
         assert first_texts([store.inbox.item(kept.id)]) == ["We use tabs"]
 
     def test_turn_stays_known_after_it_is_settled_and_forgotten(self, store: Store) -> None:
@@ -133,7 +138,7 @@ class InboxContract:
     def test_exchange_without_turn_id_is_always_new(self, store: Store) -> None:
         receipts = store.inbox.receive([make_exchange(client="cc", session="s")] * 3)
         assert all(receipt.new for receipt in receipts)
-        assert store.inbox.ledger().captured == 3
+        assert store.inbox.status().captured == 3
 
     def test_full_inbox_rejects_new_exchanges(self, store: Store) -> None:
         receive(store, "one", "two")
@@ -142,7 +147,7 @@ class InboxContract:
             receive(store, "five", most=4)
         with pytest.raises(TooBusy):
             receive(store, "five", most=0)
-        assert store.inbox.ledger().captured == 4
+        assert store.inbox.status().captured == 4
         assert receive(store, "five", most=5)
         assert receive(store, "six")  # no limit by default
 
@@ -151,7 +156,7 @@ class InboxContract:
         assert store.inbox.receive([make_exchange(turn="t1")], most=1) == [Receipt(kept.id, False)]
         with pytest.raises(TooBusy):
             store.inbox.receive([make_exchange(turn="t1"), make_exchange(turn="t2")], most=1)
-        assert store.inbox.ledger().captured == 1
+        assert store.inbox.status().captured == 1
 
     def test_parked_and_settled_items_do_not_count_towards_the_limit(self, store: Store) -> None:
         parked, settled = receive(store, "parked", "settled")
@@ -175,7 +180,7 @@ class InboxContract:
     def test_batch_with_an_invalid_exchange_is_rejected_completely(self, store: Store) -> None:
         with pytest.raises(InvalidInput, match="surrogate"):
             store.inbox.receive([make_exchange("fine"), make_exchange("half \ud800 of a pair")])
-        assert store.inbox.ledger().captured == 0
+        assert store.inbox.status().captured == 0
 
     def test_concurrent_deliveries_get_their_own_receipts(self, store: Store) -> None:
         stored: dict[str, int] = {}
@@ -196,7 +201,7 @@ class InboxContract:
         for thread in threads:
             thread.join()
         items = store.inbox.items(limit=1_000)
-        assert len(items) == store.inbox.ledger().captured == 16 * 10 * 2 + 10
+        assert len(items) == store.inbox.status().captured == 16 * 10 * 2 + 10
         by_turn = {item.exchange.turn: item.id for item in items if item.exchange}
         assert len(by_turn) == len(items)
         assert stored.items() <= by_turn.items()
@@ -233,7 +238,7 @@ class InboxContract:
                 store.inbox.postpone(number, seconds, "")
             with pytest.raises(InvalidInput, match="seconds"):
                 receive(store, "never", hold=seconds)
-        assert store.inbox.ledger().captured == 1
+        assert store.inbox.status().captured == 1
         assert store.inbox.item(number).attempts == 0
 
     def test_parked_item_is_not_due_and_counts_as_parked(self, store: Store) -> None:
@@ -243,8 +248,8 @@ class InboxContract:
         item = store.inbox.item(parked)
         assert (item.state, item.reason, item.finished_at) == ("parked", "Nothing usable came back", None)
         assert first_texts([item]) == ["odd"]
-        ledger = store.inbox.ledger()
-        assert (ledger.pending, ledger.parked) == (2, 1)
+        inbox_status = store.inbox.status()
+        assert (inbox_status.pending, inbox_status.parked) == (2, 1)
 
     def test_retried_item_is_reset(self, store: Store) -> None:
         parked, rejected = receive(store, "parked", "rejected")
@@ -258,7 +263,7 @@ class InboxContract:
             assert (dict(item.result), item.finished_at, item.changeset) == ({}, None, None)
             assert first_texts([item]) == [text]
         assert [item.id for item in store.inbox.due(10)] == [parked, rejected]
-        assert store.inbox.ledger().pending == 2
+        assert store.inbox.status().pending == 2
 
     def test_only_parked_and_rejected_items_can_be_retried(self, store: Store) -> None:
         stored, merged, pending = receive(store, "a", "b", "c")
@@ -319,7 +324,7 @@ class InboxContract:
         assert item.result["changeset"] == result.id
         store.inbox.settle(resolution(number, "stored", result=item.result))
         assert store.inbox.item(number).changeset == result.id
-        assert store.inbox.ledger().stored == 1
+        assert store.inbox.status().stored == 1
 
     def test_parked_item_resumes_from_its_partial_result(self, store: Store) -> None:
         (number,) = receive(store, "We use tabs")
@@ -452,27 +457,27 @@ class InboxContract:
     def test_ledger_counts_captures_by_state(self, store: Store) -> None:
         numbers = receive(store, *"abcdefg")
         oldest = store.inbox.item(numbers[0]).received_at
-        assert store.inbox.ledger().oldest == oldest
+        assert store.inbox.status().oldest == oldest
         learn(store, numbers[0], "a")
         store.inbox.settle(resolution(numbers[1], "merged", reason="Said before"))
         store.inbox.settle(resolution(numbers[2], "rejected", reason="Small talk"))
         store.inbox.settle(resolution(numbers[3], "rejected", reason="Small talk"))
         store.inbox.settle(resolution(numbers[4], "rejected", reason="A question"))
         store.inbox.park(numbers[5], "odd")
-        ledger = store.inbox.ledger()
-        assert ledger.balanced
-        assert (ledger.captured, ledger.stored, ledger.merged, ledger.rejected) == (7, 1, 1, 3)
-        assert (ledger.pending, ledger.parked, store.stats()["inbox_pending"]) == (2, 1, 1)
-        assert ledger.reasons == {"Small talk": 2, "A question": 1}
-        assert ledger.oldest == store.inbox.item(numbers[5]).received_at
+        inbox_status = store.inbox.status()
+        assert inbox_status.balanced
+        assert (inbox_status.captured, inbox_status.stored, inbox_status.merged, inbox_status.rejected) == (7, 1, 1, 3)
+        assert (inbox_status.pending, inbox_status.parked, store.stats()["inbox_pending"]) == (2, 1, 1)
+        assert inbox_status.reasons == {"Small talk": 2, "A question": 1}
+        assert inbox_status.oldest == store.inbox.item(numbers[5]).received_at
         store.inbox.settle(resolution(numbers[6]))
-        assert store.inbox.ledger().oldest == store.inbox.item(numbers[5]).received_at
+        assert store.inbox.status().oldest == store.inbox.item(numbers[5]).received_at
 
     def test_ledger_sums_up_the_rarest_reasons(self, store: Store) -> None:
         reasons = [f"reason {index:02}" for index in range(25) for _ in range(25 - index)]
         for number, reason in zip(receive(store, *reasons), reasons, strict=True):
             store.inbox.settle(resolution(number, "rejected", reason=reason))
-        result = store.inbox.ledger().reasons
+        result = store.inbox.status().reasons
         assert len(result) == 21
         assert result["reason 00"] == 25
         assert result["other"] == 5 + 4 + 3 + 2 + 1
@@ -488,7 +493,7 @@ class InboxContract:
         assert finished
         (new,) = receive(store, "new")
         learn(store, new, "new")
-        before = store.inbox.ledger()
+        before = store.inbox.status()
         assert store.inbox.forget(finished) == 0  # the limit is exclusive
         later = store.inbox.item(new).finished_at
         assert later
@@ -498,7 +503,7 @@ class InboxContract:
         assert first_texts([store.inbox.item(item) for item in (parked, pending, new)]) == ["parked", "pending", "new"]
         assert store.inbox.forget(FAR_FUTURE) == 1
         assert store.inbox.forget(FAR_FUTURE) == 0
-        assert store.inbox.ledger() == before
+        assert store.inbox.status() == before
         assert first_texts(store.inbox.items()) == ["", "pending", "parked", ""]
 
     def test_forget_rejects_an_invalid_time(self, store: Store) -> None:
@@ -518,7 +523,7 @@ class InboxContract:
         apply(store, Purge(memory.id))
         assert first_texts([store.inbox.item(item) for item in (first, again, other)]) == ["", "", "the zebra stays"]
         assert "quixotic" not in repr([store.inbox.item(first), store.inbox.item(again)])
-        assert store.inbox.ledger().balanced
+        assert store.inbox.status().balanced
 
     def test_purge_erases_settled_captures_with_the_same_text(self, store: Store) -> None:
         memory = add(store, 'The "key"\tis hunter2', context="What is the key?")
@@ -534,7 +539,7 @@ class InboxContract:
         apply(store, Purge(memory.id))
         assert first_texts([store.inbox.item(item) for item in saying]) == ["", "", "", "The zebra stays"]
         assert "hunter" not in repr(store.inbox.items())
-        assert store.inbox.ledger().reasons == {"Small talk": 4, "": 1}
+        assert store.inbox.status().reasons == {"Small talk": 4, "": 1}
 
     def test_purge_keeps_text_of_the_replaced_memory(self, store: Store) -> None:
         (told,) = receive(store, "Tea is served at four")
@@ -577,7 +582,7 @@ class InboxContract:
             lambda: inbox.due(1),
             lambda: inbox.item(number),
             lambda: inbox.settle(resolution(number)),
-            inbox.ledger,
+            inbox.status,
         ):
             with pytest.raises(StoreError, match="closed"):
                 attempt()

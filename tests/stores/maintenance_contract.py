@@ -91,7 +91,7 @@ class MaintenanceContract:
             with pytest.raises(Conflict, match="since this was decided"):
                 store.apply([decision], {}, by="test", why="")
         assert everything(store) == before
-        assert store.uses.touched([first.id, second.id], as_of) == {second.id}
+        assert store.usage.touched([first.id, second.id], as_of) == {second.id}
         both = [Delete(first.id, into=second.id, as_of=as_of + 1), Delete(second.id, as_of=as_of + 1)]
         apply(store, *both)  # changes of the same changeset do not count
         assert store.page(Scope(), limit=5)[1] == 0
@@ -164,24 +164,24 @@ class MaintenanceContract:
         apply(store, Delete(gone.id))
 
         def seen(view: str, **within: str) -> list[int]:
-            return [m.id for m in store.uses.view(view, Scope(**within), 10, "2026-03-01T00:00:00Z")]  # type: ignore[arg-type]
+            return [m.id for m in store.usage.view(view, Scope(**within), 10, "2026-03-01T00:00:00Z")]  # type: ignore[arg-type]
 
         assert seen("never") == [never.id]
         assert seen("most") == [often.id, once.id]
         assert seen("stale") == [once.id]
         assert seen("most", source="s/1") == [once.id]
-        assert len(store.uses.view("most", Scope(), 1, LATER)) == 1
+        assert len(store.usage.view("most", Scope(), 1, LATER)) == 1
 
     def test_tracking_starts_with_first_retrieval_and_survives_forgetting(self, store: Store) -> None:
         memory = add(store, "we use tabs")
-        assert (store.uses.tracking(EARLIEST).since, store.uses.tracking(EARLIEST).days) == (None, 0)
+        assert (store.usage.tracking(EARLIEST).since, store.usage.tracking(EARLIEST).days) == (None, 0)
         first, second = "2026-02-01T08:00:00.000000+00:00", "2026-02-01T09:00:00.000000+00:00"
         record_retrievals(store, memory, first, second)
         record_retrievals(store, memory, "2026-03-01T09:00:00.000000+00:00")
-        assert (store.uses.tracking(EARLIEST).since, store.uses.tracking(EARLIEST).days) == (first, 2)
-        assert store.uses.tracking("2026-02-15T00:00:00Z").days == 1
-        assert store.uses.forget("2026-02-15T00:00:00Z") == 2
-        assert (store.uses.tracking(EARLIEST).since, store.uses.tracking(EARLIEST).days) == (first, 1)
+        assert (store.usage.tracking(EARLIEST).since, store.usage.tracking(EARLIEST).days) == (first, 2)
+        assert store.usage.tracking("2026-02-15T00:00:00Z").days == 1
+        assert store.usage.forget("2026-02-15T00:00:00Z") == 2
+        assert (store.usage.tracking(EARLIEST).since, store.usage.tracking(EARLIEST).days) == (first, 1)
         assert store.get([memory.id])[0].retrieval_count == 3
 
     def test_unused_excludes_recalled_pinned_repeated_and_changed_memories(self, store: Store) -> None:
@@ -202,10 +202,10 @@ class MaintenanceContract:
         )
         apply(store, Delete(created["restored"].id))
         apply(store, Restore(created["restored"].id))
-        assert [m.id for m in store.uses.unused("detail", late, 10)] == [created["dead"].id]
-        assert [m.id for m in store.uses.unused("decision", late, 10)] == [created["a decision"].id]
+        assert [m.id for m in store.usage.unused("detail", late, 10)] == [created["dead"].id]
+        assert [m.id for m in store.usage.unused("decision", late, 10)] == [created["a decision"].id]
         # all of them were added after this time, whatever their created_at
-        assert store.uses.unused("detail", "2025-06-01T00:00:00Z", 10) == []
+        assert store.usage.unused("detail", "2025-06-01T00:00:00Z", 10) == []
 
     def test_queries_that_found_memories_are_listed_newest_first(self, store: Store) -> None:
         first, second, other = (add(store, f"fact number {n}") for n in range(3))
@@ -214,9 +214,9 @@ class MaintenanceContract:
         )
         record_retrievals(store, second, "2026-02-03T00:00:00.000000+00:00", query="between")
         record_retrievals(store, other, "2026-02-04T00:00:00.000000+00:00", query="of another")
-        assert store.uses.queries([first.id, second.id], 5) == ["old and new", "between"]
-        assert store.uses.queries([first.id, second.id], 1) == ["old and new"]
-        assert store.uses.queries([], 5) == []
+        assert store.usage.queries([first.id, second.id], 5) == ["old and new", "between"]
+        assert store.usage.queries([first.id, second.id], 1) == ["old and new"]
+        assert store.usage.queries([], 5) == []
 
     def test_changesets_of_a_series_link_to_the_first(self, store: Store) -> None:
         first = apply(store, Add(Fact(text="one")))

@@ -62,22 +62,26 @@ class ProjectContract:
     def test_seen_from_finds_own_unassigned_and_global_memories(self, store: Store) -> None:
         memories = add_to_each_project(store)
         add(store, "red green blue", project=API, visibility="team")
-        assert find_ids(store, Scope(seen_from=WEB)) == {memories["web"].id, memories["none"].id, memories["shared"].id}
-        assert find_ids(store, Scope(seen_from="")) == {memories["none"].id, memories["shared"].id}
-        assert find_ids(store, Scope(seen_from="/srv/new")) == {memories["none"].id, memories["shared"].id}
+        assert find_ids(store, Scope(visible_in=WEB)) == {
+            memories["web"].id,
+            memories["none"].id,
+            memories["shared"].id,
+        }
+        assert find_ids(store, Scope(visible_in="")) == {memories["none"].id, memories["shared"].id}
+        assert find_ids(store, Scope(visible_in="/srv/new")) == {memories["none"].id, memories["shared"].id}
 
     def test_project_filter_combines_with_other_filters(self, store: Store) -> None:
         memories = add_to_each_project(store, tags=("a",))
         apply(store, Delete(memories["web"].id), Edit(memories["none"].id, {"tags": ["b"]}))
-        assert find_ids(store, Scope(seen_from=WEB, tags=("a",))) == {memories["shared"].id}
-        archived = Scope(seen_from=WEB, tags=("a",), include_archived=True)
+        assert find_ids(store, Scope(visible_in=WEB, tags=("a",))) == {memories["shared"].id}
+        archived = Scope(visible_in=WEB, tags=("a",), include_archived=True)
         assert find_ids(store, archived) == {memories["web"].id, memories["shared"].id}
         assert find_ids(store, Scope(project=API, visibility=("private",))) == {memories["api"].id}
 
     def test_nearest_returns_k_results_in_a_small_project(self, store: Store) -> None:
         apply(store, *(Add(Fact(text=f"red green blue {index}", project=API)) for index in range(300)))
         own = {add(store, f"red yellow {index}", project=WEB).id for index in range(3)}
-        for scope in (Scope(project=WEB), Scope(seen_from=WEB)):
+        for scope in (Scope(project=WEB), Scope(visible_in=WEB)):
             for _ in range(2):  # the second time the scope is cached
                 assert {hit.id for hit in store.nearest(vector("red green blue"), 3, scope)} == own
                 assert {candidate.id for candidate in store.matching(["red", "green"], 3, scope).candidates} == own

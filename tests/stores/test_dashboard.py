@@ -49,13 +49,13 @@ class TestPostgresStore(DashboardContract):
 
 def test_changes_by_another_process_are_visible_at_once(tmp_path: Path) -> None:
     store, beside = (SqliteStore(tmp_path / "cofio.db", FixedClock()) for _ in range(2))
-    assert store.pictures.dots(Scope(), 9, 9).total == 0
-    before = store.pictures.pulse()
+    assert store.dashboard.dots(Scope(), 9, 9).total == 0
+    before = store.dashboard.pulse()
     memory = add(beside, "red green blue")
-    beside.pictures.inject([injection("2026-01-01T10:00:00")])
-    assert list(store.pictures.dots(Scope(), 9, 9).ids) == [memory.id]
-    assert store.pictures.pulse().moved(before) == ["memories", "recalls"]
-    assert [item.tokens for item in store.pictures.injected(EARLIEST)] == [50]
+    beside.dashboard.inject([injection("2026-01-01T10:00:00")])
+    assert list(store.dashboard.dots(Scope(), 9, 9).ids) == [memory.id]
+    assert store.dashboard.pulse().moved(before) == ["memories", "recalls"]
+    assert [item.tokens for item in store.dashboard.injected(EARLIEST)] == [50]
     store.close()
     beside.close()
 
@@ -66,9 +66,9 @@ def test_ten_thousand_dots_are_returned_quickly(tmp_path: Path) -> None:
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     facts = [Add(Fact(text=f"What number {number} says. " * 8, project="/srv/web")) for number in range(DOT_COUNT)]
     store.apply(facts, dict(enumerate(vectors)), by="test", why="many")
-    store.pictures.dots(Scope(), 1, 1)  # the first call loads the vectors
+    store.dashboard.dots(Scope(), 1, 1)  # the first call loads the vectors
     start_time = time.perf_counter()
-    dots = store.pictures.dots(Scope(), 20_000, 120)
+    dots = store.dashboard.dots(Scope(), 20_000, 120)
     assert time.perf_counter() - start_time < 2.0  # about 50 ms
     assert len(dots.ids) == dots.total == DOT_COUNT
     np.testing.assert_array_equal(dots.vectors, vectors[::-1])
@@ -101,15 +101,15 @@ def test_frequent_queries_use_an_index(tmp_path: Path, name: str, index: str) ->
 def test_other_tenant_data_is_invisible(postgres_url: str) -> None:
     ours, theirs = (PostgresStore(f"{postgres_url}?tenant={name}", FixedClock()) for name in ("ours", "theirs"))
     try:
-        before = theirs.pictures.pulse()
+        before = theirs.dashboard.pulse()
         add(ours, "red", source="claude-code/web")
-        ours.pictures.inject([injection("2026-01-01T10:00:00")])
-        assert theirs.pictures.pulse() == before
-        assert (theirs.pictures.arrived(EARLIEST, Scope()), theirs.pictures.done(EARLIEST)) == ([], {})
-        assert (theirs.pictures.injected(EARLIEST), theirs.pictures.agents(9)) == ([], [])
-        assert theirs.pictures.dots(Scope(), 9, 9).total == 0
-        assert theirs.pictures.forget_injected("2030-01-01") == 0
-        assert len(ours.pictures.injected(EARLIEST)) == 1
+        ours.dashboard.inject([injection("2026-01-01T10:00:00")])
+        assert theirs.dashboard.pulse() == before
+        assert (theirs.dashboard.arrived(EARLIEST, Scope()), theirs.dashboard.done(EARLIEST)) == ([], {})
+        assert (theirs.dashboard.injected(EARLIEST), theirs.dashboard.agents(9)) == ([], [])
+        assert theirs.dashboard.dots(Scope(), 9, 9).total == 0
+        assert theirs.dashboard.forget_injected("2030-01-01") == 0
+        assert len(ours.dashboard.injected(EARLIEST)) == 1
     finally:
         ours.close()
         theirs.close()

@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from cofio.errors import StoreError
-from cofio.models.domain_knowledge import TABLES, Drop, Erase, Feedback, Pattern, Threshold
+from cofio.models.domain_knowledge import TABLES, DeleteRow, Feedback, Pattern, PurgeRow, Threshold
 from cofio.models.memory import Scope
 from cofio.ports import Store
-from cofio.stores.domain_knowledge import SqliteKnowledgeTables
+from cofio.stores.domain_knowledge import SqlKnowledgeTables
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sql_loader import migrations
 from cofio.stores.sqlite.connection import StoreFile
@@ -136,14 +136,14 @@ def put_and_purge(store: Store) -> None:
     apply_knowledge(store, Threshold(source="Xylophone", metric="zyzzyva", value=1, direction="above", unit="quixotic"))
     row = put_row(store, Threshold(source="xylophone", metric="Zyzzyva", value=2, direction="above", unit="quixotic"))
     dropped = apply_knowledge(
-        store, Drop("thresholds", row.id, "the xylophone is gone"), Pattern(pattern="the zebra stays")
+        store, DeleteRow("thresholds", row.id, "the xylophone is gone"), Pattern(pattern="the zebra stays")
     )
     undo_knowledge(store, dropped.id)
     verdict = Feedback(anomaly="it fired", verdict="note", about=(row.ref, "patterns/p"))
     apply_knowledge(store, verdict)
     apply_knowledge(store, Feedback(anomaly="it fired", verdict="confirmed", about=(row.ref, "patterns/p")))
     long = put_row(store, Pattern(pattern="xylophone " * 300, source="zyzzyva " * 100 + "quixotic"))
-    apply_knowledge(store, Erase("thresholds", row.id, "no xylophone"), Erase("patterns", long.id))
+    apply_knowledge(store, PurgeRow("thresholds", row.id, "no xylophone"), PurgeRow("patterns", long.id))
 
 
 def test_purge_removes_words_from_the_sqlite_files(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_purge_during_a_read_is_completed_by_the_next_write(tmp_path: Path) -> N
     reader = sqlite3.connect(tmp_path / "cofio.db", isolation_level=None)
     reader.execute("BEGIN")
     assert reader.execute("SELECT count(*) FROM thresholds").fetchone() == (1,)
-    apply_knowledge(store, Erase("thresholds", row.id))
+    apply_knowledge(store, PurgeRow("thresholds", row.id))
     assert store.domain.rows("thresholds") == []
     reader.execute("COMMIT")
     reader.close()
@@ -230,11 +230,11 @@ def test_tenants_are_isolated(postgres_url: str) -> None:
     assert [row.says for row in first.domain.rows("thresholds")] == ["AAPL/volume: above 1"]
     assert [row.says for row in second.domain.naming(["aapl"])] == ["AAPL/volume: above 2"]
     assert [line.changeset for line in first.domain.history("thresholds", volume().id)] == [first_changeset.id]
-    apply_knowledge(first, Erase("thresholds", volume().id))
+    apply_knowledge(first, PurgeRow("thresholds", volume().id))
     assert second.domain.history("thresholds", volume().id) == [second.changeset(second_changeset.id).knowledge[0]]
     assert len(second.domain.rows("feedback", where={"about": volume().ref})) == 1
     assert first.domain.counts() == {**dict.fromkeys(TABLES, 0), "feedback": 1}
-    assert second.domain.told_by([1]) == []
+    assert second.domain.stated_by([1]) == []
     first.close()
     second.close()
 
@@ -257,7 +257,7 @@ def test_row_filters_use_an_index(tmp_path: Path, table: str, where: dict[str, o
     statements: list[str] = []
     with file.reading() as connection:
         connection.set_trace_callback(statements.append)
-    SqliteKnowledgeTables(file).rows(table, where=where, limit=5)  # type: ignore[arg-type]
+    SqlKnowledgeTables(file).rows(table, where=where, limit=5)  # type: ignore[arg-type]
     with file.reading() as connection:
         connection.set_trace_callback(None)
         plan = [row[-1] for row in connection.execute(f"EXPLAIN QUERY PLAN {statements[-1]}")]

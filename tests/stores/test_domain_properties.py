@@ -15,16 +15,16 @@ from cofio.models.domain_knowledge import (
     CLAIMS,
     TABLES,
     Correlation,
-    Drop,
-    Erase,
+    DeleteRow,
     Feedback,
     Knowledge,
-    KnowledgeDecision,
     Pattern,
-    Put,
+    PurgeRow,
+    PutRow,
+    RevertRow,
+    RowDecision,
     Seasonal,
     Threshold,
-    Withdraw,
     words_of,
 )
 from cofio.models.memory import Viewer
@@ -107,7 +107,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
             store.close()
         self.folder.cleanup()
 
-    def _do(self, *decisions: KnowledgeDecision) -> None:
+    def _do(self, *decisions: RowDecision) -> None:
         self.now, before, done = self.tick(), all_rows(self.stores[1]), []
         for store in self.stores:
             try:
@@ -122,22 +122,22 @@ class KnowledgeMachine(RuleBasedStateMachine):
 
     @rule(rows=st.lists(ROWS, min_size=1, max_size=4))
     def put(self, rows: list[Knowledge]) -> None:
-        self._do(*(Put(row, "said") for row in rows))
+        self._do(*(PutRow(row, "said") for row in rows))
 
     @rule(row=ROWS)
     def drop(self, row: Knowledge) -> None:
-        self._do(Drop(row.TABLE, row.id))
+        self._do(DeleteRow(row.TABLE, row.id))
 
     @rule(row=ROWS, other=ROWS)
     def put_and_drop_several(self, row: Knowledge, other: Knowledge) -> None:
-        self._do(Put(row), Put(other), Drop(row.TABLE, row.id), Put(other), Put(row))
+        self._do(PutRow(row), PutRow(other), DeleteRow(row.TABLE, row.id), PutRow(other), PutRow(row))
 
     @rule(data=st.data())
     def drop_existing(self, data: st.DataObject) -> None:
         there = [known for rows in all_rows(self.stores[1]).values() for known in rows]
         if there:
             known = data.draw(st.sampled_from(there))
-            self._do(Drop(known.TABLE, known.id))
+            self._do(DeleteRow(known.TABLE, known.id))
 
     @rule(data=st.data())
     def undo_any(self, data: st.DataObject) -> None:
@@ -223,7 +223,7 @@ def test_stores_purge_the_same_rows(told: list[list[Knowledge]], erased: int) ->
         for store in stores:
             for rows in told:
                 apply_knowledge(store, *rows)
-            apply_knowledge(store, Erase(deleted.TABLE, deleted.id))
+            apply_knowledge(store, PurgeRow(deleted.TABLE, deleted.id))
             for rows in told:
                 apply_knowledge(store, *rows)
         numbers = [changeset.id for changeset in stores[0].changesets(99)]
@@ -248,8 +248,8 @@ def test_undoing_everything_restores_the_start_in_postgres(postgres_url: str) ->
             apply_knowledge(fake, *rows)
             there = [known for rows in all_rows(store).values() for known in rows]
             known, before = data.draw(st.sampled_from(there)), all_rows(store)
-            standing.append((apply_knowledge(store, Drop(known.TABLE, known.id)).id, before))
-            apply_knowledge(fake, Drop(known.TABLE, known.id))
+            standing.append((apply_knowledge(store, DeleteRow(known.TABLE, known.id)).id, before))
+            apply_knowledge(fake, DeleteRow(known.TABLE, known.id))
         assert _rows_without_times(store) == _rows_without_times(fake)
         for changeset, before in reversed(standing):
             undo_knowledge(store, changeset)
@@ -257,7 +257,7 @@ def test_undoing_everything_restores_the_start_in_postgres(postgres_url: str) ->
         assert all_rows(store) == start
         for number in [changeset.id for changeset in fake.changesets(len(standing))]:
             lines = reversed(fake.changeset(number).knowledge)
-            apply_knowledge(fake, *(Withdraw(line.id) for line in lines), undoes=number)
+            apply_knowledge(fake, *(RevertRow(line.id) for line in lines), undoes=number)
 
     check()
     store.close()

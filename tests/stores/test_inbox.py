@@ -18,8 +18,8 @@ from bench import capture
 from cofio.errors import CofioError, Conflict, StoreBusy, StoreError, TooBusy
 from cofio.models.exchange import Exchange, Message, Receipt
 from cofio.models.memory import Purge
+from cofio.stores.inbox_rules import ITEMS
 from cofio.stores.sql_loader import migrations, queries
-from cofio.stores.sqlite import inbox as inbox_module
 from cofio.stores.sqlite.connection import APPLICATION_ID, statements
 from cofio.stores.sqlite.store import SqliteStore
 from tests.stores.contract import add, apply, everything
@@ -48,7 +48,7 @@ def deliver_concurrently(store: SqliteStore, *deliveries: Callable[[], Any]) -> 
     with store._file.alone():
         for place, thread in enumerate(threads):
             thread.start()
-            while len(store.inbox._keep._waiting) <= place:  # in this order
+            while len(store.inbox._commit._waiting) <= place:  # in this order
                 time.sleep(0.001)
     for thread in threads:
         thread.join()
@@ -161,7 +161,7 @@ def test_interrupted_delivery_releases_the_lock(store: SqliteStore, interrupts: 
     def hold_and_interrupt() -> None:
         with store._file.alone():
             held.set()
-            while not store.inbox._keep._writing:
+            while not store.inbox._commit._writing:
                 time.sleep(0.001)
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
             done.wait()
@@ -247,9 +247,9 @@ def test_file_of_schema_version_1_gets_the_inbox(tmp_path: Path) -> None:
     first.close()
     store = open_store(path)
     assert [(memory.id, memory.text) for memory in everything(store)] == [(7, "the zebra stays")]
-    assert store.inbox.ledger().captured == 0
+    assert store.inbox.status().captured == 0
     learn(store, receive(store, "We use tabs")[0], "tabs")
-    assert store.inbox.ledger().stored == 1
+    assert store.inbox.status().stored == 1
     store.close()
 
 
@@ -266,7 +266,7 @@ def test_unreadable_item_is_parked_and_others_are_due(store: SqliteStore, payloa
     assert (item.state, item.exchange) == ("parked", None)
     assert "unreadable" in item.reason
     assert len(store.inbox.items()) == 2
-    assert store.inbox.ledger().balanced
+    assert store.inbox.status().balanced
 
 
 def test_forgotten_text_is_removed_from_the_file(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_purged_text_of_captures_is_removed_from_the_file(tmp_path: Path) -> Non
     for word in (b"quixoticsecret", b"xylophone"):
         assert word not in raw
     assert first_texts([store.inbox.item(pending)]) == [". The zebra stays."]
-    assert store.inbox.ledger().as_dict() | {"oldest": None} == {
+    assert store.inbox.status().as_dict() | {"oldest": None} == {
         "captured": 3, "stored": 1, "merged": 0, "rejected": 1, "pending": 1, "parked": 0,
         "reasons": {"An echo": 1}, "oldest": None, "balanced": True,
     }  # fmt: skip
@@ -317,7 +317,7 @@ def test_purge_erases_a_damaged_capture_with_the_text(store: SqliteStore) -> Non
 
 def test_counting_and_listing_do_not_read_payloads(store: SqliteStore) -> None:
     """A large inbox is counted, listed and cleaned up through its indexes."""
-    sql = queries("sqlite")
+    sql = {name: text.replace("{items}", ITEMS) for name, text in queries("sqlite").items()}
     values = {
         "at": "",
         "limit": 1,
@@ -333,9 +333,9 @@ def test_counting_and_listing_do_not_read_payloads(store: SqliteStore) -> None:
         "any_key": 1,
     }
     request = {
-        "is_full": sql["is_full"], "due": inbox_module._DUE, "newest": inbox_module._NEWEST,
-        "newest_in": inbox_module._NEWEST_IN, "ledger": sql["ledger"], "forget": sql["forget_items"],
-        "received": sql["received"], "part_of_turn": inbox_module._PART_OF_TURN, "turns": sql["turns"],
+        "is_full": sql["is_full"], "due": sql["due_items"], "newest": sql["newest_items"],
+        "newest_in": sql["newest_items_in"], "inbox_status": sql["inbox_status"], "forget": sql["forget_items"],
+        "received": sql["received"], "part_of_turn": sql["part_of_turn"], "turns": sql["turns"],
         "release": sql["release_items"], "waiting": sql["waiting_of_session"], "hold": sql["hold_items"],
     }  # fmt: skip
     with store._file.reading() as connection:
@@ -423,4 +423,4 @@ def test_unreadable_turn_accepts_no_amendment(store: SqliteStore, payload: str) 
     with store._file.writing() as connection:
         connection.execute("UPDATE inbox SET payload = ? WHERE id = ?", (payload, first.id))
     assert store.inbox.amend(make_exchange("more", "t1")) == Receipt(first.id, False)
-    assert store.inbox.ledger().captured == 1
+    assert store.inbox.status().captured == 1

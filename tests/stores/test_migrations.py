@@ -106,7 +106,7 @@ def test_memories_from_before_projects_have_no_project(tmp_path: Path) -> None:
         "",
         {"project": "mine"},
     )
-    for scope in (Scope(project=""), Scope(seen_from="/srv/web"), Scope(source="cc/web")):
+    for scope in (Scope(project=""), Scope(visible_in="/srv/web"), Scope(source="cc/web")):
         assert [memory.id for memory in store.page(scope, limit=9)[0]] == [8, 7]
         assert store.nearest(vector("the zebra stays"), 1, scope)[0].id == 7
         assert [candidate.id for candidate in store.matching(["zebra"], 9, scope).candidates] == [7]
@@ -135,7 +135,7 @@ def test_captures_from_before_projects_are_still_learned(tmp_path: Path) -> None
     assert (item.exchange.messages[0].text, item.exchange.project) == ("We use tabs", "")
     learn(store, item.id, "tabs")
     store.inbox.settle(resolution(store.inbox.retry(2).id, "rejected"))
-    assert store.inbox.ledger().as_dict() | {"reasons": {}} == {
+    assert store.inbox.status().as_dict() | {"reasons": {}} == {
         "captured": 2, "stored": 1, "merged": 0, "rejected": 1, "pending": 0, "parked": 0,
         "reasons": {}, "oldest": None, "balanced": True,
     }  # fmt: skip
@@ -160,3 +160,18 @@ def test_failed_migration_leaves_the_file_unchanged(tmp_path: Path) -> None:
     assert [memory.text for memory in everything(store)] == ["the zebra stays"]
     assert store.known("the zebra stays", Scope(project="")) == [7]
     store.close()
+
+
+def test_shared_migration_has_a_number_in_each_dialect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "sqlite/migrations/0013_old.sql",
+        "postgres/migrations/0009_old.sql",
+        "migrations/0014_0010_color.sql",
+    ):
+        path = tmp_path / f"{name}.sql"
+        path.parent.mkdir(parents=True)
+        path.write_text(path.stem)
+    monkeypatch.setattr("cofio.stores.sql_loader._FOLDER", tmp_path)
+    unread = migrations.__wrapped__
+    assert unread("sqlite") == ((13, "0013_old"), (14, "0014_0010_color"))
+    assert unread("postgres") == ((9, "0009_old"), (10, "0014_0010_color"))

@@ -72,7 +72,7 @@ def test_claimed_item_is_exclusive_until_its_lease_ends(store: Store, clock: Fix
     assert [item.id for item in store.inbox.due(9)] == [second]
     assert [item.id for item in store.inbox.claim(9)] == [second]
     assert store.inbox.claim(9) == []
-    assert store.inbox.ledger().pending == 2
+    assert store.inbox.status().pending == 2
 
 
 def test_claims_are_limited_and_oldest_first(store: Store) -> None:
@@ -288,7 +288,7 @@ def test_concurrent_claimers_get_each_item_once_and_sessions_in_order(postgres_u
     for session, name, _ in sorted(had, key=lambda each: int(each[2])):
         by_session[session].append(int(name[1:]))
     assert all(turns == sorted(turns) for turns in by_session.values())
-    assert store.inbox.ledger().rejected == 200
+    assert store.inbox.status().rejected == 200
 
 
 def test_items_of_a_killed_process_are_claimed_again(postgres_url: str) -> None:
@@ -329,7 +329,7 @@ def test_concurrent_deliveries_of_a_turn_through_two_stores_create_one_item(post
     assert len(kept) == 80  # no delivery was rejected
     assert len({(number, ids) for number, ids, _ in kept}) == 10
     assert sum(new for *_, new in kept) == 20
-    assert stores[0].inbox.ledger().captured == 20
+    assert stores[0].inbox.status().captured == 20
     for item in stores:
         item.close()
 
@@ -391,11 +391,11 @@ def test_tenants_are_isolated(postgres_url: str, clock: FixedClock) -> None:
     first.keys.create(Grant(name="ada", user="ada"), digest("secret"), "cofio_s", "owner")
     assert second.keys.find(digest("secret")) is None
     assert not second.keys.any_valid()
-    assert first.carrying.identity() != second.carrying.identity()
+    assert first.snapshots.identity() != second.snapshots.identity()
     add(first, "ours")
-    assert second.carrying.counts() == (0, 0)
-    assert second.carrying.adopt_identity("another's")
-    assert not first.carrying.adopt_identity("another's")
+    assert second.snapshots.counts() == (0, 0)
+    assert second.snapshots.adopt_identity("another's")
+    assert not first.snapshots.adopt_identity("another's")
     first.close()
     second.close()
 
@@ -403,22 +403,22 @@ def test_tenants_are_isolated(postgres_url: str, clock: FixedClock) -> None:
 def test_reserved_ids_are_per_tenant(postgres_url: str, clock: FixedClock) -> None:
     first, second = (PostgresStore(f"{postgres_url}?tenant={name}", clock) for name in ("one", "two"))
     before = add(first, "before")
-    last = first.carrying.reserve(50)
+    last = first.snapshots.reserve(50)
     assert last >= before.id
     assert add(first, "after").id > last + 50
-    rooms = first.carrying.room("laptop", 10)
-    assert rooms == first.carrying.room("laptop", 10) == first.carrying.room("laptop", 0)
+    rooms = first.snapshots.room("laptop", 10)
+    assert rooms == first.snapshots.room("laptop", 10) == first.snapshots.room("laptop", 0)
     ((_, offset),) = rooms
     assert add(second, "theirs").id > offset
     assert add(first, "later").id > 10 + offset
-    assert not second.carrying.adopt_identity("x")
+    assert not second.snapshots.adopt_identity("x")
     first.close()
     second.close()
 
 
 def test_reserving_ids_makes_the_store_non_new(store: Store) -> None:
-    store.carrying.reserve(3)
-    assert not store.carrying.adopt_identity("another's")
+    store.snapshots.reserve(3)
+    assert not store.snapshots.adopt_identity("another's")
 
 
 def test_purged_text_is_removed_from_inbox_and_shared_contexts(store: Store, postgres_url: str) -> None:
@@ -444,15 +444,15 @@ def test_purged_text_is_removed_from_inbox_and_shared_contexts(store: Store, pos
 def test_logs_are_trimmed_in_batches_until_done(
     store: Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cofio.stores.postgres.usage_statistics._FORGOTTEN", 10)
-    monkeypatch.setattr("cofio.stores.postgres.inbox._FORGOTTEN", 3)
+    monkeypatch.setattr("cofio.stores.database._BATCH", 10)
+    monkeypatch.setattr("cofio.stores.inbox._BATCH", 3)
     with psycopg.connect(postgres_url) as connection:
         connection.execute(
             "INSERT INTO retrievals (tenant, memory_id, query, caller, at)"
             " SELECT 'main', 1, 'q', 'c', to_char(n, 'FM0000') || '-01-01' FROM generate_series(2000, 2024) n"
         )
-    assert store.uses.forget("2021-06-01T00:00:00Z") == 22
-    assert store.uses.forget("2021-06-01T00:00:00Z") == 0
+    assert store.usage.forget("2021-06-01T00:00:00Z") == 22
+    assert store.usage.forget("2021-06-01T00:00:00Z") == 0
     for number in receive(store, *"abcdefg"):
         store.inbox.settle(resolution(number))
     assert store.inbox.forget("2100-01-01T00:00:00Z") == 7

@@ -12,7 +12,7 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
-from cofio.models.domain_knowledge import Drop, Erase, Knowledge, Pattern, Put, Threshold, Withdraw
+from cofio.models.domain_knowledge import DeleteRow, Knowledge, Pattern, PurgeRow, PutRow, RevertRow, Threshold
 from cofio.models.memory import (
     Add,
     Adopt,
@@ -235,7 +235,7 @@ def test_source_outside_the_prefixes_is_rejected(source: str, keeper: Keeper) ->
     with pytest.raises(Forbidden):
         viewer_keeper.import_facts([Fact(text="One", source=source)], name="test")
     assert keeper.count() == 0
-    assert keeper.ledger().captured == 0
+    assert keeper.inbox_status().captured == 0
 
 
 def test_invisible_memories_cannot_be_changed(keeper: Keeper, add_as: AddAs) -> None:
@@ -530,11 +530,11 @@ def test_turn_of_another_user_cannot_be_amended(keeper: Keeper) -> None:
     turn: dict[str, Any] = {"client": "codex", "session": "s1", "turn": "t1"}
     held = keeper.as_viewer(ADA).amend([{"role": "user", "content": DRIZZLE}], hold=60, **turn)
     keeper.as_viewer(EVE).amend([{"role": "assistant", "content": "We deploy with Fly.io."}], **turn)
-    assert keeper.as_viewer(EVE).release("codex", "s1") == 0
+    assert keeper.as_viewer(EVE).services.captures.release("codex", "s1") == 0
     exchange = keeper.item(held.id).exchange
     assert exchange
     assert [message.text for message in exchange.messages] == [DRIZZLE]
-    assert keeper.as_viewer(ADA).release("codex", "s1") == 1
+    assert keeper.as_viewer(ADA).services.captures.release("codex", "s1") == 1
 
 
 def test_inbox_item_is_visible_to_its_sender_only(keeper: Keeper) -> None:
@@ -564,12 +564,12 @@ def test_limit_applies_to_own_inbox_items(keeper: Keeper) -> None:
 
 def test_given_memories_are_separate_per_user(keeper: Keeper, add_as: AddAs) -> None:
     mine, theirs = add_as(ADA, "Mine"), add_as(EVE, "Theirs")
-    keeper.as_viewer(ADA).give("codex", "s1", {mine: "m", theirs: "t"})
-    keeper.as_viewer(EVE).give("codex", "s1", {theirs: "t"})
-    assert keeper.as_viewer(ADA).given("codex", "s1") == {mine: "m"}
-    assert keeper.as_viewer(EVE).given("codex", "s1") == {theirs: "t"}
-    keeper.as_viewer(EVE).forget_given("codex", "s1")
-    assert keeper.as_viewer(ADA).given("codex", "s1") == {mine: "m"}
+    keeper.as_viewer(ADA).services.captures.mark_injected("codex", "s1", {mine: "m", theirs: "t"})
+    keeper.as_viewer(EVE).services.captures.mark_injected("codex", "s1", {theirs: "t"})
+    assert keeper.as_viewer(ADA).services.captures.injected("codex", "s1") == {mine: "m"}
+    assert keeper.as_viewer(EVE).services.captures.injected("codex", "s1") == {theirs: "t"}
+    keeper.as_viewer(EVE).services.captures.clear_injected("codex", "s1")
+    assert keeper.as_viewer(ADA).services.captures.injected("codex", "s1") == {mine: "m"}
     assert keeper.services.captures.injected("codex", "s1") == {}
 
 
@@ -581,15 +581,15 @@ def test_retrievals_of_invisible_memories_are_not_recorded(store: Store, keeper:
 
 def test_dashboard_shows_visible_memories_only(store: Store, keeper: Keeper, add_as: AddAs) -> None:
     mine, _ = add_as(ADA, "The vault opens at noon"), add_as(EVE, "The cellar opens at dawn")
-    pictures = ScopedStore(store, ADA).pictures
+    pictures = ScopedStore(store, ADA).dashboard
     for scope in (Scope(), Scope(viewer=EVE)):
         assert list(pictures.dots(scope, 9, 9).ids) == [mine]
         assert [item.count for item in pictures.arrived("2000-01-01", scope)] == [1]
-    assert [item.count for item in store.pictures.arrived("2000-01-01", Scope())] == [2]
+    assert [item.count for item in store.dashboard.arrived("2000-01-01", Scope())] == [2]
     before = pictures.pulse()
     keeper.as_viewer(ADA).recall("when does the vault open?", by="codex")
     assert keeper.dashboard.pulse().moved(before) == ["recalls"]
-    assert [item.prompts for item in store.pictures.injected("2000-01-01")] == [1]  # injections are for the owner only
+    assert [item.prompts for item in store.dashboard.injected("2000-01-01")] == [1]  # injections are for the owner only
 
 
 def test_stats_count_visible_memories(keeper: Keeper, add_as: AddAs) -> None:
@@ -613,7 +613,7 @@ def test_stats_count_visible_memories(keeper: Keeper, add_as: AddAs) -> None:
         lambda keeper: keeper.reembed(),
         lambda keeper: keeper.embed_missing(),
         lambda keeper: keeper.services.retention.apply(captures=1, retrievals=1),
-        lambda keeper: keeper.services.access.store.uses.forget("2026-01-01"),
+        lambda keeper: keeper.services.access.store.usage.forget("2026-01-01"),
         lambda keeper: keeper.services.captures.forget("2026-01-01"),
         lambda keeper: keeper.runs(),
         lambda keeper: keeper.services.maintenance.last_run("prune"),
@@ -621,13 +621,13 @@ def test_stats_count_visible_memories(keeper: Keeper, add_as: AddAs) -> None:
         lambda keeper: keeper.llm_call(1),
         lambda keeper: keeper.services.maintenance.run_scheduled("prune", slot="2026-01-01"),
         lambda keeper: keeper.services.maintenance.begin_schedule("prune", "2026-01-01"),
-        lambda keeper: keeper.ledger(),
+        lambda keeper: keeper.inbox_status(),
         lambda keeper: keeper.services.captures.due(),
         lambda keeper: keeper.keys(),
         lambda keeper: keeper.dashboard.agents(),
-        lambda keeper: keeper.services.access.store.pictures.done("2026-01-01"),
-        lambda keeper: keeper.services.access.store.pictures.injected("2026-01-01"),
-        lambda keeper: keeper.services.access.store.pictures.forget_injected("2026-01-01"),
+        lambda keeper: keeper.services.access.store.dashboard.done("2026-01-01"),
+        lambda keeper: keeper.services.access.store.dashboard.injected("2026-01-01"),
+        lambda keeper: keeper.services.access.store.dashboard.forget_injected("2026-01-01"),
         lambda keeper: keeper.services.shared.retrieval_log.import_recalls([]),
         lambda keeper: keeper.as_viewer(EVE),
     ],
@@ -671,7 +671,7 @@ def test_imported_facts_get_the_viewers_ownership(keeper: Keeper) -> None:
 
 
 def test_viewer_cannot_set_identity_or_reserve_ids(store: Store) -> None:
-    carrying = ScopedStore(store, ADA).carrying
+    carrying = ScopedStore(store, ADA).snapshots
     for act in (lambda: carrying.adopt_identity("x"), lambda: carrying.reserve(5), lambda: carrying.room("x", 1 << 60)):
         with pytest.raises(Forbidden):
             act()
@@ -730,7 +730,7 @@ def threshold(value: float = 5_000_000, **fields: Any) -> Threshold:
 
 
 def put_rows(keeper: Keeper, viewer: Viewer | None, *rows: Knowledge, why: str = "") -> Changeset:
-    return keeper.as_viewer(viewer).apply([], by="test", why=why, knowledge=[Put(row, "noted") for row in rows])
+    return keeper.as_viewer(viewer).apply([], by="test", why=why, knowledge=[PutRow(row, "noted") for row in rows])
 
 
 def row_key(done: Changeset) -> str:
@@ -805,7 +805,7 @@ def test_id_used_by_another_user_gets_a_suffix(store: Store, keeper: Keeper) -> 
 
 def test_id_deleted_by_another_user_is_not_reused(store: Store, keeper: Keeper) -> None:
     put_rows(keeper, EVE, threshold(1, id="alert"))
-    deleted = keeper.as_viewer(EVE).apply([], by="eve", why="", knowledge=[Drop("thresholds", "alert")])
+    deleted = keeper.as_viewer(EVE).apply([], by="eve", why="", knowledge=[DeleteRow("thresholds", "alert")])
     assert row_key(put_rows(keeper, ADA, threshold(2, id="alert"))) != "alert"
     keeper.as_viewer(EVE).undo(deleted.id)
     assert [row.user for row in store.domain.get("thresholds", ["alert"])] == ["eve"]
@@ -844,7 +844,7 @@ def test_row_cannot_be_moved_out_of_the_prefixes(store: Store, keeper: Keeper) -
 def test_invisible_rows_cannot_be_changed(store: Store, keeper: Keeper) -> None:
     key = row_key(put_rows(keeper, EVE, threshold()))
     ada = keeper.as_viewer(ADA)
-    for decision in (Drop("thresholds", key), Erase("thresholds", key)):
+    for decision in (DeleteRow("thresholds", key), PurgeRow("thresholds", key)):
         with pytest.raises(NotFound, match="no thresholds/"):
             ada.apply([], by="ada", why="", knowledge=[decision])
     with pytest.raises(NotFound):
@@ -859,11 +859,11 @@ def test_only_own_private_rows_can_be_purged(store: Store, keeper: Keeper) -> No
         row_key(put_rows(keeper, ADA, threshold())),
     )
     with pytest.raises(Forbidden):
-        ada.apply([], by="ada", why="", knowledge=[Erase("thresholds", shared)])
-    result = ada.apply([], by="ada", why="", knowledge=[Erase("thresholds", own)])
+        ada.apply([], by="ada", why="", knowledge=[PurgeRow("thresholds", shared)])
+    result = ada.apply([], by="ada", why="", knowledge=[PurgeRow("thresholds", own)])
     assert [change.action for change in result.knowledge] == ["purge"]
     assert [row.id for row in store.domain.rows("thresholds")] == [shared]
-    keeper.as_viewer(BOB).apply([], by="bob", why="", knowledge=[Drop("thresholds", shared)])
+    keeper.as_viewer(BOB).apply([], by="bob", why="", knowledge=[DeleteRow("thresholds", shared)])
     assert store.domain.rows("thresholds") == []
 
 
@@ -876,8 +876,8 @@ def test_row_cannot_link_to_an_invisible_memory(keeper: Keeper, add_as: AddAs) -
 def test_rows_of_a_memory_are_filtered_by_visibility(store: Store, keeper: Keeper, add_as: AddAs) -> None:
     memory = add_as(None, "The vault opens at noon", visibility="global")
     put_rows(keeper, None, threshold(memory=memory, visibility="global"), threshold(source="MSFT", memory=memory))
-    assert len(store.domain.told_by([memory])) == 2
-    assert [item.visibility for item in ScopedStore(store, ADA).domain.told_by([memory])] == ["global"]
+    assert len(store.domain.stated_by([memory])) == 2
+    assert [item.visibility for item in ScopedStore(store, ADA).domain.stated_by([memory])] == ["global"]
 
 
 def test_row_history_contains_changes_with_visible_before_and_after(store: Store, keeper: Keeper) -> None:
@@ -910,7 +910,7 @@ def test_knowledge_changeset_contains_only_visible_changes(keeper: Keeper) -> No
 
 def test_changeset_with_invisible_rows_hides_reasons_of_memory_changes(keeper: Keeper) -> None:
     fact = Fact(text="The vault opens at noon", visibility="global")
-    puts = [Put(threshold(source="Zebra", user="eve"))]
+    puts = [PutRow(threshold(source="Zebra", user="eve"))]
     result = keeper.apply([Add(fact, "quoting zebras")], by="owner", why="zebras", knowledge=puts)
     ada = keeper.as_viewer(ADA)
     outcome = ada.changeset(result.id)
@@ -922,7 +922,7 @@ def test_changeset_with_invisible_rows_hides_reasons_of_memory_changes(keeper: K
 
 def test_limit_applies_to_visible_knowledge_changesets(keeper: Keeper) -> None:
     mine = put_rows(keeper, ADA, threshold(1))
-    dropped = keeper.as_viewer(ADA).apply([], by="ada", why="", knowledge=[Drop("thresholds", row_key(mine))])
+    dropped = keeper.as_viewer(ADA).apply([], by="ada", why="", knowledge=[DeleteRow("thresholds", row_key(mine))])
     for number in range(30):
         put_rows(keeper, EVE, threshold(number))
     assert [change.id for change in keeper.as_viewer(ADA).changes(limit=5)] == [dropped.id, mine.id]
@@ -952,12 +952,12 @@ def test_single_rows_cannot_be_withdrawn(keeper: Keeper) -> None:
         put_rows(keeper, ADA, threshold(source="IBM")),
     )
     ada = keeper.as_viewer(ADA)
-    first, second = (Withdraw(change.id) for change in done.knowledge)
+    first, second = (RevertRow(change.id) for change in done.knowledge)
     for undoes, rows in (
         (None, [first]),
         (done.id, [first]),
         (other.id, [first, second]),
-        (done.id, [first, Put(threshold(9))]),
+        (done.id, [first, PutRow(threshold(9))]),
     ):
         with pytest.raises(Forbidden):
             ada.apply([], by="ada", why="", undoes=undoes, knowledge=rows)

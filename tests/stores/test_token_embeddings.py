@@ -42,10 +42,10 @@ class TestPostgresStore(TokenEmbeddingsContract):
 
     def test_memory_changed_concurrently_is_not_marked_as_embedded(self, store: PostgresStore) -> None:
         before = add(store, "red")
-        store.readings.set_signature("one")
+        store.token_embeddings.set_signature("one")
         with store._server.writing(alone=True) as rows:  # as during a changeset
             rows.connection.execute("UPDATE memories SET text = 'blue'")
             with suppress(StoreBusy):
-                store.readings.put([(before, b"words of red")], "one")
-        assert store.readings.get([before.id], "one") == {}
-        assert [memory.text for memory in store.readings.unread(9)] == ["blue"]
+                store.token_embeddings.put([(before, b"words of red")], "one")
+        assert store.token_embeddings.get([before.id], "one") == {}
+        assert [memory.text for memory in store.token_embeddings.unread(9)] == ["blue"]

@@ -128,9 +128,9 @@ class TurnMachine(RuleBasedStateMachine):
         if not hasattr(self, "real"):
             return
         items = self.both(lambda store: store.inbox.items(limit=1_000))
-        ledger = self.both(lambda store: store.inbox.ledger())
-        assert ledger.balanced
-        assert ledger.captured == self.captured == len(items)
+        inbox_status = self.both(lambda store: store.inbox.status())
+        assert inbox_status.balanced
+        assert inbox_status.captured == self.captured == len(items)
         pending_lines = Counter(
             line for item in items if item.state in OPEN and not item.result for line in exchange_lines(item.exchange)
         )

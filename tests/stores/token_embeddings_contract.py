@@ -10,63 +10,63 @@ from tests.stores.contract import add
 class TokenEmbeddingsContract:
     def test_new_memories_are_unread_newest_first_until_stored(self, store: Store) -> None:
         first, second = add(store, "red"), add(store, "green")
-        store.readings.set_signature("one")
-        assert [item.id for item in store.readings.unread(9)] == [second.id, first.id]
-        assert [item.id for item in store.readings.unread(1)] == [second.id]
-        assert store.readings.put([(second, b"words of green")], "one")
-        assert store.readings.get([first.id, second.id, 999], "one") == {second.id: b"words of green"}
-        assert [item.id for item in store.readings.unread(9)] == [first.id]
-        assert store.readings.counts() == (1, 1)
+        store.token_embeddings.set_signature("one")
+        assert [item.id for item in store.token_embeddings.unread(9)] == [second.id, first.id]
+        assert [item.id for item in store.token_embeddings.unread(1)] == [second.id]
+        assert store.token_embeddings.put([(second, b"words of green")], "one")
+        assert store.token_embeddings.get([first.id, second.id, 999], "one") == {second.id: b"words of green"}
+        assert [item.id for item in store.token_embeddings.unread(9)] == [first.id]
+        assert store.token_embeddings.counts() == (1, 1)
 
     def test_edited_memory_is_unread_again(self, store: Store) -> None:
         memory = _store_embeddings(store, add(store, "red"))
         store.apply([Edit(memory.id, {"text": "blue"})], {}, by="test", why="")
-        assert store.readings.get([memory.id], "one") == {}
-        assert [memory.text for memory in store.readings.unread(9)] == ["blue"]
+        assert store.token_embeddings.get([memory.id], "one") == {}
+        assert [memory.text for memory in store.token_embeddings.unread(9)] == ["blue"]
 
     def test_memory_with_unchanged_text_stays_read(self, store: Store) -> None:
         memory = _store_embeddings(store, add(store, "red"))
         store.apply([Edit(memory.id, {"pinned": True})], {}, by="test", why="")
-        assert store.readings.get([memory.id], "one") == {memory.id: b"read"}
+        assert store.token_embeddings.get([memory.id], "one") == {memory.id: b"read"}
 
     def test_embeddings_of_outdated_text_are_not_stored(self, store: Store) -> None:
         before = add(store, "red")
         store.apply([Edit(before.id, {"text": "blue"})], {}, by="test", why="")
-        store.readings.set_signature("one")
-        store.readings.put([(before, b"words of red")], "one")
-        assert store.readings.get([before.id], "one") == {}
-        assert [memory.text for memory in store.readings.unread(9)] == ["blue"]
+        store.token_embeddings.set_signature("one")
+        store.token_embeddings.put([(before, b"words of red")], "one")
+        assert store.token_embeddings.get([before.id], "one") == {}
+        assert [memory.text for memory in store.token_embeddings.unread(9)] == ["blue"]
 
     def test_purge_removes_embeddings(self, store: Store) -> None:
         memory = _store_embeddings(store, add(store, "red"))
         store.apply([Purge(memory.id)], {}, by="test", why="")
-        store.readings.put([(memory, b"too late")], "one")
-        assert store.readings.get([memory.id], "one") == {}
-        assert store.readings.counts() == (0, 0)
+        store.token_embeddings.put([(memory, b"too late")], "one")
+        assert store.token_embeddings.get([memory.id], "one") == {}
+        assert store.token_embeddings.counts() == (0, 0)
 
     def test_changed_signature_drops_embeddings(self, store: Store) -> None:
-        store.readings.set_signature("one")
+        store.token_embeddings.set_signature("one")
         memory = _store_embeddings(store, add(store, "red"))
-        store.readings.set_signature("one")
-        assert store.readings.counts() == (1, 0)
-        store.readings.set_signature("another")
-        assert store.readings.get([memory.id], "another") == {}
-        assert [item.id for item in store.readings.unread(9)] == [memory.id]
+        store.token_embeddings.set_signature("one")
+        assert store.token_embeddings.counts() == (1, 0)
+        store.token_embeddings.set_signature("another")
+        assert store.token_embeddings.get([memory.id], "another") == {}
+        assert [item.id for item in store.token_embeddings.unread(9)] == [memory.id]
 
     def test_embeddings_with_another_signature_are_neither_returned_nor_stored(self, store: Store) -> None:
         memory = _store_embeddings(store, add(store, "red"))
-        assert store.readings.get([memory.id], "another") == {}
-        store.readings.set_signature("another")
-        assert not store.readings.put([(memory, b"of the one before")], "one")
-        assert store.readings.get([memory.id], "another") == {}
-        assert [item.id for item in store.readings.unread(9)] == [memory.id]
+        assert store.token_embeddings.get([memory.id], "another") == {}
+        store.token_embeddings.set_signature("another")
+        assert not store.token_embeddings.put([(memory, b"of the one before")], "one")
+        assert store.token_embeddings.get([memory.id], "another") == {}
+        assert [item.id for item in store.token_embeddings.unread(9)] == [memory.id]
 
     def test_context_and_speaker_are_part_of_the_embedded_text(self, store: Store) -> None:
         memory = _store_embeddings(store, add(store, "I moved", speaker="Ann", context="Where do you live?"))
-        assert store.readings.get([memory.id], "one") == {memory.id: b"read"}
+        assert store.token_embeddings.get([memory.id], "one") == {memory.id: b"read"}
 
 
 def _store_embeddings(store: Store, memory: Memory) -> Memory:
-    store.readings.set_signature("one")
-    store.readings.put([(memory, b"read")], "one")
+    store.token_embeddings.set_signature("one")
+    store.token_embeddings.put([(memory, b"read")], "one")
     return memory

@@ -62,7 +62,7 @@ class AmendContract:
         (item,) = store.inbox.due(10)
         assert item.exchange is not None
         assert item.exchange.injected == ("a", "b")
-        assert store.inbox.ledger().captured == 1
+        assert store.inbox.status().captured == 1
 
     def test_repeated_part_only_shortens_the_hold(self, store: Store) -> None:
         complete = turn(user("We use tabs"), agent("Noted."))
@@ -219,7 +219,7 @@ class AmendContract:
         with pytest.raises(TooBusy):
             store.inbox.amend(turn(agent("Too late.")), most=1)
         assert store.inbox.amend(turn(agent("Noted.")), most=1) == Receipt(first.id, False)
-        assert store.inbox.ledger().captured == 2
+        assert store.inbox.status().captured == 2
 
     def test_item_read_before_an_amendment_cannot_be_settled(self, store: Store) -> None:
         first = store.inbox.amend(turn(user("We use tabs")))
@@ -240,7 +240,7 @@ class AmendContract:
         store.inbox.settle(resolution(first.id))
         store.inbox.forget(FAR_FUTURE)
         assert store.inbox.amend(turn(user("We use tabs"), agent("Noted."))) == Receipt(first.id, False)
-        assert store.inbox.ledger().captured == 1
+        assert store.inbox.status().captured == 1
 
     def test_purged_text_does_not_return_with_the_next_part(self, store: Store) -> None:
         memory = add(store, "The key is hunter2")

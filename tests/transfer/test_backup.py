@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def store(path: Path) -> Iterator[SqliteStore]:
     store = open_store(path)
-    store.carrying.identity()
+    store.snapshots.identity()
     fill(store)
     yield store
     store.close()
@@ -83,9 +83,9 @@ _WRITER = """
 import sys
 from pathlib import Path
 from cofio.models.memory import Add, Fact
-from tests.transfer.fixtures import opened
+from tests.transfer.fixtures import open_store
 from tests.stores.contract import apply
-store, number = opened(Path(sys.argv[1])), 0
+store, number = open_store(Path(sys.argv[1])), 0
 while True:
     number += 1
     apply(store, *(Add(Fact(text=f"pair {number} part {part} " + "x" * 500)) for part in (1, 2)))

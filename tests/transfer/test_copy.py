@@ -116,7 +116,7 @@ def test_copy_has_the_same_export_identity_and_vectors(source: Store, target: St
         0,
     )
     assert report.added == report.memories > 5
-    assert report.store == target.carrying.identity() == source.carrying.identity()
+    assert report.store == target.snapshots.identity() == source.snapshots.identity()
     assert report.embedder == target.stats()["embedder"] == source.stats()["embedder"]
     assert len(report.digest) == 64
 
@@ -141,14 +141,14 @@ def test_episodes_are_copied_and_updated(source: Store, target: Store, monkeypat
     created = [episode(source, f"We met at harbour{index}.", "I see.", turn=str(index)) for index in range(5)]
     _embed_passages(source)
     assert copy(source, target).episodes == 5
-    assert target.carrying.episodes(0, 10) == source.carrying.episodes(0, 10)
+    assert target.snapshots.episodes(0, 10) == source.snapshots.episodes(0, 10)
     assert search_episode_ids(target, "harbour3") == [created[3].id]
     assert target.episodes.get([created[3].id])[0].capture is None
     source.episodes.remove([created[0].id, created[4].id])
     late = episode(source, "We met at the lighthouse.")
     report = copy(source, target)
     assert report.episodes == 4
-    assert target.carrying.episodes(0, 10) == source.carrying.episodes(0, 10)
+    assert target.snapshots.episodes(0, 10) == source.snapshots.episodes(0, 10)
     assert search_episode_ids(target, "harbour0") == search_episode_ids(target, "harbour4") == []
     assert search_episode_ids(target, "lighthouse") == [late.id]
     assert episode(target, "A turn of its own.").id > late.id
@@ -163,7 +163,7 @@ def test_copy_is_a_series_that_can_be_undone(source: Store, target: Store, monke
     copy(source, target, by="tester")
     result = target.changesets(100)
     assert len(result) > 2
-    assert {(item.by, item.why) for item in result} == {("tester", f"copy of store {source.carrying.identity()}")}
+    assert {(item.by, item.why) for item in result} == {("tester", f"copy of store {source.snapshots.identity()}")}
     assert {item.part_of for item in result[:-1]} == {result[-1].id}
     for item in result:
         undo(target, item.id)
@@ -208,7 +208,7 @@ def test_empty_store_is_copied(store_makers: tuple[Make, Make]) -> None:
     source, target = store_makers[0](), store_makers[1]()
     assert copy(source, target).memories == 0
     fill(source)
-    assert copy(source, target).added == source.carrying.counts()[0]
+    assert copy(source, target).added == source.snapshots.counts()[0]
 
 
 def test_copy_can_be_copied(source: Store, store_makers: tuple[Make, Make]) -> None:
@@ -227,7 +227,7 @@ def test_missing_vectors_are_missing_in_the_copy(source: Store, target: Store) -
 def test_pending_captures_are_counted_and_not_copied(source: Store, target: Store) -> None:
     source.inbox.receive([make_exchange(turn="1"), make_exchange(turn="2")])
     assert copy(source, target).waiting == 2
-    assert target.inbox.ledger().captured == 0
+    assert target.inbox.status().captured == 0
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -245,17 +245,17 @@ def test_random_memories_are_copied(history: list[Adopt]) -> None:
 @pytest.mark.parametrize("batches", [0, 1, 2])
 def test_interrupted_copy_resumes(source: Store, target: Store, batches: int) -> None:
     copy_batches(source, target, batches)
-    assert target.carrying.counts()[0] == 3 * batches
+    assert target.snapshots.counts()[0] == 3 * batches
     report = copy(source, target)
     assert (report.known, report.added) == (3 * batches, report.memories - 3 * batches)
     assert export_lines(target, vectors=True) == export_lines(source, vectors=True)
-    parts = target.carrying.parts(min(changeset.id for changeset in target.changesets(100)))
+    parts = target.snapshots.parts(min(changeset.id for changeset in target.changesets(100)))
     assert len(parts) == len(target.changesets(100))
 
 
 def test_memory_changed_at_the_source_is_copied_again(source: Store, target: Store) -> None:
     copy_batches(source, target, 2)
-    ids = [row.memory.id for row in target.carrying.rows(0, 100)]
+    ids = [row.memory.id for row in target.snapshots.rows(0, 100)]
     apply(source, Edit(ids[0], {"text": "said otherwise"}))
     source.note([Retrieval(ids[1], "q", "cli", to_utc_iso("2026-05-01"))])
     apply(source, Noop(ids[2], Occurrence("bob", "s-9", to_utc_iso("2026-05-01"))))
@@ -337,7 +337,7 @@ def test_copy_cannot_be_copied_back_to_its_source(source: Store, store_makers: t
 
 
 def test_concurrent_write_to_the_copy_is_detected(source: Store, target: Store) -> None:
-    number = source.carrying.counts()[0]
+    number = source.snapshots.counts()[0]
 
     def meanwhile(done: int) -> None:
         if done == number:

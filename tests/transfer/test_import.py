@@ -74,7 +74,7 @@ def test_colliding_ids_are_reassigned_and_links_follow(make: Make) -> None:
     for text, memory in theirs.items():
         here = ours[text]
         assert here.id > own[-1].id
-        assert here.origin == (memory.origin or f"{one.carrying.identity()}/{memory.id}")
+        assert here.origin == (memory.origin or f"{one.snapshots.identity()}/{memory.id}")
         for theirs_link, link in ((memory.supersedes, here.supersedes), (memory.superseded_by, here.superseded_by)):
             assert (one.get([theirs_link])[0].text if theirs_link else None) == (
                 two.get([link])[0].text if link else None
@@ -365,11 +365,11 @@ def test_one_shot_iterator_is_rejected(make: Make) -> None:
 def test_dry_run_reports_the_same_and_changes_nothing(make: Make) -> None:
     one, two = make(), make()
     fill(one)
-    own = two.carrying.identity()
+    own = two.snapshots.identity()
     report = import_exported(two, export_lines(one), dry_run=True)
     assert (report.added, report.changesets, report.dry_run) == (8, 0, True)
-    assert two.carrying.identity() == own
-    assert two.carrying.reserve(0) == 0
+    assert two.snapshots.identity() == own
+    assert two.snapshots.reserve(0) == 0
     assert two.changesets(10) == []
 
 
@@ -464,7 +464,7 @@ def test_concurrent_imports_of_plain_facts_add_no_duplicates(tmp_path: Path) -> 
 
     def meanwhile(texts: Sequence[str]) -> Matrix:
         first.set_signature(SIGNATURE)
-        if not first.carrying.counts()[0]:
+        if not first.snapshots.counts()[0]:
             import_exported(second, lines)  # another process imports while this one embeds
         return embed(texts)
 
@@ -536,9 +536,9 @@ import sys
 from pathlib import Path
 from cofio.transfer import importer as importing
 from cofio.transfer.jsonl_format import JsonlFile as Lines
-from tests.transfer.fixtures import embed, opened
+from tests.transfer.fixtures import embed, open_store
 importing.BATCH = 20
-store = opened(Path(sys.argv[1]))
+store = open_store(Path(sys.argv[1]))
 lines = Lines(Path(sys.argv[2]))
 importing.import_lines(store, embed, lines, name="file", progress=lambda done: print(done, flush=True))
 """

@@ -23,13 +23,13 @@ from cofio.models.domain_knowledge import (
     VERDICTS,
     Claim,
     Correlation,
-    Drop,
-    Erase,
+    DeleteRow,
     Feedback,
     Knowledge,
-    KnowledgeDecision,
     Pattern,
-    Put,
+    PurgeRow,
+    PutRow,
+    RowDecision,
     Seasonal,
     Threshold,
 )
@@ -66,8 +66,8 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
         item.close()
 
 
-def put(store: Store, *decisions: Knowledge | KnowledgeDecision) -> Changeset:
-    rows = [Put(decision) if isinstance(decision, Knowledge) else decision for decision in decisions]
+def put(store: Store, *decisions: Knowledge | RowDecision) -> Changeset:
+    rows = [PutRow(decision) if isinstance(decision, Knowledge) else decision for decision in decisions]
     return store.apply([], {}, by="test", why="know", knowledge=rows)
 
 
@@ -87,7 +87,9 @@ def add_rows_with_history(store: Store) -> int:
     """Add rows of every table with histories, one linked to a memory. Return the memory's id."""
     add(store, "We deploy with Fly.io")
     result = [Add(Fact(text="Flag AAPL if volume exceeds 5M"))]
-    memory = store.apply(result, {}, by="test", why="", knowledge=[Put(threshold(1, user="ada", unit="«é»"), told=0)])
+    memory = store.apply(
+        result, {}, by="test", why="", knowledge=[PutRow(threshold(1, user="ada", unit="«é»"), stated_by=0)]
+    )
     put(store, Pattern(pattern="Volume spikes before earnings 🌊", confidence=0.7, prior=0.5, confirmed=3, refuted=1))
     put(store, Correlation(source_a="BTC", source_b="ETH", rule="BTC leads ETH", relation="leads", inverse=True))
     put(
@@ -97,7 +99,7 @@ def add_rows_with_history(store: Store) -> int:
     put(store, Feedback(anomaly="a-1", verdict="confirmed", note="yes", about=about, processed=True))
     put(store, threshold(2, visibility="global", place="codex/acme"))
     put(store, threshold(3, visibility="global", place="codex/acme"))
-    put(store, Pattern(pattern="Gone"), Drop("patterns", Pattern(pattern="Gone").id))
+    put(store, Pattern(pattern="Gone"), DeleteRow("patterns", Pattern(pattern="Gone").id))
     return memory.changes[0].memory_id
 
 
@@ -120,10 +122,10 @@ def test_export_without_rows_is_unchanged(make: Make) -> None:
     store = make()
     add(store, "We deploy with Fly.io")
     put(store, threshold())
-    put(store, Drop("thresholds", "aapl.volume.above"))
+    put(store, DeleteRow("thresholds", "aapl.volume.above"))
     header = json.loads(export_lines(store)[0])
     assert header == {
-        "cofio": "export", "version": 1, "store": store.carrying.identity(), "memories": 1, "last_id": 1
+        "cofio": "export", "version": 1, "store": store.snapshots.identity(), "memories": 1, "last_id": 1
     }  # fmt: skip
 
 
@@ -156,7 +158,7 @@ def test_rows_without_memories_round_trip(make: Make) -> None:
     lines = export_lines(one)
     assert import_exported(two, lines).rows_added == 2
     assert export_lines(two) == lines
-    assert two.carrying.identity() == one.carrying.identity()
+    assert two.snapshots.identity() == one.snapshots.identity()
 
 
 def test_second_import_changes_nothing(make: Make) -> None:
@@ -182,7 +184,7 @@ def test_rows_are_linked_to_local_memories(make: Make) -> None:
     [told] = [row for row in rows(two).values() if isinstance(row, Claim) and row.memory]
     assert told.memory != memory
     assert two.get([told.memory or 0])[0].text == "Flag AAPL if volume exceeds 5M"
-    assert [row.ref for row in two.domain.told_by([told.memory or 0])] == [told.ref]
+    assert [row.ref for row in two.domain.stated_by([told.memory or 0])] == [told.ref]
 
 
 def test_links_to_missing_memories_are_dropped(make: Make) -> None:
@@ -391,7 +393,7 @@ def test_copy_has_the_same_rows(make: Make, monkeypatch: pytest.MonkeyPatch) -> 
     assert (report.memories, report.knowledge) == (2, 6)
     assert rows(two) == rows(one)
     assert export_lines(two) == export_lines(one)
-    assert [row.memory for row in two.domain.told_by([memory]) if isinstance(row, Claim)] == [memory]
+    assert [row.memory for row in two.domain.stated_by([memory]) if isinstance(row, Claim)] == [memory]
     assert two.domain.naming(["btc"]) == one.domain.naming(["btc"])
 
 
@@ -406,7 +408,7 @@ def test_copy_is_updated(make: Make) -> None:
     one, two = make(), make()
     add_rows_with_history(one)
     first = copy(one, two)
-    put(one, threshold(99, visibility="global"), Erase("correlations", "btc.leads.eth"), Pattern(pattern="New"))
+    put(one, threshold(99, visibility="global"), PurgeRow("correlations", "btc.leads.eth"), Pattern(pattern="New"))
     repeated = copy(one, two)
     assert repeated.digest != first.digest
     assert rows(two) == rows(one)
@@ -448,7 +450,7 @@ def test_verification_detects_a_different_row(monkeypatch: pytest.MonkeyPatch) -
     real = two.apply
 
     def lossy(*given: Any, knowledge: Any = (), **how: Any) -> Changeset:
-        some = [replace(item, known=replace(item.known, place="")) for item in knowledge]
+        some = [replace(item, row=replace(item.row, place="")) for item in knowledge]
         return real(*given, knowledge=some, **how)
 
     monkeypatch.setattr(two, "apply", lossy)
@@ -460,8 +462,8 @@ def test_import_into_a_store_with_rows_keeps_its_identity(make: Make) -> None:
     one, two = make(), make()
     add_rows_with_history(one)
     put(two, threshold(source="MSFT"))
-    name = two.carrying.identity()
+    name = two.snapshots.identity()
     import_exported(two, export_lines(one))
-    assert two.carrying.identity() == name
+    assert two.snapshots.identity() == name
     assert len(rows(two)) == 7
     assert len(everything(two)) == 2

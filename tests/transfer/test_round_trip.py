@@ -74,7 +74,7 @@ def test_line_has_every_field_and_no_export_time(make: Make) -> None:
     assert header == {
         "cofio": "export",
         "version": 1,
-        "store": store.carrying.identity(),
+        "store": store.snapshots.identity(),
         "memories": len(lines),
         "last_id": lines[-1]["id"],
     }
@@ -128,7 +128,7 @@ def test_undone_import_leaves_the_export_unchanged_and_can_be_redone(
     keeper = Keeper(two, EMBEDDER, FixedClock())
     new_undo = keeper.undo(report.first)
     assert export_lines(two, vectors=True) == before
-    assert len(two.carrying.parts(new_undo.id)) == 3
+    assert len(two.snapshots.parts(new_undo.id)) == 3
     keeper.undo(new_undo.id)
     assert [memory.text for memory in everything(two)] == with_it
     assert two.nearest(vector("Nobody needs this"), 1, Scope(include_archived=True))[0].score > 0.99

@@ -24,7 +24,7 @@ function search(cofio, project) {
             const query = needed(given, "query");
             const limit = fields(given)["limit"];
             const k = typeof limit === "number" && limit >= 1 ? Math.min(20, Math.trunc(limit)) : 5;
-            const answer = await ask(cofio, "/search", { query, k, seen_from: await project() }, signal);
+            const answer = await ask(cofio, "/search", { query, k, visible_in: await project() }, signal);
             const found = fields(answer)["results"];
             const ids = Array.isArray(found) ? found.map((each) => fields(each)["id"]) : [];
             return result(notes("## Found in Memory", found) || "Nothing like that is remembered.", { ids });

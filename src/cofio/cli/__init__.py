@@ -14,7 +14,6 @@ import click
 
 from cofio.cli import (
     backfill,
-    confirm,
     episodes,
     evaluation,
     history,
@@ -45,21 +44,7 @@ __all__ = ["CliContext", "cli", "main"]
 _INTERRUPTED = 130
 
 _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
-    (
-        "Memories",
-        (
-            memories.add,
-            memories.search,
-            memories.recall,
-            memories.show,
-            memories.list_,
-            memories.edit,
-            memories.supersede,
-            memories.forget,
-            memories.restore,
-            confirm.confirm,
-        ),
-    ),
+    ("Memories", memories.COMMANDS),
     ("Teams", (team.team, team.enrich)),
     ("Domain knowledge", (knowledge.knowledge,)),
     ("Notes", (notes.notes,)),
@@ -68,19 +53,18 @@ _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
         (
             ingest.ingest_file,
             backfill.backfill,
-            ingest.observe,
-            ingest.ledger,
+            ingest.inbox,
             sessions.sessions,
             sessions.resume,
             episodes.episodes,
         ),
     ),
     ("History", (history.history, history.undo)),
-    ("Moving", (transfer.export, transfer.import_, transfer.copy, transfer.backup)),
+    ("Import and export", (transfer.export, transfer.import_, transfer.copy, transfer.backup)),
     ("Service", (service.serve, service.up, service.down, service.status, ui.ui, keys.keys, mcp.mcp, hook.hook)),
     ("Clients", (install.install, install.uninstall, install.doctor)),
     (
-        "Upkeep",
+        "Maintenance",
         (
             store.stats,
             maintenance.usage,

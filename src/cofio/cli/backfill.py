@@ -291,5 +291,5 @@ def _tell(session: CliContext, delivery: TurnSender, notes: int) -> None:
     )
     if delivery.waiting:
         output.say(
-            f"{output.count(delivery.waiting, 'turn')} are still pending: `cofio ledger --state pending` shows why."
+            f"{output.count(delivery.waiting, 'turn')} are still pending: `cofio inbox --state pending` shows why."
         )

@@ -1,4 +1,4 @@
-"""Commands on conversations: extract, observe, ledger."""
+"""Commands on conversations: ingest and inbox."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from cofio.cli.shared_options import BY, PROJECT, CliContext, Memories, command,
 from cofio.errors import InvalidInput
 from cofio.hooks import transcripts
 from cofio.hooks.transcripts import TranscriptTurn
-from cofio.models.exchange import ANALYSIS, OBSERVATION, OPEN, STATES, CaptureStatus, Item, Ledger, dialogue
+from cofio.models.exchange import ANALYSIS, OBSERVATION, OPEN, STATES, CaptureStatus, InboxStatus, Item
+from cofio.models.exchange import dialogue as dialogue_messages
 from cofio.models.memory import VISIBILITIES
-
-# ── extract ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
@@ -30,6 +29,7 @@ from cofio.models.memory import VISIBILITIES
     "cofio ingest ~/.claude/projects/web/SESSION.jsonl --dry-run",
     "pbpaste | cofio ingest - --source chat",
     "cofio ingest report.txt --source fleet --context analysis",
+    'pbpaste | cofio ingest - --observed --intent "How do we sign in?" --session activity-7',
 )
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--source", default="", metavar="SOURCE", help="Source of the memories: client/project.")
@@ -43,25 +43,80 @@ from cofio.models.memory import VISIBILITIES
 @click.option("--agent", default="", metavar="NAME", help="Agent that the memories are stored for.")
 @click.option("--user", default="", metavar="NAME", help="User that the memories are stored for.")
 @click.option("--team", default="", metavar="NAME", help="Team that the memories are stored for.")
+@click.option("--observed", is_flag=True, help="FILE is the response of an observed dialogue.")
+@click.option("--intent", metavar="TEXT", help="With --observed: the user's confirmed intent.")
+@click.option("--session", "activity", metavar="NAME", help="With --observed: name of the activity, for the history.")
+@click.option(
+    "--dialogue",
+    metavar="NAME",
+    help="With --observed: name of the dialogue; a name is processed once.",
+)
+@click.option(
+    "--visibility", type=click.Choice(VISIBILITIES), help="With --observed: who may see the memories. Default: team."
+)
 @click.option("--dry-run", is_flag=True, help="Show the extracted facts without storing them.")
-def ingest_file(session: CliContext, file: Path, dry_run: bool, **about: str) -> None:
+def ingest_file(
+    session: CliContext,
+    file: Path,
+    observed: bool,
+    intent: str | None,
+    activity: str | None,
+    dialogue: str | None,
+    visibility: str | None,
+    dry_run: bool,
+    **about: str,
+) -> None:
     """Extract facts from a FILE: a transcript of Claude Code or Codex, messages as JSON, or text; - is standard input.
 
-    Transcripts are processed turn by turn, and each turn once, even if it is given again. EXTRACT_PROVIDER sets a
-    language model; without one, the judgement model extracts facts.
+    Transcripts are processed turn by turn, and each turn once, even if the file is ingested again. EXTRACT_PROVIDER
+    sets a language model; without one, the judgement model extracts facts.
+
+    With --observed, FILE is what was answered in a dialogue that a person has checked. It is treated like the user's
+    own words; its memories have team visibility by default, and record the activity.
     """
     about["project"] = session.project(about["project"])
+    observation = {"intent": intent, "session": activity, "dialogue": dialogue, "visibility": visibility}
+    if observed:
+        about.pop("context")
+        values = {name: value or "" for name, value in observation.items()}
+        results = [_observe(session, file, {**values, "visibility": visibility or "team"}, about, dry_run=dry_run)]
+    elif used := next((name for name, value in observation.items() if value is not None), ""):
+        raise click.UsageError(f"--{used} requires --observed.")
+    else:
+        results = _ingest_turns(session, file, about, dry_run=dry_run)
+    _tell(session, results, dry_run=dry_run)
+
+
+def _ingest_turns(session: CliContext, file: Path, about: dict[str, Any], *, dry_run: bool) -> list[dict[str, Any]]:
     with _open_readable(file) as path:
         turns = list(transcripts.read_transcript(path, speaker="assistant" if about["context"] == ANALYSIS else "user"))
     if not turns:
         raise InvalidInput(f"{file} contains no messages.", "Give a transcript, messages as JSON, or a text.")
-    with session.memories(new=not dry_run) as memories:
-        results = []
-        with ended_in_order(), output.progress("Learning", len(turns), hidden=session.as_json) as advance:
-            for turn in turns:
-                results.append(_learn(memories, turn, about, dry_run=dry_run))
-                advance(1)
-    _tell(session, results, dry_run=dry_run)
+    results = []
+    with (
+        session.memories(new=not dry_run) as memories,
+        ended_in_order(),
+        output.progress("Learning", len(turns), hidden=session.as_json) as advance,
+    ):
+        for turn in turns:
+            results.append(_learn(memories, turn, about, dry_run=dry_run))
+            advance(1)
+    return results
+
+
+def _observe(
+    session: CliContext, file: Path, observation: dict[str, str], about: dict[str, Any], *, dry_run: bool
+) -> dict[str, Any]:
+    """Return the result of learning from an observed dialogue, or its preview."""
+    response = (sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()).decode("utf-8", "replace")
+    intent, turn = observation.pop("intent"), observation.pop("dialogue")
+    about = {**about, **observation}
+    messages = dialogue_messages(intent, response)
+    with ended_in_order(), session.memories(new=not dry_run) as memories:
+        if dry_run:
+            preview = memories.learn(messages, dry_run=True, by=BY, context=OBSERVATION, **about)
+            return {"turn": turn, **preview.as_dict()}
+        return _report_capture(memories.observe(intent, response, wait=True, by=BY, turn=turn, **about), turn)
 
 
 @contextmanager
@@ -126,79 +181,26 @@ def _sum_up(results: Sequence[dict[str, Any]], actions: Sequence[dict[str, Any]]
         output.say(f"{output.count(repeated, 'turn')} captured before.")
     if waiting:
         reason = next(result["reason"] for result in results if result.get("state") in OPEN)
-        output.say(f"{output.count(waiting, 'turn')} not processed yet: {reason} See `cofio ledger`.")
+        output.say(f"{output.count(waiting, 'turn')} not processed yet: {reason} See `cofio inbox`.")
 
 
 def _find_id(action: dict[str, Any]) -> int | str:
     return next((action[name] for name in ("id", "new_id", "existing_id", "old_id") if action.get(name)), "")
 
 
-# ── observe ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── inbox ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
-    "observe",
-    'cofio observe "We switched from JWT to Clerk" --intent "How do we sign in?" --session activity-7',
-    "pbpaste | cofio observe - --agent agent-1 --dry-run",
-)
-@click.argument("response")
-@click.option("--intent", default="", metavar="TEXT", help="The user's confirmed intent.")
-@click.option(
-    "--session", "activity", default="", metavar="NAME", help="Name of the activity that was observed, for the history."
-)
-@click.option(
-    "--dialogue",
-    "named",
-    default="",
-    metavar="NAME",
-    help="Name of the dialogue in the session, used as idempotency key.",
-)
-@click.option("--source", default="", metavar="SOURCE", help="Source of the memories: client/project.")
-@click.option("--project", default="", metavar="PROJECT", help=f"Project of the memories: {PROJECT}.")
-@click.option("--agent", default="", metavar="NAME", help="Agent that the memories are stored for.")
-@click.option("--user", default="", metavar="NAME", help="User that the memories are stored for.")
-@click.option("--team", default="", metavar="NAME", help="Team that the memories are stored for.")
-@click.option(
-    "--visibility",
-    type=click.Choice(VISIBILITIES),
-    default="team",
-    show_default=True,
-    help="Visibility of the stored memories.",
-)
-@click.option("--dry-run", is_flag=True, help="Show the extracted facts without storing them.")
-def observe(
-    session: CliContext, response: str, intent: str, activity: str, named: str, dry_run: bool, **about: Any
-) -> None:
-    """Learn from an observed dialogue: a response and the user's intent.
-
-    The RESPONSE is treated like the user's own words; - is standard input. Memories have team visibility by default,
-    and record the activity.
-    """
-    response = sys.stdin.buffer.read().decode("utf-8", "replace") if response == "-" else response
-    messages = dialogue(intent, response)
-    about = {**about, "project": session.project(about["project"]), "session": activity}
-    with ended_in_order(), session.memories(new=not dry_run) as memories:
-        if dry_run:
-            extraction = memories.learn(messages, dry_run=True, by=BY, context=OBSERVATION, **about)
-            result = {"turn": named, **extraction.as_dict()}
-        else:
-            result = _report_capture(memories.observe(intent, response, wait=True, by=BY, turn=named, **about), named)
-    _tell(session, [result], dry_run=dry_run)
-
-
-# ── ledger ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@command(
-    "ledger",
-    "cofio ledger",
-    "cofio ledger --state parked      # parked captures, with reasons",
-    "cofio ledger --retry 12",
+    "inbox",
+    "cofio inbox",
+    "cofio inbox --state parked       # parked captures, with reasons",
+    "cofio inbox --retry 12",
 )
 @click.option("--state", type=click.Choice(STATES), help="List captures in this state.")
 @click.option("-n", "--limit", type=int, default=20, show_default=True, help="Maximum number of captures to list.")
 @click.option("--retry", "retried", metavar="ID", type=int, help="Retry a parked or rejected capture.")
-def ledger(session: CliContext, state: str | None, limit: int, retried: int | None) -> None:
+def inbox(session: CliContext, state: str | None, limit: int, retried: int | None) -> None:
     """Show the outcomes of all captures: stored, merged, rejected or pending."""
     with session.memories() as memories:
         if retried is not None:
@@ -206,7 +208,7 @@ def ledger(session: CliContext, state: str | None, limit: int, retried: int | No
         elif state is not None:
             _tell_items(session, memories.items(state, limit=limit))  # type: ignore[arg-type]
         else:
-            _tell_ledger(session, memories.ledger())
+            _tell_status(session, memories.inbox_status())
 
 
 def _retry(memories: Memories, item_id: int) -> Item:
@@ -218,7 +220,7 @@ def _retry(memories: Memories, item_id: int) -> Item:
     return item
 
 
-def _tell_ledger(session: CliContext, summary: Ledger) -> None:
+def _tell_status(session: CliContext, summary: InboxStatus) -> None:
     if session.as_json:
         output.document(summary.as_dict())
         return
@@ -229,9 +231,9 @@ def _tell_ledger(session: CliContext, summary: Ledger) -> None:
         output.say("\nReasons of rejections:")
     output.table((Field("captures", "cyan", "right"), Field("reason", wraps=True)), ((n, why) for why, n in reasons))
     if not summary.balanced:
-        output.say("The ledger does not balance: please report it.")
+        output.say("The counts do not add up, which is a bug in cofio. Please report it.")
     elif summary.parked:
-        output.say(f"{output.count(summary.parked, 'capture')} parked: `cofio ledger --state parked` shows why.")
+        output.say(f"{output.count(summary.parked, 'capture')} parked: `cofio inbox --state parked` shows why.")
 
 
 def _tell_items(session: CliContext, items: Sequence[Item]) -> None:

@@ -239,7 +239,7 @@ def search(
         hits = memories.search(query, by=BY, hybrid=not no_keywords, explain=explain, **options, **within)
     if session.as_json:
         results = [hit.as_dict() for hit in hits]
-        output.document({"query": query, "count": len(hits), "fits_badly": is_poor_match(hits), "results": results})
+        output.document({"query": query, "count": len(hits), "poor_match": is_poor_match(hits), "results": results})
     elif hits:
         if is_poor_match(hits):
             output.say("Nothing fits well. The nearest are:")
@@ -518,3 +518,36 @@ def _tell_done(session: CliContext, changes: Sequence[tuple[Change, str]]) -> No
     rows = ((change.memory_id, _DONE.get(change.action, change.action), text) for change, text in changes)
     if changes:
         output.table((ID, Field("", "green"), TEXT), rows)
+
+
+# ── mark-fresh ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command("mark-fresh", "cofio mark-fresh 12", 'cofio mark-fresh 12 --why "looked it up in the code"')
+@click.argument("memory_ids", metavar="ID...", type=int, nargs=-1, required=True)
+@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
+def mark_fresh(session: CliContext, memory_ids: tuple[int, ...], why: str) -> None:
+    """Mark memories as still valid after the code they reference has changed.
+
+    The files, definitions and commands that each memory references are checked again. Only later changes are reported
+    from now on.
+    """
+    with session.memories() as memories:
+        targets = [memories.get(memory_id) for memory_id in dict.fromkeys(memory_ids)]
+        changes = [memories.mark_fresh(memory.id, by=BY, why=why) for memory in targets]
+    if session.as_json:
+        results = [
+            {"id": change.memory_id, "action": change.action, "changeset": change.changeset} for change in changes
+        ]
+        output.document({"results": results})
+        return
+    output.table((ID, TEXT), ((change.memory_id, change.memory.text) for change in changes))
+    for change in changes:
+        names = ", ".join(anchor.name for anchor in change.memory.anchors)
+        output.say(f"Memory {change.memory_id} is marked as fresh: {names} (changeset {change.changeset}).")
+
+
+#: In the order of the help.
+COMMANDS: tuple[click.Command, ...] = (
+    add, search, recall, show, list_, edit, supersede, forget, restore, mark_fresh,
+)  # fmt: skip

@@ -18,7 +18,7 @@ NEXT = {
     "near_duplicates": "`cofio dedup` and `cofio consolidate` show what would be merged; with --apply they do it.",
     "contradictions": "`cofio forget ID` archives the wrong one, `cofio supersede ID TEXT` rewords it.",
     "echoes": "`cofio forget ID` archives one.",
-    "stale_anchors": "`cofio confirm ID` if it is still valid, else `cofio supersede ID TEXT` or `cofio forget ID`.",
+    "stale_anchors": "`cofio mark-fresh ID` if it is still valid, else `cofio supersede ID TEXT` or `cofio forget ID`.",
     "never_recalled": "`cofio prune` shows what would be archived; `cofio edit ID --pin` keeps a memory permanently.",
     "unembedded": "`cofio reembed --missing` computes the vectors.",
     "oversized": "`cofio supersede ID TEXT` replaces the document by the fact.",

@@ -17,9 +17,9 @@ from cofio.models.exchange import (
     CaptureStatus,
     Exchange,
     ExchangeKwargs,
+    InboxStatus,
     Item,
     LearningResult,
-    Ledger,
     Messages,
     State,
     Task,
@@ -133,7 +133,7 @@ class CaptureService:
 
     def _is_undone(self, series: int) -> bool:
         """Return whether a series was undone: its oldest part is undone last."""
-        return any(self._store.changeset(part).undone_by for part in self._store.carrying.parts(series)[1:2])
+        return any(self._store.changeset(part).undone_by for part in self._store.snapshots.parts(series)[1:2])
 
     def learn(
         self, messages: Messages, *, dry_run: bool = False, by: str = "library", **fields: Unpack[ExchangeKwargs]
@@ -179,9 +179,9 @@ class CaptureService:
         """Release claimed items that are not settled."""
         self._store.inbox.give_back(items)
 
-    def ledger(self) -> Ledger:
+    def inbox_status(self) -> InboxStatus:
         """Return counts of all captures ever: stored, merged, rejected or pending."""
-        return self._store.inbox.ledger()
+        return self._store.inbox.status()
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
         """Return the newest inbox items, optionally of one state."""

@@ -22,7 +22,7 @@ from cofio.core.memories import MemoryService
 from cofio.core.recall import RecallService
 from cofio.core.retention import EmbeddingService
 from cofio.core.search import SearchService
-from cofio.core.services import OptionKwargs, Options, Resources, Services
+from cofio.core.services import Resources, ServiceKwargs, ServiceOptions, Services
 from cofio.core.transfer import TransferService
 from cofio.dashboard.projection import MapCache
 from cofio.dashboard.service import DashboardService
@@ -36,7 +36,7 @@ from cofio.models.exchange import LearningResult
 from cofio.models.memory import Memory, Scope, Viewer
 from cofio.notes.service import NotesService
 from cofio.ports import LLM, Clock, Embedder, Judge, LateInteractionModel, Store
-from cofio.retrieval.encoder import Encoder
+from cofio.retrieval.encoder import StoreEncoder
 from cofio.retrieval.episodes import EpisodeService
 from cofio.retrieval.log import ImportRecalls, RetrievalLog
 from cofio.retrieval.reranker import Reranker
@@ -77,16 +77,16 @@ class Keeper:
         staleness: StalenessChecker | None = None,
         on_invalidate: Callable[[], None] = lambda: None,
         read_offline_log: Callable[[ImportRecalls], None] = lambda _: None,
-        **options: Unpack[OptionKwargs],
+        **options: Unpack[ServiceKwargs],
     ) -> None:
         """Build the services on a store.
 
         Without a `judge`, patterns and words decide. `on_invalidate` is called when a memory's text is corrected or
         removed, so that copies of it go; `read_offline_log` passes on the recalls made without this process.
         """
-        checked = Options(**options)
+        checked = ServiceOptions(**options)
         checker = staleness or StalenessChecker(reads=False)
-        encoder = Encoder(embedder, store)
+        encoder = StoreEncoder(embedder, store)
         lock = threading.RLock()
         comparer = JudgedComparer(judge) if judge else WordComparer(checked.duplicate_threshold)
         learner = Learner(
@@ -105,7 +105,7 @@ class Keeper:
             store=store,
             clock=clock,
             encoder=encoder,
-            reranker=Reranker(reranker, store.readings),
+            reranker=Reranker(reranker, store.token_embeddings),
             judge=judge,
             llm=llm,
             comparer=comparer,
@@ -161,7 +161,7 @@ class Keeper:
     delete = _delegate(lambda to: to.memories, MemoryService.delete)
     restore = _delegate(lambda to: to.memories, MemoryService.restore)
     purge = _delegate(lambda to: to.memories, MemoryService.purge)
-    confirm = _delegate(lambda to: to.memories, MemoryService.confirm)
+    mark_fresh = _delegate(lambda to: to.memories, MemoryService.mark_fresh)
     bulk = _delegate(lambda to: to.memories, MemoryService.bulk)
     apply = _delegate(lambda to: to.writer, Writer.apply)
     get = _delegate(lambda to: to.memories, MemoryService.get)
@@ -215,7 +215,7 @@ class Keeper:
     turns = _delegate(lambda to: to.captures, CaptureService.turns)
     begin_backfill = _delegate(lambda to: to.captures, CaptureService.begin_backfill)
     end_backfill = _delegate(lambda to: to.captures, CaptureService.end_backfill)
-    ledger = _delegate(lambda to: to.captures, CaptureService.ledger)
+    inbox_status = _delegate(lambda to: to.captures, CaptureService.inbox_status)
     items = _delegate(lambda to: to.captures, CaptureService.items)
     item = _delegate(lambda to: to.captures, CaptureService.item)
     retry = _delegate(lambda to: to.captures, CaptureService.retry)
@@ -243,7 +243,7 @@ class Keeper:
     audit = _delegate(lambda to: to.maintenance, MaintenanceService.audit)
     contradictions = _delegate(lambda to: to.maintenance, MaintenanceService.contradictions)
     approve = _delegate(lambda to: to.maintenance, MaintenanceService.approve)
-    agree = _delegate(lambda to: to.maintenance, MaintenanceService.agree)
+    dismiss_contradiction = _delegate(lambda to: to.maintenance, MaintenanceService.dismiss_contradiction)
     usage = _delegate(lambda to: to.maintenance, MaintenanceService.usage)
     runs = _delegate(lambda to: to.maintenance, MaintenanceService.runs)
     embed_missing = _delegate(lambda to: to.embeddings, EmbeddingService.embed_missing)

@@ -148,14 +148,16 @@ class MemoryService:
         """Erase a memory permanently, from the journal too, with the domain knowledge read from it."""
         return self._writer.apply_corrections([Purge(memory_id, why)], by=by, why=why or "purge").changes[0]
 
-    def confirm(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
+    def mark_fresh(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Mark a memory as still valid: fingerprint its references again. InvalidInput if none of them exists."""
         memory = self.get(memory_id)
         anchors = self._writer.staleness.anchors(memory.text, memory.project)
         if not anchors:
             hint = "If it no longer holds, `cofio supersede` corrects it and `cofio forget` archives it."
             raise InvalidInput(f"Memory {memory_id} references nothing in a project tree on this machine.", hint)
-        return self._writer.apply([Edit(memory_id, {"anchors": anchors}, why)], by=by, why=why or "confirm").changes[0]
+        return self._writer.apply([Edit(memory_id, {"anchors": anchors}, why)], by=by, why=why or "mark fresh").changes[
+            0
+        ]
 
     def bulk(
         self,

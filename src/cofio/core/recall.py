@@ -91,7 +91,7 @@ class RecallService:
             return memory.id in in_words or current.has(memory) or digest(memory.text) in texts
 
         texts = set(given.values())
-        queries = self._relevance.queries(questions, Scope(seen_from=project), most, spare)
+        queries = self._relevance.queries(questions, Scope(visible_in=project), most, spare)
         hits = self._select_relevant(questions, self._search.run(queries), most, is_known)
         memories = recall.not_yet_given([hit.memory for hit in hits], given)
         block = recall.build_briefing(
@@ -109,7 +109,7 @@ class RecallService:
         self, questions: Sequence[str], project: str, given: Mapping[int, str], current: CurrentSession
     ) -> Briefing:
         """Return passages of earlier sessions, if no memory matches and a passage clearly does."""
-        scope, least = Scope(seen_from=project), recall.SAID_SCORE
+        scope, least = Scope(visible_in=project), recall.SAID_SCORE
         hits = [
             hit
             for question in questions

@@ -230,10 +230,10 @@ def check_waiting(settings: Settings, client: ServiceProbe | None) -> Iterator[C
         says = f"{summary['bad']} deliveries could not be read."
         yield Check("spool", "warning", says, f"They are kept in {settings.home / 'spool' / 'bad'}.")
     if client and (parked := len(_fetch_items(client, "parked"))):
-        yield Check("inbox", "warning", f"{parked} captures are parked.", "`cofio ledger --state parked` says why.")
+        yield Check("inbox", "warning", f"{parked} captures are parked.", "`cofio inbox --state parked` says why.")
     if client and (failed := [item for item in _fetch_items(client, "pending") if item.attempts]):
         says = f"{len(failed)} captures wait after a failed attempt: {failed[0].reason}"
-        yield Check("inbox", "warning", says, "They are tried again; `cofio ledger --state pending` lists them.")
+        yield Check("inbox", "warning", says, "They are tried again; `cofio inbox --state pending` lists them.")
 
 
 def _list_reasons(summary: Mapping[str, Any]) -> str:

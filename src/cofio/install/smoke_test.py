@@ -200,7 +200,7 @@ def _check_capture(client: str, trial: TrialSession, service: Client) -> Check:
     if item.state == "pending":
         return Check(name, "warning", f"The turn was captured and is pending: {item.reason or 'for the model'}.")
     if item.state == "parked":
-        return Check(name, "wrong", f"The turn was captured and parked: {item.reason}.", "`cofio ledger`.")
+        return Check(name, "wrong", f"The turn was captured and parked: {item.reason}.", "`cofio inbox`.")
     return Check(name, "wrong", f"The turn was captured, but nothing was stored: {item.reason}.", "See service.log.")
 
 

@@ -2,7 +2,7 @@
 
     live memories ─▶ Copies, by place ─ store.neighbours ─▶ the nearest pairs ─ relation ─▶ same | against
 
-A person may have noted that both memories of a pair hold. Then they are no contradiction as long as neither changes.
+A person may have marked both memories of a pair as valid. Then they are no contradiction as long as neither changes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.models.memory import Memory, Scope, audience
-from cofio.ports import Store
+from cofio.ports import MemoryQueries, MemoryReader, MemorySearch
 from cofio.text.tokens import fingerprint
 
 Redact: TypeAlias = Callable[[str], str]
@@ -24,7 +24,7 @@ Moved: TypeAlias = Callable[[int, int, int], None]
 NEAR = 0.75  # the cosine from which two memories are compared
 NEIGHBOURS = 10  # of each memory
 MOST_PAIRS = 3_000  # the nearest ones; about 6 ms each
-AGREES = "agrees_with"  # in metadata: the ids of memories that hold too, each with a mark of this memory's text
+DISMISSED = "compatible_with"  # in metadata: ids of memories that are valid too, each with a digest of this text
 _PAGE = 1_000
 _AT_ONCE = 500  # pairs
 
@@ -66,7 +66,7 @@ def _get_place_key(memory: Memory) -> tuple[Any, ...]:
     return memory.project, "" if memory.project else memory.source, audience(memory), memory.speaker
 
 
-def find_pairs(store: Store, redact: Redact, comparer: Comparer) -> Pairs:
+def find_pairs(store: MemoryReader, redact: Redact, comparer: Comparer) -> Pairs:
     """Return the pairs among all live memories."""
     copies, after = DuplicateIndex(), None
     while memories := store.page(Scope(), limit=_PAGE, after=after)[0]:
@@ -77,7 +77,7 @@ def find_pairs(store: Store, redact: Redact, comparer: Comparer) -> Pairs:
 
 
 def compare_pairs(
-    store: Store, copies: DuplicateIndex, redact: Redact, comparer: Comparer, moved: Moved = lambda *_: None
+    store: MemoryReader, copies: DuplicateIndex, redact: Redact, comparer: Comparer, moved: Moved = lambda *_: None
 ) -> Pairs:
     """Return the pairs among these memories. Their reasons quote no secrets."""
     near = nlargest(MOST_PAIRS + 1, _find_near(store, copies, moved), key=lambda pair: (pair[2], -pair[0], -pair[1]))
@@ -94,7 +94,7 @@ def compare_pairs(
     return Pairs(kinds["same"], kinds["update"], note)
 
 
-def _find_near(store: Store, copies: DuplicateIndex, moved: Moved) -> Iterator[tuple[int, int, float]]:
+def _find_near(store: MemorySearch, copies: DuplicateIndex, moved: Moved) -> Iterator[tuple[int, int, float]]:
     """Yield near pairs of one place; of exact copies only the newest takes part."""
     places: dict[int, list[int]] = {}
     for (place, _), ids in copies.ids.items():
@@ -113,7 +113,7 @@ def _find_near(store: Store, copies: DuplicateIndex, moved: Moved) -> Iterator[t
 
 
 def _compare(
-    store: Store, pairs: Sequence[tuple[int, int, float]], redact: Redact, comparer: Comparer
+    store: MemoryReader, pairs: Sequence[tuple[int, int, float]], redact: Redact, comparer: Comparer
 ) -> Iterator[tuple[str, MemoryPair]]:
     """Yield the relation of the newer to the older memory of each pair, if there is one."""
     ids = sorted({memory_id for low, high, _ in pairs for memory_id in (low, high)})
@@ -132,32 +132,34 @@ def _compare(
             yield kind, MemoryPair(newer, older, cosine, times[newer], verdict.reason if quotable else "")
 
 
-def _get_last_said(store: Store, memory: Memory) -> str:
+def _get_last_said(store: MemoryQueries, memory: Memory) -> str:
     return store.occurrences(memory.id)[-1].at if memory.occurrences > 1 else memory.created_at
 
 
-# ── pairs that both hold ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── dismissed pairs ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def is_dismissed(one: Memory, other: Memory) -> bool:
-    """Return whether a person noted that both hold, and neither has changed since."""
-    return _get_agreed(one).get(str(other.id)) == _make_mark(one) and _get_agreed(other).get(str(one.id)) == _make_mark(
-        other
-    )
+def is_dismissed(one: Memory, two: Memory) -> bool:
+    """Return whether a person marked both as valid, and neither has changed since."""
+    return _is_marked(one, two) and _is_marked(two, one)
 
 
-def agreeing(one: Memory, other: Memory) -> dict[str, Any]:
-    """Return the metadata of one memory with a note that the other holds too.
+def _is_marked(memory: Memory, other: Memory) -> bool:
+    return bool(_get_dismissed(memory).get(str(other.id)) == _digest(memory))
 
-    The note has a mark of its own text: a mark of the other's would allow guesses about it after a purge.
+
+def mark_dismissed(one: Memory, other: Memory) -> dict[str, Any]:
+    """Return the metadata of one memory with a note that the other is valid too.
+
+    The note has a digest of its own text: one of the other text would allow guesses about it after a purge.
     """
-    return {**one.metadata, AGREES: {**_get_agreed(one), str(other.id): _make_mark(one)}}
+    return {**one.metadata, DISMISSED: {**_get_dismissed(one), str(other.id): _digest(one)}}
 
 
-def _get_agreed(memory: Memory) -> dict[str, Any]:
-    notes = memory.metadata.get(AGREES)
+def _get_dismissed(memory: Memory) -> dict[str, Any]:
+    notes = memory.metadata.get(DISMISSED)
     return notes if isinstance(notes, dict) else {}  # clients may write any metadata
 
 
-def _make_mark(memory: Memory) -> str:
+def _digest(memory: Memory) -> str:
     return f"{fingerprint(memory.text) & (1 << 64) - 1:016x}"

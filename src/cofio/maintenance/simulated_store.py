@@ -79,7 +79,7 @@ def _is_inside(memory: Memory, scope: Scope) -> bool:
     prefix = scope.source_prefix.rstrip("/")
     return (
         all(getattr(scope, name) in (None, getattr(memory, name)) for name in ("source", "project"))
-        and (scope.seen_from is None or memory.project in (scope.seen_from, "") or memory.visibility == "global")
+        and (scope.visible_in is None or memory.project in (scope.visible_in, "") or memory.visibility == "global")
         and (not prefix or memory.source == prefix or memory.source.startswith(prefix + "/"))
         and all(getattr(scope, name) in ("", getattr(memory, name)) for name in ("category", "kind", "method", "agent"))
         and (not scope.visibility or memory.visibility in scope.visibility)

@@ -24,7 +24,7 @@ from cofio.errors import InvalidInput, TooBusy, TooLarge
 from cofio.hooks import project, transcripts
 from cofio.hooks.transcripts import TranscriptTurn
 from cofio.ingest.sanitize import redact
-from cofio.models.exchange import MAX_SAID, CaptureStatus, ExchangeKwargs, Item, Ledger
+from cofio.models.exchange import MAX_SAID, CaptureStatus, ExchangeKwargs, InboxStatus, Item
 from cofio.models.llm_calls import LETTERS
 from cofio.models.memory import MAX_LABEL, Fact, to_utc_iso
 from cofio.notes import files as notes_files
@@ -62,7 +62,7 @@ class BackfillTarget(Protocol):
     def capture(
         self, messages: Any, *, wait: bool = False, by: str = "library", **about: Unpack[ExchangeKwargs]
     ) -> CaptureStatus: ...
-    def ledger(self) -> Ledger: ...
+    def inbox_status(self) -> InboxStatus: ...
     def items(self, state: Any = None, *, limit: int = 50, after: int | None = None) -> list[Item]: ...
 
 
@@ -395,8 +395,8 @@ class TurnSender:
                 return False
 
     def _count_pending(self) -> int:
-        ledger = self.memories.ledger()
-        return ledger.pending - ledger.parked
+        inbox_status = self.memories.inbox_status()
+        return inbox_status.pending - inbox_status.parked
 
     def _tell(self, count: int, pending: int) -> None:
         done = count - max(0, pending - self._others)

@@ -20,10 +20,17 @@ class Dialect(NamedTuple):
 
     value: str  # a named value
     tagged: str  # condition that the memory has the tag of that value
+    judged: str  # condition that the claims of a verdict contain that value
+    unlimited: int | None  # the value of LIMIT for no limit
 
 
-SQLITE = Dialect(":{}", "EXISTS (SELECT 1 FROM json_each(memories.tags) WHERE value = {})")
-POSTGRES = Dialect("%({})s", "tags ? {}")
+SQLITE = Dialect(
+    ":{}",
+    "EXISTS (SELECT 1 FROM json_each(memories.tags) WHERE value = {})",
+    "EXISTS (SELECT 1 FROM json_each(about) WHERE value = {})",
+    -1,
+)
+POSTGRES = Dialect("%({})s", "tags ? {}", "about ? {}", None)
 
 
 def condition(scope: Scope, dialect: Dialect = SQLITE) -> tuple[str, dict[str, Any]]:
@@ -37,9 +44,9 @@ def condition(scope: Scope, dialect: Dialect = SQLITE) -> tuple[str, dict[str, A
 def _list_conditions(scope: Scope, dialect: Dialect) -> Iterator[tuple[str, dict[str, Any]]]:
     value = dialect.value.format
     yield from _match_equal(scope, dialect)
-    if scope.seen_from is not None:
-        seen_from = {"seen_from": scope.seen_from}
-        yield f"(project IN ({value('seen_from')}, '') OR visibility = 'global')", seen_from
+    if scope.visible_in is not None:
+        visible_in = {"visible_in": scope.visible_in}
+        yield f"(project IN ({value('visible_in')}, '') OR visibility = 'global')", visible_in
     if prefix := scope.source_prefix.rstrip("/"):
         yield _match_below(prefix, "prefix", dialect)
     for place, tag in enumerate(scope.tags):
@@ -63,7 +70,7 @@ def _match_equal(scope: Scope, dialect: Dialect) -> Iterator[tuple[str, dict[str
             yield f'"{name}" = {dialect.value.format(name)}', {name: scope_value}
 
 
-def seen_by(viewer: Viewer | None, dialect: Dialect, source: str = "source") -> tuple[str, dict[str, Any]]:
+def visible_to(viewer: Viewer | None, dialect: Dialect, source: str = "source") -> tuple[str, dict[str, Any]]:
     """Return the viewer's visibility as an SQL condition, and its named values; `source` is the source column.
 
     Without a viewer, everything is visible.

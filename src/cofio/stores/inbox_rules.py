@@ -1,4 +1,4 @@
-"""Rules shared by all inboxes: stored form of an exchange, allowed state changes, ledger, erasing.
+"""Rules shared by all inboxes: stored form of an exchange, allowed state changes, status, erasing.
 
 Pure functions, shared by every store like `apply`.
 """
@@ -14,7 +14,18 @@ from typing import Any, NoReturn
 
 from cofio.errors import Conflict, InvalidInput, NotFound, TooBusy
 from cofio.models.episodes import Episode
-from cofio.models.exchange import OPEN, SETTLED, Batching, Exchange, Item, ItemResolution, Ledger, Message, State, Task
+from cofio.models.exchange import (
+    OPEN,
+    SETTLED,
+    Batching,
+    Exchange,
+    InboxStatus,
+    Item,
+    ItemResolution,
+    Message,
+    State,
+    Task,
+)
 from cofio.models.memory import Memory, Viewer, to_utc_iso
 from cofio.stores.row_mapping import as_json
 from cofio.stores.turn_merge import StoredMessage
@@ -30,7 +41,7 @@ _PAYLOAD = _COLUMNS.index("payload")
 #: The columns of an item, for a SELECT.
 ITEMS = ", ".join(_COLUMNS)
 _NEVER = "9999-12-31T23:59:59.999999Z"
-_REASONS = 20  # listed individually in the ledger; rarer ones are summed
+_REASONS = 20  # listed individually in the status; rarer ones are summed
 
 
 # ── stored exchanges ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -170,13 +181,13 @@ def too_busy(most: int) -> TooBusy:
 # ── counting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def ledger_of(states: Mapping[str, int], reasons: Mapping[str, int], oldest: str | None) -> Ledger:
-    """Return the ledger: every item counted once, the most common reasons by name, the others summed."""
+def make_status(states: Mapping[str, int], reasons: Mapping[str, int], oldest: str | None) -> InboxStatus:
+    """Return the status of the inbox: every item counted once, the most common reasons by name, the others summed."""
     ordered = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
     counts = dict(ordered[:_REASONS])
     if rest := sum(count for _, count in ordered[_REASONS:]):
         counts["other"] = counts.get("other", 0) + rest
-    return Ledger(
+    return InboxStatus(
         captured=sum(states.values()),
         **{state: states.get(state, 0) for state in (*SETTLED, "parked")},
         pending=sum(states.get(state, 0) for state in OPEN),
@@ -197,7 +208,7 @@ def words_to_erase(texts: Iterable[str | None], replaced: str | None) -> list[st
     return sorted(own, key=lambda text: (-len(text), text))
 
 
-def is_told_by(exchange: Exchange | Episode | None, viewer: Viewer | None) -> bool:
+def is_owned_by(exchange: Exchange | Episode | None, viewer: Viewer | None) -> bool:
     """Return whether the viewer said it, from one of their sources. Always true without a viewer (store owner)."""
     if viewer is None or exchange is None:
         return viewer is None
@@ -205,9 +216,9 @@ def is_told_by(exchange: Exchange | Episode | None, viewer: Viewer | None) -> bo
     return is_owner and viewer.reaches(exchange.source)
 
 
-def ids_told_by(rows: Iterable[Sequence[Any]], viewer: Viewer | None) -> list[int]:
+def ids_owned_by(rows: Iterable[Sequence[Any]], viewer: Viewer | None) -> list[int]:
     """Return the ids of rows (id, payload, …) that the viewer said."""
-    return [row[0] for row in rows if viewer is None or is_told_by(from_payload(row[1]), viewer)]
+    return [row[0] for row in rows if viewer is None or is_owned_by(from_payload(row[1]), viewer)]
 
 
 def same_owner_filter(memory: Memory, viewer: Viewer | None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tests.transfer.importers.stores import facts, skipped
 
 
 def fact_texts(text: str) -> list[str]:
-    return [chunk.told for chunk in chunks(text)]
+    return [chunk.statement for chunk in chunks(text)]
 
 
 def page(folder: Path, text: str, name: str = "notes.md") -> Path:
@@ -63,7 +63,7 @@ def test_line_ending_in_a_colon_introduces_bullets() -> None:
     )
     assert [chunk.text for chunk in results] == ["Postgres for all of the orders", "Redis", "That is all of it."]
     assert [chunk.where for chunk in results] == [("We use these databases in production",), (), ()]
-    assert results[1].told == "We use these databases in production: Redis"
+    assert results[1].statement == "We use these databases in production: Redis"
 
 
 def test_nested_bullets_stay_with_their_parent() -> None:
@@ -137,9 +137,9 @@ def test_table_is_one_fact_with_the_line_above() -> None:
     ids=range(13),
 )
 def test_pathological_page_is_parsed_quickly(text: str) -> None:
-    start_time = time.monotonic()
+    start_time = time.process_time()
     list(chunks(split_front_matter(text)[1]))
-    assert time.monotonic() - start_time < 20  # usually well under a second
+    assert time.process_time() - start_time < 20
 
 
 # ── front matter ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -15,7 +15,7 @@ from cofio.server.http.requests import RequestModel
 _Schema = TypeVar("_Schema", bound=RequestModel)
 _LISTS = ("tags", "visibility")  # may be repeated in a query string, or contain commas
 _TIMES = ("since", "until", "at")
-_BLANK_TELLS = ("project", "seen_from", "user", "team")  # of these, a blank value means none
+_BLANK_TELLS = ("project", "visible_in", "user", "team")  # of these, a blank value means none
 _MOST_PARAMETERS = 100
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?$", re.DOTALL)
 _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")

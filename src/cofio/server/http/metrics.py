@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 
 from cofio.models.dashboard import Injection
-from cofio.models.exchange import LearningResult, Ledger
+from cofio.models.exchange import InboxStatus, LearningResult
 from cofio.version import __version__
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
@@ -87,9 +87,9 @@ class Metrics:
         """Count an injection. The histogram counts prompts and starts, its sum is of tokens."""
         self._injected.labels(injection.occasion).observe(injection.tokens)
 
-    def written(self, memories: int, ledger: Ledger) -> bytes:
+    def written(self, memories: int, inbox: InboxStatus) -> bytes:
         """Return all metrics in the Prometheus text format."""
         self._memories.set(memories)
         for state in ("pending", "parked", "stored", "merged", "rejected"):
-            self._inbox.labels(state).set(getattr(ledger, state) - (ledger.parked if state == "pending" else 0))
+            self._inbox.labels(state).set(getattr(inbox, state) - (inbox.parked if state == "pending" else 0))
         return generate_latest(self._registry)

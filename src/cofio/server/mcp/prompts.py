@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from cofio.errors import InvalidInput, NotFound
 from cofio.models.memory import MAX_LABEL, check_text
-from cofio.server.mcp.tool_handlers import Caller, MemoriesLike
+from cofio.server.mcp.caller import Caller, MemoriesLike
 from cofio.server.mcp.tool_results import about_memories, as_hit, hits_sentence, shorten
 
 NAME = "what_do_we_know"
@@ -59,7 +59,7 @@ def get_prompt(name: str, arguments: Mapping[str, Any], caller: Caller, memories
     topic = check_text(arguments.get("topic", ""), "topic", MAX_LABEL).strip()
     if not topic:
         raise InvalidInput("The topic is empty.", "Name the topic in words.")
-    hits = memories.search(topic, by=caller.by, k=FOUND, **caller.seen_from(arguments.get("project") or None))
+    hits = memories.search(topic, by=caller.by, k=FOUND, **caller.visible_in(arguments.get("project") or None))
     title = f"What do we know about {shorten(topic, MAX_LABEL)}?"
     task = (
         "Answer from the notes below, and name those you rely on by their numbers. Leave out what is about something "

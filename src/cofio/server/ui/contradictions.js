@@ -44,7 +44,7 @@ function pair({ newer, older, reason }, asOf, acts) {
       "The newer holds; the older is archived."],
     ["Older holds", null, settle([gone(newer, older, "the older holds")], as_of),
       "The older holds; the newer is archived."],
-    ["Both hold", null, () => post("maintenance/agree", { ids: [newer.id, older.id] }), "Both hold."],
+    ["Both hold", null, () => post("maintenance/contradictions/dismiss", { ids: [newer.id, older.id] }), "Both hold."],
     ["Neither holds", "danger", settle([gone(newer, null, "neither holds"), gone(older, null, "neither holds")], as_of),
       "Neither holds; both are archived."],
   ]);

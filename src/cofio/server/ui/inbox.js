@@ -106,9 +106,9 @@ async function draw() {
 // ── the tabs ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 async function refreshTabs(mine) {
-  const ledger = caller.mayAll ? await get("ledger").catch(() => null) : null;
+  const status = caller.mayAll ? await get("inbox/status").catch(() => null) : null;
   if (mine !== latest) return;
-  const counts = ledger && { ...ledger, all: ledger.captured, pending: ledger.pending - ledger.parked };
+  const counts = status && { ...status, all: status.captured, pending: status.pending - status.parked };
   const count = (name) => (counts ? make("span", { class: "count" }, plainNumber(counts[name])) : null);
   menu(find("states"), Object.entries(TABS).map(([name, { many }]) => [`#/${name}`, false, many, count(name)]));
   place();

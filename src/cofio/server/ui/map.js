@@ -528,7 +528,7 @@ async function search() {
     return redraw();
   }
   try {
-    const query = { query: seen.find.trim(), k: ANSWERS, noted: false };
+    const query = { query: seen.find.trim(), k: ANSWERS, log: false };
     if (seen.project) query.project = seen.project === NONE ? "" : seen.project;
     if (seen.category) query.category = seen.category;
     const { results } = await post("search", query);

@@ -190,8 +190,8 @@ async function relist() {
 async function asked() {
   const query = view.text.trim();
   if (!query) return newest(scope(view.filters, true), { arrived, failed: complain });
-  const body = { query, k: HITS, min_score: LEAST, explain: true, noted: false, ...scope(view.filters, false) };
-  const { results, fits_badly: badly } = await post("search", body);
+  const body = { query, k: HITS, min_score: LEAST, explain: true, log: false, ...scope(view.filters, false) };
+  const { results, poor_match: badly } = await post("search", body);
   isWeak = badly;
   narrow.seen(results);
   return hits(results);

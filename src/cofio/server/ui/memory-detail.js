@@ -261,7 +261,7 @@ export function pane(place, acts) {
   }
 
   function confirm() {
-    return done(post(`${mine()}/confirm`), "It still holds");
+    return done(post(`${mine()}/mark-fresh`), "It still holds");
   }
 
   function edit() {

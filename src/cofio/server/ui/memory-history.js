@@ -10,7 +10,7 @@ const DONE = { add: "Kept", update: "Reworded", edit: "Changed", delete: "Archiv
   noop: "Stated again", purge: "Erased", revert: "Undone" };
 const HIDDEN = ["id", "text", "created_at", "updated_at", "timestamp", "retrieval_count", "last_retrieved_at",
   "archived_at", "previous_text", "supersedes", "superseded_by", "anchors", "context"]; // shown elsewhere
-const UNSAID = [...Object.keys(DONE), "new", "supersede", "confirm", "archive", "pin", "unpin", "tag",
+const UNSAID = [...Object.keys(DONE), "new", "supersede", "mark fresh", "archive", "pin", "unpin", "tag",
   "untag"]; // reasons set by default
 const TOLD = 12; // changes whose whole changeset is loaded
 

@@ -177,7 +177,7 @@ function draw() {
   for (const each of ["figures", "span"]) find(each).hidden = isEmpty;
   for (const each of [boxes.growth, boxes.news]) each.hidden = isEmpty;
   boxes.tokens.hidden = !told.injected || isEmpty;
-  boxes.ledger.hidden = !told.ledger || (isEmpty && told.ledger.captured === 0);
+  boxes.inbox.hidden = !told.inbox || (isEmpty && told.inbox.captured === 0);
   find("board").hidden = false;
   drawFigures();
   drawGrowth();
@@ -201,7 +201,7 @@ function board() {
     growth: box("growth", "Memories over time", which, over),
     news: box("news", "Newest changes", null, changes),
     tokens: box("tokens", "Tokens per prompt", mean, given),
-    ledger: box("ledger", "Where captures are", null, sums),
+    inbox: box("inbox", "Where captures are", null, sums),
     health: box("health", "Health", null, health),
   };
   find("board").hidden = true;
@@ -353,24 +353,24 @@ function drawTokens() {
 const sumOf = (days) => Object.fromEntries(["tokens", "prompts", "starts"].map((name) =>
   [name, days.reduce((all, each) => all + each[name], 0)]));
 
-// ── the ledger ─────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── the inbox status ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const PARTS = ["stored", "merged", "rejected", "pending"];
 
 function drawLedger() {
-  const { ledger } = told;
-  if (!ledger) return;
-  if (ledger.captured === 0) {
+  const { inbox } = told;
+  if (!inbox) return;
+  if (inbox.captured === 0) {
     return fill(boxes.sums, make("p", { class: "calm" },
       "No captures yet. Everything that agents send is counted here, and nothing is lost."));
   }
-  const together = PARTS.reduce((all, name) => all + ledger[name], 0);
-  const off = ledger.captured - together;
+  const together = PARTS.reduce((all, name) => all + inbox[name], 0);
+  const off = inbox.captured - together;
   const wrong = off > 0 ? `${counted(off, "capture")} cannot be accounted for.`
     : `${counted(-off, "capture")} too many are accounted for.`;
   const verdict = off ? state("bad", wrong) : state("good", "Consistent: every capture is accounted for.");
-  fill(boxes.sums, sum({ name: "captured", title: "captured", value: ledger.captured },
-    PARTS.map((name) => ({ name, title: name, value: ledger[name] }))), verdict, waiting(ledger));
+  fill(boxes.sums, sum({ name: "captured", title: "captured", value: inbox.captured },
+    PARTS.map((name) => ({ name, title: name, value: inbox[name] }))), verdict, waiting(inbox));
 }
 
 /** Return how many captures wait, and for how long. */

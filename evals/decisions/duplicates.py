@@ -1,0 +1,194 @@
+"""Duplicate detection by cosine alone, compared with cofio's own check, which also compares the words.
+
+For each pair one text is stored; the other is checked for novelty, added, and searched by deduplication. A good check
+accepts duplicates and rejects contradictions: a contradiction taken for a duplicate is a lost correction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from cofio.core import Keeper
+from cofio.evaluation.metrics import DRAWS, SEED, Figure, rate
+from cofio.evaluation.report import Cell, Column, Table
+from cofio.models.memory import Fact
+from evals.decisions.pairs import PairCase, PairCases
+
+Holding: TypeAlias = Callable[[Sequence[tuple[str, str]]], AbstractContextManager[tuple[Keeper, list[int]]]]
+_Row: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+LEAK = 0.05  # share of the contradictions
+_AT_ONCE = 250  # pairs that share a store
+_HALVINGS = 7  # bisection steps: to better than 0.01
+_STEPS = tuple(step / 50 for step in range(1, 51))
+#: Operations that detect duplicates, each at its default.
+WAYS = {"add": "adding it", "is_novel": "asking whether it is new", "dedup": "looking for duplicates"}
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicatePair:
+    """Cosine of the two texts, and the operations that take them for one."""
+
+    expected: str
+    cosine: float
+    check: float  # the highest threshold at which cofio's check takes them for one; 0 if there is none
+    operations: frozenset[str]  # of WAYS
+
+
+def compare(cases: PairCases, holding: Holding) -> list[DuplicatePair]:
+    """Return the results for all pairs of facts; empty unless the set has duplicates and contradictions."""
+    fact_cases = [case for case in cases.cases if not case.is_message]
+    actions = {case.expected for case in fact_cases}
+    if "noop" not in actions or not actions & {*_CHANGES}:
+        return []
+    pairs: list[DuplicatePair] = []
+    for start in range(0, len(fact_cases), _AT_ONCE):
+        pairs += _compare_pairs(fact_cases[start : start + _AT_ONCE], holding)
+    return pairs
+
+
+def _compare_pairs(cases: Sequence[PairCase], holding: Holding) -> list[DuplicatePair]:
+    old, new = [(case.id, case.known[0]) for case in cases], [(case.id, case.new) for case in cases]
+    with holding([*old, *new]) as (keeper, ids):
+        merged = {duplicate.id for duplicate in keeper.find_duplicates()}
+    repeated = [old_id in merged or new_id in merged for old_id, new_id in zip(ids, ids[len(cases) :], strict=False)]
+    with holding(old) as (keeper, _):
+        near = [_measure_nearness(keeper, case) for case in cases]
+        novelty = [keeper.is_novel(case.new, project=case.id) for case in cases]
+        added = keeper.add_all([Fact(text=case.new, project=case.id) for case in cases])
+    pairs = []
+    for place, case in enumerate(cases):
+        ways = {"add": added[place].action == "noop", "is_novel": not novelty[place].novel, "dedup": repeated[place]}
+        operations = frozenset(way for way, is_duplicate in ways.items() if is_duplicate)
+        pairs.append(DuplicatePair(case.expected, *near[place], operations))
+    return pairs
+
+
+def _measure_nearness(keeper: Keeper, case: PairCase) -> tuple[float, float]:
+    """Return the cosine, and the highest threshold at which the two are taken for one; 0 if there is none."""
+
+    def passes(threshold: float) -> bool:
+        return not keeper.is_novel(case.new, threshold=threshold, project=case.id).novel
+
+    cosine = min(1.0, keeper.is_novel(case.new, threshold=1.0, project=case.id).similarity)
+    if not passes(0.0):
+        return cosine, 0.0
+    low, high = 0.0, max(0.0, cosine)
+    if passes(high):
+        return cosine, high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    return cosine, low
+
+
+# ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_CHANGES = ("update", "delete")
+_PARTS = {"recall": ("noop",), "leak": _CHANGES, "others": ("add",)}  # expected actions
+
+
+def compute_values(pairs: Sequence[DuplicatePair]) -> dict[str, Any]:
+    """Return the figures of the pairs of a set."""
+    cosine, check = (
+        (_get_scores(pairs, by, ("noop",)), _get_scores(pairs, by, _CHANGES)) for by in ("cosine", "check")
+    )
+    recalls = zip(("cofio", "cosine", "difference"), at_leak(check, cosine), strict=True)
+    return {
+        "pairs": len(pairs),
+        "duplicates": len(cosine[0]),
+        "contradictions": len(cosine[1]),
+        "recall_at_5_leak": dict(recalls),
+        "defaults": {
+            way: {
+                part: rate(way in pair.operations for pair in pairs if pair.expected in actions)
+                for part, actions in _PARTS.items()
+            }
+            for way in WAYS
+        },
+        "curve": {"cosine": curve(cosine), "checked": curve(check)},
+    }
+
+
+def _get_scores(pairs: Sequence[DuplicatePair], by: str, actions: Sequence[str]) -> _Row:
+    return np.array([getattr(pair, by) for pair in pairs if pair.expected in actions], float)
+
+
+def at_leak(ours: tuple[_Row, _Row], theirs: tuple[_Row, _Row], leak: float = LEAK) -> tuple[Figure, Figure, Figure]:
+    """Return the share of duplicates that each score accepts while the leak is at most `leak`, and their difference.
+
+    The threshold is recomputed for every draw, and both scores use the same draws.
+    """
+    rng = np.random.default_rng(SEED)
+    same, against = len(ours[0]), len(ours[1])
+    samples = []
+    for _ in range(DRAWS):
+        picked, mistaken = rng.integers(0, same, same), rng.integers(0, against, against)
+        samples.append([_compute_recall(scores[0][picked], scores[1][mistaken], leak) for scores in (ours, theirs)])
+    values = np.array(samples)
+    exact = [_compute_recall(*scores, leak) for scores in (ours, theirs)]
+    return (
+        _to_figure(exact[0], values[:, 0]),
+        _to_figure(exact[1], values[:, 1]),
+        _to_figure(exact[0] - exact[1], values[:, 0] - values[:, 1]),
+    )
+
+
+def _compute_recall(same: _Row, against: _Row, leak: float) -> float:
+    """Return the share of duplicates above the lowest threshold that keeps the leak."""
+    highest = np.sort(against)[::-1]
+    bar = max(0.0, float(highest[min(int(leak * len(against) + 1e-9), len(against) - 1)]))
+    return float((same > bar).mean())
+
+
+def _to_figure(value: float, samples: _Row) -> Figure:
+    low, high = np.quantile(samples, (0.025, 0.975))
+    return Figure(value, float(low), float(high))
+
+
+def curve(scores: tuple[_Row, _Row]) -> list[dict[str, float]]:
+    """Return recall and leak by threshold, from the highest to the lowest."""
+    same, against = scores
+    return [
+        {"threshold": at, "recall": float((same >= at).mean()), "leak": float((against >= at).mean())}
+        for at in reversed(_STEPS)
+    ]
+
+
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_LEAK_COLUMNS = {
+    "duplicates": Column("duplicates"),
+    "contradictions": Column("contradictions"),
+    "recall_at_5_leak/cosine": Column("nearness alone", "%"),
+    "recall_at_5_leak/cofio": Column("cofio's check", "%"),
+    "recall_at_5_leak/difference": Column("difference", "±%"),
+}
+_DEFAULT_COLUMNS = (Column("duplicates", "%"), Column("contradictions", "%"), Column("others", "%"))
+
+
+def list_tables(compared: Mapping[str, Mapping[str, Any]]) -> list[Table]:
+    """Return the tables at the fixed leak and at the defaults, for the figures of each set."""
+    if not compared:
+        return []
+    title = "Duplicates found while at most 5 % of the contradictions pass for one"
+    note = "The threshold is the lowest that keeps the leak; the difference is by paired bootstrap."
+    rows: list[Sequence[Cell]] = [
+        [name, label, *figures["defaults"][way].values()]
+        for name, figures in compared.items()
+        for way, label in WAYS.items()
+    ]
+    return [
+        Table.of(title, "cases", _LEAK_COLUMNS, compared, note),
+        Table(
+            "What passes for a duplicate at the defaults",
+            (Column("cases"), Column("when"), *_DEFAULT_COLUMNS),
+            rows,
+            "Of the duplicates as many as possible should pass, of all else nothing.",
+        ),
+    ]

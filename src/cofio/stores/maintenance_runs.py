@@ -1,0 +1,100 @@
+"""Runs of chores, in an SQL store: the process that inserts the row of a cron slot runs it.
+
+    claim ─▶ running ─ alive, alive ─▶ finish: done, failed or began
+                 └──── silent for ten minutes ─▶ died: the row stays in the history, and the slot is free again
+
+A slot in which a chore has died three times is skipped, because a run that kills its process would do so each time. The
+next slot is tried again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn, get_args
+
+from cofio.errors import Conflict, InvalidInput, NotFound
+from cofio.models.maintenance import MaintenanceRun, Outcome
+from cofio.models.memory import to_utc_iso
+from cofio.ports import Clock
+from cofio.stores.database import Database, Queries
+from cofio.stores.inbox_rules import add_seconds
+from cofio.stores.row_mapping import as_json, is_storable_int
+
+SILENCE = 600.0  # seconds without a heartbeat after which a run counts as dead
+DEATHS = 3  # of one slot, after which it is skipped
+_COLUMNS = ("id", "chore", "slot", "by", "started_at", "finished_at", "outcome", "told", "changeset_id")
+#: The columns for a SELECT.
+RUNS = ", ".join(_COLUMNS)
+
+
+class SqlRuns:
+    """Runs of an SQL store."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def claim(self, chore: str, slot: str, by: str) -> MaintenanceRun | None:
+        with self._database.writing() as queries:
+            queries.lock(f"chore/{chore}")
+            at = self._clock()  # taken while the lock is held
+            values = {"chore": chore, "slot": to_utc_iso(slot) if slot else "", "by": by, "at": at}
+            queries.run("bury_runs", {**values, "dead": add_seconds(at, -SILENCE)})
+            row = queries.one("claim_run", {**values, "deaths": DEATHS}, columns=RUNS)
+            return to_run(row) if row else None
+
+    def alive(self, run_id: int) -> bool:
+        with self._database.writing() as queries:
+            return bool(queries.count("run_is_alive", {"id": run_id, "at": self._clock()}))
+
+    def finish(
+        self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None
+    ) -> MaintenanceRun:
+        check_outcome(outcome)
+        if not is_storable_int(run_id):
+            refuse(run_id, None)
+        values = {"id": run_id, "outcome": outcome, "told": as_json(dict(told)), "changeset": changeset}
+        with self._database.writing() as queries:
+            ended = queries.count("finish_run", {**values, "at": self._clock()})
+            run = _get_run(queries, run_id)
+            return run if run and ended else refuse(run_id, run)
+
+    def last(self, chore: str) -> MaintenanceRun | None:
+        with self._database.reading() as queries:
+            at = self._clock()
+            row = queries.one("last_run", {"chore": chore, "at": at, "dead": add_seconds(at, -SILENCE)}, columns=RUNS)
+        return to_run(row) if row else None
+
+    def newest(self, limit: int, chore: str = "") -> list[MaintenanceRun]:
+        with self._database.reading() as queries:
+            values = {"chore": chore, "limit": limit, "dead": add_seconds(self._clock(), -SILENCE)}
+            runs = queries.all("newest_runs", values, columns=RUNS)
+        return [replace(to_run(row), outcome="died") if silent else to_run(row) for *row, silent in runs]
+
+
+def _get_run(queries: Queries, run_id: int) -> MaintenanceRun | None:
+    row = queries.one("get_run", {"id": run_id}, columns=RUNS)
+    return to_run(row) if row else None
+
+
+def check_outcome(outcome: str) -> None:
+    """Raise InvalidInput unless it is a final outcome of a run."""
+    ends = [name for name in get_args(Outcome) if name not in ("running", "died")]
+    if outcome not in ends:
+        raise InvalidInput(f"A run does not end as {outcome!r}.", f"It ends as one of: {', '.join(ends)}.")
+
+
+def refuse(run_id: int, run: MaintenanceRun | None) -> NoReturn:
+    """Raise the error for a run that cannot be ended."""
+    if run is None:
+        raise NotFound(f"There is no run {run_id}.", "cofio runs shows the newest.")
+    how = "was given up for dead" if run.outcome == "died" else "has ended already"
+    raise Conflict(f"Run {run_id} ({run.chore}) {how}.", "Its changes are in the history; no action is needed.")
+
+
+def to_run(row: Sequence[Any]) -> MaintenanceRun:
+    """Return the run of a row selected with RUNS."""
+    fields = dict(zip(_COLUMNS, row, strict=True))
+    return MaintenanceRun(told=json.loads(fields.pop("told")), changeset=fields.pop("changeset_id"), **fields)
