@@ -587,7 +587,7 @@ def test_actions_follow_the_role_of_the_key(
     serve: Callable[..., Caller], visit: Visitor, role: str, action_count: int
 ) -> None:
     service = serve(api_key="owner")
-    owner = service.having("owner")
+    owner = service.with_key("owner")
     add_facts(owner, [{**fact, "visibility": "global"} for fact in story.facts(30)])
     key = owner.post("/keys", {"name": "ann", "user": "ann", "role": role}).json["secret"]
     page = visit(service, "/ui/map", **REDUCED_MOTION)
