@@ -328,7 +328,7 @@ def start_with_sdk(home: Path, *code: str) -> subprocess.Popen[str]:
     sdk.mkdir(parents=True)
     (sdk / "__init__.py").write_text("\n".join(code))
     path = os.pathsep.join(filter(None, (str(sdk.parent), os.environ.get("PYTHONPATH", ""))))
-    env = around(home, {"PYTHONPATH": path})
+    env = isolated_env(home, {"PYTHONPATH": path})
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     return subprocess.Popen(COMMAND, env=env, text=True, cwd=home, **pipes)
 
@@ -340,13 +340,13 @@ def test_output_while_the_sdk_loads_is_not_part_of_the_protocol(tmp_path: Path) 
     assert child.stderr
     assert {child.stderr.readline(), child.stderr.readline()} == {"one\n", "two\n"}
     child.terminate()
-    assert child.communicate(timeout=SOON) == ("", "")
+    assert child.communicate(timeout=TIMEOUT_S) == ("", "")
     assert child.returncode == 0
 
 
 def test_incomplete_sdk_ends_with_the_install_command(tmp_path: Path) -> None:
     child = start_with_sdk(tmp_path, "import some_part_of_it")
-    reply, log = child.communicate(json.dumps(HELLO[0]) + "\n", timeout=SOON)
+    reply, log = child.communicate(json.dumps(INITIALIZE_MESSAGES[0]) + "\n", timeout=TIMEOUT_S)
     assert (child.returncode, reply) == (2, "")
     assert "some_part_of_it is missing" in log
     assert "pip install" in log
@@ -354,7 +354,7 @@ def test_incomplete_sdk_ends_with_the_install_command(tmp_path: Path) -> None:
 
 
 def test_client_that_disconnects_at_once_ends_the_server(tmp_path: Path) -> None:
-    done = subprocess.run(COMMAND, env=around(tmp_path), input="", capture_output=True, text=True, check=True)
+    done = subprocess.run(COMMAND, env=isolated_env(tmp_path), input="", capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")
 
 

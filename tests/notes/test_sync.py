@@ -107,7 +107,7 @@ def test_nothing_is_matched_twice_and_nothing_is_lost(
     for path, pairs in results.pairs.items():
         assert len(pairs) == len(after[path])
     lost = {words[memory_id] for memory_id in unmatched_ids(results)}
-    new = {pair.said.text for pairs in results.pairs.values() for pair in pairs if pair.old is None}
+    new = {pair.content.text for pairs in results.pairs.values() for pair in pairs if pair.old is None}
     assert not lost & new  # what is gone and what came are never the same words
 
 
