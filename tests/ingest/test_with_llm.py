@@ -9,7 +9,7 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import Misconfigured, NotConfigured, Unavailable, Unreadable
-from cofio.ingest.pipeline import _ExchangeFacts
+from cofio.ingest.exchange_facts import ExchangeFacts
 from cofio.models.exchange import Exchange, FactOutcome
 from cofio.models.memory import Add, Delete, Fact, Noop, Update
 from cofio.ports import LLM, Completion
@@ -379,11 +379,11 @@ def test_a_memory_that_a_person_pins_or_edits_meanwhile_is_left_alone(
 def test_a_further_retirement_gives_way_to_what_another_fact_says_of_the_memory() -> None:
     gone = (Delete(1, "out of date"), Delete(2, "out of date"), Delete(3, "out of date"))
     fact = Fact(text="The staging port is 9090")
-    batch = _ExchangeFacts(Exchange(messages=()), [], [fact] * 3, None, MemoryStore(FixedClock()))
+    batch = ExchangeFacts(Exchange(messages=()), [], [fact] * 3, None, MemoryStore(FixedClock()))
     batch.settled = [
         FactOutcome(fact=fact, decision=Noop(3), also=gone[:2]),
         FactOutcome(fact=fact, decision=Update(2, fact), also=()),
         FactOutcome(fact=fact, decision=Add(fact), also=gone),
     ]
-    batch.retire_each_once()
+    batch.drop_repeated_retirements()
     assert [[each.id for each in one.also] for one in batch.settled] == [[1], [], []]
