@@ -36,7 +36,7 @@ def found(prompt: str, *rows: Claim) -> list[MentionedClaim]:
 
 
 def refs(prompt: str, *rows: Claim) -> list[str]:
-    return [each.known.ref for each in found(prompt, *rows)]
+    return [each.claim.ref for each in found(prompt, *rows)]
 
 
 # ── names ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -108,7 +108,7 @@ def test_a_code_that_is_a_word_counts_as_it_is_written_with_its_metric() -> None
 def test_correlations_tell_which_side_is_named() -> None:
     row = correlation("BTC price", "COIN stock")
     assert [each.sides for each in found("is COIN stock moving with btc?", row)] == [("BTC price", "COIN stock")]
-    assert [(each.sides, each.whole) for each in found("what about COIN?", row)] == [(("COIN stock",), False)]
+    assert [(each.sides, each.is_complete) for each in found("what about COIN?", row)] == [(("COIN stock",), False)]
 
 
 def test_a_threshold_for_every_source_is_named_by_its_metric() -> None:
@@ -135,7 +135,7 @@ def test_a_viewer_is_told_of_what_they_see() -> None:
     rows = [Pattern(pattern="ada's", source="AAPL", user="ada"), Pattern(pattern="bob's", source="AAPL", user="bob")]
     everybody = Seasonal(pattern="all's", period="daily", source="AAPL", visibility="global")
     seen = find_mentions("AAPL", holding(*rows, everybody), Viewer(user="ada"))
-    assert sorted(each.known.says for each in seen) == ["ada's", "all's (daily)"]
+    assert sorted(each.claim.says for each in seen) == ["ada's", "all's (daily)"]
 
 
 def test_of_a_long_prompt_both_ends_are_read() -> None:
@@ -150,7 +150,7 @@ def test_any_prompt_and_any_name_can_be_compared(prompt: str, source: str) -> No
     if plain and not any(0xD800 <= ord(sign) <= 0xDFFF for sign in plain):
         row = threshold(plain, "volume", 5)
         for each in found(f"{prompt} {plain} volume is 6 {prompt}", row):
-            assert each.known.source == plain  # type: ignore[attr-defined]
+            assert each.claim.source == plain  # type: ignore[attr-defined]
 
 
 # ── values ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -211,7 +211,7 @@ def test_a_number_in_words_is_no_value_of_a_price() -> None:
 def test_a_value_of_each_source_is_told_apart() -> None:
     rows = [threshold("AAPL", "volume", 5e6), threshold("TSLA", "volume", 5e6), threshold("MSFT", "volume", 5e6)]
     told = found("AAPL volume is 6M, TSLA volume is 3M. MSFT volume is 9M.", *rows)
-    assert {each.known.source: each.fires and each.fires.value for each in told} == {  # type: ignore[attr-defined]
+    assert {each.claim.source: each.fires and each.fires.value for each in told} == {  # type: ignore[attr-defined]
         "AAPL": 6e6,
         "TSLA": None,
         "MSFT": 9e6,
@@ -241,7 +241,7 @@ def test_a_common_word_brings_up_only_the_names_that_open_with_it() -> None:
     by = lambda *words: [each.id for each in domain.naming([name_prefix(words)])]  # noqa: E731
     assert len(domain.naming(["price"])) == 31
     assert (by("price"), by("web"), by("web", "7")) == ([oil.id], [], [hosts[7].id])
-    assert [find_mention.known.id for find_mention in find_mentions("is web-7 up?", domain)] == [hosts[7].id]
+    assert [find_mention.claim.id for find_mention in find_mentions("is web-7 up?", domain)] == [hosts[7].id]
     assert [find_mention.sides for find_mention in find_mentions("what will the economy do?", domain)] == [
         ("the economy",)
     ]

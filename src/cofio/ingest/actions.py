@@ -15,9 +15,9 @@ def list_actions(outcome: FactOutcome, changes: Sequence[Change]) -> Iterator[di
     if outcome.reason == NOT_WORTH_KEEPING:
         return
     yield _build_action(outcome, changes[0] if changes else None)
-    for gone in outcome.also:
+    for deletion in outcome.also:
         fields = {"text": outcome.fact.text, "kind": outcome.fact.kind, "category": outcome.fact.category}
-        yield {"action": "delete", **fields, "reason": gone.reason, "old_id": gone.id}
+        yield {"action": "delete", **fields, "reason": deletion.reason, "old_id": deletion.id}
 
 
 def _build_action(outcome: FactOutcome, change: Change | None) -> dict[str, Any]:

@@ -51,8 +51,8 @@ class ExchangeFacts:
         decided = [outcome.decision for outcome in self.settled]
         decided_ids = {decision.id for decision in decided if isinstance(decision, Update | Delete | Noop)}
         for place, outcome in enumerate(self.settled):
-            also = tuple(gone for gone in outcome.also if gone.id not in decided_ids)
-            decided_ids |= {gone.id for gone in also}
+            also = tuple(deletion for deletion in outcome.also if deletion.id not in decided_ids)
+            decided_ids |= {deletion.id for deletion in also}
             self.settled[place] = replace(outcome, also=also)
 
     @property

@@ -290,8 +290,8 @@ class Learner:
         """Let the model read exchanges of one session; return its facts for each. The first one carries the usage."""
         assert self.llm is not None  # checked by the callers
         reply = by_model.facts(self.llm, [source.exchange for source in sources], self._collect_background(sources))
-        whole = reply.complete and (any(reply.found) or not reply.problem)
-        empty = replace(reply, found=(), usage=TokenUsage(), problem="" if whole else reply.problem)
+        is_usable = reply.complete and (any(reply.found) or not reply.problem)
+        empty = replace(reply, found=(), usage=TokenUsage(), problem="" if is_usable else reply.problem)
         parts = [
             replace(empty, found=(facts,), problem=reply.problem if facts else empty.problem) for facts in reply.found
         ]
@@ -371,7 +371,7 @@ class Learner:
             raise NotConfigured("Extraction by a model is not configured.", "Set EXTRACT_PROVIDER.")
         silent = _Extracted(found=(), method="none", reason="Nothing was said")
         return [
-            _select_new_facts(self._extract_by_model([source])[0], known=self._find_learned_before(source))
+            _select_new_facts(self._extract_by_model([source])[0], known_facts=self._find_learned_before(source))
             if source.exchange.messages
             else silent
             for source in sources
@@ -510,8 +510,8 @@ class Learner:
                 self._store.inbox.settle(job.resolve(item, result))
             return result
 
-        def build_result(done: Changeset) -> LearningResult:
-            changes = decide.changes_by_decision([decision for _, decision in plan], done.changes)
+        def build_result(changeset: Changeset) -> LearningResult:
+            changes = decide.changes_by_decision([decision for _, decision in plan], changeset.changes)
             mine = [(place, change) for (place, _), change in zip(plan, changes, strict=True)]
             actions = tuple(
                 action
@@ -520,11 +520,12 @@ class Learner:
             )
             knowledge = learned.knowledge + rows.unchanged_rows
             knowledge += tuple(
-                change_summary(change.action, change.ref, change.after or change.before) for change in done.knowledge
+                change_summary(change.action, change.ref, change.after or change.before)
+                for change in changeset.knowledge
             )
-            return replace(learned, actions=learned.actions + actions, knowledge=knowledge, changeset=done.id)
+            return replace(learned, actions=learned.actions + actions, knowledge=knowledge, changeset=changeset.id)
 
-        settles = (lambda done: job.resolve(item, build_result(done))) if item is not None else None
+        settles = (lambda changeset: job.resolve(item, build_result(changeset))) if item is not None else None
         vectors = {
             number: batch.vector_for(place, decision)
             for number, (place, decision) in enumerate(plan)
@@ -534,12 +535,12 @@ class Learner:
         first = {place: number for number, (place, _) in reversed(list(enumerate(plan)))}
         row_decisions = rows.decisions(first, decisions)
         series = batch.exchange.series or None
-        done = batch.store.apply(
+        changeset = batch.store.apply(
             decisions, vectors, by=job.by, why=job.why, part_of=series, settles=settles, knowledge=row_decisions
         )
-        if done.takes_back:
+        if changeset.takes_back:
             self._taken_back()
-        return build_result(done)
+        return build_result(changeset)
 
     def _update_anchors(self, decision: Decision, fact: Fact, exchange: Exchange) -> Decision:
         """Return the decision; if it rewords the fact, with the anchors of the new text."""
@@ -606,7 +607,7 @@ def session_of(exchange: Exchange | None) -> tuple[object, ...]:
 def _select_new_facts(
     reply: by_model.LLMExtraction,
     local_facts: Sequence[ExtractedFact] = (),
-    known: Sequence[ExtractedFact] = (),
+    known_facts: Sequence[ExtractedFact] = (),
     fallback: Sequence[ExtractedFact] = (),
 ) -> _Extracted:
     """Return the model's facts that are not known yet, and the fallback facts that it left out.
@@ -614,7 +615,7 @@ def _select_new_facts(
     `local_facts` were found without it: if the model rewords one, its original sentence is kept.
     """
     (from_model,) = reply.found
-    facts = tuple(_add_sentence(fact, local_facts) for fact in from_model if not _is_covered(fact, known))
+    facts = tuple(_add_sentence(fact, local_facts) for fact in from_model if not _is_covered(fact, known_facts))
     facts += tuple(fact for fact in fallback if not _is_covered(fact, from_model))
     unread = Unreadable(f"{reply.problem[:1].upper()}{reply.problem[1:]}.", _UNREAD) if reply.problem else None
     return _Extracted(
