@@ -177,7 +177,7 @@ def invented(outcomes: Sequence[TurnOutcome]) -> int:
 
 
 def decided(settings: Settings, embedder: Embedder, llm: LLM, cases: int) -> dict[str, Any]:
-    """Return the decisions about labelled pairs without and with the model, as `python -m evals.decisions` does."""
+    """Return decisions about labelled pairs without and with the model, as `python -m evals.decisions` reports them."""
     report = decisions.evaluate([PAIRS], settings, llm, sample=cases, embedder=embedder)
     return dict(report.values["sets"][PAIRS.stem])
 

@@ -27,12 +27,12 @@ from cofio.errors import CofioError, Forbidden
 from cofio.models.auth import Grant
 from cofio.models.domain_knowledge import (
     TABLES,
-    Drop,
-    Erase,
+    DeleteRow,
     Knowledge,
-    KnowledgeDecision,
     Pattern,
-    Put,
+    PurgeRow,
+    PutRow,
+    RowDecision,
     Table,
     Threshold,
     sees,
@@ -58,7 +58,7 @@ from cofio.models.memory import (
     Viewer,
 )
 from cofio.ports import KnowledgeTables, Store
-from cofio.server.mcp.tool_handlers import Caller as Asking
+from cofio.server.mcp.caller import Caller as Asking
 from cofio.server.mcp.tools import answer
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.scoped import ScopedStore
@@ -200,21 +200,21 @@ class Filled:
         }
         return decisions[deed.kind]()
 
-    def _known(self, deed: Deed) -> Iterator[KnowledgeDecision]:
+    def _known(self, deed: Deed) -> Iterator[RowDecision]:
         """Something about one row, or two of different people: ids are few, so that one is put over another."""
         key, reason = ROWS[deed.first % len(ROWS)], f"note{next(self._words):04}"
         about = {name: value for name, value in deed.about.items() if name not in ("source", "project")}
         about["place"] = deed.about["source"]
         if deed.kind == "drop":
-            yield Drop("patterns", key, reason)
+            yield DeleteRow("patterns", key, reason)
         elif deed.kind == "erase":
-            yield Erase("patterns", key, reason)
+            yield PurgeRow("patterns", key, reason)
         else:
-            yield Put(self._pattern(key, about), reason, told=0 if deed.kind == "tell" else None)
+            yield PutRow(self._pattern(key, about), reason, stated_by=0 if deed.kind == "tell" else None)
         if deed.kind == "know both":
             word = self._text().split()[3]
             bobs = {**about, "user": "bob", "visibility": "private"}
-            yield Put(Threshold(source=word, metric="volume", value=1, direction="above", unit=word, id=key, **bobs))
+            yield PutRow(Threshold(source=word, metric="volume", value=1, direction="above", unit=word, id=key, **bobs))
 
     def _pattern(self, key: str, about: dict[str, Any]) -> Pattern:
         text = self._text()
@@ -280,7 +280,7 @@ class Filled:
 
     def episodes(self) -> list[Episode]:
         """Every episode."""
-        return [episode.episode for episode in self.store.carrying.episodes(0, 1_000)]
+        return [episode.episode for episode in self.store.snapshots.episodes(0, 1_000)]
 
     def rows(self) -> list[Knowledge]:
         """All that is known of a domain."""
@@ -323,7 +323,7 @@ def told(seen: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any]]:
     yield "patterns", seen.detect_cross_agent_patterns(min_occurrences=1)
     yield "team", seen.get_team_facts()
     yield "overview", seen.dashboard.overview()
-    yield "dots", seen._store.pictures.dots(Scope(), 100, 1_000)
+    yield "dots", seen.services.access.store.dashboard.dots(Scope(), 100, 1_000)
     yield "changes", seen.changes(limit=100)
     yield "duplicates", seen.find_duplicates(threshold=0.5)
     yield "all", seen.services.memories.plan_delete_all()
@@ -332,7 +332,7 @@ def told(seen: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any]]:
     source = (*(seen.viewer.prefixes if seen.viewer else ()), "")[0]
     said: dict[str, Any] = {"source": source, "project": PROJECTS[1], "visibility": "team", "dry_run": True}
     yield "learning", seen.learn("User: We switched from the vault to the cellar.", **said)
-    yield "texts", seen.texts(ids)
+    yield "texts", seen.services.memories.texts(ids)
     yield "context", seen.recall_context(QUESTION, max_memories=20, max_patterns=20, max_thresholds=20)
     yield "knowledge", [seen.knowledge.list(table, limit=100) for table in TABLES]
     yield "counts", seen.knowledge.counts()
@@ -351,7 +351,7 @@ def told(seen: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any]]:
 def told_of_episodes(seen: Keeper, ids: Sequence[int], episodes: Sequence[int]) -> Iterator[tuple[str, Any]]:
     """Everything that a keeper tells of episodes."""
     yield "search_episodes", seen.search_episodes(QUESTION, k=100)
-    yield "passages", seen._store.episodes.passages(range(2 * max(episodes, default=0)))
+    yield "passages", seen.services.access.store.episodes.passages(range(2 * max(episodes, default=0)))
     yield "resume", [seen.resume().as_dict(), *(seen.resume(each).as_dict() for each in PROJECTS)]
     for session in seen.sessions(limit=1_000):
         yield "sessions", session
@@ -367,7 +367,7 @@ def told_of_episodes(seen: Keeper, ids: Sequence[int], episodes: Sequence[int]) 
 def told_of_domain(domain: KnowledgeTables, ids: Sequence[int], words: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """Everything that a store tells of what is known of a domain."""
     yield "naming", domain.naming(["vault", "volume", *words])
-    yield "told by", domain.told_by(ids)
+    yield "told by", domain.stated_by(ids)
     yield "counts", domain.counts()
     for table in TABLES:
         yield f"rows of {table}", domain.rows(table)
@@ -507,7 +507,7 @@ def test_all_that_may_be_seen_is_found(make: Callable[[Path], Any], deeds: list[
         told_of = seen.dashboard.overview()
         assert sum(each.count for each in told_of.arrived) == told_of.live == len(live)
         for most in (1, 100):
-            dots = seen._store.pictures.dots(Scope(), most, 9)
+            dots = seen.services.access.store.dashboard.dots(Scope(), most, 9)
             assert (list(dots.ids), dots.total) == (sorted(live, reverse=True)[:most], len(live))
         lines = [json.loads(line) for line in seen.export_lines()]
         everything = store.keeper.list(limit=1_000, include_archived=True).memories
@@ -551,7 +551,7 @@ def test_nothing_that_a_viewer_does_touches_what_they_may_not_see(
         assert_nothing_slips_out(undone(seen, len(past)), allowed)
         for key in ROWS:
             mine = Pattern(pattern="The cellar is dry", id=key, place=(*viewer.prefixes, "")[0])
-            for decision in (Put(mine), Drop("patterns", key), Put(mine), Erase("patterns", key)):
+            for decision in (PutRow(mine), DeleteRow("patterns", key), PutRow(mine), PurgeRow("patterns", key)):
                 with suppress(CofioError):
                     done = seen.apply([], by="them", why="", knowledge=[decision])
                     assert_nothing_slips_out([("done", done)], allowed)

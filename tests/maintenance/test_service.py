@@ -194,7 +194,7 @@ def test_another_process_that_changes_a_memory_just_before_the_write_wins(
     ]
     goes = here.keeper.consolidate().decisions[0].id  # type: ignore[union-attr]
     other = SqliteStore(tmp_path / "0.db", here.clock)
-    lent = here.keeper._house._doing
+    lent = here.keeper.services.writer
     apply = lent.apply
 
     def late(decisions: Any, **how: Any) -> Any:
@@ -448,6 +448,6 @@ def test_forgetting_old_queries_leaves_the_counts(house: Callable[..., House]) -
     here.keeper.search("tabs", k=1)
     here.keeper.usage("most")
     here.clock.advance(DAY)
-    assert here.keeper.services.access.store.uses.forget(here.clock()) == 1
+    assert here.keeper.services.access.store.usage.forget(here.clock()) == 1
     assert here.keeper.usage("most")[0].retrieval_count == 1
     assert here.keeper.stats()["retrievals"] == 0

@@ -714,11 +714,11 @@ from pathlib import Path
 from cofio.core import Keeper
 from cofio.notes.service import NotesOptions as Notebook
 from cofio.stores.sqlite.store import SqliteStore
-from cofio.stores.notes import SqliteNotes
+from cofio.stores.notes import SqlNotes
 from cofio.testing import FixedClock, HashEmbedder
 home, when = Path(sys.argv[1]), sys.argv[2]
 if when == "die":
-    SqliteNotes.put = lambda *_: os._exit(9)
+    SqlNotes.put = lambda *_: os._exit(9)
 clock = FixedClock()
 with Keeper(SqliteStore(home / "cofio.db", clock), HashEmbedder(), clock, notes=Notebook(home / "notes")) as keeper:
     print(keeper.notes.index(home / "vault").as_dict())
@@ -822,7 +822,7 @@ def test_every_memory_gets_a_note_that_says_whose_it_is(keeper: Keeper, out: Pat
     assert done == VaultExportResult(folder=str(out.resolve()), notes=1, written=1)
     (note,) = out.iterdir()
     assert note.name == f"We deploy with Fly.io it is cheaper ({new.memory_id}).md"
-    identity = keeper.services.access.store.carrying.identity()
+    identity = keeper.services.access.store.snapshots.identity()
     lines = note.read_text().split("\n")
     assert lines[1] == f"cofio: {new.memory_id}"
     assert lines[2] in (f"store: {identity}", f'store: "{identity}"')

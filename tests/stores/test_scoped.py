@@ -12,7 +12,7 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
-from cofio.models.domain_knowledge import Drop, Erase, Knowledge, Pattern, Put, Threshold, Withdraw
+from cofio.models.domain_knowledge import DeleteRow, Knowledge, Pattern, PurgeRow, PutRow, RevertRow, Threshold
 from cofio.models.memory import (
     Add,
     Adopt,
@@ -527,11 +527,11 @@ def test_nobody_adds_to_anothers_turn(keeper: Keeper) -> None:
     turn: dict[str, Any] = {"client": "codex", "session": "s1", "turn": "t1"}
     held = keeper.as_viewer(ADA).amend([{"role": "user", "content": DRIZZLE}], hold=60, **turn)
     keeper.as_viewer(EVE).amend([{"role": "assistant", "content": "We deploy with Fly.io."}], **turn)
-    assert keeper.as_viewer(EVE).release("codex", "s1") == 0
+    assert keeper.as_viewer(EVE).services.captures.release("codex", "s1") == 0
     exchange = keeper.item(held.id).exchange
     assert exchange
     assert [message.text for message in exchange.messages] == [DRIZZLE]
-    assert keeper.as_viewer(ADA).release("codex", "s1") == 1
+    assert keeper.as_viewer(ADA).services.captures.release("codex", "s1") == 1
 
 
 def test_an_item_is_told_to_who_told_it(keeper: Keeper) -> None:
@@ -561,12 +561,12 @@ def test_ones_own_items_are_found_behind_any_number_of_others(keeper: Keeper) ->
 
 def test_what_a_session_was_given_is_its_owners(keeper: Keeper, says: Says) -> None:
     mine, theirs = says(ADA, "Mine"), says(EVE, "Theirs")
-    keeper.as_viewer(ADA).give("codex", "s1", {mine: "m", theirs: "t"})
-    keeper.as_viewer(EVE).give("codex", "s1", {theirs: "t"})
-    assert keeper.as_viewer(ADA).given("codex", "s1") == {mine: "m"}
-    assert keeper.as_viewer(EVE).given("codex", "s1") == {theirs: "t"}
-    keeper.as_viewer(EVE).forget_given("codex", "s1")
-    assert keeper.as_viewer(ADA).given("codex", "s1") == {mine: "m"}
+    keeper.as_viewer(ADA).services.captures.mark_injected("codex", "s1", {mine: "m", theirs: "t"})
+    keeper.as_viewer(EVE).services.captures.mark_injected("codex", "s1", {theirs: "t"})
+    assert keeper.as_viewer(ADA).services.captures.injected("codex", "s1") == {mine: "m"}
+    assert keeper.as_viewer(EVE).services.captures.injected("codex", "s1") == {theirs: "t"}
+    keeper.as_viewer(EVE).services.captures.clear_injected("codex", "s1")
+    assert keeper.as_viewer(ADA).services.captures.injected("codex", "s1") == {mine: "m"}
     assert keeper.services.captures.injected("codex", "s1") == {}
 
 
@@ -578,15 +578,15 @@ def test_retrievals_of_what_is_not_seen_are_not_noted(store: Store, keeper: Keep
 
 def test_pictures_are_of_what_is_seen_whoever_is_named(store: Store, keeper: Keeper, says: Says) -> None:
     mine, _ = says(ADA, "The vault opens at noon"), says(EVE, "The cellar opens at dawn")
-    pictures = ScopedStore(store, ADA).pictures
+    pictures = ScopedStore(store, ADA).dashboard
     for scope in (Scope(), Scope(viewer=EVE)):
         assert list(pictures.dots(scope, 9, 9).ids) == [mine]
         assert [each.count for each in pictures.arrived("2000-01-01", scope)] == [1]
-    assert [each.count for each in store.pictures.arrived("2000-01-01", Scope())] == [2]
+    assert [each.count for each in store.dashboard.arrived("2000-01-01", Scope())] == [2]
     before = pictures.pulse()
     keeper.as_viewer(ADA).recall("when does the vault open?", by="codex")
     assert keeper.dashboard.pulse().moved(before) == ["recalls"]
-    assert [each.prompts for each in store.pictures.injected("2000-01-01")] == [1]  # hers is the owner's to count
+    assert [each.prompts for each in store.dashboard.injected("2000-01-01")] == [1]  # hers is the owner's to count
 
 
 def test_counts_are_of_what_is_seen(keeper: Keeper, says: Says) -> None:
@@ -610,7 +610,7 @@ def test_counts_are_of_what_is_seen(keeper: Keeper, says: Says) -> None:
         lambda keeper: keeper.reembed(),
         lambda keeper: keeper.embed_missing(),
         lambda keeper: keeper.services.retention.apply(captures=1, retrievals=1),
-        lambda keeper: keeper.services.access.store.uses.forget("2026-01-01"),
+        lambda keeper: keeper.services.access.store.usage.forget("2026-01-01"),
         lambda keeper: keeper.services.captures.forget("2026-01-01"),
         lambda keeper: keeper.runs(),
         lambda keeper: keeper.services.maintenance.last_run("prune"),
@@ -622,9 +622,9 @@ def test_counts_are_of_what_is_seen(keeper: Keeper, says: Says) -> None:
         lambda keeper: keeper.services.captures.due(),
         lambda keeper: keeper.keys(),
         lambda keeper: keeper.dashboard.agents(),
-        lambda keeper: keeper.services.access.store.pictures.done("2026-01-01"),
-        lambda keeper: keeper.services.access.store.pictures.injected("2026-01-01"),
-        lambda keeper: keeper.services.access.store.pictures.forget_injected("2026-01-01"),
+        lambda keeper: keeper.services.access.store.dashboard.done("2026-01-01"),
+        lambda keeper: keeper.services.access.store.dashboard.injected("2026-01-01"),
+        lambda keeper: keeper.services.access.store.dashboard.forget_injected("2026-01-01"),
         lambda keeper: keeper.services.shared.retrieval_log.import_recalls([]),
         lambda keeper: keeper.as_viewer(EVE),
     ],
@@ -668,7 +668,7 @@ def test_facts_are_imported_as_ones_own_and_exports_by_the_owner(keeper: Keeper)
 
 
 def test_the_stores_name_and_ids_are_not_for_a_viewer_to_give(store: Store) -> None:
-    carrying = ScopedStore(store, ADA).carrying
+    carrying = ScopedStore(store, ADA).snapshots
     for act in (lambda: carrying.adopt_identity("x"), lambda: carrying.reserve(5), lambda: carrying.room("x", 1 << 60)):
         with pytest.raises(Forbidden):
             act()
@@ -727,7 +727,7 @@ def flag(value: float = 5_000_000, **known: Any) -> Threshold:
 
 
 def put(keeper: Keeper, viewer: Viewer | None, *rows: Knowledge, why: str = "") -> Changeset:
-    return keeper.as_viewer(viewer).apply([], by="test", why=why, knowledge=[Put(row, "noted") for row in rows])
+    return keeper.as_viewer(viewer).apply([], by="test", why=why, knowledge=[PutRow(row, "noted") for row in rows])
 
 
 def key_of(done: Changeset) -> str:
@@ -800,7 +800,7 @@ def test_an_id_that_another_has_gets_an_end_of_ones_own(store: Store, keeper: Ke
 
 def test_an_id_that_another_had_is_not_taken_over(store: Store, keeper: Keeper) -> None:
     put(keeper, EVE, flag(1, id="alert"))
-    gone = keeper.as_viewer(EVE).apply([], by="eve", why="", knowledge=[Drop("thresholds", "alert")])
+    gone = keeper.as_viewer(EVE).apply([], by="eve", why="", knowledge=[DeleteRow("thresholds", "alert")])
     assert key_of(put(keeper, ADA, flag(2, id="alert"))) != "alert"
     keeper.as_viewer(EVE).undo(gone.id)
     assert [row.user for row in store.domain.get("thresholds", ["alert"])] == ["eve"]
@@ -839,7 +839,7 @@ def test_a_row_cannot_be_put_out_of_ones_own_sight(store: Store, keeper: Keeper)
 def test_rows_that_are_not_seen_cannot_be_touched(store: Store, keeper: Keeper) -> None:
     key = key_of(put(keeper, EVE, flag()))
     ada = keeper.as_viewer(ADA)
-    for decision in (Drop("thresholds", key), Erase("thresholds", key)):
+    for decision in (DeleteRow("thresholds", key), PurgeRow("thresholds", key)):
         with pytest.raises(NotFound, match="no thresholds/"):
             ada.apply([], by="ada", why="", knowledge=[decision])
     with pytest.raises(NotFound):
@@ -851,11 +851,11 @@ def test_only_rows_that_are_ones_own_alone_can_be_erased(store: Store, keeper: K
     ada = keeper.as_viewer(ADA)
     shared, own = key_of(put(keeper, ADA, flag(visibility="team"))), key_of(put(keeper, ADA, flag()))
     with pytest.raises(Forbidden):
-        ada.apply([], by="ada", why="", knowledge=[Erase("thresholds", shared)])
-    done = ada.apply([], by="ada", why="", knowledge=[Erase("thresholds", own)])
+        ada.apply([], by="ada", why="", knowledge=[PurgeRow("thresholds", shared)])
+    done = ada.apply([], by="ada", why="", knowledge=[PurgeRow("thresholds", own)])
     assert [change.action for change in done.knowledge] == ["purge"]
     assert [row.id for row in store.domain.rows("thresholds")] == [shared]
-    keeper.as_viewer(BOB).apply([], by="bob", why="", knowledge=[Drop("thresholds", shared)])
+    keeper.as_viewer(BOB).apply([], by="bob", why="", knowledge=[DeleteRow("thresholds", shared)])
     assert store.domain.rows("thresholds") == []
 
 
@@ -868,8 +868,8 @@ def test_a_row_cannot_name_a_memory_that_is_not_seen(keeper: Keeper, says: Says)
 def test_rows_told_by_a_memory_are_those_that_are_seen(store: Store, keeper: Keeper, says: Says) -> None:
     memory = says(None, "The vault opens at noon", visibility="global")
     put(keeper, None, flag(memory=memory, visibility="global"), flag(source="MSFT", memory=memory))
-    assert len(store.domain.told_by([memory])) == 2
-    assert [each.visibility for each in ScopedStore(store, ADA).domain.told_by([memory])] == ["global"]
+    assert len(store.domain.stated_by([memory])) == 2
+    assert [each.visibility for each in ScopedStore(store, ADA).domain.stated_by([memory])] == ["global"]
 
 
 def test_history_of_a_row_tells_of_what_may_be_seen_before_and_after(store: Store, keeper: Keeper) -> None:
@@ -902,7 +902,7 @@ def test_a_changeset_of_knowledge_is_told_as_far_as_it_may_be_seen(keeper: Keepe
 
 def test_memories_beside_rows_that_are_not_seen_are_told_in_part(keeper: Keeper) -> None:
     fact = Fact(text="The vault opens at noon", visibility="global")
-    puts = [Put(flag(source="Zebra", user="eve"))]
+    puts = [PutRow(flag(source="Zebra", user="eve"))]
     done = keeper.apply([Add(fact, "quoting zebras")], by="owner", why="zebras", knowledge=puts)
     ada = keeper.as_viewer(ADA)
     told = ada.changeset(done.id)
@@ -914,7 +914,7 @@ def test_memories_beside_rows_that_are_not_seen_are_told_in_part(keeper: Keeper)
 
 def test_the_newest_changesets_of_knowledge_come_however_many_others_there_are(keeper: Keeper) -> None:
     mine = put(keeper, ADA, flag(1))
-    dropped = keeper.as_viewer(ADA).apply([], by="ada", why="", knowledge=[Drop("thresholds", key_of(mine))])
+    dropped = keeper.as_viewer(ADA).apply([], by="ada", why="", knowledge=[DeleteRow("thresholds", key_of(mine))])
     for number in range(30):
         put(keeper, EVE, flag(number))
     assert [change.id for change in keeper.as_viewer(ADA).changes(limit=5)] == [dropped.id, mine.id]
@@ -941,8 +941,8 @@ def test_who_sees_a_row_is_not_undone_by_another(keeper: Keeper) -> None:
 def test_rows_are_not_withdrawn_one_by_one_or_as_another_undo(keeper: Keeper) -> None:
     done, other = put(keeper, ADA, flag(), flag(source="MSFT")), put(keeper, ADA, flag(source="IBM"))
     ada = keeper.as_viewer(ADA)
-    one, two = (Withdraw(change.id) for change in done.knowledge)
-    for undoes, rows in ((None, [one]), (done.id, [one]), (other.id, [one, two]), (done.id, [one, Put(flag(9))])):
+    one, two = (RevertRow(change.id) for change in done.knowledge)
+    for undoes, rows in ((None, [one]), (done.id, [one]), (other.id, [one, two]), (done.id, [one, PutRow(flag(9))])):
         with pytest.raises(Forbidden):
             ada.apply([], by="ada", why="", undoes=undoes, knowledge=rows)
     ada.apply([], by="ada", why="", undoes=done.id, knowledge=[two, one])

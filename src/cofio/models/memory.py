@@ -397,11 +397,6 @@ class RepeatedFact(NamedTuple):
         """Return plain JSON values."""
         return {"agent": self.agent, "occurrences": self.occurrences, "memory": self.memory.as_dict()}
 
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> RepeatedFact:
-        """Read a value written by `as_dict`."""
-        return cls(plain["agent"], Memory.from_dict(plain["memory"]), plain["occurrences"])
-
 
 # ── decisions (planned changes) ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -636,10 +631,14 @@ class Changeset:
     knowledge: tuple[KnowledgeChange, ...] = ()  # changes to the domain knowledge tables
 
     @property
+    def actions(self) -> set[str]:
+        """Return the different actions of its changes."""
+        return {change.action for change in self.changes} | {change.action for change in self.knowledge}
+
+    @property
     def takes_back(self) -> bool:
         """Return whether it did anything besides adding, so that copies of memories elsewhere may be outdated."""
-        actions = {change.action for change in self.changes} | {change.action for change in self.knowledge}
-        return not actions <= {"add", "noop"}
+        return not self.actions <= {"add", "noop"}
 
     def as_dict(self) -> dict[str, Any]:
         plain = {name: getattr(self, name) for name in ("id", "at", "by", "why", "undoes", "undone_by", "part_of")}
