@@ -201,18 +201,18 @@ def shown_rows(
     Patterns and thresholds: named ones first, then by confidence. Correlations: named ones. Seasons: active ones that
     are named or have no source.
     """
-    patterns = [mention.known for mention in mentions if isinstance(mention.known, Pattern)]
-    thresholds = [mention.fires or mention.known for mention in mentions if isinstance(mention.known, Threshold)]
+    patterns = [mention.claim for mention in mentions if isinstance(mention.claim, Pattern)]
+    thresholds = [mention.fires or mention.claim for mention in mentions if isinstance(mention.claim, Threshold)]
     related = [
-        _build_step(mention.known, mention.sides) for mention in mentions if isinstance(mention.known, Correlation)
+        _build_step(mention.claim, mention.sides) for mention in mentions if isinstance(mention.claim, Correlation)
     ]
-    refs = {mention.known.ref for mention in mentions}
+    refs = {mention.claim.ref for mention in mentions}
 
     def more(table: Table, cap: int) -> list[Knowledge]:
         rows = domain.rows(table, limit=cap + len(refs), viewer=viewer) if cap else []
         return [row for row in rows if row.ref not in refs]
 
-    seasonal = [mention.known for mention in mentions if isinstance(mention.known, Seasonal)]
+    seasonal = [mention.claim for mention in mentions if isinstance(mention.claim, Seasonal)]
     few = _SEASONS_LOOKED_AT if config.max_seasons else 0
     anywhere = domain.rows("seasonal", where={"source": ""}, limit=few, viewer=viewer) if few else []
     seasonal += [row for row in anywhere if isinstance(row, Seasonal)]
@@ -237,17 +237,17 @@ def _build_step(correlation: Correlation, sides: Sequence[str]) -> CorrelationSt
 
 def briefing_lines(mentions: Sequence[MentionedClaim], at: Clock) -> list[tuple[BriefingLine, int | None]]:
     """Return the rows named by a prompt as block lines, each with its memory; inactive seasons come last."""
-    seasonal = [mention.known for mention in mentions if isinstance(mention.known, Seasonal)]
+    seasonal = [mention.claim for mention in mentions if isinstance(mention.claim, Seasonal)]
     on = {pattern.seasonal.id: pattern for pattern in active(seasonal, at())} if seasonal else {}
 
     def is_off(mention: MentionedClaim) -> bool:
-        return isinstance(mention.known, Seasonal) and mention.known.id not in on
+        return isinstance(mention.claim, Seasonal) and mention.claim.id not in on
 
-    return [(_build_line(mention, on), mention.known.memory) for mention in sorted(mentions, key=is_off)]
+    return [(_build_line(mention, on), mention.claim.memory) for mention in sorted(mentions, key=is_off)]
 
 
 def _build_line(mention: MentionedClaim, on: Mapping[str, ActivePattern]) -> BriefingLine:
-    claim = mention.known
+    claim = mention.claim
     text, note, score = claim.says, "", f"{claim.confidence:.2f}"
     match claim:
         case Threshold():
