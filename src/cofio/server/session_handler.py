@@ -48,7 +48,7 @@ class _SessionState:
     """State of a session: injected memories with a digest of their texts, and the unanswered turn."""
 
     keeper: Keeper  # as the session's caller may use it
-    given: dict[int, str]
+    injected: dict[int, str]
     exact: dict[str, None] = field(default_factory=dict)  # domain knowledge injected so far
     since: str = ""  # when the agent's context was last cleared or compacted
     open_turn: str = ""
@@ -219,11 +219,11 @@ class SessionHandler:
     def _recall_start(self, hook_event: Event, project_name: str, state: _SessionState) -> Briefing:
         if hook_event.began in ANEW:
             state.keeper.services.captures.clear_injected(hook_event.client, hook_event.session)
-            state.given.clear()
+            state.injected.clear()
             state.exact.clear()
             state.since = state.keeper.services.shared.clock()
         briefing = _recall_briefing("", hook_event, project_name, state)
-        if briefing and not state.given and state.keeper.viewer is None:  # any hook on this machine may read it
+        if briefing and not state.injected and state.keeper.viewer is None:  # any hook on this machine may read it
             briefing_cache.save_briefing(self._home, project_name, briefing.text)
         return briefing
 
@@ -235,9 +235,9 @@ class SessionHandler:
     def _note_given(self, hook_event: Event, briefing: Briefing, began: float, state: _SessionState) -> None:
         """Record the briefing as injected, unless the hook has timed out. The reply does not wait for the write."""
         if briefing and hook_event.session and time.monotonic() - began < self._patience:
-            state.given.update(briefing.given)
+            state.injected.update(briefing.injected)
             state.exact.update(dict.fromkeys(briefing.exact))
-            self._aside.submit(self._note, hook_event, dict(briefing.given), state.keeper)
+            self._aside.submit(self._note, hook_event, dict(briefing.injected), state.keeper)
 
     def _note(self, hook_event: Event, injected: dict[int, str], keeper: Keeper) -> None:
         try:
@@ -270,7 +270,7 @@ class SessionHandler:
             return
         about = _build_labels(hook_event, project_name, turn, state.keeper.viewer)
         if not asks:  # so that an agent repeating its context is not learned as new
-            about["injected"] = (*state.keeper.services.memories.texts(list(state.given)), *state.exact)
+            about["injected"] = (*state.keeper.services.memories.texts(list(state.injected)), *state.exact)
         with state.telling:  # hooks that fire twice at once report the same turn
             if asks and state.open_turn != turn:
                 state.keeper.services.captures.go_on(
@@ -352,7 +352,7 @@ def _recall_briefing(prompt: str, hook_event: Event, project_name: str, state: _
     return state.keeper.recall(
         prompt,
         project=project_name,
-        given=state.given,
+        injected=state.injected,
         by=hook_event.client,
         client=hook_event.client,
         session=hook_event.session,
