@@ -164,7 +164,7 @@ def _judge(settings: Settings) -> Judge | None:
     """Return the bundled judgement model; None where it is off, missing or damaged. Rules then judge."""
     if not settings.judge:
         return None
-    from cofio.judgement.model import LocalJudge
+    from cofio.judgement.onnx_classifier import LocalJudge
 
     try:
         return LocalJudge()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.models.notes import FiledPart, FileState, Stamp
+from cofio.models.markdown_notes import FiledPart, FileState, Stamp
 from cofio.notes import sync
 from cofio.notes.obsidian import Note
 from cofio.notes.sections import Section

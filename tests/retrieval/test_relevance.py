@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from cofio.core import Keeper
-from cofio.judgement.model import Relation
+from cofio.judgement.onnx_classifier import Relation
 from cofio.judgement.spans import Span
 from cofio.models.memory import Fact, Memory
 from cofio.retrieval import recall

@@ -16,7 +16,7 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import StoreBusy, Unavailable
-from cofio.models.notes import IndexResult
+from cofio.models.markdown_notes import IndexResult
 from cofio.ports import Matrix
 from cofio.server.background.notes_watcher import NotesWatcher
 from cofio.server.http.app import make

@@ -108,7 +108,7 @@ def relevance(session: CliContext, paths: tuple[Path, ...], write: Path | None) 
     PATH is a folder of .jsonl files, or such files, one per author, with one JSON object per line: memories, prompt,
     needed (positions of the memories that help, from 0).
     """
-    from cofio.evaluation import relevance as measure
+    from cofio.evaluation import relevance_judge as measure
 
     with measuring(session) as progress:
         report = measure.evaluate(paths, progress=progress)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from cofio.cli import output
-from cofio.cli.knowledge_params import CLAIM, WHOSE, QuantityType, Ref, RefType, TimeType, VerdictType, taking
+from cofio.cli.knowledge_options import CLAIM, WHOSE, QuantityType, Ref, RefType, TimeType, VerdictType, taking
 from cofio.cli.output import WHEN, Field
 from cofio.cli.shared_options import BY, CliContext, Memories, agreed, command, examples, where
 from cofio.errors import NotFound

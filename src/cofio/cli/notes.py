@@ -17,7 +17,7 @@ from cofio.errors import InvalidInput, StoreError
 from cofio.models.memory import CATEGORIES, KINDS, VISIBILITIES
 
 if TYPE_CHECKING:
-    from cofio.models.notes import IndexResult
+    from cofio.models.markdown_notes import IndexResult
 
 _STDIN = "-"
 _EVERY = 5.0  # seconds between two scans

@@ -33,6 +33,7 @@ from cofio.models.exchange import (
 )
 from cofio.models.llm_calls import LLMCall, LLMUsage
 from cofio.models.maintenance import Audit, Contradictions, MaintenancePlan, MaintenanceRun, Refusal, View
+from cofio.models.markdown_notes import IndexResult, NotesFolder, VaultExportResult
 from cofio.models.memory import (
     Briefing,
     Change,
@@ -61,7 +62,6 @@ from cofio.models.memory import (
     as_scope,
     to_plain,
 )
-from cofio.models.notes import IndexResult, NotesFolder, VaultExportResult
 from cofio.models.sessions import RESUME_TOKENS, RESUMED, AgentSession, ResumeReport, SessionDetail
 
 _BY_SERVICE = ("anchors",)  # fields of a fact that the service determines

@@ -24,7 +24,7 @@ from cofio.models.memory import (
     to_utc_iso,
 )
 from cofio.ports import Clock
-from cofio.retrieval import enrich, hybrid, recall
+from cofio.retrieval import enrich_prompt, hybrid, recall
 from cofio.retrieval.episodes import EpisodeService
 from cofio.retrieval.log import RetrievalLog
 from cofio.retrieval.recall import CurrentSession
@@ -195,7 +195,7 @@ class RecallService:
         query: str,
         session: str = "",
         include_team: bool = False,
-        max_facts: int = enrich.USUAL,
+        max_facts: int = enrich_prompt.USUAL,
         *,
         by: str = "library",
     ) -> str:
@@ -208,19 +208,21 @@ class RecallService:
         check_text(query, "query", MAX_TEXT)
         check_text(session, "session", MAX_LABEL)
         check_bool(include_team, "include_team")
-        check_int(max_facts, "max_facts", least=1, most=enrich.MOST)
+        check_int(max_facts, "max_facts", least=1, most=enrich_prompt.MOST)
         check_author(by)
         questions = recall.questions(query)
         own, of_team = self._search_scopes(questions, session, include_team, max_facts)
         self._log.note([*own, *of_team], sanitize.redact(query[:_LOGGED]), by)
-        return enrich.render(own, of_team, self._staleness.check)
+        return enrich_prompt.render(own, of_team, self._staleness.check)
 
     def _search_scopes(
         self, questions: Sequence[str], session: str, include_team: bool, most: int
     ) -> tuple[list[Memory], list[Memory]]:
         """Return the relevant memories: the caller's own, and those of the team."""
-        scopes = [enrich.personal_memories(session), *([enrich.team_memories()] if include_team else [])]
+        scopes = [enrich_prompt.personal_memories(session), *([enrich_prompt.team_memories()] if include_team else [])]
         queries = [query for scope in scopes for query in self._relevance.queries(questions, scope, most, most)]
         answers = self._search.run(queries)
-        own = enrich.first_hits(self._select_relevant(questions, answers[: len(questions)], most), most)
-        return own, enrich.first_hits(self._select_relevant(questions, answers[len(questions) :], most), most, own)
+        own = enrich_prompt.first_hits(self._select_relevant(questions, answers[: len(questions)], most), most)
+        return own, enrich_prompt.first_hits(
+            self._select_relevant(questions, answers[len(questions) :], most), most, own
+        )

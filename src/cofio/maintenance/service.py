@@ -18,10 +18,10 @@ from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotF
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.ingest.sanitize import redact
 from cofio.ingest.writer import Writer, check_author
-from cofio.maintenance import audit, clusters, consolidate, pair_finder, prune
+from cofio.maintenance import audit, clusters, consolidate, pair_finder, prune_unused
 from cofio.maintenance.echo_detection import boot_lines
 from cofio.maintenance.llm_merge import ModelMerger
-from cofio.maintenance.prune import PruneJudge
+from cofio.maintenance.prune_unused import PruneJudge
 from cofio.models.llm_calls import occasion
 from cofio.models.maintenance import (
     CHORES,
@@ -76,7 +76,7 @@ class MaintenanceOptions:
 
     similarity: float = 0.75  # cosine from which memories may belong together
     min_cluster: int = 3
-    prune_days: Mapping[str, int] = field(default_factory=lambda: dict(prune.DAYS))
+    prune_days: Mapping[str, int] = field(default_factory=lambda: dict(prune_unused.DAYS))
     backup: Callable[[], Mapping[str, Any]] | None = None  # returns a description of the backup
 
 
@@ -156,7 +156,7 @@ class MaintenanceService:
         self._log.flush_all()
         as_of = self._get_newest()
         with occasion("prune"):
-            plan = prune.decide(
+            plan = prune_unused.decide(
                 self._store,
                 self._clock(),
                 days=self._options.prune_days,

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cofio.errors import InvalidInput, NotFound, StoreError
+from cofio.models.markdown_notes import Stamp
 from cofio.models.memory import MAX_LABEL
-from cofio.models.notes import Stamp
 
 BIGGEST = 1 << 20  # bytes; larger files are not read as notes
 _ENDING = ".md"

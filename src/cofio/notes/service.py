@@ -22,6 +22,7 @@ from typing import Any
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound, StoreError
 from cofio.ingest import sanitize
 from cofio.ingest.writer import Writer
+from cofio.models.markdown_notes import FiledPart, FileState, IndexResult, NotesFolder, Stamp, VaultExportResult
 from cofio.models.memory import (
     Add,
     Change,
@@ -37,7 +38,6 @@ from cofio.models.memory import (
     as_scope,
     check_bool,
 )
-from cofio.models.notes import FiledPart, FileState, IndexResult, NotesFolder, Stamp, VaultExportResult
 from cofio.notes import files, obsidian, paths, sections, sync
 from cofio.notes.obsidian import Note
 from cofio.notes.paths import FolderPath

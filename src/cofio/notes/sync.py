@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from cofio.errors import InvalidInput
+from cofio.models.markdown_notes import FiledPart, FileState, Stamp
 from cofio.models.memory import Add, Decision, Edit, Fact, Memory, Restore, Update, apply_edit
-from cofio.models.notes import FiledPart, FileState, Stamp
 from cofio.notes import obsidian
 from cofio.notes.obsidian import Note
 from cofio.notes.sections import Section

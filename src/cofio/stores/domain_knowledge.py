@@ -44,8 +44,8 @@ from cofio.models.memory import (
     to_utc_iso,
 )
 from cofio.stores.apply import RowJournalEntry, refuse_unknown
-from cofio.stores.database import NO_VALUES, Database, Queries
 from cofio.stores.filters import Dialect, visible_to
+from cofio.stores.query_runner import NO_VALUES, Database, Queries
 from cofio.stores.row_mapping import as_json, is_storable_int
 
 _LONG = 200  # bytes of a folded text; the compared columns hold a digest of a longer one

@@ -42,8 +42,8 @@ from cofio.models.sessions import (
 )
 from cofio.ports import Vector
 from cofio.stores import inbox_rules, llm_calls
-from cofio.stores.database import BRIEFLY, Database, Queries
 from cofio.stores.filters import visible_to
+from cofio.stores.query_runner import BRIEFLY, Database, Queries
 from cofio.stores.row_mapping import check_vectors, is_storable_int
 from cofio.stores.sqlite.bm25 import PASSAGES
 from cofio.stores.sqlite.connection import StoreFile

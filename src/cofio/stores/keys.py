@@ -11,7 +11,7 @@ from cofio.errors import Conflict, NotFound
 from cofio.models.auth import AuditEntry, Grant, Key
 from cofio.models.memory import to_utc_iso
 from cofio.ports import Clock
-from cofio.stores.database import BRIEFLY, LAST_ID, Database, Queries, delete_before
+from cofio.stores.query_runner import BRIEFLY, LAST_ID, Database, Queries, delete_before
 from cofio.stores.row_mapping import as_json, is_storable_int
 
 _GRANTED = ("name", "role", "agent", "user", "team", "prefixes", "expires_at")

@@ -18,8 +18,8 @@ from cofio.errors import Conflict, InvalidInput, NotFound
 from cofio.models.maintenance import MaintenanceRun, Outcome
 from cofio.models.memory import to_utc_iso
 from cofio.ports import Clock
-from cofio.stores.database import Database, Queries
 from cofio.stores.inbox_rules import add_seconds
+from cofio.stores.query_runner import Database, Queries
 from cofio.stores.row_mapping import as_json, is_storable_int
 
 SILENCE = 600.0  # seconds without a heartbeat after which a run counts as dead

@@ -7,10 +7,10 @@ from typing import Any
 
 from cofio.models.memory import Fact, Memory, Occurrence, Viewer
 from cofio.stores.apply import Counters, JournalEntry
-from cofio.stores.database import Queries
 from cofio.stores.filters import Dialect
 from cofio.stores.inbox import erase
 from cofio.stores.journal import counters_json, to_entry
+from cofio.stores.query_runner import Queries
 from cofio.stores.row_mapping import (
     COLUMNS,
     COUNTED,

@@ -14,7 +14,6 @@ from cofio.models.domain_knowledge import RowDecision
 from cofio.models.memory import Change, Changeset, Decision, Memory, Occurrence, Retrieval, Scope, to_utc_iso
 from cofio.ports import Clock, Settles, Vector
 from cofio.stores.apply import UnitOfWork
-from cofio.stores.database import BRIEFLY, LAST_ID, Database, Queries
 from cofio.stores.domain_knowledge import (
     SqlKnowledgeRows,
     SqlKnowledgeTables,
@@ -29,6 +28,7 @@ from cofio.stores.llm_calls import SqlLLMCalls
 from cofio.stores.maintenance_runs import SqlRuns
 from cofio.stores.memory_rows import SqlRowStorage
 from cofio.stores.notes import SqlNotes
+from cofio.stores.query_runner import BRIEFLY, LAST_ID, Database, Queries
 from cofio.stores.row_mapping import LISTED, from_json, is_storable_int, to_memory
 from cofio.stores.token_embeddings import SqlTokenEmbeddings
 from cofio.stores.usage_statistics import SqlUsageQueries

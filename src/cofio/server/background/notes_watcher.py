@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cofio.core import Keeper
 from cofio.errors import CofioError
-from cofio.models.notes import IndexResult, Stamp
+from cofio.models.markdown_notes import IndexResult, Stamp
 
 EVERY = 5.0  # seconds between two polls of the folders
 _FILL = 60.0  # seconds between two checks for memories without a vector

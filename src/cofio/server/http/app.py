@@ -33,7 +33,7 @@ from cofio.server.background.inbox_worker import InboxWorker
 from cofio.server.background.notes_watcher import NotesWatcher
 from cofio.server.background.scheduler import Scheduler
 from cofio.server.http import auth, decoding, docs, openapi
-from cofio.server.http.audit import AuditRecorder
+from cofio.server.http.audit_log import AuditRecorder
 from cofio.server.http.context import AppState, CachedProbe, RequestContext
 from cofio.server.http.error_responses import refusal
 from cofio.server.http.events import EventBroadcaster

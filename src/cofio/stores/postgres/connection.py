@@ -26,8 +26,8 @@ from psycopg.types.string import TextLoader
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from cofio.errors import CofioError, Misconfigured, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
-from cofio.stores.database import NO_VALUES, Queries, Row, Values
 from cofio.stores.filters import POSTGRES
+from cofio.stores.query_runner import NO_VALUES, Queries, Row, Values
 from cofio.stores.sql_loader import fill, migrations, queries
 from cofio.stores.urls import display_url
 

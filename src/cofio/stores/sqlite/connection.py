@@ -13,8 +13,8 @@ from queue import Empty, LifoQueue
 from typing import Any
 
 from cofio.errors import CofioError, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
-from cofio.stores.database import BRIEFLY, NO_VALUES, Queries, Values
 from cofio.stores.filters import SQLITE
+from cofio.stores.query_runner import BRIEFLY, NO_VALUES, Queries, Values
 from cofio.stores.row_mapping import as_json
 from cofio.stores.sql_loader import fill, migrations, queries
 

@@ -18,7 +18,7 @@ from cofio.errors import CofioError, Forbidden, InvalidInput, NotConfigured
 from cofio.models.auth import allows
 from cofio.models.exchange import CaptureStatus, ExchangeKwargs
 from cofio.server.http import auth
-from cofio.server.http.audit import summarize_response
+from cofio.server.http.audit_log import summarize_response
 from cofio.server.http.context import AppState, RequestContext
 from cofio.server.http.error_responses import redact_for_stranger
 from cofio.server.http.handlers.hooks import CALLED
