@@ -185,14 +185,14 @@ def test_other_tenant_data_is_invisible(postgres_url: str) -> None:
         memory = add(ours, "red green blue", speaker="Ada", context="what colours", agent="a")
         result = apply(ours, Edit(memory.id, {"pinned": True}))
         ours.note([Retrieval(memory.id, "q", "ada", "2026-01-01T00:00:00.000000+00:00")])
-        ours.give("cc", "s", {memory.id: "d"})
+        ours.mark_injected("cc", "s", {memory.id: "d"})
         _assert_sees_nothing(theirs, memory.id, result.id)
         for decision in (Edit(memory.id, {"pinned": False}), Delete(memory.id), Purge(memory.id)):
             with pytest.raises(NotFound):
                 apply(theirs, decision)
         theirs.put_vectors({memory.id: vector("never")})
         theirs.note([Retrieval(memory.id, "q", "ada", "2026-01-02T00:00:00.000000+00:00")])
-        theirs.give("cc", "s", {memory.id: "other"})
+        theirs.mark_injected("cc", "s", {memory.id: "other"})
         theirs.clear_injected("cc", "s")
         theirs.set_signature("two:32", reset=True)  # of its own vectors, which may have another dimension
         theirs.apply([Add(Fact(text="short"))], {0: vector("x")[:32]}, by="test", why="")
