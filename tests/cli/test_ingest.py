@@ -72,13 +72,13 @@ def test_observation_is_learned_for_the_team_once(cofio: InProcessCli) -> None:
     texts = ("ingest", "-", "--observed", "--intent", "How do we install?", "--session", "activity-7")
     assert cofio.json(*texts, "--dry-run", says=PNPM)["actions"][0]["text"] == "Team switched from npm to pnpm"
     assert cofio.json("list")["total"] == 0
-    output = cofio.json(*texts, "--dialogue", "d1", "--team", "web", says=PNPM)
+    output = cofio.json(*texts, "--dialogue", "d1", "--team", "web", input_text=PNPM)
     assert [action["action"] for action in output["actions"]] == ["add"]
     [memory] = cofio.json("list")["memories"]
     assert (memory["visibility"], memory["session"], memory["team"]) == ("team", "activity-7", "web")
-    assert "captured before" in cofio(*texts, "--dialogue", "d1", says=PNPM).stderr
+    assert "captured before" in cofio(*texts, "--dialogue", "d1", input_text=PNPM).stderr
     assert cofio.lines("ingest", "-", "--observed", input_text="I prefer tabs over spaces.")[0].startswith("add")
-    assert cofio("ingest", "-", "--intent", "why?", says=PNPM).exit_code == 2  # without --observed
+    assert cofio("ingest", "-", "--intent", "why?", input_text=PNPM).exit_code == 2  # without --observed
 
 
 REPORT = "Checked the fleet.\nThreshold: disk usage on web-1 above 85%\n"
