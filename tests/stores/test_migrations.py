@@ -168,7 +168,7 @@ def test_shared_migration_has_a_number_in_each_dialect(tmp_path: Path, monkeypat
         "postgres/migrations/0009_old.sql",
         "migrations/0014_0010_color.sql",
     ):
-        path = tmp_path / f"{name}.sql"
+        path = tmp_path / name
         path.parent.mkdir(parents=True)
         path.write_text(path.stem)
     monkeypatch.setattr("cofio.stores.sql_loader._FOLDER", tmp_path)
