@@ -9,7 +9,7 @@ block is removed from captured text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,7 +31,7 @@ from cofio.models.domain_knowledge import (
 )
 from cofio.models.memory import Hit, Viewer, check_int
 from cofio.ports import Clock, KnowledgeTables
-from cofio.text.briefing import BriefingLine, RemainingSpace, exact_id, list_item
+from cofio.text.briefing import BriefingLine, RemainingSpace, build_section, exact_id, list_item
 from cofio.text.tokens import embedding_text
 
 TAG = "relevant-context"
@@ -97,28 +97,21 @@ def build_recall_context(query: str, sources: RecallSources, config: AutoRecallC
     related = sources.get_related()[: config.max_related]
     seasons = sources.get_seasons()[: config.max_seasons]
     room = RemainingSpace(f"<{TAG}>\n", f"</{TAG}>")
-    blocks = {
-        heading: _build_section(heading, lines, room)
-        for heading, lines in (
-            (THRESHOLDS, (threshold_item(threshold) for threshold in thresholds)),
-            (PATTERNS, (list_item(pattern.pattern, score=pattern.confidence) for pattern in patterns)),
-            (SEASONS, (list_item(season_text(season), score=season.seasonal.confidence) for season in seasons)),
-            (RELATED, (list_item(related_text(step.correlation), score=step.confidence) for step in related)),
-            (MEMORIES, (memory_item(memory) for memory in memories)),
-        )
+    items = {
+        THRESHOLDS: [threshold_item(threshold) for threshold in thresholds],
+        PATTERNS: [list_item(pattern.pattern, score=pattern.confidence) for pattern in patterns],
+        SEASONS: [list_item(season_text(season), score=season.seasonal.confidence) for season in seasons],
+        RELATED: [list_item(related_text(step.correlation), score=step.confidence) for step in related],
+        MEMORIES: [memory_item(memory) for memory in memories],
     }
-    sections = [blocks[heading] for heading in (MEMORIES, PATTERNS, THRESHOLDS, RELATED, SEASONS) if blocks[heading]]
-    return f"<{TAG}>\n{chr(10).join(sections) or NOTHING + chr(10)}</{TAG}>"
-
-
-def _build_section(heading: str, items: Iterable[str], room: RemainingSpace) -> str:
-    """Return the heading and the distinct lines that fit, or ""."""
-    lines: list[str] = []
-    for item in dict.fromkeys(filter(None, items)):
-        if not room.takes(f"{item}\n" if lines else f"{heading}\n{item}\n\n"):
-            break
-        lines.append(f"{item}\n")
-    return f"{heading}\n{''.join(lines)}" if lines else ""
+    sections = {
+        heading: build_section(
+            f"{heading}\n", [f"{item}\n" for item in dict.fromkeys(filter(None, section))], room, gap="\n"
+        )[0]
+        for heading, section in items.items()
+    }
+    shown = [sections[heading] for heading in (MEMORIES, PATTERNS, THRESHOLDS, RELATED, SEASONS) if sections[heading]]
+    return f"<{TAG}>\n{chr(10).join(shown) or NOTHING + chr(10)}</{TAG}>"
 
 
 # ── lines ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

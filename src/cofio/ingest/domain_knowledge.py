@@ -22,7 +22,8 @@ from cofio.ingest.exchange_facts import ExchangeFacts
 from cofio.ingest.reconcile.decide import is_older_than
 from cofio.models.domain_knowledge import Claim, DeleteRow, Knowledge, PutRow, RowDecision, parse_ref
 from cofio.models.exchange import Exchange, ExtractedFact, FactOutcome
-from cofio.models.memory import MAX_LABELS, Add, Decision, Delete, Memory, Noop, Update
+from cofio.models.memory import Add, Decision, Delete, Memory, Noop, Update
+from cofio.models.merge import inherit_tags
 from cofio.ports import Store
 from cofio.stores.scoped import ScopedStore
 
@@ -99,8 +100,7 @@ class KnowledgeWriter:
                 continue
             settled = self._batch.settled[place]
             if isinstance(settled.decision, Add):
-                tags = tuple(dict.fromkeys((*settled.decision.fact.tags, *memory.tags)))[:MAX_LABELS]
-                update = Update(memory.id, replace(settled.decision.fact, tags=tags), reason)
+                update = Update(memory.id, inherit_tags(settled.decision.fact, memory), reason)
                 self._batch.settled[place] = replace(settled, decision=update)
             else:
                 self._batch.settled[place] = replace(settled, also=(*settled.also, Delete(memory.id, reason)))

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from cofio.ingest.reconcile.compare import Comparer, Comparison, have_same_form, share_words
 from cofio.models.exchange import FactOutcome
 from cofio.models.memory import (
-    MAX_LABELS,
     MAY_REPLACE,
     Add,
     Change,
@@ -32,6 +31,7 @@ from cofio.models.memory import (
     audience,
     same_place,
 )
+from cofio.models.merge import inherit_tags
 from cofio.ports import Matrix, MemoryQueries, MemoryReader, Vector
 from cofio.text import lazy_re
 from cofio.text.duplicates import content_words, find_names, find_numbers, is_negated
@@ -422,8 +422,7 @@ def _build_sighting(fact: Fact) -> Occurrence:
 
 def _inherit_tags(old: Memory, fact: Fact) -> Fact:
     """Return the fact with the tags of the memory that it replaces; its context defaults to the old text."""
-    tags = tuple(dict.fromkeys((*fact.tags, *old.tags)))[:MAX_LABELS]
-    return replace(fact, tags=tags, context=fact.context or old.text)
+    return replace(inherit_tags(fact, old), context=fact.context or old.text)
 
 
 def _explain_new(verdicts: Sequence[tuple[Memory, Comparison]]) -> str:
