@@ -106,7 +106,7 @@ class KnowledgeWriter:
                 self._batch.settled[place] = replace(settled, also=(*settled.also, Delete(memory.id, reason)))
 
     def _load_memories(self, rows: Sequence[Claim]) -> list[Memory]:
-        ids = reconcile_rows.ids_of_tellers(rows)
+        ids = reconcile_rows.list_memory_ids(rows)
         return self._batch.store.get(ids) if ids else []
 
     def _is_pinned(self, row: Claim) -> bool:
