@@ -96,9 +96,9 @@ def test_a_file_of_json_lines_is_added_in_batches(cofio: Cofio, tmp_path: Path) 
     ("line", "says"),
     [
         (b'{"text": ', "not JSON"),
-        (b'"a text"', "not an object"),
+        (b'"a text"', "not a JSON object"),
         (b'{"source": "x"}', "text is empty"),
-        (b'{"text": "x", "colour": "red"}', "has no colour"),
+        (b'{"text": "x", "colour": "red"}', "has no field colour"),
         (b'{"text": "x", "kind": "zebra"}', "zebra"),
         (b'{"text": "x", "tags": "one"}', "tags"),
         (b'{"text": "\xff"}', "not UTF-8"),

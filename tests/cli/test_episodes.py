@@ -48,7 +48,7 @@ def test_show_names_the_episode_of_a_memory(spoken: Cofio) -> None:
 
 
 def test_purge_asks_and_erases(spoken: Cofio) -> None:
-    assert "Nothing was erased" in spoken("episodes", "purge", "1", says="n\n").stderr
+    assert "Nothing was changed" in spoken("episodes", "purge", "1", says="n\n").stderr
     assert spoken.json("episodes", "purge", "1", "--yes") == {"id": 1, "action": "purge"}
     done = spoken("episodes", "show", "1", "--json")
     assert done.exit_code == 1

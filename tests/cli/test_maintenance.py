@@ -49,7 +49,7 @@ def test_usage_of_the_language_model_shows_calls_and_limits(cofio: Cofio) -> Non
 
 
 def test_runs_tell_what_upkeep_did(cofio: Cofio) -> None:
-    assert "No chore has run yet" in cofio("runs").stderr
+    assert "No maintenance has run yet" in cofio("runs").stderr
     cofio("add", "the port is 8080")
     cofio("consolidate", "--apply")
     assert "consolidate" in cofio("runs").stdout

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
@@ -64,14 +64,10 @@ def install(session: CliContext, clients: tuple[str, ...], codex: bool, **option
         click.echo()  # end the line of the question
         if sys.stdin.isatty():
             raise
-        _nobody_answers()
+        hint = "Give --yes, and --provider to use a language model."
+        raise InvalidInput("The setup has questions, but there is no terminal.", hint) from None
     if session.as_json:
         output.document(result)
-
-
-def _nobody_answers() -> NoReturn:
-    hint = "Give --yes, and --provider to use a language model."
-    raise InvalidInput("A question needs an answer, but there is no terminal.", hint)
 
 
 # ── uninstall ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -89,19 +85,19 @@ def uninstall(session: CliContext, clients: tuple[str, ...]) -> None:
     from cofio.install.manifest import Manifest
 
     settings = session.settings
-    record = Manifest.load(settings.home)
+    manifest = Manifest.load(settings.home)
     files_by_client: dict[str, list[dict[str, str]]] = {}
     problems: list[CofioError] = []
     names = clients or (*CLIENTS, "shell")
     for name in names:
-        results, errors = client.uninstall(name, settings, record)
+        results, errors = client.uninstall(name, settings, manifest)
         problems += errors
         if results:
             files_by_client[name] = [
                 {"path": str(result.path), "state": result.state, "detail": result.detail} for result in results
             ]
-            _tell_undone(WizardOutput(silent=session.as_json), results)
-    provider = _end_agent(session, names, problems)
+            _report_removed(WizardOutput(silent=session.as_json), results)
+    provider = _clear_agent(session, names, problems)
     plugins = {name: plugin for name in names if (plugin := client.plugin_name(name, settings))}
     if session.as_json:
         about = {"problems": [str(problem) for problem in problems], "home": str(settings.home)}
@@ -109,14 +105,14 @@ def uninstall(session: CliContext, clients: tuple[str, ...]) -> None:
     else:
         if provider:
             output.say(f"{mark(True)} {provider} is no longer called: extract_provider is cleared.")
-        if variable := _names_agent(session):
+        if variable := _find_agent_variable(session):
             output.say(f"{variable} still names {settings.extract_provider}: unset it, then `cofio down`.")
-        _tell_rest(settings, bool(files_by_client or provider), plugins)
+        _report_rest(settings, bool(files_by_client or provider), plugins)
     if problems:
         raise problems[0]
 
 
-def _end_agent(session: CliContext, clients: Sequence[str], problems: list[CofioError]) -> str:
+def _clear_agent(session: CliContext, clients: Sequence[str], problems: list[CofioError]) -> str:
     """Clear the provider that runs one of these clients, restart a service that uses it, and return its name or ""."""
     from cofio.install import provider
     from cofio.server import daemon
@@ -134,7 +130,7 @@ def _end_agent(session: CliContext, clients: Sequence[str], problems: list[Cofio
     return name
 
 
-def _names_agent(session: CliContext) -> str:
+def _find_agent_variable(session: CliContext) -> str:
     """Return the variable that names a client as the provider, which overrides config.toml."""
     from cofio.install import provider
 
@@ -142,7 +138,7 @@ def _names_agent(session: CliContext) -> str:
     return variable if session.settings.extract_provider in provider.AGENTS and variable.isupper() else ""
 
 
-def _tell_undone(talk: WizardOutput, results: Sequence[FileResult]) -> None:
+def _report_removed(out: WizardOutput, results: Sequence[FileResult]) -> None:
     """Print one line per file, and one per folder for our own removed files."""
     words = {"taken out": "cofio's entries removed from", "kept": "kept:", "gone": "gone already:"}
     removals = Counter(result.path.parent for result in results if result.state == "removed")
@@ -150,26 +146,23 @@ def _tell_undone(talk: WizardOutput, results: Sequence[FileResult]) -> None:
         detail = f" ({result.detail})" if result.detail else ""
         sign = mark(None if result.state == "kept" else True)
         if result.state != "removed" or removals[result.path.parent] == 1:
-            talk.line(f"{sign} {words.get(result.state, result.state)} {short(result.path)}{detail}")
-        elif removals.pop(result.path.parent, 0):
-            number = sum(
-                1 for sibling in results if sibling.path.parent == result.path.parent and sibling.state == "removed"
-            )
-            talk.line(f"{sign} removed {number} files in {short(result.path.parent)}/")
+            out.line(f"{sign} {words.get(result.state, result.state)} {short(result.path)}{detail}")
+        elif number := removals.pop(result.path.parent, 0):
+            out.line(f"{sign} removed {number} files in {short(result.path.parent)}/")
 
 
 _REMOVES = {"claude-code": "claude plugin uninstall {}", "codex": "codex plugin remove {}"}
 
 
-def _tell_rest(settings: Settings, anything: bool, plugins: Mapping[str, str]) -> None:
+def _report_rest(settings: Settings, any_removed: bool, plugins: Mapping[str, str]) -> None:
     for client, plugin in plugins.items():
         output.say(f"The plugin {plugin} is still enabled. Remove it with: `{_REMOVES[client].format(plugin)}`.")
-    if not anything and plugins:
-        return
-    if not anything:
+    if not any_removed and not plugins:
         output.say("cofio is not installed there.")
-        return
-    output.say(f"Memories and settings stay in {short(settings.home)}. To delete them: `cofio down`, then remove it.")
+    if any_removed:
+        output.say(
+            f"Memories and settings stay in {short(settings.home)}. To delete them: `cofio down`, then remove it."
+        )
 
 
 # ── doctor ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -185,14 +178,14 @@ def doctor(session: CliContext, hooks: str) -> None:
     from cofio.install import doctor as examining
     from cofio.models.diagnostics import Check
 
-    talk, checks = WizardOutput(silent=session.as_json), []
+    out, checks = WizardOutput(silent=session.as_json), []
     try:
         for check in examining.examine(session.settings, hooks):
             checks.append(check)
-            _tell_check(talk, check)
+            _report_check(out, check)
     except Misconfigured as error:  # for example an unreadable config.toml
         checks.append(Check("config", "wrong", error.message, error.hint))
-        _tell_check(talk, checks[-1])
+        _report_check(out, checks[-1])
     wrong = [check for check in checks if check.state == "wrong"]
     if session.as_json:
         output.document({"healthy": not wrong, "checks": [asdict(check) for check in checks]})
@@ -202,8 +195,8 @@ def doctor(session: CliContext, hooks: str) -> None:
         sys.exit(1)
 
 
-def _tell_check(talk: WizardOutput, check: Check) -> None:
+def _report_check(out: WizardOutput, check: Check) -> None:
     sign = mark({"ok": True, "warning": None, "wrong": False}[check.state])
-    talk.line(f"{sign} {check.name}: {check.says}")
+    out.line(f"{sign} {check.name}: {check.says}")
     if check.remedy and check.state != "ok":
-        talk.line(f"    {check.remedy}")
+        out.line(f"    {check.remedy}")
