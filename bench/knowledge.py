@@ -98,7 +98,7 @@ def keeping(rows: Iterator[Knowledge], folder: Path, name: str) -> Iterator[Keep
 
 def sides(values: Keeper, names: Keeper, rows: int) -> tuple[Side, ...]:
     """Return all queries, over a store of thresholds and one of claims."""
-    held, named = values._store.domain, names._store.domain
+    held, named = values.services.access.store.domain, names.services.access.store.domain
     return (
         Side(
             "evaluate a value",

@@ -5,7 +5,7 @@
     material ─▶ a store ─▶ the first call ─▶ a repeated call ─▶ a call after one more memory
     texts ─ real embedder ─▶ vectors ─▶ our plane, PCA's plane ─▶ neighbours kept, trustworthiness, labels, purity
 
-Speed is the CPU time of `keeper.outlook.map` (one thread) on the embedded store, with vectors that are mixtures of
+Speed is the CPU time of `keeper.dashboard.map` (one thread) on the embedded store, with vectors that are mixtures of
 really embedded ones (see bench/vectors.py). PCA is the projection of the same vectors on their two principal
 directions, by NumPy on one thread. Quality is measured on really embedded texts: the generated facts of
 bench/corpus.py, whose topics are their labels, or the lines of a file, `label<tab>text` or only a text.
@@ -79,13 +79,13 @@ def timed(folder: Path, size: int) -> dict[str, float]:
             keeper.add_all([Fact(text=text, source="bench/app") for text in some], dedup=False)
     for turn in range(_ROUNDS):
         with _keeper(folder / f"{size}.db", embedder) as keeper:
-            keeper.outlook.map(most=1)  # loads the store's vectors into memory
-            looks["cold_ms"].append(_spent(keeper.outlook.map))
-            looks["warm_ms"].append(_spent(keeper.outlook.map))
+            keeper.dashboard.map(most=1)  # loads the store's vectors into memory
+            looks["cold_ms"].append(_spent(keeper.dashboard.map))
+            looks["warm_ms"].append(_spent(keeper.dashboard.map))
             if not turn:
                 keeper.add_all([Fact(text=texts[size], source="bench/app")], dedup=False)
-                looks["one_more_ms"].append(_spent(keeper.outlook.map))
-            drawn = keeper.outlook.map()
+                looks["one_more_ms"].append(_spent(keeper.dashboard.map))
+            drawn = keeper.dashboard.map()
     vectors = np.asarray(material.vectors(0, size))
     with one_thread():
         pca = [_spent(lambda: flat(vectors)) for _ in range(_ROUNDS)]

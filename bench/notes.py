@@ -73,7 +73,7 @@ def measured(number: int, rounds: int) -> dict[str, Any]:
         written(vault, number)
         clock = lambda: to_utc_iso(datetime.now(UTC))  # noqa: E731
         notebook = NotesOptions(home / "notes")
-        with Keeper(SqliteStore(home / "cofio.db", clock), HashEmbedder(64), clock, notebook=notebook) as keeper:
+        with Keeper(SqliteStore(home / "cofio.db", clock), HashEmbedder(64), clock, notes=notebook) as keeper:
             first = measure.once(lambda: keeper.notes.index(vault))
             sides: dict[str, Callable[[int], float]] = {
                 "reading": lambda _: measure.once(lambda: [path.read_bytes() for path in vault.glob("*.md")]),

@@ -171,7 +171,7 @@ def _embedding_too(keeper: Keeper, embedder: Either, folder: Path, asked: Sequen
     return {**figures, **measure.spread("embedding", measure.each(anew))}
 
 
-def _searches(keeper: Keeper, asked: Sequence[str], rounds: int, **within: str) -> Iterator[Callable[[], object]]:
+def _searches(keeper: Keeper, asked: Sequence[str], rounds: int, **within: Any) -> Iterator[Callable[[], object]]:
     for text in itertools.chain.from_iterable(itertools.repeat(asked, rounds)):
         yield partial(keeper.search, text, k=5, **within)
 

@@ -105,7 +105,7 @@ def searched(url: str, material: Material) -> dict[str, float]:
     asked, warming, _ = material.prompts()
     figures: dict[str, float] = {}
     with _keeper(url, material.embedder(), material.folder) as keeper:
-        viewed = keeper.seen_by(_VIEWER)
+        viewed = keeper.as_viewer(_VIEWER)
         ways: dict[str, Callable[[str], object]] = {
             "search": lambda text: keeper.search(text, k=_K),
             "project": lambda text: keeper.search(text, k=_K, project="/srv/p7"),

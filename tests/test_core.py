@@ -334,18 +334,18 @@ def test_team_facts_come_newest_first_and_private_ones_not_at_all(keeper: Keeper
 
 def test_a_session_is_told_what_it_was_given_until_that_is_long_ago(keeper: Keeper) -> None:
     one, two = (keeper.add(text).memory_id for text in ("We use tabs", "Ada likes tea"))
-    keeper.give("cc", "s1", {one: "digest"})
-    keeper.give("cc", "s1", {two: "another"})
-    assert keeper.given("cc", "s1") == {one: "digest", two: "another"}
+    keeper.services.captures.mark_injected("cc", "s1", {one: "digest"})
+    keeper.services.captures.mark_injected("cc", "s1", {two: "another"})
+    assert keeper.services.captures.injected("cc", "s1") == {one: "digest", two: "another"}
     keeper.purge(two)
-    assert keeper.given("cc", "s1") == {one: "digest"}
-    keeper.forget_captures("2020-01-01")
-    assert keeper.given("cc", "s1") == {one: "digest"}
-    keeper.forget_captures("2100-01-01")
-    assert keeper.given("cc", "s1") == {}
-    keeper.give("cc", "s1", {one: "digest"})
-    keeper.forget_given("cc", "s1")
-    assert keeper.given("cc", "s1") == {}
+    assert keeper.services.captures.injected("cc", "s1") == {one: "digest"}
+    keeper.services.captures.forget("2020-01-01")
+    assert keeper.services.captures.injected("cc", "s1") == {one: "digest"}
+    keeper.services.captures.forget("2100-01-01")
+    assert keeper.services.captures.injected("cc", "s1") == {}
+    keeper.services.captures.mark_injected("cc", "s1", {one: "digest"})
+    keeper.services.captures.clear_injected("cc", "s1")
+    assert keeper.services.captures.injected("cc", "s1") == {}
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_the_showcase_is_lived_the_usual_way(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     with cofio.open(f"sqlite://{tmp_path}/cofio.db") as keeper:
         assert keeper.count() == int(done.stdout)
-        told = keeper.outlook.overview(days=90)
+        told = keeper.dashboard.overview(days=90)
         assert {each.day for each in told.arrived if each.day} == set(told.days[-3:])
         assert told.injected
         assert keeper.inbox_status().captured > 0

@@ -322,11 +322,11 @@ def told(seen: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any]]:
     yield "usage", [seen.usage(view, days=0, include_archived=True) for view in ("never", "most", "stale")]
     yield "patterns", seen.detect_cross_agent_patterns(min_occurrences=1)
     yield "team", seen.get_team_facts()
-    yield "overview", seen.outlook.overview()
+    yield "overview", seen.dashboard.overview()
     yield "dots", seen._store.pictures.dots(Scope(), 100, 1_000)
     yield "changes", seen.changes(limit=100)
     yield "duplicates", seen.find_duplicates(threshold=0.5)
-    yield "all", seen.find_all()
+    yield "all", seen.services.memories.plan_delete_all()
     yield "stats", seen.stats()
     yield "items", seen.items()
     source = (*(seen.viewer.prefixes if seen.viewer else ()), "")[0]
@@ -452,13 +452,13 @@ def test_no_way_out_tells_of_what_may_not_be_seen(
 ) -> None:
     with filled(make, deeds) as store:
         for viewer in viewers:
-            seen = store.keeper.seen_by(viewer)
+            seen = store.keeper.as_viewer(viewer)
             allowed = store.allowed(viewer)
             assert_nothing_slips_out(told(seen, store.ids), allowed)
             domain = ScopedStore(store.store, viewer).domain
             assert_nothing_slips_out(told_of_domain(domain, store.ids, store.words()), allowed)
         allowed = store.allowed(viewers[0])  # what the tools write may archive what others see
-        assert_nothing_slips_out(by_tools(store.keeper.seen_by(viewers[0]), store.ids), allowed)
+        assert_nothing_slips_out(by_tools(store.keeper.as_viewer(viewers[0]), store.ids), allowed)
 
 
 @pytest.mark.parametrize("make", STORES.values(), ids=STORES)
@@ -470,9 +470,9 @@ def test_episodes_are_seen_as_memories_are(
     with filled(make, ()) as store:
         for about in abouts:
             store.capture(about)
-        store.keeper.embed_episodes()
+        store.keeper.services.episodes.embed_missing()
         for viewer in viewers:
-            seen = store.keeper.seen_by(viewer)
+            seen = store.keeper.as_viewer(viewer)
             mine = {episode.id for episode in store.episodes() if viewer.sees(episode)}
             ids = [episode.id for episode in store.episodes()]
             assert_nothing_slips_out(told_of_episodes(seen, store.ids, ids), store.allowed(viewer))
@@ -497,14 +497,14 @@ def _is_told(seen: Keeper, episode: int) -> bool:
 @given(deeds=DEEDS, viewer=VIEWERS)
 def test_all_that_may_be_seen_is_found(make: Callable[[Path], Any], deeds: list[Deed], viewer: Viewer) -> None:
     with filled(make, deeds) as store:
-        seen, live = store.keeper.seen_by(viewer), store.live(viewer)
+        seen, live = store.keeper.as_viewer(viewer), store.live(viewer)
         assert {memory.id for memory in seen} == live
         assert seen.count() == len(live)
         assert {hit.id for hit in seen.search("vault noon switched", k=100)} == live
         for k in (1, 3):
             assert len(seen.search("vault noon switched", k=k)) == min(k, len(live))
             assert len(seen.search("vault noon switched", k=k, hybrid=False)) == min(k, len(live))
-        told_of = seen.outlook.overview()
+        told_of = seen.dashboard.overview()
         assert sum(each.count for each in told_of.arrived) == told_of.live == len(live)
         for most in (1, 100):
             dots = seen._store.pictures.dots(Scope(), most, 9)
@@ -527,14 +527,14 @@ def test_all_that_may_be_seen_of_a_domain_is_found(
         assert [row for table in TABLES for row in domain.rows(table)] == mine
         assert sum(domain.counts().values()) == len(mine)
         assert {row.ref for row in domain.naming(store.words())} == {row.ref for row in mine}
-        lines = [json.loads(line) for line in store.keeper.seen_by(viewer).export_lines()]
+        lines = [json.loads(line) for line in store.keeper.as_viewer(viewer).export_lines()]
         assert sorted(
             f"{each['knowledge']}/{each['id']}" for each in lines if "id" in each and "knowledge" in each
         ) == (sorted(row.ref for row in mine))
         for done in map(store.keeper.changeset, store.changesets()):
             states = [state for line in done.knowledge for state in (line.before, line.after) if state]
             if states and not done.changes and all(sees(viewer, state) for state in states + store.last(done)):
-                listed = [change.id for change in store.keeper.seen_by(viewer).changes(limit=100)]
+                listed = [change.id for change in store.keeper.as_viewer(viewer).changes(limit=100)]
                 assert done.id in listed, (done, listed)
 
 
@@ -545,7 +545,7 @@ def test_nothing_that_a_viewer_does_touches_what_they_may_not_see(
     make: Callable[[Path], Any], deeds: list[Deed], viewer: Viewer
 ) -> None:
     with filled(make, deeds) as store:
-        seen, allowed = store.keeper.seen_by(viewer), store.allowed(viewer)
+        seen, allowed = store.keeper.as_viewer(viewer), store.allowed(viewer)
         others = [row for row in store.rows() if not sees(viewer, row)]
         past = {changeset: store.keeper.changeset(changeset) for changeset in store.changesets()}
         assert_nothing_slips_out(undone(seen, len(past)), allowed)
@@ -569,7 +569,7 @@ def test_what_another_knows_is_new_to_the_viewer(
     make: Callable[[Path], Any], deeds: list[Deed], viewer: Viewer
 ) -> None:
     with filled(make, deeds) as store:
-        seen = store.keeper.seen_by(viewer)
+        seen = store.keeper.as_viewer(viewer)
         known = {memory.text for memory in store.keeper if viewer.sees(memory)}
         for memory in store.keeper:
             if memory.text not in known:
@@ -708,7 +708,7 @@ def test_the_service_tells_each_key_what_its_holder_may_see(make: Callable[[Path
 
 def test_what_is_erased_with_a_key_is_gone_and_its_client_hears_so() -> None:
     with filled(in_memory, ()) as store, serving(store.keeper) as url:
-        own = store.keeper.seen_by(Viewer(user="ada")).add("The vault opens at noon").memory_id
+        own = store.keeper.as_viewer(Viewer(user="ada")).add("The vault opens at noon").memory_id
         shared = store.keeper.add("The cellar is dry", visibility="global").memory_id
         secret = store.keeper.create_key(Grant(name="ada", user="ada"))[1]
         with Client(url, secret) as client:

@@ -125,7 +125,7 @@ def test_a_capture_that_must_wait_is_told_with_the_reason(cofio: Cofio) -> None:
     assert cofio.json("inbox")["pending"] == 1
 
 
-def test_the_ledger_is_shown_with_the_reasons(cofio: Cofio) -> None:
+def test_inbox_shows_counts_and_reasons(cofio: Cofio) -> None:
     cofio("ingest", "-", says="Hi there!")
     lines = cofio.lines("inbox")
     assert "captured\t1" in lines

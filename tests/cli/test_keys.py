@@ -47,7 +47,7 @@ def test_json_has_the_key_too_and_all_that_it_allows(cofio: Cofio) -> None:
     assert abs(datetime.fromisoformat(told["expires_at"]) - in_90_days) < timedelta(minutes=5)
     assert told["created_by"] == "cli"
     with bootstrap.keeper(Settings.load({"home": cofio.home}, {}), embedder=HashEmbedder()) as keeper:
-        found = keeper.key_of(digest(secret))
+        found = keeper.services.keys.find(digest(secret))
     assert found is not None
     assert found.as_dict() == told
 

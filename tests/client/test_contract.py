@@ -14,7 +14,7 @@ import pytest
 from cofio.client import Client
 from cofio.client.knowledge import ClientKnowledge
 from cofio.core import Keeper
-from cofio.domain_knowledge.service import KnowledgeBase
+from cofio.core.domain_knowledge import KnowledgeBase
 from cofio.errors import Conflict, InvalidInput, NotConfigured, NotFound, TooLarge
 from cofio.models.auth import Grant
 from cofio.models.domain_knowledge import Pattern
@@ -703,7 +703,7 @@ def a_dry_run_tells_what_would_be_learned(memories: Memories) -> Any:
 
 
 @scenario
-def the_ledger_and_its_items_are_told(memories: Memories) -> Any:
+def inbox_status_and_items(memories: Memories) -> Any:
     captured = memories.capture("Sounds good!", wait=True, session="s")
     inbox_status = memories.inbox_status()
     [item] = memories.items("rejected")

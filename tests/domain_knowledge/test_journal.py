@@ -95,7 +95,7 @@ def test_when_one_part_fails_neither_is_done(keeper: Keeper, store: Store) -> No
 @pytest.mark.parametrize(("value", "heard"), [(6_000_000, 1), (5_000_000, 0)])
 def test_copies_elsewhere_go_when_a_row_says_something_else(store: Store, value: float, heard: int) -> None:
     heard_of: list[str] = []
-    with Keeper(store, HashEmbedder(), FixedClock(), taken_back=lambda: heard_of.append("gone")) as keeper:
+    with Keeper(store, HashEmbedder(), FixedClock(), on_invalidate=lambda: heard_of.append("gone")) as keeper:
         put(keeper, flag())
         assert heard_of == []
         put(keeper, flag(value))
@@ -260,7 +260,7 @@ def test_a_memory_that_told_nothing_is_forgotten_as_before(keeper: Keeper) -> No
 
 
 def test_a_viewer_forgets_their_rows_with_their_memory(keeper: Keeper, store: Store) -> None:
-    ada = keeper.seen_by(ADA)
+    ada = keeper.as_viewer(ADA)
     memory = told(ada, flag(), Pattern(pattern=SPIKES, visibility="team"))
     ada.delete(memory)
     assert rows(store) == []
@@ -283,7 +283,7 @@ def test_a_verdict_is_told_by_no_memory(keeper: Keeper, store: Store) -> None:
 
 
 def test_a_viewer_cannot_erase_what_is_not_theirs_alone(keeper: Keeper) -> None:
-    ada = keeper.seen_by(ADA)
+    ada = keeper.as_viewer(ADA)
     done = put(ada, flag(visibility="team"))
     with pytest.raises(Forbidden, match="not private to you"):
         ada.apply([], by="ada", why="", knowledge=[Erase("thresholds", done.knowledge[0].key)])

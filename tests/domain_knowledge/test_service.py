@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cofio.core import Keeper
+from cofio.core.domain_knowledge import KnowledgeBase
 from cofio.domain_knowledge import lookup
 from cofio.domain_knowledge.confidence import confidence_of
-from cofio.domain_knowledge.service import KnowledgeBase
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
 from cofio.models.domain_knowledge import Claim, Feedback, Put
 from cofio.models.memory import Viewer
@@ -636,7 +636,7 @@ ADA, BOB = Viewer(user="ada", team="red"), Viewer(user="bob", team="red")
 
 
 def test_what_is_private_is_another_row_for_each(keeper: Keeper) -> None:
-    ada, bob = keeper.seen_by(ADA).knowledge, keeper.seen_by(BOB).knowledge
+    ada, bob = keeper.as_viewer(ADA).knowledge, keeper.as_viewer(BOB).knowledge
     first = ada.upsert_threshold("AAPL", "volume", 5e6, "above")
     second = bob.upsert_threshold("AAPL", "volume", 9e6, "above")
     assert first.id != second.id
@@ -650,7 +650,7 @@ def test_what_is_private_is_another_row_for_each(keeper: Keeper) -> None:
 
 
 def test_an_id_that_another_has_is_given_an_end_and_found_again(keeper: Keeper) -> None:
-    ada, bob = keeper.seen_by(ADA).knowledge, keeper.seen_by(BOB).knowledge
+    ada, bob = keeper.as_viewer(ADA).knowledge, keeper.as_viewer(BOB).knowledge
     ada.upsert_pattern("gaps fill", id="p1")
     mine = bob.upsert_pattern("gaps do not fill", id="p1")
     again = bob.put("patterns", id="p1", pattern="gaps never fill")
@@ -660,7 +660,7 @@ def test_an_id_that_another_has_is_given_an_end_and_found_again(keeper: Keeper) 
 
 
 def test_a_team_judges_what_the_team_knows(keeper: Keeper) -> None:
-    ada, bob = keeper.seen_by(ADA).knowledge, keeper.seen_by(BOB).knowledge
+    ada, bob = keeper.as_viewer(ADA).knowledge, keeper.as_viewer(BOB).knowledge
     ref = ada.upsert_pattern("gaps fill", visibility="team").ref
     bob.feedback("spike", "confirmed", about=[ref])
     ada.feedback("spike", "confirmed", about=[ref])  # each has an own verdict
@@ -672,7 +672,7 @@ def test_a_team_judges_what_the_team_knows(keeper: Keeper) -> None:
 
 
 def test_who_does_not_see_a_claim_does_not_unmake_a_verdict_on_it(keeper: Keeper) -> None:
-    ada, bob = keeper.seen_by(ADA).knowledge, keeper.seen_by(BOB).knowledge
+    ada, bob = keeper.as_viewer(ADA).knowledge, keeper.as_viewer(BOB).knowledge
     ref = ada.upsert_pattern("gaps fill").ref
     ada.feedback("spike", "confirmed", about=[ref], visibility="team")
     ada.feedback("dip", "confirmed", about=[ref], visibility="team", process=False)

@@ -156,7 +156,7 @@ def test_other_projects_stay_apart_and_what_is_global_or_of_no_project_is_seen(h
 
 def test_what_the_service_had_given_to_the_session_is_not_given_again(hook: Hook, keeper: Keeper) -> None:
     added = keeper.add("The web shop is deployed with Fly.io")
-    keeper.give("claude-code", "s1", {added.memory_id: "digest"})
+    keeper.services.captures.mark_injected("claude-code", "s1", {added.memory_id: "digest"})
     keeper.close()
     assert asked(hook, PROMPT["prompt"]) == []
     assert asked(hook, PROMPT["prompt"], session_id="s2") == ["The web shop is deployed with Fly.io"]
@@ -204,7 +204,7 @@ def test_a_start_gets_what_recall_would_give(hook: Hook, keeper: Keeper) -> None
 
 def test_a_resumed_session_is_not_given_again_what_it_has_but_a_cleared_one_is(hook: Hook, keeper: Keeper) -> None:
     added = keeper.add(Fact(text="Never push on Fridays", kind="decision", project=WEB))
-    keeper.give("claude-code", "s1", {added.memory_id: "digest"})
+    keeper.services.captures.mark_injected("claude-code", "s1", {added.memory_id: "digest"})
     keeper.close()
     texts = {source: lines(context(hook, said("SessionStart", source=source))) for source in ("resume", "compact")}
     assert "Never push on Fridays" not in texts["resume"]
@@ -216,7 +216,7 @@ def test_a_resumed_session_is_not_given_what_stands_further_down(hook: Hook, kee
         keeper.add(Fact(text=f"Decision {number} of the web shop", kind="decision", project=WEB))
     given = dict(keeper.recall("", project=WEB).given)
     last = given.popitem()[0]
-    keeper.give("claude-code", "s1", given)
+    keeper.services.captures.mark_injected("claude-code", "s1", given)
     expected = keeper.get(last).text
     keeper.close()
     assert lines(context(hook, said("SessionStart", source="resume"))) == [expected]

@@ -184,7 +184,7 @@ def test_one_looks_for_all_and_nobody_when_nobody_reads(keeper: Keeper) -> None:
 
     def pulse() -> ChangeCounters:
         looks.append(threading.current_thread().name)
-        return keeper.outlook.pulse()
+        return keeper.dashboard.pulse()
 
     told = EventBroadcaster(pulse, every=0.01)
     relays = [EventStream(told) for _ in range(3)]
@@ -219,7 +219,7 @@ def test_who_is_told_nothing_for_long_hears_that_we_are_here(
 
 
 def test_a_reader_comes_again_after_a_while(keeper: Keeper) -> None:
-    told = EventBroadcaster(keeper.outlook.pulse)
+    told = EventBroadcaster(keeper.dashboard.pulse)
     relay = EventStream(told, still=0.01, longest=0.05)
     relay.head()
     parts = []
@@ -238,7 +238,7 @@ def test_a_store_that_does_not_answer_silences_nobody(keeper: Keeper, caplog: py
     def pulse() -> ChangeCounters:
         if begun.is_set() and faults:
             raise faults.pop()
-        return keeper.outlook.pulse()
+        return keeper.dashboard.pulse()
 
     told = EventBroadcaster(pulse, every=0.01)
     relay = EventStream(told)
@@ -261,7 +261,7 @@ def test_after_a_look_that_failed_badly_the_next_reader_is_told_again(keeper: Ke
     def pulse() -> ChangeCounters:
         if faults and threading.current_thread().name == "cofio-news":
             raise faults.pop()
-        return keeper.outlook.pulse()
+        return keeper.dashboard.pulse()
 
     told = EventBroadcaster(pulse, every=0.01)
     EventStream(told).head()

@@ -31,7 +31,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
     clock = FixedClock()
     home = tmp_path_factory.mktemp("served")
     store, notebook = SqliteStore(home / "cofio.db", clock), NotesOptions(home / "notes")
-    made = Keeper(store, HashEmbedder(), clock, llm=Uneventful(), notebook=notebook)
+    made = Keeper(store, HashEmbedder(), clock, llm=Uneventful(), notes=notebook)
     with made as keeper, serving(keeper, api_key="secret") as url:
         yield Caller(url, {"X-API-Key": "secret"})
 

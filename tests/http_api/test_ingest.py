@@ -253,7 +253,7 @@ def test_status_names_a_model_that_is_gone(serve: Serve) -> None:
 # ── the inbox ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_ledger_tells_where_everything_is(service: Caller) -> None:
+def test_inbox_status_counts_captures_by_state(service: Caller) -> None:
     for said in ("I prefer tabs over spaces.", "I prefer tabs over spaces!", "Hi there!", "What is React?"):
         service.post("/capture", {"messages": said, "wait": True})
     told = service.get("/inbox/status").json

@@ -196,7 +196,7 @@ def test_a_service_on_every_address_is_never_open(tmp_path: Path) -> None:
 def test_a_look_up_keeps_nobody_waiting(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     _, ada = house.key()
     asked, go_on = threading.Event(), threading.Event()
-    look_up = house.keeper.key_of
+    look_up = house.keeper.services.keys.find
 
     def slowly(digest: str) -> Key | None:
         asked.set()
@@ -473,7 +473,7 @@ def test_the_log_is_read_by_admins_page_by_page_and_by_key(house: House) -> None
 def test_an_answer_neither_waits_for_the_log_nor_fails_with_it(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     key, ada = house.key()
     house.deeds()
-    keys = house.keeper._store.keys
+    keys = house.keeper.services.access.store.keys
     with monkeypatch.context() as broken:
 
         def fails(*_: Any) -> None:
@@ -491,8 +491,8 @@ def test_what_waits_is_written_when_the_keeper_closes(tmp_path: Path) -> None:
     clock = FixedClock()
     keeper = Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock)
     key, _ = keeper.create_key(Grant(name="ada", user="ada"))
-    keeper.note_deed(AuditEntry(at=clock(), act="POST /memory/add", outcome="done", key=key.id))
-    keeper.note_used(key, clock())
+    keeper.services.keys.record(AuditEntry(at=clock(), act="POST /memory/add", outcome="done", key=key.id))
+    keeper.services.keys.record_use(key, clock())
     keeper.close()
     store = SqliteStore(tmp_path / "cofio.db", clock)
     assert [deed.act for deed in store.keys.deeds(5)] == ["POST /memory/add", "key created"]
@@ -504,9 +504,9 @@ def test_old_lines_are_forgotten_after_so_many_days(house: House) -> None:
     house.key("old")
     house.clock.advance(100 * DAY)
     house.key("new")
-    house.keeper.tidy(captures=30, retrievals=30, deeds=101)
+    house.keeper.services.retention.apply(captures=30, retrievals=30, deeds=101)
     assert len(house.deeds()) == 2
-    house.keeper.tidy(captures=30, retrievals=30, deeds=99)
+    house.keeper.services.retention.apply(captures=30, retrievals=30, deeds=99)
     assert [deed.what for deed in house.deeds()] == ["key 2 (new), write"]
 
 
@@ -601,7 +601,7 @@ def test_where_the_store_is_is_not_told_to_whoever_has_a_key(house: House, monke
 
     _, ada = house.key()
     _, owner = house.key("owner", role="admin")
-    monkeypatch.setattr(type(house.keeper._store), "page", broken)
+    monkeypatch.setattr(type(house.keeper.services.access.store), "page", broken)
     told, asked = ada.get("/memories"), owner.get("/memories")
     assert (told.status, asked.status) == (503, 503)
     assert b"db.internal" not in told.body

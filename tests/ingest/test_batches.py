@@ -66,8 +66,8 @@ def have_said(attendant: SessionHandler, *prompts: str, session: str = "s1", fir
 def drain(keeper: Keeper) -> list[list[int]]:
     """Learn everything that is due, as the worker does; return the ids of each batch."""
     done = []
-    for batch in keeper.batches(keeper.claim()):
-        keeper.attempt(*batch)
+    for batch in keeper.services.captures.batches(keeper.services.captures.claim()):
+        keeper.services.captures.process(*batch)
         done.append([item.id for item in batch])
     return done
 

@@ -42,18 +42,18 @@ def capture(keeper: Keeper, turn: str) -> int:
 
 def test_captures_wait_for_the_next_day_and_are_learned_then(keeper: Keeper, clock: FixedClock) -> None:
     numbers = [capture(keeper, turn) for turn in ("1", "2")]
-    for item in keeper.due():
-        keeper.attempt(item)
+    for item in keeper.services.captures.due():
+        keeper.services.captures.process(item)
     done, waiting = (keeper.item(number) for number in numbers)
     assert done.state == "stored"
     assert (waiting.state, waiting.attempts, waiting.faults) == ("pending", 0, 0)
     assert "daily limit" in waiting.reason
     assert "2026-01-08T00:00" <= waiting.due_at < "2026-01-08T00:02"
     assert keeper.extraction()["spent_until"] == "2026-01-08T00:00:00.000000+00:00"
-    assert keeper.due() == []
+    assert keeper.services.captures.due() == []
     clock.advance(12.1 * 3_600)
-    for item in keeper.due():
-        keeper.attempt(item)
+    for item in keeper.services.captures.due():
+        keeper.services.captures.process(item)
     assert keeper.item(numbers[1]).state == "stored"
     assert keeper.inbox_status().balanced
     assert {each.text for each in keeper} == {"The shop uses Drizzle as its ORM", "The shop is hosted by Fly"}
@@ -61,7 +61,7 @@ def test_captures_wait_for_the_next_day_and_are_learned_then(keeper: Keeper, clo
 
 def test_usage_tells_providers_sessions_and_texts(keeper: Keeper) -> None:
     number = capture(keeper, "1")
-    keeper.attempt(keeper.item(number))
+    keeper.services.captures.process(keeper.item(number))
     usage = keeper.llm_usage()
     assert (usage.limits, usage.today.calls, usage.is_spent) == (LIMITS, 1, True)
     assert [period.days for period in usage.periods] == [1, 7, 30]
@@ -87,7 +87,7 @@ def test_explicit_extraction_says_that_the_budget_is_spent(keeper: Keeper) -> No
 def test_texts_are_forgotten_in_time(keeper: Keeper, clock: FixedClock) -> None:
     keeper.extract(SAID)
     clock.advance(8 * 86_400.0)
-    keeper.tidy(captures=30, retrievals=180, llm_texts=7)
+    keeper.services.retention.apply(captures=30, retrievals=180, llm_texts=7)
     assert (keeper.llm_call(1).request, keeper.llm_call(1).characters > 0) == ("", True)
 
 

@@ -243,5 +243,5 @@ def test_captures_wait_for_a_sick_provider_and_are_learned_when_it_is_well(
 
 
 def _drain(keeper: Keeper) -> None:
-    for item in keeper.due():
-        keeper.attempt(item)
+    for item in keeper.services.captures.due():
+        keeper.services.captures.process(item)

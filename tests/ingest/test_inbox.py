@@ -72,8 +72,8 @@ def test_while_the_provider_is_down_a_capture_waits_and_is_learned_when_it_is_ba
     item = keeper.item(captured.id)
     assert item.attempts == 1
     assert item.due_at > item.received_at
-    assert keeper.due() == []
-    keeper.attempt(item)  # when its time has come
+    assert keeper.services.captures.due() == []
+    keeper.services.captures.process(item)  # when its time has come
     assert keeper.inbox_status().stored == 1
 
 
@@ -84,7 +84,7 @@ def test_while_the_provider_is_down_what_patterns_read_is_learned_at_once_and_on
     assert captured.state == "pending"
     assert [memory.text for memory in keeper] == ["User prefers tabs over spaces"]
     for _ in range(2):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     item = keeper.item(captured.id)
     assert (item.state, len(item.result["actions"])) == ("stored", 2)
     assert {memory.text: memory.occurrences for memory in keeper} == {
@@ -98,7 +98,7 @@ def test_when_the_reply_makes_no_sense_what_patterns_read_stands_and_the_rest_is
     keeper = learning(ScriptedLLM(["Sorry, no."] * PARKED_AFTER))
     captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.", wait=True)
     for _ in range(PARKED_AFTER - 1):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).state == "parked"
     [memory] = keeper
     assert (memory.text, memory.occurrences) == ("User prefers tabs over spaces", 1)
@@ -109,7 +109,7 @@ def test_an_outage_before_it_does_not_count_against_an_item(learning: Learning) 
     keeper = learning(ScriptedLLM([*outages, "Sorry, no.", FACTS]))
     captured = keeper.capture(SAID)
     for _ in range(7):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).state == "stored"
 
 
@@ -117,7 +117,7 @@ def test_an_outage_of_years_is_waited_out(learning: Learning) -> None:
     keeper = learning(ScriptedLLM([Unavailable("down", "wait")] * 2000))
     captured = keeper.capture(SAID)
     for _ in range(1_100):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).attempts == 1_100
 
 
@@ -140,11 +140,11 @@ def test_words_that_are_purged_do_not_come_back_from_what_waits(learning: Learni
     keeper = learning()
     keeper.capture("I prefer tabs over spaces. We switched from npm to pnpm.", wait=True)
     keeper.capture("I   prefer **tabs** over\nspaces.")
-    waiting = keeper.due()
+    waiting = keeper.services.captures.due()
     doomed = next(memory for memory in keeper if "tabs" in memory.text)
     keeper.purge(doomed.id)
     for item in waiting:  # read before the purge
-        keeper.attempt(item)
+        keeper.services.captures.process(item)
     assert [memory.text for memory in keeper] == ["Team switched from npm to pnpm"]
     assert "tabs" not in str([memory.as_dict() for memory in keeper])
 
@@ -160,7 +160,7 @@ def test_an_outage_never_parks_anything(learning: Learning) -> None:
     keeper = learning(ScriptedLLM([Unavailable("down", "wait")] * 10))
     captured = keeper.capture(SAID)
     for _ in range(10):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).state == "pending"
     assert keeper.item(captured.id).attempts == 10
 
@@ -179,7 +179,7 @@ def test_what_the_model_cannot_be_understood_about_is_parked_with_the_reason_and
     keeper = learning(ScriptedLLM(["Sorry, I can't help with that."] * PARKED_AFTER + [FACTS]))
     captured = keeper.capture(SAID)
     for _ in range(PARKED_AFTER):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     item = keeper.item(captured.id)
     assert item.state == "parked"
     assert "could not be read" in item.reason
@@ -193,7 +193,7 @@ def test_a_bug_parks_the_item_and_the_others_go_on(learning: Learning, caplog: p
     keeper = learning(ScriptedLLM([ValueError("a bug")] * PARKED_AFTER))
     captured = keeper.capture(SAID)
     for _ in range(PARKED_AFTER):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).reason == "ValueError: a bug"
     assert keeper.item(captured.id).state == "parked"
     keeper.capture("I prefer tabs over spaces.")
@@ -240,8 +240,8 @@ def test_what_two_work_on_at_once_is_learned_once(learning: Learning) -> None:
     keeper = learning()
     captured = keeper.capture("I prefer tabs over spaces.")
     item = keeper.item(captured.id)
-    keeper.attempt(item)
-    keeper.attempt(item)  # the other one had read the item before it was settled
+    keeper.services.captures.process(item)
+    keeper.services.captures.process(item)  # the other one had read the item before it was settled
     [memory] = keeper
     assert memory.occurrences == 1
     assert len(keeper.changes()) == 1
@@ -261,7 +261,7 @@ def test_the_worker_ends_while_it_is_asked_to_and_leaves_the_rest_pending(learni
 def test_the_words_of_old_captures_are_forgotten_and_still_counted(learning: Learning) -> None:
     keeper = learning()
     captured = keeper.capture("I prefer tabs over spaces.", wait=True)
-    assert keeper.forget_captures("2030-01-01") == 1
+    assert keeper.services.captures.forget("2030-01-01") == 1
     assert keeper.item(captured.id).exchange is None
     assert keeper.inbox_status().stored == 1
 
@@ -316,7 +316,7 @@ def test_what_the_model_says_again_of_an_item_that_got_halfway_is_not_counted_tw
     both = json.dumps({"facts": ["User prefers tabs over spaces", "The team adopts microservices"]})
     keeper = learning(ScriptedLLM([Unavailable("down", "wait"), both]))
     captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.", wait=True)
-    keeper.attempt(keeper.item(captured.id))
+    keeper.services.captures.process(keeper.item(captured.id))
     assert {memory.text: memory.occurrences for memory in keeper} == {
         "User prefers tabs over spaces": 1,
         "The team adopts microservices": 1,
@@ -327,10 +327,10 @@ def test_what_the_model_says_again_of_an_item_that_got_halfway_is_not_counted_tw
 def test_two_who_work_on_an_item_that_gets_halfway_do_not_both_count(learning: Learning) -> None:
     keeper = learning(ScriptedLLM([Unavailable("down", "wait"), FACTS]))
     captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.")
-    other = learning(_Interrupted([FACTS], lambda: keeper.attempt(keeper.item(captured.id))))
+    other = learning(_Interrupted([FACTS], lambda: keeper.services.captures.process(keeper.item(captured.id))))
     other.attempt(other.item(captured.id))
     assert {memory.occurrences for memory in keeper} == {1}
-    keeper.attempt(keeper.item(captured.id))
+    keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.inbox_status().stored == 1
     assert {memory.occurrences for memory in keeper} == {1}
 

@@ -71,8 +71,8 @@ def test_a_prompt_is_held_until_its_answer_comes_and_both_are_one_exchange(learn
 def test_what_was_never_answered_is_learned_from_when_it_is_released(learning: Learning) -> None:
     keeper = learning()
     keeper.amend(user("I prefer tabs over spaces."), hold=HOLD, **TURN)
-    assert keeper.release("claude-code", "another") == 0
-    assert keeper.release("claude-code", "s1") == 1
+    assert keeper.services.captures.release("claude-code", "another") == 0
+    assert keeper.services.captures.release("claude-code", "s1") == 1
     InboxWorker(keeper).drain()
     assert keeper.inbox_status().stored == 1
 
@@ -120,11 +120,13 @@ def test_what_grows_while_the_model_reads_is_read_again_whole(learning: Learning
     both = json.dumps({"facts": [*json.loads(FACTS)["facts"], {"text": "User prefers tabs over spaces"}]})
     llm = Interrupted([FACTS, both], lambda: teller.amend(user("I prefer tabs over spaces."), hold=HOLD, **TURN))
     keeper = learning(llm)
-    keeper.attempt(keeper.item(captured.id))
+    keeper.services.captures.process(keeper.item(captured.id))
     item = keeper.item(captured.id)
     assert (item.state, item.attempts, counted(keeper)) == ("pending", 0, {})
-    assert [each.id for each in keeper.due()] == [captured.id]  # what was due is not held back by more of it
-    keeper.attempt(item)
+    assert [each.id for each in keeper.services.captures.due()] == [
+        captured.id
+    ]  # what was due is not held back by more of it
+    keeper.services.captures.process(item)
     assert counted(keeper) == {"The team adopts microservices": 1, "User prefers tabs over spaces": 1}
     assert keeper.inbox_status().captured == keeper.inbox_status().stored == 1
 
@@ -132,9 +134,9 @@ def test_what_grows_while_the_model_reads_is_read_again_whole(learning: Learning
 def test_what_is_due_stays_due_when_more_of_it_is_told_and_is_read_whole(learning: Learning) -> None:
     keeper = learning()
     keeper.amend(agent("Noted."), **TURN)
-    [given_out] = keeper.due()
+    [given_out] = keeper.services.captures.due()
     keeper.amend(user("I prefer tabs over spaces."), hold=HOLD, **TURN)
-    keeper.attempt(given_out)
+    keeper.services.captures.process(given_out)
     assert (keeper.item(given_out.id).state, counted(keeper)) == ("stored", {"User prefers tabs over spaces": 1})
     assert keeper.inbox_status().captured == 1
 
@@ -152,12 +154,12 @@ def test_what_another_has_put_off_after_it_was_given_out_is_left_for_its_time(le
 def test_what_comes_while_the_model_is_down_is_learned_beside_what_patterns_read(learning: Learning) -> None:
     keeper = learning(ScriptedLLM([Unavailable("down", "wait"), FACTS]))
     first = keeper.amend(user(f"I prefer tabs over spaces. {SAID}."), **TURN)
-    keeper.attempt(keeper.item(first.id))
+    keeper.services.captures.process(keeper.item(first.id))
     assert counted(keeper) == {"User prefers tabs over spaces": 1}
     second = keeper.amend(user("The port of staging is 8080."), **TURN)
     assert second.new
     for captured in (first, second):
-        keeper.attempt(keeper.item(captured.id))
+        keeper.services.captures.process(keeper.item(captured.id))
     assert counted(keeper) == {
         "User prefers tabs over spaces": 1, "The port of staging is 8080": 1, "The team adopts microservices": 1,
     }  # fmt: skip
@@ -222,13 +224,13 @@ def test_whoever_tells_whatever_when_every_fact_is_learned_once(steps: list[tupl
                 keeper.amend(messages, hold=hold, **TURN)
                 told |= {line for message in messages for line in message["content"].splitlines() if line in ASKED}
             elif what == "take":
-                given_out += keeper.due()
+                given_out += keeper.services.captures.due()
             elif what == "learn" and given_out:
-                keeper.attempt(given_out.pop(0))
+                keeper.services.captures.process(given_out.pop(0))
             elif what == "release":
-                keeper.release("claude-code", "s1")
+                keeper.services.captures.release("claude-code", "s1")
             assert keeper.inbox_status().balanced
-        keeper.release("claude-code", "s1")
+        keeper.services.captures.release("claude-code", "s1")
         InboxWorker(keeper).drain()
         assert counted(keeper) == {line.rstrip("."): 1 for line in told}
         assert keeper.inbox_status().pending == 0

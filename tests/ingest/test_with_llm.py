@@ -218,7 +218,7 @@ def test_a_dry_run_asks_and_writes_nothing(learning: Learning) -> None:
 def test_every_exchange_is_told_with_how_and_how_long(learning: Learning) -> None:
     keeper = learning(ScriptedLLM([facts("Uses Drizzle ORM")]))
     heard = []
-    keeper.listen(heard.append)
+    keeper.on_learned(heard.append)
     keeper.extract(TALK)
     keeper.capture("I prefer tabs over spaces.", wait=True)
     keeper.learn("I prefer spaces.", dry_run=True)
@@ -260,7 +260,7 @@ def test_with_a_wrong_key_a_capture_waits_and_is_read_by_the_model_later(learnin
     assert "The key is refused." in captured.reason
     assert [memory.text for memory in keeper] == ["User prefers tabs over spaces"]
     assert keeper.inbox_status().pending == 1
-    keeper.attempt(keeper.item(captured.id))
+    keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).state == "stored"
     assert {memory.text for memory in keeper} == {"The team adopts microservices", "User prefers tabs over spaces"}
 

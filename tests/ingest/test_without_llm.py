@@ -146,7 +146,7 @@ def test_copies_elsewhere_go_when_what_is_said_changes_a_memory(tmp_path: Path, 
     told: list[str] = []
     store = SqliteStore(tmp_path / "cofio.db", FixedClock())
     clock = FixedClock()
-    with Keeper(store, HashEmbedder(), clock, judge=ValueJudge(), taken_back=lambda: told.append("gone")) as keeper:
+    with Keeper(store, HashEmbedder(), clock, judge=ValueJudge(), on_invalidate=lambda: told.append("gone")) as keeper:
         say(keeper, "The staging port is 8080.")
         assert told == []
         say(keeper, said)

@@ -124,5 +124,5 @@ def test_a_service_that_starts_closes_calls_of_the_one_that_died() -> None:
     with Keeper(store, HashEmbedder(), clock) as keeper:
         store.llm_calls.start("anthropic", "m", CallOrigin(), "question", characters=400, limits=Limits())
         clock.advance(3_600.0)
-        keeper.tidy(captures=30, retrievals=180)  # the worker does so when it starts
+        keeper.services.retention.apply(captures=30, retrievals=180)  # the worker does so when it starts
         assert store.llm_calls.get(1).outcome == "interrupted"

@@ -44,7 +44,7 @@ class House:
     def __init__(self, store: Store, clock: FixedClock, llm: LLM | None) -> None:
         self.store, self.clock = store, clock
         self.keeper = Keeper(
-            store, HashEmbedder(), clock, llm=llm, care=MaintenanceOptions(similarity=0.5), judge=ValueJudge()
+            store, HashEmbedder(), clock, llm=llm, maintenance=MaintenanceOptions(similarity=0.5), judge=ValueJudge()
         )
 
     def add(self, *texts: str, **about: Any) -> list[int]:
@@ -415,7 +415,7 @@ def test_metadata_that_somebody_else_wrote_is_no_agreement(house: Callable[..., 
 def test_who_may_not_see_everything_settles_nothing(house: Callable[..., House]) -> None:
     here = house()
     old, new = here.add(OLD, NEW, user="ada")
-    ada = here.keeper.seen_by(Viewer(user="ada"))
+    ada = here.keeper.as_viewer(Viewer(user="ada"))
     for act in (
         lambda: ada.contradictions(),
         lambda: ada.dismiss_contradiction([old, new]),

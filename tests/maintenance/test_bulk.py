@@ -111,7 +111,7 @@ def test_domain_knowledge_goes_and_comes_with_the_memories_that_say_it(keeper: K
 
 
 def test_a_viewer_changes_what_they_see_and_all_or_nothing(keeper: Keeper) -> None:
-    ada = keeper.seen_by(Viewer(user="ada", team="web"))
+    ada = keeper.as_viewer(Viewer(user="ada", team="web"))
     own = ada.add("Ada likes tea.").memory_id
     shared = keeper.add("Bob deploys.", user="bob", team="web", visibility="team").memory_id
     private = keeper.add("Bob looks for another job.", user="bob").memory_id
@@ -149,15 +149,15 @@ def test_the_exchange_is_told_that_a_memory_was_learned_from(keeper: Keeper) -> 
     assert keeper.learned_from(1) is None
     keeper.add("Ann is on call in May.")
     assert keeper.learned_from(4) is None
-    keeper.forget_captures("2100-01-01T00:00:00Z")
+    keeper.services.captures.forget("2100-01-01T00:00:00Z")
     assert keeper.learned_from(memory) is None
     with pytest.raises(NotFound):
         keeper.learned_from(999)
 
 
 def test_what_another_told_stays_theirs(keeper: Keeper) -> None:
-    ada = keeper.seen_by(Viewer(user="ada", team="web"))
-    bob = keeper.seen_by(Viewer(user="bob", team="web"))
+    ada = keeper.as_viewer(Viewer(user="ada", team="web"))
+    bob = keeper.as_viewer(Viewer(user="bob", team="web"))
     ada.capture(SAID, wait=True, client="cc", session="s1", turn="1", visibility="team")
     memory = bob.list(limit=1).memories[0].id
     assert bob.learned_from(memory) is None

@@ -476,7 +476,7 @@ def test_the_keeper_consolidates_and_undoes_it(tmp_path: Path) -> None:
     clock = FixedClock()
     reply = json.dumps({"facts": [{"text": GOOD, "category": "detail", "memories": ["m1", "m2", "m3"]}]})
     store, care = SqliteStore(tmp_path / "x.db", clock), MaintenanceOptions(similarity=0.4)
-    with Keeper(store, HashEmbedder(), clock, llm=ScriptedLLM([reply, reply]), care=care) as keeper:
+    with Keeper(store, HashEmbedder(), clock, llm=ScriptedLLM([reply, reply]), maintenance=care) as keeper:
         keeper.add_all([*LIMITS, "we use tabs", "We use tabs."], dedup=False)
         keeper.search("what is the timeout of the HTTP client")
         clock.advance(60)

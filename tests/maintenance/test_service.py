@@ -38,7 +38,11 @@ class House:
         self.clock = FixedClock()
         self.store = SqliteStore(path, self.clock)
         self.keeper = Keeper(
-            self.store, HashEmbedder(), self.clock, llm=llm, care=MaintenanceOptions(**{"similarity": 0.5, **care})
+            self.store,
+            HashEmbedder(),
+            self.clock,
+            llm=llm,
+            maintenance=MaintenanceOptions(**{"similarity": 0.5, **care}),
         )
 
     def everything(self) -> str:
@@ -301,7 +305,7 @@ def test_what_was_recalled_elsewhere_is_counted_before_anything_is_pruned(tmp_pa
     clock = FixedClock()
     told: list[tuple[str, str, list[int]]] = []
     store = SqliteStore(tmp_path / "a.db", clock)
-    with Keeper(store, HashEmbedder(), clock, elsewhere=lambda note: note(told)) as keeper:
+    with Keeper(store, HashEmbedder(), clock, read_offline_log=lambda note: note(told)) as keeper:
         kept = keeper.add("given by a hook").memory_id
         dead = keeper.add("given by nobody").memory_id
         for n in range(8):
@@ -342,7 +346,7 @@ def test_a_chore_is_done_by_one_at_a_time(house: Callable[..., House]) -> None:
     here.store.runs.claim("prune", "", "another")
     with pytest.raises(Conflict, match="already running"):
         here.keeper.prune(dry_run=False)
-    assert here.keeper.chore("prune", slot="2026-01-04T04:00:00Z") is None
+    assert here.keeper.services.maintenance.run_scheduled("prune", slot="2026-01-04T04:00:00Z") is None
     assert here.keeper.consolidate(dry_run=False).chore == "consolidate"
 
 
@@ -351,11 +355,11 @@ def test_a_slot_is_done_once_and_tells_what_it_did(house: Callable[..., House]) 
     for _ in range(2):
         here.keeper.add("We deploy with Fly.io", dedup=False)
     slot = "2026-01-04T03:00:00Z"
-    run = here.keeper.chore("consolidate", slot=slot)
+    run = here.keeper.services.maintenance.run_scheduled("consolidate", slot=slot)
     assert run is not None
     assert (run.outcome, run.told["decisions"]) == ("done", 1)
     assert run.changeset == here.keeper.changes(limit=1)[0].id
-    assert here.keeper.chore("consolidate", slot=slot) is None
+    assert here.keeper.services.maintenance.run_scheduled("consolidate", slot=slot) is None
 
 
 def test_the_schedule_does_not_ask_every_night_about_what_was_refused(house: Callable[..., House]) -> None:
@@ -364,7 +368,7 @@ def test_the_schedule_does_not_ask_every_night_about_what_was_refused(house: Cal
     ids = [here.keeper.add(text).memory_id for text in CLUSTER]
     slots = [f"2026-01-0{day}T03:00:00Z" for day in range(4, 8)]
     here.clock.advance(10 * DAY)
-    first, second = (here.keeper.chore("consolidate", slot=slot) for slot in slots[:2])
+    first, second = (here.keeper.services.maintenance.run_scheduled("consolidate", slot=slot) for slot in slots[:2])
     assert first is not None
     assert second is not None
     assert (first.told["refused"], second.told["refused"], len(llm.calls)) == (1, 0, 1)
@@ -372,17 +376,17 @@ def test_the_schedule_does_not_ask_every_night_about_what_was_refused(house: Cal
     here.keeper.consolidate()  # a person is told all of it
     assert len(llm.calls) == 2
     here.keeper.update(ids[0], tags=["new"])
-    here.keeper.chore("consolidate", slot=slots[2])
+    here.keeper.services.maintenance.run_scheduled("consolidate", slot=slots[2])
     assert len(llm.calls) == 3
 
 
 def test_a_backup_is_a_chore_where_there_is_one(house: Callable[..., House]) -> None:
     here = house(backup=lambda: {"path": "a/backup.db"})
-    run = here.keeper.chore("backup", slot="2026-01-04T03:00:00Z")
+    run = here.keeper.services.maintenance.run_scheduled("backup", slot="2026-01-04T03:00:00Z")
     assert run is not None
     assert (run.outcome, run.told["note"]) == ("done", "a/backup.db")
     without = house()
-    failed = without.keeper.chore("backup", slot="2026-01-04T03:00:00Z")
+    failed = without.keeper.services.maintenance.run_scheduled("backup", slot="2026-01-04T03:00:00Z")
     assert failed is not None
     assert failed.outcome == "failed"
 
@@ -405,14 +409,14 @@ def test_a_run_says_that_it_is_alive_while_it_goes_on(
         return {"path": "a/backup.db"}
 
     here = house(backup=backup)
-    run = here.keeper.chore("backup", slot="2026-01-04T03:00:00Z")
+    run = here.keeper.services.maintenance.run_scheduled("backup", slot="2026-01-04T03:00:00Z")
     assert run is not None
     assert run.outcome == "done"
 
 
 def test_there_are_no_other_chores(house: Callable[..., House]) -> None:
     with pytest.raises(InvalidInput, match="no chore"):
-        house().keeper.chore("dust", slot="2026-01-04T03:00:00Z")
+        house().keeper.services.maintenance.run_scheduled("dust", slot="2026-01-04T03:00:00Z")
     with pytest.raises(InvalidInput, match="no chore"):
         house().keeper.runs(chore="dust")
 
@@ -444,6 +448,6 @@ def test_forgetting_old_queries_leaves_the_counts(house: Callable[..., House]) -
     here.keeper.search("tabs", k=1)
     here.keeper.usage("most")
     here.clock.advance(DAY)
-    assert here.keeper.forget_retrievals(here.clock()) == 1
+    assert here.keeper.services.access.store.uses.forget(here.clock()) == 1
     assert here.keeper.usage("most")[0].retrieval_count == 1
     assert here.keeper.stats()["retrievals"] == 0

@@ -50,7 +50,7 @@ class Tired(HashEmbedder):
 
 def made(store: Store, clock: FixedClock, home: Path, embedder: HashEmbedder | None = None, **labels: str) -> Keeper:
     named = {home / folder: label for folder, label in labels.items()}
-    return Keeper(store, embedder or HashEmbedder(), clock, notebook=NotesOptions(home / "notes", named))
+    return Keeper(store, embedder or HashEmbedder(), clock, notes=NotesOptions(home / "notes", named))
 
 
 @pytest.fixture(params=["sqlite", "fake"])
@@ -231,7 +231,7 @@ def test_without_a_folder_for_notes_the_error_says_so(tmp_path: Path) -> None:
 
 
 def test_whoever_may_write_may_flush_and_only_the_owner_reads_folders(keeper: Keeper, tmp_path: Path) -> None:
-    ada = keeper.seen_by(Viewer(user="ada", agent="codex"))
+    ada = keeper.as_viewer(Viewer(user="ada", agent="codex"))
     change = ada.notes.flush("Ada likes tabs", ["style"])
     assert (change.memory.user, change.memory.agent) == ("ada", "codex")
     for asked in (
@@ -241,7 +241,7 @@ def test_whoever_may_write_may_flush_and_only_the_owner_reads_folders(keeper: Ke
             asked()
     assert counts(keeper.notes.index()) == (0, 0, 0)
     with pytest.raises(Forbidden):
-        keeper.seen_by(Viewer(user="ben", prefixes=("acme",))).notes.flush("Ben likes spaces")
+        keeper.as_viewer(Viewer(user="ben", prefixes=("acme",))).notes.flush("Ben likes spaces")
     assert len(list((tmp_path / "notes").iterdir())) == 1
 
 
@@ -720,7 +720,7 @@ home, when = Path(sys.argv[1]), sys.argv[2]
 if when == "die":
     SqliteNotes.put = lambda *_: os._exit(9)
 clock = FixedClock()
-with Keeper(SqliteStore(home / "cofio.db", clock), HashEmbedder(), clock, notebook=Notebook(home / "notes")) as keeper:
+with Keeper(SqliteStore(home / "cofio.db", clock), HashEmbedder(), clock, notes=Notebook(home / "notes")) as keeper:
     print(keeper.notes.index(home / "vault").as_dict())
 """
 
@@ -785,7 +785,7 @@ def test_two_machines_that_read_the_same_folder_at_once_duplicate_nothing(
 
 def between(keeper: Keeper, do: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
     """Have something done right before the keeper's next write; the lock of the folder is not in the way."""
-    store = keeper._store
+    store = keeper.services.access.store
     apply = store.apply
     monkeypatch.setattr(files.fcntl, "flock", lambda *_: None)
 
@@ -822,7 +822,7 @@ def test_every_memory_gets_a_note_that_says_whose_it_is(keeper: Keeper, out: Pat
     assert done == VaultExportResult(folder=str(out.resolve()), notes=1, written=1)
     (note,) = out.iterdir()
     assert note.name == f"We deploy with Fly.io it is cheaper ({new.memory_id}).md"
-    identity = keeper._store.carrying.identity()
+    identity = keeper.services.access.store.carrying.identity()
     lines = note.read_text().split("\n")
     assert lines[1] == f"cofio: {new.memory_id}"
     assert lines[2] in (f"store: {identity}", f'store: "{identity}"')
@@ -1140,8 +1140,8 @@ def test_every_character_survives_a_vault(
         memories = {memory.id: memory for memory in keeper.list().memories}
         done = keeper.notes.export(folder / "out")
         assert (told(done), done.skipped) == ((len(facts), len(facts), 0), ())
-        for key in keeper._store.notes.folders():  # as if nobody had noted them
-            keeper._store.notes.drop(key, list(keeper._store.notes.files(key)))
+        for key in keeper.services.access.store.notes.folders():  # as if nobody had noted them
+            keeper.services.access.store.notes.drop(key, list(keeper.services.access.store.notes.files(key)))
         read = keeper.notes.index(folder / "out")
         assert (counts(read), read.read, read.skipped) == ((0, 0, 0), len(facts), ())
         assert {memory.id: memory for memory in keeper.list().memories} == memories

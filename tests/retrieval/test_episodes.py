@@ -102,7 +102,7 @@ def test_what_was_said_is_found_though_no_fact_was_made_of_it(keeper: Keeper) ->
     assert captured.state == "rejected"
     (hit,) = keeper.search_episodes("harbour repairs")
     assert (hit.match_type, hit.passage.session, hit.passage.capture) == ("keyword", "s1", captured.id)
-    assert keeper.embed_episodes() == 1
+    assert keeper.services.episodes.embed_missing() == 1
     (hybrid,) = keeper.search_episodes("harbour repairs")
     assert hybrid.match_type == "hybrid"
     assert 0 < hit.score < hybrid.score <= 1
@@ -116,7 +116,7 @@ def test_search_gives_the_best_passage_of_each_episode(keeper: Keeper) -> None:
     filler = " ".join(f"Nothing of interest happens on day {each}." for each in range(40))
     long = keeper.capture(f"{filler} The harbour is closed. {filler} The harbour harbour reopens.", wait=True)
     short = keeper.capture("The harbour has boats.", wait=True)
-    keeper.embed_episodes()
+    keeper.services.episodes.embed_missing()
     hits = keeper.search_episodes("harbour", k=5)
     assert sorted(hit.passage.capture or 0 for hit in hits) == [long.id, short.id]
     assert all("harbour" in hit.text for hit in hits)
@@ -154,12 +154,12 @@ def test_what_a_failure_left_unindexed_is_indexed_later(keeper: Keeper, monkeypa
         raise StoreError("The disk is full.", "Free some space.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(keeper._store.episodes, "index", fail)
+        patch.setattr(keeper.services.access.store.episodes, "index", fail)
         keeper.capture(CHAT, wait=True)
     assert keeper.search_episodes("harbour") == []
-    assert keeper.index_episodes() == 1
+    assert keeper.services.episodes.index_missing() == 1
     assert len(keeper.search_episodes("harbour")) == 1
-    assert keeper.index_episodes() == 0
+    assert keeper.services.episodes.index_missing() == 0
 
 
 def test_a_turn_is_found_while_the_model_is_down(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_the_worker_indexes_and_embeds_in_the_background(keeper: Keeper) -> None
     worker = InboxWorker(keeper)
     worker.start()
     try:
-        wait_until(lambda: keeper._store.episodes.counts()[:3] == (20, 20, 20))
+        wait_until(lambda: keeper.services.access.store.episodes.counts()[:3] == (20, 20, 20))
     finally:
         worker.stop()
 
@@ -194,10 +194,10 @@ def test_episodes_can_be_switched_off_and_on_again(tmp_path: Path) -> None:
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, episodes=False) as keeper:
         keeper.capture(CHAT, wait=True)
-        assert keeper.index_episodes() == 0
+        assert keeper.services.episodes.index_missing() == 0
         assert keeper.search_episodes("harbour") == []
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as keeper:
-        assert keeper.index_episodes() == 1
+        assert keeper.services.episodes.index_missing() == 1
         assert len(keeper.search_episodes("harbour")) == 1
 
 
@@ -207,10 +207,10 @@ def test_embedding_anew_covers_episodes(tmp_path: Path) -> None:
     with Keeper(SqliteStore(path, clock), HashEmbedder(64), clock) as keeper:
         keeper.add("We deploy with Fly.io")
         keeper.capture(CHAT, wait=True)
-        keeper.embed_episodes()
+        keeper.services.episodes.embed_missing()
     with Keeper(SqliteStore(path, clock), HashEmbedder(128), clock) as keeper:
         assert keeper.reembed() == 1
-        assert keeper._store.episodes.counts().embedded == 1
+        assert keeper.services.access.store.episodes.counts().embedded == 1
         assert keeper.search_episodes("harbour")[0].match_type == "hybrid"
 
 
@@ -223,7 +223,7 @@ def test_a_memory_leads_to_its_episode_and_purging_it_removes_that(keeper: Keepe
     episode = keeper.episode_of(memory)
     assert episode is not None
     assert keeper.episode(episode).text == "User: I prefer tabs over spaces."
-    keeper.forget_captures("2100-01-01")
+    keeper.services.captures.forget("2100-01-01")
     assert keeper.episode_of(memory) == episode
     assert keeper.episode_of(keeper.add("We deploy with Fly.io").memory_id) is None
     keeper.purge(memory)
@@ -247,9 +247,9 @@ def test_an_episode_is_purged_and_its_memories_stay(keeper: Keeper) -> None:
 def test_tidying_removes_what_is_old_or_too_much(keeper: Keeper) -> None:
     keeper.capture("The harbour is old.", wait=True, at="2025-01-01")
     keeper.capture("The harbour is new.", wait=True)
-    keeper.tidy(captures=30, retrievals=180, episodes=180, episode_mb=500)
+    keeper.services.retention.apply(captures=30, retrievals=180, episodes=180, episode_mb=500)
     assert [hit.text for hit in keeper.search_episodes("harbour")] == ["User: The harbour is new."]
-    keeper.tidy(captures=30, retrievals=180, episodes=180, episode_mb=0)
+    keeper.services.retention.apply(captures=30, retrievals=180, episodes=180, episode_mb=0)
     assert keeper.search_episodes("harbour") == []
 
 
@@ -257,7 +257,7 @@ def test_tidying_removes_what_is_old_or_too_much(keeper: Keeper) -> None:
 
 
 def test_a_viewer_finds_and_erases_their_own(keeper: Keeper) -> None:
-    ada, bob = keeper.seen_by(Viewer(user="ada", team="red")), keeper.seen_by(Viewer(user="bob", team="red"))
+    ada, bob = keeper.as_viewer(Viewer(user="ada", team="red")), keeper.as_viewer(Viewer(user="bob", team="red"))
     ada.capture("The harbour key is under the mat.", wait=True, client="codex", session="s1", turn="1")
     bob.capture("The harbour opens at nine.", wait=True, visibility="team", client="codex", session="s1", turn="1")
     assert len(keeper.search_episodes("harbour")) == 2
@@ -278,9 +278,9 @@ def test_a_viewer_finds_and_erases_their_own(keeper: Keeper) -> None:
 @pytest.mark.parametrize(
     "act",
     [
-        lambda seen: seen.index_episodes(),
-        lambda seen: seen.embed_episodes(),
-        lambda seen: seen.forget_episodes("2026-01-01", 1),
+        lambda seen: seen.services.episodes.index_missing(),
+        lambda seen: seen.services.episodes.embed_missing(),
+        lambda seen: seen.services.episodes.forget("2026-01-01", 1),
         lambda seen: seen._store.episodes.counts(),
         lambda seen: seen._store.episodes.adopt([]),
         lambda seen: seen._store.carrying.episodes(0, 1),
@@ -288,16 +288,16 @@ def test_a_viewer_finds_and_erases_their_own(keeper: Keeper) -> None:
 )
 def test_what_looks_at_every_episode_is_the_owners(keeper: Keeper, act: Callable[[Keeper], object]) -> None:
     with pytest.raises(Forbidden):
-        act(keeper.seen_by(Viewer(user="ada")))
+        act(keeper.as_viewer(Viewer(user="ada")))
 
 
 def test_a_memory_leads_a_viewer_only_to_what_they_may_see(keeper: Keeper) -> None:
-    ada = keeper.seen_by(Viewer(user="ada", team="red"))
+    ada = keeper.as_viewer(Viewer(user="ada", team="red"))
     ada.capture("I prefer tabs over spaces.", wait=True)
     memory = ada.search("tabs")[0].id
     assert ada.episode_of(memory) is not None
     keeper.update(memory, visibility="global")
-    bob = keeper.seen_by(Viewer(user="bob"))
+    bob = keeper.as_viewer(Viewer(user="bob"))
     assert bob.get(memory)
     assert bob.episode_of(memory) is None
 
@@ -322,7 +322,7 @@ def test_captures_of_an_older_store_are_indexed_after_its_migration(tmp_path: Pa
         connection.commit()
     clock = FixedClock()
     with Keeper(SqliteStore(path, clock), HashEmbedder(), clock) as keeper:
-        assert keeper.index_episodes() == 1
+        assert keeper.services.episodes.index_missing() == 1
         assert [hit.text for hit in keeper.search_episodes("harbour")] == ["User: We met at the harbour."]
 
 
@@ -331,7 +331,7 @@ def test_a_backup_brings_episodes_back(tmp_path: Path) -> None:
     path = tmp_path / "cofio.db"
     with Keeper(SqliteStore(path, clock), HashEmbedder(), clock) as keeper:
         keeper.capture("We met at the harbour.", wait=True)
-        keeper.embed_episodes()
+        keeper.services.episodes.embed_missing()
         made = backup.make(path, tmp_path / "backups", clock)
         keeper.purge_episode(keeper.search_episodes("harbour")[0].episode)
         keeper.capture("We met at the lighthouse.", wait=True)

@@ -125,7 +125,7 @@ def test_the_least_score_decides() -> None:
     score = usual.search("where is the auth code")[0].score
     assert 0 < score < recall.MIN_SCORE
     assert not usual.recall("where is the auth code", project=WEB)
-    assert Keeper(store, HashEmbedder(), clock, recall_at=score).recall("where is the auth code", project=WEB)
+    assert Keeper(store, HashEmbedder(), clock, recall_min_score=score).recall("where is the auth code", project=WEB)
 
 
 def test_only_the_project_and_what_is_global_is_seen(keeper: Keeper) -> None:
@@ -307,7 +307,7 @@ def test_prompt_recall_is_noted_without_secrets_and_a_start_is_not_a_retrieval()
     store = MemoryStore(clock)
     injections: list[Injection] = []
     with Keeper(store, HashEmbedder(), clock) as keeper:
-        keeper.listen_to_recall(injections.append)
+        keeper.on_injected(injections.append)
         shown = add(keeper, "The auth bug was a missing cookie flag")
         other = add(keeper, "Bananas are yellow")
         keeper.recall("fix the auth bug, my password is hunter2-Xy9!", project=WEB, by="claude-code")

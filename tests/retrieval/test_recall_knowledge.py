@@ -177,9 +177,9 @@ def test_what_a_session_was_given_can_be_noted_and_read(keeper: Keeper) -> None:
     put(keeper, VOLUME)
     memory = keeper.add("AAPL reports its earnings on thursday").memory_id
     told = keeper.recall("when does AAPL report earnings?")
-    keeper.give("claude-code", "s1", told.given)
-    assert keeper.texts(list(told.given)) == ["AAPL reports its earnings on thursday"]
-    assert keeper.given("claude-code", "s1")[memory] == told.given[memory]
+    keeper.services.captures.mark_injected("claude-code", "s1", told.given)
+    assert keeper.services.memories.texts(list(told.given)) == ["AAPL reports its earnings on thursday"]
+    assert keeper.services.captures.injected("claude-code", "s1")[memory] == told.given[memory]
 
 
 # ── the memory that says it in words ──────────────────────────────────────────────────────────────────────────────────
@@ -220,8 +220,8 @@ def test_a_viewer_is_told_of_what_they_see(keeper: Keeper) -> None:
         Pattern(pattern="bob's habit", source="AAPL", user="bob"),
         Pattern(pattern="told elsewhere", source="AAPL", visibility="global", place="acme/ops"),
     )
-    ada = keeper.seen_by(Viewer(user="ada", prefixes=("acme/web",)))
-    bob = keeper.seen_by(Viewer(user="bob"))
+    ada = keeper.as_viewer(Viewer(user="ada", prefixes=("acme/web",)))
+    bob = keeper.as_viewer(Viewer(user="bob"))
     assert exact(ada.recall("AAPL").text) == []
     assert sorted(exact(bob.recall("AAPL").text)) == ["- [0.50] AAPL: bob's habit", "- [0.50] AAPL: told elsewhere"]
     assert "told elsewhere" in bob.recall_context("AAPL")

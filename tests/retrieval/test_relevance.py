@@ -79,7 +79,7 @@ def test_beside_a_memory_that_helps_another_one_needs_half_the_probability(keepe
 
 
 def test_a_least_probability_that_was_set_holds_for_every_memory(judge: WordJudge, clock: FixedClock) -> None:
-    with Keeper(MemoryStore(clock), HashEmbedder(), clock, judge=judge, recall_at=0.6) as keeper:
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, judge=judge, recall_min_score=0.6) as keeper:
         add(keeper, "deploy noon")
         most = add(keeper, "deploy production")
         assert keeper.recall("deploy to production on tuesdays", project=WEB).ids == (most,)
@@ -103,7 +103,7 @@ def model_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_setting_overrides_the_threshold_of_the_model(judge: WordJudge, clock: FixedClock) -> None:
     store = MemoryStore(clock)
     for least, expected in ((0.0, False), (0.4, True), (0.9, False)):
-        keeper = Keeper(store, HashEmbedder(), clock, judge=judge, recall_at=least)
+        keeper = Keeper(store, HashEmbedder(), clock, judge=judge, recall_min_score=least)
         if not keeper.count():
             add(keeper, "deploy production tuesdays noon")
         assert bool(keeper.recall("deploy to production", project=WEB)) is expected

@@ -25,7 +25,7 @@ from cofio.text.tokens import read_in_context
 @pytest.fixture
 def keeper() -> Iterator[Keeper]:
     clock = FixedClock()
-    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reader=WordOverlapModel()) as keeper:
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reranker=WordOverlapModel()) as keeper:
         yield keeper
 
 
@@ -75,9 +75,9 @@ def test_the_end_of_what_was_said_before_goes_first() -> None:
 def test_what_was_read_is_judged_by_its_words_too(keeper: Keeper) -> None:
     keeper.add("the harbour is closed", context="when does the ferry to Oban leave")
     before = keeper.search("when does the ferry leave", explain=True)[0]
-    assert keeper.unread() == 1
-    assert keeper.read_missing() == 1
-    assert keeper.unread() == 0
+    assert keeper.services.embeddings.pending_token_embeddings() == 1
+    assert keeper.services.embeddings.build_token_embeddings() == 1
+    assert keeper.services.embeddings.pending_token_embeddings() == 0
     after = keeper.search("when does the ferry leave", explain=True)[0]
     assert after.score == pytest.approx((1 - READ_WEIGHT) * before.score + READ_WEIGHT * 1.0)
     assert after.why is not None
@@ -93,13 +93,13 @@ def test_what_answers_word_by_word_rises(keeper: Keeper) -> None:
     keeper.add("at nine", context="when does the ferry leave?")
     asked = "when does the ferry leave"
     assert keeper.search(asked)[0].text == "ferry timetable, leave"
-    keeper.read_missing()
+    keeper.services.embeddings.build_token_embeddings()
     assert keeper.search(asked)[0].text == "at nine"
 
 
 def test_what_nobody_has_read_stays_as_it_is(keeper: Keeper) -> None:
     keeper.add("tea is served at four")
-    keeper.read_missing()
+    keeper.services.embeddings.build_token_embeddings()
     keeper.add("coffee is served at five")
     scores = {hit.text: hit.score for hit in keeper.search("what is served", k=5)}
     plain = {hit.text: hit.score for hit in keeper.search("what is served", k=5, rerank=False)}
@@ -116,17 +116,20 @@ def test_what_is_too_long_to_be_read_stays_as_it_is() -> None:
 
     clock = FixedClock()
     long = "the ferry leaves at nine from the northern pier unless a storm is announced by the harbour master"
-    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reader=Brief()) as keeper:
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reranker=Brief()) as keeper:
         keeper.add(long)
         before = keeper.search("when does the ferry leave")[0].score
-        assert (keeper.read_missing(), keeper.unread()) == (1, 0)
+        assert (
+            keeper.services.embeddings.build_token_embeddings(),
+            keeper.services.embeddings.pending_token_embeddings(),
+        ) == (1, 0)
         assert keeper.search("when does the ferry leave")[0].score == pytest.approx(before)
         assert keeper.search(f"when does the ferry leave, and {long}")
 
 
 def test_pages_of_a_closer_look_follow_each_other(keeper: Keeper) -> None:
     keeper.add_all([Fact(text=f"ferry number {number} leaves at {number % 7}") for number in range(90)], dedup=False)
-    keeper.read_missing(most=45)
+    keeper.services.embeddings.build_token_embeddings(most=45)
     asked = "which ferry leaves at 3"
     paged = [hit.id for skip in range(0, 40, 8) for hit in keeper.search(asked, k=8, skip=skip)]
     assert len(set(paged)) == len(paged) == 40
@@ -150,9 +153,9 @@ def test_search_waits_for_a_slow_reader() -> None:
             return super().embed(texts, kind)
 
     clock = FixedClock()
-    with Keeper(MemoryStore(clock), Signalling(), clock, reader=Slow()) as keeper:
+    with Keeper(MemoryStore(clock), Signalling(), clock, reranker=Slow()) as keeper:
         keeper.add("the ferry leaves at nine")
-        keeper.read_missing()
+        keeper.services.embeddings.build_token_embeddings()
         plain = keeper.search("when does the ferry leave", rerank=False)[0].score
         assert keeper.search("when does the ferry leave")[0].score != pytest.approx(plain)
 
@@ -160,13 +163,13 @@ def test_search_waits_for_a_slow_reader() -> None:
 def test_a_search_by_vectors_alone_reads_nothing(keeper: Keeper) -> None:
     keeper.add("the ferry leaves at nine")
     before = keeper.search("ferry", hybrid=False)[0].score
-    keeper.read_missing()
+    keeper.services.embeddings.build_token_embeddings()
     assert keeper.search("ferry", hybrid=False)[0].score == before
 
 
 def test_a_question_that_needs_no_closer_look_is_not_read() -> None:
     clock, reader = FixedClock(), Counting()
-    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reader=reader) as keeper:
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reranker=reader) as keeper:
         keeper.search("one", hybrid=False)
         keeper.search("two", rerank=False)
         keeper.search("three")
@@ -176,8 +179,8 @@ def test_a_question_that_needs_no_closer_look_is_not_read() -> None:
 def test_a_viewer_gains_by_it_and_sees_no_more(keeper: Keeper) -> None:
     keeper.add(Fact(text="the ferry leaves at nine", user="bob", visibility="private"))
     keeper.add(Fact(text="the ferry is blue", user="ann", visibility="private"))
-    keeper.read_missing()
-    ann = keeper.seen_by(Viewer(user="ann"))
+    keeper.services.embeddings.build_token_embeddings()
+    ann = keeper.as_viewer(Viewer(user="ann"))
     assert [hit.text for hit in ann.search("when does the ferry leave", k=5)] == ["the ferry is blue"]
     with pytest.raises(Forbidden):
         ann.unread()
@@ -188,7 +191,7 @@ def test_a_viewer_gains_by_it_and_sees_no_more(keeper: Keeper) -> None:
 
 def test_a_reader_that_fails_costs_a_closer_look_and_not_the_answer(caplog: pytest.LogCaptureFixture) -> None:
     clock = FixedClock()
-    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reader=Broken()) as keeper:
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reranker=Broken()) as keeper:
         keeper.add("the ferry leaves at nine")
         assert keeper.search("ferry")[0].text == "the ferry leaves at nine"
         assert keeper.search("ferry")
@@ -197,11 +200,11 @@ def test_a_reader_that_fails_costs_a_closer_look_and_not_the_answer(caplog: pyte
 
 def test_nothing_but_a_closer_look_depends_on_a_reader_that_fails(caplog: pytest.LogCaptureFixture) -> None:
     clock = FixedClock()
-    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reader=Broken()) as keeper:
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reranker=Broken()) as keeper:
         keeper.add(Fact(text="the ferry leaves at nine", user="ann"))
-        ann = keeper.seen_by(Viewer(user="ann"))
+        ann = keeper.as_viewer(Viewer(user="ann"))
         keeper.warm()
-        assert keeper.read_missing() == 0
+        assert keeper.services.embeddings.build_token_embeddings() == 0
         assert InboxWorker(keeper)._catch_up() == 2.0
         assert ann.search("ferry")
         assert len(caplog.records) == 1  # viewers hear of it too
@@ -210,7 +213,7 @@ def test_nothing_but_a_closer_look_depends_on_a_reader_that_fails(caplog: pytest
 def test_a_search_waits_for_no_writer(tmp_path: Path) -> None:
     clock = FixedClock()
     store = SqliteStore(tmp_path / "cofio.db", clock)
-    with Keeper(store, HashEmbedder(), clock, reader=WordOverlapModel()) as keeper:
+    with Keeper(store, HashEmbedder(), clock, reranker=WordOverlapModel()) as keeper:
         keeper.add("the ferry leaves at nine")
         with store._file.writing() as connection:
             assert keeper.search("ferry")
@@ -220,9 +223,9 @@ def test_a_search_waits_for_no_writer(tmp_path: Path) -> None:
 def test_the_worker_lets_writers_go_first(tmp_path: Path) -> None:
     clock = FixedClock()
     stores = [SqliteStore(tmp_path / "cofio.db", clock) for _ in range(2)]
-    with Keeper(stores[0], HashEmbedder(), clock, reader=WordOverlapModel()) as keeper:
+    with Keeper(stores[0], HashEmbedder(), clock, reranker=WordOverlapModel()) as keeper:
         keeper.add_all([Fact(text=f"fact {number}") for number in range(20)], dedup=False)
-        keeper.read_missing(most=1)
+        keeper.services.embeddings.build_token_embeddings(most=1)
         with stores[1]._file.writing():
             assert InboxWorker(keeper)._catch_up() == 2.0
         stores[1].close()
@@ -230,12 +233,12 @@ def test_the_worker_lets_writers_go_first(tmp_path: Path) -> None:
 
 def test_two_readers_of_one_store_do_not_mix_what_they_read() -> None:
     clock, store = FixedClock(), MemoryStore(FixedClock())
-    old, new = (Keeper(store, HashEmbedder(), clock, reader=each()) for each in (WordOverlapModel, Newer))
+    old, new = (Keeper(store, HashEmbedder(), clock, reranker=each()) for each in (WordOverlapModel, Newer))
     old.add("the ferry leaves at nine")
-    assert old.read_missing() == 1
-    assert new.read_missing() == 1
+    assert old.services.embeddings.build_token_embeddings() == 1
+    assert new.services.embeddings.build_token_embeddings() == 1
     old.add("the harbour is closed")
-    assert old.read_missing() == 0  # it is the newer one's to read
+    assert old.services.embeddings.build_token_embeddings() == 0  # it is the newer one's to read
     plain = [hit.score for hit in old.search("ferry", rerank=False)]
     assert [hit.score for hit in old.search("ferry")] == plain
     assert [hit.score for hit in new.search("ferry")] != plain
@@ -243,7 +246,7 @@ def test_two_readers_of_one_store_do_not_mix_what_they_read() -> None:
 
 def test_a_closed_keeper_says_so(tmp_path: Path) -> None:
     clock = FixedClock()
-    keeper = Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, reader=WordOverlapModel())
+    keeper = Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, reranker=WordOverlapModel())
     keeper.search("ferry")
     keeper.close()
     with pytest.raises(StoreError, match="closed"):
@@ -254,7 +257,10 @@ def test_without_a_reader_there_is_nothing_to_read() -> None:
     clock = FixedClock()
     with Keeper(MemoryStore(clock), HashEmbedder(), clock) as keeper:
         keeper.add("the ferry leaves at nine")
-        assert (keeper.unread(), keeper.read_missing()) == (0, 0)
+        assert (
+            keeper.services.embeddings.pending_token_embeddings(),
+            keeper.services.embeddings.build_token_embeddings(),
+        ) == (0, 0)
 
 
 def test_it_can_be_switched_off(tmp_path: Path) -> None:
@@ -266,11 +272,13 @@ def test_it_can_be_switched_off(tmp_path: Path) -> None:
 
 def test_the_worker_reads_what_is_new_and_rests_when_all_is_read(tmp_path: Path) -> None:
     clock = FixedClock()
-    with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, reader=WordOverlapModel()) as keeper:
+    with Keeper(
+        SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, reranker=WordOverlapModel()
+    ) as keeper:
         keeper.add_all([Fact(text=f"fact {number}") for number in range(20)], dedup=False)
         worker = InboxWorker(keeper)
         assert worker._catch_up() < 2.0
-        assert keeper.unread() == 12
+        assert keeper.services.embeddings.pending_token_embeddings() == 12
         worker._catch_up()
         assert worker._catch_up() == 2.0
-        assert keeper.unread() == 0
+        assert keeper.services.embeddings.pending_token_embeddings() == 0

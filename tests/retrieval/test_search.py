@@ -65,7 +65,7 @@ def test_a_memory_that_only_the_words_find_has_its_true_cosine(keeper: Keeper) -
 
 
 def _cosine(keeper: Keeper, one: str, other: str) -> float:
-    vectors = keeper._embed([one, other])
+    vectors = keeper.services.shared.encoder.embed([one, other])
     return float(vectors[0] @ vectors[1])
 
 
@@ -248,8 +248,8 @@ def test_a_memory_goes_before_what_it_probably_replaces(keeper: Keeper) -> None:
     old = keeper.add("We render charts with Datawrapper").memory_id
     other = keeper.add("Charts are in English").memory_id
     new = keeper.add("Everything is rebuilt in Flourish", metadata={MAY_REPLACE: [old]}).memory_id
-    assert newer_first({old: 0.6, other: 0.5, new: 0.2}, keeper._store) == [new, old, other]
-    assert newer_first({other: 0.5, new: 0.2}, keeper._store) == [other, new]
+    assert newer_first({old: 0.6, other: 0.5, new: 0.2}, keeper.services.access.store) == [new, old, other]
+    assert newer_first({other: 0.5, new: 0.2}, keeper.services.access.store) == [other, new]
 
 
 def test_chains_of_near_alikes_are_in_order_pair_by_pair(angles: Keeper) -> None:

@@ -122,7 +122,7 @@ def test_rules_and_due_dates_get_their_share_in_a_crowd(keeper: Keeper, starts: 
 def test_new_decision_is_shown_at_once(keeper: Keeper, starts: Starts) -> None:
     for number in range(80):
         old = add(keeper, f"Decision number {number} of the web shop", kind="decision", created_at="2026-06-01")
-        keeper.note_recalled([("2026-07-01T10:00:00Z", "claude-code", [old] * 30)])
+        keeper.services.shared.retrieval_log.import_recalls([("2026-07-01T10:00:00Z", "claude-code", [old] * 30)])
     add(keeper, "We moved to pnpm", kind="decision")
     assert starts()[0] == "We moved to pnpm"
 
@@ -130,7 +130,7 @@ def test_new_decision_is_shown_at_once(keeper: Keeper, starts: Starts) -> None:
 def test_being_shown_or_retrieved_does_not_change_the_order(keeper: Keeper, starts: Starts) -> None:
     ids = [add(keeper, f"Decision number {number}", kind="decision") for number in range(5)]
     first = starts()
-    keeper.note_recalled([("2026-10-31T10:00:00Z", "claude-code", ids[:1] * 20)])
+    keeper.services.shared.retrieval_log.import_recalls([("2026-10-31T10:00:00Z", "claude-code", ids[:1] * 20)])
     assert starts() == first
     assert keeper.get(ids[-1]).retrieval_count == 0
 

@@ -85,9 +85,9 @@ def everything(keeper: Keeper) -> str:
 def test_a_session_is_seen_by_whom_its_turns_are_for(
     keeper: Keeper, visibility: str, seers: tuple[Viewer, ...], learn: bool
 ) -> None:
-    say(keeper.seen_by(ADA), "The vault opens at noon", "Noted.", visibility=visibility, learn=learn)
+    say(keeper.as_viewer(ADA), "The vault opens at noon", "Noted.", visibility=visibility, learn=learn)
     for viewer in (ADA, BOB, EVE, BOT):
-        seen = keeper.seen_by(viewer)
+        seen = keeper.as_viewer(viewer)
         assert [session.session for session in seen.sessions()] == (["s1"] if viewer in seers else [])
         assert ("vault" in everything(seen)) == (viewer in seers)
         if viewer not in seers:
@@ -98,35 +98,35 @@ def test_a_session_is_seen_by_whom_its_turns_are_for(
 
 @pytest.mark.parametrize("learn", [True, False], ids=["indexed", "waiting"])
 def test_turns_in_one_session_are_counted_and_shown_as_far_as_they_are_seen(keeper: Keeper, learn: bool) -> None:
-    ada = keeper.seen_by(ADA)
+    ada = keeper.as_viewer(ADA)
     say(ada, "Private vault", "One.", turn="1", at="2025-01-01", learn=learn)
     say(ada, "Shared plan", "Two.", turn="2", at="2025-01-02", visibility="team", project="/srv/shared", learn=learn)
     say(ada, "Private safe", "Three.", turn="3", at="2025-01-03", learn=learn)
-    (seen,) = keeper.seen_by(BOB).sessions()
+    (seen,) = keeper.as_viewer(BOB).sessions()
     assert (seen.turns, seen.first_at, seen.last_at) == (1, seen.last_at, "2025-01-02T00:00:00.000000+00:00")
     assert seen.project == "/srv/shared"
-    assert keeper.seen_by(BOB).sessions(project="/srv/web") == []
-    assert [turn.prompt for turn in keeper.seen_by(BOB).session("s1").turns] == ["Shared plan"]
-    assert "Private" not in everything(keeper.seen_by(BOB))
+    assert keeper.as_viewer(BOB).sessions(project="/srv/web") == []
+    assert [turn.prompt for turn in keeper.as_viewer(BOB).session("s1").turns] == ["Shared plan"]
+    assert "Private" not in everything(keeper.as_viewer(BOB))
     assert ada.sessions()[0].turns == keeper.sessions()[0].turns == 3
 
 
 def test_a_bound_key_sees_turns_within_its_reach(keeper: Keeper) -> None:
-    ada = keeper.seen_by(ADA)
+    ada = keeper.as_viewer(ADA)
     say(ada, "The vault opens at noon", source="work/website", turn="1")
-    assert keeper.seen_by(BOUND).sessions() == []
-    say(keeper.seen_by(BOUND), "The door is green", source="work/web", turn="2")
-    assert [session.turns for session in keeper.seen_by(BOUND).sessions()] == [1]
-    assert "vault" not in everything(keeper.seen_by(BOUND))
+    assert keeper.as_viewer(BOUND).sessions() == []
+    say(keeper.as_viewer(BOUND), "The door is green", source="work/web", turn="2")
+    assert [session.turns for session in keeper.as_viewer(BOUND).sessions()] == [1]
+    assert "vault" not in everything(keeper.as_viewer(BOUND))
     assert [(session.client, session.turns) for session in ada.sessions()] == [
         ("claude-code", 2)
     ]  # one person, two keys
 
 
 def test_a_session_of_the_same_name_stays_apart(keeper: Keeper) -> None:
-    say(keeper.seen_by(ADA), "Where were we?", "At the harbour.", turn="1")
-    say(keeper.seen_by(BOB), "Run the malicious script", "Done.", turn="1", visibility="global", at="2025-05-01")
-    ada = keeper.seen_by(ADA)
+    say(keeper.as_viewer(ADA), "Where were we?", "At the harbour.", turn="1")
+    say(keeper.as_viewer(BOB), "Run the malicious script", "Done.", turn="1", visibility="global", at="2025-05-01")
+    ada = keeper.as_viewer(ADA)
     assert [(session.session, session.user, session.turns) for session in ada.sessions()] == [
         ("s1", "ada", 1),
         ("s1", "bob", 1),
@@ -149,13 +149,13 @@ def test_two_owners_of_one_id_and_client_have_each_their_own(keeper: Keeper, lea
 
 
 def test_a_key_resumes_its_own_session_behind_many_of_others(keeper: Keeper) -> None:
-    say(keeper.seen_by(ADA), "Where were we?", at="2025-01-01", turn="1", learn=False)
+    say(keeper.as_viewer(ADA), "Where were we?", at="2025-01-01", turn="1", learn=False)
     for number in range(60):
         about = {"session": f"b{number}", "visibility": "team", "at": "2025-02-01"}
-        say(keeper.seen_by(BOB), "Look here", turn="1", learn=False, **about)
+        say(keeper.as_viewer(BOB), "Look here", turn="1", learn=False, **about)
     for project in ("/srv/web", "web", None):
-        assert [session.session.session for session in keeper.seen_by(ADA).resume(project).sessions] == ["s1"]
-    assert len(keeper.seen_by(BOT).resume("web").sessions) == 0
+        assert [session.session.session for session in keeper.as_viewer(ADA).resume(project).sessions] == ["s1"]
+    assert len(keeper.as_viewer(BOT).resume("web").sessions) == 0
 
 
 def test_a_project_is_found_by_the_name_of_its_folder(keeper: Keeper) -> None:
@@ -167,13 +167,13 @@ def test_a_project_is_found_by_the_name_of_its_folder(keeper: Keeper) -> None:
 
 
 def test_no_mark_of_a_key_is_told_and_none_can_be_forged(keeper: Keeper, store: Store) -> None:
-    number = say(keeper.seen_by(ADA), "The vault opens at noon", "I use pnpm.")
+    number = say(keeper.as_viewer(ADA), "The vault opens at noon", "I use pnpm.")
     exchange = store.inbox.item(number).exchange
     assert exchange
     mark = exchange.client.removeprefix("claude-code")
     assert len(mark) == 13
-    assert mark not in everything(keeper.seen_by(ADA))
-    eve = keeper.seen_by(EVE)
+    assert mark not in everything(keeper.as_viewer(ADA))
+    eve = keeper.as_viewer(EVE)
     say(eve, "Mine", client=exchange.client, turn="9")
     assert "vault" not in everything(eve)
     for client in (exchange.client, f"claude-code{mark}{mark}", "claude-code"):
@@ -185,7 +185,7 @@ def test_no_mark_of_a_key_is_told_and_none_can_be_forged(keeper: Keeper, store: 
 
 
 def test_memories_of_a_shared_session_are_told_as_far_as_they_are_seen(keeper: Keeper) -> None:
-    ada, bob = keeper.seen_by(ADA), keeper.seen_by(BOB)
+    ada, bob = keeper.as_viewer(ADA), keeper.as_viewer(BOB)
     say(ada, "I prefer tabs over spaces.", turn="1")
     say(ada, "We always deploy with Fly.io.", turn="2", visibility="team")
     mine = [each.text for each in ada.session("s1").learned]
@@ -197,20 +197,20 @@ def test_memories_of_a_shared_session_are_told_as_far_as_they_are_seen(keeper: K
 
 
 def test_what_a_session_was_given_is_told_to_its_owner_alone(keeper: Keeper) -> None:
-    shared = keeper.seen_by(ADA).add("The harbour is new", visibility="team").memory_id
-    secret = keeper.seen_by(EVE).add("The vault opens at noon").memory_id
-    ada = keeper.seen_by(ADA)
+    shared = keeper.as_viewer(ADA).add("The harbour is new", visibility="team").memory_id
+    secret = keeper.as_viewer(EVE).add("The vault opens at noon").memory_id
+    ada = keeper.as_viewer(ADA)
     say(ada, "Look at the harbour", visibility="team")
     ada.give("claude-code", "s1", {shared: "d"})
     assert [each.id for each in ada.session("s1").recalled] == [shared]
-    assert keeper.seen_by(BOB).session("s1").recalled == ()
+    assert keeper.as_viewer(BOB).session("s1").recalled == ()
     assert [each.id for each in keeper.session("s1").recalled] == [shared]
-    keeper.seen_by(EVE).give("claude-code", "s1", {secret: "d"})
+    keeper.as_viewer(EVE).give("claude-code", "s1", {secret: "d"})
     assert "vault" not in everything(ada)
 
 
 def test_a_memory_that_becomes_private_leaves_the_sessions_of_others(keeper: Keeper) -> None:
-    ada, bob = keeper.seen_by(ADA), keeper.seen_by(BOB)
+    ada, bob = keeper.as_viewer(ADA), keeper.as_viewer(BOB)
     say(ada, "We always deploy with Fly.io.", visibility="team")
     (memory,) = bob.session("s1").learned
     ada.update(memory.id, visibility="private")
@@ -258,7 +258,7 @@ def test_what_was_learned_survives_forgetting_the_words_of_captures(keeper: Keep
     say(keeper, "I prefer tabs over spaces.", "Noted.")
     before = keeper.session("s1")
     assert [each.action for each in before.learned] == ["add"]
-    assert keeper.forget_captures("2100-01-01") == 1
+    assert keeper.services.captures.forget("2100-01-01") == 1
     assert keeper.session("s1") == before
 
 
@@ -308,8 +308,8 @@ def test_a_compaction_summary_is_kept_and_nothing_is_learned_from_it(keeper: Kee
     for _ in range(2):  # hooks may fire twice
         assert attendant.attend(event("claude-code", post_compact(summary)), "/srv/web") == ""
     attendant.close()
-    (item,) = keeper.due()
-    keeper.attempt(item)
+    (item,) = keeper.services.captures.due()
+    keeper.services.captures.process(item)
     assert keeper.item(item.id).state == "rejected"
     assert "not learned from" in keeper.item(item.id).reason
     assert keeper.count() == 0
@@ -346,10 +346,10 @@ def test_a_summary_of_a_subagent_is_not_kept(keeper: Keeper, tmp_path: Path) -> 
 
 def test_a_summary_of_a_key_is_seen_by_its_owner_alone(keeper: Keeper, tmp_path: Path) -> None:
     attendant = SessionHandler(keeper, tmp_path)
-    attendant.attend(event("claude-code", post_compact(SUMMARY)), "/srv/web", keeper=keeper.seen_by(ADA))
+    attendant.attend(event("claude-code", post_compact(SUMMARY)), "/srv/web", keeper=keeper.as_viewer(ADA))
     attendant.close()
-    assert len(keeper.seen_by(ADA).session("s1").summaries) == 1
-    assert keeper.seen_by(BOB).sessions() == []
+    assert len(keeper.as_viewer(ADA).session("s1").summaries) == 1
+    assert keeper.as_viewer(BOB).sessions() == []
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_a_turn_of_which_any_copy_was_captured_is_not_new(
 def test_what_was_captured_with_a_key_is_not_learned_again(keeper: Keeper, homes: dict[str, Path]) -> None:
     claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")])
     named = {"client": "claude-code", "session": "a", "turn": unique("a", 0)}
-    keeper.seen_by(Viewer(user="ada")).capture("We use tabs.", wait=True, **named)
+    keeper.as_viewer(Viewer(user="ada")).capture("We use tabs.", wait=True, **named)
     assert surveyed(keeper, homes).new == []
 
 
@@ -285,7 +285,7 @@ def test_what_is_captured_live_is_learned_from_first(keeper: Keeper, homes: dict
     for number in range(3):
         keeper.capture(f"Old {number}.", client="c", session="s", turn=str(number), series=series)
     keeper.capture("New.", client="c", session="t", turn="1")
-    assert [item.exchange.messages[0].text for item in keeper.due() if item.exchange] == [
+    assert [item.exchange.messages[0].text for item in keeper.services.captures.due() if item.exchange] == [
         "New.", "Old 0.", "Old 1.", "Old 2.",
     ]  # fmt: skip
 
@@ -304,7 +304,7 @@ def test_a_live_capture_interrupts_the_worker_between_backfilled_ones(keeper: Ke
             keeper.capture("The new one is here.", client="c", session="t", turn="1")
             worker.wake()
 
-    keeper.listen(told)
+    keeper.on_learned(told)
     assert worker.drain() == 4
     assert order[0].startswith("Number 0")
     assert order[1].startswith("The new one")
@@ -371,7 +371,7 @@ def test_a_turn_that_is_told_live_too_is_no_backfills_to_undo(keeper: Keeper) ->
     named = {"client": "c", "session": "s", "turn": "1"}
     keeper.capture("We use tabs.", series=series, **named)
     keeper.amend([{"role": "user", "content": "We use tabs."}, {"role": "assistant", "content": "Noted."}], **named)
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert item.exchange == Exchange(
         messages=(Message("user", "We use tabs."), Message("assistant", "Noted.")), at=item.exchange.at, **named
     )  # type: ignore

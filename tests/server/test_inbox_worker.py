@@ -22,7 +22,7 @@ def until(done: object, seconds: float = 20.0) -> None:
 
 
 def ago(keeper: Keeper, days: int) -> str:
-    return days_before(keeper._clock(), days)
+    return days_before(keeper.services.shared.clock(), days)
 
 
 def test_it_learns_from_what_comes_in_while_it_runs_and_ends_when_it_is_told(keeper: Keeper) -> None:
@@ -70,10 +70,12 @@ def test_it_outlives_a_store_that_fails(keeper: Keeper, caplog: pytest.LogCaptur
 
 def test_what_was_asked_long_ago_is_forgotten_and_still_counts(keeper: Keeper) -> None:
     memory = keeper.add("I prefer tabs over spaces.").memory
-    keeper._store.note([Retrieval(memory.id, "tabs", "ann", at) for at in (ago(keeper, 400), ago(keeper, 1))])
+    keeper.services.access.store.note(
+        [Retrieval(memory.id, "tabs", "ann", at) for at in (ago(keeper, 400), ago(keeper, 1))]
+    )
     worker = InboxWorker(keeper, retrieval_days=180)
     worker.start()
-    until(lambda: keeper._store.uses.tracking(ago(keeper, 1_000)).days == 1)
+    until(lambda: keeper.services.access.store.uses.tracking(ago(keeper, 1_000)).days == 1)
     worker.stop()
     assert keeper.get(memory.id).retrieval_count == 2
 

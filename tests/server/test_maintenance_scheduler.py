@@ -94,7 +94,7 @@ def test_what_is_due_is_done_to_the_memories_and_can_be_undone(keeper: Keeper, c
     asked = [keeper.add(f"the port of service{number} is {8000 + number}").memory for number in range(10)]
     dead = keeper.add("the build of Tuesday was red").memory
     for day in range(0, 70, 7):
-        keeper._store.note([Retrieval(each.id, "port", "ann", clock.to(day)) for each in asked])
+        keeper.services.access.store.note([Retrieval(each.id, "port", "ann", clock.to(day)) for each in asked])
     clock.to(0)
     caretaker = Scheduler(keeper, {"prune": WEEKLY}, clock)
     caretaker.tick(clock())
@@ -111,7 +111,7 @@ def test_a_slot_whose_run_died_is_done_again(keeper: Keeper, clock: Time) -> Non
     caretaker = Scheduler(keeper, {"prune": DAILY}, clock)
     caretaker.tick(clock())
     clock.to(1, 3)
-    assert keeper._store.runs.claim("prune", clock(), "a process that is killed") is not None
+    assert keeper.services.access.store.runs.claim("prune", clock(), "a process that is killed") is not None
     assert caretaker.tick(clock.to(1, 3, 5)) == []
     assert told(caretaker.tick(clock.to(1, 3, 11))) == [("prune", "2026-03-03T03:00", "done")]
     assert [run.outcome for run in keeper.runs()] == ["done", "died", "began"]
@@ -154,7 +154,7 @@ class Watched(Keeper):
 def watched(tmp_path: Path, clock: Time) -> Iterator[Watched]:
     with Watched(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as keeper:
         keeper.threads = []
-        keeper.begin_schedule("prune", "2026-03-01T03:00:00Z")
+        keeper.services.maintenance.begin_schedule("prune", "2026-03-01T03:00:00Z")
         yield keeper
 
 
@@ -236,7 +236,7 @@ keeper.close()
 
 def test_of_caretakers_in_several_processes_one_does_what_is_due(keeper: Keeper, clock: Time, tmp_path: Path) -> None:
     for chore in ("consolidate", "prune"):
-        keeper.begin_schedule(chore, "2026-03-02T03:00:00Z")
+        keeper.services.maintenance.begin_schedule(chore, "2026-03-02T03:00:00Z")
     others = [
         subprocess.Popen(
             [sys.executable, "-c", _CARETAKER, str(tmp_path / "cofio.db")],

@@ -66,10 +66,10 @@ def said(item: Item) -> list[tuple[str, str]]:
 
 def test_a_prompt_is_held_until_its_answer_makes_it_a_turn(attendant: SessionHandler, keeper: Keeper) -> None:
     attendant.attend(asked(DRIZZLE), WEB)
-    assert keeper.due() == []
+    assert keeper.services.captures.due() == []
     assert keeper.inbox_status().pending == 1
     attendant.attend(answered("Good choice."), WEB)
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert said(item) == [("user", DRIZZLE), ("assistant", "Good choice.")]
     assert item.exchange
     assert (item.exchange.client, item.exchange.session, item.exchange.turn) == ("claude-code", "s1", "p1")
@@ -79,7 +79,7 @@ def test_a_prompt_is_held_until_its_answer_makes_it_a_turn(attendant: SessionHan
 def test_what_was_never_answered_is_due_when_the_next_prompt_comes(attendant: SessionHandler, keeper: Keeper) -> None:
     attendant.attend(asked(DRIZZLE), WEB)
     attendant.attend(asked("Show me the schema.", "p2"), WEB)
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert said(item) == [("user", DRIZZLE)]
 
 
@@ -89,7 +89,7 @@ def test_what_is_held_is_due_when_the_session_ends_or_the_turn_fails(
 ) -> None:
     attendant.attend(asked(DRIZZLE), WEB)
     attendant.attend(told(name, last_assistant_message="API Error: 529 overloaded"), WEB)
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert said(item) == [("user", DRIZZLE)]
 
 
@@ -99,7 +99,7 @@ def test_a_prompt_that_nobody_answers_is_learned_from_alone_in_the_end(tmp_path:
         attendant = SessionHandler(keeper, tmp_path)
         attendant.attend(asked(DRIZZLE), WEB)
         clock.advance(HOLD + 1)
-        assert [said(item) for item in keeper.due()] == [[("user", DRIZZLE)]]
+        assert [said(item) for item in keeper.services.captures.due()] == [[("user", DRIZZLE)]]
         attendant.close()
 
 
@@ -141,7 +141,7 @@ def test_an_older_client_that_names_no_turn_still_gets_prompt_and_answer_togethe
 ) -> None:
     attendant.attend(asked(DRIZZLE, ""), WEB)
     attendant.attend(answered("Good choice.", ""), WEB)
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert said(item) == [("user", DRIZZLE), ("assistant", "Good choice.")]
 
 
@@ -226,7 +226,7 @@ def test_turns_that_no_hook_told_of_are_taken_from_the_transcript(
     happened, raw = ended(path)
     attendant.attend(happened, WEB, raw=raw)
     assert attendant.fetch() == 1
-    assert [said(item) for item in keeper.due()] == [
+    assert [said(item) for item in keeper.services.captures.due()] == [
         [("user", DRIZZLE), ("assistant", "Good choice.")],
         [("user", "We use pnpm."), ("assistant", "Noted.")],
     ]
@@ -243,7 +243,9 @@ def test_the_answer_of_a_turn_that_was_broken_off_comes_from_the_transcript(
     happened, raw = ended(path, "PreCompact")
     attendant.attend(happened, WEB, raw=raw)
     attendant.fetch()
-    assert [said(item) for item in keeper.due()] == [[("user", DRIZZLE), ("assistant", "I have begun to")]]
+    assert [said(item) for item in keeper.services.captures.due()] == [
+        [("user", DRIZZLE), ("assistant", "I have begun to")]
+    ]
 
 
 def test_copies_of_another_sessions_turns_are_left_to_that_session(
@@ -253,7 +255,9 @@ def test_copies_of_another_sessions_turns_are_left_to_that_session(
     happened, raw = ended(path)
     attendant.attend(happened, WEB, raw=raw)
     attendant.fetch()
-    assert [said(item) for item in keeper.due()] == [[("user", DRIZZLE), ("assistant", "Good choice.")]]
+    assert [said(item) for item in keeper.services.captures.due()] == [
+        [("user", DRIZZLE), ("assistant", "Good choice.")]
+    ]
 
 
 def test_a_transcript_of_another_machine_is_not_looked_for(
@@ -288,7 +292,7 @@ def test_what_no_hook_told_of_a_known_turn_comes_from_the_transcript(
     for _ in range(2):
         attendant.attend(happened, WEB, raw=raw)
         attendant.fetch()
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert said(item) == [("user", DRIZZLE)]
 
 
@@ -303,7 +307,7 @@ def test_after_a_restart_the_answer_of_a_broken_off_turn_still_comes_from_the_tr
     happened, raw = ended(path)
     second.attend(happened, WEB, raw=raw)
     second.fetch()
-    told = [said(item) for item in keeper.due()]
+    told = [said(item) for item in keeper.services.captures.due()]
     assert [("user", DRIZZLE), ("assistant", "I have begun to")] in told
     second.close()
 
@@ -314,7 +318,7 @@ def test_after_a_restart_the_next_prompt_still_releases_what_was_broken_off(keep
     first.close()
     second = SessionHandler(keeper, tmp_path)
     second.attend(asked("Show me the schema.", "p2"), WEB)
-    assert [said(item) for item in keeper.due()] == [[("user", DRIZZLE)]]
+    assert [said(item) for item in keeper.services.captures.due()] == [[("user", DRIZZLE)]]
     second.close()
 
 
@@ -336,7 +340,7 @@ def test_a_transcript_with_anything_in_it_keeps_nothing_else_from_being_learned(
     spooled(tmp_path, {"hook_event_name": "Stop", "last_assistant_message": "Good choice.", "prompt_id": "p1"})
     attendant.fetch()
     assert list(spool.entries(tmp_path)) == []
-    assert [("assistant", "Good choice.")] in [said(item) for item in keeper.due()]
+    assert [("assistant", "Good choice.")] in [said(item) for item in keeper.services.captures.due()]
 
 
 @pytest.mark.parametrize("name", ["x" * 300 + ".jsonl", "gone/s1.jsonl", "pipe.jsonl"])
@@ -348,7 +352,7 @@ def test_a_path_that_cannot_be_looked_at_is_passed_over(
     attendant.attend(asked(DRIZZLE), WEB)
     attendant.attend(happened, WEB, raw=raw)
     assert attendant.fetch() == 1
-    assert [said(item) for item in keeper.due()] == [[("user", DRIZZLE)]]
+    assert [said(item) for item in keeper.services.captures.due()] == [[("user", DRIZZLE)]]
 
 
 # ── the spool ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -365,7 +369,7 @@ def test_what_was_spooled_is_taken_in_as_if_it_had_come_then(
     spooled(tmp_path, {"hook_event_name": "UserPromptSubmit", "prompt": DRIZZLE, "prompt_id": "p1"})
     spooled(tmp_path, {"hook_event_name": "Stop", "last_assistant_message": "Good choice.", "prompt_id": "p1"})
     assert attendant.fetch() == 2
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert said(item) == [("user", DRIZZLE), ("assistant", "Good choice.")]
     assert list(spool.entries(tmp_path)) == []
 
@@ -375,7 +379,7 @@ def test_what_came_by_both_ways_is_one_turn(attendant: SessionHandler, keeper: K
     spooled(tmp_path, {"hook_event_name": "UserPromptSubmit", "prompt": DRIZZLE, "prompt_id": "p1"})
     attendant.fetch()
     attendant.attend(answered("Good choice."), WEB)
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert said(item) == [("user", DRIZZLE), ("assistant", "Good choice.")]
 
 
@@ -395,7 +399,7 @@ def test_a_prompt_that_comes_after_its_answer_does_not_hold_the_turn_back(
     attendant.attend(answered("Good choice."), WEB)
     spooled(tmp_path, {"hook_event_name": "UserPromptSubmit", "prompt": DRIZZLE, "prompt_id": "p1"})
     attendant.fetch()
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert sorted(said(item)) == [("assistant", "Good choice."), ("user", DRIZZLE)]
 
 
@@ -460,7 +464,7 @@ def test_what_was_said_a_while_ago_is_kept_and_answered_with_nothing(attendant: 
     assert attendant.attend(asked("We deploy with Fly.io?"), WEB, at=before) == ""
     assert attendant.attend(told("SessionStart", source="startup"), WEB, at=before) == ""
     attendant.attend(answered("Yes."), WEB, at=before)
-    [item] = keeper.due()
+    [item] = keeper.services.captures.due()
     assert item.exchange
     assert item.exchange.at.startswith("2025-12-31T10:00:00")
     assert "Fly.io" in attendant.attend(asked("We deploy with Fly.io?", "p2"), WEB)
@@ -562,7 +566,9 @@ def test_a_log_that_cannot_be_read_keeps_nothing_from_being_learned(attendant: S
 
 def test_a_time_that_cannot_be_is_taken_for_now(keeper: Keeper) -> None:
     one = keeper.add("we use tabs").memory_id
-    keeper.note_recalled([("1971-01-01T00:00:00Z", "codex", [one]), ("2999-01-01T00:00:00Z", "codex", [one, 999])])
+    keeper.services.shared.retrieval_log.import_recalls(
+        [("1971-01-01T00:00:00Z", "codex", [one]), ("2999-01-01T00:00:00Z", "codex", [one, 999])]
+    )
     found = keeper.get(one)
     assert (found.retrieval_count, (found.last_retrieved_at or "")[:4]) == (2, "2026")
 
@@ -583,7 +589,7 @@ def test_a_prompt_that_is_told_twice_at_once_is_held_for_its_answer(
     monkeypatch.setattr(keeper, "release", together)
     with ThreadPoolExecutor(2) as hooks:
         list(hooks.map(lambda _: attendant.keep(asked(DRIZZLE), WEB), range(2)))
-    assert keeper.due() == []
+    assert keeper.services.captures.due() == []
     attendant.keep(answered("Noted."), WEB)
     assert [said(item) for item in keeper.items()] == [[("user", DRIZZLE), ("assistant", "Noted.")]]
 
@@ -595,20 +601,20 @@ ADA, EVE = Viewer(user="ada"), Viewer(user="eve")
 
 def test_each_caller_is_given_what_they_may_see(attendant: SessionHandler, keeper: Keeper) -> None:
     for viewer in (ADA, EVE):
-        keeper.seen_by(viewer).add(f"{viewer.user} deploys with Fly.io", project=WEB)
+        keeper.as_viewer(viewer).add(f"{viewer.user} deploys with Fly.io", project=WEB)
     for viewer, other in ((ADA, "eve"), (EVE, "ada")):  # the same session by name
         for happened in (told("SessionStart", source="startup"), asked("how do we deploy with Fly.io?")):
-            given = attendant.attend(happened, WEB, keeper=keeper.seen_by(viewer))
+            given = attendant.attend(happened, WEB, keeper=keeper.as_viewer(viewer))
             assert other not in given
         assert f"{viewer.user} deploys" in attendant.attend(
-            told("SessionStart", source="clear"), WEB, keeper=keeper.seen_by(viewer)
+            told("SessionStart", source="clear"), WEB, keeper=keeper.as_viewer(viewer)
         )
 
 
 def test_what_one_was_given_counts_for_that_one_alone(attendant: SessionHandler, keeper: Keeper) -> None:
     keeper.add("We deploy with Fly.io", project=WEB, visibility="global")
     for viewer in (None, ADA, EVE):
-        seen = keeper.seen_by(viewer)
+        seen = keeper.as_viewer(viewer)
         assert "Fly.io" in attendant.attend(told("SessionStart", source="startup"), WEB, keeper=seen)
         assert attendant.attend(told("SessionStart", source="startup"), WEB, keeper=seen) == ""
 
@@ -616,12 +622,12 @@ def test_what_one_was_given_counts_for_that_one_alone(attendant: SessionHandler,
 def test_nothing_of_a_caller_with_a_key_is_left_on_the_disk(
     attendant: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
-    keeper.seen_by(ADA).add("We deploy with Fly.io", project=WEB)
+    keeper.as_viewer(ADA).add("We deploy with Fly.io", project=WEB)
     secret = tmp_path / "others.jsonl"
     secret.write_text('{"type": "user", "message": {"content": "We switched from Prisma to Drizzle."}}\n')
-    assert attendant.attend(told("SessionStart", source="startup"), WEB, keeper=keeper.seen_by(ADA))
+    assert attendant.attend(told("SessionStart", source="startup"), WEB, keeper=keeper.as_viewer(ADA))
     end = told("SessionEnd", transcript_path=str(secret))
-    attendant.attend(end, WEB, raw=b'{"hook_event_name": "SessionEnd"}', keeper=keeper.seen_by(ADA))
+    attendant.attend(end, WEB, raw=b'{"hook_event_name": "SessionEnd"}', keeper=keeper.as_viewer(ADA))
     assert briefing_cache.load_briefing(tmp_path, WEB) == ""
     assert spool.waiting_files(tmp_path) == []
     assert keeper.inbox_status().captured == 0
@@ -629,7 +635,7 @@ def test_nothing_of_a_caller_with_a_key_is_left_on_the_disk(
 
 def test_a_turn_is_its_callers_and_learned_from_as_theirs(attendant: SessionHandler, keeper: Keeper) -> None:
     for viewer in (ADA, EVE):
-        seen = keeper.seen_by(viewer)
+        seen = keeper.as_viewer(viewer)
         attendant.attend(asked(DRIZZLE), WEB, keeper=seen)
         attendant.attend(answered("Good choice."), WEB, keeper=seen)
     InboxWorker(keeper).drain()
@@ -640,17 +646,17 @@ def test_a_turn_is_its_callers_and_learned_from_as_theirs(attendant: SessionHand
 def test_one_caller_does_not_end_anothers_turn_nor_call_it_a_subagents(
     attendant: SessionHandler, keeper: Keeper
 ) -> None:
-    attendant.attend(asked(DRIZZLE), WEB, keeper=keeper.seen_by(ADA))
-    attendant.attend(told("SessionEnd"), WEB, keeper=keeper.seen_by(EVE))
-    assert keeper.due() == []
-    attendant.attend(told("SessionEnd"), WEB, keeper=keeper.seen_by(ADA))
-    assert len(keeper.due()) == 1
+    attendant.attend(asked(DRIZZLE), WEB, keeper=keeper.as_viewer(ADA))
+    attendant.attend(told("SessionEnd"), WEB, keeper=keeper.as_viewer(EVE))
+    assert keeper.services.captures.due() == []
+    attendant.attend(told("SessionEnd"), WEB, keeper=keeper.as_viewer(ADA))
+    assert len(keeper.services.captures.due()) == 1
 
 
 def test_a_key_that_is_bound_to_sources_tells_below_them(attendant: SessionHandler, keeper: Keeper) -> None:
     bound = Viewer(user="ada", prefixes=("team-a",))
-    attendant.attend(asked(DRIZZLE), WEB, keeper=keeper.seen_by(bound))
-    [item] = keeper.seen_by(bound).items()
+    attendant.attend(asked(DRIZZLE), WEB, keeper=keeper.as_viewer(bound))
+    [item] = keeper.as_viewer(bound).items()
     assert item.exchange
     assert item.exchange.source == "team-a/claude-code/web"
 

@@ -107,5 +107,5 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
     """A keeper on a real store that reads trees."""
     clock = FixedClock()
     store = SqliteStore(tmp_path / "cofio.db", clock)
-    with Keeper(store, HashEmbedder(), clock, freshness=StalenessChecker()) as keeper:
+    with Keeper(store, HashEmbedder(), clock, staleness=StalenessChecker()) as keeper:
         yield keeper

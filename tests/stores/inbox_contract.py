@@ -441,7 +441,7 @@ class InboxContract:
             seen += [item.id for item in page]
         assert seen == numbers[::-1]
 
-    def test_the_ledger_says_where_every_capture_is(self, store: Store) -> None:
+    def test_status_counts_every_capture_once(self, store: Store) -> None:
         numbers = receive(store, *"abcdefg")
         oldest = store.inbox.item(numbers[0]).received_at
         assert store.inbox.status().oldest == oldest

@@ -217,7 +217,7 @@ def test_what_cannot_be_read_is_parked_and_stands_in_nobodys_way(store: Store, p
 def test_a_worker_that_is_told_to_stop_gives_back_what_it_did_not_get_to(store: Store, clock: FixedClock) -> None:
     keeper = Keeper(store, HashEmbedder(), clock)
     worker = InboxWorker(keeper)
-    keeper.listen(lambda _: worker.stop())
+    keeper.on_learned(lambda _: worker.stop())
     numbers = receive(store, "We always use tabs", "We always use pnpm", "We always use Fly.io")
     assert worker.drain() == 1
     assert store.inbox.item(numbers[0]).state in SETTLED

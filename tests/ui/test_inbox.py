@@ -47,12 +47,14 @@ class Inbox:
         """The id of what waits for that long."""
         self.clock.advance(1_800)
         heard = self.keeper.capture(text, **{"client": "codex", **PLACE, **about}).id
-        self.keeper._store.inbox.postpone(heard, seconds or 3_600, reason or "The model did not answer in time.")
+        self.keeper.services.access.store.inbox.postpone(
+            heard, seconds or 3_600, reason or "The model did not answer in time."
+        )
         return heard
 
     def park(self, text: str, reason: str = "The model gave nothing usable.", **about: Any) -> int:
         heard = self.wait(text, **about)
-        self.keeper._store.inbox.park(heard, reason)
+        self.keeper.services.access.store.inbox.park(heard, reason)
         return heard
 
 
@@ -263,7 +265,9 @@ def test_new_ones_appear_and_the_focus_and_the_open_one_stay(inbox: Open, visit:
 
 
 def test_of_what_is_forgotten_nothing_is_quoted(inbox: Open, visit: Visitor) -> None:
-    here = inbox(lambda it: (it.hear("User: We never deploy on a Friday."), it.keeper.forget_captures("2030-01-01")))
+    here = inbox(
+        lambda it: (it.hear("User: We never deploy on a Friday."), it.keeper.services.captures.forget("2030-01-01"))
+    )
     page = open_page(visit, here, "#/1")
     expect(rows(page).first).to_contain_text("Its text has been deleted by retention.")
     expect(rows(page).first.locator(".outcome a")).to_be_visible()

@@ -337,7 +337,7 @@ def tree(tmp_path: Path, visit: Visitor) -> Iterator[tuple[Caller, Path]]:
     (project / "src").mkdir()
     (project / "src" / "cart.py").write_text("LIMIT = 50\n")
     clock = FixedClock()
-    keeper = Keeper(SqliteStore(tmp_path / "tree.db", clock), HashEmbedder(), clock, freshness=StalenessChecker())
+    keeper = Keeper(SqliteStore(tmp_path / "tree.db", clock), HashEmbedder(), clock, staleness=StalenessChecker())
     with keeper, serving(keeper) as url:
         yield Caller(url), project
         visit.leave()

@@ -225,7 +225,7 @@ def capture(service: Caller, turn: int, said: str) -> None:
     assert service.post("/capture", {**given, "wait": True}).status == 200
 
 
-def test_the_ledger_adds_up_and_tells_when_it_does_not(service: Caller, visit: Visitor) -> None:
+def test_inbox_counts_add_up_and_a_mismatch_is_shown(service: Caller, visit: Visitor) -> None:
     for turn, said in enumerate(("We switched from Prisma to Drizzle.", "ok", "thanks", "We decided to use Vitest.")):
         capture(service, turn, said)
     inbox_status = service.get("/inbox/status").json

@@ -76,7 +76,9 @@ def house(tmp_path: Path, afterwards: Callable[[Callable[[], None]], None], judg
     def make(before: Callable[[House], Any] = lambda _: None, llm: LLM | None = None, **settings: Any) -> House:
         clock = FixedClock()
         store = SqliteStore(tmp_path / "cofio.db", clock)
-        keeper = Keeper(store, HashEmbedder(), clock, llm=llm, care=MaintenanceOptions(similarity=0.5), judge=judge)
+        keeper = Keeper(
+            store, HashEmbedder(), clock, llm=llm, maintenance=MaintenanceOptions(similarity=0.5), judge=judge
+        )
         stack.enter_context(keeper)
         before(House(keeper, clock))
         return House(keeper, clock, stack.enter_context(serving(keeper, **settings)))
@@ -375,7 +377,7 @@ def test_use_is_shown_in_short_lists(house: Open, visit: Visitor) -> None:
 
 def test_model_calls_are_shown_with_their_texts(house: Open, visit: Visitor) -> None:
     def called(it: House) -> None:
-        log = it.keeper._store.llm_calls
+        log = it.keeper.services.access.store.llm_calls
         for session in ("s1", "s2"):
             about = CallOrigin(purpose="learn", client="codex", session=session)
             number = log.start("anthropic", "small", about, f"question {WEIRD}", characters=400, limits=Limits())

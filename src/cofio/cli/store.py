@@ -114,12 +114,13 @@ def reembed(session: CliContext, missing: bool) -> None:
         counts = keeper.stats()
         total = counts["memories"] + counts["archived"]
         remaining = total - counts["vectors"] if missing else total
+        embeddings = keeper.services.embeddings
         with output.progress("Embedding", remaining, hidden=session.as_json) as bar:
             number = keeper.embed_missing(bar.move_to) if missing else keeper.reembed(bar.move_to)
-        with output.progress("Computing token embeddings", keeper.unread(), hidden=session.as_json) as bar:
-            keeper.read_missing(bar.move_to)
-        keeper.index_episodes()
-        keeper.embed_episodes()
+        with output.progress("Re-ranking", embeddings.pending_token_embeddings(), hidden=session.as_json) as bar:
+            embeddings.build_token_embeddings(bar.move_to)
+        keeper.services.episodes.index_missing()
+        keeper.services.episodes.embed_missing()
     if session.as_json:
         output.document({"embedded": number, "embedder": session.settings.embedder})
     else:

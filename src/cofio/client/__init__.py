@@ -16,7 +16,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from queue import Empty, LifoQueue
 from types import MappingProxyType, TracebackType
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from cofio.client.knowledge import ClientKnowledge
@@ -24,7 +24,7 @@ from cofio.errors import InvalidInput, Misconfigured, NotFound, Unavailable, cla
 from cofio.models.auth import AuditEntry, Grant, Key
 from cofio.models.domain_knowledge import KnowledgeChange
 from cofio.models.episodes import Episode, EpisodeHit
-from cofio.models.exchange import CaptureStatus, InboxStatus, Item, LearningResult, State, dialogue
+from cofio.models.exchange import CaptureStatus, InboxStatus, Item, LearningResult, Messages, State, dialogue
 from cofio.models.llm_calls import LLMCall, LLMUsage
 from cofio.models.maintenance import (
     Audit,
@@ -61,9 +61,6 @@ from cofio.models.memory import (
 )
 from cofio.models.notes import IndexResult, NotesFolder, VaultExportResult
 from cofio.models.sessions import RESUME_TOKENS, RESUMED, AgentSession, ResumeReport, SessionDetail
-
-#: Text to learn from, or messages with roles.
-Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
 
 _THEIRS = ("anchors",)  # determined by the service
 _QUERIES_AT_ONCE = 100  # limit of /search/batch

@@ -1,38 +1,33 @@
-"""Dashboard queries: `keeper.outlook`. Read-only.
+"""Dashboard queries: `keeper.dashboard`. Read-only.
 
 store.pictures ─▶ counts by day, active agents ─▶ Overview, [Agent] dots ─ layout ─▶ Map
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from cofio.dashboard import projection
 from cofio.models.dashboard import MOST_DAYS, MOST_DOTS, Agent, ChangeCounters, Map, Overview, StoreState
-from cofio.models.memory import Scope, Viewer, as_scope, check_int
-from cofio.ports import Clock, Store
+from cofio.models.memory import Scope, as_scope, check_int
+from cofio.ports import Clock
+from cofio.retrieval.log import RetrievalLog
+from cofio.stores.access import Access
 from cofio.stores.sqlite.blas import one_thread
 
 _CHARACTERS = 120  # of each text on the map
 
 
-class DashboardCallbacks(NamedTuple):
-    """Dependencies that a keeper passes to its outlook."""
-
-    store: Store
-    clock: Clock
-    flush: Callable[[], None]  # writes buffered retrievals
-    viewer: Viewer | None  # None for the owner, who sees everything
-    atlas: projection.MapCache  # cache of drawn maps
-
-
 class DashboardService:
     """Dashboard queries of a keeper, limited to what it may see."""
 
-    def __init__(self, callbacks: DashboardCallbacks) -> None:
-        self._store, self._clock, self._flush, self._viewer, self._atlas = callbacks
+    def __init__(self, access: Access, clock: Clock, log: RetrievalLog, maps: projection.MapCache) -> None:
+        self._store = access.store
+        self._viewer = access.viewer
+        self._clock = clock
+        self._log = log
+        self._maps = maps
 
     def overview(self, *, days: int = 30) -> Overview:
         """Return the state of the store and counts of the last `days` days, including today."""
@@ -44,7 +39,7 @@ class DashboardService:
             live = sum(row.count for row in arrived)
             everything = self._store.page(Scope(include_archived=True), limit=1)[1]
             return Overview(at=now, live=live, archived=max(0, everything - live), days=dates, arrived=arrived)
-        self._flush()
+        self._log.flush_or_tell()
         stats = self._store.stats()
         live, archived, vectors = stats["memories"], stats["archived"], stats["vectors"]
         return Overview(
@@ -60,12 +55,12 @@ class DashboardService:
 
     def agents(self, *, limit: int = 100) -> list[Agent]:
         """List the agents that use the store, the most recent first. Owner only."""
-        self._flush()
+        self._log.flush_or_tell()
         return self._store.pictures.agents(check_int(limit, "limit", least=1, most=1_000))
 
     def pulse(self) -> ChangeCounters:
         """Return counters that change with memories, recalls and the inbox. Cheap enough to poll every second."""
-        self._flush()
+        self._log.flush_or_tell()
         return self._store.pictures.pulse()
 
     def map(self, *, most: int = MOST_DOTS, **within: Any) -> Map:
@@ -77,7 +72,7 @@ class DashboardService:
             with one_thread():  # keeps the other cores free for searches
                 return projection.redraw_map(dots, before)
 
-        return self._atlas.map((self._viewer, scope, count), self.pulse().changeset, draw)
+        return self._maps.map((self._viewer, scope, count), self.pulse().changeset, draw)
 
 
 def _list_days(now: str, count: int) -> list[str]:

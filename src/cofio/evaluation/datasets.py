@@ -226,5 +226,5 @@ def remembered(
                 batch = conversation.facts[start : start + _BATCH]
                 keeper.add_all(batch, dedup=False)
                 advance(len(batch))
-            keeper.read_missing()  # as a service does in the background
+            keeper.services.embeddings.build_token_embeddings()  # as a service does in the background
             yield keeper

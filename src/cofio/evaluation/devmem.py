@@ -76,8 +76,8 @@ def evaluate(
             for number, session in enumerate(sessions, 1):
                 capture(session, keeper)
                 progress(number, steps)
-            keeper.embed_episodes()  # as the service's worker does in the background
-            keeper.read_missing()
+            keeper.services.episodes.embed_missing()  # as the service's worker does in the background
+            keeper.services.embeddings.build_token_embeddings()
             outcomes = []
             for number, question in enumerate(questions, len(sessions) + 1):
                 outcomes.append(ask(question, keeper, messages))
@@ -146,7 +146,7 @@ def capture(session: Mapping[str, Any], keeper: Keeper) -> None:
             turn=f"{name}-{number}",
             project=project,
             source=f"devmem/{project}" if project else "devmem",
-            **({"at": f"{date}T10:{number % 60:02}:00Z"} if len(date) == len("2026-01-31") else {}),
+            at=f"{date}T10:{number % 60:02}:00Z" if len(date) == len("2026-01-31") else "",
         )
 
 

@@ -173,7 +173,7 @@ def run(stream: Stream, settings: Settings, embedder: Embedder, *, use_llm: bool
                 keeper.learn("User: We use Redis.", dry_run=True)  # loads the models, so that this is not timed
             batch = own.llm_batch_turns if use_llm and own.llm_batch_seconds else 1
             _StreamRun(stream, keeper, outcome, embedder).run(batch)
-            keeper.read_missing()  # as the service does in the background
+            keeper.services.embeddings.build_token_embeddings()  # as the service does in the background
             _ask_questions(stream, keeper, outcome)
             _try_prompts(stream, keeper, outcome)
     return outcome
@@ -230,10 +230,10 @@ class _StreamRun:
         states: list[Live] = []
         for exchange in exchanges:
             self._capture(exchange, wait=False)
-        self._keeper.listen(lambda _: states.append(self._get_live()))
-        for batch in self._keeper.batches(self._keeper.claim()):
-            self._keeper.attempt(*batch)
-        self._keeper.listen(lambda _: None)
+        self._keeper.on_learned(lambda _: states.append(self._get_live()))
+        for batch in self._keeper.services.captures.batches(self._keeper.services.captures.claim()):
+            self._keeper.services.captures.process(*batch)
+        self._keeper.on_learned(lambda _: None)
         assert len(states) == len(exchanges)
         return states
 

@@ -12,20 +12,21 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Unpack
 
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.ingest.sanitize import redact
+from cofio.ingest.writer import Writer, check_author
 from cofio.maintenance import audit, clusters, consolidate, pair_finder, prune
 from cofio.maintenance.echo_detection import boot_lines
 from cofio.maintenance.llm_merge import ModelMerger
 from cofio.maintenance.prune import PruneJudge
-from cofio.models.domain_knowledge import KnowledgeDecision
 from cofio.models.llm_calls import occasion
 from cofio.models.maintenance import (
     CHORES,
     PROPOSED,
+    VIEWS,
     Audit,
     Chore,
     Contradiction,
@@ -34,11 +35,29 @@ from cofio.models.maintenance import (
     MaintenanceRun,
     Proposed,
     Refusal,
+    View,
 )
-from cofio.models.memory import Changeset, Decision, Delete, Edit, Memory, Merge, Query, Scope, check_int, same_place
-from cofio.ports import LLM, Clock, Matrix, Store, Vector
+from cofio.models.memory import (
+    MAX_PAGE,
+    Changeset,
+    Decision,
+    Delete,
+    Edit,
+    Memory,
+    Merge,
+    Query,
+    Scope,
+    ScopeKwargs,
+    as_scope,
+    check_bool,
+    check_int,
+    days_before,
+    same_place,
+    to_utc_iso,
+)
+from cofio.ports import LLM, Clock, Store
 from cofio.retrieval.hybrid import hits
-from cofio.staleness import StalenessChecker
+from cofio.retrieval.log import RetrievalLog
 
 _FIRST = 10  # hits among which a search must still find a merged memory
 _BEAT = 60.0  # seconds between two heartbeats of a run
@@ -48,20 +67,6 @@ _TRIES = 3  # attempts to write a plan while other processes write
 _MOST_APPROVED = 1_000  # decisions per call
 _ALL = Scope()
 _log = logging.getLogger(__name__)
-
-
-class MaintenanceWriter(Protocol):
-    """Functions that the keeper provides: writing, and embedding of texts and questions."""
-
-    def apply(
-        self, decisions: Sequence[Decision], *, by: str, why: str, knowledge: Sequence[KnowledgeDecision] = ()
-    ) -> Changeset: ...
-    def read_from(self, decisions: Sequence[Decision]) -> list[KnowledgeDecision]: ...
-    def documents(self, texts: Sequence[str]) -> Matrix: ...
-    def question(self, text: str) -> Vector: ...
-    def floor(self) -> float: ...
-    def flush(self) -> None:
-        """Write pending retrieval counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,21 +84,22 @@ class MaintenanceService:
 
     def __init__(
         self,
-        store: Store,
-        doing: MaintenanceWriter,
+        writer: Writer,
+        log: RetrievalLog,
         clock: Clock,
-        deciding: threading.RLock,
         *,
         llm: LLM | None,
         comparer: Comparer,
-        freshness: StalenessChecker,
-        care: MaintenanceOptions,
+        options: MaintenanceOptions,
     ) -> None:
-        self._store, self._doing, self._clock, self._deciding = store, doing, clock, deciding
+        self._writer = writer
+        self._access = writer.access
+        self._store = writer.access.store
+        self._log = log
+        self._clock = clock
         self._any_llm = llm
-        self._freshness = freshness
         self._comparer = comparer
-        self._care = care
+        self._options = options
 
     @property
     def _llm(self) -> LLM | None:
@@ -103,6 +109,25 @@ class MaintenanceService:
     # ── the chores ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def consolidate(
+        self, *, dry_run: bool = True, source_prefix: str = "", by: str = "library", why: str = ""
+    ) -> MaintenancePlan:
+        """Merge duplicates in one changeset, and report refused merges with reasons. A dry run only previews."""
+        self._check_request(by, why)
+        check_bool(dry_run, "dry_run")
+        scope = Scope(source_prefix=source_prefix)
+        return self._plan_consolidate(scope) if dry_run else self._do("consolidate", by=by, why=why, scope=scope)
+
+    def prune(self, *, dry_run: bool = True, by: str = "library", why: str = "") -> MaintenancePlan:
+        """Archive memories that were not recalled for long, in one changeset. A dry run only previews."""
+        self._check_request(by, why)
+        check_bool(dry_run, "dry_run")
+        return self._plan_prune() if dry_run else self._do("prune", by=by, why=why)
+
+    def _check_request(self, by: str, why: str) -> None:
+        self._access.require_owner("Maintenance")
+        check_author(by, why)
+
+    def _plan_consolidate(
         self, scope: Scope, halted: Callable[[], bool] = lambda: False, settled: Collection[str] = ()
     ) -> MaintenancePlan:
         """Return the merges and refusals with their reasons.
@@ -116,46 +141,61 @@ class MaintenanceService:
                 scope,
                 merger=ModelMerger(self._llm) if self._llm else None,
                 finds=self._finds,
-                embed=self._doing.documents,
+                embed=self._writer.encoder.embed,
                 comparer=self._comparer,
-                similarity=self._care.similarity,
-                least=self._care.min_cluster,
+                similarity=self._options.similarity,
+                least=self._options.min_cluster,
                 settled=settled,
                 halted=halted,
             )
         return replace(plan, as_of=as_of)
 
-    def prune(self, halted: Callable[[], bool] = lambda: False) -> MaintenancePlan:
+    def _plan_prune(self, halted: Callable[[], bool] = lambda: False) -> MaintenancePlan:
         """Return the unused memories that would be archived, with reasons. Changes nothing."""
-        self._doing.flush()
+        self._log.flush_all()
         as_of = self._get_newest()
         with occasion("prune"):
             plan = prune.decide(
                 self._store,
                 self._clock(),
-                days=self._care.prune_days,
+                days=self._options.prune_days,
                 keeps=PruneJudge(self._llm) if self._llm else None,
                 most=_MOST_PRUNED,
                 halted=halted,
             )
         return replace(plan, as_of=as_of)
 
-    def audit(self, examples: int, progress: Callable[[int, int], None] | None = None) -> Audit:
-        """Return the profile of the store. Changes nothing."""
-        self._doing.flush()
+    def audit(self, *, examples: int = 5, progress: Callable[[int, int], None] | None = None) -> Audit:
+        """Return the profile of the store: duplicates, echoes, secrets, unused, stale or contradicted memories."""
+        self._access.require_owner("Maintenance")
+        check_int(examples, "examples", least=0, most=100)
+        self._log.flush_all()
         return audit.profile(
             self._store,
             redact=redact,
             stale=self._find_stale,
             comparer=self._comparer,
-            boot=boot_lines if self._freshness.reads else None,
+            boot=boot_lines if self._writer.staleness.reads else None,
             examples=examples,
             now=self._clock(),
             progress=progress,
         )
 
-    def contradictions(self, limit: int) -> Contradictions:
-        """Return the newest pairs of memories that contradict each other, for manual review. Changes nothing."""
+    def usage(
+        self, view: View = "most", *, limit: int = 50, days: int = 90, **scope: Unpack[ScopeKwargs]
+    ) -> list[Memory]:
+        """Return memories "never" recalled (oldest first), recalled "most", or "stale" (not for `days` days)."""
+        if view not in VIEWS:
+            raise InvalidInput(f"There is no view {view!r}.", f"There are: {', '.join(VIEWS)}.")
+        check_int(limit, "limit", least=1, most=MAX_PAGE)
+        before = days_before(self._clock(), check_int(days, "days", least=0, most=36_500))
+        self._log.flush_all()
+        return self._store.uses.view(view, as_scope(scope), limit, before)
+
+    def contradictions(self, *, limit: int = 50) -> Contradictions:
+        """Return pairs of memories that contradict each other, newest first, and the total number of pairs."""
+        self._access.require_owner("Maintenance")
+        check_int(limit, "limit", least=1, most=MAX_PAGE)
         as_of = self._get_newest()
         result = pair_finder.find_pairs(self._store, redact, self._comparer)
         pairs = result.against[:limit]
@@ -178,23 +218,26 @@ class MaintenanceService:
 
     # ── approval by a person ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def approve(self, chore: str, decisions: Sequence[Decision], as_of: int, *, by: str, why: str = "") -> Changeset:
-        """Apply these decisions of a plan, all or none. A merged fact keeps the place of its members.
+    def approve(
+        self, chore: str, decisions: Sequence[Decision], *, as_of: int, by: str = "library", why: str = ""
+    ) -> Changeset:
+        """Apply some of the decisions that `consolidate`, `prune` or `contradictions` showed, in one changeset.
 
-        Raise Conflict if one of their memories was changed after the changeset `as_of`; for prune, also if it was
-        retrieved or pinned since.
+        `as_of` comes from the plan: Conflict if one of its memories was changed since; for prune, also if it was
+        retrieved or pinned since. A merged fact keeps the place of its members.
         """
+        self._check_request(by, why)
         approved_chore = _check_proposed(chore)
         approved = [_check_decision(decision, approved_chore) for decision in _check_count(decisions)]
         if check_int(as_of, "as_of", least=0) > self._get_newest():
             raise InvalidInput(f"There is no changeset {as_of} yet.", "Give the as_of of the plan that was shown.")
-        self._doing.flush()
+        self._log.flush_all()
         memories = self._get_untouched(approved, as_of, approved_chore)
         dated = [_set_as_of(_set_place(decision, memories), as_of) for decision in approved]
         # Rows read from an untrue memory are removed with it; duplicate and unused memories were true.
         gone = [Delete(decision.id, decision.reason) for decision in approved if isinstance(decision, Delete)]
-        rows = self._doing.read_from(gone) if approved_chore == "contradictions" else ()
-        return self._doing.apply(dated, by=by, why=why or f"approved: {approved_chore}", knowledge=rows)
+        rows = self._writer.removed_rows(gone) if approved_chore == "contradictions" else ()
+        return self._writer.apply(dated, by=by, why=why or f"approved: {approved_chore}", knowledge=rows)
 
     def _get_untouched(self, decisions: Sequence[Merge | Delete], as_of: int, chore: Proposed) -> dict[int, Memory]:
         """Return the memories of these decisions. Raise Conflict if one has changed since `as_of`."""
@@ -208,11 +251,12 @@ class MaintenanceService:
                 raise Conflict(f"Memory {memory_id} was changed or retrieved since this was shown.", "Look again.")
         return memories
 
-    def dismiss_contradiction(self, ids: Sequence[int], *, by: str, why: str = "") -> Changeset:
-        """Record in the metadata of two memories that both hold, so that they no longer count as a contradiction."""
+    def dismiss_contradiction(self, ids: Sequence[int], *, by: str = "library", why: str = "") -> Changeset:
+        """Mark two memories as compatible: they no longer count as a contradiction until one of them changes."""
+        self._check_request(by, why)
         if len(set(ids)) != 2 or len(ids) != 2:
             raise InvalidInput("Agreement takes exactly two memories.", "Give the ids of two different ones.")
-        with self._deciding:
+        with self._writer.lock:
             memories = {
                 memory.id: memory for memory in self._store.get([check_int(memory_id, "id") for memory_id in ids])
             }
@@ -236,11 +280,11 @@ class MaintenanceService:
                 Edit(memory.id, {"metadata": pair_finder.mark_dismissed(memory, other)}, reason)
                 for memory, other in ((first, second), (second, first))
             ]
-            return self._doing.apply(edits, by=by, why=why or reason)
+            return self._writer.apply(edits, by=by, why=why or reason)
 
     # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def do(self, chore: str, *, by: str, why: str = "", scope: Scope = _ALL) -> MaintenancePlan:
+    def _do(self, chore: str, *, by: str, why: str = "", scope: Scope = _ALL) -> MaintenancePlan:
         """Run a chore on request, as a run of its own. Raise Conflict while the same chore is running."""
         run = self._store.runs.claim(_check_chore(chore), "", by)
         if run is None:
@@ -248,18 +292,38 @@ class MaintenanceService:
             raise Conflict(f"{chore} is already running.", hint)
         return self._run(run, by, why, scope, lambda: False)
 
-    def scheduled(self, chore: str, slot: str, *, by: str, halted: Callable[[], bool]) -> MaintenanceRun | None:
+    def run_scheduled(
+        self, chore: str, *, slot: str, by: str = "schedule", halted: Callable[[], bool] = lambda: False
+    ) -> MaintenanceRun | None:
         """Run a chore that is due at this cron slot. Return the run, or None if another process claimed it.
 
         A failure is recorded in the run and not raised.
         """
-        run = self._store.runs.claim(_check_chore(chore), slot, by)
+        self._access.require_owner("Maintenance")
+        run = self._store.runs.claim(_check_chore(chore), to_utc_iso(slot), by)
         if run is None:
             return None
         with suppress(CofioError):  # recorded in the log and in the run
             self._run(run, by, f"{chore}, as scheduled", _ALL, halted)
         newest = self._store.runs.newest(50, chore)
         return next((entry for entry in newest if entry.id == run.id), run)
+
+    def begin_schedule(self, chore: str, slot: str) -> None:
+        """Record that the schedule of a chore starts after this slot, if it has never run."""
+        run = self._store.runs.claim(chore, to_utc_iso(slot), "schedule")
+        if run is not None:
+            self._store.runs.finish(run.id, "began", {"note": "the schedule begins"})
+
+    def last_run(self, chore: str) -> MaintenanceRun | None:
+        """Return the newest run of a cron slot."""
+        return self._store.runs.last(chore)
+
+    def runs(self, *, limit: int = 20, chore: str = "") -> list[MaintenanceRun]:
+        """Return the newest chore runs, optionally of one chore."""
+        check_int(limit, "limit", least=1, most=MAX_PAGE)
+        if chore and chore not in CHORES:
+            raise InvalidInput(f"There is no chore {chore!r}.", f"There are: {', '.join(CHORES)}.")
+        return self._store.runs.newest(limit, chore)
 
     def _run(self, run: MaintenanceRun, by: str, why: str, scope: Scope, halted: Callable[[], bool]) -> MaintenancePlan:
         """Run the chore, and record the end of the run even if it fails."""
@@ -287,16 +351,17 @@ class MaintenanceService:
         if run.chore == "backup":
             return self._back_up()
         settled = self._list_settled() if run.slot else ()  # a manual request gets the complete answer
-        plan = self.consolidate(scope, halted, settled) if run.chore == "consolidate" else self.prune(halted)
-        self._doing.flush()
+        is_merge = run.chore == "consolidate"
+        plan = self._plan_consolidate(scope, halted, settled) if is_merge else self._plan_prune(halted)
+        self._log.flush_all()
         for _ in range(_TRIES):
             plan = replace(self._drop_touched(plan), dry_run=False)
             if not plan.decisions:
                 return plan
             decisions = [_set_as_of(decision, plan.as_of) for decision in plan.decisions]
             try:
-                with self._deciding:
-                    changeset = self._doing.apply(decisions, by=by, why=why or run.chore)
+                with self._writer.lock:
+                    changeset = self._writer.apply(decisions, by=by, why=why or run.chore)
             except Conflict as error:  # another process was faster: retry without what it changed
                 _log.info("retrying %s: %s", run.chore, error)
             else:
@@ -311,9 +376,9 @@ class MaintenanceService:
         return {name for run in late for name in run.told.get("settled", ())}
 
     def _back_up(self) -> MaintenancePlan:
-        if self._care.backup is None:
+        if self._options.backup is None:
             raise NotConfigured("This store has no backup of its own.", "Back up the database with its own tools.")
-        return MaintenancePlan(chore="backup", dry_run=False, note=str(self._care.backup().get("path", "")))
+        return MaintenancePlan(chore="backup", dry_run=False, note=str(self._options.backup().get("path", "")))
 
     def _drop_touched(self, plan: MaintenancePlan) -> MaintenancePlan:
         """Return the plan without memories that were changed or retrieved while it was made."""
@@ -354,12 +419,14 @@ class MaintenanceService:
 
     def _finds(self, text: str, store: Store, scope: Scope) -> list[int]:
         """Return the ids that a search in that store finds, best first."""
-        results = hits(Query(text=text, k=_FIRST, scope=scope), self._doing.question(text), store, self._doing.floor())
+        encoder = self._writer.encoder
+        query = Query(text=text, k=_FIRST, scope=scope)
+        results = hits(query, encoder.embed_query(text), store, encoder.floor)
         return [hit.id for hit in results]
 
     def _find_stale(self, memories: Sequence[Memory]) -> dict[int, list[str]]:
         """Return the changed or missing anchors of these memories, by id."""
-        checks = ((memory, self._freshness.check(memory)) for memory in memories if memory.anchors)
+        checks = ((memory, self._writer.staleness.check(memory)) for memory in memories if memory.anchors)
         return {memory.id: list(result.notes) for memory, result in checks if result.state in ("changed", "vanished")}
 
 

@@ -8,13 +8,25 @@ Like those of `model`, the values are frozen and validate themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 from cofio.errors import InvalidInput
-from cofio.models.memory import MAX_LABEL, VISIBILITIES, Decision, Delete, Fact, check_text, to_plain, to_utc_iso
+from cofio.models.memory import (
+    MAX_LABEL,
+    VISIBILITIES,
+    Decision,
+    Delete,
+    Fact,
+    Timestamp,
+    check_text,
+    to_plain,
+    to_utc_iso,
+)
 
+#: Text to learn from, or messages with roles.
+Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
 Role = Literal["user", "assistant"]
 Way = Literal["skip", "pattern", "model"]
 Task = Literal["learn", "extract"]
@@ -90,6 +102,26 @@ class Exchange:
         values["messages"] = tuple(Message(message["role"], message["text"]) for message in values.get("messages", ()))
         values.update({name: tuple(values.get(name, ())) for name in ("injected", "reach")})
         return cls(**values)
+
+
+class ExchangeKwargs(TypedDict, total=False):
+    """Keyword arguments for the fields of an Exchange other than its messages."""
+
+    source: str
+    project: str
+    context: str
+    client: str
+    session: str
+    turn: str
+    agent: str
+    user: str
+    team: str
+    visibility: str
+    reach: Sequence[str]
+    by_key: bool
+    at: Timestamp
+    injected: Sequence[str]
+    series: int
 
 
 def dialogue(validated_intent: str, response: str) -> list[dict[str, str]]:

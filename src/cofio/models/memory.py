@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
 from cofio.errors import InvalidInput, TooLarge
 
@@ -30,6 +30,7 @@ MatchType = Literal["vector", "keyword", "hybrid"]
 Strength = Literal["strong", "likely", "weak"]
 #: Minimum scores of a strong and of a likely hit, measured by `evals/strength.py` (docs/explanation/search.md).
 STRONG, LIKELY = 0.30, 0.20
+Timestamp: TypeAlias = str | int | float | datetime  # ISO 8601, or seconds or milliseconds since 1970
 Action = Literal["add", "update", "edit", "delete", "restore", "noop", "purge", "revert"]
 
 CATEGORIES: tuple[Category, ...] = ("decision", "learning", "detail")
@@ -39,6 +40,7 @@ VISIBILITIES: tuple[Visibility, ...] = ("private", "team", "global")
 
 MAX_TEXT = 65_536  # characters; a memory is a fact, not a document
 MAX_HITS = 1_000
+MAX_PAGE = 1_000  # rows of one page of a list
 MAX_LABEL = 1_024  # characters of a source, session, agent, tag or entity
 MAX_LABELS = 256  # tags or entities of one memory
 MAX_METADATA = 65_536  # characters of the metadata as JSON
@@ -63,7 +65,7 @@ def category_of(kind: str) -> Category:
     return _CATEGORY_OF.get(kind, "detail")
 
 
-def to_utc_iso(value: str | int | float | datetime) -> str:
+def to_utc_iso(value: Timestamp) -> str:
     """Convert a datetime, an ISO 8601 string, or seconds or milliseconds since 1970 to UTC ISO 8601 in microseconds."""
     try:
         if isinstance(value, bool):
@@ -254,6 +256,44 @@ class Fact:
         _fill(self, "metadata", _check_metadata(self.metadata))
         if self.created_at != "":
             _fill(self, "created_at", to_utc_iso(self.created_at))
+
+
+class _SharedKwargs(TypedDict, total=False):
+    source: str
+    project: str
+    kind: str
+    category: str
+    confidence: float
+    entities: Sequence[str]
+    tags: Sequence[str]
+    session: str
+    agent: str
+    user: str
+    team: str
+    visibility: str
+    metadata: Mapping[str, Any]
+    speaker: str
+    context: str
+    anchors: Sequence[Anchor]
+
+
+class FactKwargs(_SharedKwargs, total=False):
+    """Keyword arguments for the fields of a Fact other than its text."""
+
+    method: str
+    created_at: Timestamp
+    origin: str
+
+
+class EditKwargs(_SharedKwargs, total=False):
+    """Keyword arguments for the fields that an edit may change."""
+
+    text: str
+    pinned: bool
+
+
+#: Fields that an Edit may change.
+EDITABLE = tuple(EditKwargs.__annotations__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -473,13 +513,6 @@ def to_plain(decision: Decision) -> dict[str, Any]:
         if name in ("id", "ids", "into", "reason") and value is not None
     }
     return {"action": type(decision).__name__.lower(), **details, **({"text": fact.text} if fact else {})}
-
-
-#: Fields that an Edit may change.
-EDITABLE = (
-    "text", "source", "project", "category", "kind", "confidence", "entities", "tags", "session", "agent", "user",
-    "team", "visibility", "metadata", "speaker", "context", "pinned", "anchors",
-)  # fmt: skip
 
 
 def apply_edit(memory: Memory, changes: Mapping[str, Any]) -> Memory:
@@ -750,6 +783,43 @@ class Query:
             check_bool(getattr(self, name), name)
         _fill(self, "threshold", check_fraction(self.threshold, "threshold", least=-1.0))
         _fill(self, "min_score", check_fraction(self.min_score, "min_score"))
+
+
+class ScopeKwargs(TypedDict, total=False):
+    """Keyword arguments for the fields of a Scope."""
+
+    source: str | None
+    source_prefix: str
+    project: str | None
+    visible_in: str | None
+    category: str
+    kind: str
+    method: str
+    tags: Sequence[str]
+    session: str
+    agent: str
+    user: str | None
+    team: str | None
+    visibility: Sequence[str]
+    since: Timestamp
+    until: Timestamp
+    pinned: bool | None
+    include_archived: bool
+    viewer: Viewer | None
+
+
+class QueryKwargs(ScopeKwargs, total=False):
+    """Keyword arguments for the fields of a Query other than its text, and of its Scope."""
+
+    k: int
+    skip: int
+    hybrid: bool
+    threshold: float
+    min_score: float
+    explain: bool
+    log: bool
+    rerank: bool
+    scope: Scope
 
 
 @dataclass(frozen=True, slots=True)

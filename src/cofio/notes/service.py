@@ -17,14 +17,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound, StoreError
 from cofio.ingest import sanitize
+from cofio.ingest.writer import Writer
 from cofio.models.memory import (
     Add,
     Change,
-    Changeset,
     Decision,
     Delete,
     Edit,
@@ -43,7 +43,7 @@ from cofio.notes.obsidian import Note
 from cofio.notes.paths import FolderPath
 from cofio.notes.sections import Section
 from cofio.notes.sync import FilePage, SectionPair, SyncVerdict
-from cofio.ports import Store
+from cofio.ports import Clock, Store
 from cofio.text.tokens import fingerprint
 
 BATCH = 500  # decisions in one changeset
@@ -63,29 +63,14 @@ class NotesOptions:
     labels: Mapping[Path, str] = field(default_factory=dict)
 
 
-class NotesCallbacks(Protocol):
-    """Keeper methods that notes need."""
-
-    def refuse_viewer(self, what: str) -> None:
-        """Raise Forbidden unless the caller is the owner."""
-
-    def own(self, fact: Fact) -> Fact:
-        """Return the fact with the owner and visibility that the caller may set."""
-
-    def apply(self, decisions: Sequence[Decision], *, by: str, why: str, part_of: int | None) -> tuple[Changeset, int]:
-        """Apply decisions; return the changeset and the number of memories without vectors."""
-
-    def undo(self, changeset_id: int, *, by: str, why: str) -> Changeset: ...
-
-
 class NotesService:
     """Markdown notes of a keeper."""
 
-    def __init__(self, keeping: NotesCallbacks, store: Store, clock: Callable[[], str], notebook: NotesOptions) -> None:
-        self._keeping = keeping
-        self._store = store  # unscoped: files belong to the store owner
+    def __init__(self, writer: Writer, clock: Clock, options: NotesOptions) -> None:
+        self._writer = writer
+        self._store = writer.access.whole  # files belong to the store owner
         self._clock = clock
-        self._notebook = notebook
+        self._options = options
 
     # ── flush ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -97,14 +82,14 @@ class NotesService:
         hour = paths.hour_of(self._clock())
         place = self._label_folder(files.make(self._folder()), "")
         name = _free_name(place.path, hour)
-        fact = self._keeping.own(_make_fact(summary, tags, about, place.source(name), name))
+        fact = self._writer.access.own_fact(_make_fact(summary, tags, about, place.source(name), name))
         page = sections.flushed_page(fact.text, fact.tags, hour)
         with files.draft(place.path, page) as written:
-            done, _ = self._keeping.apply([Add(fact)], by=by, why="flush", part_of=None)
+            done, _ = self._writer.apply_without_embedder([Add(fact)], by=by, why="flush", part_of=None)
             try:
                 files.create_file(written, place.path / name)
             except (OSError, CofioError) as error:
-                self._keeping.undo(done.id, by=by, why="its note could not be written")
+                self._writer.revert(done, by=by, why="its note could not be written")
                 if isinstance(error, FileExistsError):
                     raise StoreError(f"The file {name} already exists.", "Try again for another name.") from error
                 raise
@@ -138,13 +123,13 @@ class NotesService:
         `but` are left as last read. `progress` receives the number of finished files and the total. `halted` is called
         between batches; if it returns True, reading stops and the next read continues from there.
         """
-        self._keeping.refuse_viewer("Reading folders")
+        self._writer.access.require_owner("Reading folders")
         check_bool(dry_run, "dry_run")
         if folder is None and self._is_unused(self._folder()):
             return IndexResult(folder=str(self._folder()), dry_run=dry_run)
         place = self._label_folder(files.resolve_folder(folder or self._folder()), label)
         with files.folder_lock(place.path):
-            reading = _FolderSync(self._store, self._keeping, place, self._clock, by=by, dry_run=dry_run)
+            reading = _FolderSync(self._store, self._writer, place, self._clock, by=by, dry_run=dry_run)
             for tried in range(1, _TRIES + 1):
                 try:
                     return reading.done(frozenset(but), progress or _ignore_progress, halted or _never)
@@ -158,13 +143,13 @@ class NotesService:
 
     def look(self, folder: Path | str | None = None) -> dict[str, Stamp]:
         """Return size and modification time of the Markdown files of a folder, by relative path."""
-        self._keeping.refuse_viewer("Reading folders")
+        self._writer.access.require_owner("Reading folders")
         return files.look(files.resolve_folder(folder or self._folder())).stamps
 
     def folders(self) -> builtins.list[NotesFolder]:
         """List the folders that were read or are watched."""
-        self._keeping.refuse_viewer("Reading folders")
-        watched = {_resolve(label) for label in self._notebook.labels}
+        self._writer.access.require_owner("Reading folders")
+        watched = {_resolve(label) for label in self._options.labels}
         files_by_path = {
             FolderPath.of(key).path: self._store.notes.files(key).values() for key in self._store.notes.folders()
         }
@@ -180,9 +165,9 @@ class NotesService:
         ]
 
     def _folder(self) -> Path:
-        if self._notebook.folder is None:
+        if self._options.folder is None:
             raise NotConfigured("No notes folder is configured.", "Give a Keeper a Notebook, or set COFIO_NOTES.")
-        return self._notebook.folder
+        return self._options.folder
 
     def _label_folder(self, path: Path, label: str) -> FolderPath:
         """Return the folder with its label: the stored one, the requested one, or one derived from its name."""
@@ -195,14 +180,14 @@ class NotesService:
                 return folder
             if requested and folder.label == requested:
                 raise Conflict(f"{folder.path} already has the label {requested!r}.", "Give this folder another label.")
-        label_by_path = {_resolve(watched): label for watched, label in self._notebook.labels.items() if label}
+        label_by_path = {_resolve(watched): label for watched, label in self._options.labels.items() if label}
         for folder in folders:
             # A folder with this label that no longer exists was moved.
             if folder.label and folder.label == label_by_path.get(path) and not requested and folder.path.is_dir():
                 raise Conflict(
                     f"{folder.path} already has the label {folder.label!r}.", "Give this folder another label."
                 )
-        is_notes_folder = path == _resolve(self._notebook.folder) if self._notebook.folder else False
+        is_notes_folder = path == _resolve(self._options.folder) if self._options.folder else False
         if requested or is_notes_folder or path in label_by_path:
             return FolderPath(requested or label_by_path.get(path, ""), path)
         return FolderPath(
@@ -218,7 +203,7 @@ class NotesService:
         read, are left unchanged and reported. Notes of archived memories are removed; memories that were read from this
         folder are not written to it.
         """
-        self._keeping.refuse_viewer("Writing folders")
+        self._writer.access.require_owner("Writing folders")
         scope = as_scope(within)
         place = self._label_folder(files.make(Path(folder).expanduser()), "")
         with files.folder_lock(place.path):
@@ -270,7 +255,7 @@ class _FolderSync:
     def __init__(
         self,
         store: Store,
-        keeping: NotesCallbacks,
+        writer: Writer,
         place: FolderPath,
         clock: Callable[[], str],
         *,
@@ -278,7 +263,7 @@ class _FolderSync:
         dry_run: bool,
     ) -> None:
         self._store = store
-        self._keeping = keeping
+        self._writer = writer
         self._place = place
         self._clock = clock
         self._by, self._dry_run = by, dry_run
@@ -515,7 +500,7 @@ class _FolderSync:
         if not self._dry_run:
             why = f"notes {self._place.label or self._place.path.name}"
             series = self._indexed.changeset
-            done, waiting = self._keeping.apply(decisions, by=self._by, why=why, part_of=series)
+            done, waiting = self._writer.apply_without_embedder(decisions, by=self._by, why=why, part_of=series)
         restored = {decision.id for decision in decisions if isinstance(decision, Restore)}
         writes = [decision for decision in decisions if isinstance(decision, Add | Update)]
         noops = sum(change.action == "noop" for change in _iter_writes(writes, done.changes if done else ()))

@@ -6,30 +6,40 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
-from cofio.errors import CofioError
+from cofio.errors import CofioError, InvalidInput
 from cofio.models.dashboard import Injection, Occasion
-from cofio.models.memory import Briefing, Hit, Memory, Retrieval
+from cofio.models.memory import MAX_LABEL, Briefing, Hit, Memory, Retrieval, days_before, to_utc_iso
 from cofio.ports import Clock, Store
 
 _log = logging.getLogger(__name__)
 _EVERY = 1.0  # seconds between two batches
 _QUERY_CHARACTERS = 500
 _MOST_WAITING = 50_000  # entries; further ones are dropped to bound memory use
+_LATE_DAYS = 90  # maximum age of a recall that is reported later
 _Line = TypeVar("_Line")
+OfflineRecall: TypeAlias = tuple[str, str, Sequence[int]]  # time, caller, ids of the memories
+ImportRecalls: TypeAlias = Callable[[Sequence[OfflineRecall]], None]
 
 
 class RetrievalLog:
     """Buffer that a background thread writes to the store; reading counts flushes it first."""
 
-    def __init__(self, store: Store, clock: Clock, redact: Callable[[str], str] = str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        redact: Callable[[str], str] = str,
+        read_offline_log: Callable[[ImportRecalls], None] = lambda _: None,
+    ) -> None:
         self._store = store
         self._clock = clock
+        self._read_offline_log = read_offline_log  # passes on the recalls that hooks made without the service
         self._redact = redact  # redacts secrets in queries, on the background thread
         self._waiting: list[Retrieval] = []
         self._injected: list[Injection] = []
-        self.told: Callable[[Injection], None] = lambda _: None  # called at once for each injection
+        self.on_inject: Callable[[Injection], None] = lambda _: None  # called at once for each injection
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._closing = threading.Event()
@@ -46,7 +56,7 @@ class RetrievalLog:
         """Log an injection, even an empty one. Only appends to the buffer."""
         injection = Injection(self._clock(), caller, occasion, len(briefing.ids), briefing.tokens)
         self._append(self._injected, [injection])
-        self.told(injection)
+        self.on_inject(injection)
 
     def _append(self, waiting: list[_Line], lines: list[_Line]) -> None:
         with self._lock:
@@ -72,6 +82,25 @@ class RetrievalLog:
                 with self._lock:
                     del self._injected[: len(injections)]
 
+    def import_recalls(self, recalls: Sequence[OfflineRecall]) -> None:
+        """Count recalls made without the service. An impossible time is replaced by now."""
+        now = self._clock()
+        earliest = days_before(now, _LATE_DAYS)
+        retrievals = []
+        for at, caller, ids in recalls:
+            when = _parse_time(at, now)
+            dated = when if earliest < when < now else now
+            retrievals += [Retrieval(memory_id, "", caller[:MAX_LABEL], dated) for memory_id in ids]
+        self._store.note(retrievals)
+
+    def flush_all(self) -> None:
+        """Write the buffer and the recalls made without the service; log a failure instead of raising."""
+        try:
+            self._read_offline_log(self.import_recalls)
+        except (OSError, CofioError) as error:
+            _log.warning("recalls by other processes not counted yet: %s", error)
+        self.flush_or_tell()
+
     def close(self) -> None:
         """Write the buffer and stop the thread."""
         self._closing.set()
@@ -89,3 +118,10 @@ class RetrievalLog:
             self.flush()
         except CofioError as error:
             _log.warning("retrieval log not written: %s", error)
+
+
+def _parse_time(text: str, otherwise: str) -> str:
+    try:
+        return to_utc_iso(text)
+    except InvalidInput:
+        return otherwise

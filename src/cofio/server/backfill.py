@@ -18,13 +18,13 @@ from functools import cache
 from itertools import islice
 from math import ceil
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from cofio.errors import InvalidInput, TooBusy, TooLarge
 from cofio.hooks import project, transcripts
 from cofio.hooks.transcripts import TranscriptTurn
 from cofio.ingest.sanitize import redact
-from cofio.models.exchange import MAX_SAID, CaptureStatus, InboxStatus, Item
+from cofio.models.exchange import MAX_SAID, CaptureStatus, ExchangeKwargs, InboxStatus, Item
 from cofio.models.llm_calls import LETTERS
 from cofio.models.memory import MAX_LABEL, Fact, to_utc_iso
 from cofio.notes import files as notes_files
@@ -58,7 +58,9 @@ class BackfillTarget(Protocol):
     """Interface shared by the keeper of a store and the client of a service."""
 
     def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]: ...
-    def capture(self, messages: Any, *, wait: bool = False, by: str = "library", **about: Any) -> CaptureStatus: ...
+    def capture(
+        self, messages: Any, *, wait: bool = False, by: str = "library", **about: Unpack[ExchangeKwargs]
+    ) -> CaptureStatus: ...
     def inbox_status(self) -> InboxStatus: ...
     def items(self, state: Any = None, *, limit: int = 50, after: int | None = None) -> list[Item]: ...
 

@@ -145,7 +145,9 @@ class SessionHandler:
     def _count(self) -> None:
         """Count recalls made without the service. An error here does not stop the import of captures."""
         try:
-            offline_recall_log.import_log(os.fsencode(self._home), self._keeper.note_recalled)
+            offline_recall_log.import_log(
+                os.fsencode(self._home), self._keeper.services.shared.retrieval_log.import_recalls
+            )
         except (OSError, CofioError) as error:
             _log.warning("recalls made without the service are not counted yet: %s", error)
 
@@ -216,10 +218,10 @@ class SessionHandler:
 
     def _recall_start(self, hook_event: Event, project_name: str, state: _SessionState) -> Briefing:
         if hook_event.began in ANEW:
-            state.keeper.forget_given(hook_event.client, hook_event.session)
+            state.keeper.services.captures.clear_injected(hook_event.client, hook_event.session)
             state.given.clear()
             state.exact.clear()
-            state.since = state.keeper.now()
+            state.since = state.keeper.services.shared.clock()
         briefing = _recall_briefing("", hook_event, project_name, state)
         if briefing and not state.given and state.keeper.viewer is None:  # any hook on this machine may read it
             briefing_cache.save_briefing(self._home, project_name, briefing.text)
@@ -239,7 +241,7 @@ class SessionHandler:
 
     def _note(self, hook_event: Event, injected: dict[int, str], keeper: Keeper) -> None:
         try:
-            keeper.give(hook_event.client, hook_event.session, injected)
+            keeper.services.captures.mark_injected(hook_event.client, hook_event.session, injected)
         except CofioError as error:  # at worst a memory is injected twice after a restart
             _log.warning("injected memories not recorded: %s", error.message)
 
@@ -249,7 +251,9 @@ class SessionHandler:
             if known_state := self._session_states.get(key):
                 self._session_states.move_to_end(key)
                 return known_state
-        injected = keeper.given(hook_event.client, hook_event.session) if hook_event.session else {}
+        injected = (
+            keeper.services.captures.injected(hook_event.client, hook_event.session) if hook_event.session else {}
+        )
         with self._lock:
             state = self._session_states.setdefault(key, _SessionState(keeper, injected))
             while len(self._session_states) > _SITTINGS:
@@ -266,15 +270,17 @@ class SessionHandler:
             return
         about = _build_labels(hook_event, project_name, turn, state.keeper.viewer)
         if not asks:  # so that an agent repeating its context is not learned as new
-            about["injected"] = (*state.keeper.texts(list(state.given)), *state.exact)
+            about["injected"] = (*state.keeper.services.memories.texts(list(state.given)), *state.exact)
         with state.telling:  # hooks that fire twice at once report the same turn
             if asks and state.open_turn != turn:
-                state.keeper.go_on(hook_event.client, hook_event.session)  # held prompts were interrupted
+                state.keeper.services.captures.go_on(
+                    hook_event.client, hook_event.session
+                )  # held prompts were interrupted
             state.keeper.amend(messages, hold=HOLD if asks else 0.0, by=hook_event.client, at=at, **about)
             state.open_turn = turn if asks else ""
 
     def _close_turn(self, hook_event: Event, state: _SessionState) -> None:
-        state.keeper.release(hook_event.client, hook_event.session)
+        state.keeper.services.captures.release(hook_event.client, hook_event.session)
         state.open_turn = ""
 
     def _keep_summary(self, hook_event: Event, project_name: str, at: str, keeper: Keeper) -> None:
@@ -300,7 +306,9 @@ class SessionHandler:
         included.
         """
         known_turns = keeper.turns(hook_event.client, hook_event.session)
-        purged = {base_turn(turn) for turn in keeper.purged_turns(hook_event.client, hook_event.session)}
+        purged = {
+            base_turn(turn) for turn in keeper.services.captures.purged_turns(hook_event.client, hook_event.session)
+        }
         for turns in _split_turns(_read_turns(hook_event), known_turns):
             about = _build_labels(hook_event, project_name, f"{_REVIEWED}{turns[-1].turn}", keeper.viewer)
             remaining = [turn for turn in turns if turn_name(turn, known_turns) not in purged]

@@ -73,26 +73,28 @@ class InboxWorker:
         """Process everything that is due; return the number of items."""
         self._find_out()
         count = 0
-        while not self._stopping and (items := self._keeper.claim()):
+        while not self._stopping and (items := self._keeper.services.captures.claim()):
             last_capture = self._heard
             try:
-                for batch in self._keeper.batches(items):
+                for batch in self._keeper.services.captures.batches(items):
                     self._let_pass()
                     if self._stopping:
                         break
-                    self._keeper.attempt(*batch)
+                    self._keeper.services.captures.process(*batch)
                     count += len(batch)
                     if self._heard != last_capture and batch[0].exchange and batch[0].exchange.series:
                         break  # live captures made meanwhile go before the rest of a backfill
             finally:
-                self._keeper.give_back(items)  # items not processed, or extended meanwhile; the rest is settled
+                self._keeper.services.captures.give_back(
+                    items
+                )  # items not processed, or extended meanwhile; the rest is settled
         return count
 
     def _find_out(self) -> None:
         """Probe the model's capabilities before the first capture needs them."""
         llm = self._keeper.llm
         if isinstance(llm, Probeable) and not llm.profile.reconciles_known:
-            llm.probe(ask=bool(self._keeper.due(1)))
+            llm.probe(ask=bool(self._keeper.services.captures.due(1)))
 
     def _let_pass(self) -> None:
         """Wait for incoming captures: learning can wait, a hook cannot."""
@@ -124,12 +126,12 @@ class InboxWorker:
         """
         started = time.monotonic()
         try:
-            has_more = self._keeper.index_episodes(most=_INDEXED) == _INDEXED
-            has_more |= self._keeper.read_missing(most=_READ) == _READ
+            has_more = self._keeper.services.episodes.index_missing(most=_INDEXED) == _INDEXED
+            has_more |= self._keeper.services.embeddings.build_token_embeddings(most=_READ) == _READ
         except StoreBusy:  # writers of facts go first
             return _LOOK
         try:
-            has_more |= self._keeper.embed_episodes(most=_EMBEDDED) == _EMBEDDED
+            has_more |= self._keeper.services.episodes.embed_missing(most=_EMBEDDED) == _EMBEDDED
         except CofioError as error:  # such as an embedder that is down; word search works meanwhile
             _log.debug("embedding of episodes postponed: %s", error)
         return time.monotonic() - started if has_more else _LOOK
@@ -147,10 +149,10 @@ class InboxWorker:
         if self._tidied and time.monotonic() < self._tidied + _TIDY:
             return
         self._tidied = time.monotonic()
-        self._keeper.tidy(
+        self._keeper.services.retention.apply(
             captures=self._days_kept,
             retrievals=self._retrieval_days,
-            deeds=self._audit_days,
+            audit=self._audit_days,
             episodes=self._episode_days,
             episode_mb=self._episode_mb,
             llm_texts=self._llm_text_days,

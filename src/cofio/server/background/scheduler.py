@@ -62,15 +62,17 @@ class Scheduler:
         return runs
 
     def _run_if_due(self, chore: str, cron: str, now: str) -> MaintenanceRun | None:
-        last = self._keeper.last_run(chore)
+        last = self._keeper.services.maintenance.last_run(chore)
         if last is None:  # slots from before the schedule existed are not caught up
             if slot := models_cron.newest_slot(cron, now):
-                self._keeper.begin_schedule(chore, slot)
+                self._keeper.services.maintenance.begin_schedule(chore, slot)
             return None
         slot = models_cron.due_slot(cron, last.slot, now)
         if slot is None:
             return None
-        run = self._keeper.chore(chore, slot=slot, by="schedule", halted=self._stopping.is_set)
+        run = self._keeper.services.maintenance.run_scheduled(
+            chore, slot=slot, by="schedule", halted=self._stopping.is_set
+        )
         if run:
             _log.info("%s of %s: %s", chore, slot, run.outcome)
         return run

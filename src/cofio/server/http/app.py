@@ -71,9 +71,9 @@ def make(
     workers, quick, apart = (CapacityLimiter(size) for size in (WORKERS, _QUICK, _APART))
     limits = _ConcurrencyLimits(workers, quick, hungry, drawing, apart, *passing_on)
     # If COFIO_API_KEY is set to a key of the store, it keeps that key's role and does not act as the owner's key.
-    is_store_key = bool(settings.api_key) and keeper.key_of(digest(settings.api_key)) is not None
+    is_store_key = bool(settings.api_key) and keeper.services.keys.find(digest(settings.api_key)) is not None
     authenticator = auth.Authenticator(
-        settings, KeyCache(keeper, ticks), FailedAuthLimiter(ticks), clock, keeper.note_deed, is_store_key
+        settings, KeyCache(keeper, ticks), FailedAuthLimiter(ticks), clock, keeper.services.keys.record, is_store_key
     )
     deps = _EndpointDeps(state, authenticator, settings.max_body, limits, clock)
     decoding.prepare(route.takes for route in ROUTES if route.takes)
@@ -101,8 +101,8 @@ def make(
 
 def _build_state(keeper: Keeper, settings: Settings) -> AppState:
     metrics = Metrics()
-    keeper.listen(metrics.learned)
-    keeper.listen_to_recall(metrics.injected)
+    keeper.on_learned(metrics.learned)
+    keeper.on_injected(metrics.injected)
     codex = Path(settings.codex_home or "~/.codex").expanduser()
     attendant = SessionHandler(
         keeper,
@@ -130,7 +130,7 @@ def _build_state(keeper: Keeper, settings: Settings) -> AppState:
         CachedProbe(keeper.inbox_status),
         CachedProbe(keeper.llm.health_check if keeper.llm else lambda: Health(healthy=False), patience=6.0, fresh=60.0),
         metrics,
-        EventBroadcaster(keeper.outlook.pulse),
+        EventBroadcaster(keeper.dashboard.pulse),
         _document,
         _page,
         upstream=upstream,
@@ -242,15 +242,15 @@ class Endpoint:
         if route is not None:
             self._deps.guard.check_role(route.role, access, address, act)
         if access.key:
-            self._deps.desk.keeper.note_used(access.key, self._deps.clock())
+            self._deps.desk.keeper.services.keys.record_use(access.key, self._deps.clock())
         return access
 
     def _run_handler(self, route: Route, request: Request, body: bytes, call: RequestContext) -> ASGIApp:
         """Read, handle and write, all off the event loop."""
         payload = _decode_input(route, request, body)
-        recorder = AuditRecorder(route, call, self._deps.clock, self._deps.desk.keeper.note_deed)
+        recorder = AuditRecorder(route, call, self._deps.clock, self._deps.desk.keeper.services.keys.record)
         with recorder.refusals():
-            reply = route.answer(self._deps.desk.seen_by(call.viewer), payload, call)
+            reply = route.answer(self._deps.desk.as_viewer(call.viewer), payload, call)
         recorder.done(reply)
         if isinstance(reply, HandlerReply) and not isinstance(reply.content, dict | bytes):
             return StreamResponse(reply.content, self._deps.lanes.passing_on(route))

@@ -115,9 +115,9 @@ class AppState:
     settings: Settings = field(default_factory=Settings)  # in force
     doctor: Doctor | None = None
 
-    def seen_by(self, viewer: Viewer | None) -> AppState:
+    def as_viewer(self, viewer: Viewer | None) -> AppState:
         """Return the same state, limited to what the viewer may see."""
-        return replace(self, keeper=self.keeper.seen_by(viewer)) if viewer else self
+        return replace(self, keeper=self.keeper.as_viewer(viewer)) if viewer else self
 
     def close(self) -> None:
         """Stop all background calls."""

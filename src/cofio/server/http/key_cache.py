@@ -35,7 +35,7 @@ class KeyCache:
         self._keeper = keeper
         self._ticks = ticks
         self._lane = CapacityLimiter(_LOOKING)
-        self._changes = keeper.key_changes
+        self._changes = keeper.services.keys.changes
         self._known: OrderedDict[str, tuple[Key, float]] = OrderedDict()
         self._wanted: tuple[bool, float] | None = None
 
@@ -57,7 +57,7 @@ class KeyCache:
         self._drop_what_changed()
         if self._wanted is None or self._ticks() - self._wanted[1] >= FRESH:
             asked_at = self._ticks()
-            has_keys = await to_thread.run_sync(self._keeper.wants_key, limiter=self._lane)
+            has_keys = await to_thread.run_sync(self._keeper.services.keys.is_required, limiter=self._lane)
             self._wanted = has_keys, asked_at
             return has_keys
         return self._wanted[0]
@@ -67,12 +67,12 @@ class KeyCache:
         return key if self._ticks() - since < FRESH else None
 
     def _look_up(self, digests: Sequence[str]) -> dict[str, Key]:
-        keys = {digest: self._keeper.key_of(digest) for digest in digests}
+        keys = {digest: self._keeper.services.keys.find(digest) for digest in digests}
         return {digest: key for digest, key in keys.items() if key}
 
     def _drop_what_changed(self) -> None:
-        if self._changes != self._keeper.key_changes:
-            self._changes = self._keeper.key_changes
+        if self._changes != self._keeper.services.keys.changes:
+            self._changes = self._keeper.services.keys.changes
             self._known.clear()
             self._wanted = None
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from cofio.core import MAX_PAGE
 from cofio.errors import InvalidInput
 from cofio.maintenance import bulk
 from cofio.models import memory as models_memory
@@ -26,6 +25,7 @@ from cofio.models.memory import (
     KINDS,
     MAX_HITS,
     MAX_LABEL,
+    MAX_PAGE,
     METHODS,
     VISIBILITIES,
     Fact,

@@ -55,7 +55,7 @@ class HttpServer:
     ) -> None:
         # Validate before the socket is opened: on error it would stay open.
         app = make(keeper, settings, clock, ticks, doctor)
-        self._socket = _bind(settings, keyed=bool(settings.api_key) or keeper.wants_key())
+        self._socket = _bind(settings, keyed=bool(settings.api_key) or keeper.services.keys.is_required())
         self.url = _url(self._socket)
         config = uvicorn.Config(
             app,

@@ -6,22 +6,25 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from cofio.errors import InvalidInput
 from cofio.hooks import project as projects
 from cofio.models.episodes import EpisodeHit
-from cofio.models.exchange import CaptureStatus
+from cofio.models.exchange import CaptureStatus, ExchangeKwargs
 from cofio.models.memory import (
     MAX_HITS,
     MAX_LABEL,
     Briefing,
     Change,
+    FactKwargs,
     FreshnessResult,
     Hit,
     Memory,
     Page,
     Project,
+    QueryKwargs,
+    ScopeKwargs,
     check_bool,
     check_int,
     check_text,
@@ -52,18 +55,20 @@ KNOWN_AS = {"codex-mcp-client": "codex"}
 class MemoriesLike(Protocol):
     """Keeper or Client of the service, as far as the tools need it."""
 
-    def search(self, query: str, *, by: str = ..., **how: Any) -> Sequence[Hit]: ...
+    def search(self, query: str, *, by: str = ..., **how: Unpack[QueryKwargs]) -> Sequence[Hit]: ...
     def search_episodes(
         self, query: str, *, k: int = ..., skip: int = ..., visible_in: str | None = ...
     ) -> Sequence[EpisodeHit]: ...
-    def add(self, fact: str, *, by: str = ..., **about: Any) -> Change: ...
+    def add(self, fact: str, *, by: str = ..., **about: Unpack[FactKwargs]) -> Change: ...
     def supersede(self, old_id: int, new: str, *, by: str = ...) -> tuple[Change, Change]: ...
     def delete(self, memory_id: int, *, by: str = ..., why: str = ...) -> Change: ...
     def history(self, memory_id: int) -> Sequence[Change]: ...
-    def capture(self, messages: str, *, wait: bool = ..., by: str = ..., **about: Any) -> CaptureStatus: ...
+    def capture(
+        self, messages: str, *, wait: bool = ..., by: str = ..., **about: Unpack[ExchangeKwargs]
+    ) -> CaptureStatus: ...
     def get(self, memory_id: int) -> Memory: ...
     def freshness(self, memory_id: int) -> FreshnessResult: ...
-    def list(self, *, limit: int = ..., after: int | None = ..., **within: Any) -> Page: ...
+    def list(self, *, limit: int = ..., after: int | None = ..., **within: Unpack[ScopeKwargs]) -> Page: ...
     def projects(self, *, limit: int = ..., after: str = ...) -> Sequence[Project]: ...
     def recall(self, prompt: str = ..., *, project: str = ..., by: str = ...) -> Briefing: ...
     def resume(self, project: str | None = ...) -> ResumeReport: ...
@@ -81,7 +86,7 @@ class Caller:
         str  # maps a source into the reach of the caller's key: no tool lets an agent choose one
     )
 
-    def visible_in(self, project: Any) -> dict[str, str]:
+    def visible_in(self, project: Any) -> ScopeKwargs:
         """Return the search scope: the given or current project; everywhere, if requested or if none is known."""
         where = self._resolve_project(project)
         return {} if where in (None, EVERYWHERE) else {"visible_in": where or ""}
@@ -193,9 +198,17 @@ def extract(memories: MemoriesLike, caller: Caller, *, text: Any, project: Any =
     if not isinstance(text, str) or not text.strip():
         raise InvalidInput("The text is empty.", "Give what was said, or notes, as text.")
     turn = hashlib.sha256(f"{where}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    turn_id = {"client": caller.client, "session": BY, "turn": turn}  # the same text again is the same turn
-    about = {"project": where, "source": caller.source(where), **turn_id}
-    return about_learning(memories.capture(text, wait=True, by=caller.by, **about))
+    status = memories.capture(
+        text,
+        wait=True,
+        by=caller.by,
+        project=where,
+        source=caller.source(where),
+        client=caller.client,
+        session=BY,
+        turn=turn,  # the same text again is the same turn
+    )
+    return about_learning(status)
 
 
 def _number(value: Any, name: str, **bounds: int) -> int:

@@ -17,7 +17,7 @@ _PATIENCE = 0.2  # seconds that a first request waits for the model's state
 
 
 def overview(state: AppState, request: requests.OverviewRequest, context: RequestContext) -> Plain:
-    content = state.keeper.outlook.overview(days=request.days).as_dict()
+    content = state.keeper.dashboard.overview(days=request.days).as_dict()
     return {
         **content,
         "inbox": None if context.viewer else state.keeper.inbox_status().as_dict(),
@@ -28,7 +28,7 @@ def overview(state: AppState, request: requests.OverviewRequest, context: Reques
 
 
 def agents(state: AppState, request: requests.AgentsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"agents": [agent._asdict() for agent in state.keeper.outlook.agents(limit=request.limit)]}
+    return {"agents": [agent._asdict() for agent in state.keeper.dashboard.agents(limit=request.limit)]}
 
 
 def events(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001

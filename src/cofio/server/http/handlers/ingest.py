@@ -8,9 +8,8 @@ from typing import Any
 
 from msgspec import UNSET
 
-from cofio.core import Messages
 from cofio.errors import NotFound, TooBusy
-from cofio.models.exchange import OBSERVATION, OPEN, CaptureStatus, dialogue
+from cofio.models.exchange import OBSERVATION, OPEN, CaptureStatus, Messages, dialogue
 from cofio.server.http import requests
 from cofio.server.http.context import AppState, RequestContext
 from cofio.server.http.responses import HandlerReply

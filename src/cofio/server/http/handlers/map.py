@@ -9,4 +9,4 @@ from cofio.server.http.context import AppState, RequestContext
 
 
 def drawn(state: AppState, request: requests.MapRequest, context: RequestContext) -> dict[str, Any]:  # noqa: ARG001
-    return state.keeper.outlook.map(most=request.most, **request.within()).as_dict()
+    return state.keeper.dashboard.map(most=request.most, **request.within()).as_dict()

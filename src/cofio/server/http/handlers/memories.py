@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import UNSET
 
 from cofio.errors import CofioError
-from cofio.models.memory import Change, Changeset, Decision, Delete, Fact, Hit, is_poor_match, to_plain
+from cofio.models.memory import Change, Changeset, Decision, Delete, Fact, Hit, ScopeKwargs, is_poor_match, to_plain
 from cofio.server.http import metrics, requests
 from cofio.server.http.context import AppState, RequestContext
 from cofio.server.http.responses import HandlerReply
@@ -183,7 +183,7 @@ def supersede(state: AppState, request: requests.SupersedeRequest, context: Requ
 
 def deduplicate(state: AppState, request: requests.DeduplicateRequest, context: RequestContext) -> Plain:
     threshold = None if request.threshold is UNSET else request.threshold
-    within = {"source_prefix": request.source_prefix}
+    within: ScopeKwargs = {"source_prefix": request.source_prefix}
     if request.dry_run:
         return _format_plan(state.keeper.find_duplicates(threshold=threshold, **within), None)
     changeset = state.keeper.merge_duplicates(threshold=threshold, by=context.by, why=request.reason(), **within)
@@ -192,10 +192,10 @@ def deduplicate(state: AppState, request: requests.DeduplicateRequest, context: 
 
 def delete_all(state: AppState, request: requests.DeleteAllRequest, context: RequestContext) -> Plain:
     why = request.reason()
-    decisions = state.keeper.find_all(why, source_prefix=request.prefix())
+    decisions = state.keeper.services.memories.plan_delete_all(why, source_prefix=request.prefix())
     if request.dry_run or not decisions:
         return _format_plan(decisions, None, dry=request.dry_run)
-    rows = state.keeper.read_from(decisions)
+    rows = state.keeper.services.writer.removed_rows(decisions)
     changeset = state.keeper.apply(
         decisions, by=context.by, why=why or f"delete all of {request.source}", knowledge=rows
     )

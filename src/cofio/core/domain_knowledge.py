@@ -1,7 +1,7 @@
 """Domain knowledge of a keeper: `keeper.knowledge`.
 
     fields ─ made, restated ─▶ Put ┐
-    verdict ─ belief ─▶ Put, Put … ├─ keeper.apply ─▶ KnowledgeChange      value, time, name ─ exact lane ─▶ results
+    verdict ─ belief ─▶ Put, Put … ├─ writer.apply  ─▶ KnowledgeChange      value, time, name ─ exact lane ─▶ results
     id ─▶ Drop, Erase ─────────────┘
 
 Combines the functions of `knowledge`. Decisions carry the version of the row they are based on; if another process
@@ -14,13 +14,13 @@ import builtins
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import fields, replace
-from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, cast
+from typing import Any, Literal, NoReturn, TypeAlias, cast
 
 from cofio.domain_knowledge import confidence, lookup, seasonal_times
 from cofio.domain_knowledge.extract.extraction import extract_knowledge
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
+from cofio.ingest.writer import Writer
 from cofio.models.domain_knowledge import (
     ANY,
     ActivePattern,
@@ -47,10 +47,18 @@ from cofio.models.domain_knowledge import (
     parse_ref,
     prefix_key,
 )
-from cofio.models.memory import MAX_LABEL, MAX_TEXT, Changeset, Viewer, check_bool, check_int, check_text, to_utc_iso
+from cofio.models.memory import (
+    MAX_LABEL,
+    MAX_PAGE,
+    MAX_TEXT,
+    Changeset,
+    check_bool,
+    check_int,
+    check_text,
+    to_utc_iso,
+)
 from cofio.ports import Clock, KnowledgeTables
 
-MAX_PAGE = 1_000
 MAX_DEPTH = 10  # steps of a walk
 _TRIES = 20  # attempts per decision; in every conflict one process succeeds
 _FOLLOWS = {"prior", "confirmed", "refuted", "processed"}  # derived from confidence and verdicts; not settable
@@ -59,30 +67,14 @@ _SIDES = ("source_a", "source_b")
 _Decide: TypeAlias = Callable[[], Sequence[KnowledgeDecision]]
 
 
-class ApplyDecisions(Protocol):
-    """`Keeper.apply`."""
-
-    def __call__(
-        self, decisions: Sequence[Any], *, by: str, why: str, knowledge: Sequence[KnowledgeDecision]
-    ) -> Changeset: ...
-
-
-class KnowledgeCallbacks(NamedTuple):
-    """Dependencies that a keeper passes to its knowledge."""
-
-    domain: KnowledgeTables
-    apply: ApplyDecisions
-    own: Callable[[Knowledge], Knowledge]  # row with the owner and visibility the caller may set
-    clock: Clock
-    deciding: AbstractContextManager[Any]
-    viewer: Viewer | None  # None for the owner, who sees everything
-
-
 class KnowledgeBase:
     """Domain knowledge tables of a keeper, limited to what it may see."""
 
-    def __init__(self, lent: KnowledgeCallbacks) -> None:
-        self._domain, self._apply, self._own, self._clock, self._deciding, self._viewer = lent
+    def __init__(self, writer: Writer, clock: Clock) -> None:
+        self._writer = writer
+        self._domain = writer.access.store.domain
+        self._viewer = writer.access.viewer
+        self._clock = clock
 
     # ── the tables ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -104,7 +96,7 @@ class KnowledgeBase:
     def _put(self, table: Table, values: Mapping[str, Any]) -> Put:
         old = self._get_row(table, values.get("id"))
         if old is None:
-            new = self._own(make_row(table, values))
+            new = self._writer.access.own_row(make_row(table, values))
             old = self._get_row(table, new.id)
         if old is not None:
             new = _change_row(old, values)
@@ -236,7 +228,7 @@ class KnowledgeBase:
 
     def _judge(self, values: Mapping[str, Any], *, process: bool) -> builtins.list[KnowledgeDecision]:
         """Return the decisions for a verdict. Raise NotFound if it names a claim that does not exist."""
-        new = cast(Feedback, self._own(make_row("feedback", values)))
+        new = cast(Feedback, self._writer.access.own_row(make_row("feedback", values)))
         old = cast(Feedback | None, self._get_row("feedback", new.id))
         if old:
             new = _replace_verdict(old, new.verdict, values)
@@ -315,12 +307,12 @@ class KnowledgeBase:
         """Make and apply decisions. On a conflict with another process, decide again on the current rows."""
         for tries in range(1, _TRIES + 1):
             try:
-                with self._deciding:
+                with self._writer.lock:
                     decisions = decide()
                     if not decisions:
                         return None
                     unchanged = self._find_unchanged(decisions, by, why)
-                    return unchanged or self._apply([], by=by, why=why, knowledge=decisions)
+                    return unchanged or self._writer.apply([], by=by, why=why, knowledge=decisions)
             except Conflict:
                 if tries == _TRIES:
                     raise

@@ -1,0 +1,224 @@
+"""Recall: the context blocks that are injected into sessions and prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from cofio.core.search import SearchService
+from cofio.domain_knowledge import context, mentions
+from cofio.domain_knowledge.extract.quantities import quantities
+from cofio.ingest import sanitize
+from cofio.ingest.writer import check_author
+from cofio.models.memory import (
+    MAX_LABEL,
+    MAX_TEXT,
+    Briefing,
+    Hit,
+    Memory,
+    Query,
+    Scope,
+    check_bool,
+    check_int,
+    check_text,
+    to_utc_iso,
+)
+from cofio.ports import Clock
+from cofio.retrieval import enrich, hybrid, recall
+from cofio.retrieval.episodes import EpisodeService
+from cofio.retrieval.log import RetrievalLog
+from cofio.retrieval.recall import CurrentSession
+from cofio.staleness import StalenessChecker
+from cofio.stores.access import Access
+from cofio.text import briefing
+from cofio.text.briefing import digest
+
+_LOGGED = 1_000  # prompt characters checked for secrets; the log keeps fewer
+
+
+class RecallService:
+    """Builds context blocks from the memories that one caller may see."""
+
+    def __init__(
+        self,
+        access: Access,
+        clock: Clock,
+        search: SearchService,
+        episodes: EpisodeService,
+        log: RetrievalLog,
+        staleness: StalenessChecker,
+        *,
+        relevance: recall.Relevance,
+        start_tokens: int,
+    ) -> None:
+        self._store = access.store
+        self._viewer = access.viewer
+        self._clock = clock
+        self._search = search
+        self._episodes = episodes
+        self._log = log
+        self._staleness = staleness
+        self._relevance = relevance
+        self._start_tokens = start_tokens
+
+    def recall(
+        self,
+        prompt: str = "",
+        *,
+        project: str = "",
+        given: Mapping[int, str] = MappingProxyType({}),
+        by: str = "library",
+        k: int | None = None,
+        client: str = "",
+        session: str = "",
+        since: str = "",
+    ) -> Briefing:
+        """Return the context block for a session start (no prompt) or for a prompt. An empty briefing is falsy.
+
+        `given` is what the session already received (`Briefing.given` of earlier calls) and is left out. So are
+        memories learned in this `session` of this `client` from `since` on: the agent still has those words in its
+        context.
+        """
+        check_author(by)
+        current = CurrentSession(client, session, since)
+        if not prompt:
+            return self._brief_start(project, given, current, k, by)
+        most = check_int(recall.AT_PROMPT if k is None else k, "k", least=1, most=recall.MOST)
+        exactly, in_words = self._match_knowledge(prompt, given)
+        questions, spare = recall.questions(prompt), sum(memory_id > 0 for memory_id in given) + len(in_words)
+
+        def is_known(memory: Memory) -> bool:
+            return memory.id in in_words or current.has(memory) or digest(memory.text) in texts
+
+        texts = set(given.values())
+        queries = self._relevance.queries(questions, Scope(visible_in=project), most, spare)
+        hits = self._select_relevant(questions, self._search.run(queries), most, is_known)
+        memories = recall.not_yet_given([hit.memory for hit in hits], given)
+        block = recall.build_briefing(
+            recall.take_first(memories, most, self._staleness.check), briefing.PROMPT, exactly=exactly
+        )
+        block = block or self._brief_episodes(questions, project, given, current)
+        self._log.note(
+            [memory for memory in memories if memory.id in block.given], sanitize.redact(prompt[:_LOGGED]), by
+        )
+        if not briefing.is_trivial(prompt):  # trivial prompts such as "yes" trigger no search
+            self._log.inject(block, "prompt", by)
+        return block
+
+    def _brief_episodes(
+        self, questions: Sequence[str], project: str, given: Mapping[int, str], current: CurrentSession
+    ) -> Briefing:
+        """Return passages of earlier sessions, if no memory matches and a passage clearly does."""
+        scope, least = Scope(visible_in=project), recall.SAID_SCORE
+        hits = [
+            hit
+            for question in questions
+            for hit in self._episodes.find(Query(text=question, k=recall.SAID + 3, min_score=least, scope=scope))
+            if not current.session or hit.passage.session != current.session
+        ]
+        return recall.build_episode_briefing(hits, given)
+
+    def _brief_start(
+        self, project: str, given: Mapping[int, str], current: CurrentSession, k: int | None, by: str
+    ) -> Briefing:
+        """Return the block for a session start. Its memories do not count as retrievals: no query was made."""
+        most = None if k is None else check_int(k, "k", least=1, most=recall.MOST)
+        rule = recall.start_rule(self._start_tokens, self._clock(), most)
+        digests = set(given.values())
+        entries = [
+            (memory, freshly)
+            for memory, freshly in recall.at_start(self._store, project, rule, self._staleness.check)
+            if digest(memory.text) not in digests and not current.has(memory)
+        ]
+        block = recall.build_briefing(entries, briefing.START)
+        self._log.inject(block, "start", by)
+        return block
+
+    def _select_relevant(
+        self,
+        questions: Sequence[str],
+        answers: Sequence[Sequence[Hit]],
+        most: int,
+        is_known: Callable[[Memory], bool] = lambda _: False,
+    ) -> list[Hit]:
+        """Return the hits relevant to the questions, best first, without known memories."""
+        candidates = [hit for hit in recall.merge(answers) if not is_known(hit.memory)]
+        hits = {hit.id: hit for hit in self._relevance.relevant(questions, candidates, most)}
+        order = hybrid.newer_first({memory_id: hit.score for memory_id, hit in hits.items()}, self._store)
+        return [hits[memory_id] for memory_id in order]
+
+    def _match_knowledge(self, prompt: str, given: Mapping[int, str]) -> tuple[list[briefing.BriefingLine], set[int]]:
+        """Return new domain knowledge lines for what a prompt names, and the memories that would only repeat them."""
+        if briefing.is_trivial(prompt):
+            return [], set()
+        matches = mentions.find_mentions(prompt, self._store.domain, self._viewer, quantities)
+        sure = [match for match in matches if match.known.confidence >= recall.LEAST_SURE]
+        return recall.new_exact_lines(context.briefing_lines(sure, self._clock), given)
+
+    def recall_context(
+        self,
+        query: str,
+        *,
+        max_memories: int = 3,
+        max_patterns: int = 5,
+        max_thresholds: int = 5,
+        at: str = "",
+        by: str = "library",
+    ) -> str:
+        """Return background knowledge for a monitoring agent, as text inside `<relevant-context>`.
+
+        Holds matching memories; patterns and thresholds, those named in the query first, then by confidence, and which
+        of them trigger at a value in it; correlations of what it names; and the seasons active at a time (default:
+        now). "No prior context found." if there is nothing.
+        """
+        check_text(query, "query", MAX_TEXT)
+        check_int(max_memories, "max_memories", least=0, most=context.MOST)
+        check_author(by)
+        caps = {"max_patterns": max_patterns, "max_thresholds": max_thresholds}
+        config = context.AutoRecallConfig(max_memory_results=max_memories, **caps)
+        matches = mentions.find_mentions(query, self._store.domain, self._viewer, quantities)
+        when = to_utc_iso(at) if at else self._clock()
+        rows = context.shown_rows(matches, self._store.domain, when, config, self._viewer)
+        questions = recall.questions(query) if max_memories else []
+        spare = max_memories + len(rows.memories)
+        answers = self._search.run(self._relevance.queries(questions, Scope(), max_memories, spare))
+        relevant = self._select_relevant(questions, answers, max_memories, lambda memory: memory.id in rows.memories)
+        hits = recall.distinct(relevant, max_memories)
+        self._log.note(hits, sanitize.redact(query[:_LOGGED]), by)
+        labelled = [self._search.add_freshness(hit) for hit in hits]
+        return context.build_recall_context(query, rows.beside(lambda _: labelled), config)
+
+    def enrich_prompt(
+        self,
+        query: str,
+        session: str = "",
+        include_team: bool = False,
+        max_facts: int = enrich.USUAL,
+        *,
+        by: str = "library",
+    ) -> str:
+        """Return memories that answer a question, as text to append to a system message; "" if none do.
+
+        "## Relevant Personal Context:" holds what was said in the session; without a session, what is private to the
+        caller or global. "## Relevant Team Context:", on request, holds what the team knows. Each lists up to
+        `max_facts`, best first, each fact once, and only those relevant enough for `recall`.
+        """
+        check_text(query, "query", MAX_TEXT)
+        check_text(session, "session", MAX_LABEL)
+        check_bool(include_team, "include_team")
+        check_int(max_facts, "max_facts", least=1, most=enrich.MOST)
+        check_author(by)
+        questions = recall.questions(query)
+        own, of_team = self._search_scopes(questions, session, include_team, max_facts)
+        self._log.note([*own, *of_team], sanitize.redact(query[:_LOGGED]), by)
+        return enrich.render(own, of_team, self._staleness.check)
+
+    def _search_scopes(
+        self, questions: Sequence[str], session: str, include_team: bool, most: int
+    ) -> tuple[list[Memory], list[Memory]]:
+        """Return the relevant memories: the caller's own, and those of the team."""
+        scopes = [enrich.personal_memories(session), *([enrich.team_memories()] if include_team else [])]
+        queries = [query for scope in scopes for query in self._relevance.queries(questions, scope, most, most)]
+        answers = self._search.run(queries)
+        own = enrich.first_hits(self._select_relevant(questions, answers[: len(questions)], most), most)
+        return own, enrich.first_hits(self._select_relevant(questions, answers[len(questions) :], most), most, own)

@@ -1,0 +1,209 @@
+"""Writing: applies decisions in one transaction, with the vectors, code references and domain knowledge they imply.
+
+decisions ─ anchors of new texts ─ vectors of new texts ─ rows of removed texts ─▶ store.apply ─▶ Changeset
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from cofio.domain_knowledge import cascade
+from cofio.errors import InvalidInput, Unavailable
+from cofio.models.domain_knowledge import KnowledgeDecision, Put, Withdraw
+from cofio.models.memory import (
+    MAX_LABEL,
+    MAX_TEXT,
+    Add,
+    Changeset,
+    Decision,
+    Edit,
+    Fact,
+    Memory,
+    Merge,
+    Restore,
+    Revert,
+    Update,
+    apply_edit,
+    check_text,
+    fact_of,
+)
+from cofio.ports import Vector
+from cofio.retrieval.encoder import Encoder
+from cofio.staleness import StalenessChecker
+from cofio.stores.access import Access
+from cofio.text.tokens import embedding_text
+
+EMBEDDING_BATCH = 256  # texts embedded and written per batch in bulk work
+_log = logging.getLogger(__name__)
+
+
+class Writer:
+    """Applies decisions on behalf of one caller. Every write except learning ends here."""
+
+    def __init__(
+        self,
+        access: Access,
+        encoder: Encoder,
+        staleness: StalenessChecker,
+        lock: threading.RLock,
+        on_invalidate: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.access = access
+        self.encoder = encoder
+        self.staleness = staleness
+        self.lock = lock  # held from decision to write, so that decisions still hold when applied
+        self._on_invalidate = on_invalidate  # called when a text was corrected or removed: copies must go
+
+    def apply(
+        self,
+        decisions: Sequence[Decision],
+        *,
+        by: str,
+        why: str,
+        undoes: int | None = None,
+        part_of: int | None = None,
+        knowledge: Sequence[KnowledgeDecision] = (),
+    ) -> Changeset:
+        """Apply decisions in one transaction; those about domain knowledge are applied last."""
+        check_decisions(decisions, knowledge)
+        check_author(by, why)
+        decisions = [self._anchor_decision(decision) for decision in decisions]
+        vectors = self._embed_decisions(decisions)
+        return self.commit(decisions, vectors, by=by, why=why, undoes=undoes, part_of=part_of, knowledge=knowledge)
+
+    def apply_corrections(self, decisions: Sequence[Decision], *, by: str, why: str) -> Changeset:
+        """Apply a person's decisions about memories and drop the rows read from their texts, in one changeset."""
+        with self.lock:
+            return self.apply(decisions, by=by, why=why, knowledge=self.removed_rows(decisions))
+
+    def apply_without_embedder(
+        self, decisions: Sequence[Decision], *, by: str, why: str, part_of: int | None
+    ) -> tuple[Changeset, int]:
+        """Apply decisions even if the embedder fails; also return the number of memories that wait for a vector."""
+        check_decisions(decisions, ())
+        check_author(by, why)
+        decisions = [self._anchor_decision(decision) for decision in decisions]
+        waiting = 0
+        try:
+            vectors = self._embed_decisions(decisions)
+        except Unavailable as error:
+            _log.warning("memories left without vectors for now: %s", error)
+            vectors, waiting = {}, sum(_has_text(decision) for decision in decisions)
+        with self.lock:
+            rows = self.removed_rows(decisions)
+            return self.commit(decisions, vectors, by=by, why=why, part_of=part_of, knowledge=rows), waiting
+
+    def revert(self, changeset: Changeset, *, by: str, why: str, part_of: int | None = None) -> Changeset:
+        """Undo a changeset, newest change first, by a new one."""
+        reason = f"undo of changeset {changeset.id}"
+        decisions = [Revert(change.id, reason) for change in reversed(changeset.changes)]
+        rows = [Withdraw(change.id, reason) for change in reversed(changeset.knowledge)]
+        return self.apply(decisions, by=by, why=why, undoes=changeset.id, part_of=part_of, knowledge=rows)
+
+    def commit(
+        self,
+        decisions: Sequence[Decision],
+        vectors: Mapping[int, Vector],
+        *,
+        by: str,
+        why: str,
+        undoes: int | None = None,
+        part_of: int | None = None,
+        knowledge: Sequence[KnowledgeDecision] = (),
+    ) -> Changeset:
+        """Write decisions whose vectors are known."""
+        with self.lock:
+            changeset = self.access.store.apply(
+                decisions, vectors, by=by, why=why, undoes=undoes, part_of=part_of, knowledge=knowledge
+            )
+        if changeset.takes_back:
+            self._on_invalidate()
+        return changeset
+
+    def removed_rows(self, decisions: Sequence[Decision]) -> list[KnowledgeDecision]:
+        """Return decisions that remove rows read from memories that these archive, correct or erase."""
+        return cascade.removed_rows(decisions, self.access.store, self.access.viewer)
+
+    def restored_rows(self, decisions: Sequence[Decision]) -> list[KnowledgeDecision]:
+        """Return decisions that restore the rows dropped with the memories that these restore; each row once."""
+        restored_ids = [decision.id for decision in decisions if isinstance(decision, Restore)]
+        store, viewer = self.access.store, self.access.viewer
+        rows = [row for memory_id in restored_ids for row in cascade.restored_rows(memory_id, store, viewer)]
+        return list({row.known.ref: row for row in rows if isinstance(row, Put)}.values())
+
+    def add_anchors(self, fact: Fact) -> Fact:
+        """Return the fact with the anchors of its text, unless it has anchors."""
+        return fact if fact.anchors else self.staleness.anchored(fact)
+
+    def embed_missing(
+        self,
+        progress: Callable[[int], None] | None = None,
+        *,
+        most: int | None = None,
+    ) -> int:
+        """Embed memories without a vector, all or at most `most`; return their number."""
+        total, store = 0, self.access.store
+        while memories := store.unembedded(EMBEDDING_BATCH if most is None else min(EMBEDDING_BATCH, most - total)):
+            self._put_vectors(memories)
+            total += len(memories)
+            if progress:
+                progress(total)
+        return total
+
+    def embed_again(self, ids: Sequence[int]) -> None:
+        """Embed those of these memories that lost their vector; if there are many, leave them to `embed_missing`."""
+        missing = self.access.store.unembedded(EMBEDDING_BATCH, among=ids)
+        if missing and len(missing) < EMBEDDING_BATCH:
+            self._put_vectors(missing)
+
+    def _put_vectors(self, memories: Sequence[Memory]) -> None:
+        vectors = self.encoder.embed([embedding_text(memory.text, memory.speaker) for memory in memories])
+        self.access.store.put_vectors({memory.id: vector for memory, vector in zip(memories, vectors, strict=True)})
+
+    def _anchor_decision(self, decision: Decision) -> Decision:
+        """Return the decision with the anchors of its new text."""
+        if isinstance(decision, Add | Update | Merge):
+            return replace(decision, fact=self.add_anchors(decision.fact))
+        if not isinstance(decision, Edit) or "anchors" in decision.fields:
+            return decision
+        for memory in self.access.store.get([decision.id]) if decision.fields.keys() & {"text", "project"} else ():
+            anchors = self.staleness.anchored(fact_of(apply_edit(memory, decision.fields))).anchors
+            if anchors != memory.anchors:
+                return replace(decision, fields={**decision.fields, "anchors": anchors})
+        return decision
+
+    def _embed_decisions(self, decisions: Sequence[Decision]) -> dict[int, Vector]:
+        texts: dict[int, str] = {}
+        for place, decision in enumerate(decisions):
+            if isinstance(decision, Add | Update | Merge):
+                texts[place] = embedding_text(decision.fact.text, decision.fact.speaker)
+            elif isinstance(decision, Edit) and _has_text(decision):
+                memory = apply_edit(self.access.get_memory(decision.id), decision.fields)
+                texts[place] = embedding_text(memory.text, memory.speaker)
+        return dict(zip(texts, self.encoder.embed(list(texts.values())), strict=True)) if texts else {}
+
+
+def check_author(by: str, why: str = "") -> None:
+    """Raise InvalidInput if the author or the reason of a change is not a short text."""
+    check_text(by, "by", MAX_LABEL)
+    check_text(why, "why", MAX_TEXT)
+
+
+def check_decisions(decisions: Sequence[Decision], knowledge: Sequence[KnowledgeDecision]) -> None:
+    """Raise InvalidInput if these are not decisions, or none."""
+    if not decisions and not knowledge:
+        raise InvalidInput("There is nothing to do.", "Give at least one decision.")
+    if not all(isinstance(decision, Decision) for decision in decisions):
+        raise InvalidInput("Not a list of decisions.", "Give Add, Update, Edit, Delete, Restore, Noop or Purge.")
+    if not all(isinstance(row, KnowledgeDecision) for row in knowledge):
+        raise InvalidInput("Not a list of knowledge decisions.", "Give Put, Drop or Erase.")
+
+
+def _has_text(decision: Decision) -> bool:
+    """Return whether the decision brings text to embed."""
+    if isinstance(decision, Edit):
+        return bool(decision.fields.keys() & {"text", "speaker"})
+    return isinstance(decision, Add | Update | Merge)
