@@ -306,7 +306,7 @@ class MemoryStore:
             lineage |= linked
         changes = self._build_changes(entry for entry in self._tables.entries if entry.memory_id in lineage)
         if not changes:
-            raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
+            raise NotFound(f"There is no memory {memory_id}.", "`cofio list` lists the memories.")
         return changes
 
     def occurrences(self, memory_id: int) -> list[Occurrence]:
@@ -343,7 +343,7 @@ class MemoryStore:
 
     def changeset(self, changeset_id: int) -> Changeset:
         if not 1 <= changeset_id <= len(self._tables.changesets):
-            raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
+            raise NotFound(f"There is no changeset {changeset_id}.", "`cofio history` lists the newest.")
         entries = (entry for entry in self._tables.entries if entry.changeset == changeset_id)
         changeset = self._add_undo(self._tables.changesets[changeset_id - 1])
         knowledge = self._tables.known.of_changeset(changeset, self._tables.changesets)

@@ -230,7 +230,7 @@ def test_a_holder_that_has_not_said_who_it_is_is_not_signalled(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(daemon, "_STOP_SECONDS", 0.3)
-    with _held(settings), pytest.raises(Unavailable, match="does not say by which process"):
+    with _held(settings), pytest.raises(Unavailable, match="locked by an unknown process"):
         daemon.down(settings)
 
 

@@ -95,7 +95,7 @@ def test_lines_of_anything_become_facts_of_a_project_with_their_secrets_cut_out(
 def test_a_field_that_no_fact_has_is_named(cofio: Cofio, tmp_path: Path) -> None:
     file = tmp_path / "facts.jsonl"
     file.write_text('{"text": "we ship on mondays", "tag": "shipping"}\n')
-    assert "Line 1: A fact has no tag" in cofio("import", str(file)).stderr
+    assert "Line 1: A fact has no field tag" in cofio("import", str(file)).stderr
 
 
 def test_an_export_keeps_its_own_projects(cofio: Cofio, other: Cofio, tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_a_copy_that_cannot_be_is_told_why_and_makes_nothing(cofio: Cofio, other
         "cannot be copied into itself": (here, f"sqlite://{here}"),
         "There is no store at": (str(tmp_path / "none.db"), str(tmp_path / "new.db")),
         "memories of its own": (here, taken),
-        "not one that this cofio knows": (here, "mysql://localhost/x"),
+        "not a store URL that cofio supports": (here, "mysql://localhost/x"),
     }
     for says, (source, target) in refused.items():
         done = cofio("copy", source, target)

@@ -78,7 +78,7 @@ def test_the_prior_counts_for_as_many_verdicts_as_it_is_strong() -> None:
 
 @pytest.mark.parametrize("verdict", ["confirmed", "false_alarm"])
 def test_what_was_never_given_cannot_be_taken_back(verdict: str) -> None:
-    with pytest.raises(InvalidInput, match="no such verdict"):
+    with pytest.raises(InvalidInput, match="no verdict of this kind"):
         apply_verdict(pattern(), verdict, times=-1)
 
 

@@ -79,9 +79,9 @@ def test_what_is_put_beside_a_memory_is_told_by_it(keeper: Keeper, store: Store)
 
 
 def test_nothing_at_all_is_refused_and_so_is_what_is_no_decision(keeper: Keeper) -> None:
-    with pytest.raises(InvalidInput, match="nothing to do"):
+    with pytest.raises(InvalidInput, match="No decisions were given"):
         keeper.apply([], by="test", why="")
-    with pytest.raises(InvalidInput, match="Not a list of knowledge decisions"):
+    with pytest.raises(InvalidInput, match="not a list of knowledge decisions"):
         keeper.apply([], by="test", why="", knowledge=[flag()])  # type: ignore[list-item]
     assert keeper.changes() == []
 

@@ -78,7 +78,7 @@ def test_a_name_stands_in_a_prompt_in_any_case(name: str, prompt: str) -> None:
         ("ALL", "all of it"),
         ("US economy", "tell us everything"),
         ("7", "step 7 fails"),
-        ("a", "a question"),
+        ("a", "request"),
     ],
 )
 def test_a_word_in_common_names_nothing(name: str, prompt: str) -> None:

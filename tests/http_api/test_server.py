@@ -171,7 +171,7 @@ def test_an_unexpected_error_is_logged_and_leaks_nothing(serve: Serve, caplog: p
     embedder.error = RuntimeError("the secret detail")
     answer = service.post("/search", {"query": "my private question"})
     assert (answer.status, answer.error["code"]) == (500, "error")
-    assert answer.error["message"] == "Something went wrong inside cofio."
+    assert answer.error["message"] == "An internal error occurred in cofio."
     assert b"secret" not in answer.body
     assert "the secret detail" in caplog.text
     assert "my private question" not in caplog.text

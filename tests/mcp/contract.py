@@ -78,7 +78,7 @@ class Contract:
     def test_wrong_ids_and_unknown_tools_are_told_as_results(self, agent: Agent) -> None:
         refused = agent.refused("memory_forget", id=4_711_000)
         assert refused.startswith("There is no memory 4711000.")
-        assert refused.endswith("cofio list shows what there is.")
+        assert refused.endswith("`cofio list` lists the memories.")
         assert "Give a whole number" in agent.refused("memory_history", id="first")
         assert "memory_search, memory_add" in agent.refused("memory_everything")
 

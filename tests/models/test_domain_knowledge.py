@@ -74,7 +74,7 @@ def test_the_same_for_other_eyes_is_another_row() -> None:
         ("patterns", {"pattern": "x", "id": ".."}, "id is '..'."),
         ("patterns", {"pattern": "x", "id": "a/b"}, "id is 'a/b'."),
         ("patterns", {"pattern": "x", "confidence": 1.1}, "confidence is 1.1."),
-        ("correlations", {"source_a": "BTC", "source_b": "btc ", "rule": "x"}, "Both sides are 'BTC'."),
+        ("correlations", {"source_a": "BTC", "source_b": "btc ", "rule": "x"}, "source_a and source_b are both 'BTC'."),
     ],
 )
 def test_what_is_wrong_is_said(table: str, given: dict[str, Any], message: str) -> None:
@@ -85,7 +85,7 @@ def test_what_is_wrong_is_said(table: str, given: dict[str, Any], message: str) 
 
 @pytest.mark.parametrize("ref", ["", "thresholds", "thresholds/", "feedback/a", "stars/a", "thresholds/a b", 7])
 def test_a_ref_that_names_no_claim_is_refused(ref: Any) -> None:
-    with pytest.raises(InvalidInput, match="names no claim"):
+    with pytest.raises(InvalidInput, match="is not a reference"):
         parse_ref(ref)
 
 

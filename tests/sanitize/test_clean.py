@@ -140,7 +140,7 @@ NO_MESSAGES: list[list[Any]] = [
 
 @pytest.mark.parametrize("messages", NO_MESSAGES)
 def test_a_list_without_a_single_message_is_refused_with_the_shape_of_one(messages: list[Any]) -> None:
-    with pytest.raises(InvalidInput, match="holds no message") as refusal:
+    with pytest.raises(InvalidInput, match="is empty") as refusal:
         clean(messages)
     assert '{"role": "user"' in refusal.value.hint
 

@@ -343,7 +343,7 @@ def test_vectors_wait_for_the_embedder_with_one_word_in_the_log(
     without_vectors(keeper, 3)
     embedder.is_down = True
     assert [librarian.fill() for _ in range(5)] == [0] * 5
-    assert caplog.text.count("left without vectors") == 1
+    assert caplog.text.count("stored without vectors") == 1
     embedder.is_down = False
     assert librarian.fill() == 3
     assert missing(keeper) == 0

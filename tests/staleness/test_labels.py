@@ -215,7 +215,7 @@ def test_what_is_confirmed_is_fresh_again_and_that_can_be_undone(keeper: Keeper,
 
 def test_what_names_nothing_cannot_be_confirmed(keeper: Keeper, repo: Repository) -> None:
     for memory in (add(keeper, repo, "Ada prefers tabs"), add(keeper, repo, "It is in src/net.py", project="")):
-        with pytest.raises(InvalidInput, match="references nothing"):
+        with pytest.raises(InvalidInput, match="names no file"):
             keeper.mark_fresh(memory)
     with pytest.raises(NotFound):
         keeper.mark_fresh(99)
@@ -237,7 +237,7 @@ def test_the_service_says_and_does_the_same(keeper: Keeper, client: Client, repo
     assert client.mark_fresh(memory, why="looked").memory.anchors == client.get(memory).anchors
     assert client.freshness(memory) == keeper.freshness(memory) == FreshnessResult("fresh", ())
     (repo.root / "src/net.py").unlink()
-    with pytest.raises(InvalidInput, match="references nothing"):
+    with pytest.raises(InvalidInput, match="names no file"):
         client.mark_fresh(memory)
 
 

@@ -416,7 +416,7 @@ class DomainContract:
         know(store, Pattern(id="a", pattern="a"), Pattern(id="b", pattern="b", user="ada"))
         know(store, Drop("patterns", "a"))
         for after, viewer in (("a", None), ("", None), ("a\x00", None), ("b", BOB)):
-            with pytest.raises(InvalidInput, match="continue after") as refused:
+            with pytest.raises(InvalidInput, match="does not exist") as refused:
                 store.domain.rows("patterns", after=after, viewer=viewer)
             assert refused.value.hint
 

@@ -88,7 +88,7 @@ class UpkeepContract:
             Merge((one.id, two.id), Fact(text="x"), as_of=as_of),
         ]
         for decision in late:
-            with pytest.raises(Conflict, match="since this was decided"):
+            with pytest.raises(Conflict, match="since it was read"):
                 store.apply([decision], {}, by="test", why="")
         assert everything(store) == before
         assert store.uses.touched([one.id, two.id], as_of) == {two.id}

@@ -219,7 +219,7 @@ def test_two_who_work_on_one_item_settle_it_once(tmp_path: Path) -> None:
     (number,) = receive(here, "We use tabs")
     assert [item.id for item in there.inbox.due(1)] == [number]
     learn(here, number, "tabs")
-    with pytest.raises(Conflict, match="settled already"):
+    with pytest.raises(Conflict, match="already processed"):
         learn(there, number, "tabs")
     assert [memory.text for memory in everything(there)] == ["tabs"]
     here.close()

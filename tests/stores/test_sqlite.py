@@ -226,7 +226,7 @@ def test_a_strangers_sqlite_file_is_refused_and_left_as_it_is(tmp_path: Path) ->
         connection.execute("CREATE TABLE theirs (x)")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StoreCorrupt, match="not one of cofio's"):
+    with pytest.raises(StoreCorrupt, match="not a cofio store"):
         opened(path)
     assert path.read_bytes() == before
 

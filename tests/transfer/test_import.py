@@ -475,7 +475,7 @@ def test_two_that_import_the_same_at_once_bring_it_once(tmp_path: Path) -> None:
 
 
 def test_a_plain_fact_with_fields_that_none_has_is_a_bad_line(make: Make) -> None:
-    with pytest.raises(BadRecord, match="Line 2: A fact has no tag"):
+    with pytest.raises(BadRecord, match="Line 2: A fact has no field tag"):
         imported(make(), [line(text="a"), line(text="b", tag="x")])
 
 

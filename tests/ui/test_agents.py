@@ -110,7 +110,7 @@ def test_a_service_without_a_doctor_says_so_and_the_rest_is_there(serve: Serve, 
     learned(service)
     page = visit(service, "/ui/agents")
     expect(page.locator(".agent")).to_have_count(3)
-    expect(page.locator("#part")).to_contain_text("This service has no doctor.")
+    expect(page.locator("#part")).to_contain_text("This service cannot run the doctor.")
 
 
 def test_an_empty_store_says_how_an_agent_comes_here(service: Caller, visit: Visitor) -> None:

@@ -204,7 +204,7 @@ def test_a_doctor_that_is_not_there_is_told(house: House, visit: Visitor) -> Non
     visit.expected = {501}
     page = visit(house(), "/ui/settings#/doctor")
     page.get_by_role("button", name="Examine").click()
-    expect(page.locator(".trouble")).to_contain_text("This service has no doctor.")
+    expect(page.locator(".trouble")).to_contain_text("This service cannot run the doctor.")
 
 
 # ── lesser keys, hostile values, and how it looks ─────────────────────────────────────────────────────────────────────

@@ -84,7 +84,7 @@ def turns(session: CliContext, paths: tuple[Path, ...], split: str | None, write
 
     has_quotes = len(paths) > 1 or spans.is_quoted(paths[0])
     if has_quotes and split:
-        raise InvalidInput("Turns with quotes cannot be split.", "Omit --split, or give a file of labelled turns.")
+        raise InvalidInput("--split applies to labelled turns only.", "Omit --split, or give a file of labelled turns.")
     labelled_turns = partial(labelled.evaluate, paths[0], session.settings, split=split or "")
     _measure(session, write, partial(spans.evaluate, paths) if has_quotes else labelled_turns)
 

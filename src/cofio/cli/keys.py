@@ -141,7 +141,7 @@ def _find_key(reference: str, stored_keys: Sequence[Key]) -> Key:
     active = [key for key in by_name if not key.revoked_at]
     matches = [key for key in stored_keys if str(key.id) == reference] or active or by_name
     if not matches:
-        raise NotFound(f"There is no key {reference!r}.", "`cofio keys list` shows them all.")
+        raise NotFound(f"There is no key {reference!r}.", "`cofio keys list` lists all keys.")
     return matches[0]
 
 

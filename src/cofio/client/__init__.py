@@ -368,7 +368,7 @@ class Client:
     def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> LearningResult:
         """Preview what would be learned from messages, sentence by sentence. The service learns only by `capture`."""
         if not dry_run:
-            raise InvalidInput("The service learns only from captures.", "Use capture(..., wait=True).")
+            raise InvalidInput("`learn` is not available over HTTP.", "Use capture(..., wait=True).")
         reply = self._wire.ask(
             "POST", "/capture", {"messages": messages, "dry_run": True, **_exchange_body(about)}, by=by
         )
@@ -696,7 +696,7 @@ class _HttpConnection:
 
     def _parse_reply(self, status: int, body: bytes) -> _WireReply:
         strange = Unavailable(
-            f"{self._url} answered {status}, but not like a cofio service.",
+            f"{self._url} is not a cofio service: it answered {status}.",
             "Another program may listen there; check the URL (--url, COFIO_URL).",
         )
         try:
@@ -763,7 +763,7 @@ def _encode(body: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, default=_to_plain).encode()
     except UnicodeEncodeError as error:
-        raise InvalidInput("The text contains half of a surrogate pair.", "Send well-formed Unicode.") from error
+        raise InvalidInput("The text contains an unpaired surrogate.", "Send valid Unicode.") from error
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(
             "The value cannot be written as JSON.", "Use strings, numbers, lists and objects."
@@ -803,7 +803,7 @@ def _check_listable(scope: dict[str, Any]) -> dict[str, Any]:
     """Return the scope as query parameters. Raise if it needs an empty value, which a query string cannot express."""
     if scope.get("source") == "" or any("," in tag for tag in scope.get("tags", ())):
         hint = "Search, or open the store itself."
-        raise InvalidInput("The service cannot list by an empty source, or by a tag with a comma.", hint)
+        raise InvalidInput("Over HTTP, memories cannot be filtered by an empty source or by a tag with a comma.", hint)
     return scope
 
 
@@ -816,7 +816,7 @@ def _query_body(query: Query) -> dict[str, Any]:
 def _duplicates_body(threshold: float | None, within: Mapping[str, Any], *, dry_run: bool) -> dict[str, Any]:
     scope = _scope(within)
     if scope.keys() - {"source_prefix"}:
-        raise InvalidInput("The service finds duplicates by source_prefix only.", "Omit the other fields.")
+        raise InvalidInput("Over HTTP, duplicates can be filtered by source_prefix only.", "Omit the other fields.")
     return _drop_none({**scope, "threshold": threshold, "dry_run": dry_run})
 
 

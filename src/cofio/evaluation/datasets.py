@@ -97,7 +97,7 @@ def _parse_line(line: str, number: int, path: Path) -> Conversation:
         return _parse_conversation(json.loads(line), number)
     except json.JSONDecodeError as error:
         message = f"Line {number} of {path} is not JSON: {error.msg}, at character {error.pos + 1}."
-        raise InvalidInput(message, f"An object may not be broken into lines. {_SHAPE}") from error
+        raise InvalidInput(message, f"Write each object on one line. {_SHAPE}") from error
     except (_BadLine, InvalidInput, ValueError, RecursionError) as error:
         message = getattr(error, "message", str(error)).rstrip(".")
         raise InvalidInput(f"Line {number} of {path} is not a conversation: {message}.", _SHAPE) from error

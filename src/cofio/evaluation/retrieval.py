@@ -202,7 +202,7 @@ def sampled(conversations: Sequence[Conversation], limit: int | None) -> list[Co
     """
     if limit is not None:
         if limit < 1:
-            raise InvalidInput(f"limit is {limit}.", "Ask at least one question.")
+            raise InvalidInput(f"limit is {limit}.", "Give 1 or more.")
         chosen = _draw_questions(conversations, limit)
         conversations = [
             replace(

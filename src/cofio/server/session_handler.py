@@ -159,7 +159,7 @@ class SessionHandler:
             except (TooBusy, StoreError, Unavailable):
                 raise  # it stays in the spool, as do all later ones
             except Exception as error:  # noqa: BLE001 - one bad delivery must not block the others
-                _log.warning("%s is quarantined: %s", entry.path.name, error)
+                _log.warning("unreadable delivery %s was moved aside: %s", entry.path.name, error)
                 spool.set_aside(entry)
             else:
                 spool.remove_entry(entry)

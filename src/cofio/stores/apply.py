@@ -216,7 +216,7 @@ class UnitOfWork:
     def _adopt(self, decision: Adopt, vector: bytes | None) -> Change:
         memory = decision.memory
         if memory.id and self._rows.load(memory.id):
-            raise Conflict(f"There is a memory {memory.id} already.", "Leave the id 0 to assign a new one.")
+            raise Conflict(f"Memory {memory.id} exists already.", "Leave the id 0 to assign a new one.")
         memory = replace(memory, id=self._rows.insert(memory))
         self._rows.set_vector(memory.id, vector)
         change = self._record("add", memory.id, None, memory, decision.reason)
@@ -255,7 +255,7 @@ class UnitOfWork:
     def _revert(self, decision: Revert) -> list[Change]:
         entry = self._rows.recorded(decision.change_id)
         if entry is None:
-            raise NotFound(f"There is no change {decision.change_id}.", "cofio history shows what was changed.")
+            raise NotFound(f"There is no change {decision.change_id}.", "`cofio history` lists the changes.")
         if entry.action == "purge":
             raise Conflict(f"Memory {entry.memory_id} was purged.", "A purge is permanent; nothing of it is kept.")
         if entry.erased:
@@ -353,14 +353,14 @@ class UnitOfWork:
         memory = self._rows.load(memory_id)
         if memory is None:
             raise NotFound(
-                f"There is no memory {memory_id}.", "It may have been purged; cofio list shows what there is."
+                f"There is no memory {memory_id}.", "It may have been purged; `cofio list` lists the others."
             )
         return memory
 
     def _load_live(self, memory_id: int, as_of: int | None = None) -> Memory:
         memory = self._load_existing(memory_id)
         if as_of is not None and as_of < self._rows.touched(memory_id) != self._changeset:
-            raise Conflict(f"Memory {memory_id} has changed since this was decided.", "Decide again.")
+            raise Conflict(f"Memory {memory_id} has changed since it was read.", "Read it again, then retry.")
         if memory.archived:
             hint = f"Memory {memory.superseded_by} replaced it." if memory.superseded_by else "It can be restored."
             raise Conflict(f"Memory {memory_id} is archived.", hint)

@@ -157,7 +157,7 @@ class KnowledgeUnitOfWork:
             return
         current = self._rows.load(table, key)
         if as_of != (current.updated_at if current else ""):
-            raise Conflict(f"{table}/{key} was changed meanwhile.", "Read it again, then decide.")
+            raise Conflict(f"{table}/{key} was changed meanwhile.", "Read it again, then retry.")
 
     def _erase(self, decision: Erase) -> KnowledgeChange:
         """Erase the row. Also one that was removed before: the journal still has its words."""
@@ -175,7 +175,9 @@ class KnowledgeUnitOfWork:
     def _withdraw(self, decision: Withdraw) -> list[KnowledgeChange]:
         line = self._rows.recorded(decision.change_id)
         if line is None:
-            raise NotFound(f"There is no change {decision.change_id} of domain knowledge.", "cofio history shows all.")
+            raise NotFound(
+                f"There is no change {decision.change_id} of domain knowledge.", "`cofio history` lists the changes."
+            )
         if line.action == "purge":
             raise Conflict("This row was purged.", "A purge is permanent; nothing of it is kept.")
         if line.erased:
@@ -214,8 +216,8 @@ def _link_memory(decision: Put, memory_changes: Sequence[Sequence[Change]]) -> K
         return row
     if not isinstance(row, Claim) or not 0 <= place < len(memory_changes):
         raise InvalidInput(
-            f"{row.ref} cannot refer to decision {place}.",
-            "Only a claim can, to a decision on memories of this changeset.",
+            f"{row.ref} refers to decision {place}, which is not valid.",
+            "Refer to a decision on a memory of the same changeset.",
         )
     changes = memory_changes[place]
     return replace(row, memory=changes[0].memory_id) if changes else row
@@ -239,7 +241,7 @@ def to_knowledge_change(line: RowJournalEntry, after: Knowledge | None, at: str,
 
 
 def refuse_unknown(table: str, key: str) -> NoReturn:
-    raise NotFound(f"There is no {table}/{key}.", f"cofio knowledge list {table} shows what there is.")
+    raise NotFound(f"There is no {table}/{key}.", f"`cofio knowledge list {table}` lists the rows.")
 
 
 def erased_name(table: str, key: str) -> str:
@@ -344,7 +346,7 @@ def column_conditions(table: str, where: Mapping[str, Any]) -> list[ColumnCondit
     """Return the conditions of a filter. Raise InvalidInput for an unknown column or an impossible value."""
     types = TYPES[check_table(table)]
     if unknown := sorted(str(name) for name in where if name not in types):
-        raise InvalidInput(f"{table} have no {', '.join(unknown)}.", f"They have: {', '.join(types)}.")
+        raise InvalidInput(f"{table} have no field {', '.join(unknown)}.", f"Fields: {', '.join(types)}.")
     return [
         condition for name, value in where.items() for condition in _make_conditions(table, name, types[name], value)
     ]
@@ -370,7 +372,7 @@ def _text(name: str, value: str) -> str:
         return value
     chosen = value.strip().lower().replace(" ", "_")
     if chosen not in choices:
-        raise InvalidInput(f"{name} is {value!r}.", f"It is one of: {', '.join(choices)}.")
+        raise InvalidInput(f"{name} is {value!r}.", f"Give one of: {', '.join(choices)}.")
     return chosen
 
 
@@ -401,7 +403,7 @@ def place_in_order(row: Knowledge) -> tuple[Any, str]:
 
 def refuse_after(table: str, key: str) -> NoReturn:
     raise InvalidInput(
-        f"There is no {table}/{key} to continue after.", "It may have been removed: start again without it."
+        f"after names {table}/{key}, which does not exist.", "It may have been removed. List from the start."
     )
 
 

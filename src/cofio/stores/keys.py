@@ -189,11 +189,11 @@ def to_audit_entry(row: Sequence[Any]) -> AuditEntry:
 
 
 def refuse_name(name: str) -> NoReturn:
-    raise Conflict(f"There is a key {name!r} already.", "Give it another name, or revoke that one first.")
+    raise Conflict(f"A key with the name {name!r} exists already.", "Give it another name, or revoke that one first.")
 
 
 def refuse_revoking(key_id: int, key: Key | None) -> NoReturn:
     """Raise the error for a key that cannot be revoked."""
     if key is None:
-        raise NotFound(f"There is no key {key_id}.", "cofio keys list shows them all.")
+        raise NotFound(f"There is no key {key_id}.", "`cofio keys list` lists all keys.")
     raise Conflict(f"Key {key_id} ({key.grant.name}) is revoked already.", "It no longer grants access.")

@@ -174,7 +174,7 @@ class ScopedStore:
         if undoes is not None or any(isinstance(decision, Revert | Withdraw) for decision in (*decisions, *knowledge)):
             self._hand.refuse_undo(undoes, decisions, knowledge)
         if part_of is not None and not self._sight.in_full(self._store.changeset(part_of)):
-            raise NotFound(f"There is no changeset {part_of}.", "cofio history shows the newest.")
+            raise NotFound(f"There is no changeset {part_of}.", "`cofio history` lists the newest.")
         permitted = [self._hand.decision(decision) for decision in decisions]
         rows = self._hand.rows(knowledge)
         changeset = self._store.apply(
@@ -228,7 +228,7 @@ class ScopedStore:
     def history(self, memory_id: int) -> list[Change]:
         changes = self._sight.changes(self._store.history(memory_id))
         if not any(change.memory_id == memory_id for change in changes):
-            raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
+            raise NotFound(f"There is no memory {memory_id}.", "`cofio list` lists the memories.")
         return changes
 
     def occurrences(self, memory_id: int) -> list[Occurrence]:
@@ -243,7 +243,7 @@ class ScopedStore:
     def changeset(self, changeset_id: int) -> Changeset:
         changeset = self._sight.changeset(self._store.changeset(changeset_id))
         if changeset is None:
-            raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
+            raise NotFound(f"There is no changeset {changeset_id}.", "`cofio history` lists the newest.")
         return changeset
 
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
@@ -617,7 +617,9 @@ class _WritePolicy:
             raise Forbidden(f"Memory {before.id} belongs to another user.", "Only its owner can change its visibility.")
         self._check_source(after.source)
         if not self._viewer.sees(after):
-            raise Forbidden("The change would hide it from you.", f"Keep it visible to you; otherwise {_TAKES}.")
+            raise Forbidden(
+                "After this change, you could no longer see it.", f"Keep it visible to you; otherwise {_TAKES}."
+            )
 
     def refuse_undo(
         self, undoes: int | None, decisions: Sequence[Decision], knowledge: Sequence[KnowledgeDecision]
@@ -627,7 +629,7 @@ class _WritePolicy:
             raise Forbidden("A single change of a changeset cannot be reverted.", "Undo the whole changeset.")
         changeset = self._sight.store.changeset(undoes)
         if self._sight.changeset(changeset) is None:
-            raise NotFound(f"There is no changeset {undoes}.", "cofio history shows the newest.")
+            raise NotFound(f"There is no changeset {undoes}.", "`cofio history` lists the newest.")
         if not self._sight.in_full(changeset):
             raise Forbidden(f"Changeset {undoes} changed memories that you may not see.", f"To undo it, {_TAKES}.")
         reverted = {decision.change_id if isinstance(decision, Revert) else None for decision in decisions}
@@ -718,7 +720,9 @@ class _WritePolicy:
         if after.visibility != current.visibility and not owns(self._viewer, current):
             raise Forbidden(f"{current.ref} belongs to another user.", "Only its owner can change its visibility.")
         if not sees(self._viewer, after):
-            raise Forbidden("The change would hide it from you.", f"Keep it visible to you; otherwise {_TAKES}.")
+            raise Forbidden(
+                "After this change, you could no longer see it.", f"Keep it visible to you; otherwise {_TAKES}."
+            )
         return after
 
     def _free_id(self, table: Table, key: str) -> str:
@@ -746,7 +750,7 @@ class _WritePolicy:
         memories = self._sight.memories(self._sight.store.get([memory_id]))
         if not memories:
             raise NotFound(
-                f"There is no memory {memory_id}.", "It may have been purged; cofio list shows what there is."
+                f"There is no memory {memory_id}.", "It may have been purged; `cofio list` lists the others."
             )
         return memories[0]
 
@@ -757,12 +761,12 @@ class _WritePolicy:
         if not self._viewer.reaches(source):
             subject = f"The source {source!r} is" if source else "An empty source is"
             raise Forbidden(
-                f"{subject} out of reach of this key.", f"Give a source below: {', '.join(self._viewer.prefixes)}."
+                f"{subject} not allowed with this key.", f"Give a source below: {', '.join(self._viewer.prefixes)}."
             )
 
 
 def _no_row(table: Table, key: str) -> NotFound:
-    return NotFound(f"There is no {table}/{key}.", f"cofio knowledge list {table} shows what there is.")
+    return NotFound(f"There is no {table}/{key}.", f"`cofio knowledge list {table}` lists the rows.")
 
 
 _TAKES = "use an admin key"
@@ -815,7 +819,7 @@ class _ScopedInbox:
     def _own(self, item_id: int) -> Item:
         item = self._inbox.item(item_id)
         if not self._hand.told(item):
-            raise NotFound(f"There is no item {item_id} in the inbox.", "It may belong to another store.")
+            raise NotFound(f"There is no capture {item_id}.", "It may belong to another store.")
         return item
 
     def due(self, limit: int) -> list[Item]:  # noqa: ARG002

@@ -48,7 +48,7 @@ def _local(model: str, settings: Mapping[str, Any]) -> Embedder:
     from cofio.providers.embedders.local import DIMENSION, LocalEmbedder
 
     if model:
-        raise Misconfigured(f"The local embedder has one model, not {model!r}.", CHOICES)
+        raise Misconfigured(f"The local embedder has no model {model!r}.", CHOICES)
     if settings["dimension"] not in (None, DIMENSION):
         raise Misconfigured(f"The local model has {DIMENSION} dimensions.", "Leave the dimension unset.")
     about = {name: settings[name] for name in ("download", "url", "recent")}

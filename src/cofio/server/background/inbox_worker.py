@@ -112,10 +112,10 @@ class InboxWorker:
                 self._tidy()
                 pause = self._catch_up()
             except CofioError as error:
-                _log.warning("the inbox cannot be drained: %s", error)
+                _log.warning("the inbox cannot be processed: %s", error)
                 pause = _REST
             except Exception:  # noqa: BLE001 - the worker survives any error
-                _log.exception("unexpected error in the worker")
+                _log.exception("unexpected error in the inbox worker")
                 pause = _REST
             self._wake.wait(pause)
 
@@ -142,7 +142,7 @@ class InboxWorker:
             if self._fetch:
                 self._fetch()
         except CofioError as error:
-            _log.warning("spooled deliveries could not be imported: %s", error)
+            _log.warning("deliveries stored by hooks could not be imported: %s", error)
 
     def _tidy(self) -> None:
         """Apply the retention periods, at most once an hour."""

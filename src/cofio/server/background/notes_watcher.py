@@ -120,7 +120,7 @@ class NotesWatcher:
             count = self._keeper.embed_missing(most=_FILLED)
         except CofioError as error:
             if self._filling.failed():
-                _log.warning("memories left without vectors for now: %s", error)
+                _log.warning("memories are stored without vectors until the embedder works: %s", error)
             return 0
         except Exception:  # noqa: BLE001 - the thread survives any error
             _log.exception("unexpected error while computing missing vectors")

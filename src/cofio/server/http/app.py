@@ -227,7 +227,7 @@ class Endpoint:
             return self._no_such_method(request.method)
         call = _make_context(request, access, self.path, {**self._named, **request.path_params})
         if route.bodiless and _has_body(request):
-            raise InvalidInput(f"{route.path} takes no body.", "Use the query string.")
+            raise InvalidInput(f"{route.path} accepts no body.", "Use the query string.")
         body = await auth.read_body(request, self._deps.max_body) if route.has_body else b""
         lane = self._deps.lanes.of(route)
         return await to_thread.run_sync(self._run_handler, route, request, body, call, limiter=lane)
@@ -258,7 +258,7 @@ class Endpoint:
 
     def _no_such_method(self, method: str) -> Response:
         allowed = ", ".join(self._methods)
-        error = InvalidInput(f"{self.path} does not take {method}.", f"Use {allowed}.")
+        error = InvalidInput(f"{self.path} does not accept {method}.", f"Use {allowed}.")
         return refusal(error, 405, {"Allow": allowed})
 
 
@@ -298,7 +298,7 @@ def _decode_input(route: Route, request: Request, body: bytes) -> object:
     if not route.has_body:
         return decoding.of_query(query, route.takes)
     if query:
-        raise InvalidInput(f"{route.path} takes no query string.", "Send the fields in the body, as JSON.")
+        raise InvalidInput(f"{route.path} accepts no query string.", "Send the fields in the body, as JSON.")
     return decoding.of_body(body, request.headers.get("content-type", ""), route.takes)
 
 

@@ -81,7 +81,7 @@ class CachedProbe(Generic[_Told]):
             return asking.result(self._patience if patience is None else patience)
         except TimeoutError:
             if self._known is None:
-                raise StoreBusy("The value is not known yet.", "Try again in a moment.") from None
+                raise StoreBusy("The value is still being computed.", "Try again in a moment.") from None
             return self._known[0]
 
     def close(self) -> None:

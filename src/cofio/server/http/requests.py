@@ -250,7 +250,7 @@ class EditFields(RequestModel):
     def changes(self) -> dict[str, Any]:
         sent = self.given(EDITABLE)
         if not sent:
-            raise InvalidInput("There is nothing to change.", f"Send any of: {', '.join(EDITABLE)}.")
+            raise InvalidInput("No field to change was given.", f"Send any of: {', '.join(EDITABLE)}.")
         return sent
 
 
@@ -333,7 +333,7 @@ class ApprovedDecision(RequestModel, kw_only=True, rename={"why": "reason"}):
         names = ("ids", "text") if self.action == "merge" else ("id", "into")
         sent = self.given(("id", "ids", "into", "text"))
         if not set(names) - {"into"} <= sent.keys() <= set(names):
-            raise InvalidInput(f"Fields missing or unexpected for {self.action!r}.", f"It takes: {', '.join(names)}.")
+            raise InvalidInput(f"Fields missing or unexpected for {self.action!r}.", f"Fields: {', '.join(names)}.")
         why = check_text(self.why, "reason", models_memory.MAX_TEXT)
         if self.action == "merge":
             return models_memory.Merge(tuple(sent["ids"]), Fact(text=sent["text"]), why)

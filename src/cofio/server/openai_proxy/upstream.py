@@ -135,7 +135,7 @@ class UpstreamCall:
     def _silence(self, error: Exception) -> Unavailable:
         reason = getattr(error, "reason", error)
         if isinstance(reason, TimeoutError):
-            return Unavailable(f"The upstream was silent for {self._timeout:g} seconds.", _HINT)
+            return Unavailable(f"The upstream sent nothing for {self._timeout:g} seconds.", _HINT)
         if self._reply is not None:
             return Unavailable("The upstream closed the connection in the middle of its answer.", _HINT)
         where = self.request.host if isinstance(self.request.host, str) else ""

@@ -252,7 +252,7 @@ class SqliteStore:
         with self._file.reading() as connection:
             changes = self._read_changes(connection, "changes_of_lineage", memory_id)
         if not changes:
-            raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
+            raise NotFound(f"There is no memory {memory_id}.", "`cofio list` lists the memories.")
         return changes
 
     def occurrences(self, memory_id: int) -> list[Occurrence]:
@@ -279,7 +279,7 @@ class SqliteStore:
                 else None
             )
             if row is None:
-                raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
+                raise NotFound(f"There is no changeset {changeset_id}.", "`cofio history` lists the newest.")
             knowledge = of_changeset(SqliteNamedQueries(connection), changeset_id)
             return to_changeset(row, self._read_changes(connection, "changes_of_changeset", changeset_id), knowledge)
 
