@@ -178,7 +178,7 @@ def _parse_length(value: str) -> timedelta | None:
     return timedelta(**{unit: int(match[1])})
 
 
-class Progress:
+class ProgressBar:
     """A progress bar that can be moved by a number of steps or to a position."""
 
     def __init__(self, advance: Callable[[int], None]) -> None:
@@ -194,11 +194,11 @@ class Progress:
 
 
 @contextmanager
-def progress(label: str, length: int, *, hidden: bool) -> Iterator[Progress]:
+def progress(label: str, length: int, *, hidden: bool) -> Iterator[ProgressBar]:
     """Show a progress bar on standard error. Hidden for a single step."""
     is_hidden = hidden or length == 1 or not sys.stderr.isatty()
     with click.progressbar(length=length, label=label, file=sys.stderr, hidden=is_hidden, show_pos=True) as bar:
-        yield Progress(bar.update)
+        yield ProgressBar(bar.update)
 
 
 def _make_console() -> Any:

@@ -80,7 +80,7 @@ def export(session: CliContext, file: str, vectors: bool, force: bool) -> None:
         output.say(f"{_format_counts(number, len(row_numbers))} exported to {file}.")
 
 
-def _count_lines(lines: Iterable[str], bar: output.Progress, row_numbers: list[int]) -> Iterator[str]:
+def _count_lines(lines: Iterable[str], bar: output.ProgressBar, row_numbers: list[int]) -> Iterator[str]:
     """Yield the lines; advance for each memory, and collect the numbers of lines with domain knowledge."""
     for number, line in enumerate(lines):
         if line.startswith('{"knowledge":'):
