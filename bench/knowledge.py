@@ -27,7 +27,7 @@ from cofio.models.domain_knowledge import (
     Correlation,
     Knowledge,
     Pattern,
-    Put,
+    PutRow,
     Seasonal,
     Threshold,
     fold,
@@ -92,7 +92,7 @@ def keeping(rows: Iterator[Knowledge], folder: Path, name: str) -> Iterator[Keep
     clock = FixedClock()
     with Keeper(SqliteStore(folder / name, clock), HashEmbedder(), clock) as keeper:
         while batch := list(islice(rows, _BATCH)):
-            keeper.apply([], by="bench", why="bench", knowledge=[Put(each) for each in batch])
+            keeper.apply([], by="bench", why="bench", knowledge=[PutRow(each) for each in batch])
         yield keeper
 
 

@@ -23,7 +23,7 @@ from unittest import mock
 from bench.knowledge import claims
 from cofio.core import Keeper
 from cofio.domain_knowledge import mentions
-from cofio.models.domain_knowledge import Put
+from cofio.models.domain_knowledge import PutRow
 from cofio.models.memory import Add, Fact
 from cofio.ports import Embedder, Matrix
 from cofio.providers.embedders.local import LocalEmbedder
@@ -58,7 +58,7 @@ def keeping(memories: int, rows: int, embedder: Embedder, folder: Path) -> Itera
         for start in range(0, memories, 1_000):
             keeper.apply([Add(Fact(text=each)) for each in said[start : start + 1_000]], by="bench", why="bench")
         if rows:
-            keeper.apply([], by="bench", why="bench", knowledge=[Put(claim) for claim in claims(rows)])
+            keeper.apply([], by="bench", why="bench", knowledge=[PutRow(claim) for claim in claims(rows)])
         yield keeper
 
 

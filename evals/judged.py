@@ -23,12 +23,20 @@ from cofio.evaluation.datasets import LEFT_OUT, read, remembered
 from cofio.evaluation.metrics import difference, mean, ndcg, recall
 from cofio.models.memory import Hit
 from cofio.providers.embedders import model_files
-from cofio.providers.embedders.onnx_session import session
+from cofio.providers.embedders.onnx_model import open_session
 from cofio.providers.embedders.wordpiece import WordPiece
 from cofio.settings import Settings
 from cofio.text.tokens import read_in_context
 
 _LONGEST = 384  # tokens of question and memory together
+MODEL = model_files.CarriedModel(
+    "ms-marco-MiniLM-L-12-v2-int8",
+    "models/data/reranker_en",
+    (
+        model_files.Pin("model.onnx", 34_001_604, "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1"),
+        model_files.VOCABULARY,
+    ),
+)
 
 
 class Judge(NamedTuple):
@@ -65,11 +73,11 @@ def main() -> int:
     parser.add_argument("--among", type=int, default=40, help="number of hits to score")
     parser.add_argument("--weight", type=float, default=0.005, help="weight of the cross-encoder's score")
     options = parser.parse_args()
-    place = model_files.find_extra(Settings.load().home, model_files.JUDGE)
+    place = model_files.find_present(Settings.load().home, MODEL)
     if place is None:
-        print(f"{model_files.JUDGE.name} is not on this machine: run make setup.", file=sys.stderr)
+        print(f"{MODEL.name} is not on this machine: run make setup.", file=sys.stderr)
         return 2
-    judge = Judge(WordPiece.read(place / "vocab.txt"), session(place / "model.onnx", 2))
+    judge = Judge(WordPiece.read(place / "vocab.txt"), open_session(place / "model.onnx", 2))
     show(ask(options.file, judge, options.among, options.weight), options.among)
     return 0
 

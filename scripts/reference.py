@@ -77,8 +77,8 @@ def http() -> str:
         '`{"error": {"code", "message", "hint"}}`. The service describes itself at `/docs` and `/openapi.json`.\n'
     ]
     for route in ROUTES:
-        role = "" if route.keyless else f" Role: {route.role}."
-        parts.append(f"## {route.method} {route.path}\n\n{route.says}{role}\n")
+        role = "" if route.public else f" Role: {route.role}."
+        parts.append(f"## {route.method} {route.path}\n\n{route.summary}{role}\n")
         fields = list(_fields(document, route.method, route.path))
         if fields:
             parts.append("| field | type | default | what |\n|---|---|---|---|\n" + "\n".join(fields) + "\n")

@@ -27,12 +27,12 @@ from cofio.errors import CofioError, Forbidden
 from cofio.models.auth import Grant
 from cofio.models.domain_knowledge import (
     TABLES,
-    Drop,
-    Erase,
+    DeleteRow,
     Knowledge,
-    KnowledgeDecision,
     Pattern,
-    Put,
+    PurgeRow,
+    PutRow,
+    RowDecision,
     Table,
     Threshold,
     sees,
@@ -200,21 +200,21 @@ class Filled:
         }
         return decisions[deed.kind]()
 
-    def _known(self, deed: Deed) -> Iterator[KnowledgeDecision]:
+    def _known(self, deed: Deed) -> Iterator[RowDecision]:
         """Something about one row, or two of different people: ids are few, so that one is put over another."""
         key, reason = ROWS[deed.first % len(ROWS)], f"note{next(self._words):04}"
         about = {name: value for name, value in deed.about.items() if name not in ("source", "project")}
         about["place"] = deed.about["source"]
         if deed.kind == "drop":
-            yield Drop("patterns", key, reason)
+            yield DeleteRow("patterns", key, reason)
         elif deed.kind == "erase":
-            yield Erase("patterns", key, reason)
+            yield PurgeRow("patterns", key, reason)
         else:
-            yield Put(self._pattern(key, about), reason, told=0 if deed.kind == "tell" else None)
+            yield PutRow(self._pattern(key, about), reason, stated_by=0 if deed.kind == "tell" else None)
         if deed.kind == "know both":
             word = self._text().split()[3]
             bobs = {**about, "user": "bob", "visibility": "private"}
-            yield Put(Threshold(source=word, metric="volume", value=1, direction="above", unit=word, id=key, **bobs))
+            yield PutRow(Threshold(source=word, metric="volume", value=1, direction="above", unit=word, id=key, **bobs))
 
     def _pattern(self, key: str, about: dict[str, Any]) -> Pattern:
         text = self._text()
@@ -551,7 +551,7 @@ def test_nothing_that_a_viewer_does_touches_what_they_may_not_see(
         assert_nothing_slips_out(undone(seen, len(past)), allowed)
         for key in ROWS:
             mine = Pattern(pattern="The cellar is dry", id=key, place=(*viewer.prefixes, "")[0])
-            for decision in (Put(mine), Drop("patterns", key), Put(mine), Erase("patterns", key)):
+            for decision in (PutRow(mine), DeleteRow("patterns", key), PutRow(mine), PurgeRow("patterns", key)):
                 with suppress(CofioError):
                     done = seen.apply([], by="them", why="", knowledge=[decision])
                     assert_nothing_slips_out([("done", done)], allowed)

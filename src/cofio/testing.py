@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cofio.errors import Conflict, EmbedderMismatch, NotFound, StoreError
-from cofio.models.domain_knowledge import KnowledgeDecision
+from cofio.models.domain_knowledge import RowDecision
 from cofio.models.exchange import TokenUsage
 from cofio.models.maintenance import UsageTracking, View
 from cofio.models.memory import (
@@ -37,10 +37,9 @@ from cofio.models.memory import (
 )
 from cofio.ports import Clock, Completion, Health, Matrix, Profile, Settles, Vector
 from cofio.stores import inbox_rules
-from cofio.stores.apply import Counters, JournalEntry, UnitOfWork, to_change
-from cofio.stores.domain_knowledge import KnowledgeUnitOfWork
+from cofio.stores.apply import Counters, JournalEntry, UnitOfWork
 from cofio.stores.in_memory.dashboard import FakeDashboardQueries
-from cofio.stores.in_memory.domain_knowledge import FakeKnowledgeTables, FakeKnownRows
+from cofio.stores.in_memory.domain_knowledge import FakeKnowledgeRows, FakeKnowledgeTables
 from cofio.stores.in_memory.episodes import EpisodeText, FakeEpisodes
 from cofio.stores.in_memory.llm_calls import Calls, FakeLLMCalls
 from cofio.stores.in_memory.maintenance_runs import FakeRuns
@@ -185,7 +184,7 @@ class MemoryStore:
         undoes: int | None = None,
         part_of: int | None = None,
         settles: Settles | None = None,
-        knowledge: Sequence[KnowledgeDecision] = (),
+        knowledge: Sequence[RowDecision] = (),
     ) -> Changeset:
         with self._lock:
             self._refuse_if_closed()
@@ -196,13 +195,10 @@ class MemoryStore:
             at, number = self._clock(), len(draft.changesets) + 1
             blobs = {place: np.asarray(vector, dtype="<f4").tobytes() for place, vector in vectors.items()}
             head: dict[str, Any] = {"at": at, "by": by, "why": why}
-            changes_by_decision = UnitOfWork(draft, changeset=number, **head).each(decisions, blobs)
-            knowledge_changes = KnowledgeUnitOfWork(draft.known, changeset=number, **head).all(
-                knowledge, changes_by_decision
-            )
+            unit = UnitOfWork(draft, draft.known, changeset=number, **head)
+            changes, row_changes = unit.apply(decisions, blobs, knowledge)
             draft.changesets.append(Changeset(id=number, **head, undoes=undoes, part_of=part_of))
-            changes = tuple(change for group in changes_by_decision for change in group)
-            changeset = replace(draft.changesets[-1], changes=changes, knowledge=knowledge_changes)
+            changeset = replace(draft.changesets[-1], changes=changes, knowledge=row_changes)
             if settles:
                 draft.captures.settle(settles(changeset), at, number)
             self._tables = draft
@@ -229,7 +225,7 @@ class MemoryStore:
             yield self._tables
 
     @contextmanager
-    def _knowing(self) -> Iterator[tuple[FakeKnownRows, Sequence[Changeset]]]:
+    def _knowing(self) -> Iterator[tuple[FakeKnowledgeRows, Sequence[Changeset]]]:
         """Yield the domain knowledge and the journal's changesets, locked."""
         with self._holding() as tables:
             yield tables.known, tables.changesets
@@ -363,7 +359,7 @@ class MemoryStore:
                     self._tables.retrievals.append(retrieval)
                     last = max(memory.last_retrieved_at or "", retrieval.at)
                     times = memory.retrieval_count + 1
-                    self._tables.count(replace(memory, retrieval_count=times, last_retrieved_at=last))
+                    self._tables.set_counts(replace(memory, retrieval_count=times, last_retrieved_at=last))
             first = min((retrieval.at for retrieval in self._tables.retrievals), default="")
             self._tables.tracked_since = min(first, self._tables.tracked_since or first) or None
 
@@ -458,7 +454,7 @@ class MemoryStore:
             later = self._tables.next_recorded(entry)
             after = later.before if later else self._tables.memories.get(entry.memory_id)
             changeset = self._tables.changesets[entry.changeset - 1]
-            changes.append(to_change(entry, after, changeset.at, changeset.by, changeset.why))
+            changes.append(entry.to_change(after, changeset.at, changeset.by, changeset.why))
         return changes
 
     def _add_undo(self, changeset: Changeset) -> Changeset:
@@ -527,7 +523,7 @@ def _copy_tables(value: Any) -> Any:
         return {key: _copy_tables(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_copy_tables(item) for item in value]
-    if isinstance(value, _DictRowStorage | Calls | InboxState | FakeKnownRows | EpisodeText):
+    if isinstance(value, _DictRowStorage | Calls | InboxState | FakeKnowledgeRows | EpisodeText):
         draft = copy.copy(value)
         vars(draft).update({name: _copy_tables(item) for name, item in vars(value).items()})
         return draft
@@ -547,7 +543,7 @@ class _DictRowStorage:
         self.given: dict[tuple[str, str, int], tuple[str, str]] = {}
         self.captures = InboxState()
         self.calls = Calls()
-        self.known = FakeKnownRows()
+        self.known = FakeKnowledgeRows()
         self.said = EpisodeText()
         self.tracked_since: str | None = None
         self.signature = ""
@@ -570,10 +566,10 @@ class _DictRowStorage:
             memory, retrieval_count=now.retrieval_count, last_retrieved_at=now.last_retrieved_at
         )
 
-    def touched(self, memory_id: int) -> int:
+    def last_changeset(self, memory_id: int) -> int:
         return max((entry.changeset for entry in self.entries if entry.memory_id == memory_id), default=0)
 
-    def count(self, memory: Memory) -> None:
+    def set_counts(self, memory: Memory) -> None:
         self.memories[memory.id] = memory
 
     def remove(self, memory_id: int) -> None:
@@ -585,7 +581,7 @@ class _DictRowStorage:
     def vector(self, memory_id: int) -> bytes | None:
         return self.vectors.get(memory_id)
 
-    def beside(self, memory_id: int) -> Counters:
+    def counters(self, memory_id: int) -> Counters:
         memory = self.memories[memory_id]
         sightings = sorted(
             (sighting for _, number, sighting in self.sightings if number == memory_id),
@@ -599,7 +595,7 @@ class _DictRowStorage:
         else:
             self.vectors[memory_id] = vector
 
-    def twin(self, fact: Fact) -> int | None:
+    def find_duplicate(self, fact: Fact) -> int | None:
         target = fingerprint(fact.text)
         same = (
             memory.id
@@ -620,10 +616,10 @@ class _DictRowStorage:
             (following for following in self.entries[entry.id :] if following.memory_id == entry.memory_id), None
         )
 
-    def see(self, memory_id: int, change_id: int, occurrence: Occurrence) -> None:
+    def add_sighting(self, memory_id: int, change_id: int, occurrence: Occurrence) -> None:
         self.sightings.append((change_id, memory_id, occurrence))
 
-    def unsee(self, change_id: int) -> bool:
+    def remove_sighting(self, change_id: int) -> bool:
         before, self.sightings = self.sightings, [sighting for sighting in self.sightings if sighting[0] != change_id]
         return len(self.sightings) < len(before)
 
@@ -645,7 +641,7 @@ class _DictRowStorage:
 
         def scrub_entry(entry: JournalEntry) -> JournalEntry:
             if entry.memory_id == memory_id:
-                return replace(entry, before=None, vector=None, occurrence=None, beside=None, reason="", erased=True)
+                return replace(entry, before=None, vector=None, occurrence=None, counters=None, reason="", erased=True)
             return replace(entry, before=clear_memory(entry.before) if entry.before else None)
 
         self.entries = [scrub_entry(entry) for entry in self.entries]

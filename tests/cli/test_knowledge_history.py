@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cofio.core import Keeper
-from cofio.models.domain_knowledge import Erase, Pattern, Put, Threshold
+from cofio.models.domain_knowledge import Pattern, PurgeRow, PutRow, Threshold
 from cofio.models.memory import Add, Fact
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
@@ -24,11 +24,11 @@ def known(cofio: Cofio) -> Cofio:
     """A store in which a threshold was put, changed, and a pattern was told by a memory and erased since."""
     cofio.lines("add", "We deploy on Fridays")
     with Keeper(SqliteStore(cofio.home / "cofio.db", FixedClock()), HashEmbedder(), FixedClock()) as keeper:
-        keeper.apply([], by="ada", why="first", knowledge=[Put(flag(5_000_000))])
-        keeper.apply([], by="ada", why="second", knowledge=[Put(flag(6_000_000), "it fired too often")])
+        keeper.apply([], by="ada", why="first", knowledge=[PutRow(flag(5_000_000))])
+        keeper.apply([], by="ada", why="second", knowledge=[PutRow(flag(6_000_000), "it fired too often")])
         spikes = Pattern(pattern="Volume spikes")
-        keeper.apply([Add(Fact(text="Volume spikes"))], by="ada", why="third", knowledge=[Put(spikes, told=0)])
-        keeper.apply([], by="ada", why="fourth", knowledge=[Erase("patterns", spikes.id)])
+        keeper.apply([Add(Fact(text="Volume spikes"))], by="ada", why="third", knowledge=[PutRow(spikes, stated_by=0)])
+        keeper.apply([], by="ada", why="fourth", knowledge=[PurgeRow("patterns", spikes.id)])
     return cofio
 
 
@@ -59,7 +59,7 @@ def test_undo_shows_the_rows_that_go_and_takes_them_back(known: Cofio) -> None:
 def test_forgetting_what_told_a_row_takes_the_row(cofio: Cofio) -> None:
     cofio.lines("add", "We deploy on Fridays")
     with Keeper(SqliteStore(cofio.home / "cofio.db", FixedClock()), HashEmbedder(), FixedClock()) as keeper:
-        keeper.apply([Add(Fact(text="Flag AAPL"))], by="ada", why="", knowledge=[Put(flag(1), told=0)])
+        keeper.apply([Add(Fact(text="Flag AAPL"))], by="ada", why="", knowledge=[PutRow(flag(1), stated_by=0)])
     cofio.lines("forget", "2", "--yes")
     assert [each["action"] for each in cofio.json("history", "--changeset", "3")["knowledge"]] == ["delete"]
 

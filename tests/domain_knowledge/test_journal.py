@@ -11,7 +11,7 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
-from cofio.models.domain_knowledge import Drop, Erase, Feedback, Knowledge, Pattern, Put, Threshold
+from cofio.models.domain_knowledge import DeleteRow, Feedback, Knowledge, Pattern, PurgeRow, PutRow, Threshold
 from cofio.models.memory import Add, Changeset, Delete, Fact, Viewer
 from cofio.ports import Store
 from cofio.stores.sqlite.store import SqliteStore
@@ -47,12 +47,12 @@ def flag(value: float = 5_000_000, **known: Any) -> Threshold:
 
 
 def put(keeper: Keeper, *rows: Knowledge, why: str = "test") -> Changeset:
-    return keeper.apply([], by="test", why=why, knowledge=[Put(row) for row in rows])
+    return keeper.apply([], by="test", why=why, knowledge=[PutRow(row) for row in rows])
 
 
 def told(keeper: Keeper, *rows: Knowledge, text: str = SPIKES, **about: Any) -> int:
     """A memory, and the rows that were read from it, in one changeset; the memory's id."""
-    puts = [Put(row, told=0) for row in rows]
+    puts = [PutRow(row, stated_by=0) for row in rows]
     return keeper.apply([Add(Fact(text=text, **about))], by="test", why="read", knowledge=puts).changes[0].memory_id
 
 
@@ -88,7 +88,9 @@ def test_nothing_at_all_is_refused_and_so_is_what_is_no_decision(keeper: Keeper)
 
 def test_when_one_part_fails_neither_is_done(keeper: Keeper, store: Store) -> None:
     with pytest.raises(NotFound):
-        keeper.apply([Add(Fact(text=SPIKES))], by="test", why="", knowledge=[Put(flag()), Drop("patterns", "none")])
+        keeper.apply(
+            [Add(Fact(text=SPIKES))], by="test", why="", knowledge=[PutRow(flag()), DeleteRow("patterns", "none")]
+        )
     assert (keeper.count(), rows(store), keeper.changes()) == (0, [], [])
 
 
@@ -151,8 +153,8 @@ def test_a_changeset_that_changed_nothing_says_so(keeper: Keeper) -> None:
 
 def test_a_series_is_undone_with_its_knowledge(keeper: Keeper, store: Store) -> None:
     first = keeper.apply([Add(Fact(text="One"))], by="test", why="series").id
-    keeper.apply([], by="test", why="series", part_of=first, knowledge=[Put(flag())])
-    keeper.apply([Add(Fact(text="Two"))], by="test", why="series", part_of=first, knowledge=[Put(flag(2))])
+    keeper.apply([], by="test", why="series", part_of=first, knowledge=[PutRow(flag())])
+    keeper.apply([Add(Fact(text="Two"))], by="test", why="series", part_of=first, knowledge=[PutRow(flag(2))])
     undone = keeper.undo(first)
     assert (keeper.count(), rows(store)) == (0, [])
     keeper.undo(undone.id)
@@ -162,7 +164,7 @@ def test_a_series_is_undone_with_its_knowledge(keeper: Keeper, store: Store) -> 
 
 def test_what_was_erased_since_is_passed_over(keeper: Keeper, store: Store) -> None:
     done = put(keeper, flag(), Pattern(pattern=SPIKES))
-    gone = keeper.apply([], by="test", why="", knowledge=[Erase("thresholds", "aapl.volume.above")])
+    gone = keeper.apply([], by="test", why="", knowledge=[PurgeRow("thresholds", "aapl.volume.above")])
     keeper.undo(done.id)
     assert rows(store) == []
     with pytest.raises(Conflict, match="purged"):
@@ -286,4 +288,4 @@ def test_a_viewer_cannot_erase_what_is_not_theirs_alone(keeper: Keeper) -> None:
     ada = keeper.as_viewer(ADA)
     done = put(ada, flag(visibility="team"))
     with pytest.raises(Forbidden, match="not private to you"):
-        ada.apply([], by="ada", why="", knowledge=[Erase("thresholds", done.knowledge[0].key)])
+        ada.apply([], by="ada", why="", knowledge=[PurgeRow("thresholds", done.knowledge[0].key)])

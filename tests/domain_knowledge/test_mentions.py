@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from cofio.domain_knowledge.extract.quantities import quantities
 from cofio.domain_knowledge.mentions import MentionedClaim, find_mentions
-from cofio.models.domain_knowledge import Claim, Correlation, Knowledge, Pattern, Put, Seasonal, Threshold, name_prefix
+from cofio.models.domain_knowledge import (
+    Claim,
+    Correlation,
+    Knowledge,
+    Pattern,
+    PutRow,
+    Seasonal,
+    Threshold,
+    name_prefix,
+)
 from cofio.models.memory import Viewer
 from cofio.ports import KnowledgeTables
 from cofio.testing import FixedClock, MemoryStore
@@ -27,7 +36,7 @@ def correlation(one: str, other: str, **more: Any) -> Correlation:
 
 def holding(*rows: Knowledge) -> KnowledgeTables:
     store = MemoryStore(FixedClock())
-    store.apply([], {}, by="test", why="", knowledge=[Put(row) for row in rows])
+    store.apply([], {}, by="test", why="", knowledge=[PutRow(row) for row in rows])
     return store.domain
 
 

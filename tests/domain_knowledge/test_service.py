@@ -19,7 +19,7 @@ from cofio.core.domain_knowledge import KnowledgeBase
 from cofio.domain_knowledge import lookup
 from cofio.domain_knowledge.confidence import confidence_of
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
-from cofio.models.domain_knowledge import Claim, Feedback, Put
+from cofio.models.domain_knowledge import Claim, Feedback, PutRow
 from cofio.models.memory import Viewer
 from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore
@@ -537,7 +537,7 @@ def test_what_came_from_another_store_with_its_verdicts_moves_back_with_them(
     ref = there.upsert_threshold("AAPL", "volume", 5e6, "above").ref
     there.feedback("one", "confirmed", about=[ref])
     for table in ("thresholds", "feedback"):  # each in a changeset of its own, as a long import does it
-        keeper.apply([], by="test", why="import", knowledge=[Put(row) for row in there.list(table)])
+        keeper.apply([], by="test", why="import", knowledge=[PutRow(row) for row in there.list(table)])
     assert belief_of(known, ref) == (0.6, 1, 0)
     known.delete("feedback", "one")
     assert belief_of(known, ref) == (0.5, 0, 0)
@@ -625,9 +625,9 @@ def test_a_decision_on_what_another_has_changed_is_refused(reopen: Reopen) -> No
     row = one.knowledge.upsert_pattern("gaps fill")
     other.knowledge.put("patterns", id=row.id, confidence=0.9)
     with pytest.raises(Conflict, match="changed meanwhile"):
-        one.apply([], by="test", why="", knowledge=[Put(row, as_of=row.updated_at)])
+        one.apply([], by="test", why="", knowledge=[PutRow(row, as_of=row.updated_at)])
     with pytest.raises(Conflict, match="changed meanwhile"):
-        one.apply([], by="test", why="", knowledge=[Put(row, as_of="")])
+        one.apply([], by="test", why="", knowledge=[PutRow(row, as_of="")])
 
 
 # ── for others' eyes ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -77,7 +77,7 @@ def test_a_word_takes_a_byte_a_dimension_and_what_is_too_long_is_not_read(local:
 
 def test_it_is_used_where_its_model_is_and_only_the_pinned_one(tmp_path: Path) -> None:
     assert embedders.make_reader(tmp_path) is not None
-    assert model_files.find_extra(tmp_path, model_files.READER, carrier="no_such_carrier") is None
+    assert model_files.find_present(tmp_path, model_files.READER, carrier="no_such_carrier") is None
     place = tmp_path / "models" / model_files.READER.name
     place.mkdir(parents=True)
     (place / "model.onnx").write_bytes(b"another")

@@ -13,7 +13,7 @@ import pytest
 from cofio.errors import Misconfigured
 from cofio.providers.embedders import model_files
 from cofio.providers.embedders.local import LocalEmbedder
-from cofio.providers.embedders.onnx_session import session as _session
+from cofio.providers.embedders.onnx_model import open_session as _session
 from cofio.providers.embedders.wordpiece import WordPiece
 
 TEXTS = [
@@ -32,9 +32,9 @@ class Counting(LocalEmbedder):
         super().__init__(home, download=False, **options)  # type: ignore[arg-type]
         self.run: list[str] = []
 
-    def _vectors(self, texts: Sequence[str]):  # type: ignore[no-untyped-def]
+    def _embed_all(self, texts: Sequence[str]):  # type: ignore[no-untyped-def]
         self.run.extend(texts)
-        return super()._vectors(texts)
+        return super()._embed_all(texts)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_the_vectors_are_those_of_the_plain_runtime(real: LocalEmbedder, carried
         np.testing.assert_allclose(vector, state / np.linalg.norm(state), atol=1e-5)
 
 
-def test_more_threads_for_a_text_give_the_same_vectors(real: LocalEmbedder, shared_home: Path) -> None:
+def test_more_threads_for_a_text_give_the_same_embed_all(real: LocalEmbedder, shared_home: Path) -> None:
     two = LocalEmbedder(shared_home, threads=2, download=False)
     np.testing.assert_allclose(two.embed(TEXTS, "document"), real.embed(TEXTS, "document"), atol=1e-5)
 

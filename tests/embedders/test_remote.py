@@ -12,8 +12,14 @@ import numpy as np
 import pytest
 
 from cofio.errors import CofioError, Misconfigured, Unavailable
-from cofio.providers.embedders.remote import LONGEST, MOST_CHARACTERS, MOST_TEXTS, OllamaEmbedder, OpenAIEmbedder
-from cofio.providers.http import LONGEST_PAUSE, RetryPolicy, is_loopback
+from cofio.providers.embedders.remote import (
+    MAX_BATCH_CHARACTERS,
+    MAX_TEXT_CHARACTERS,
+    MAX_TEXTS,
+    OllamaEmbedder,
+    OpenAIEmbedder,
+)
+from cofio.providers.http import MAX_PAUSE, RetryPolicy, is_loopback
 
 from .wire import Reply, Wire, refusal, scattered
 
@@ -28,19 +34,19 @@ def pauses() -> list[float]:
 
 
 @pytest.fixture
-def patience(pauses: list[float]) -> RetryPolicy:
+def retry(pauses: list[float]) -> RetryPolicy:
     """Notes its pauses in place of making them."""
     return RetryPolicy(timeout=5.0, sleep=pauses.append)
 
 
 @pytest.fixture
-def openai(wire: Wire, patience: RetryPolicy) -> OpenAIEmbedder:
-    return OpenAIEmbedder("text-embedding-3-small", url=f"{wire.url}/v1", key=KEY, patience=patience)
+def openai(wire: Wire, retry: RetryPolicy) -> OpenAIEmbedder:
+    return OpenAIEmbedder("text-embedding-3-small", url=f"{wire.url}/v1", key=KEY, retry=retry)
 
 
 @pytest.fixture
-def ollama(wire: Wire, patience: RetryPolicy) -> OllamaEmbedder:
-    return OllamaEmbedder("nomic-embed-text", url=wire.url, patience=patience)
+def ollama(wire: Wire, retry: RetryPolicy) -> OllamaEmbedder:
+    return OllamaEmbedder("nomic-embed-text", url=wire.url, retry=retry)
 
 
 @pytest.fixture(params=["openai", "ollama"])
@@ -76,13 +82,13 @@ def test_ollama_is_asked_in_its_own_words(wire: Wire, ollama: OllamaEmbedder) ->
     assert seen.body == {"model": "nomic-embed-text", "input": ["one", "two"], "truncate": True}
 
 
-def test_a_dimension_is_sent_only_when_it_is_given(wire: Wire, patience: RetryPolicy) -> None:
-    OpenAIEmbedder("m", url=wire.url, dimension=48, patience=patience).embed(["x"], "document")
+def test_a_dimension_is_sent_only_when_it_is_given(wire: Wire, retry: RetryPolicy) -> None:
+    OpenAIEmbedder("m", url=wire.url, dimension=48, retry=retry).embed(["x"], "document")
     assert wire.seen[0].body["dimensions"] == 48
 
 
-def test_a_server_without_a_key_gets_none(wire: Wire, patience: RetryPolicy) -> None:
-    OpenAIEmbedder("m", url=wire.url, patience=patience).embed(["x"], "document")
+def test_a_server_without_a_key_gets_none(wire: Wire, retry: RetryPolicy) -> None:
+    OpenAIEmbedder("m", url=wire.url, retry=retry).embed(["x"], "document")
     assert "Authorization" not in wire.seen[0].headers
 
 
@@ -93,17 +99,17 @@ def test_vectors_are_taken_by_their_index_and_brought_to_unit_length(openai: Ope
 
 
 def test_a_batch_is_one_call_and_a_long_list_is_several(wire: Wire, either: OpenAIEmbedder) -> None:
-    texts = [f"text {number}" for number in range(MOST_TEXTS + 3)]
-    assert either.embed(texts, "document").shape == (MOST_TEXTS + 3, 48)
-    assert [len(seen.texts) for seen in wire.seen] == [MOST_TEXTS, 3]
+    texts = [f"text {number}" for number in range(MAX_TEXTS + 3)]
+    assert either.embed(texts, "document").shape == (MAX_TEXTS + 3, 48)
+    assert [len(seen.texts) for seen in wire.seen] == [MAX_TEXTS, 3]
 
 
 def test_a_call_never_carries_more_than_a_provider_takes(wire: Wire, either: OpenAIEmbedder) -> None:
     either.embed(["y" * 65_536] * 60, "document")
     assert len(wire.seen) == 2
     for seen in wire.seen:
-        assert sum(map(len, seen.texts)) <= MOST_CHARACTERS
-        assert {len(text) for text in seen.texts} == {LONGEST}
+        assert sum(map(len, seen.texts)) <= MAX_BATCH_CHARACTERS
+        assert {len(text) for text in seen.texts} == {MAX_TEXT_CHARACTERS}
 
 
 def test_a_query_asked_again_is_not_sent_again(wire: Wire, either: OpenAIEmbedder) -> None:
@@ -134,14 +140,14 @@ def test_the_first_vectors_settle_the_dimension_too(wire: Wire, either: OpenAIEm
     assert len(wire.seen) == 1
 
 
-def test_a_given_dimension_and_floor_are_taken_without_asking(wire: Wire, patience: RetryPolicy) -> None:
-    embedder = OllamaEmbedder("m", url=wire.url, dimension=768, floor=0.4, patience=patience)
+def test_a_given_dimension_and_floor_are_taken_without_asking(wire: Wire, retry: RetryPolicy) -> None:
+    embedder = OllamaEmbedder("m", url=wire.url, dimension=768, floor=0.4, retry=retry)
     assert (embedder.dimension, embedder.floor) == (768, 0.4)
     assert wire.seen == []
 
 
-def test_a_given_dimension_that_the_model_does_not_have_is_misconfigured(wire: Wire, patience: RetryPolicy) -> None:
-    error = failure(OllamaEmbedder("m", url=wire.url, dimension=768, patience=patience))
+def test_a_given_dimension_that_the_model_does_not_have_is_misconfigured(wire: Wire, retry: RetryPolicy) -> None:
+    error = failure(OllamaEmbedder("m", url=wire.url, dimension=768, retry=retry))
     assert isinstance(error, Misconfigured)
     assert "48" in error.message
     assert "768" in error.message
@@ -159,10 +165,8 @@ def test_short_and_long_vectors_work(wire: Wire, either: OpenAIEmbedder, dimensi
     assert either.embed(["x", "y"], "document").shape == (2, dimension)
 
 
-def test_the_signature_does_not_depend_on_the_address(
-    wire: Wire, openai: OpenAIEmbedder, patience: RetryPolicy
-) -> None:
-    elsewhere = OpenAIEmbedder("text-embedding-3-small", url=f"{wire.url}/other", patience=patience)
+def test_the_signature_does_not_depend_on_the_address(wire: Wire, openai: OpenAIEmbedder, retry: RetryPolicy) -> None:
+    elsewhere = OpenAIEmbedder("text-embedding-3-small", url=f"{wire.url}/other", retry=retry)
     assert openai.signature == elsewhere.signature == "openai:text-embedding-3-small:48:q=:d="
 
 
@@ -184,7 +188,7 @@ def test_a_failure_that_passes_is_waited_out(
     assert 0.125 <= pauses[0] <= 0.25 <= pauses[1] * 1.000001 <= 0.500001
 
 
-@pytest.mark.parametrize(("asked", "paused"), [("2", 2.0), ("0", 0.0), ("3600", LONGEST_PAUSE)])
+@pytest.mark.parametrize(("asked", "paused"), [("2", 2.0), ("0", 0.0), ("3600", MAX_PAUSE)])
 def test_the_pause_that_the_provider_asks_for_is_kept_within_bounds(
     wire: Wire, either: OpenAIEmbedder, pauses: list[float], asked: str, paused: float
 ) -> None:
@@ -231,19 +235,17 @@ def test_a_connection_that_breaks_is_tried_again(wire: Wire, either: OpenAIEmbed
 @pytest.mark.parametrize(
     ("make", "remedy"), [(OpenAIEmbedder, "`local`"), (OllamaEmbedder, "`ollama serve`")], ids=["openai", "ollama"]
 )
-def test_a_server_that_is_not_there_is_unavailable(make: Make, remedy: str, patience: RetryPolicy) -> None:
+def test_a_server_that_is_not_there_is_unavailable(make: Make, remedy: str, retry: RetryPolicy) -> None:
     with Wire() as gone:
         url = gone.url
-    error = failure(make("m", url=url, patience=patience))
+    error = failure(make("m", url=url, retry=retry))
     assert isinstance(error, Unavailable)
     assert remedy in error.hint
 
 
-def test_a_server_that_is_too_slow_is_unavailable_at_once(
-    wire: Wire, patience: RetryPolicy, pauses: list[float]
-) -> None:
+def test_a_server_that_is_too_slow_is_unavailable_at_once(wire: Wire, retry: RetryPolicy, pauses: list[float]) -> None:
     wire.say(Reply(after=0.5))
-    error = failure(OllamaEmbedder("m", url=wire.url, patience=replace(patience, timeout=0.05)))
+    error = failure(OllamaEmbedder("m", url=wire.url, retry=replace(retry, timeout=0.05)))
     assert isinstance(error, Unavailable)
     assert "0.05 seconds" in error.message
     assert pauses == []
@@ -364,12 +366,12 @@ def test_a_key_with_a_line_break_is_refused_without_repeating_it() -> None:
 
 
 def test_a_proxy_of_the_environment_is_not_used_for_this_machine(
-    wire: Wire, patience: RetryPolicy, monkeypatch: pytest.MonkeyPatch
+    wire: Wire, retry: RetryPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Wire() as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
         monkeypatch.setenv("no_proxy", "")
-        OllamaEmbedder("m", url=wire.url, patience=patience).embed(["x"], "document")
+        OllamaEmbedder("m", url=wire.url, retry=retry).embed(["x"], "document")
         assert (len(wire.seen), len(proxy.seen)) == (1, 0)
 
 

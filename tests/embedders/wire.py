@@ -134,10 +134,13 @@ def _handler(wire: Wire) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             raw = self.rfile.read(int(self.headers["Content-Length"]))
-            self._reply(wire.answer(Seen(self.path, dict(self.headers), json.loads(raw))))
+            self._reply(wire.answer(self._seen(json.loads(raw))))
 
         def do_GET(self) -> None:
-            self._reply(wire.answer(Seen(self.path, dict(self.headers), None)))
+            self._reply(wire.answer(self._seen(None)))
+
+        def _seen(self, body: Any) -> Seen:
+            return Seen(self.path, {name.title(): value for name, value in self.headers.items()}, body)
 
         def _reply(self, reply: Reply) -> None:
             time.sleep(reply.after)

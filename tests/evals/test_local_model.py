@@ -145,9 +145,7 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def llm(server: StandIn) -> llama.Watched:
     """cofio's own adapter, which makes no pauses."""
-    made = llms.make(
-        "openai", model=server.name, url=server.url, patience=RetryPolicy(timeout=5.0, sleep=lambda _: None)
-    )
+    made = llms.make("openai", model=server.name, url=server.url, retry=RetryPolicy(timeout=5.0, sleep=lambda _: None))
     assert made
     return llama.Watched(made)
 

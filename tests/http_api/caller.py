@@ -121,11 +121,11 @@ def checked(method: str, path: str, answer: Answer) -> Answer:
         return answer
     [route] = [each for each in ROUTES if each.method == method and _matches(each.path, path)][:1]
     assert answer.status in route.statuses
-    if isinstance(route.gives, str):
+    if isinstance(route.response, str):
         media = answer.headers["content-type"]
-        assert route.gives == "*/*" or media.startswith(route.gives.partition(";")[0])
+        assert route.response == "*/*" or media.startswith(route.response.partition(";")[0])
     else:
-        msgspec.convert(answer.json, route.shape(answer.status))
+        msgspec.convert(answer.json, route.schema(answer.status))
     return answer
 
 

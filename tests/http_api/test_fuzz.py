@@ -21,7 +21,7 @@ from tests.http_api.caller import Answer, Caller
 from tests.http_api.conftest import Uneventful, serving
 
 TAKING_BODIES = [route for route in ROUTES if route.has_body]
-TAKING_QUERIES = [route for route in ROUTES if route.takes and not route.has_body]
+TAKING_QUERIES = [route for route in ROUTES if route.request and not route.has_body]
 SETTINGS = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -51,8 +51,8 @@ def near(route: Route) -> st.SearchStrategy[Any]:
     """Objects with the route's own field names, so that what is behind the reading is reached as well."""
     if route.raw:
         return st.fixed_dictionaries({"hook_event_name": HOOKS, "event": HOOKS}, optional=dict.fromkeys(TOLD, TEXTS))
-    assert route.takes
-    fields = msgspec.structs.fields(route.takes)
+    assert route.request
+    fields = msgspec.structs.fields(route.request)
     required = {field.name: plausible(field.name) for field in fields if field.required}
     optional = {field.name: plausible(field.name) for field in fields if not field.required}
     return st.fixed_dictionaries(required, optional=optional)
@@ -79,7 +79,7 @@ def is_nowhere(route: Route, answer: Answer) -> bool:
 @given(data=st.data())
 def test_any_json_as_a_body_is_answered(served: Caller, route: Route, data: st.DataObject) -> None:
     body = data.draw(VALUES | near(route))
-    answer = served.send(route.method, route.sample, json.dumps(body).encode())
+    answer = served.send(route.method, route.sample_path, json.dumps(body).encode())
     assert answer.status < 500 or is_nowhere(route, answer), answer.json
 
 
@@ -87,7 +87,7 @@ def test_any_json_as_a_body_is_answered(served: Caller, route: Route, data: st.D
 @settings(SETTINGS, max_examples=20)
 @given(body=st.binary())
 def test_any_bytes_as_a_body_are_answered(served: Caller, route: Route, body: bytes) -> None:
-    answer = served.send(route.method, route.sample, body)
+    answer = served.send(route.method, route.sample_path, body)
     assert answer.status < 500 or is_nowhere(route, answer), answer.json
 
 
@@ -95,12 +95,12 @@ def test_any_bytes_as_a_body_are_answered(served: Caller, route: Route, body: by
 @SETTINGS
 @given(data=st.data())
 def test_any_query_string_is_answered(served: Caller, route: Route, data: st.DataObject) -> None:
-    assert route.takes
-    names = st.sampled_from(route.takes.__struct_fields__)
+    assert route.request
+    names = st.sampled_from(route.request.__struct_fields__)
     values = st.text(st.characters(exclude_categories=["Cs"])) | st.integers().map(str) | st.just("true")
     pairs = data.draw(st.lists(st.tuples(names | st.text(st.characters(exclude_categories=["Cs"])), values)))
     query = "&".join(f"{quote(name)}={quote(value)}" for name, value in pairs)
-    answer = served.send(route.method, f"{route.sample}?{query}")
+    answer = served.send(route.method, f"{route.sample_path}?{query}")
     assert answer.status < 500 or is_nowhere(route, answer), answer.json
 
 

@@ -126,7 +126,7 @@ def test_every_example_works(serve: Serve) -> None:
     assert len(examples) > 5
     for route in sorted(examples, key=lambda each: each.path == "/memory/supersede"):
         newest = service.get("/changes", limit=1).json["changesets"][0]["id"]
-        path = route.path.replace("{id}", str(newest)) if "changes" in route.path else route.sample
+        path = route.path.replace("{id}", str(newest)) if "changes" in route.path else route.sample_path
         send = service.patch if route.method == "PATCH" else service.post
         assert send(path, route.example).status in route.statuses, route
 

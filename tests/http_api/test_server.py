@@ -358,7 +358,7 @@ def read(takes, together):
         except CofioError:
             pass
 
-for takes in {route.takes for route in ROUTES if route.takes}:
+for takes in {route.request for route in ROUTES if route.request}:
     together = threading.Barrier(32)
     readers = [threading.Thread(target=read, args=(takes, together)) for _ in range(32)]
     for each in readers:

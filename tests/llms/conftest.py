@@ -16,7 +16,7 @@ def pauses() -> list[float]:
 
 
 @pytest.fixture
-def patience(pauses: list[float]) -> RetryPolicy:
+def retry(pauses: list[float]) -> RetryPolicy:
     """Notes its pauses in place of making them."""
     return RetryPolicy(timeout=5.0, sleep=pauses.append)
 
@@ -33,6 +33,6 @@ def wire(dialect: Dialect) -> Iterator[Wire]:
 
 
 @pytest.fixture
-def llm(wire: Wire, patience: RetryPolicy) -> RemoteLLM:
+def llm(wire: Wire, retry: RetryPolicy) -> RemoteLLM:
     """The adapter of the dialect, which takes the loopback server for its provider."""
-    return wire.dialect.make(wire.base, patience)
+    return wire.dialect.make(wire.base, retry)

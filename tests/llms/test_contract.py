@@ -18,8 +18,8 @@ from cofio.errors import CofioError, Misconfigured, NoReply, RefusedError, TooLa
 from cofio.models.exchange import TokenUsage
 from cofio.ports import LLM, Completion, Health
 from cofio.providers import http
-from cofio.providers.http import LONGEST_PAUSE, RetryPolicy
-from cofio.providers.llms.base import GLANCE, RemoteLLM
+from cofio.providers.http import MAX_PAUSE, RetryPolicy
+from cofio.providers.llms.base import HEALTH_TIMEOUT, RemoteLLM
 from cofio.testing import ScriptedLLM
 
 from .agents import AGENTS, Program, Says
@@ -47,7 +47,7 @@ Saying = Callable[..., LLM]
 
 
 @pytest.fixture(params=[*DIALECTS, *AGENTS, "scripted"])
-def saying(request: pytest.FixtureRequest, patience: RetryPolicy, tmp_path: Path) -> Iterator[Saying]:
+def saying(request: pytest.FixtureRequest, retry: RetryPolicy, tmp_path: Path) -> Iterator[Saying]:
     """Makes a model that replies with this text."""
     if request.param in AGENTS:
         program = Program(AGENTS[request.param], tmp_path)
@@ -67,7 +67,7 @@ def saying(request: pytest.FixtureRequest, patience: RetryPolicy, tmp_path: Path
 
         def say(text: str, cut: bool = False) -> LLM:
             wire.says, wire.ending = text, "cut" if cut else "done"
-            return wire.dialect.make(wire.base, patience)
+            return wire.dialect.make(wire.base, retry)
 
         yield say
 
@@ -166,7 +166,7 @@ def test_a_failure_that_stays_is_unavailable_in_the_providers_words(
     assert (len(wire.seen), len(pauses)) == (4, 3)
 
 
-@pytest.mark.parametrize(("asked", "paused"), [("2", 2.0), ("0", 0.0), ("3600", LONGEST_PAUSE)])
+@pytest.mark.parametrize(("asked", "paused"), [("2", 2.0), ("0", 0.0), ("3600", MAX_PAUSE)])
 def test_the_pause_that_the_provider_asks_for_is_kept_within_bounds(
     wire: Wire, llm: RemoteLLM, pauses: list[float], asked: str, paused: float
 ) -> None:
@@ -181,22 +181,20 @@ def test_a_request_is_not_repeated_after_the_connection_breaks(wire: Wire, llm: 
     assert (len(wire.seen), pauses) == (1, [])
 
 
-def test_a_provider_that_is_not_there_is_unavailable(
-    dialect: Dialect, patience: RetryPolicy, pauses: list[float]
-) -> None:
+def test_a_provider_that_is_not_there_is_unavailable(dialect: Dialect, retry: RetryPolicy, pauses: list[float]) -> None:
     with Wire(dialect) as gone:
         base = gone.base
-    error = failure(dialect.make(base, patience))
+    error = failure(dialect.make(base, retry))
     assert type(error) is Unavailable  # nothing was sent that could be billed
     assert "could not be reached" in error.message
     assert len(pauses) == 3
 
 
 def test_a_provider_that_is_too_slow_is_unavailable_at_once(
-    wire: Wire, patience: RetryPolicy, pauses: list[float]
+    wire: Wire, retry: RetryPolicy, pauses: list[float]
 ) -> None:
     wire.say(Reply(after=1.0))
-    error = failure(wire.dialect.make(wire.base, replace(patience, timeout=0.05)))
+    error = failure(wire.dialect.make(wire.base, replace(retry, timeout=0.05)))
     assert isinstance(error, NoReply)  # it may be billed
     assert "0.05 seconds" in error.message
     assert (len(wire.seen), pauses) == (1, [])
@@ -391,11 +389,11 @@ def test_health_says_that_the_key_is_refused(wire: Wire, llm: RemoteLLM, name: s
 
 
 def test_health_says_that_nobody_is_there_and_asks_once(
-    dialect: Dialect, patience: RetryPolicy, pauses: list[float]
+    dialect: Dialect, retry: RetryPolicy, pauses: list[float]
 ) -> None:
     with Wire(dialect) as gone:
         base = gone.base
-    health = dialect.make(base, patience).health_check()
+    health = dialect.make(base, retry).health_check()
     assert not health
     assert "could not be reached" in health.problem
     assert pauses == []
@@ -425,9 +423,9 @@ def test_health_copes_with_a_list_that_is_none(wire: Wire, llm: RemoteLLM, body:
 def test_health_does_not_wait_as_long_as_a_question(
     wire: Wire, llm: RemoteLLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert GLANCE == 5.0
+    assert HEALTH_TIMEOUT == 5.0
     for module in ("anthropic", "openai", "ollama"):
-        monkeypatch.setattr(f"cofio.providers.llms.{module}.GLANCE", 0.05)
+        monkeypatch.setattr(f"cofio.providers.llms.{module}.HEALTH_TIMEOUT", 0.05)
     wire.say(Reply(after=1.0))
     health = llm.health_check()
     assert not health
@@ -462,9 +460,9 @@ def dripping() -> Iterator[str]:
     server.close()
 
 
-def test_a_server_that_answers_in_drops_is_too_slow_as_well(dripping: str, patience: RetryPolicy) -> None:
+def test_a_server_that_answers_in_drops_is_too_slow_as_well(dripping: str, retry: RetryPolicy) -> None:
     began = time.monotonic()
-    error = failure(OLLAMA.make(dripping, replace(patience, timeout=0.2)))
+    error = failure(OLLAMA.make(dripping, replace(retry, timeout=0.2)))
     assert isinstance(error, Unavailable)
     assert "0.2 seconds" in error.message
     assert time.monotonic() - began < 10
@@ -473,7 +471,7 @@ def test_a_server_that_answers_in_drops_is_too_slow_as_well(dripping: str, patie
 def test_an_endless_answer_does_not_fill_the_memory(
     wire: Wire, llm: RemoteLLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "MOST", 1_000)
+    monkeypatch.setattr(http, "MAX_BYTES", 1_000)
     wire.says = "x" * 2_000
     assert isinstance(failure(llm), Unavailable)
     assert len(wire.seen) == 1

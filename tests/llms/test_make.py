@@ -192,11 +192,11 @@ def test_the_time_to_wait_is_the_one_that_is_set(tmp_path: Path) -> None:
             llm.complete("s", "u")
 
 
-def test_patience_can_be_handed_in() -> None:
+def test_a_retry_policy_overrides_the_timeout() -> None:
     with Wire(OLLAMA) as gone:
         url = gone.url
     pauses: list[float] = []
-    llm = make("ollama", ollama_url=url, patience=RetryPolicy(attempts=2, sleep=pauses.append))
+    llm = make("ollama", ollama_url=url, retry=RetryPolicy(attempts=2, sleep=pauses.append))
     assert llm is not None
     with pytest.raises(Unavailable, match="could not be reached"):
         llm.complete("s", "u")

@@ -45,7 +45,7 @@ class Probed:
 
     def __init__(self, wire: Wire, folder: Path | None) -> None:
         self.wire, self.ticks, self.store = wire, Ticks(), MemoryStore(FixedClock("2026-01-07T12:00:00Z"))
-        inside = OllamaLLM("gemma3:4b", url=wire.url, patience=RetryPolicy(timeout=5.0, attempts=1))
+        inside = OllamaLLM("gemma3:4b", url=wire.url, retry=RetryPolicy(timeout=5.0, attempts=1))
         metered = MeteredLLM(inside, self.store.llm_calls, Limits(), None)
         self.llm = CircuitBreaker(
             SchemaProbe(metered, inside.digest, SCHEMA, folder, clock=self.ticks), clock=self.ticks

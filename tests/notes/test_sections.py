@@ -255,6 +255,6 @@ def test_no_word_below_a_heading_is_lost_and_none_comes_twice(marks: list[str]) 
      "---\n" + "k: [" + "'," * 90_000, "---\nk" + " " * 200_000 + "\n---\n", "```\n" * 50_000],
 )  # fmt: skip
 def test_no_page_takes_long(page: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     parts(page)
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10

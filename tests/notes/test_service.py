@@ -714,11 +714,11 @@ from pathlib import Path
 from cofio.core import Keeper
 from cofio.notes.service import NotesOptions as Notebook
 from cofio.stores.sqlite.store import SqliteStore
-from cofio.stores.notes import SqliteNotes
+from cofio.stores.notes import SqlNotes
 from cofio.testing import FixedClock, HashEmbedder
 home, when = Path(sys.argv[1]), sys.argv[2]
 if when == "die":
-    SqliteNotes.put = lambda *_: os._exit(9)
+    SqlNotes.put = lambda *_: os._exit(9)
 clock = FixedClock()
 with Keeper(SqliteStore(home / "cofio.db", clock), HashEmbedder(), clock, notes=Notebook(home / "notes")) as keeper:
     print(keeper.notes.index(home / "vault").as_dict())

@@ -13,7 +13,7 @@ import pytest
 from cofio.core import Keeper
 from cofio.errors import InvalidInput, TooLarge
 from cofio.hooks.client_events import Event, event
-from cofio.models.domain_knowledge import Claim, Correlation, Knowledge, Pattern, Put, Seasonal, Threshold
+from cofio.models.domain_knowledge import Claim, Correlation, Knowledge, Pattern, PutRow, Seasonal, Threshold
 from cofio.models.memory import Viewer
 from cofio.server.background.inbox_worker import InboxWorker
 from cofio.server.session_handler import SessionHandler
@@ -34,7 +34,7 @@ def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Keeper]:
 
 
 def put(keeper: Keeper, *rows: Knowledge) -> None:
-    keeper.apply([], by="test", why="known", knowledge=[Put(row) for row in rows])
+    keeper.apply([], by="test", why="known", knowledge=[PutRow(row) for row in rows])
 
 
 def told_in_words(keeper: Keeper, text: str, row: Claim) -> int:

@@ -124,41 +124,41 @@ def test_a_session_may_be_named_in_the_metadata(metadata: Any, session: str) -> 
 def answer(*lines: bytes) -> ChatReply:
     made = ChatReply()
     for line in lines:
-        made.take_line(line)
+        made.add_line(line)
     return made
 
 
 def test_deltas_are_put_together() -> None:
     told = answer(b": ping", delta(""), delta("We use"), delta(" pnpm"), delta(None, "stop"), b"data: [DONE]", b"")
-    assert (told.said, told.calls) == ("We use pnpm", False)
+    assert (told.text, told.is_tool_call) == ("We use pnpm", False)
 
 
 def test_of_several_answers_the_first_counts() -> None:
-    assert answer(delta("one"), delta("two", index=1), delta(None, "stop")).said == "one"
+    assert answer(delta("one"), delta("two", index=1), delta(None, "stop")).text == "one"
 
 
 @pytest.mark.parametrize("ends", [None, "length", "content_filter"])
 def test_of_an_answer_that_breaks_off_only_whole_sentences_count(ends: str | None) -> None:
-    assert answer(delta("We use pnpm. We never use n"), delta(None, ends)).said == "We use pnpm."
-    assert answer(delta("We never use n"), delta(None, ends)).said == ""
-    assert answer(delta("- Node 22.4\n- pnp"), delta(None, ends)).said == "- Node 22.4"
+    assert answer(delta("We use pnpm. We never use n"), delta(None, ends)).text == "We use pnpm."
+    assert answer(delta("We never use n"), delta(None, ends)).text == ""
+    assert answer(delta("- Node 22.4\n- pnp"), delta(None, ends)).text == "- Node 22.4"
 
 
 @pytest.mark.parametrize("line", [b"data: {", b"data: 5", b'data: {"choices": 5}', b'data: {"choices": [5, null]}',
                                   b'data: {"choices": [{"delta": 5}]}', b"event: x", b"\xff"])  # fmt: skip
 def test_what_is_no_part_of_an_answer_is_passed_over(line: bytes) -> None:
-    assert answer(line, delta("Yes.", "stop")).said == "Yes."
+    assert answer(line, delta("Yes.", "stop")).text == "Yes."
 
 
 def test_an_answer_in_one_piece_is_read_too() -> None:
     made = ChatReply()
     message = {"role": "assistant", "content": [{"type": "text", "text": "We use pnpm"}]}
-    made.take_whole(json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode())
-    assert made.said == "We use pnpm"
+    made.add_body(json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode())
+    assert made.text == "We use pnpm"
 
 
 def test_a_call_of_tools_says_that_the_turn_goes_on() -> None:
-    assert answer(delta(None, "tool_calls")).calls
+    assert answer(delta(None, "tool_calls")).is_tool_call
 
 
 @pytest.mark.parametrize("content", [None, 5, {}, [5, {"type": "image_url"}]])

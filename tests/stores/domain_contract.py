@@ -12,17 +12,17 @@ from cofio.models.domain_knowledge import (
     ANY,
     TABLES,
     Correlation,
-    Drop,
-    Erase,
+    DeleteRow,
     Feedback,
     Knowledge,
     KnowledgeChange,
-    KnowledgeDecision,
     Pattern,
-    Put,
+    PurgeRow,
+    PutRow,
+    RevertRow,
+    RowDecision,
     Seasonal,
     Threshold,
-    Withdraw,
     sees,
 )
 from cofio.models.exchange import ItemResolution
@@ -34,9 +34,9 @@ from tests.stores.inbox_contract import ending, receive
 ADA, BOB = Viewer(user="ada", team="web"), Viewer(user="bob", team="ops")
 
 
-def know(store: Store, *decisions: KnowledgeDecision | Knowledge, why: str = "", **more: Any) -> Changeset:
+def know(store: Store, *decisions: RowDecision | Knowledge, why: str = "", **more: Any) -> Changeset:
     """Apply decisions about what is known; a row stands for putting it."""
-    asked = [Put(decision) if isinstance(decision, Knowledge) else decision for decision in decisions]
+    asked = [PutRow(decision) if isinstance(decision, Knowledge) else decision for decision in decisions]
     return store.apply([], {}, by="test", why=why, knowledge=asked, **more)
 
 
@@ -49,7 +49,7 @@ def put(store: Store, known: Knowledge) -> Knowledge:
 
 def take_back(store: Store, changeset: int) -> Changeset:
     lines = reversed(store.changeset(changeset).knowledge)
-    return know(store, *(Withdraw(line.id) for line in lines), undoes=changeset)
+    return know(store, *(RevertRow(line.id) for line in lines), undoes=changeset)
 
 
 def all_known(store: Store) -> dict[str, list[Knowledge]]:
@@ -114,7 +114,7 @@ class DomainContract:
 
     def test_saying_it_again_changes_it_in_place_and_keeps_when_it_was_made(self, store: Store) -> None:
         first = put(store, volume(5e6))
-        done = know(store, Put(volume(6e6, confidence=0.9), "raised"))
+        done = know(store, PutRow(volume(6e6, confidence=0.9), "raised"))
         (change,) = done.knowledge
         assert (change.action, change.before, change.reason) == ("update", first, "raised")
         assert change.after == replace(volume(6e6, confidence=0.9), created_at=first.created_at, updated_at=done.at)
@@ -143,7 +143,7 @@ class DomainContract:
         one, other = Pattern(id="same", pattern="it rains"), Seasonal(id="same", pattern="it rains", period="daily")
         know(store, one, other)
         assert ids(store.domain.get("patterns", ["same"])) == ids(store.domain.get("seasonal", ["same"])) == ["same"]
-        know(store, Drop("patterns", "same"))
+        know(store, DeleteRow("patterns", "same"))
         assert store.domain.get("patterns", ["same"]) == []
         assert ids(store.domain.get("seasonal", ["same"])) == ["same"]
         assert [line.action for line in store.domain.history("seasonal", "same")] == ["add"]
@@ -161,7 +161,7 @@ class DomainContract:
 
     def test_several_are_done_in_order_in_one_changeset(self, store: Store) -> None:
         done = know(
-            store, volume(1), volume(2), Drop("thresholds", volume().id), volume(3), Pattern(pattern="it rains")
+            store, volume(1), volume(2), DeleteRow("thresholds", volume().id), volume(3), Pattern(pattern="it rains")
         )
         assert [change.action for change in done.knowledge] == ["add", "update", "delete", "add", "add"]
         assert store.changeset(done.id).knowledge == done.knowledge
@@ -172,7 +172,7 @@ class DomainContract:
     def test_a_row_knows_the_memory_that_says_it(self, store: Store) -> None:
         decisions = [Add(Fact(text="hello")), Add(Fact(text="flag AAPL if volume exceeds 5M"))]
         done = store.apply(
-            decisions, {}, by="test", why="", knowledge=[Put(volume(), told=1), Put(Pattern(pattern="p"))]
+            decisions, {}, by="test", why="", knowledge=[PutRow(volume(), stated_by=1), PutRow(Pattern(pattern="p"))]
         )
         row, other = (change.after for change in done.knowledge)
         assert isinstance(row, Threshold)
@@ -186,26 +186,26 @@ class DomainContract:
     def test_what_was_said_before_is_told_by_that_memory(self, store: Store) -> None:
         first = add(store, "flag AAPL if volume exceeds 5M")
         again = [Add(Fact(text="Flag AAPL if volume exceeds 5M"), unless_known=True)]
-        done = store.apply(again, {}, by="test", why="", knowledge=[Put(volume(), told=0)])
+        done = store.apply(again, {}, by="test", why="", knowledge=[PutRow(volume(), stated_by=0)])
         assert ids(store.domain.told_by([first.id])) == [done.knowledge[0].key]
 
     @pytest.mark.parametrize(
         ("decision", "error"),
         [
-            (Put(volume(), told=1), InvalidInput),
-            (Put(volume(), told=-1), InvalidInput),
-            (Put(Feedback(anomaly="a", verdict="note"), told=0), InvalidInput),
-            (Drop("thresholds", "nowhere"), NotFound),
-            (Erase("thresholds", "nowhere"), NotFound),
-            (Drop("patterns", "a\x00b\ud800"), NotFound),
-            (Erase("patterns", "a\x00b\ud800"), NotFound),
-            (Withdraw(999), NotFound),
-            (Withdraw(1 << 70), NotFound),
-            (Drop("nothing", "a"), InvalidInput),  # type: ignore[arg-type]
+            (PutRow(volume(), stated_by=1), InvalidInput),
+            (PutRow(volume(), stated_by=-1), InvalidInput),
+            (PutRow(Feedback(anomaly="a", verdict="note"), stated_by=0), InvalidInput),
+            (DeleteRow("thresholds", "nowhere"), NotFound),
+            (PurgeRow("thresholds", "nowhere"), NotFound),
+            (DeleteRow("patterns", "a\x00b\ud800"), NotFound),
+            (PurgeRow("patterns", "a\x00b\ud800"), NotFound),
+            (RevertRow(999), NotFound),
+            (RevertRow(1 << 70), NotFound),
+            (DeleteRow("nothing", "a"), InvalidInput),  # type: ignore[arg-type]
         ],
     )
     def test_what_cannot_be_done_leaves_all_as_it_was(
-        self, store: Store, decision: KnowledgeDecision, error: type[Exception]
+        self, store: Store, decision: RowDecision, error: type[Exception]
     ) -> None:
         kept = put(store, Pattern(pattern="it rains"))
         before = store.stats()["changesets"]
@@ -215,7 +215,7 @@ class DomainContract:
                 {},
                 by="test",
                 why="",
-                knowledge=[Put(volume(9)), Drop("patterns", kept.id), decision],
+                knowledge=[PutRow(volume(9)), DeleteRow("patterns", kept.id), decision],
             )
         assert everything(store) == []
         assert store.stats()["changesets"] == before
@@ -239,7 +239,7 @@ class DomainContract:
     def test_what_was_dropped_comes_back_as_it_was_and_goes_again(self, store: Store) -> None:
         know(store, *OF_EACH)
         before = all_known(store)
-        dropped = know(store, *(Drop(known.TABLE, known.id, "no more") for known in OF_EACH))
+        dropped = know(store, *(DeleteRow(known.TABLE, known.id, "no more") for known in OF_EACH))
         assert [(line.action, line.after, line.reason) for line in dropped.knowledge] == [
             ("delete", None, "no more")
         ] * 5
@@ -269,7 +269,7 @@ class DomainContract:
 
     def test_what_was_changed_since_is_not_taken_back_and_the_later_changeset_is_named(self, store: Store) -> None:
         first, second = know(store, volume(1)), know(store, volume(2))
-        third = know(store, Drop("thresholds", volume().id))
+        third = know(store, DeleteRow("thresholds", volume().id))
         with pytest.raises(Conflict, match=rf"thresholds/aapl.volume.above .*changeset {second.id}"):
             take_back(store, first.id)
         with pytest.raises(Conflict, match=str(third.id)):
@@ -294,7 +294,7 @@ class DomainContract:
     def test_history_tells_what_came_after_each_change(self, store: Store) -> None:
         know(store, volume(1))
         know(store, volume(2), Pattern(pattern="it rains"))
-        know(store, Drop("thresholds", volume().id))
+        know(store, DeleteRow("thresholds", volume().id))
         lines = store.domain.history("thresholds", volume().id)
         assert [getattr(line.after, "value", None) for line in lines] == [1, 2, None]
         assert [getattr(line.before, "value", None) for line in lines] == [None, 1, 2]
@@ -311,9 +311,9 @@ class DomainContract:
     # ── erasing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def test_what_is_erased_is_gone_from_the_journal_too(self, store: Store) -> None:
-        know(store, Put(volume(1), "because of AAPL"))
+        know(store, PutRow(volume(1), "because of AAPL"))
         know(store, volume(2))
-        done = know(store, Erase("thresholds", volume().id, "AAPL wants it"))
+        done = know(store, PurgeRow("thresholds", volume().id, "AAPL wants it"))
         (change,) = done.knowledge
         assert (change.action, change.ref, change.before, change.after) == ("purge", volume().ref, None, None)
         assert store.domain.rows("thresholds") == store.domain.naming(["aapl"]) == []
@@ -328,7 +328,7 @@ class DomainContract:
     def test_an_erasure_is_for_good(self, store: Store) -> None:
         know(store, volume(1))
         second = know(store, volume(2), Pattern(pattern="it rains"))
-        erased = know(store, Erase("thresholds", volume().id))
+        erased = know(store, PurgeRow("thresholds", volume().id))
         with pytest.raises(Conflict, match="purge"):
             take_back(store, erased.id)
         left = take_back(store, second.id)  # what is left of it is taken back
@@ -336,16 +336,16 @@ class DomainContract:
         assert store.domain.counts() == dict.fromkeys(TABLES, 0)
 
     def test_what_was_dropped_before_can_be_erased(self, store: Store) -> None:
-        dropped = (know(store, volume()), know(store, Drop("thresholds", volume().id)))[1]
-        know(store, Erase("thresholds", volume().id))
+        dropped = (know(store, volume()), know(store, DeleteRow("thresholds", volume().id)))[1]
+        know(store, PurgeRow("thresholds", volume().id))
         assert [line.before for line in store.domain.history("thresholds", volume().id)] == [None, None, None]
         assert take_back(store, dropped.id).knowledge == ()
         with pytest.raises(NotFound):
-            know(store, Erase("thresholds", volume().id))  # nothing of it is left
+            know(store, PurgeRow("thresholds", volume().id))  # nothing of it is left
 
     def test_what_was_erased_can_be_said_anew_and_has_nothing_to_do_with_it(self, store: Store) -> None:
         old = know(store, volume(1))
-        know(store, Erase("thresholds", volume().id))
+        know(store, PurgeRow("thresholds", volume().id))
         new = know(store, volume(2))
         assert take_back(store, old.id).knowledge == ()
         assert [known.value for known in store.domain.rows("thresholds")] == [2]  # type: ignore[attr-defined]
@@ -358,14 +358,14 @@ class DomainContract:
         assert {line.key for line in lines} == {volume().id}
         take_back(store, new.id)
         assert store.domain.rows("thresholds") == []
-        know(store, Erase("thresholds", volume().id))
+        know(store, PurgeRow("thresholds", volume().id))
         assert {line.after for line in store.domain.history("thresholds", volume().id)} == {None}
 
     def test_an_erased_claim_is_named_by_no_verdict_any_more(self, store: Store) -> None:
         verdict = Feedback(anomaly="x", verdict="confirmed", about=("patterns/p", volume().ref, "seasonal/s"))
         know(store, volume(), verdict)
         judged = know(store, replace(verdict, processed=True))
-        know(store, Erase("thresholds", volume().id))
+        know(store, PurgeRow("thresholds", volume().id))
         (left,) = store.domain.rows("feedback")
         assert isinstance(left, Feedback)
         assert left.about == ("patterns/p", "seasonal/s")
@@ -414,7 +414,7 @@ class DomainContract:
 
     def test_a_page_after_what_is_gone_is_refused_with_a_hint(self, store: Store) -> None:
         know(store, Pattern(id="a", pattern="a"), Pattern(id="b", pattern="b", user="ada"))
-        know(store, Drop("patterns", "a"))
+        know(store, DeleteRow("patterns", "a"))
         for after, viewer in (("a", None), ("", None), ("a\x00", None), ("b", BOB)):
             with pytest.raises(InvalidInput, match="does not exist") as refused:
                 store.domain.rows("patterns", after=after, viewer=viewer)
@@ -528,7 +528,7 @@ class DomainContract:
         assert (ids(store.domain.naming(["paris"])), ids(store.domain.naming(["rome"]))) == ([], ["p"])
         take_back(store, moved.id)
         assert (ids(store.domain.naming(["paris"])), ids(store.domain.naming(["rome"]))) == (["p"], [])
-        know(store, Drop("patterns", "p"))
+        know(store, DeleteRow("patterns", "p"))
         assert store.domain.naming(["paris", "rome"]) == []
 
     # ── who may see it ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -567,7 +567,7 @@ class DomainContract:
         hers = know(store, volume(user="ada"))
         his = know(store, Pattern(pattern="it rains", user="bob"))
         add(store, "hello", user="ada")
-        gone = know(store, Drop("thresholds", hers.knowledge[0].key))
+        gone = know(store, DeleteRow("thresholds", hers.knowledge[0].key))
         newest = [changeset.id for changeset in store.changesets(9)]
         assert newest == [gone.id, his.id + 1, his.id, hers.id]
         seen = [changeset.id for changeset in store.changesets(9, within=Scope(include_archived=True, viewer=ADA))]
@@ -588,7 +588,7 @@ class DomainContract:
         assert ids(carried) == ["Z", "a", "b", "é", "ｱ", "𝔸"]
         assert sorted(carried, key=lambda known: known.id) == store.domain.rows("patterns")
         with carrying.still() as still:
-            know(store, Pattern(id="c", pattern="c"), Drop("patterns", "a"))
+            know(store, Pattern(id="c", pattern="c"), DeleteRow("patterns", "a"))
             assert still.knowledge("patterns", "", 99) == carried
         assert ids(carrying.knowledge("patterns", "b", 99)) == ["c", "é", "ｱ", "𝔸"]
         with pytest.raises(InvalidInput, match="no table"):

@@ -59,9 +59,7 @@ SERVER_ALONE = {
     "any_due": "whether a claim has to take its lock",
     "claim_items": "many processes take from one inbox",
     "give_back_items": "the same",
-    "ever_held": "the embedded store asks its sequences",
     "take_ids": "ids come from a sequence",
-    "next_befores": "what came after each of many changes, in one trip to the server",
     "count_dots": "what has a vector is known in memory to the embedded store",
     **dict.fromkeys(
         (

@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from cofio.errors import StoreError
-from cofio.models.domain_knowledge import TABLES, Drop, Erase, Feedback, Pattern, Threshold
+from cofio.models.domain_knowledge import TABLES, DeleteRow, Feedback, Pattern, PurgeRow, Threshold
 from cofio.models.memory import Scope
 from cofio.ports import Store
-from cofio.stores.domain_knowledge import SqliteKnowledgeTables
+from cofio.stores.domain_knowledge import SqlKnowledgeTables
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sql_loader import migrations
 from cofio.stores.sqlite.connection import StoreFile
@@ -128,13 +128,13 @@ def keep_and_erase(store: Store) -> None:
     """Rows with words that are nowhere else, put, changed, judged, dropped, brought back; and erased."""
     know(store, Threshold(source="Xylophone", metric="zyzzyva", value=1, direction="above", unit="quixotic"))
     row = put(store, Threshold(source="xylophone", metric="Zyzzyva", value=2, direction="above", unit="quixotic"))
-    dropped = know(store, Drop("thresholds", row.id, "the xylophone is gone"), Pattern(pattern="the zebra stays"))
+    dropped = know(store, DeleteRow("thresholds", row.id, "the xylophone is gone"), Pattern(pattern="the zebra stays"))
     take_back(store, dropped.id)
     verdict = Feedback(anomaly="it fired", verdict="note", about=(row.ref, "patterns/p"))
     know(store, verdict)
     know(store, Feedback(anomaly="it fired", verdict="confirmed", about=(row.ref, "patterns/p")))
     long = put(store, Pattern(pattern="xylophone " * 300, source="zyzzyva " * 100 + "quixotic"))
-    know(store, Erase("thresholds", row.id, "no xylophone"), Erase("patterns", long.id))
+    know(store, PurgeRow("thresholds", row.id, "no xylophone"), PurgeRow("patterns", long.id))
 
 
 def test_an_erasure_leaves_no_word_in_the_file_nor_in_its_log(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_an_erasure_while_somebody_reads_is_done_and_wiped_with_the_next_write(t
     reader = sqlite3.connect(tmp_path / "cofio.db", isolation_level=None)
     reader.execute("BEGIN")
     assert reader.execute("SELECT count(*) FROM thresholds").fetchone() == (1,)
-    know(store, Erase("thresholds", row.id))
+    know(store, PurgeRow("thresholds", row.id))
     assert store.domain.rows("thresholds") == []
     reader.execute("COMMIT")
     reader.close()
@@ -221,7 +221,7 @@ def test_tenants_of_one_database_know_nothing_of_each_other(postgres_url: str) -
     assert [row.says for row in one.domain.rows("thresholds")] == ["AAPL/volume: above 1"]
     assert [row.says for row in other.domain.naming(["aapl"])] == ["AAPL/volume: above 2"]
     assert [line.changeset for line in one.domain.history("thresholds", volume().id)] == [hers.id]
-    know(one, Erase("thresholds", volume().id))
+    know(one, PurgeRow("thresholds", volume().id))
     assert other.domain.history("thresholds", volume().id) == [other.changeset(his.id).knowledge[0]]
     assert len(other.domain.rows("feedback", where={"about": volume().ref})) == 1
     assert one.domain.counts() == {**dict.fromkeys(TABLES, 0), "feedback": 1}
@@ -250,7 +250,7 @@ def test_nothing_is_looked_through_that_an_index_knows(
     asked: list[str] = []
     with file.reading() as connection:
         connection.set_trace_callback(asked.append)
-    SqliteKnowledgeTables(file).rows(table, where=where, limit=5)  # type: ignore[arg-type]
+    SqlKnowledgeTables(file).rows(table, where=where, limit=5)  # type: ignore[arg-type]
     with file.reading() as connection:
         connection.set_trace_callback(None)
         plan = [row[-1] for row in connection.execute(f"EXPLAIN QUERY PLAN {asked[-1]}")]

@@ -15,16 +15,16 @@ from cofio.models.domain_knowledge import (
     CLAIMS,
     TABLES,
     Correlation,
-    Drop,
-    Erase,
+    DeleteRow,
     Feedback,
     Knowledge,
-    KnowledgeDecision,
     Pattern,
-    Put,
+    PurgeRow,
+    PutRow,
+    RevertRow,
+    RowDecision,
     Seasonal,
     Threshold,
-    Withdraw,
     words_of,
 )
 from cofio.models.memory import Viewer
@@ -107,7 +107,7 @@ class Known(RuleBasedStateMachine):
             store.close()
         self.folder.cleanup()
 
-    def _do(self, *decisions: KnowledgeDecision) -> None:
+    def _do(self, *decisions: RowDecision) -> None:
         self.now, before, done = self.tick(), all_known(self.stores[1]), []
         for store in self.stores:
             try:
@@ -122,22 +122,22 @@ class Known(RuleBasedStateMachine):
 
     @rule(rows=st.lists(ROWS, min_size=1, max_size=4))
     def put(self, rows: list[Knowledge]) -> None:
-        self._do(*(Put(row, "said") for row in rows))
+        self._do(*(PutRow(row, "said") for row in rows))
 
     @rule(row=ROWS)
     def drop(self, row: Knowledge) -> None:
-        self._do(Drop(row.TABLE, row.id))
+        self._do(DeleteRow(row.TABLE, row.id))
 
     @rule(row=ROWS, other=ROWS)
     def several_at_once(self, row: Knowledge, other: Knowledge) -> None:
-        self._do(Put(row), Put(other), Drop(row.TABLE, row.id), Put(other), Put(row))
+        self._do(PutRow(row), PutRow(other), DeleteRow(row.TABLE, row.id), PutRow(other), PutRow(row))
 
     @rule(data=st.data())
     def drop_what_is_there(self, data: st.DataObject) -> None:
         there = [known for rows in all_known(self.stores[1]).values() for known in rows]
         if there:
             known = data.draw(st.sampled_from(there))
-            self._do(Drop(known.TABLE, known.id))
+            self._do(DeleteRow(known.TABLE, known.id))
 
     @rule(data=st.data())
     def take_back_any(self, data: st.DataObject) -> None:
@@ -223,7 +223,7 @@ def test_both_stores_erase_the_same(told: list[list[Knowledge]], erased: int) ->
         for store in stores:
             for rows in told:
                 know(store, *rows)
-            know(store, Erase(gone.TABLE, gone.id))
+            know(store, PurgeRow(gone.TABLE, gone.id))
             for rows in told:
                 know(store, *rows)
         numbers = [changeset.id for changeset in stores[0].changesets(99)]
@@ -248,8 +248,8 @@ def test_in_the_server_too_everything_is_as_it_was_once_it_is_taken_back(postgre
             know(fake, *rows)
             there = [known for rows in all_known(store).values() for known in rows]
             known, before = data.draw(st.sampled_from(there)), all_known(store)
-            standing.append((know(store, Drop(known.TABLE, known.id)).id, before))
-            know(fake, Drop(known.TABLE, known.id))
+            standing.append((know(store, DeleteRow(known.TABLE, known.id)).id, before))
+            know(fake, DeleteRow(known.TABLE, known.id))
         assert _untimed(store) == _untimed(fake)
         for changeset, before in reversed(standing):
             take_back(store, changeset)
@@ -257,7 +257,7 @@ def test_in_the_server_too_everything_is_as_it_was_once_it_is_taken_back(postgre
         assert all_known(store) == start
         for number in [each.id for each in fake.changesets(len(standing))]:
             lines = reversed(fake.changeset(number).knowledge)
-            know(fake, *(Withdraw(line.id) for line in lines), undoes=number)
+            know(fake, *(RevertRow(line.id) for line in lines), undoes=number)
 
     check()
     store.close()

@@ -18,8 +18,8 @@ from bench import capture
 from cofio.errors import CofioError, Conflict, StoreBusy, StoreError, TooBusy
 from cofio.models.exchange import Exchange, Message, Receipt
 from cofio.models.memory import Purge
+from cofio.stores.inbox_rules import ITEMS
 from cofio.stores.sql_loader import migrations, queries
-from cofio.stores.sqlite import inbox as inbox_module
 from cofio.stores.sqlite.connection import APPLICATION_ID, statements
 from cofio.stores.sqlite.store import SqliteStore
 from tests.stores.contract import add, apply, everything
@@ -48,7 +48,7 @@ def together(store: SqliteStore, *deliveries: Callable[[], Any]) -> list[Any]:
     with store._file.alone():
         for place, thread in enumerate(threads):
             thread.start()
-            while len(store.inbox._keep._waiting) <= place:  # in this order
+            while len(store.inbox._commit._waiting) <= place:  # in this order
                 time.sleep(0.001)
     for thread in threads:
         thread.join()
@@ -158,7 +158,7 @@ def test_a_caller_who_is_interrupted_leaves_the_turn_to_the_next(store: SqliteSt
     def hold_and_interrupt() -> None:
         with store._file.alone():
             held.set()
-            while not store.inbox._keep._writing:
+            while not store.inbox._commit._writing:
                 time.sleep(0.001)
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
             done.wait()
@@ -313,7 +313,7 @@ def test_a_purge_that_meets_a_damaged_capture_that_says_it_empties_that(store: S
 
 def test_whoever_is_asked_how_full_it_is_does_not_read_what_is_kept(store: SqliteStore) -> None:
     """A busy inbox is counted, listed and tidied by its indexes: the captures of years are not read for that."""
-    sql = queries("sqlite")
+    sql = {name: text.replace("{items}", ITEMS) for name, text in queries("sqlite").items()}
     values = {
         "at": "",
         "limit": 1,
@@ -329,9 +329,9 @@ def test_whoever_is_asked_how_full_it_is_does_not_read_what_is_kept(store: Sqlit
         "any_key": 1,
     }
     asked = {
-        "is_full": sql["is_full"], "due": inbox_module._DUE, "newest": inbox_module._NEWEST,
-        "newest_in": inbox_module._NEWEST_IN, "inbox_status": sql["inbox_status"], "forget": sql["forget_items"],
-        "received": sql["received"], "part_of_turn": inbox_module._PART_OF_TURN, "turns": sql["turns"],
+        "is_full": sql["is_full"], "due": sql["due_items"], "newest": sql["newest_items"],
+        "newest_in": sql["newest_items_in"], "inbox_status": sql["inbox_status"], "forget": sql["forget_items"],
+        "received": sql["received"], "part_of_turn": sql["part_of_turn"], "turns": sql["turns"],
         "release": sql["release_items"], "waiting": sql["waiting_of_session"], "hold": sql["hold_items"],
     }  # fmt: skip
     with store._file.reading() as connection:

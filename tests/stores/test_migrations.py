@@ -158,3 +158,18 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> Non
     assert [memory.text for memory in everything(store)] == ["the zebra stays"]
     assert store.known("the zebra stays", Scope(project="")) == [7]
     store.close()
+
+
+def test_shared_migration_has_a_number_in_each_dialect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "sqlite/migrations/0013_old.sql",
+        "postgres/migrations/0009_old.sql",
+        "migrations/0014_0010_color.sql",
+    ):
+        path = tmp_path / f"{name}.sql"
+        path.parent.mkdir(parents=True)
+        path.write_text(path.stem)
+    monkeypatch.setattr("cofio.stores.sql_loader._FOLDER", tmp_path)
+    unread = migrations.__wrapped__
+    assert unread("sqlite") == ((13, "0013_old"), (14, "0014_0010_color"))
+    assert unread("postgres") == ((9, "0009_old"), (10, "0014_0010_color"))

@@ -448,8 +448,8 @@ def test_what_is_purged_is_gone_from_the_inbox_and_from_what_shares_its_sentence
 def test_the_log_is_trimmed_bit_by_bit_and_whole(
     store: Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cofio.stores.postgres.usage_statistics._FORGOTTEN", 10)
-    monkeypatch.setattr("cofio.stores.postgres.inbox._FORGOTTEN", 3)
+    monkeypatch.setattr("cofio.stores.database._BATCH", 10)
+    monkeypatch.setattr("cofio.stores.inbox._BATCH", 3)
     with psycopg.connect(postgres_url) as beside:
         beside.execute(
             "INSERT INTO retrievals (tenant, memory_id, query, caller, at)"

@@ -12,7 +12,7 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
-from cofio.models.domain_knowledge import Drop, Erase, Knowledge, Pattern, Put, Threshold, Withdraw
+from cofio.models.domain_knowledge import DeleteRow, Knowledge, Pattern, PurgeRow, PutRow, RevertRow, Threshold
 from cofio.models.memory import (
     Add,
     Adopt,
@@ -727,7 +727,7 @@ def flag(value: float = 5_000_000, **known: Any) -> Threshold:
 
 
 def put(keeper: Keeper, viewer: Viewer | None, *rows: Knowledge, why: str = "") -> Changeset:
-    return keeper.as_viewer(viewer).apply([], by="test", why=why, knowledge=[Put(row, "noted") for row in rows])
+    return keeper.as_viewer(viewer).apply([], by="test", why=why, knowledge=[PutRow(row, "noted") for row in rows])
 
 
 def key_of(done: Changeset) -> str:
@@ -800,7 +800,7 @@ def test_an_id_that_another_has_gets_an_end_of_ones_own(store: Store, keeper: Ke
 
 def test_an_id_that_another_had_is_not_taken_over(store: Store, keeper: Keeper) -> None:
     put(keeper, EVE, flag(1, id="alert"))
-    gone = keeper.as_viewer(EVE).apply([], by="eve", why="", knowledge=[Drop("thresholds", "alert")])
+    gone = keeper.as_viewer(EVE).apply([], by="eve", why="", knowledge=[DeleteRow("thresholds", "alert")])
     assert key_of(put(keeper, ADA, flag(2, id="alert"))) != "alert"
     keeper.as_viewer(EVE).undo(gone.id)
     assert [row.user for row in store.domain.get("thresholds", ["alert"])] == ["eve"]
@@ -839,7 +839,7 @@ def test_a_row_cannot_be_put_out_of_ones_own_sight(store: Store, keeper: Keeper)
 def test_rows_that_are_not_seen_cannot_be_touched(store: Store, keeper: Keeper) -> None:
     key = key_of(put(keeper, EVE, flag()))
     ada = keeper.as_viewer(ADA)
-    for decision in (Drop("thresholds", key), Erase("thresholds", key)):
+    for decision in (DeleteRow("thresholds", key), PurgeRow("thresholds", key)):
         with pytest.raises(NotFound, match="no thresholds/"):
             ada.apply([], by="ada", why="", knowledge=[decision])
     with pytest.raises(NotFound):
@@ -851,11 +851,11 @@ def test_only_rows_that_are_ones_own_alone_can_be_erased(store: Store, keeper: K
     ada = keeper.as_viewer(ADA)
     shared, own = key_of(put(keeper, ADA, flag(visibility="team"))), key_of(put(keeper, ADA, flag()))
     with pytest.raises(Forbidden):
-        ada.apply([], by="ada", why="", knowledge=[Erase("thresholds", shared)])
-    done = ada.apply([], by="ada", why="", knowledge=[Erase("thresholds", own)])
+        ada.apply([], by="ada", why="", knowledge=[PurgeRow("thresholds", shared)])
+    done = ada.apply([], by="ada", why="", knowledge=[PurgeRow("thresholds", own)])
     assert [change.action for change in done.knowledge] == ["purge"]
     assert [row.id for row in store.domain.rows("thresholds")] == [shared]
-    keeper.as_viewer(BOB).apply([], by="bob", why="", knowledge=[Drop("thresholds", shared)])
+    keeper.as_viewer(BOB).apply([], by="bob", why="", knowledge=[DeleteRow("thresholds", shared)])
     assert store.domain.rows("thresholds") == []
 
 
@@ -902,7 +902,7 @@ def test_a_changeset_of_knowledge_is_told_as_far_as_it_may_be_seen(keeper: Keepe
 
 def test_memories_beside_rows_that_are_not_seen_are_told_in_part(keeper: Keeper) -> None:
     fact = Fact(text="The vault opens at noon", visibility="global")
-    puts = [Put(flag(source="Zebra", user="eve"))]
+    puts = [PutRow(flag(source="Zebra", user="eve"))]
     done = keeper.apply([Add(fact, "quoting zebras")], by="owner", why="zebras", knowledge=puts)
     ada = keeper.as_viewer(ADA)
     told = ada.changeset(done.id)
@@ -914,7 +914,7 @@ def test_memories_beside_rows_that_are_not_seen_are_told_in_part(keeper: Keeper)
 
 def test_the_newest_changesets_of_knowledge_come_however_many_others_there_are(keeper: Keeper) -> None:
     mine = put(keeper, ADA, flag(1))
-    dropped = keeper.as_viewer(ADA).apply([], by="ada", why="", knowledge=[Drop("thresholds", key_of(mine))])
+    dropped = keeper.as_viewer(ADA).apply([], by="ada", why="", knowledge=[DeleteRow("thresholds", key_of(mine))])
     for number in range(30):
         put(keeper, EVE, flag(number))
     assert [change.id for change in keeper.as_viewer(ADA).changes(limit=5)] == [dropped.id, mine.id]
@@ -941,8 +941,8 @@ def test_who_sees_a_row_is_not_undone_by_another(keeper: Keeper) -> None:
 def test_rows_are_not_withdrawn_one_by_one_or_as_another_undo(keeper: Keeper) -> None:
     done, other = put(keeper, ADA, flag(), flag(source="MSFT")), put(keeper, ADA, flag(source="IBM"))
     ada = keeper.as_viewer(ADA)
-    one, two = (Withdraw(change.id) for change in done.knowledge)
-    for undoes, rows in ((None, [one]), (done.id, [one]), (other.id, [one, two]), (done.id, [one, Put(flag(9))])):
+    one, two = (RevertRow(change.id) for change in done.knowledge)
+    for undoes, rows in ((None, [one]), (done.id, [one]), (other.id, [one, two]), (done.id, [one, PutRow(flag(9))])):
         with pytest.raises(Forbidden):
             ada.apply([], by="ada", why="", undoes=undoes, knowledge=rows)
     ada.apply([], by="ada", why="", undoes=done.id, knowledge=[two, one])

@@ -23,13 +23,13 @@ from cofio.models.domain_knowledge import (
     VERDICTS,
     Claim,
     Correlation,
-    Drop,
-    Erase,
+    DeleteRow,
     Feedback,
     Knowledge,
-    KnowledgeDecision,
     Pattern,
-    Put,
+    PurgeRow,
+    PutRow,
+    RowDecision,
     Seasonal,
     Threshold,
 )
@@ -66,8 +66,8 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
         each.close()
 
 
-def put(store: Store, *decisions: Knowledge | KnowledgeDecision) -> Changeset:
-    rows = [Put(decision) if isinstance(decision, Knowledge) else decision for decision in decisions]
+def put(store: Store, *decisions: Knowledge | RowDecision) -> Changeset:
+    rows = [PutRow(decision) if isinstance(decision, Knowledge) else decision for decision in decisions]
     return store.apply([], {}, by="test", why="know", knowledge=rows)
 
 
@@ -87,7 +87,7 @@ def know(store: Store) -> int:
     """Rows of every table with a past, one of them told by a memory; the memory's id."""
     add(store, "We deploy with Fly.io")
     told = [Add(Fact(text="Flag AAPL if volume exceeds 5M"))]
-    memory = store.apply(told, {}, by="test", why="", knowledge=[Put(flag(1, user="ada", unit="«é»"), told=0)])
+    memory = store.apply(told, {}, by="test", why="", knowledge=[PutRow(flag(1, user="ada", unit="«é»"), stated_by=0)])
     put(store, Pattern(pattern="Volume spikes before earnings 🌊", confidence=0.7, prior=0.5, confirmed=3, refuted=1))
     put(store, Correlation(source_a="BTC", source_b="ETH", rule="BTC leads ETH", relation="leads", inverse=True))
     put(
@@ -97,7 +97,7 @@ def know(store: Store) -> int:
     put(store, Feedback(anomaly="a-1", verdict="confirmed", note="yes", about=about, processed=True))
     put(store, flag(2, visibility="global", place="codex/acme"))
     put(store, flag(3, visibility="global", place="codex/acme"))
-    put(store, Pattern(pattern="Gone"), Drop("patterns", Pattern(pattern="Gone").id))
+    put(store, Pattern(pattern="Gone"), DeleteRow("patterns", Pattern(pattern="Gone").id))
     return memory.changes[0].memory_id
 
 
@@ -120,7 +120,7 @@ def test_an_export_without_rows_is_as_it_always_was(make: Make) -> None:
     store = make()
     add(store, "We deploy with Fly.io")
     put(store, flag())
-    put(store, Drop("thresholds", "aapl.volume.above"))
+    put(store, DeleteRow("thresholds", "aapl.volume.above"))
     header = json.loads(exported(store)[0])
     assert header == {
         "cofio": "export", "version": 1, "store": store.carrying.identity(), "memories": 1, "last_id": 1
@@ -408,7 +408,7 @@ def test_a_copy_is_brought_up_to_date(make: Make) -> None:
     one, two = make(), make()
     know(one)
     first = copy(one, two)
-    put(one, flag(99, visibility="global"), Erase("correlations", "btc.leads.eth"), Pattern(pattern="New"))
+    put(one, flag(99, visibility="global"), PurgeRow("correlations", "btc.leads.eth"), Pattern(pattern="New"))
     again = copy(one, two)
     assert again.digest != first.digest
     assert rows(two) == rows(one)

@@ -1,4 +1,4 @@
-"""HTTP client with the methods, parameters and values of Keeper. Standard library only.
+"""HTTP client with the methods, parameters and values of Keeper. Importing it loads the standard library only.
 
 Where Keeper returns a change, the service returns a changeset id and the client reads the changeset, so that callers
 get the same values from both.
@@ -7,43 +7,42 @@ get the same values from both.
 from __future__ import annotations
 
 import builtins
-import http.client
-import json
-import select
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from queue import Empty, LifoQueue
 from types import MappingProxyType, TracebackType
-from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Any, TypeVar, Unpack
+from urllib.parse import quote
 
+from cofio.client.decoding import decode
 from cofio.client.knowledge import ClientKnowledge
-from cofio.errors import InvalidInput, Misconfigured, NotFound, Unavailable, class_for_code
+from cofio.client.transport import HttpTransport
+from cofio.errors import InvalidInput, NotFound
 from cofio.models.auth import AuditEntry, Grant, Key
-from cofio.models.domain_knowledge import KnowledgeChange
 from cofio.models.episodes import Episode, EpisodeHit
-from cofio.models.exchange import CaptureStatus, InboxStatus, Item, LearningResult, Messages, State, dialogue
-from cofio.models.llm_calls import LLMCall, LLMUsage
-from cofio.models.maintenance import (
-    Audit,
-    Contradiction,
-    Contradictions,
-    Finding,
-    MaintenancePlan,
-    MaintenanceRun,
-    Refusal,
-    View,
+from cofio.models.exchange import (
+    CaptureStatus,
+    ExchangeKwargs,
+    InboxStatus,
+    Item,
+    LearningResult,
+    Messages,
+    State,
+    dialogue,
 )
+from cofio.models.llm_calls import LLMCall, LLMUsage
+from cofio.models.maintenance import Audit, Contradictions, MaintenancePlan, MaintenanceRun, Refusal, View
 from cofio.models.memory import (
     Briefing,
     Change,
     Changeset,
     Decision,
     Delete,
+    EditKwargs,
     Explanation,
     Fact,
+    FactKwargs,
     FreshnessResult,
     Hit,
     Memory,
@@ -53,28 +52,53 @@ from cofio.models.memory import (
     Page,
     Project,
     Query,
+    QueryKwargs,
     RepeatedFact,
     Scope,
+    ScopeKwargs,
     as_fact,
     as_query,
+    as_scope,
     to_plain,
 )
 from cofio.models.notes import IndexResult, NotesFolder, VaultExportResult
 from cofio.models.sessions import RESUME_TOKENS, RESUMED, AgentSession, ResumeReport, SessionDetail
 
-_THEIRS = ("anchors",)  # determined by the service
+_BY_SERVICE = ("anchors",)  # fields of a fact that the service determines
 _QUERIES_AT_ONCE = 100  # limit of /search/batch
+_Value = TypeVar("_Value")
 
 
 class Client:
     """Keeper in another process, over HTTP. Thread-safe; call `close`, or use it in a `with` statement."""
 
     def __init__(self, url: str, key: str = "", timeout: float = 60.0) -> None:
-        self._wire = _HttpConnection(url, key, timeout)
+        self._wire = HttpTransport(url, key, timeout)
 
-    # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── requests ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def add(self, fact: str | Fact, *, dedup: bool = True, by: str = "library", why: str = "", **about: Any) -> Change:
+    def _get(self, kind: type[_Value], path: str, key: str = "", /, **params: Any) -> _Value:
+        """Return the reply to a GET, or its field `key`, as a value of this type."""
+        reply = self._wire.ask("GET", path, **params)
+        return decode(kind, reply[key] if key else reply)
+
+    def _post(self, kind: type[_Value], path: str, key: str = "", /, *, by: str = "", **body: Any) -> _Value:
+        """Return the reply to a POST, or its field `key`, as a value of this type."""
+        reply = self._wire.ask("POST", path, body or None, by=by)
+        return decode(kind, reply[key] if key else reply)
+
+    def _change(self, method: str, path: str, body: Mapping[str, Any] | None, by: str, **params: Any) -> Change:
+        """Return the only change that a request made."""
+        return self._fetch_changes(self._wire.ask(method, path, body, by=by, **params))[0]
+
+    def _fetch_changes(self, reply: Mapping[str, Any]) -> tuple[Change, ...]:
+        return self.changeset(reply["changeset"]).changes
+
+    # ── write ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def add(
+        self, fact: str | Fact, *, dedup: bool = True, by: str = "library", why: str = "", **about: Unpack[FactKwargs]
+    ) -> Change:
         """Store a fact. The change is "add", "update" (it replaced a memory) or "noop" (a memory already says it)."""
         body = {**_fact_body(as_fact(fact, about)), "deduplicate": dedup, "why": why}
         reply = self._wire.ask("POST", "/memory/add", body, by=by)
@@ -99,39 +123,33 @@ class Client:
             updated.append(replace(change, near=near) if near else change)
         return updated
 
-    def update(self, memory_id: int, *, by: str = "library", why: str = "", **changes: Any) -> Change:
+    def update(self, memory_id: int, *, by: str = "library", why: str = "", **changes: Unpack[EditKwargs]) -> Change:
         """Change fields of a memory in place."""
-        return self._fetch_changes(self._wire.ask("PATCH", _path("memory", memory_id), {**changes, "why": why}, by=by))[
-            0
-        ]
+        return self._change("PATCH", _path("memory", memory_id), {**changes, "why": why}, by)
 
     def supersede(
-        self, old_id: int, new: str | Fact, *, by: str = "library", why: str = "", **about: Any
+        self, old_id: int, new: str | Fact, *, by: str = "library", why: str = "", **about: Unpack[FactKwargs]
     ) -> tuple[Change, Change]:
         """Replace a memory by a new one. Return the change that wrote it and the one that archived the old memory.
 
         The service copies an empty source, session, agent or speaker from the old memory, even if `new` is a Fact.
         """
-        fields = _fact_body(new, whole=True) if isinstance(new, Fact) else {**about, "text": new}
-        body = {"old_id": old_id, "new_text": fields.pop("text"), **fields, "why": why}
+        values = _fact_body(new, whole=True) if isinstance(new, Fact) else {**about, "text": new}
+        body = {"old_id": old_id, "new_text": values.pop("text"), **values, "why": why}
         written, archived = self._fetch_changes(self._wire.ask("POST", "/memory/supersede", body, by=by))
         return written, archived
 
     def delete(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Archive a memory; `restore` or `undo` brings it back."""
-        return self._fetch_changes(self._wire.ask("DELETE", _path("memory", memory_id), by=by, why=why))[0]
+        return self._change("DELETE", _path("memory", memory_id), None, by, why=why)
 
     def restore(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Restore an archived memory."""
-        return self._fetch_changes(self._wire.ask("POST", _path("memory", memory_id, "restore"), {"why": why}, by=by))[
-            0
-        ]
+        return self._change("POST", _path("memory", memory_id, "restore"), {"why": why}, by)
 
     def mark_fresh(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Mark a memory as still valid: fingerprint its references again. InvalidInput if none of them exists."""
-        return self._fetch_changes(
-            self._wire.ask("POST", _path("memory", memory_id, "mark-fresh"), {"why": why}, by=by)
-        )[0]
+        return self._change("POST", _path("memory", memory_id, "mark-fresh"), {"why": why}, by)
 
     def bulk(
         self,
@@ -144,10 +162,8 @@ class Client:
         why: str = "",
     ) -> Changeset:
         """Archive, restore, pin, unpin, edit, tag or untag many memories in one changeset."""
-        options = {**({"changes": dict(changes)} if changes else {}), **({"tags": list(tags)} if tags else {})}
-        return _parse_changeset(
-            self._wire.ask("POST", "/memories/bulk", {"ids": list(ids), "action": action, **options, "why": why}, by=by)
-        )
+        options = {name: value for name, value in (("changes", changes), ("tags", tags)) if value}
+        return self._post(Changeset, "/memories/bulk", by=by, ids=list(ids), action=action, why=why, **options)
 
     def purge(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Erase a memory for good, from the journal too."""
@@ -158,9 +174,9 @@ class Client:
             ids = {"id": 0, "changeset": reply["changeset"], "memory_id": reply["id"], "at": ""}
             return Change(**ids, action="purge", by=by, why=why, before=None, after=None)
 
-    # ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── search and read ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def search(self, query: str | Query, *, by: str = "library", **how: Any) -> builtins.list[Hit]:
+    def search(self, query: str | Query, *, by: str = "library", **how: Unpack[QueryKwargs]) -> builtins.list[Hit]:
         """Return matching memories, best first. `how` takes the fields of Query and of Scope."""
         reply = self._wire.ask("POST", "/search", _query_body(as_query(query, how)), by=by)
         return [_parse_hit(row) for row in reply["results"]]
@@ -202,12 +218,11 @@ class Client:
             until=until,
         )
         body = _query_body(Query(text=query, k=k, skip=skip, min_score=min_score, scope=scope))
-        reply = self._wire.ask("POST", "/episodes/search", body)
-        return [EpisodeHit.from_dict(row) for row in reply["episodes"]]
+        return self._post(builtins.list[EpisodeHit], "/episodes/search", "episodes", **body)
 
     def episode(self, episode_id: int) -> Episode:
         """Return one episode: the conversation of one turn."""
-        return Episode.from_dict(self._wire.ask("GET", _path("episodes", episode_id)))
+        return self._get(Episode, _path("episodes", episode_id))
 
     def episode_of(self, memory_id: int) -> int | None:
         """Return the id of the episode that a memory was learned from; None if it has none."""
@@ -222,22 +237,18 @@ class Client:
         self, *, limit: int = 20, client: str = "", project: str | None = None, since: str = ""
     ) -> builtins.list[AgentSession]:
         """Return agent sessions by their last turn, newest first, optionally of one client or project."""
-        reply = self._wire.ask(
-            "GET", "/sessions", limit=limit, client=client or None, project=project, since=since or None
-        )
-        return [AgentSession.from_dict(row) for row in reply["sessions"]]
+        params = {"limit": limit, "client": client, "project": project, "since": since}
+        return self._get(builtins.list[AgentSession], "/sessions", "sessions", **params)
 
     def session(self, session: str, *, client: str = "", owner: str | None = None) -> SessionDetail:
         """Return one session by its id or a unique prefix of it: its turns, recalls, memories learned and changes."""
-        reply = self._wire.ask("GET", "/session", session=session, client=client or None, owner=owner)
-        return SessionDetail.from_dict(reply)
+        return self._get(SessionDetail, "/session", session=session, client=client, owner=owner)
 
     def resume(
         self, project: str | None = None, *, limit: int = RESUMED, max_tokens: int = RESUME_TOKENS
     ) -> ResumeReport:
         """Return where work on a project stopped: its last sessions, with a text of limited size. Calls no model."""
-        reply = self._wire.ask("GET", "/resume", project=project, limit=limit, max_tokens=max_tokens)
-        return ResumeReport.from_dict(reply)
+        return self._get(ResumeReport, "/resume", project=project, limit=limit, max_tokens=max_tokens)
 
     def recall(
         self,
@@ -253,8 +264,7 @@ class Client:
 
         The digests in its `given` stay in the service, which tracks what each session received.
         """
-        recipient = {"client": client or None, "session": session or None}
-        body = _drop_none({"prompt": prompt, "project": project, "k": k, **recipient})
+        body = {"prompt": prompt, "project": project, "k": k, "client": client, "session": session}
         reply = self._wire.ask("POST", "/recall", body, by=by)
         return Briefing(reply["text"], dict.fromkeys(reply["ids"], ""), reply["tokens"])
 
@@ -269,8 +279,8 @@ class Client:
         by: str = "library",
     ) -> str:
         """Return background knowledge for a monitoring agent, as text inside `<relevant-context>`."""
-        caps = {"max_memories": max_memories, "max_patterns": max_patterns, "max_thresholds": max_thresholds}
-        return str(self._wire.ask("POST", "/recall/context", {"query": query, **caps, "at": at}, by=by)["context"])
+        limits = {"max_memories": max_memories, "max_patterns": max_patterns, "max_thresholds": max_thresholds}
+        return self._post(str, "/recall/context", "context", by=by, query=query, at=at, **limits)
 
     def enrich_prompt(
         self,
@@ -286,66 +296,68 @@ class Client:
         What was said in the session is personal; without a session, what is private to the caller or global.
         """
         body = {"query": query, "session": session, "include_team": include_team, "max_facts": max_facts}
-        return str(self._wire.ask("POST", "/enrich", body, by=by)["context"])
+        return self._post(str, "/enrich", "context", by=by, **body)
 
     def detect_cross_agent_patterns(
         self, *, min_occurrences: int = 2, limit: int = 20, category: str = "", team: str | None = None
     ) -> builtins.list[RepeatedFact]:
         """Return facts that agents repeatedly stated to the team, most frequent first; optionally of one category."""
-        params: dict[str, Any] = {"min_occurrences": min_occurrences, "limit": limit, "team": team}
-        reply = self._wire.ask("GET", "/team/patterns", category=category or None, **params)
-        return [RepeatedFact.from_dict(row) for row in reply["patterns"]]
+        params = {"min_occurrences": min_occurrences, "limit": limit, "category": category, "team": team}
+        return self._get(builtins.list[RepeatedFact], "/team/patterns", "patterns", **params)
 
     def get_team_facts(self, *, limit: int = 50, category: str = "", team: str | None = None) -> builtins.list[Memory]:
         """Return team memories, most recently stated first; optionally of a category or kind."""
-        reply = self._wire.ask("GET", "/team/facts", limit=limit, category=category or None, team=team)
-        return [Memory.from_dict(row) for row in reply["memories"]]
+        return self._get(builtins.list[Memory], "/team/facts", "memories", limit=limit, category=category, team=team)
 
-    def is_novel(self, fact: str | Fact, *, threshold: float | None = None, **within: Any) -> Novelty:
+    def is_novel(self, fact: str | Fact, *, threshold: float | None = None, **within: Unpack[ScopeKwargs]) -> Novelty:
         """Return whether no memory of the scope says this yet. Does not count as a retrieval."""
         checked = as_fact(fact, {})
         body = {"text": checked.text, "speaker": checked.speaker, "threshold": threshold, **_scope(within)}
-        reply = self._wire.ask("POST", "/memory/is-novel", _drop_none(body))
-        match = Memory.from_dict(reply["match"]) if reply["match"] else None
-        return Novelty(novel=reply["novel"], similarity=reply["similarity"], match=match, reason=reply["reason"])
+        return self._post(Novelty, "/memory/is-novel", **_drop_none(body))
 
     def get(self, memory_id: int) -> Memory:
         """Return a memory, archived or not."""
-        return Memory.from_dict(self._wire.ask("GET", _path("memory", memory_id)))
+        return self._get(Memory, _path("memory", memory_id))
 
     def freshness(self, memory_id: int) -> FreshnessResult:
         """Return whether the code that a memory references has changed."""
         reply = self._wire.ask("GET", _path("memory", memory_id, "freshness"))
         return FreshnessResult(reply["freshness"], tuple(reply["stale"]))
 
-    def list(self, *, limit: int = 50, after: int | None = None, skip: int = 0, **within: Any) -> Page:
+    def list(self, *, limit: int = 50, after: int | None = None, skip: int = 0, **within: Unpack[ScopeKwargs]) -> Page:
         """Return a page of the scope's memories, newest first, after skipping the first `skip`."""
         where = _check_listable(_scope(within))
-        reply = self._wire.ask("GET", "/memories", limit=limit, after=after, skip=skip or None, **where)
-        return Page(tuple(Memory.from_dict(row) for row in reply["memories"]), reply["next"], reply["total"])
+        return self._get(Page, "/memories", limit=limit, after=after, skip=skip, **where)
 
     def projects(self, *, limit: int = 100, after: str = "") -> builtins.list[Project]:
         """Return the projects of live memories by name, starting after `after`."""
-        reply = self._wire.ask("GET", "/projects", limit=limit, after=after or None)
-        return [Project(**row) for row in reply["projects"]]
+        return self._get(builtins.list[Project], "/projects", "projects", limit=limit, after=after)
 
     def stats(self) -> dict[str, Any]:
         """Return counts of memories, changes and retrievals, the size on disk, and the service's version and uptime."""
-        return dict(self._wire.ask("GET", "/stats"))
+        return self._get(dict[str, Any], "/stats")
 
     def health(self) -> dict[str, Any]:
         """Return the health of the service, its version, and the role of our key. WrongKey if the key is invalid."""
-        return dict(self._wire.ask("GET", "/health"))
+        return self._get(dict[str, Any], "/health")
 
-    # ── learning from conversations ───────────────────────────────────────────────────────────────────────────────────
+    # ── learn from conversations ──────────────────────────────────────────────────────────────────────────────────────
 
-    def capture(self, messages: Messages, *, wait: bool = False, by: str = "library", **about: Any) -> CaptureStatus:
+    def capture(
+        self, messages: Messages, *, wait: bool = False, by: str = "library", **about: Unpack[ExchangeKwargs]
+    ) -> CaptureStatus:
         """Store an exchange durably and learn from it later; with `wait`, now."""
         body = {"messages": messages, "wait": wait, **_exchange_body(about)}
         return _parse_capture(self._wire.ask("POST", "/capture", body, by=by))
 
     def observe(
-        self, validated_intent: str, response: str, *, wait: bool = False, by: str = "library", **about: Any
+        self,
+        validated_intent: str,
+        response: str,
+        *,
+        wait: bool = False,
+        by: str = "library",
+        **about: Unpack[ExchangeKwargs],
     ) -> CaptureStatus:
         """Store an observed dialogue and learn from it later; with `wait`, now. Memories are visible to the team."""
         dialogue(validated_intent, response)  # raises here what the service would
@@ -354,7 +366,7 @@ class Client:
 
     def begin_backfill(self, *, by: str = "library") -> int:
         """Return the changeset that begins the series of a backfill; one that did not end is resumed."""
-        return int(self._wire.ask("POST", "/backfills", {}, by=by)["series"])
+        return self._post(int, "/backfills", "series", by=by)
 
     def end_backfill(self, series: int, *, by: str = "library") -> None:
         """Mark a backfill as done: the next one begins its own series."""
@@ -362,95 +374,95 @@ class Client:
 
     def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
         """Return every turn captured in this session; with `any_key` also in other keys' sessions of this name."""
-        reply = self._wire.ask("GET", "/turns", client=client, session=session, any_key=any_key or None)
-        return set(reply["turns"])
+        return self._get(set[str], "/turns", "turns", client=client, session=session, any_key=any_key)
 
-    def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> LearningResult:
+    def learn(
+        self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Unpack[ExchangeKwargs]
+    ) -> LearningResult:
         """Preview what would be learned from messages, sentence by sentence. The service learns only by `capture`."""
         if not dry_run:
             raise InvalidInput("`learn` is not available over HTTP.", "Use capture(..., wait=True).")
-        reply = self._wire.ask(
-            "POST", "/capture", {"messages": messages, "dry_run": True, **_exchange_body(about)}, by=by
-        )
-        return LearningResult.from_dict(reply)
+        return self._post(LearningResult, "/capture", by=by, messages=messages, dry_run=True, **_exchange_body(about))
 
     def extract(
-        self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any
+        self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Unpack[ExchangeKwargs]
     ) -> LearningResult:
         """Learn with the language model reading everything. NotConfigured without a model."""
         body = {"messages": messages, "dry_run": dry_run, **_exchange_body(about)}
-        return LearningResult.from_dict(self._wire.ask("POST", "/memory/extract", body, by=by))
+        return self._post(LearningResult, "/memory/extract", by=by, **body)
 
-    def submit(self, messages: Messages, **about: Any) -> CaptureStatus:
+    def submit(self, messages: Messages, **about: Unpack[ExchangeKwargs]) -> CaptureStatus:
         """Queue messages for the language model to read in full; the inbox item gets the result when done."""
-        reply = self._wire.ask(
-            "POST", "/memory/extract", {"messages": messages, "async": True, **_exchange_body(about)}
-        )
+        body = {"messages": messages, "async": True, **_exchange_body(about)}
+        reply = self._wire.ask("POST", "/memory/extract", body)
         return CaptureStatus(reply["job"], reply["new"], reply["state"])
 
     def extraction(self) -> dict[str, Any]:
         """Return the configured extraction model and its state."""
-        return dict(self._wire.ask("GET", "/extract/status"))
+        return self._get(dict[str, Any], "/extract/status")
 
     def inbox_status(self) -> InboxStatus:
         """Return counts of all captures ever: stored, merged, rejected or pending."""
-        reply = self._wire.ask("GET", "/inbox/status")
-        return InboxStatus(**{field.name: reply[field.name] for field in fields(InboxStatus)})
+        return self._get(InboxStatus, "/inbox/status")
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> builtins.list[Item]:
         """Return the newest inbox items, optionally of one state."""
-        reply = self._wire.ask("GET", "/inbox", state=state, limit=limit, after=after)
-        return [Item.from_dict(row) for row in reply["items"]]
+        return self._get(builtins.list[Item], "/inbox", "items", state=state, limit=limit, after=after)
 
     def item(self, item_id: int) -> Item:
         """Return one inbox item."""
-        return Item.from_dict(self._wire.ask("GET", _path("inbox", item_id)))
+        return self._get(Item, _path("inbox", item_id))
 
     def retry(self, item_id: int) -> Item:
         """Queue a parked or rejected item again."""
-        return Item.from_dict(self._wire.ask("POST", _path("inbox", item_id, "retry")))
+        return self._post(Item, _path("inbox", item_id, "retry"))
 
     # ── history ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def history(self, memory_id: int) -> builtins.list[Change]:
         """Return every change of a memory and of those merged with it, oldest first."""
-        reply = self._wire.ask("GET", _path("memory", memory_id, "history"))
-        return [_parse_change(row) for row in reply["changes"]]
+        return self._get(builtins.list[Change], _path("memory", memory_id, "history"), "changes")
 
     def occurrences(self, memory_id: int) -> builtins.list[Occurrence]:
         """Return every sighting (who stated it, where and when), including those of merged memories."""
-        reply = self._wire.ask("GET", _path("memory", memory_id, "occurrences"))
-        return [Occurrence(**row) for row in reply["occurrences"]]
+        return self._get(builtins.list[Occurrence], _path("memory", memory_id, "occurrences"), "occurrences")
 
     def learned_from(self, memory_id: int) -> Item | None:
         """Return the capture that the memory was learned from; None if it has none or its text is forgotten."""
         reply = self._wire.ask("GET", _path("memory", memory_id, "exchange"))
-        return Item.from_dict(reply["item"]) if reply["item"] else None
+        return decode(Item, reply["item"]) if reply["item"] else None
 
     def changes(self, *, limit: int = 20) -> builtins.list[Changeset]:
         """Return the newest changesets."""
-        return [_parse_changeset(row) for row in self._wire.ask("GET", "/changes", limit=limit)["changesets"]]
+        return self._get(builtins.list[Changeset], "/changes", "changesets", limit=limit)
 
     def changeset(self, changeset_id: int) -> Changeset:
         """Return one changeset with all its changes."""
-        return _parse_changeset(self._wire.ask("GET", _path("changes", changeset_id)))
+        return self._get(Changeset, _path("changes", changeset_id))
 
     def undo(self, changeset_id: int, *, by: str = "library", why: str = "") -> Changeset:
         """Revert a whole changeset by a new changeset, which can be undone in turn."""
-        return _parse_changeset(self._wire.ask("POST", _path("changes", changeset_id, "undo"), {"why": why}, by=by))
+        return self._post(Changeset, _path("changes", changeset_id, "undo"), by=by, why=why)
 
-    # ── upkeep ────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── maintenance ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def find_duplicates(self, *, threshold: float | None = None, **within: Any) -> builtins.list[Delete]:
+    def find_duplicates(
+        self, *, threshold: float | None = None, **within: Unpack[ScopeKwargs]
+    ) -> builtins.list[Delete]:
         """Return decisions that would merge duplicates, with reasons. Changes nothing."""
-        reply = self._wire.ask("POST", "/memory/deduplicate", _duplicates_body(threshold, within, dry_run=True))
-        return [Delete(row["id"], row.get("reason", ""), row.get("into")) for row in reply["decisions"]]
+        body = _duplicates_body(threshold, within, dry_run=True)
+        return self._post(builtins.list[Delete], "/memory/deduplicate", "decisions", **body)
 
     def merge_duplicates(
-        self, *, threshold: float | None = None, by: str = "library", why: str = "", **within: Any
+        self,
+        *,
+        threshold: float | None = None,
+        by: str = "library",
+        why: str = "",
+        **within: Unpack[ScopeKwargs],
     ) -> Changeset | None:
         """Merge duplicates in one changeset; return None if there are none."""
-        body = {**_duplicates_body(threshold, within, dry_run=False), **_drop_none({"why": why or None})}
+        body = {**_duplicates_body(threshold, within, dry_run=False), "why": why}
         reply = self._wire.ask("POST", "/memory/deduplicate", body, by=by)
         return None if reply["changeset"] is None else self.changeset(reply["changeset"])
 
@@ -458,66 +470,59 @@ class Client:
         self, *, dry_run: bool = True, source_prefix: str = "", by: str = "library", why: str = ""
     ) -> MaintenancePlan:
         """Merge duplicates in one changeset, and report refused merges with reasons. A dry run only previews."""
-        params = {"dry_run": dry_run, "source_prefix": source_prefix or None, "why": why or None}
+        params = {"dry_run": dry_run, "source_prefix": source_prefix, "why": why}
         return self._parse_plan(self._wire.ask("POST", "/maintenance/consolidate", by=by, **params))
 
     def prune(self, *, dry_run: bool = True, by: str = "library", why: str = "") -> MaintenancePlan:
         """Archive memories that were not recalled for long, in one changeset. A dry run only previews."""
-        return self._parse_plan(self._wire.ask("POST", "/maintenance/prune", by=by, dry_run=dry_run, why=why or None))
+        return self._parse_plan(self._wire.ask("POST", "/maintenance/prune", by=by, dry_run=dry_run, why=why))
 
     def runs(self, *, limit: int = 20, chore: str = "") -> builtins.list[MaintenanceRun]:
         """Return the newest chore runs, optionally of one chore."""
-        reply = self._wire.ask("GET", "/maintenance/runs", limit=limit, chore=chore or None)
-        return [MaintenanceRun(**row) for row in reply["runs"]]
+        return self._get(builtins.list[MaintenanceRun], "/maintenance/runs", "runs", limit=limit, chore=chore)
 
-    def usage(self, view: View = "most", *, limit: int = 50, days: int = 90, **within: Any) -> builtins.list[Memory]:
+    def usage(
+        self, view: View = "most", *, limit: int = 50, days: int = 90, **within: Unpack[ScopeKwargs]
+    ) -> builtins.list[Memory]:
         """Return memories "never" recalled (oldest first), recalled "most", or "stale" (not for `days` days)."""
-        reply = self._wire.ask(
-            "GET", "/maintenance/usage", view=view, limit=limit, days=days, **_check_listable(_scope(within))
-        )
-        return [Memory.from_dict(row) for row in reply["memories"]]
+        params = {"view": view, "limit": limit, "days": days, **_check_listable(_scope(within))}
+        return self._get(builtins.list[Memory], "/maintenance/usage", "memories", **params)
 
     def llm_usage(self, *, limit: int = 20) -> LLMUsage:
         """Return model calls of today and the last 7 and 30 days, by model and session, and the newest calls."""
-        return LLMUsage.from_dict(self._wire.ask("GET", "/llm/usage", limit=limit))
+        return self._get(LLMUsage, "/llm/usage", limit=limit)
 
     def llm_call(self, call_id: int) -> LLMCall:
         """Return one call of the language model, with redacted texts."""
-        return LLMCall.from_dict(self._wire.ask("GET", _path("llm", "usage", call_id)))
+        return self._get(LLMCall, _path("llm", "usage", call_id))
 
     def audit(self, *, examples: int = 5, progress: Callable[[int, int], None] | None = None) -> Audit:  # noqa: ARG002
         """Return the profile of the store: duplicates, echoes, secrets, unused, stale or contradicted memories."""
-        reply = self._wire.ask("GET", "/maintenance/audit", examples=examples)
-        findings = tuple(Finding(**{**row, "examples": tuple(row["examples"])}) for row in reply["findings"])
-        return Audit(memories=reply["memories"], findings=findings, note=reply["note"])
+        return self._get(Audit, "/maintenance/audit", examples=examples)
 
     def contradictions(self, *, limit: int = 50) -> Contradictions:
         """Return pairs of memories that contradict each other, newest first, and the total number of pairs."""
-        reply = self._wire.ask("GET", "/maintenance/contradictions", limit=limit)
-        pairs = tuple(_parse_contradiction(row) for row in reply["pairs"])
-        return Contradictions(pairs=pairs, count=reply["count"], note=reply["note"], as_of=reply["as_of"])
+        return self._get(Contradictions, "/maintenance/contradictions", limit=limit)
 
     def approve(
         self, chore: str, decisions: Sequence[Decision], *, as_of: int, by: str = "library", why: str = ""
     ) -> Changeset:
         """Apply some of the decisions that `consolidate`, `prune` or `contradictions` showed, in one changeset."""
-        body = {"chore": chore, "as_of": as_of, "decisions": [to_plain(decision) for decision in decisions], "why": why}
-        return _parse_changeset(self._wire.ask("POST", "/maintenance/approve", body, by=by))
+        rows = [to_plain(decision) for decision in decisions]
+        return self._post(Changeset, "/maintenance/approve", by=by, chore=chore, as_of=as_of, decisions=rows, why=why)
 
     def dismiss_contradiction(self, ids: Sequence[int], *, by: str = "library", why: str = "") -> Changeset:
         """Mark two memories as compatible: they no longer count as a contradiction until one of them changes."""
-        return _parse_changeset(
-            self._wire.ask("POST", "/maintenance/contradictions/dismiss", {"ids": list(ids), "why": why}, by=by)
-        )
+        return self._post(Changeset, "/maintenance/contradictions/dismiss", by=by, ids=list(ids), why=why)
 
-    # ── moving ────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def export_lines(self, *, vectors: bool = False) -> Iterator[str]:
         """Yield a header, then every memory as a line of JSON; archived ones included, with vectors on request."""
         text = self._wire.read("/export", vectors=vectors).decode()
         return (f"{line}\n" for line in text.split("\n") if line)
 
-    # ── who may ask ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── access control ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def create_key(self, grant: Grant, *, by: str = "library") -> tuple[Key, str]:
         """Create a key; return it with its secret, which is not stored and cannot be shown again."""
@@ -532,14 +537,13 @@ class Client:
 
     def keys(self) -> builtins.list[Key]:
         """Return every key ever created, newest first."""
-        return [Key.from_dict(row) for row in self._wire.ask("GET", "/keys")["keys"]]
+        return self._get(builtins.list[Key], "/keys", "keys")
 
     def deeds(self, *, limit: int = 50, after: int | None = None, key: int | None = None) -> builtins.list[AuditEntry]:
         """Return the newest audit log entries, optionally of one key."""
-        reply = self._wire.ask("GET", "/keys/log", limit=limit, after=after, key=key)
-        return [AuditEntry(**row) for row in reply["deeds"]]
+        return self._get(builtins.list[AuditEntry], "/keys/log", "deeds", limit=limit, after=after, key=key)
 
-    # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── connection ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def close(self) -> None:
         """Close all connections."""
@@ -556,21 +560,18 @@ class Client:
     @property
     def knowledge(self) -> ClientKnowledge:
         """Structured domain knowledge: patterns, correlations, thresholds, seasonal patterns, feedback."""
-        return ClientKnowledge(self._wire.ask, _parse_changeset)
+        return ClientKnowledge(self._wire.ask)
 
     @property
     def notes(self) -> ClientNotes:
         """Markdown files as memories, on the service's machine."""
-        return ClientNotes(self._wire, self._fetch_changes)
+        return ClientNotes(self._wire.ask, self._fetch_changes)
 
     def _parse_plan(self, reply: Mapping[str, Any]) -> MaintenancePlan:
         return MaintenancePlan(
             chore=reply["chore"],
             decisions=tuple(_parse_decision(row) for row in reply["decisions"]),
-            refused=tuple(
-                Refusal(ids=tuple(row["ids"]), reason=row["reason"], proposed=tuple(row["proposed"]))
-                for row in reply["refused"]
-            ),
+            refused=decode(tuple[Refusal, ...], reply["refused"]),
             examined=reply["examined"],
             note=reply["note"],
             dry_run=reply["dry_run"],
@@ -578,207 +579,38 @@ class Client:
             as_of=reply["as_of"],
         )
 
-    def _fetch_changes(self, reply: Mapping[str, Any]) -> tuple[Change, ...]:
-        return self.changeset(reply["changeset"]).changes
-
 
 class ClientNotes:
     """Markdown notes of a keeper in another process. Folders are those of its machine."""
 
-    def __init__(self, wire: _HttpConnection, fetch_changes: Callable[[Mapping[str, Any]], tuple[Change, ...]]) -> None:
-        self._wire, self._fetch_changes = wire, fetch_changes
+    def __init__(
+        self, ask: Callable[..., Any], fetch_changes: Callable[[Mapping[str, Any]], tuple[Change, ...]]
+    ) -> None:
+        self._ask, self._fetch_changes = ask, fetch_changes
 
     def flush(self, summary: str, tags: Sequence[str] = (), *, by: str = "library", **about: Any) -> Change:
         """Write a summary to `YYYY-MM-DD-HH-<id8>.md` in the notes folder and store it as memory of `file:<name>`."""
         body = {"summary": summary, **about, **({"tags": list(tags)} if tags else {})}
-        return self._fetch_changes(self._wire.ask("POST", "/notes/flush", body, by=by))[0]
+        return self._fetch_changes(self._ask("POST", "/notes/flush", body, by=by))[0]
 
     def index(
         self, folder: Path | str | None = None, *, label: str = "", dry_run: bool = False, by: str = "library"
     ) -> IndexResult:
         """Sync memories with the files of a folder (default: the notes folder): new, edited, moved and deleted ones."""
         body = {"folder": str(folder or ""), "label": label, "dry_run": dry_run}
-        return IndexResult.from_dict(self._wire.ask("POST", "/notes/index", body, by=by))
+        return decode(IndexResult, self._ask("POST", "/notes/index", body, by=by))
 
     def folders(self) -> builtins.list[NotesFolder]:
         """Return the folders that were indexed or are followed."""
-        return [NotesFolder(**row) for row in self._wire.ask("GET", "/notes")["folders"]]
+        return decode(builtins.list[NotesFolder], self._ask("GET", "/notes")["folders"])
 
-    def export(self, folder: Path | str, **within: Any) -> VaultExportResult:
+    def export(self, folder: Path | str, **within: Unpack[ScopeKwargs]) -> VaultExportResult:
         """Write the memories of a scope to a vault, one note each. `index` imports edits of them."""
         body = {"folder": str(folder), **_scope(within)}
-        return VaultExportResult.from_dict(self._wire.ask("POST", "/notes/export", body))
+        return decode(VaultExportResult, self._ask("POST", "/notes/export", body))
 
 
-class _HttpConnection:
-    """JSON requests over pooled keep-alive connections, each used by one thread at a time."""
-
-    def __init__(self, url: str, key: str, timeout: float) -> None:
-        self._url = url.rstrip("/")
-        self._timeout = timeout
-        self._secure, self._host, self._port, self._base = _parse_url(self._url)
-        self._headers = {"Accept": "application/json", **({"X-API-Key": _check_header(key, "The key")} if key else {})}
-        self._idle: LifoQueue[http.client.HTTPConnection] = LifoQueue()
-
-    def ask(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, /, *, by: str = "", **params: Any
-    ) -> Any:
-        """Return the JSON value of the reply; raise the service's errors as our exceptions."""
-        query = urlencode({name: _format_parameter(value) for name, value in params.items() if value is not None})
-        headers = dict(self._headers)
-        if by:
-            headers["X-Cofio-Client"] = _check_header(by, "by")
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-        content = None if body is None else _encode(body)
-        status, reply_body = self._exchange(
-            method, self._base + path + (f"?{query}" if query else ""), content, headers
-        )
-        return self._parse_reply(status, reply_body)
-
-    def read(self, path: str, **params: Any) -> bytes:
-        """Return the body of a reply that is not JSON."""
-        target = f"{self._base}{path}?{urlencode({name: _format_parameter(value) for name, value in params.items()})}"
-        status, reply_body = self._exchange("GET", target, None, self._headers)
-        if status >= 300:
-            self._parse_reply(status, reply_body)
-        return reply_body
-
-    def close(self) -> None:
-        while (connection := self._pop_idle()) is not None:
-            connection.close()
-
-    def _exchange(
-        self, method: str, target: str, content: bytes | None, headers: Mapping[str, str]
-    ) -> tuple[int, bytes]:
-        connection = self._pop_idle() or self._connect()
-        reused = connection.sock is not None
-        try:
-            return self._send(connection, method, target, content, headers)
-        except (http.client.HTTPException, OSError) as error:
-            connection.close()
-            # The service may have closed an idle connection. Only requests that change nothing are retried.
-            if not reused or method != "GET" or isinstance(error, TimeoutError):
-                raise self._unreachable(error) from error
-        retry = self._connect()
-        try:
-            return self._send(retry, method, target, content, headers)
-        except (http.client.HTTPException, OSError) as error:
-            retry.close()
-            raise self._unreachable(error) from error
-
-    def _send(
-        self,
-        connection: http.client.HTTPConnection,
-        method: str,
-        target: str,
-        content: bytes | None,
-        headers: Mapping[str, str],
-    ) -> tuple[int, bytes]:
-        connection.request(method, target, content, dict(headers))
-        response = connection.getresponse()
-        status, reply_body = response.status, response.read()
-        self._idle.put(connection)  # http.client closes it if the reply asks for it, and reopens it on use
-        return status, reply_body
-
-    def _pop_idle(self) -> http.client.HTTPConnection | None:
-        try:
-            connection = self._idle.get_nowait()
-        except Empty:
-            return None
-        if connection.sock is not None and _has_news(connection):
-            connection.close()  # data on an idle connection means that it was closed
-        return connection
-
-    def _connect(self) -> http.client.HTTPConnection:
-        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-        return kind(self._host, self._port, timeout=self._timeout)
-
-    def _parse_reply(self, status: int, body: bytes) -> _WireReply:
-        strange = Unavailable(
-            f"{self._url} is not a cofio service: it answered {status}.",
-            "Another program may listen there; check the URL (--url, COFIO_URL).",
-        )
-        try:
-            content = _WireReply(json.loads(body), strange)
-            if status < 300:
-                return content
-            error = content["error"]
-            raise class_for_code(error["code"])(error["message"], error.get("hint", ""))
-        except (ValueError, KeyError, TypeError) as error:
-            raise strange from error
-
-    def _unreachable(self, error: Exception) -> Unavailable:
-        if isinstance(error, TimeoutError):
-            hint = "It may be busy: retry, and see `cofio status`."
-            return Unavailable(f"{self._url} did not answer within {self._timeout:g} s.", hint)
-        hint = "Start the service with `cofio up`, or check the URL (--url, COFIO_URL)."
-        if isinstance(error, ConnectionRefusedError):
-            return Unavailable(f"No service listens at {self._url}.", hint)
-        return Unavailable(f"{self._url} cannot be reached: {error or type(error).__name__}.", hint)
-
-
-class _WireReply(dict[str, Any]):
-    """JSON reply; a missing field raises the error for a server that is not cofio."""
-
-    def __init__(self, content: Any, strange: Unavailable) -> None:
-        if not isinstance(content, dict):
-            raise TypeError(type(content).__name__)
-        super().__init__(content)
-        self._strange = strange
-
-    def __missing__(self, _name: str) -> Any:
-        raise self._strange
-
-
-def _parse_url(url: str) -> tuple[bool, str, int | None, str]:
-    try:
-        split = urlsplit(url)
-        if split.scheme in ("http", "https") and split.hostname:
-            return split.scheme == "https", split.hostname, split.port, split.path
-    except ValueError:
-        pass
-    raise Misconfigured(f"{url!r} is not a valid service URL.", "Use the form http://HOST:PORT.")
-
-
-def _has_news(connection: http.client.HTTPConnection) -> bool:
-    poll = select.poll()
-    poll.register(connection.sock, select.POLLIN)
-    return bool(poll.poll(0))
-
-
-def _check_header(value: str, name: str) -> str:
-    if not (value.isascii() and value.isprintable()):
-        raise InvalidInput(f"{name} contains characters that cannot be sent in a header.", "Use printable ASCII.")
-    return value
-
-
-def _format_parameter(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(value) if isinstance(value, tuple) else str(value)
-
-
-def _encode(body: Mapping[str, Any]) -> bytes:
-    try:
-        return json.dumps(body, ensure_ascii=False, allow_nan=False, default=_to_plain).encode()
-    except UnicodeEncodeError as error:
-        raise InvalidInput("The text contains an unpaired surrogate.", "Send valid Unicode.") from error
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(
-            "The value cannot be written as JSON.", "Use strings, numbers, lists and objects."
-        ) from error
-
-
-def _to_plain(value: Any) -> Any:
-    if isinstance(value, set | frozenset):
-        return sorted(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(type(value).__name__)
-
-
-# ── values into bodies ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── request bodies ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _drop_none(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -786,13 +618,13 @@ def _drop_none(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fact_body(fact: Fact, *, whole: bool = False) -> dict[str, Any]:
-    values = {field.name: getattr(fact, field.name) for field in fields(Fact) if field.name not in _THEIRS}
+    values = {field.name: getattr(fact, field.name) for field in fields(Fact) if field.name not in _BY_SERVICE}
     empty: tuple[Any, ...] = ("",) if whole else ("", (), {})
     return {name: value for name, value in values.items() if value not in empty}
 
 
 def _scope(within: Mapping[str, Any]) -> dict[str, Any]:
-    return _scope_body(Scope(**within))
+    return _scope_body(as_scope(within))
 
 
 def _scope_body(scope: Scope) -> dict[str, Any]:
@@ -820,23 +652,7 @@ def _duplicates_body(threshold: float | None, within: Mapping[str, Any], *, dry_
     return _drop_none({**scope, "threshold": threshold, "dry_run": dry_run})
 
 
-# ── answers into values ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _parse_change(content: Mapping[str, Any]) -> Change:
-    values = {field.name: content[field.name] for field in fields(Change) if field.name in content}
-    for name in ("before", "after"):
-        values[name] = Memory.from_dict(content[name]) if content[name] else None
-    return Change(**values)
-
-
-def _parse_changeset(content: Mapping[str, Any]) -> Changeset:
-    values = {field.name: content[field.name] for field in fields(Changeset) if field.name in content}
-    changes = {
-        "changes": tuple(_parse_change(row) for row in content.get("changes", ())),
-        "knowledge": tuple(KnowledgeChange.from_dict(row) for row in content.get("knowledge", ())),
-    }
-    return Changeset(**{**values, **changes})
+# ── replies ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _parse_hit(content: Mapping[str, Any]) -> Hit:
@@ -847,7 +663,7 @@ def _parse_hit(content: Mapping[str, Any]) -> Hit:
         similarity=content["similarity"],
         keyword=content["keyword_score"],
         match_type=content["match_type"],
-        why=Explanation(**{**why, "words": tuple(why["words"])}) if why else None,
+        why=decode(Explanation, why) if why else None,
         freshness=content.get("freshness", ""),
         stale=tuple(content.get("stale", ())),
     )
@@ -856,12 +672,7 @@ def _parse_hit(content: Mapping[str, Any]) -> Hit:
 def _parse_decision(content: Mapping[str, Any]) -> Delete | Merge:
     if content["action"] == "merge":
         return Merge(tuple(content["ids"]), Fact(text=content["text"]), content.get("reason", ""))
-    return Delete(content["id"], content.get("reason", ""), content.get("into"))
-
-
-def _parse_contradiction(content: Mapping[str, Any]) -> Contradiction:
-    newer, older = (Memory.from_dict(content[name]) for name in ("newer", "older"))
-    return Contradiction(newer=newer, older=older, reason=content["reason"], cosine=content["cosine"])
+    return decode(Delete, content)
 
 
 def _match_changes(results: Sequence[Mapping[str, Any]], changes: Sequence[Change]) -> list[Change]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 from urllib.parse import quote
 
+from cofio.client.decoding import decode
 from cofio.errors import InvalidInput, NotFound
 from cofio.models.domain_knowledge import (
     ActivePattern,
@@ -27,15 +28,14 @@ from cofio.models.domain_knowledge import (
 from cofio.models.memory import Changeset
 
 _PAGE = 1_000  # page size limit of the service
-_BLANK_TELLS = ("user", "team")  # of these, a blank value means none
-_Row = TypeVar("_Row", bound=Knowledge)
+_EMPTY_MEANS_NONE = ("user", "team")  # of these, a blank value means none
 
 
 class ClientKnowledge:
     """Structured domain knowledge of a keeper in another process."""
 
-    def __init__(self, ask: Callable[..., Any], changeset: Callable[[Mapping[str, Any]], Changeset]) -> None:
-        self._ask, self._changeset = ask, changeset
+    def __init__(self, ask: Callable[..., Any]) -> None:
+        self._ask = ask
 
     # ── the tables ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -96,36 +96,33 @@ class ClientKnowledge:
 
     def history(self, table: str, key: str) -> builtins.list[KnowledgeChange]:
         """Return every change of a row, oldest first."""
-        return [
-            KnowledgeChange.from_dict(change) for change in self._ask("GET", _path(table, key, "history"))["changes"]
-        ]
+        return decode(builtins.list[KnowledgeChange], self._ask("GET", _path(table, key, "history"))["changes"])
 
     def counts(self) -> dict[str, int]:
         """Return the number of rows in each table."""
         return dict(self._ask("GET", "/knowledge"))
 
-    # ── the exact lane ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── evaluation ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def evaluate(self, source: str, metric: str, value: float, *, unit: str = "") -> builtins.list[FiringThreshold]:
         """Return the thresholds that this value crosses, highest confidence first."""
         body = {"source": source, "metric": metric, "value": value, "unit": unit}
-        reply = self._ask("POST", "/knowledge/evaluate", body)["firing"]
-        return [FiringThreshold(_row(Threshold, row["threshold"]), row["value"], row["by"]) for row in reply]
+        return decode(builtins.list[FiringThreshold], self._ask("POST", "/knowledge/evaluate", body)["firing"])
 
     def active(self, at: str = "", *, source: str = "") -> builtins.list[ActivePattern]:
         """Return the seasonal patterns active at a time (default: now), highest confidence first."""
-        reply = self._ask("GET", "/knowledge/active", at=at or None, source=source or None)["active"]
-        return [ActivePattern(_row(Seasonal, row["seasonal"]), row["since"], row["until"]) for row in reply]
+        return decode(
+            builtins.list[ActivePattern], self._ask("GET", "/knowledge/active", at=at, source=source)["active"]
+        )
 
     def related(self, source: str, *, depth: int = 1) -> builtins.list[CorrelationStep]:
         """Return correlations of a source, in either direction, up to `depth` steps away; nearest first."""
-        reply = self._ask("GET", "/knowledge/related", source=source, depth=depth)["related"]
-        return [CorrelationStep(**{**step, "correlation": _row(Correlation, step["correlation"])}) for step in reply]
+        reply = self._ask("GET", "/knowledge/related", source=source, depth=depth)
+        return decode(builtins.list[CorrelationStep], reply["related"])
 
     def read(self, text: str) -> builtins.list[KnowledgeReading]:
         """Return the rows that capture would store or drop for a text. Changes nothing."""
-        reply = self._ask("POST", "/knowledge/read", {"text": text})["readings"]
-        return [KnowledgeReading(**reading) for reading in reply]
+        return decode(builtins.list[KnowledgeReading], self._ask("POST", "/knowledge/read", {"text": text})["readings"])
 
     # ── feedback ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -143,12 +140,12 @@ class ClientKnowledge:
     ) -> Changeset:
         """Store a verdict on an anomaly and adjust the confidence of the claims it names, in one changeset."""
         body = {"anomaly": anomaly, "verdict": verdict, "note": note, "about": about, "process": process, **whose}
-        return self._changeset(self._ask("POST", "/knowledge/feedback", {**body, "why": why}, by=by))
+        return decode(Changeset, self._ask("POST", "/knowledge/feedback", {**body, "why": why}, by=by))
 
     def process_feedback(self, *, by: str = "library", why: str = "") -> Changeset | None:
         """Apply every stored but unprocessed verdict once; return None if there are none."""
         reply = self._ask("POST", "/knowledge/feedback/process", {"why": why}, by=by)["changeset"]
-        return self._changeset(reply) if reply else None
+        return decode(Changeset, reply) if reply else None
 
     def pending_feedback(self) -> builtins.list[Feedback]:
         """Return the verdicts that are not yet processed, oldest first."""
@@ -166,14 +163,10 @@ def _path(table: str, *more: str) -> str:
     return "/".join(["/knowledge", check_table(table), *(quote(part, safe="") for part in more)])
 
 
-def _row(kind: type[_Row], fields: Mapping[str, Any]) -> _Row:
-    return cast(_Row, row_from_dict(kind.TABLE, fields))
-
-
 def _check_listable(where: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the filter as query parameters. Raise if it needs an empty value, which a query string cannot express."""
     for name, value in where.items():
-        if value is None or (value == "" and name not in _BLANK_TELLS):
+        if value is None or (value == "" and name not in _EMPTY_MEANS_NONE):
             raise InvalidInput(
                 f"Over HTTP, rows cannot be filtered by an empty {name}.", "Omit {name}, or open the store itself."
             )

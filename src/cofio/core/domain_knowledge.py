@@ -1,8 +1,8 @@
 """Domain knowledge of a keeper: `keeper.knowledge`.
 
-    fields ─ made, restated ─▶ Put ┐
-    verdict ─ belief ─▶ Put, Put … ├─ writer.apply  ─▶ KnowledgeChange      value, time, name ─ exact lane ─▶ results
-    id ─▶ Drop, Erase ─────────────┘
+    fields ─▶ PutRow                ┐
+    verdict ─ belief ─▶ PutRow, …   ├─ writer.apply ─▶ KnowledgeChange      value, time, name ─ exact lane ─▶ results
+    id ─▶ DeleteRow, PurgeRow ──────┘
 
 Combines the functions of `knowledge`. Decisions carry the version of the row they are based on; if another process
 changes the row meanwhile, the store rejects them and they are made again.
@@ -27,16 +27,16 @@ from cofio.models.domain_knowledge import (
     Claim,
     Correlation,
     CorrelationStep,
-    Drop,
-    Erase,
+    DeleteRow,
     Feedback,
     FiringThreshold,
     Knowledge,
     KnowledgeChange,
-    KnowledgeDecision,
     KnowledgeReading,
     Pattern,
-    Put,
+    PurgeRow,
+    PutRow,
+    RowDecision,
     Seasonal,
     Table,
     Threshold,
@@ -64,7 +64,7 @@ _TRIES = 20  # attempts per decision; in every conflict one process succeeds
 _FOLLOWS = {"prior", "confirmed", "refuted", "processed"}  # derived from confidence and verdicts; not settable
 _SIDES = ("source_a", "source_b")
 #: Makes decisions based on the current rows.
-_Decide: TypeAlias = Callable[[], Sequence[KnowledgeDecision]]
+_Decide: TypeAlias = Callable[[], Sequence[RowDecision]]
 
 
 class KnowledgeBase:
@@ -93,7 +93,7 @@ class KnowledgeBase:
         changeset = self._commit(lambda: [self._put(check_table(table), known)], by, why or "put")
         return changeset.knowledge[0]
 
-    def _put(self, table: Table, values: Mapping[str, Any]) -> Put:
+    def _put(self, table: Table, values: Mapping[str, Any]) -> PutRow:
         old = self._get_row(table, values.get("id"))
         if old is None:
             new = self._writer.access.own_row(make_row(table, values))
@@ -140,18 +140,18 @@ class KnowledgeBase:
     def delete(self, table: str, key: str, *, by: str = "library", why: str = "") -> KnowledgeChange:
         """Remove a row; undoing the changeset restores it. The effect of a processed verdict is reverted."""
 
-        def decide() -> builtins.list[KnowledgeDecision]:
+        def decide() -> builtins.list[RowDecision]:
             row = self.get(table, key)
-            return [Drop(row.TABLE, key, why, as_of=row.updated_at), *self._move_back(row)]
+            return [DeleteRow(row.TABLE, key, why, as_of=row.updated_at), *self._move_back(row)]
 
         return self._commit(decide, by, why or "delete").knowledge[0]
 
     def purge(self, table: str, key: str, *, by: str = "library", why: str = "") -> KnowledgeChange:
         """Erase a row permanently, also from the journal. The effect of a processed verdict is reverted."""
 
-        def decide() -> builtins.list[KnowledgeDecision]:
+        def decide() -> builtins.list[RowDecision]:
             row = self._get_row(check_table(table), key)  # rows removed earlier can be erased too
-            return [Erase(check_table(table), key, why), *(self._move_back(row) if row else ())]
+            return [PurgeRow(check_table(table), key, why), *(self._move_back(row) if row else ())]
 
         return self._commit(decide, by, why or "purge").knowledge[0]
 
@@ -226,7 +226,7 @@ class KnowledgeBase:
         values = {"anomaly": anomaly, "verdict": verdict, "note": note, "about": about, **whose}
         return self._commit(lambda: self._judge(values, process=process), by, why or "feedback")
 
-    def _judge(self, values: Mapping[str, Any], *, process: bool) -> builtins.list[KnowledgeDecision]:
+    def _judge(self, values: Mapping[str, Any], *, process: bool) -> builtins.list[RowDecision]:
         """Return the decisions for a verdict. Raise NotFound if it names a claim that does not exist."""
         new = cast(Feedback, self._writer.access.own_row(make_row("feedback", values)))
         old = cast(Feedback | None, self._get_row("feedback", new.id))
@@ -249,7 +249,7 @@ class KnowledgeBase:
         Claims that no longer exist are skipped. A verdict on claims hidden from the viewer stays pending.
         """
 
-        def decide() -> builtins.list[KnowledgeDecision]:
+        def decide() -> builtins.list[RowDecision]:
             claims = _PendingClaims(self._get_row)
             pending = [verdict for verdict in self.pending_feedback() if not self._find_hidden(verdict)]
             for verdict in pending:
@@ -264,7 +264,7 @@ class KnowledgeBase:
         rows = cast(builtins.list[Feedback], self._domain.rows("feedback", where={"processed": False}))
         return sorted(rows, key=lambda row: (row.created_at, row.id))
 
-    def _move_back(self, row: Knowledge) -> Iterator[KnowledgeDecision]:
+    def _move_back(self, row: Knowledge) -> Iterator[RowDecision]:
         """Return decisions that revert the effect of a verdict; none for other rows."""
         claims = _PendingClaims(self._get_row)
         if isinstance(row, Feedback):
@@ -320,7 +320,7 @@ class KnowledgeBase:
                 time.sleep(pause)
         return None
 
-    def _find_unchanged(self, decisions: Sequence[KnowledgeDecision], by: str, why: str) -> Changeset | None:
+    def _find_unchanged(self, decisions: Sequence[RowDecision], by: str, why: str) -> Changeset | None:
         """Return a changeset 0 of noops if the decisions only store rows that exist unchanged; nothing is written.
 
         Returns None if anything has to be changed.
@@ -348,12 +348,12 @@ class KnowledgeBase:
         )
         return Changeset(id=0, at=at, by=by, why=why, knowledge=tuple(noops))
 
-    def _get_if_unchanged(self, decision: KnowledgeDecision) -> Knowledge | None:
+    def _get_if_unchanged(self, decision: RowDecision) -> Knowledge | None:
         """Return the existing row if the decision would store it unchanged; else None."""
-        if not isinstance(decision, Put):
+        if not isinstance(decision, PutRow):
             return None
-        row = self._get_row(decision.known.TABLE, decision.known.id)
-        return row if row and is_same_row(row, decision.known) else None
+        row = self._get_row(decision.row.TABLE, decision.row.id)
+        return row if row and is_same_row(row, decision.row) else None
 
 
 class _Sides:
@@ -395,7 +395,7 @@ class _PendingClaims:
         """Apply a verdict or revert it. The reason contains no text of the verdict, which may be erased later."""
         self._new[claim.ref] = (confidence.apply_verdict(claim, verdict, times), reason or verdict.replace("_", " "))
 
-    def decisions(self) -> Iterator[KnowledgeDecision]:
+    def decisions(self) -> Iterator[RowDecision]:
         """Yield decisions that store the moved claims."""
         for ref, (new, reason) in self._new.items():
             old = self._old[ref]
@@ -403,8 +403,8 @@ class _PendingClaims:
                 yield _put(new, old, reason)
 
 
-def _put(new: Knowledge, old: Knowledge | None, reason: str = "") -> Put:
-    return Put(new, reason, as_of=old.updated_at if old else "")
+def _put(new: Knowledge, old: Knowledge | None, reason: str = "") -> PutRow:
+    return PutRow(new, reason, as_of=old.updated_at if old else "")
 
 
 def _change_row(old: Knowledge, values: Mapping[str, Any]) -> Knowledge:

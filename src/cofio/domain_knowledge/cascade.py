@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from cofio.errors import NotFound
-from cofio.models.domain_knowledge import Drop, Erase, Knowledge, KnowledgeDecision, Put, owns
+from cofio.models.domain_knowledge import DeleteRow, Knowledge, PurgeRow, PutRow, RowDecision, owns
 from cofio.models.memory import Change, Decision, Delete, Edit, Purge, Update, Viewer
 from cofio.ports import Store
 
 _Silencing: TypeAlias = Update | Edit | Delete | Purge
 
 
-def removed_rows(decisions: Sequence[Decision], store: Store, viewer: Viewer | None) -> list[KnowledgeDecision]:
+def removed_rows(decisions: Sequence[Decision], store: Store, viewer: Viewer | None) -> list[RowDecision]:
     """Return decisions that remove rows read from memories that are archived, corrected or erased by these decisions.
 
     Rows of an erased memory are erased, including those removed earlier.
@@ -26,17 +26,17 @@ def removed_rows(decisions: Sequence[Decision], store: Store, viewer: Viewer | N
         decision for decision in decisions if isinstance(decision, _Silencing) and _is_silenced(decision, store)
     ]
     forgotten = {decision.id: decision for decision in silenced if not isinstance(decision, Purge)}
-    removals: list[KnowledgeDecision] = []
+    removals: list[RowDecision] = []
     for row in store.domain.told_by(list(forgotten)) if forgotten else ():
         memory = _get_memory_id(row)
         reason = forgotten[memory].reason if memory in forgotten else ""
-        removals.append(Drop(row.TABLE, row.id, reason or f"memory {memory} no longer states it"))
+        removals.append(DeleteRow(row.TABLE, row.id, reason or f"memory {memory} no longer states it"))
     for decision in silenced:
         removals += _erase_rows(decision.id, store, viewer) if isinstance(decision, Purge) else ()
     return removals
 
 
-def restored_rows(memory_id: int, store: Store, viewer: Viewer | None) -> list[KnowledgeDecision]:
+def restored_rows(memory_id: int, store: Store, viewer: Viewer | None) -> list[RowDecision]:
     """Return decisions that restore rows dropped when this memory was archived, unless they have been replaced."""
     changesets = [change.changeset for change in _list_changes(memory_id, store) if change.action == "delete"][-1:]
     dropped = [
@@ -47,7 +47,7 @@ def restored_rows(memory_id: int, store: Store, viewer: Viewer | None) -> list[K
     ]
     mine = [row for row in dropped if row and _get_memory_id(row) == memory_id and owns(viewer, row)]
     free = [row for row in mine if not store.domain.get(row.TABLE, [row.id])]
-    return [Put(replace(row, updated_at=""), f"memory {memory_id}, which states it, was restored") for row in free]
+    return [PutRow(replace(row, updated_at=""), f"memory {memory_id}, which states it, was restored") for row in free]
 
 
 def _is_silenced(decision: _Silencing, store: Store) -> bool:
@@ -58,7 +58,7 @@ def _is_silenced(decision: _Silencing, store: Store) -> bool:
     return not isinstance(decision, Delete) or decision.into is None
 
 
-def _erase_rows(memory_id: int, store: Store, viewer: Viewer | None) -> Iterator[KnowledgeDecision]:
+def _erase_rows(memory_id: int, store: Store, viewer: Viewer | None) -> Iterator[RowDecision]:
     """Yield decisions that erase the rows of a memory; rows that the viewer may not erase are dropped instead.
 
     A viewer may erase rows that are private to them and always were.
@@ -67,11 +67,13 @@ def _erase_rows(memory_id: int, store: Store, viewer: Viewer | None) -> Iterator
     reason = f"read from memory {memory_id}"
     for ref, row in {**_list_past_rows(memory_id, store), **current}.items():
         if not _may_erase(row, store, viewer):
-            yield from [Drop(row.TABLE, row.id, reason)] if ref in current else ()
+            yield from [DeleteRow(row.TABLE, row.id, reason)] if ref in current else ()
         else:
             remaining = store.domain.get(row.TABLE, [row.id]) if ref not in current else []
-            yield Erase(row.TABLE, row.id, reason)
-            yield from (Put(kept_row, "another memory states it now") for kept_row in remaining)  # without its history
+            yield PurgeRow(row.TABLE, row.id, reason)
+            yield from (
+                PutRow(kept_row, "another memory states it now") for kept_row in remaining
+            )  # without its history
 
 
 def _may_erase(row: Knowledge, store: Store, viewer: Viewer | None) -> bool:

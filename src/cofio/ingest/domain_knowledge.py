@@ -1,6 +1,6 @@
 """Effect of an exchange's facts on domain knowledge, after the decisions about their memories.
 
-    [Found] ─ heard_in ─▶ {place: Heard} ─ Rows.decide ─▶ Put, Drop, in the changeset of the memories that state them
+    [Found] ─ heard_in ─▶ {place: Heard} ─ Rows.decide ─▶ PutRow, DeleteRow, in the changeset of their memories
                               └ corrected, echo ─▶ dropped facts
 
 A memory and its row are kept in step: a fact whose row replaces another also replaces the memory of that row, and rows
@@ -19,7 +19,7 @@ from cofio.domain_knowledge.extract import extraction
 from cofio.domain_knowledge.reconcile_rows import SentenceReading
 from cofio.errors import Forbidden
 from cofio.ingest.reconcile.decide import is_older_than
-from cofio.models.domain_knowledge import Claim, Drop, Knowledge, KnowledgeDecision, Put, parse_ref
+from cofio.models.domain_knowledge import Claim, DeleteRow, Knowledge, PutRow, RowDecision, parse_ref
 from cofio.models.exchange import Exchange, ExtractedFact, FactOutcome
 from cofio.models.memory import MAX_LABELS, Add, Decision, Delete, Fact, Memory, Noop, Update
 from cofio.ports import Store
@@ -132,19 +132,20 @@ class KnowledgeWriter:
 
     # ── results ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def decisions(self, first: Mapping[int, int], memories: Sequence[Decision]) -> list[KnowledgeDecision]:
+    def decisions(self, first: Mapping[int, int], memories: Sequence[Decision]) -> list[RowDecision]:
         """Return all decisions about the tables. `first` maps each fact to the index of its memory decision."""
         viewer = self._batch.store.viewer if isinstance(self._batch.store, ScopedStore) else None
         removed = [
             removed_row
             for removed_row in cascade.removed_rows(memories, self._batch.store, viewer)
-            if isinstance(removed_row, Drop)
+            if isinstance(removed_row, DeleteRow)
         ]
         reasons = {f"{drop.table}/{drop.id}": drop.reason for drop in removed}
         reasons.update(dict.fromkeys(self._drops, _DENIED))
-        drops = [Drop(*parse_ref(ref), reason) for ref, reason in reasons.items() if ref not in self.puts]
+        drops = [DeleteRow(*parse_ref(ref), reason) for ref, reason in reasons.items() if ref not in self.puts]
         puts = [
-            Put(row, told=first[place], as_of=old.updated_at if old else "") for row, place, old in self.puts.values()
+            PutRow(row, stated_by=first[place], as_of=old.updated_at if old else "")
+            for row, place, old in self.puts.values()
         ]
         return [*drops, *puts]
 
@@ -160,7 +161,7 @@ class KnowledgeWriter:
         drops = [
             decision
             for decision in self.decisions(dict.fromkeys(self._batch.heard, 0), memories)
-            if isinstance(decision, Drop)
+            if isinstance(decision, DeleteRow)
         ]
         rows = {row.ref: row for row in _load_rows(drops, self._batch.store)}
         changes = [change_summary("delete", ref, row) for ref, row in rows.items()]
@@ -168,7 +169,7 @@ class KnowledgeWriter:
         return [*self.said_again, *changes]
 
 
-def _load_rows(drops: Sequence[Drop], store: Store) -> list[Knowledge]:
+def _load_rows(drops: Sequence[DeleteRow], store: Store) -> list[Knowledge]:
     return [row for drop in drops for row in store.domain.get(drop.table, [drop.id])]
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from cofio.domain_knowledge import cascade
 from cofio.errors import InvalidInput, Unavailable
-from cofio.models.domain_knowledge import KnowledgeDecision, Put, Withdraw
+from cofio.models.domain_knowledge import PutRow, RevertRow, RowDecision
 from cofio.models.memory import (
     MAX_LABEL,
     MAX_TEXT,
@@ -65,7 +65,7 @@ class Writer:
         why: str,
         undoes: int | None = None,
         part_of: int | None = None,
-        knowledge: Sequence[KnowledgeDecision] = (),
+        knowledge: Sequence[RowDecision] = (),
     ) -> Changeset:
         """Apply decisions in one transaction; those about domain knowledge are applied last."""
         check_decisions(decisions, knowledge)
@@ -100,7 +100,7 @@ class Writer:
         """Undo a changeset, newest change first, by a new one."""
         reason = f"undo of changeset {changeset.id}"
         decisions = [Revert(change.id, reason) for change in reversed(changeset.changes)]
-        rows = [Withdraw(change.id, reason) for change in reversed(changeset.knowledge)]
+        rows = [RevertRow(change.id, reason) for change in reversed(changeset.knowledge)]
         return self.apply(decisions, by=by, why=why, undoes=changeset.id, part_of=part_of, knowledge=rows)
 
     def commit(
@@ -112,7 +112,7 @@ class Writer:
         why: str,
         undoes: int | None = None,
         part_of: int | None = None,
-        knowledge: Sequence[KnowledgeDecision] = (),
+        knowledge: Sequence[RowDecision] = (),
     ) -> Changeset:
         """Write decisions whose vectors are known."""
         with self.lock:
@@ -123,16 +123,16 @@ class Writer:
             self._on_invalidate()
         return changeset
 
-    def removed_rows(self, decisions: Sequence[Decision]) -> list[KnowledgeDecision]:
+    def removed_rows(self, decisions: Sequence[Decision]) -> list[RowDecision]:
         """Return decisions that remove rows read from memories that these archive, correct or erase."""
         return cascade.removed_rows(decisions, self.access.store, self.access.viewer)
 
-    def restored_rows(self, decisions: Sequence[Decision]) -> list[KnowledgeDecision]:
+    def restored_rows(self, decisions: Sequence[Decision]) -> list[RowDecision]:
         """Return decisions that restore the rows dropped with the memories that these restore; each row once."""
         restored_ids = [decision.id for decision in decisions if isinstance(decision, Restore)]
         store, viewer = self.access.store, self.access.viewer
         rows = [row for memory_id in restored_ids for row in cascade.restored_rows(memory_id, store, viewer)]
-        return list({row.known.ref: row for row in rows if isinstance(row, Put)}.values())
+        return list({row.row.ref: row for row in rows if isinstance(row, PutRow)}.values())
 
     def add_anchors(self, fact: Fact) -> Fact:
         """Return the fact with the anchors of its text, unless it has anchors."""
@@ -192,7 +192,7 @@ def check_author(by: str, why: str = "") -> None:
     check_text(why, "why", MAX_TEXT)
 
 
-def check_decisions(decisions: Sequence[Decision], knowledge: Sequence[KnowledgeDecision]) -> None:
+def check_decisions(decisions: Sequence[Decision], knowledge: Sequence[RowDecision]) -> None:
     """Raise InvalidInput if these are not decisions, or none."""
     if not decisions and not knowledge:
         raise InvalidInput("No decisions were given.", "Give at least one.")
@@ -200,8 +200,8 @@ def check_decisions(decisions: Sequence[Decision], knowledge: Sequence[Knowledge
         raise InvalidInput(
             "decisions is not a list of decisions.", "Give Add, Update, Edit, Delete, Restore, Noop or Purge."
         )
-    if not all(isinstance(row, KnowledgeDecision) for row in knowledge):
-        raise InvalidInput("knowledge is not a list of knowledge decisions.", "Give Put, Drop or Erase.")
+    if not all(isinstance(row, RowDecision) for row in knowledge):
+        raise InvalidInput("knowledge is not a list of knowledge decisions.", "Give PutRow, DeleteRow or PurgeRow.")
 
 
 def _has_text(decision: Decision) -> bool:

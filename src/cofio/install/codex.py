@@ -219,14 +219,14 @@ class _Config:
 
     def _put(self, text: str, _known: Collection[str]) -> str:
         if self._notify:
-            text = toml_edit.put(text, "notify", [str(wrapper_path(self._settings))])
+            text = toml_edit.put(text, (), {"notify": [str(wrapper_path(self._settings))]})
         if self._mcp:
-            text = toml_edit.put_table(text, SERVER, paths.server(self._settings))
+            text = toml_edit.put(text, SERVER, paths.server(self._settings))
         return self._add_trust(text) if self._trust else text
 
     def _add_trust(self, text: str) -> str:
         for key, approval in self._compute_hashes().items():
-            text = toml_edit.put_table(text, (*STATE, key), {"trusted_hash": approval})
+            text = toml_edit.put(text, (*STATE, key), {"trusted_hash": approval})
         return text
 
     def _compute_hashes(self) -> dict[str, str]:
@@ -276,14 +276,17 @@ def take_config(text: str, before: str, ours: Collection[str]) -> str:
     values = toml_edit.loads(text)
     notify = values.get("notify")
     if isinstance(notify, list) and len(notify) == 1 and notify[0] in ours:
-        previous = toml_edit.raw(before, "notify") or toml_edit.to_toml(previous_notify(Path(notify[0])))
-        text = toml_edit.put_raw(text, "notify", previous) if previous != "[]" else toml_edit.drop(text, "notify")
+        previous = previous_notify(Path(notify[0]))
+        if "notify" in toml_edit.loads(before) or not previous:
+            text = toml_edit.restore(text, ("notify",), before)
+        else:  # the backup is lost: the wrapper still knows the command
+            text = toml_edit.put(text, (), {"notify": previous})
     servers = values.get(SERVER[0])
     if isinstance(servers, dict) and paths.is_server(servers.get(SERVER[1])):
-        text = toml_edit.put_table_back(text, SERVER, before)
+        text = toml_edit.restore(text, SERVER, before)
     for key, about in _read_state(values).items():
         if about.get("trusted_hash") in ours:
-            text = toml_edit.drop_table(text, (*STATE, key))
+            text = toml_edit.drop(text, (*STATE, key))
     if not _read_state(toml_edit.loads(text)) and "state" not in toml_edit.loads(before).get("hooks", {}):
-        text = toml_edit.drop_table(text, STATE)
+        text = toml_edit.drop(text, STATE)
     return text

@@ -1,12 +1,12 @@
-"""TOML edited as text: one key or table added or removed, every other byte unchanged.
+"""Edits of TOML text: set, remove or restore a pair or a table, and keep every other byte.
 
-The result is parsed by `tomllib`, and an edit that would break the file is rejected.
+The text is cut into statements of full lines; tomlkit changes the pair or table that they belong to. A table is its
+header and the pairs below it, without the comments and blank lines after the last pair.
 """
 
 from __future__ import annotations
 
-import json
-import re
+import io
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,267 +14,163 @@ from typing import Any, Literal
 
 from cofio.install.jsonc import MalformedJson
 
-_BLANK = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\r?\n|[ \t]*#[^\n]*$|[ \t]+)*")
-_KEY = re.compile(r"[ \t]*(?:\"((?:[^\"\\\n]|\\.)*)\"|'([^'\n]*)'|([A-Za-z0-9_-]+))[ \t]*")
-_TEXT = re.compile(
-    r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{}]|\r?\n|.', re.DOTALL
-)
+Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A pair, or the header of a table. `end` is the end of its value or header, before any comment on the line."""
+    """A pair, a header, or a line without either. `path` is the whole path of a header, the first key of a pair."""
 
-    kind: Literal["pair", "table", "array"]
-    key: tuple[str, ...]
-    start: int
-    end: int
-    value: int = 0  # start of the value of a pair
+    source: str
+    kind: Literal["pair", "header", "none"] = "none"
+    path: Path = ()
 
 
 def loads(text: str) -> dict[str, Any]:
-    """Parse the text. Raise Malformed if it is not TOML."""
+    """Parse the text. Raise MalformedJson if it is not TOML."""
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise MalformedJson(str(error)) from error
 
 
-def put(text: str, key: str, value: Any) -> str:
-    """Return the text with this pair at the top level, before any table."""
-    if loads(text).get(key) == value:
+def put(text: str, path: Path, pairs: Mapping[str, Any]) -> str:
+    """Return the text with these pairs in a table, which is added at the end if missing. () is the top level."""
+    table = _get_table(loads(text), path)
+    if table == {**(table or {}), **pairs}:
         return text
-    top = _list_top_pairs(statements(text))
-    pair = next((candidate for candidate in top if candidate.key == (key,)), None)
-    if pair:
-        return _check(text[: pair.value] + to_toml(value) + text[pair.end :])
-    line = f"{key} = {to_toml(value)}{_detect_newline(text)}"
-    if top:
-        end = _find_line_end(text, top[-1].end)
-        return _check(_end_line(text[:end], _detect_newline(text)) + line + text[end:])
-    mark = "\ufeff" if text.startswith("\ufeff") else ""
-    rest = text[len(mark) :]
-    return _check(mark + line + (_detect_newline(text) if rest else "") + rest)
+    statements, newline = split_statements(text), "\r\n" if "\r\n" in text else "\n"
+    place = _find_table(statements, path)
+    if place is None and table is not None:
+        raise MalformedJson(f"{'.'.join(path)} is not written as a table of its own")
+    place = place or slice(len(statements), len(statements))
+    block = _update("".join(statement.source for statement in statements[place]), path, pairs)
+    new = [Statement(block.replace("\r\n", "\n").replace("\n", newline))]
+    gap = [Statement(newline)] if statements and place.start == place.stop else []
+    statements[place] = [*new, *gap] if not path else [*gap, *new]
+    return _join(text, statements)
 
 
-def drop(text: str, key: str) -> str:
-    """Return the text without this top-level pair."""
-    pair = next((candidate for candidate in _list_top_pairs(statements(text)) if candidate.key == (key,)), None)
-    if pair is None:
-        return text
-    before, after = text[: pair.start], _after_line(text, pair.end)
-    if not before.strip("\ufeff"):
-        after = re.sub(r"^\r?\n", "", after)  # the empty line that `put` inserted
-    return _check(before + after)
+def drop(text: str, path: Path) -> str:
+    """Return the text without this top-level pair, or this table, the tables below it and the blank line before each.
 
-
-def raw(text: str, key: str) -> str:
-    """Return the source text of a top-level value; "" if there is none."""
-    pair = next((candidate for candidate in _list_top_pairs(statements(text)) if candidate.key == (key,)), None)
-    return text[pair.value : pair.end] if pair else ""
-
-
-def put_raw(text: str, key: str, value: str) -> str:
-    """Return the text with the source text of this top-level value replaced."""
-    pair = next((candidate for candidate in _list_top_pairs(statements(text)) if candidate.key == (key,)), None)
-    return _check(text[: pair.value] + value + text[pair.end :]) if pair else text
-
-
-def put_table(text: str, path: tuple[str, ...], pairs: Mapping[str, Any]) -> str:
-    """Return the text with this table: its pairs changed in place, or the table added at the end."""
-    table = _find_table(loads(text), path)
-    if table is not None and all(table.get(name) == value for name, value in pairs.items()):
-        return text
-    if table is None:
-        newline = _detect_newline(text)
-        start = _end_line(text, newline)
-        lines = [
-            f"[{dotted_path(path)}]",
-            *(f"{_format_key(name)} = {to_toml(value)}" for name, value in pairs.items()),
-        ]
-        gap = newline if start.strip("\ufeff") else ""
-        return _check(start + gap + "".join(line + newline for line in lines))
-    for name, value in pairs.items():
-        text = _put_within(text, path, name, value)
-    return text
-
-
-def drop_table(text: str, path: tuple[str, ...]) -> str:
-    """Return the text without this table, the tables below it, and the empty line before each.
-
-    Entries that are not written as a table of their own are kept.
+    The blank line below a pair at the start of the text is removed too.
     """
-    while (place := _find_first_below(parsed := statements(text), path)) is not None:
-        last = parsed[place]
-        for statement in parsed[place + 1 :]:
-            if statement.kind != "pair":
-                break
-            last = statement
-        before, after = text[: parsed[place].start], _after_line(text, last.end)
-        text = re.sub(r"(\n|^)\r?\n\Z", r"\1", before) + after
-    return _check(text)
+    statements = split_statements(text)
+    while place := _find_pair(statements, path) or _find_table_below(statements, path):
+        start, stop = place.start, place.stop
+        if statements[start].kind == "pair":
+            stop += start == 0 and stop < len(statements) and _is_blank(statements[stop])
+        else:
+            start -= start > 0 and _is_blank(statements[start - 1])
+        del statements[start:stop]
+    return _join(text, statements)
 
 
-def put_table_back(text: str, path: tuple[str, ...], before: str) -> str:
-    """Return the text with this table restored from `before`, or removed if it was not there."""
-    current, previous = _find_block(text, path), _find_block(before, path)
-    if previous is None:
-        return drop_table(text, path)
-    if current is None:
-        return text
-    return _check(
-        text[: current[0]] + _end_line(before[previous[0] : previous[1]], _detect_newline(before)) + text[current[1] :]
-    )
+def restore(text: str, path: Path, before: str) -> str:
+    """Return the text with this top-level pair or table as it is in `before`, or without it if it is not there."""
+    statements, previous = split_statements(text), split_statements(before)
+    current = _find_pair(statements, path) or _find_table(statements, path)
+    original = _find_pair(previous, path) or _find_table(previous, path)
+    if original is None:
+        return drop(text, path)
+    if current is not None:
+        statements[current] = previous[original]
+    return _join(text, statements)
 
 
-def _find_block(text: str, path: tuple[str, ...]) -> tuple[int, int] | None:
-    """Return start and end of a table: its header and pairs with their full lines."""
-    parsed = statements(text)
-    place = next((n for n, statement in enumerate(parsed) if statement.kind == "table" and statement.key == path), None)
-    if place is None:
-        return None
-    following = next((n for n in range(place + 1, len(parsed)) if parsed[n].kind != "pair"), len(parsed))
-    return parsed[place].start, _find_line_end(text, parsed[following - 1].end)
-
-
-def _find_first_below(parsed: list[Statement], path: tuple[str, ...]) -> int | None:
-    headers = ((number, statement.key) for number, statement in enumerate(parsed) if statement.kind != "pair")
-    return next((number for number, key in headers if key[: len(path)] == path), None)
-
-
-def _put_within(text: str, path: tuple[str, ...], name: str, value: Any) -> str:
-    parsed = statements(text)
-    place = next((n for n, statement in enumerate(parsed) if statement.kind == "table" and statement.key == path), None)
-    if place is None:
-        raise MalformedJson(f"{dotted_path(path)} is not written as a table of its own")
-    last = parsed[place]
-    for statement in parsed[place + 1 :]:
-        if statement.kind != "pair":
-            break
-        if statement.key == (name,):
-            return _check(text[: statement.value] + to_toml(value) + text[statement.end :])
-        last = statement
-    end = _find_line_end(text, last.end)
-    newline = _detect_newline(text)
-    return _check(_end_line(text[:end], newline) + f"{_format_key(name)} = {to_toml(value)}{newline}" + text[end:])
-
-
-# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def statements(text: str) -> list[Statement]:
-    """Return every pair and header, in order. Raise Malformed if the text is not TOML."""
+def split_statements(text: str) -> list[Statement]:
+    """Return the statements in order. A value of several lines ends on the line with which it can be parsed."""
     loads(text)
-    parsed: list[Statement] = []
-    position = 1 if text.startswith("\ufeff") else 0
-    while (position := _skip_blank(text, position)) < len(text):
-        statement = _parse_header(text, position) if text[position] == "[" else _parse_pair(text, position)
-        parsed.append(statement)
-        position = _find_line_end(text, statement.end)
-    return parsed
+    statements: list[Statement] = []
+    source = ""
+    for line in io.StringIO(text.removeprefix("\ufeff"), newline="\n"):
+        source += line
+        try:
+            values = tomllib.loads(source)
+        except tomllib.TOMLDecodeError:
+            continue
+        statements.append(_parse_statement(source, values))
+        source = ""
+    return statements
 
 
-def _skip_blank(text: str, position: int) -> int:
-    match = _BLANK.match(text, position)
-    return match.end() if match else position
+def _parse_statement(source: str, values: Any) -> Statement:
+    if not values:
+        return Statement(source)
+    if not source.lstrip().startswith("["):
+        return Statement(source, "pair", tuple(values))
+    path: list[str] = []
+    while isinstance(values, dict) and values:
+        [(step, values)] = values.items()
+        path.append(step)
+    return Statement(source, "header", tuple(path))
 
 
-def _parse_header(text: str, start: int) -> Statement:
-    many = text.startswith("[[", start)
-    key, position = _parse_key(text, start + (2 if many else 1))
-    return Statement("array" if many else "table", key, start, position + (2 if many else 1))
+def _find_pair(statements: list[Statement], path: Path) -> slice | None:
+    """Return the place of a top-level pair."""
+    pairs = enumerate(statements[_find_table(statements, ()) or slice(0)])
+    return next((slice(n, n + 1) for n, statement in pairs if statement.path == path), None)
 
 
-def _parse_pair(text: str, start: int) -> Statement:
-    key, position = _parse_key(text, start)
-    value = position + 1 + len(text[position + 1 :]) - len(text[position + 1 :].lstrip(" \t"))
-    return Statement("pair", key, start, _find_value_end(text, value), value)
+def _find_table(statements: list[Statement], path: Path) -> slice | None:
+    """Return the place of a table; of the pairs before all headers, if the path is empty."""
+    if not path:
+        return slice(0, _find_end(statements, 0))
+    places = (n for n, statement in enumerate(statements) if statement.kind == "header" and statement.path == path)
+    return next((slice(n, _find_end(statements, n + 1)) for n in places), None)
 
 
-def _parse_key(text: str, position: int) -> tuple[tuple[str, ...], int]:
-    parts: list[str] = []
-    while match := _KEY.match(text, position):
-        quoted, literal, bare = match.groups()
-        parts.append(tomllib.loads(f'k = "{quoted}"')["k"] if quoted is not None else (literal or bare or ""))
-        position = match.end()
-        if text[position : position + 1] != ".":
-            return tuple(parts), position
-        position += 1
-    raise MalformedJson(f"line {text.count(chr(10), 0, position) + 1} has a key that cannot be read")
+def _find_table_below(statements: list[Statement], path: Path) -> slice | None:
+    """Return the place of the first table with this path or a longer one."""
+    headers = (statement.path for statement in statements if statement.kind == "header")
+    header = next((header for header in headers if header[: len(path)] == path), None)
+    return _find_table(statements, header) if header else None
 
 
-def _find_value_end(text: str, start: int) -> int:
-    """Return the end of a value: before a comment or line end outside all brackets."""
-    depth, end = 0, start
-    for match in _TEXT.finditer(text, start):
-        piece = match.group()
-        if depth == 0 and (piece.startswith("#") or (piece.endswith("\n") and len(piece) <= 2)):
+def _find_end(statements: list[Statement], start: int) -> int:
+    """Return the end of the pairs before the next header."""
+    end = start
+    for number, statement in enumerate(statements[start:], start + 1):
+        if statement.kind == "header":
             break
-        depth += (piece in "[{") - (piece in "]}")
-        if piece not in " \t":
-            end = match.end()
+        end = number if statement.kind == "pair" else end
     return end
 
 
-def _find_line_end(text: str, position: int) -> int:
-    end = text.find("\n", position)
-    return len(text) if end < 0 else end + 1
+def _is_blank(statement: Statement) -> bool:
+    return not statement.source.strip("\r\n")
 
 
-def _after_line(text: str, end: int) -> str:
-    """Return the text after a removed statement. A comment on its line is kept on a line of its own."""
-    close = _find_line_end(text, end)
-    comment = text[end:close].strip()
-    return (text[end:close].lstrip(" \t") if comment else "") + text[close:]
-
-
-def _list_top_pairs(parsed: list[Statement]) -> list[Statement]:
-    """Return the pairs before the first table."""
-    end = next((n for n, statement in enumerate(parsed) if statement.kind != "pair"), len(parsed))
-    return parsed[:end]
-
-
-def _find_table(values: Any, path: tuple[str, ...]) -> Mapping[str, Any] | None:
+def _get_table(values: Any, path: Path) -> dict[str, Any] | None:
     for step in path:
         values = values.get(step) if isinstance(values, dict) else None
     if values is not None and not isinstance(values, dict):
-        raise MalformedJson(f"{dotted_path(path)} is not a table")
+        raise MalformedJson(f"{'.'.join(path)} is not a table")
     return values
 
 
-# ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+def _update(source: str, path: Path, pairs: Mapping[str, Any]) -> str:
+    """Return the source of a table with these pairs."""
+    import tomlkit
+
+    document = tomlkit.parse(source)
+    table: Any = document
+    for step in path:
+        table = table.setdefault(step, {})
+    for name, value in pairs.items():
+        if isinstance(value, Mapping):
+            (inline := tomlkit.inline_table()).update(value)
+            value = inline
+        table[name] = value
+    return document.as_string()
 
 
-def to_toml(value: Any) -> str:
-    """Return the value as TOML: strings, numbers, booleans, lists, and inline tables."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_format_key(name)} = {to_toml(item)}" for name, item in value.items()) + " }"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(to_toml(item) for item in value) + "]"
-    if isinstance(value, int | float):
-        return str(value)
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def dotted_path(path: tuple[str, ...]) -> str:
-    """Return the path in the notation of a table header."""
-    return ".".join(_format_key(step) for step in path)
-
-
-def _format_key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else to_toml(name)
-
-
-def _detect_newline(text: str) -> str:
-    return "\r\n" if "\r\n" in text else "\n"
-
-
-def _end_line(text: str, newline: str) -> str:
-    return text if not text or text.endswith(("\n", "\ufeff")) else text + newline
-
-
-def _check(text: str) -> str:
-    loads(text)
-    return text
+def _join(text: str, statements: list[Statement]) -> str:
+    """Return the text of these statements, each on lines of its own."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    sources = [statement.source for statement in statements]
+    ended = [source if source.endswith("\n") else source + newline for source in sources[:-1]]
+    after = "\ufeff" * text.startswith("\ufeff") + "".join([*ended, *sources[-1:]])
+    loads(after)
+    return after

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from cofio.providers.embedders.onnx_session import session
+from cofio.providers.embedders.onnx_model import open_session
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +38,7 @@ class Layers:
     """Runner of the layers, one text at a time: dynamic int8 quantisation scales with the largest value of a run."""
 
     def __init__(self, files: Sequence[Path], threads: int) -> None:
-        self._parts = [session(file, threads) for file in files]
+        self._parts = [open_session(file, threads) for file in files]
         outputs = [{output.name for output in part.get_outputs()} for part in self._parts]
         self._of_words = next(number for number, names in enumerate(outputs) if WORDS in names)
 

@@ -2,7 +2,7 @@
 
     Pattern Correlation Threshold Seasonal ─ claims, each with a confidence that verdicts change
     Feedback ─ a verdict on an anomaly, and the claims that it judges
-    Put Drop Erase Withdraw ─ store.apply ─▶ KnowledgeChange, in the same journal as memories
+    PutRow DeleteRow PurgeRow RevertRow ─ store.apply ─▶ KnowledgeChange, in the same journal as memories
 
 Values are frozen and validate themselves. Each row has an id that is unique within its table: chosen by the caller, or
 derived from its content, so that repeating a statement updates the row in place.
@@ -362,31 +362,31 @@ def audience_of(row: Knowledge) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class PutRow:
     """Store a row under its id, replacing an existing one. `created_at` is kept; identical content is a noop.
 
-    `told` is the index, in the same `apply`, of the decision whose memory states the row in words. `as_of` is the
+    `stated_by` is the index, in the same `apply`, of the decision whose memory states the row in words. `as_of` is the
     `updated_at` of the row when this was decided, "" if there was no row: Conflict if it differs now.
     """
 
-    known: Knowledge
+    row: Knowledge
     reason: str = ""
-    told: int | None = None
+    stated_by: int | None = None
     as_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class DeleteRow:
     """Remove a row. Undo restores it."""
 
     table: Table
     id: str
     reason: str = ""
-    as_of: str | None = None  # see Put
+    as_of: str | None = None  # see PutRow
 
 
 @dataclass(frozen=True, slots=True)
-class Erase:
+class PurgeRow:
     """Remove a row permanently, including its text in the journal."""
 
     table: Table
@@ -395,14 +395,14 @@ class Erase:
 
 
 @dataclass(frozen=True, slots=True)
-class Withdraw:
+class RevertRow:
     """Restore a row to its state before a change. Undo consists of these."""
 
     change_id: int
     reason: str = ""
 
 
-KnowledgeDecision: TypeAlias = Put | Drop | Erase | Withdraw
+RowDecision: TypeAlias = PutRow | DeleteRow | PurgeRow | RevertRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

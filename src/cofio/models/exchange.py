@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 from cofio.errors import InvalidInput
 from cofio.models.memory import (
@@ -18,6 +18,7 @@ from cofio.models.memory import (
     VISIBILITIES,
     Decision,
     Delete,
+    Doc,
     Fact,
     Timestamp,
     check_text,
@@ -107,21 +108,27 @@ class Exchange:
 class ExchangeKwargs(TypedDict, total=False):
     """Keyword arguments for the fields of an Exchange other than its messages."""
 
-    source: str
-    project: str
-    context: str
-    client: str
+    source: Annotated[str, Doc("Source it belongs to: client/project.")]
+    project: Annotated[str, Doc("Project it applies to: the path of its working tree, or a name.")]
+    context: Annotated[
+        str,
+        Doc(
+            "Event that sends it: stop, pre_compact, session_end, after_agent; or analysis: an agent's report, "
+            "which is read for domain knowledge."
+        ),
+    ]
+    client: Annotated[str, Doc("Client that sends it.")]
     session: str
-    turn: str
+    turn: Annotated[str, Doc("Name of the turn within the session: the same turn is captured once.")]
     agent: str
-    user: str
+    user: Annotated[str, Doc("User who owns the memories learned.")]
     team: str
-    visibility: str
+    visibility: Annotated[str, Doc("Who may see it.", VISIBILITIES)]
     reach: Sequence[str]
     by_key: bool
-    at: Timestamp
-    injected: Sequence[str]
-    series: int
+    at: Annotated[Timestamp, Doc("When it was said; default now.")]
+    injected: Annotated[Sequence[str], Doc("Text injected into the agent's context, which is not learned as new.")]
+    series: Annotated[int, Doc("The series of its backfill; 0 for none.", least=0)]
 
 
 def dialogue(validated_intent: str, response: str) -> list[dict[str, str]]:

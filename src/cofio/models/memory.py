@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
 from cofio.errors import InvalidInput, TooLarge
 
@@ -258,31 +258,40 @@ class Fact:
             _fill(self, "created_at", to_utc_iso(self.created_at))
 
 
+class Doc(NamedTuple):
+    """Description of a keyword argument, with its allowed values or bounds. HTTP requests take it from here."""
+
+    text: str = ""
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    most: float | None = None
+
+
 class _SharedKwargs(TypedDict, total=False):
-    source: str
-    project: str
-    kind: str
-    category: str
-    confidence: float
+    source: Annotated[str, Doc("Source it belongs to: client/project.")]
+    project: Annotated[str, Doc("Project it applies to: the path of its working tree, or a name.")]
+    kind: Annotated[str, Doc("Kind of fact.", KINDS)]
+    category: Annotated[str, Doc("How long it stays relevant.", CATEGORIES)]
+    confidence: Annotated[float, Doc(least=0, most=1)]
     entities: Sequence[str]
     tags: Sequence[str]
     session: str
     agent: str
-    user: str
-    team: str
-    visibility: str
+    user: Annotated[str, Doc("User who owns it.")]
+    team: Annotated[str, Doc("Team of the owner.")]
+    visibility: Annotated[str, Doc("Who may see it.", VISIBILITIES)]
     metadata: Mapping[str, Any]
-    speaker: str
-    context: str
+    speaker: Annotated[str, Doc("Who said it.")]
+    context: Annotated[str, Doc("What was said just before; helps to find it.")]
     anchors: Sequence[Anchor]
 
 
 class FactKwargs(_SharedKwargs, total=False):
     """Keyword arguments for the fields of a Fact other than its text."""
 
-    method: str
-    created_at: Timestamp
-    origin: str
+    method: Annotated[str, Doc("Extraction method.", METHODS)]
+    created_at: Annotated[Timestamp, Doc("ISO 8601, or seconds or milliseconds since 1970.")]
+    origin: Annotated[str, Doc("System it was imported from, and its id there.")]
 
 
 class EditKwargs(_SharedKwargs, total=False):
@@ -627,10 +636,14 @@ class Changeset:
     knowledge: tuple[KnowledgeChange, ...] = ()  # changes to the domain knowledge tables
 
     @property
+    def actions(self) -> set[str]:
+        """Return the different actions of its changes."""
+        return {change.action for change in self.changes} | {change.action for change in self.knowledge}
+
+    @property
     def takes_back(self) -> bool:
         """Return whether it did anything besides adding, so that copies of memories elsewhere may be outdated."""
-        actions = {change.action for change in self.changes} | {change.action for change in self.knowledge}
-        return not actions <= {"add", "noop"}
+        return not self.actions <= {"add", "noop"}
 
     def as_dict(self) -> dict[str, Any]:
         plain = {name: getattr(self, name) for name in ("id", "at", "by", "why", "undoes", "undone_by", "part_of")}
@@ -788,21 +801,21 @@ class Query:
 class ScopeKwargs(TypedDict, total=False):
     """Keyword arguments for the fields of a Scope."""
 
-    source: str | None
-    source_prefix: str
-    project: str | None
-    visible_in: str | None
-    category: str
-    kind: str
-    method: str
-    tags: Sequence[str]
+    source: Annotated[str | None, Doc("Exactly this source.")]
+    source_prefix: Annotated[str, Doc("This source and those below it.")]
+    project: Annotated[str | None, Doc("Exactly this project; empty: without a project.")]
+    visible_in: Annotated[str | None, Doc("Relevant in this project: its own, without a project, and global.")]
+    category: Annotated[str, Doc("How long it stays relevant.", CATEGORIES)]
+    kind: Annotated[str, Doc("Kind of fact.", KINDS)]
+    method: Annotated[str, Doc("Extraction method.", METHODS)]
+    tags: Annotated[Sequence[str], Doc("All of them.")]
     session: str
     agent: str
-    user: str | None
-    team: str | None
-    visibility: Sequence[str]
-    since: Timestamp
-    until: Timestamp
+    user: Annotated[str | None, Doc("Exactly this user; empty: without a user.")]
+    team: Annotated[str | None, Doc("Exactly this team.")]
+    visibility: Annotated[Sequence[str], Doc("Any of them.")]
+    since: Annotated[Timestamp, Doc("Created at this time or later.")]
+    until: Annotated[Timestamp, Doc("Created at this time or earlier.")]
     pinned: bool | None
     include_archived: bool
     viewer: Viewer | None
@@ -811,13 +824,13 @@ class ScopeKwargs(TypedDict, total=False):
 class QueryKwargs(ScopeKwargs, total=False):
     """Keyword arguments for the fields of a Query other than its text, and of its Scope."""
 
-    k: int
-    skip: int
-    hybrid: bool
-    threshold: float
-    min_score: float
-    explain: bool
-    log: bool
+    k: Annotated[int, Doc("Maximum number of hits.", least=1, most=MAX_HITS)]
+    skip: Annotated[int, Doc("Number of best hits to skip.", least=0, most=MAX_HITS)]
+    hybrid: Annotated[bool, Doc("Match words too, not only vectors.")]
+    threshold: Annotated[float, Doc("Minimum cosine similarity of a hit.", least=-1, most=1)]
+    min_score: Annotated[float, Doc("Minimum score of a hit.", least=0, most=1)]
+    explain: Annotated[bool, Doc("Explain the rank of each hit.")]
+    log: Annotated[bool, Doc("Whether the hits count as recalled; false for a person who browses.")]
     rerank: bool
     scope: Scope
 

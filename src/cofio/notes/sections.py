@@ -23,17 +23,12 @@ from cofio.models.memory import CATEGORIES, KINDS, MAX_LABEL, MAX_LABELS, MAX_TE
 from cofio.notes import frontmatter
 from cofio.notes.frontmatter import FrontMatter
 from cofio.text import lazy_re
+from cofio.text.markdown import MarkdownBlock, parse_blocks, walk
 
 PIECE = 1_500  # characters: roughly the input limit of a small embedding model
 _FEW = 5  # words; shorter parts get their heading as a prefix
 _ROOM = 16_384  # characters of fields stored as metadata
 _LONGEST = 500  # characters of a heading
-_HEADING = lazy_re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
-_CLOSING = lazy_re.compile(r"(?:^|[ \t]+)#+[ \t]*$")
-_UNDERLINE = lazy_re.compile(r" {0,3}(?:=+|-{2,})[ \t]*$")
-_OPENS = lazy_re.compile(r"[ \t]*(?:`{3,}|~{3,}|[-*+>|][ \t]|\d{1,9}[.)][ \t]|#{1,6}[ \t])")
-_FENCE = lazy_re.compile(r"[ \t]*(`{3,}|~{3,})")
-_COMMENT = lazy_re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _MARKED = lazy_re.compile(
     r"(?P<code>(?<!`)(?P<ticks>`{1,9})(?!`)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`))"
     r"|!?\[\[(?P<target>[^\[\]|\n]{1,400})(?:\|(?P<shown>[^\[\]\n]{0,400}))?\]\]"
@@ -93,14 +88,14 @@ def digest(text: str) -> str:
 
 def split_sections(text: str, path: str) -> list[Section]:
     """Return the parts of a page in order. The path provides the title if the page has none."""
-    whole = text.removeprefix("\ufeff")
-    plain = whole.replace("\r\n", "\n").replace("\r", "\n")
-    for variant in (whole, plain):
+    unchanged = text.removeprefix("\ufeff")
+    plain = unchanged.replace("\r\n", "\n").replace("\r", "\n")
+    for variant in (unchanged, plain):
         if head := _FLUSHED.match(variant):
             return _parse_flushed(head, variant[head.end() :])
     fields, body = frontmatter.split_front_matter(plain)
     page = _page(fields.fields, path)
-    sections = [_make_section(page, *piece) for piece in _pieces(_remove_comments(body.split("\n")))]
+    sections = [_make_section(page, *piece) for piece in _pieces(*parse_blocks(body))]
     return [section for section in sections if section is not None]
 
 
@@ -226,102 +221,45 @@ def _link(target: str, alias: str | None, links: list[str]) -> str:
 # ── sections and pieces ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _remove_comments(lines: Sequence[str]) -> list[str]:
-    """Remove comments, except in fenced code."""
-    result: list[str] = []
-    prose: list[str] = []
-    fence = ""
-    for line in lines:
-        was_code, fence = fence, _open_fence(line, fence)
-        if was_code or fence:
-            result += [*_strip_comments(prose), line]
-            prose = []
-        else:
-            prose.append(line)
-    return [*result, *_strip_comments(prose)]
-
-
-def _strip_comments(lines: Sequence[str]) -> list[str]:
-    text = "\n".join(lines)
-    return _COMMENT.sub("", text).split("\n") if "<!--" in text else list(lines)
-
-
-def _pieces(lines: Sequence[str]) -> Iterator[tuple[tuple[str, ...], list[tuple[str, bool]]]]:
-    """Yield pieces with their headings; a piece is a list of text blocks, each with whether it is code."""
-    for headings, section in _sections(lines):
+def _pieces(
+    lines: Sequence[str], blocks: Sequence[MarkdownBlock]
+) -> Iterator[tuple[tuple[str, ...], list[tuple[str, bool]]]]:
+    """Yield pieces with their headings; a piece is a list of texts, each with whether it is code."""
+    code = {block.start: block.end for block in walk(blocks) if block.kind == "code"}
+    for headings, start, end in _sections(blocks, len(lines)):
         room, piece = PIECE, list[tuple[str, bool]]()
-        for text, code in _split_long(_blocks(section)):
+        for text, is_code in _split_long(_paragraphs(lines, start, end, code)):
             if piece and len(text) > room:
                 yield headings, piece
                 room, piece = PIECE, []
             room -= len(text)
-            piece.append((text, code))
+            piece.append((text, is_code))
         if piece:
             yield headings, piece
 
 
-def _sections(lines: Sequence[str]) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """Yield the lines under each heading, with the heading path."""
+def _sections(blocks: Sequence[MarkdownBlock], end: int) -> Iterator[tuple[tuple[str, ...], int, int]]:
+    """Yield the heading path of each section, and start and end of the lines below it."""
     path: list[tuple[int, str]] = []
-    section: list[str] = []
-    at, fence = 0, ""
-    while at < len(lines):
-        heading = None if fence else _heading(lines, at)
-        if heading:
-            yield tuple(title for _, title in path if title), section
-            level, title, at = heading
-            path, section = [*(outer for outer in path if outer[0] < level), (level, title)], []
-            continue
-        fence = _open_fence(lines[at], fence)
-        section.append(lines[at])
-        at += 1
-    yield tuple(title for _, title in path if title), section
+    start = 0
+    for heading in (block for block in blocks if block.kind == "heading"):
+        yield tuple(title for _, title in path if title), start, heading.start
+        path = [*(outer for outer in path if outer[0] < heading.level), (heading.level, heading.title[:_LONGEST])]
+        start = heading.end
+    yield tuple(title for _, title in path if title), start, end
 
 
-def _heading(lines: Sequence[str], at: int) -> tuple[int, str, int] | None:
-    """Return level and text of the heading that starts here, and the index of the line after it; else None."""
-    line = lines[at]
-    if match := _HEADING.match(line):
-        return len(match.group(1)), _CLOSING.sub("", line[match.end() :][:_LONGEST]).strip(), at + 1
-    next_line = lines[at + 1] if at + 1 < len(lines) else ""
-    is_alone = at == 0 or not lines[at - 1].strip()  # a paragraph followed by a rule is not a heading
-    if line.strip() and is_alone and _UNDERLINE.match(next_line) and not _OPENS.match(line):
-        return (1 if "=" in next_line else 2), line.strip()[:_LONGEST], at + 2
-    return None
-
-
-def _open_fence(line: str, fence: str) -> str:
-    """Return the fence that is open after this line, or ""."""
-    match = _FENCE.match(line)
-    if not match:
-        return fence
-    if not fence:
-        return match.group(1)
-    bare = line.strip()
-    return "" if bare.startswith(fence) and not bare.strip(fence[0]) else fence
-
-
-def _blocks(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """Yield paragraphs with the blank lines after them, and fenced code blocks."""
-    block: list[str] = []
-    fence = ""
-    for line in lines:
-        was_code, fence = fence, _open_fence(line, fence)
-        ends = block and not block[-1].strip() and line.strip()
-        if (fence and not was_code) or (ends and not was_code):
-            yield from _block(block, code=False)
-            block = []
-        block.append(line)
-        if was_code and not fence:
-            yield from _block(block, code=True)
-            block = []
-    yield from _block(block, code=bool(fence))
-
-
-def _block(lines: Sequence[str], *, code: bool) -> Iterator[tuple[str, bool]]:
-    if lines:
-        text = "".join(f"{line}\n" for line in lines)
-        yield text, code
+def _paragraphs(lines: Sequence[str], start: int, end: int, code: Mapping[int, int]) -> Iterator[tuple[str, bool]]:
+    """Yield paragraphs with the blank lines after them, and fenced code. `code` has its last line by its first."""
+    first = start
+    while start < end:
+        stop = min(code.get(start, start + 1), end)
+        is_code = start in code
+        starts_next = stop in code or is_code or (not lines[stop - 1].strip() and stop < end and lines[stop].strip())
+        if stop == end or starts_next:
+            yield "".join(f"{line}\n" for line in lines[first:stop]), is_code
+            first = stop
+        start = stop
 
 
 def _split_long(blocks: Iterator[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import ipaddress
 import json
 import random
 import re
+import ssl
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from cofio.errors import Misconfigured, NoReply, Unavailable
+from cofio.text import lazy_re
+
+if TYPE_CHECKING:
+    import httpx2  # 0.1 s: imported for the first request
 
 TRANSIENT = (429, 500, 502, 503, 504, 529)  # 529 is Anthropic's status for overload
-LONGEST_PAUSE = 10.0  # seconds; a provider may ask for more, but a caller is waiting
-LONGEST_QUOTE = 300  # characters quoted from the provider's message
-MOST = 128 << 20  # largest answer in bytes; no server may fill our memory
+MAX_PAUSE = 10.0  # seconds; a provider may ask for more, but a caller is waiting
+MAX_BYTES = 128 << 20  # of a reply
+_MAX_ERROR_BYTES = 65_536
+_MAX_QUOTE = 300  # characters quoted from the provider's message
 
 #: Errors of an account without credit: waiting does not help.
-UNPAID = re.compile(
+UNPAID = lazy_re.compile(
     r"insufficient[_ ](?:quota|balance|credits|funds)|credit balance is too low|exceeded your current quota"
     r"|billing_error|billing hard limit|reached your specified .{0,20}usage limit",
     re.IGNORECASE,
 )
+_KEYS = lazy_re.compile(r"\bsk-[\w*.-]+|\bBearer \S+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +47,7 @@ class RetryPolicy:
     sleep: Callable[[float], None] = time.sleep
 
 
-USUAL = RetryPolicy()
+DEFAULT_RETRY = RetryPolicy()
 
 
 class Rejection(Exception):
@@ -58,13 +63,26 @@ class Rejection(Exception):
         self.text = text
         self.message = message
 
-    def says(self, pattern: re.Pattern[str]) -> bool:
+    def matches(self, pattern: re.Pattern[str]) -> bool:
         """Return whether its code or text matches."""
         return bool(pattern.search(f"{self.code} {self.text}"))
 
 
+class TimedOut(NoReply):
+    """No reply to a request that was sent, within the timeout."""
+
+
+class _TransientError(Exception):
+    """Failure that may pass; `error` is raised if it persists, `pause` is the one requested by the provider."""
+
+    def __init__(self, error: Unavailable, pause: float | None = None) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.pause = pause
+
+
 class Provider:
-    """HTTP interface of one provider. `patience` covers an answer from the first byte sent to the last received.
+    """HTTP interface of one provider. The timeout of `retry` covers a reply from the first byte sent to the last.
 
     `hints` say what to do about a status that the owner must fix, `hint` about every other failure. The key is sent as
     a bearer token, or as it is in the header `key_header`; `headers` are sent with every request.
@@ -75,7 +93,7 @@ class Provider:
         name: str,
         url: str,
         key: str,
-        patience: RetryPolicy,
+        retry: RetryPolicy,
         hint: str,
         hints: Mapping[int, str],
         *,
@@ -84,125 +102,133 @@ class Provider:
     ) -> None:
         self.name = name
         self.url = check_url(url, name).rstrip("/")
-        self._key = _check_key(key, name)
-        self._patience = patience
+        self._key = check_key(key, f"The key for {name}", "Set it again, without line breaks.")
+        self._retry = retry
         self._hint = hint
         self._hints = hints
-        self._headers = {"Accept": "application/json", "User-Agent": "cofio", **(headers or {})}
+        self._headers = {"Accept": "application/json", **(headers or {})}
         if self._key:
             self._headers |= {key_header: self._key} if key_header else {"Authorization": f"Bearer {self._key}"}
-        self._opener = build_opener(self.url, _NoRedirect())
+
+    @cached_property
+    def _client(self) -> httpx2.Client:
+        return open_client(self.url)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Return the JSON reply. Unavailable if none arrives, Misconfigured for a status that has a hint."""
         try:
-            return self.ask(path, body, repeat_broken=True)
+            return self.request(path, body, repeat_broken=True)
         except Rejection as rejection:
             if rejection.status in self._hints:
                 raise Misconfigured(rejection.message, self._hints[rejection.status]) from rejection
             raise Unavailable(rejection.message, self._hint) from rejection
 
-    def ask(self, path: str, body: Mapping[str, Any], *, repeat_broken: bool = False) -> Any:
+    def request(self, path: str, body: Mapping[str, Any], *, repeat_broken: bool = False) -> Any:
         """Return the JSON reply. Unavailable if none arrives, Rejection for a permanent error status.
 
         A request whose reply was cut off may be billed: it is retried only with `repeat_broken`.
         """
-        payload = json.dumps(body).encode()
+        return self._request(path, json.dumps(body).encode(), self._retry, repeat_broken=repeat_broken)
+
+    def get(self, path: str, timeout: float) -> Any:
+        """Return the JSON at this path, without retries. Raises as `request` does."""
+        return self._request(path, None, RetryPolicy(timeout=timeout, attempts=1), repeat_broken=False)
+
+    def quote(self, text: str) -> str:
+        """Return the provider's message, fit to show: one short line without keys."""
+        return " ".join(self._remove_keys(text).split())[:_MAX_QUOTE]
+
+    def _request(self, path: str, payload: bytes | None, retry: RetryPolicy, *, repeat_broken: bool) -> Any:
         attempt = 1
         while True:
             try:
-                return self._send_once(path, payload, self._patience.timeout)
-            except _TryAgain as failure:
-                is_broken = failure.kind is NoReply
-                if attempt >= self._patience.attempts or (is_broken and not repeat_broken):
-                    raise failure.kind(failure.message, self._hint) from failure.__cause__
-                self._patience.sleep(self._compute_pause(attempt) if failure.after is None else failure.after)
-            attempt += 1
+                return self._send(path, payload, retry.timeout)
+            except _TransientError as failure:
+                is_broken = isinstance(failure.error, NoReply)
+                if attempt >= retry.attempts or (is_broken and not repeat_broken):
+                    raise failure.error from failure
+                jitter = random.uniform(0.5, 1.0)  # noqa: S311 (spreads clients, guards nothing)
+                pause = min(retry.pause * 2.0 ** (attempt - 1), MAX_PAUSE) * jitter
+                retry.sleep(pause if failure.pause is None else failure.pause)
+                attempt += 1
 
-    def get(self, path: str, timeout: float) -> Any:
-        """Return the JSON at this path, without retries. Raises as `ask` does."""
-        try:
-            return self._send_once(path, None, timeout)
-        except _TryAgain as failure:
-            raise failure.kind(failure.message, self._hint) from failure.__cause__
+    def _send(self, path: str, payload: bytes | None, timeout: float) -> Any:
+        import httpx2
 
-    def quoted(self, text: str) -> str:
-        """Return the provider's message, fit to show: one short line without keys."""
-        return " ".join(self._remove_keys(text).split())[:LONGEST_QUOTE]
+        method, headers = ("GET", {}) if payload is None else ("POST", {"Content-Type": "application/json"})
+        headers |= self._headers
+        url, end = self.url + path, time.monotonic() + timeout
+        try:
+            with self._client.stream(method, url, content=payload, headers=headers, timeout=timeout) as response:
+                if not response.is_success:
+                    raise self._map_status(response)
+                body = _read_body(response, end)
+        except (httpx2.TimeoutException, TimeoutError) as error:  # not retried: the caller has waited long enough
+            kind = TimedOut if isinstance(error, httpx2.ReadTimeout | TimeoutError) else Unavailable
+            raise kind(f"{self.name} did not answer within {timeout:g} seconds.", self._hint) from error
+        except (httpx2.RequestError, httpx2.InvalidURL) as error:
+            was_sent = isinstance(error, httpx2.ReadError | httpx2.RemoteProtocolError | httpx2.DecodingError)
+            message = f"{self.name} could not be reached at {self.url}: {error}."
+            raise _TransientError((NoReply if was_sent else Unavailable)(message, self._hint)) from error
+        return self._parse_json(body)
 
-    def _send_once(self, path: str, payload: bytes | None, timeout: float) -> Any:
-        headers = self._headers if payload is None else {"Content-Type": "application/json", **self._headers}
-        request = urllib.request.Request(self.url + path, payload, headers)  # noqa: S310 (checked_url)
-        end = time.monotonic() + timeout
+    def _parse_json(self, body: bytes) -> Any:
         try:
-            with self._opener.open(request, timeout=timeout) as reply:
-                raw = _read_body(reply, end)
-        except urllib.error.HTTPError as error:
-            with error:
-                raise self._map_status(error) from error
-        except (OSError, http.client.HTTPException) as error:
-            raise self._map_network_error(error, timeout) from error
-        try:
-            return json.loads(raw)
+            return json.loads(body)
         except (ValueError, RecursionError) as error:
-            if raw.lstrip().startswith(b"<"):
-                says = (
-                    f"{self.name} answered with a web page: a proxy, a login page or another server is at {self.url}."
-                )
-                raise Unavailable(says, f"Check that address, and the proxy settings. {self._hint}") from error
-            raise Unavailable(f"{self.name} answered with something that is not JSON.", self._hint) from error
+            if not body.lstrip().startswith(b"<"):
+                raise Unavailable(f"{self.name} answered with something that is not JSON.", self._hint) from error
+            message = f"{self.name} answered with a web page: a proxy, a login page or another server is at {self.url}."
+            raise Unavailable(message, f"Check that address, and the proxy settings. {self._hint}") from error
 
-    def _map_status(self, error: urllib.error.HTTPError) -> Exception:
-        raw = b""
-        with contextlib.suppress(OSError, http.client.HTTPException):  # the status alone must do
-            raw = error.read(65_536)
-        code, text = _parse_error(raw.decode("utf-8", "replace"))
-        quote = self.quoted(text)
-        message = f"{self.name} answered {error.code} {error.reason}" + (f": {quote}" if quote else ".")
-        rejection = Rejection(error.code, code, self._remove_keys(text), message)
-        if error.code in TRANSIENT and not rejection.says(UNPAID):
-            return _TryAgain(message, _parse_retry_after(error.headers.get("Retry-After")))
+    def _map_status(self, response: httpx2.Response) -> Exception:
+        status = response.status_code
+        code, text = _parse_error(read_error(response, _MAX_ERROR_BYTES).decode("utf-8", "replace"))
+        quote = self.quote(text)
+        message = f"{self.name} answered {status} {response.reason_phrase}" + (f": {quote}" if quote else ".")
+        rejection = Rejection(status, code, self._remove_keys(text), message)
+        if status in TRANSIENT and not rejection.matches(UNPAID):
+            pause = _parse_retry_after(response.headers.get("Retry-After"))
+            return _TransientError(Unavailable(message, self._hint), pause)
         return rejection
 
-    def _map_network_error(self, error: OSError | http.client.HTTPException, timeout: float) -> Exception:
-        reason = getattr(error, "reason", error)
-        kind = Unavailable if isinstance(error, urllib.error.URLError) else NoReply  # urllib wraps errors of sending
-        if isinstance(reason, TimeoutError):  # not retried: the caller has waited long enough
-            return kind(f"{self.name} did not answer within {timeout:g} seconds.", self._hint)
-        return _TryAgain(f"{self.name} could not be reached at {self.url}: {reason}.", kind=kind)
-
     def _remove_keys(self, text: str) -> str:
-        if self._key:
-            text = text.replace(self._key, "…")
-        return re.sub(r"\bsk-[\w*.-]+|\bBearer \S+", "…", text)
-
-    def _compute_pause(self, attempt: int) -> float:
-        jitter = random.uniform(0.5, 1.0)  # noqa: S311 (spreads clients, guards nothing)
-        return min(self._patience.pause * 2.0 ** (attempt - 1), LONGEST_PAUSE) * jitter
+        return _KEYS.sub("…", text.replace(self._key, "…") if self._key else text)
 
 
-class _TryAgain(Exception):
-    """Failure that may pass; `after` is the pause requested by the provider, `kind` the error if it persists."""
+def open_client(url: str, *, follow_redirects: bool = False) -> httpx2.Client:
+    """Return an HTTP client for this address, which keeps no connections and no cookies between requests.
 
-    def __init__(self, message: str, after: float | None = None, kind: type[Unavailable] = Unavailable) -> None:
-        super().__init__(message)
-        self.message = message
-        self.after = after
-        self.kind = kind
+    It uses the proxies of the environment, except for loopback addresses. Redirects are refused unless requested, as
+    most requests carry a key.
+    """
+    from http.cookiejar import CookieJar, DefaultCookiePolicy
+
+    import httpx2
+
+    is_secure = follow_redirects or url.startswith("https:")
+    try:
+        return httpx2.Client(
+            # Loading the certificates of the system takes 60 ms.
+            verify=ssl.create_default_context() if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            trust_env=False,
+            proxy=_find_proxy(url),
+            limits=httpx2.Limits(max_keepalive_connections=0),
+            headers={"User-Agent": "cofio", "Accept-Encoding": "identity", "Connection": "close"},
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            follow_redirects=follow_redirects,
+        )
+    except (ImportError, ValueError, httpx2.InvalidURL) as error:
+        hint = "Set http_proxy and https_proxy to an http:// address, or add the host to no_proxy."
+        raise Misconfigured("The proxy of the environment is not an HTTP proxy.", hint) from error
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Handler that refuses redirects: urllib would follow with a GET, and send the key to any host."""
-
-    def redirect_request(self, *_: Any) -> None:
+def _find_proxy(url: str) -> str | None:
+    parts = urlsplit(url)
+    proxy = getproxies().get(parts.scheme)
+    if not proxy or is_loopback(parts.hostname or "") or proxy_bypass(parts.netloc):
         return None
-
-
-def build_opener(url: str, *handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
-    """Return an opener for this address: it uses the proxies of the environment, except for loopback addresses."""
-    if is_loopback(urlsplit(url).hostname or ""):
-        handlers = (urllib.request.ProxyHandler({}), *handlers)
-    return urllib.request.build_opener(*handlers)
+    return proxy if "://" in proxy else f"http://{proxy}"
 
 
 def is_loopback(host: str) -> bool:
@@ -217,9 +243,8 @@ def check_url(url: str, name: str) -> str:
     """Return the address. Raise if it is not HTTP or contains a password."""
     hint = "Give a URL that begins with https:// or http://."
     if "@" in url:  # checked before the URL is quoted in an error
-        raise Misconfigured(
-            f"The address of {name} contains a user name or a password.", "Set the API key setting instead."
-        )
+        message = f"The address of {name} contains a user name or a password."
+        raise Misconfigured(message, "Set the API key setting instead.")
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and url.isascii()
@@ -230,28 +255,39 @@ def check_url(url: str, name: str) -> str:
     return url
 
 
-def _check_key(key: str, name: str) -> str:
+def check_key(key: str, name: str, hint: str) -> str:
+    """Return the key without surrounding blanks. Raise if it cannot be sent in a header."""
     if key and not re.fullmatch(r"[!-~]+", key.strip()):
-        raise Misconfigured(
-            f"The key for {name} contains spaces or non-ASCII characters.", "Set it again, without line breaks."
-        )
+        raise Misconfigured(f"{name} contains spaces or non-ASCII characters.", hint)
     return key.strip()
 
 
-def _read_body(reply: http.client.HTTPResponse, end: float) -> bytes:
+def read_error(response: httpx2.Response, limit: int) -> bytes:
+    """Return the beginning of the body of an error response; b"" if it cannot be read."""
+    import httpx2
+
+    body = b""
+    try:
+        for part in response.iter_bytes():
+            body += part
+            if len(body) >= limit:
+                break
+    except (httpx2.RequestError, httpx2.StreamError):  # the status alone must do
+        return b""
+    return body[:limit]
+
+
+def _read_body(response: httpx2.Response, end: float) -> bytes:
     """Return the whole body. A server that trickles bytes hits the same timeout as one that sends none."""
     parts, size = [], 0
-    while part := reply.read1(1 << 20):
+    for part in response.iter_bytes():
         parts.append(part)
         size += len(part)
-        if size > MOST:
+        if size > MAX_BYTES:
             return b""  # not usable by any caller
         if time.monotonic() > end:
             raise TimeoutError
-    body = b"".join(parts)
-    if reply.length:  # the connection was cut; `read1` does not report that
-        raise http.client.IncompleteRead(body, reply.length)
-    return body
+    return b"".join(parts)
 
 
 def _parse_error(body: str) -> tuple[str, str]:
@@ -275,4 +311,4 @@ def _parse_retry_after(value: str | None) -> float | None:
         seconds = float(value) if value.strip().isdigit() else parsedate_to_datetime(value).timestamp() - time.time()
     except ValueError:
         return None
-    return min(max(seconds, 0.0), LONGEST_PAUSE)
+    return min(max(seconds, 0.0), MAX_PAUSE)

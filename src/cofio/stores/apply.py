@@ -1,16 +1,32 @@
-"""Application of decisions: the only place that defines what each decision does to the rows.
+"""Application of decisions: the only place that defines what each decision does to memories and rows of knowledge.
 
-A store provides `RowStorage`, the few operations on its tables inside one transaction. Everything that must be
-the same in every store (journalling, undo, purge) is implemented here.
+    Add, Update, Edit, Delete … ─ MemoryUnit ─▶ RowStorage ─▶ Change
+    PutRow, DeleteRow, PurgeRow, RevertRow ─ RowUnit ─▶ KnowledgeRows ─▶ KnowledgeChange
+
+A store provides `RowStorage` and `KnowledgeRows`, the few operations on its tables inside one transaction. Everything
+that must be the same in every store (journalling, undo, purge) is implemented here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from cofio.errors import Conflict, InvalidInput, NotFound
+from cofio.models.domain_knowledge import (
+    Claim,
+    DeleteRow,
+    Knowledge,
+    KnowledgeAction,
+    KnowledgeChange,
+    PurgeRow,
+    PutRow,
+    RevertRow,
+    RowDecision,
+    Table,
+    is_same_row,
+)
 from cofio.models.memory import (
     MAX_LABELS,
     Action,
@@ -39,7 +55,7 @@ _FACT_FIELDS = tuple(f.name for f in fields(Fact))
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Data of a memory beside its content: retrieval counts, and sightings after the first."""
+    """Data of a memory counters its content: retrieval counts, and sightings after the first."""
 
     retrieval_count: int = 0
     last_retrieved_at: str | None = None
@@ -59,7 +75,42 @@ class JournalEntry:
     vector: bytes | None = None  # the vector that the change replaced or removed
     occurrence: Occurrence | None = None
     erased: bool = False
-    beside: Counters | None = None  # stored with a memory that the change removed
+    counters: Counters | None = None  # stored with a memory that the change removed
+
+    @property
+    def label(self) -> str:
+        return f"Memory {self.memory_id}"
+
+    def to_change(self, after: Memory | None, at: str, by: str, why: str) -> Change:
+        """Return the entry as a Change, given the state after it."""
+        return Change(memory_id=self.memory_id, after=after, at=at, by=by, why=why, **_shared_fields(self))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowJournalEntry:
+    """Journal entry: a row of domain knowledge before a change."""
+
+    id: int = 0
+    changeset: int
+    table: Table
+    key: str
+    action: KnowledgeAction
+    reason: str = ""
+    before: Knowledge | None = None
+    erased: bool = False
+
+    @property
+    def label(self) -> str:
+        return "This row" if self.action == "purge" else f"{self.table}/{self.key}"
+
+    def to_change(self, after: Knowledge | None, at: str, by: str, why: str) -> KnowledgeChange:
+        """Return the entry as a KnowledgeChange, given the state after it."""
+        values = {**_shared_fields(self), "table": self.table, "key": self.key}
+        return KnowledgeChange(after=after, at=at, by=by, why=why, **values)
+
+
+def _shared_fields(entry: JournalEntry | RowJournalEntry) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in ("id", "changeset", "action", "before", "reason")}
 
 
 class RowStorage(Protocol):
@@ -70,17 +121,17 @@ class RowStorage(Protocol):
         """Insert the memory, with a new id if its id is 0; return the id."""
 
     def save(self, memory: Memory) -> None: ...
-    def touched(self, memory_id: int) -> int:
+    def last_changeset(self, memory_id: int) -> int:
         """Return the newest changeset that touched it; 0 if there is none."""
 
-    def count(self, memory: Memory) -> None:
+    def set_counts(self, memory: Memory) -> None:
         """Set its retrieval counts, which `save` does not change."""
 
     def remove(self, memory_id: int) -> None: ...
     def vector(self, memory_id: int) -> bytes | None: ...
     def set_vector(self, memory_id: int, vector: bytes | None) -> None: ...
-    def beside(self, memory_id: int) -> Counters: ...
-    def twin(self, fact: Fact) -> int | None:
+    def counters(self, memory_id: int) -> Counters: ...
+    def find_duplicate(self, fact: Fact) -> int | None:
         """Return the live memory with the same text in the same place."""
 
     def record(self, entry: JournalEntry) -> int: ...
@@ -88,8 +139,8 @@ class RowStorage(Protocol):
     def next_recorded(self, entry: JournalEntry) -> JournalEntry | None:
         """Return the following change of the same memory."""
 
-    def see(self, memory_id: int, change_id: int, occurrence: Occurrence) -> None: ...
-    def unsee(self, change_id: int) -> bool:
+    def add_sighting(self, memory_id: int, change_id: int, occurrence: Occurrence) -> None: ...
+    def remove_sighting(self, change_id: int) -> bool:
         """Remove the sighting recorded by that change; return whether there was one."""
 
     def erase(self, memory: Memory, viewer: Viewer | None) -> None:
@@ -99,17 +150,84 @@ class RowStorage(Protocol):
         """
 
 
+class KnowledgeRows(Protocol):
+    """Operations on the tables of domain knowledge inside a transaction."""
+
+    def load(self, table: Table, key: str) -> Knowledge | None: ...
+    def save(self, row: Knowledge) -> None:
+        """Insert the row, or replace the one with its id."""
+
+    def remove(self, table: Table, key: str) -> None: ...
+    def record(self, entry: RowJournalEntry, owned: Knowledge | None) -> int:
+        """Insert the journal entry with the ownership of its row; return its id."""
+
+    def recorded(self, change_id: int) -> RowJournalEntry | None: ...
+    def next_recorded(self, entry: RowJournalEntry) -> RowJournalEntry | None:
+        """Return the following change of the same row."""
+
+    def was_known(self, table: Table, key: str) -> bool:
+        """Return whether the journal has the row, and has not erased it since."""
+
+    def erase(self, table: Table, key: str) -> None:
+        """Remove its words and its id from the journal, and its id from the verdicts that judged it."""
+
+
+Entry = TypeVar("Entry", JournalEntry, RowJournalEntry)
+
+
+class _JournalReader(Protocol[Entry]):
+    """Access to the journal entries of memories or of rows."""
+
+    def recorded(self, change_id: int) -> Entry | None: ...
+    def next_recorded(self, entry: Entry) -> Entry | None: ...
+
+
 class UnitOfWork:
-    """Application of one transaction's decisions, in order (`do`)."""
+    """Application of one transaction's decisions, in order."""
+
+    def __init__(
+        self, memories: RowStorage, rows: KnowledgeRows, *, changeset: int, at: str, by: str, why: str
+    ) -> None:
+        self._memories = MemoryUnit(memories, changeset=changeset, at=at, by=by, why=why)
+        self._rows = RowUnit(rows, changeset=changeset, at=at, by=by, why=why)
+
+    def apply(
+        self, decisions: Sequence[Decision], vectors: Mapping[int, bytes], knowledge: Sequence[RowDecision]
+    ) -> tuple[tuple[Change, ...], tuple[KnowledgeChange, ...]]:
+        """Return the changes of memories, then those of rows, which may refer to memories of the same transaction."""
+        groups = [self._memories.do(decision, vectors.get(place)) for place, decision in enumerate(decisions)]
+        row_changes = tuple(change for decision in knowledge for change in self._rows.do(decision, groups))
+        return tuple(change for group in groups for change in group), row_changes
+
+
+def _find_revertible(journal: _JournalReader[Entry], change_id: int) -> Entry | None:
+    """Return the journal entry of a change to revert; None if what it changed was purged since."""
+    entry = journal.recorded(change_id)
+    if entry is None:
+        raise NotFound(f"There is no change {change_id}.", "`cofio history` lists the changes.")
+    if entry.action == "purge":
+        raise Conflict(f"{entry.label} was purged.", "A purge is permanent; nothing of it is kept.")
+    return None if entry.erased else entry
+
+
+def _refuse_if_changed_since(journal: _JournalReader[Entry], entry: Entry, current: Memory | Knowledge | None) -> None:
+    later = journal.next_recorded(entry)
+    if later is not None and _comparable(later.before) != _comparable(current):
+        hint = f"Undo changeset {later.changeset} first; cofio history shows them all."
+        raise Conflict(f"{entry.label} was changed again by changeset {later.changeset}.", hint)
+
+
+def _comparable(state: Memory | Knowledge | None) -> object:
+    return journal_state(state) if isinstance(state, Memory) else state
+
+
+class MemoryUnit:
+    """Application of decisions on memories."""
 
     def __init__(self, rows: RowStorage, *, changeset: int, at: str, by: str, why: str) -> None:
         self._rows = rows
         self._changeset = changeset
         self._at, self._by, self._why = at, by, why
-
-    def each(self, decisions: Sequence[Decision], vectors: Mapping[int, bytes]) -> list[list[Change]]:
-        """Return the changes of each decision, in their order."""
-        return [self.do(decision, vectors.get(place)) for place, decision in enumerate(decisions)]
 
     def do(self, decision: Decision, vector: bytes | None) -> list[Change]:
         """Return the changes of the decision: one, or more where one memory replaces others."""
@@ -119,15 +237,15 @@ class UnitOfWork:
             case Restore():
                 return self._restore(decision)
             case Noop():
-                return [self._see_again(decision.id, decision.occurrence, decision.reason)]
+                return [self._add_sighting(decision.id, decision.occurrence, decision.reason)]
             case Purge():
                 return [self._purge(decision)]
             case Revert():
                 return self._revert(decision)
             case _:
-                return self._bring(decision, vector)
+                return self._add_text(decision, vector)
 
-    def _bring(self, decision: Add | Update | Edit | Merge | Adopt, vector: bytes | None) -> list[Change]:
+    def _add_text(self, decision: Add | Update | Edit | Merge | Adopt, vector: bytes | None) -> list[Change]:
         """Apply a decision that adds text."""
         match decision:
             case Add():
@@ -143,15 +261,18 @@ class UnitOfWork:
 
     def _add(self, decision: Add, vector: bytes | None) -> list[Change]:
         fact = decision.fact
-        twin = self._rows.twin(fact) if decision.unless_known else None
+        duplicate = self._rows.find_duplicate(fact) if decision.unless_known else None
         first = (
-            self._see_again(twin, _to_sighting(fact), "said before")
-            if twin
-            else self._keep(fact, vector, decision.reason)
+            self._add_sighting(duplicate, _to_sighting(fact), "said before")
+            if duplicate
+            else self._insert(fact, vector, decision.reason)
         )
-        return [first, *(self._see_again(first.memory_id, occurrence, "said again") for occurrence in decision.again)]
+        return [
+            first,
+            *(self._add_sighting(first.memory_id, occurrence, "said again") for occurrence in decision.again),
+        ]
 
-    def _keep(self, fact: Fact, vector: bytes | None, reason: str, old: Memory | None = None) -> Change:
+    def _insert(self, fact: Fact, vector: bytes | None, reason: str, old: Memory | None = None) -> Change:
         values: dict[str, Any] = {name: getattr(fact, name) for name in _FACT_FIELDS}
         values["created_at"] = fact.created_at or self._at
         lineage: dict[str, Any] = {"supersedes": old.id, "previous_text": old.text, "pinned": old.pinned} if old else {}
@@ -162,7 +283,7 @@ class UnitOfWork:
 
     def _update(self, decision: Update, vector: bytes | None) -> list[Change]:
         old = self._load_live(decision.id)
-        added = self._keep(
+        added = self._insert(
             decision.fact, vector, decision.reason, old
         )  # insert the new one before archiving the old one
         archived = replace(old, archived_at=self._at, updated_at=self._at, superseded_by=added.memory_id)
@@ -184,19 +305,19 @@ class UnitOfWork:
             return [self._save("delete", before, archived, decision.reason)]
         if decision.into == decision.id:
             raise InvalidInput(f"Memory {decision.id} cannot be merged into itself.", "Name another one.")
-        heir = self._load_live(decision.into, decision.as_of)
-        archived = replace(before, archived_at=self._at, updated_at=self._at, superseded_by=heir.id)
-        tags = tuple(dict.fromkeys((*heir.tags, *before.tags)))[:MAX_LABELS]  # it was found by these
-        richer = replace(heir, occurrences=heir.occurrences + before.occurrences, tags=tags)
+        successor = self._load_live(decision.into, decision.as_of)
+        archived = replace(before, archived_at=self._at, updated_at=self._at, superseded_by=successor.id)
+        tags = tuple(dict.fromkeys((*successor.tags, *before.tags)))[:MAX_LABELS]  # it was found by these
+        richer = replace(successor, occurrences=successor.occurrences + before.occurrences, tags=tags)
         changed = self._save("delete", before, archived, decision.reason)
-        return [changed, self._save("noop", heir, richer, f"represents memory {before.id} too")]
+        return [changed, self._save("noop", successor, richer, f"represents memory {before.id} too")]
 
     def _merge(self, decision: Merge, vector: bytes | None) -> list[Change]:
         if len(set(decision.ids)) < 2:
             raise InvalidInput("A merge needs at least two memories.", "Use Update to replace one.")
         members = [self._load_live(memory_id, decision.as_of) for memory_id in dict.fromkeys(decision.ids)]
-        added = self._keep(decision.fact, vector, decision.reason)
-        heir = replace(
+        added = self._insert(decision.fact, vector, decision.reason)
+        successor = replace(
             added.memory,
             pinned=any(member.pinned for member in members),
             occurrences=sum(member.occurrences for member in members),
@@ -205,13 +326,13 @@ class UnitOfWork:
                 (member.last_retrieved_at for member in members if member.last_retrieved_at), default=None
             ),
         )
-        self._rows.save(heir)
-        self._rows.count(heir)
+        self._rows.save(successor)
+        self._rows.set_counts(successor)
         after = [
-            replace(member, archived_at=self._at, updated_at=self._at, superseded_by=heir.id) for member in members
+            replace(member, archived_at=self._at, updated_at=self._at, superseded_by=successor.id) for member in members
         ]
         archived = [self._save("delete", *states, decision.reason) for states in zip(members, after, strict=True)]
-        return [replace(added, after=heir), *archived]
+        return [replace(added, after=successor), *archived]
 
     def _adopt(self, decision: Adopt, vector: bytes | None) -> Change:
         memory = decision.memory
@@ -221,7 +342,7 @@ class UnitOfWork:
         self._rows.set_vector(memory.id, vector)
         change = self._record("add", memory.id, None, memory, decision.reason)
         for sighting in decision.sightings:
-            self._rows.see(memory.id, change.id, sighting)
+            self._rows.add_sighting(memory.id, change.id, sighting)
         return change
 
     def _restore(self, decision: Restore) -> list[Change]:
@@ -230,18 +351,18 @@ class UnitOfWork:
             raise Conflict(f"Memory {before.id} is not archived.", "There is nothing to restore.")
         after = replace(before, archived_at=None, superseded_by=None, updated_at=self._at)
         changes = [self._save("restore", before, after, decision.reason)]
-        heir = self._rows.load(before.superseded_by) if before.superseded_by else None
-        if heir and heir.supersedes != before.id:  # it was merged: its occurrences are subtracted again
-            alone = replace(heir, occurrences=max(1, heir.occurrences - before.occurrences))
-            changes.append(self._save("noop", heir, alone, f"no longer represents memory {before.id}"))
+        successor = self._rows.load(before.superseded_by) if before.superseded_by else None
+        if successor and successor.supersedes != before.id:  # it was merged: its occurrences are subtracted again
+            alone = replace(successor, occurrences=max(1, successor.occurrences - before.occurrences))
+            changes.append(self._save("noop", successor, alone, f"no longer represents memory {before.id}"))
         return changes
 
-    def _see_again(self, memory_id: int, occurrence: Occurrence, reason: str) -> Change:
+    def _add_sighting(self, memory_id: int, occurrence: Occurrence, reason: str) -> Change:
         before = self._load_existing(memory_id)
         dated = replace(occurrence, at=occurrence.at or self._at)
         after = replace(before, occurrences=before.occurrences + 1)
         change = self._save("noop", before, after, reason, occurrence=dated)
-        self._rows.see(memory_id, change.id, dated)
+        self._rows.add_sighting(memory_id, change.id, dated)
         return change
 
     def _purge(self, decision: Purge) -> Change:
@@ -253,17 +374,13 @@ class UnitOfWork:
         return change
 
     def _revert(self, decision: Revert) -> list[Change]:
-        entry = self._rows.recorded(decision.change_id)
+        entry = _find_revertible(self._rows, decision.change_id)
         if entry is None:
-            raise NotFound(f"There is no change {decision.change_id}.", "`cofio history` lists the changes.")
-        if entry.action == "purge":
-            raise Conflict(f"Memory {entry.memory_id} was purged.", "A purge is permanent; nothing of it is kept.")
-        if entry.erased:
-            return []  # purged since: there is nothing to restore or to remove
+            return []  # there is nothing to restore or to remove
         current = self._rows.load(entry.memory_id)
-        self._refuse_if_changed_since(entry, current)
-        beside = self._rows.beside(entry.memory_id) if current and entry.before is None else None
-        replaced = self._put_back(entry, current)
+        _refuse_if_changed_since(self._rows, entry, current)
+        counters = self._rows.counters(entry.memory_id) if current and entry.before is None else None
+        replaced = self._restore_state(entry, current)
         change = self._record(
             "revert",
             entry.memory_id,
@@ -272,21 +389,21 @@ class UnitOfWork:
             decision.reason,
             vector=replaced,
             occurrence=entry.occurrence,
-            beside=beside,
+            counters=counters,
         )
-        if entry.before and entry.beside and current is None:
-            self._bring_back(entry.before, entry.beside, change.id)
-        if entry.occurrence and not self._rows.unsee(entry.id) and entry.before:
-            self._rows.see(entry.memory_id, change.id, entry.occurrence)
+        if entry.before and entry.counters and current is None:
+            self._restore_counters(entry.before, entry.counters, change.id)
+        if entry.occurrence and not self._rows.remove_sighting(entry.id) and entry.before:
+            self._rows.add_sighting(entry.memory_id, change.id, entry.occurrence)
         return [change]
 
-    def _bring_back(self, memory: Memory, beside: Counters, change_id: int) -> None:
-        counts = {"retrieval_count": beside.retrieval_count, "last_retrieved_at": beside.last_retrieved_at}
-        self._rows.count(replace(memory, **counts))  # type: ignore[arg-type]
-        for sighting in beside.sightings:
-            self._rows.see(memory.id, change_id, sighting)
+    def _restore_counters(self, memory: Memory, counters: Counters, change_id: int) -> None:
+        counts = {"retrieval_count": counters.retrieval_count, "last_retrieved_at": counters.last_retrieved_at}
+        self._rows.set_counts(replace(memory, **counts))  # type: ignore[arg-type]
+        for sighting in counters.sightings:
+            self._rows.add_sighting(memory.id, change_id, sighting)
 
-    def _put_back(self, entry: JournalEntry, current: Memory | None) -> bytes | None:
+    def _restore_state(self, entry: JournalEntry, current: Memory | None) -> bytes | None:
         """Restore the old version; return the vector that it replaced."""
         if entry.before is None:
             removed = self._rows.vector(entry.memory_id)
@@ -302,15 +419,6 @@ class UnitOfWork:
         replaced = self._rows.vector(entry.memory_id)
         self._rows.set_vector(entry.memory_id, entry.vector)
         return replaced
-
-    def _refuse_if_changed_since(self, entry: JournalEntry, current: Memory | None) -> None:
-        later = self._rows.next_recorded(entry)
-        if later is None:
-            return
-        former = later.before and journal_state(later.before)
-        if former != (current and journal_state(current)):
-            hint = f"Undo changeset {later.changeset} first; cofio history {entry.memory_id} shows them all."
-            raise Conflict(f"Memory {entry.memory_id} was changed again by changeset {later.changeset}.", hint)
 
     def _save(
         self,
@@ -335,7 +443,7 @@ class UnitOfWork:
         *,
         vector: bytes | None = None,
         occurrence: Occurrence | None = None,
-        beside: Counters | None = None,
+        counters: Counters | None = None,
     ) -> Change:
         entry = JournalEntry(
             changeset=self._changeset,
@@ -345,9 +453,9 @@ class UnitOfWork:
             before=before,
             vector=vector,
             occurrence=occurrence,
-            beside=beside,
+            counters=counters,
         )
-        return to_change(replace(entry, id=self._rows.record(entry)), after, self._at, self._by, self._why)
+        return replace(entry, id=self._rows.record(entry)).to_change(after, self._at, self._by, self._why)
 
     def _load_existing(self, memory_id: int) -> Memory:
         memory = self._rows.load(memory_id)
@@ -359,7 +467,7 @@ class UnitOfWork:
 
     def _load_live(self, memory_id: int, as_of: int | None = None) -> Memory:
         memory = self._load_existing(memory_id)
-        if as_of is not None and as_of < self._rows.touched(memory_id) != self._changeset:
+        if as_of is not None and as_of < self._rows.last_changeset(memory_id) != self._changeset:
             raise Conflict(f"Memory {memory_id} has changed since it was read.", "Read it again, then retry.")
         if memory.archived:
             hint = f"Memory {memory.superseded_by} replaced it." if memory.superseded_by else "It can be restored."
@@ -367,21 +475,109 @@ class UnitOfWork:
         return memory
 
 
-def to_change(entry: JournalEntry, after: Memory | None, at: str, by: str, why: str) -> Change:
-    """Return the journal entry as a Change."""
-    return Change(
-        id=entry.id,
-        changeset=entry.changeset,
-        action=entry.action,
-        memory_id=entry.memory_id,
-        at=at,
-        by=by,
-        why=why,
-        before=entry.before,
-        after=after,
-        reason=entry.reason,
-    )
-
-
 def _to_sighting(fact: Fact) -> Occurrence:
     return Occurrence(fact.agent, fact.session, fact.created_at)
+
+
+class RowUnit:
+    """Application of decisions on rows of domain knowledge."""
+
+    def __init__(self, rows: KnowledgeRows, *, changeset: int, at: str, by: str, why: str) -> None:
+        self._rows = rows
+        self._changeset = changeset
+        self._at, self._by, self._why = at, by, why
+
+    def do(self, decision: RowDecision, memory_changes: Sequence[Sequence[Change]]) -> list[KnowledgeChange]:
+        """Return the changes of the decision. A PutRow may refer to `memory_changes`, those of each memory decision."""
+        match decision:
+            case PutRow():
+                self._check_unchanged(decision.row.TABLE, decision.row.id, decision.as_of)
+                return [self._put(_link_memory(decision, memory_changes), decision.reason)]
+            case DeleteRow():
+                self._check_unchanged(decision.table, decision.id, decision.as_of)
+                return [self._delete(decision)]
+            case PurgeRow():
+                return [self._purge(decision)]
+            case RevertRow():
+                return self._revert(decision)
+
+    def _put(self, row: Knowledge, reason: str) -> KnowledgeChange:
+        before = self._rows.load(row.TABLE, row.id)
+        if before is None:
+            times = {"created_at": row.created_at or self._at, "updated_at": row.updated_at or self._at}
+        elif is_same_row(before, row):
+            return self._entry("noop", row.TABLE, row.id, reason, before).to_change(
+                before, self._at, self._by, self._why
+            )
+        else:
+            times = {"created_at": before.created_at, "updated_at": self._at}
+        after = replace(row, **times)
+        self._rows.save(after)
+        return self._record(self._entry("update" if before else "add", row.TABLE, row.id, reason, before), after, after)
+
+    def _delete(self, decision: DeleteRow) -> KnowledgeChange:
+        before = self._rows.load(decision.table, decision.id)
+        if before is None:
+            refuse_unknown(decision.table, decision.id)
+        self._rows.remove(decision.table, decision.id)
+        return self._record(self._entry("delete", before.TABLE, before.id, decision.reason, before), None, before)
+
+    def _purge(self, decision: PurgeRow) -> KnowledgeChange:
+        """Erase the row. Also one that was removed before: the journal still has its words."""
+        table, key = decision.table, decision.id
+        if self._rows.load(table, key):
+            self._rows.remove(table, key)
+        elif not self._rows.was_known(table, key):
+            refuse_unknown(table, key)
+        change = self._record(self._entry("purge", table, key, decision.reason), None, None)
+        # Its own entry included: what remains shows that a row existed, not its content.
+        self._rows.erase(table, key)
+        return change
+
+    def _revert(self, decision: RevertRow) -> list[KnowledgeChange]:
+        entry = _find_revertible(self._rows, decision.change_id)
+        if entry is None:
+            return []  # there is nothing to restore or to remove
+        current = self._rows.load(entry.table, entry.key)
+        _refuse_if_changed_since(self._rows, entry, current)
+        if entry.before:
+            self._rows.save(entry.before)
+        elif current:
+            self._rows.remove(entry.table, entry.key)
+        back = self._entry("revert", entry.table, entry.key, decision.reason, current)
+        return [self._record(back, entry.before, entry.before or current)]
+
+    def _check_unchanged(self, table: Table, key: str, as_of: str | None) -> None:
+        """Raise Conflict if the row has changed since the decision was made."""
+        if as_of is None:
+            return
+        current = self._rows.load(table, key)
+        if as_of != (current.updated_at if current else ""):
+            raise Conflict(f"{table}/{key} was changed meanwhile.", "Read it again, then retry.")
+
+    def _entry(
+        self, action: KnowledgeAction, table: Table, key: str, reason: str, before: Knowledge | None = None
+    ) -> RowJournalEntry:
+        return RowJournalEntry(
+            changeset=self._changeset, table=table, key=key, action=action, reason=reason, before=before
+        )
+
+    def _record(self, entry: RowJournalEntry, after: Knowledge | None, owned: Knowledge | None) -> KnowledgeChange:
+        entry = replace(entry, id=self._rows.record(entry, owned))
+        return entry.to_change(after, self._at, self._by, self._why)
+
+
+def _link_memory(decision: PutRow, memory_changes: Sequence[Sequence[Change]]) -> Knowledge:
+    """Return the row to put, linked to the memory that expresses it in words."""
+    place, row = decision.stated_by, decision.row
+    if place is None:
+        return row
+    if not isinstance(row, Claim) or not 0 <= place < len(memory_changes):
+        hint = "Refer to a decision on a memory of the same changeset."
+        raise InvalidInput(f"{row.ref} refers to decision {place}, which is not valid.", hint)
+    changes = memory_changes[place]
+    return replace(row, memory=changes[0].memory_id) if changes else row
+
+
+def refuse_unknown(table: str, key: str) -> NoReturn:
+    raise NotFound(f"There is no {table}/{key}.", f"`cofio knowledge list {table}` lists the rows.")

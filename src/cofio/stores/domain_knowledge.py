@@ -1,24 +1,19 @@
-"""Domain knowledge in the stores: how decisions become changes, and the five tables of every SQL store.
+"""Domain knowledge in the stores: the five tables of every SQL store, and the filters on them.
 
-    Put Drop Erase Withdraw ─ ApplyingKnowledge ─▶ KnownRows (rows, names, journal) ─▶ KnowledgeChange
     table, where, viewer ─ one SELECT ─▶ Knowledge
 
-A store provides `KnownRows`. Journalling, undo and erasing are implemented here for all stores. The SQL stores differ
-in how they run a named query: each provides an `NamedQueries`, the rest is shared.
+The SQL stores differ in how they run a named query (`Queries`), the rest is shared.
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from hashlib import blake2b
-from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, NoReturn, Protocol, cast
+from typing import Any, Literal, NamedTuple, NoReturn, cast
 
-from cofio.errors import Conflict, InvalidInput, NotFound
+from cofio.errors import InvalidInput
 from cofio.models.domain_knowledge import (
     CLAIMS,
     DIRECTIONS,
@@ -29,25 +24,17 @@ from cofio.models.domain_knowledge import (
     TABLES,
     VERDICTS,
     Claim,
-    Drop,
-    Erase,
     Knowledge,
-    KnowledgeAction,
     KnowledgeChange,
-    KnowledgeDecision,
-    Put,
     Table,
-    Withdraw,
     check_number,
     check_table,
     fold,
-    is_same_row,
     named_words,
     row_from_dict,
 )
 from cofio.models.memory import (
     VISIBILITIES,
-    Change,
     Scope,
     Viewer,
     check_bool,
@@ -56,192 +43,12 @@ from cofio.models.memory import (
     check_text,
     to_utc_iso,
 )
-from cofio.stores.filters import SQLITE, Dialect, seen_by
+from cofio.stores.apply import RowJournalEntry, refuse_unknown
+from cofio.stores.database import NO_VALUES, Database, Queries
+from cofio.stores.filters import Dialect, visible_to
 from cofio.stores.row_mapping import as_json, is_storable_int
-from cofio.stores.sql_loader import queries
-from cofio.stores.sqlite.connection import StoreFile
 
 _LONG = 200  # bytes of a folded text; the compared columns hold a digest of a longer one
-_SQL = queries("sqlite")
-
-
-# ── applying decisions ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowJournalEntry:
-    """Journal entry: a row before a change."""
-
-    id: int = 0
-    changeset: int
-    table: Table
-    key: str
-    action: KnowledgeAction
-    reason: str = ""
-    before: Knowledge | None = None
-    erased: bool = False
-
-
-class KnownRows(Protocol):
-    """Operations on the tables inside a transaction."""
-
-    def load(self, table: Table, key: str) -> Knowledge | None: ...
-    def save(self, row: Knowledge) -> None:
-        """Insert the row, or replace the one with its id."""
-
-    def remove(self, table: Table, key: str) -> None: ...
-    def record(self, line: RowJournalEntry, whose: Knowledge | None) -> int:
-        """Insert the journal entry with the ownership of its row; return its id."""
-
-    def recorded(self, change_id: int) -> RowJournalEntry | None: ...
-    def next_recorded(self, line: RowJournalEntry) -> RowJournalEntry | None:
-        """Return the following change of the same row."""
-
-    def was_known(self, table: Table, key: str) -> bool:
-        """Return whether the journal has the row, and has not erased it since."""
-
-    def erase(self, table: Table, key: str) -> None:
-        """Remove its words and its id from the journal, and its id from the verdicts that judged it."""
-
-
-class KnowledgeUnitOfWork:
-    """Application of one transaction's decisions to the tables, in order (`all`)."""
-
-    def __init__(self, rows: KnownRows, *, changeset: int, at: str, by: str, why: str) -> None:
-        self._rows = rows
-        self._changeset = changeset
-        self._at, self._by, self._why = at, by, why
-
-    def all(
-        self, decisions: Sequence[KnowledgeDecision], memory_changes: Sequence[Sequence[Change]]
-    ) -> tuple[KnowledgeChange, ...]:
-        """Return every change, in order. A Put may refer to `memory_changes`, those of each memory decision."""
-        return tuple(change for decision in decisions for change in self._do(decision, memory_changes))
-
-    def _do(self, decision: KnowledgeDecision, memory_changes: Sequence[Sequence[Change]]) -> list[KnowledgeChange]:
-        match decision:
-            case Put():
-                self._refuse_if_another(decision.known.TABLE, decision.known.id, decision.as_of)
-                return [self._put(_link_memory(decision, memory_changes), decision.reason)]
-            case Drop():
-                self._refuse_if_another(decision.table, decision.id, decision.as_of)
-                return [self._drop(decision)]
-            case Erase():
-                return [self._erase(decision)]
-            case Withdraw():
-                return self._withdraw(decision)
-
-    def _put(self, row: Knowledge, reason: str) -> KnowledgeChange:
-        before = self._rows.load(row.TABLE, row.id)
-        if before is None:
-            times = {"created_at": row.created_at or self._at, "updated_at": row.updated_at or self._at}
-        elif is_same_row(before, row):
-            line = RowJournalEntry(changeset=self._changeset, table=row.TABLE, key=row.id, action="noop", reason=reason)
-            return to_knowledge_change(replace(line, before=before), before, self._at, self._by, self._why)
-        else:
-            times = {"created_at": before.created_at, "updated_at": self._at}
-        after = replace(row, **times)
-        self._rows.save(after)
-        return self._record("update" if before else "add", before, after, reason)
-
-    def _drop(self, decision: Drop) -> KnowledgeChange:
-        before = self._rows.load(decision.table, decision.id)
-        if before is None:
-            refuse_unknown(decision.table, decision.id)
-        self._rows.remove(decision.table, decision.id)
-        return self._record("delete", before, None, decision.reason)
-
-    def _refuse_if_another(self, table: Table, key: str, as_of: str | None) -> None:
-        """Raise Conflict if the row has changed since the decision was made."""
-        if as_of is None:
-            return
-        current = self._rows.load(table, key)
-        if as_of != (current.updated_at if current else ""):
-            raise Conflict(f"{table}/{key} was changed meanwhile.", "Read it again, then retry.")
-
-    def _erase(self, decision: Erase) -> KnowledgeChange:
-        """Erase the row. Also one that was removed before: the journal still has its words."""
-        table, key = decision.table, decision.id
-        if self._rows.load(table, key):
-            self._rows.remove(table, key)
-        elif not self._rows.was_known(table, key):
-            refuse_unknown(table, key)
-        line = RowJournalEntry(changeset=self._changeset, table=table, key=key, action="purge", reason=decision.reason)
-        line = replace(line, id=self._rows.record(line, None))
-        # Its own entry included: what remains shows that a row existed, not its content.
-        self._rows.erase(table, key)
-        return to_knowledge_change(line, None, self._at, self._by, self._why)
-
-    def _withdraw(self, decision: Withdraw) -> list[KnowledgeChange]:
-        line = self._rows.recorded(decision.change_id)
-        if line is None:
-            raise NotFound(
-                f"There is no change {decision.change_id} of domain knowledge.", "`cofio history` lists the changes."
-            )
-        if line.action == "purge":
-            raise Conflict("This row was purged.", "A purge is permanent; nothing of it is kept.")
-        if line.erased:
-            return []  # purged since: there is nothing to restore or to remove
-        current = self._rows.load(line.table, line.key)
-        self._refuse_if_changed_since(line, current)
-        if line.before:
-            self._rows.save(line.before)
-        elif current:
-            self._rows.remove(line.table, line.key)
-        back = replace(line, changeset=self._changeset, action="revert", reason=decision.reason, before=current)
-        back = replace(back, id=self._rows.record(back, line.before or current))
-        return [to_knowledge_change(back, line.before, self._at, self._by, self._why)]
-
-    def _refuse_if_changed_since(self, line: RowJournalEntry, current: Knowledge | None) -> None:
-        later = self._rows.next_recorded(line)
-        if later is not None and later.before != current:
-            hint = f"Undo changeset {later.changeset} first."
-            raise Conflict(f"{line.table}/{line.key} was changed again by changeset {later.changeset}.", hint)
-
-    def _record(
-        self, action: KnowledgeAction, before: Knowledge | None, after: Knowledge | None, reason: str
-    ) -> KnowledgeChange:
-        row = cast(Knowledge, after or before)
-        line = RowJournalEntry(
-            changeset=self._changeset, table=row.TABLE, key=row.id, action=action, reason=reason, before=before
-        )
-        line = replace(line, id=self._rows.record(line, row))
-        return to_knowledge_change(line, after, self._at, self._by, self._why)
-
-
-def _link_memory(decision: Put, memory_changes: Sequence[Sequence[Change]]) -> Knowledge:
-    """Return the row to put, linked to the memory that expresses it in words."""
-    place, row = decision.told, decision.known
-    if place is None:
-        return row
-    if not isinstance(row, Claim) or not 0 <= place < len(memory_changes):
-        raise InvalidInput(
-            f"{row.ref} refers to decision {place}, which is not valid.",
-            "Refer to a decision on a memory of the same changeset.",
-        )
-    changes = memory_changes[place]
-    return replace(row, memory=changes[0].memory_id) if changes else row
-
-
-def to_knowledge_change(line: RowJournalEntry, after: Knowledge | None, at: str, by: str, why: str) -> KnowledgeChange:
-    """Return the journal entry as a KnowledgeChange."""
-    return KnowledgeChange(
-        id=line.id,
-        changeset=line.changeset,
-        action=line.action,
-        table=line.table,
-        key=line.key,
-        at=at,
-        by=by,
-        why=why,
-        before=line.before,
-        after=after,
-        reason=line.reason,
-    )
-
-
-def refuse_unknown(table: str, key: str) -> NoReturn:
-    raise NotFound(f"There is no {table}/{key}.", f"`cofio knowledge list {table}` lists the rows.")
 
 
 def erased_name(table: str, key: str) -> str:
@@ -316,7 +123,7 @@ def is_storable(text: str) -> bool:
     return isinstance(text, str) and text.isprintable() and len(text) <= MAX_SAID
 
 
-def to_line(row: Sequence[Any]) -> RowJournalEntry:
+def to_row_entry(row: Sequence[Any]) -> RowJournalEntry:
     """Return the journal entry of a row."""
     change_id, changeset, table, key, action, reason, before, erased = row
     return RowJournalEntry(
@@ -414,30 +221,12 @@ def sort_by_confidence(rows: Iterable[Knowledge]) -> list[Knowledge]:
 
 # ── SQL ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-
-class NamedQueries(Protocol):
-    """Connection that runs the named queries of its dialect; `parts` are filled into their braces."""
-
-    dialect: Dialect
-    holds: str  # condition that the claims of a verdict contain a value
-
-    @property
-    def unlimited(self) -> int | None:
-        """The value of LIMIT for no limit."""
-
-    def all(self, name: str, values: Mapping[str, Any] = ..., **parts: str) -> list[tuple[Any, ...]]: ...
-    def run(self, name: str, values: Mapping[str, Any] = ..., **parts: str) -> object: ...
-    def listed(self, values: Sequence[Any]) -> Any:
-        """Return many values as one parameter."""
-
 
 class SqlKnowledgeTables:
-    """Domain of an SQL store; `reading` provides a connection."""
+    """Tables of domain knowledge of an SQL store."""
 
-    def __init__(self, reading: Callable[[], AbstractContextManager[NamedQueries]]) -> None:
-        self._reading = reading
+    def __init__(self, database: Database) -> None:
+        self._reading = database.reading
 
     def get(self, table: Table, keys: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
         with self._reading() as queries:
@@ -449,7 +238,7 @@ class SqlKnowledgeTables:
         table: Table,
         *,
         least: float = 0.0,
-        where: Mapping[str, Any] = _NOTHING,
+        where: Mapping[str, Any] = NO_VALUES,
         limit: int | None = None,
         after: str | None = None,
         viewer: Viewer | None = None,
@@ -457,19 +246,19 @@ class SqlKnowledgeTables:
         conditions = column_conditions(table, where)
         least, limit = check_fraction(least, "least"), None if limit is None else check_int(limit, "limit", least=0)
         with self._reading() as queries:
-            parts = [seen_by(viewer, queries.dialect, "place"), _filter_columns(queries, conditions)]
+            parts = [visible_to(viewer, queries.dialect, "place"), _filter_columns(queries, conditions)]
             if least and table in CLAIMS:
                 parts.append((f"confidence >= {queries.dialect.value.format('least')}", {"least": least}))
             if after is not None:
                 parts.append(self._filter_after(queries, table, after, viewer))
             values = {name: value for _, params in parts for name, value in params.items()}
             where_, order = " AND ".join(part for part, _ in parts), f"{ORDERED[table]} DESC, id"
-            values["limit"] = queries.unlimited if limit is None else limit
+            values["limit"] = queries.dialect.unlimited if limit is None else limit
             rows = queries.all("known_rows", values, table=table, columns=LISTED[table], where=where_, order=order)
         return [to_known(table, row) for row in rows]
 
     def _filter_after(
-        self, queries: NamedQueries, table: Table, after: str, viewer: Viewer | None
+        self, queries: Queries, table: Table, after: str, viewer: Viewer | None
     ) -> tuple[str, dict[str, Any]]:
         """Return a condition for the rows after the one with this id."""
         last = _get_by_id(queries, table, [after], viewer)
@@ -507,21 +296,21 @@ class SqlKnowledgeTables:
 
     def counts(self, *, viewer: Viewer | None = None) -> dict[str, int]:
         with self._reading() as queries:
-            where, values = seen_by(viewer, queries.dialect, "place")
+            where, values = visible_to(viewer, queries.dialect, "place")
             return {table: queries.all("count_known", values, table=table, where=where)[0][0] for table in TABLES}
 
 
-def _get_by_id(queries: NamedQueries, table: Table, keys: Sequence[str], viewer: Viewer | None) -> list[Knowledge]:
+def _get_by_id(queries: Queries, table: Table, keys: Sequence[str], viewer: Viewer | None) -> list[Knowledge]:
     """Return the rows with these ids, in any order."""
     columns = LISTED[check_table(table)]
-    where, values = seen_by(viewer, queries.dialect, "place")
+    where, values = visible_to(viewer, queries.dialect, "place")
     values["ids"] = queries.listed([key for key in keys if is_storable(key)])
     return [
         to_known(table, row) for row in queries.all("known_by_id", values, table=table, columns=columns, where=where)
     ]
 
 
-def in_order_of_ids(queries: NamedQueries, table: Table, after: str, limit: int) -> list[Knowledge]:
+def in_order_of_ids(queries: Queries, table: Table, after: str, limit: int) -> list[Knowledge]:
     """Return the rows with an id above this one, for copying to another store."""
     columns, value = LISTED[check_table(table)], queries.dialect.value.format
     values = {"after": after, "limit": limit}
@@ -529,7 +318,7 @@ def in_order_of_ids(queries: NamedQueries, table: Table, after: str, limit: int)
     return [to_known(table, row) for row in rows]
 
 
-def _filter_columns(queries: NamedQueries, conditions: Sequence[ColumnCondition]) -> tuple[str, dict[str, Any]]:
+def _filter_columns(queries: Queries, conditions: Sequence[ColumnCondition]) -> tuple[str, dict[str, Any]]:
     """Return the filter as an SQL condition, and its named values."""
     values = {f"wanted{place}": condition.value for place, condition in enumerate(conditions)}
     parts = []
@@ -539,13 +328,13 @@ def _filter_columns(queries: NamedQueries, conditions: Sequence[ColumnCondition]
             condition.name + ("_folded" if condition.how == "folded" else ""),
         )
         if condition.how == "holds":
-            parts.append(queries.holds.format(value))
+            parts.append(queries.dialect.judged.format(value))
         else:
             parts.append(f'"{column}" IS NULL' if condition.value is None else f'"{column}" = {value}')
     return " AND ".join(parts) or "true", values
 
 
-def history(queries: NamedQueries, table: Table, key: str) -> list[KnowledgeChange]:
+def history(queries: Queries, table: Table, key: str) -> list[KnowledgeChange]:
     """Return every change of a row, oldest first; those from before it was erased too, without their content."""
     value = queries.dialect.value.format
     which = f"c.row_table = {value('table')} AND c.row_id IN ({value('id')}, {value('mark')})"
@@ -553,24 +342,24 @@ def history(queries: NamedQueries, table: Table, key: str) -> list[KnowledgeChan
     return [replace(change, key=key) for change in changes]
 
 
-def of_changeset(queries: NamedQueries, changeset_id: int) -> tuple[KnowledgeChange, ...]:
+def of_changeset(queries: Queries, changeset_id: int) -> tuple[KnowledgeChange, ...]:
     """Return the changes of a changeset to the tables."""
     which = f"c.changeset_id = {queries.dialect.value.format('changeset')}"
     return tuple(_read_changes(queries, which, {"changeset": changeset_id}))
 
 
-def _read_changes(queries: NamedQueries, which: str, values: Mapping[str, Any]) -> list[KnowledgeChange]:
+def _read_changes(queries: Queries, which: str, values: Mapping[str, Any]) -> list[KnowledgeChange]:
     """Return the changes that the condition selects, each with the row after it: before the next change, or now."""
-    entries = [(to_line(row[:8]), *row[8:]) for row in queries.all("known_changes", values, which=which)]
+    entries = [(to_row_entry(row[:8]), *row[8:]) for row in queries.all("known_changes", values, which=which)]
     last: dict[Table, list[str]] = {}
-    for line, _, _, _, later, _ in entries:
+    for entry, _, _, _, later, _ in entries:
         if later is None:
-            last.setdefault(line.table, []).append(line.key)
+            last.setdefault(entry.table, []).append(entry.key)
     row_by_ref = {row.ref: row for table, keys in last.items() for row in _get_by_id(queries, table, keys, None)}
     changes = []
-    for line, at, by, why, later, before in entries:
-        after = row_by_ref.get(f"{line.table}/{line.key}") if later is None else _read(line.table, before)
-        changes.append(to_knowledge_change(line, after, at, by, why))
+    for entry, at, by, why, later, before in entries:
+        after = row_by_ref.get(f"{entry.table}/{entry.key}") if later is None else _read(entry.table, before)
+        changes.append(entry.to_change(after, at, by, why))
     return changes
 
 
@@ -578,10 +367,10 @@ def _read(table: Table, text: str | None) -> Knowledge | None:
     return row_from_dict(table, json.loads(text)) if text else None
 
 
-class SqlKnownRows:
-    """KnownRows inside one transaction of an SQL store."""
+class SqlKnowledgeRows:
+    """KnowledgeRows inside one transaction of an SQL store."""
 
-    def __init__(self, queries: NamedQueries) -> None:
+    def __init__(self, queries: Queries) -> None:
         self._queries = queries
 
     def load(self, table: Table, key: str) -> Knowledge | None:
@@ -607,21 +396,21 @@ class SqlKnownRows:
         self._queries.run("remove_known", {"id": key}, table=table)
         self._queries.run("unname_known", {"table": table, "id": key})
 
-    def record(self, line: RowJournalEntry, whose: Knowledge | None) -> int:
-        owner = {name: getattr(whose, name) if whose else "" for name in ("place", "agent", "user", "team")}
-        before = as_json(line.before.as_dict()) if line.before else None
-        about = {"changeset": line.changeset, "table": line.table, "id": line.key, "action": line.action}
-        visibility = whose.visibility if whose else "private"
-        values = {**owner, **about, "reason": line.reason, "before": before, "visibility": visibility}
-        return int(self._queries.all("record_known", values)[0][0])
+    def record(self, entry: RowJournalEntry, owned: Knowledge | None) -> int:
+        owner = {name: getattr(owned, name) if owned else "" for name in ("place", "agent", "user", "team")}
+        before = as_json(entry.before.as_dict()) if entry.before else None
+        about = {"changeset": entry.changeset, "table": entry.table, "id": entry.key, "action": entry.action}
+        visibility = owned.visibility if owned else "private"
+        values = {**owner, **about, "reason": entry.reason, "before": before, "visibility": visibility}
+        return int(self._queries.value("record_known", values))
 
     def recorded(self, change_id: int) -> RowJournalEntry | None:
         rows = self._queries.all("recorded_known", {"id": change_id}) if is_storable_int(change_id) else []
-        return to_line(rows[0]) if rows else None
+        return to_row_entry(rows[0]) if rows else None
 
-    def next_recorded(self, line: RowJournalEntry) -> RowJournalEntry | None:
-        rows = self._queries.all("next_recorded_known", {"table": line.table, "key": line.key, "id": line.id})
-        return to_line(rows[0]) if rows else None
+    def next_recorded(self, entry: RowJournalEntry) -> RowJournalEntry | None:
+        rows = self._queries.all("next_recorded_known", {"table": entry.table, "key": entry.key, "id": entry.id})
+        return to_row_entry(rows[0]) if rows else None
 
     def was_known(self, table: Table, key: str) -> bool:
         is_recorded = (
@@ -642,39 +431,4 @@ def changed_within(scope: Scope, dialect: Dialect) -> str:
     Rows have no project, category or kind: a scope that requires one contains no entries.
     """
     nowhere = replace(scope, viewer=None, include_archived=False).narrows
-    return "false" if nowhere else seen_by(scope.viewer, dialect, "place")[0]
-
-
-# ── the embedded store ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class SqliteNamedQueries:
-    """Connection to an SQLite file that runs the named queries."""
-
-    dialect = SQLITE
-    holds = "EXISTS (SELECT 1 FROM json_each(about) WHERE value = {})"
-    unlimited = -1
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def all(self, name: str, values: Mapping[str, Any] = _NOTHING, **parts: str) -> list[tuple[Any, ...]]:
-        return self.run(name, values, **parts).fetchall()
-
-    def run(self, name: str, values: Mapping[str, Any] = _NOTHING, **parts: str) -> sqlite3.Cursor:
-        return self._connection.execute(_SQL[name].format(**parts) if parts else _SQL[name], values)
-
-    def listed(self, values: Sequence[Any]) -> str:
-        return as_json(list(values))
-
-
-class SqliteKnowledgeTables(SqlKnowledgeTables):
-    """Domain of an SQLite file."""
-
-    def __init__(self, file: StoreFile) -> None:
-        @contextmanager
-        def reading() -> Iterator[NamedQueries]:
-            with file.reading() as connection:
-                yield SqliteNamedQueries(connection)
-
-        super().__init__(reading)
+    return "false" if nowhere else visible_to(scope.viewer, dialect, "place")[0]

@@ -8,8 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -43,11 +42,11 @@ from cofio.models.sessions import (
 )
 from cofio.ports import Vector
 from cofio.stores import inbox_rules, llm_calls
-from cofio.stores.domain_knowledge import NamedQueries, SqliteNamedQueries
-from cofio.stores.filters import seen_by
+from cofio.stores.database import BRIEFLY, Database, Queries
+from cofio.stores.filters import visible_to
 from cofio.stores.row_mapping import check_vectors, is_storable_int
 from cofio.stores.sqlite.bm25 import PASSAGES
-from cofio.stores.sqlite.connection import BRIEFLY, StoreFile
+from cofio.stores.sqlite.connection import StoreFile
 from cofio.stores.sqlite.ranking import Ranking
 
 _LABELS = ("source", "project", "client", "session", "turn", "agent", "user", "team", "visibility", "context")
@@ -57,31 +56,31 @@ _FLOAT = 4  # bytes of a number in a vector
 _WAITING = 2_000  # newest captures not indexed yet that are searched for sessions
 _LAST = "\U0010ffff"  # sorts after every other character
 _AT_ONCE = 200  # episodes removed in one transaction
-Ask = Callable[[], AbstractContextManager[NamedQueries]]
 
 
 class SqlEpisodes:
-    """EpisodeIndex of an SQL store, without ranking; `reading` and `writing` provide connections."""
+    """EpisodeIndex of an SQL store, without ranking."""
 
-    def __init__(self, reading: Ask, writing: Ask) -> None:
-        self._reading = reading
-        self._writing = writing
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._reading = database.reading
+        self._writing = database.writing
 
     # ── indexing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def unindexed(self, limit: int) -> list[int]:
         with self._reading() as queries:
-            return [capture for (capture,) in queries.all("captures_to_index", {"limit": limit})]
+            return queries.column("captures_to_index", {"limit": limit})
 
     def index(self, capture: int) -> int | None:
         with self._writing() as queries:
             return self._index_capture(queries, capture)
 
-    def _index_capture(self, queries: NamedQueries, capture: int) -> int | None:
+    def _index_capture(self, queries: Queries, capture: int) -> int | None:
         values = {"capture": capture}
         rows = queries.all("capture_to_index", values)
         exchange = inbox_rules.from_payload(rows[0][0]) if rows else None
-        old = _get_first(queries.all("episode_by_capture", values))
+        old: int | None = queries.value("episode_by_capture", values)
         queries.run("mark_indexed", values)
         if exchange is None:  # forgotten: its index entries are kept
             return old
@@ -90,23 +89,23 @@ class SqlEpisodes:
         if is_indexed(exchange):
             episode = episode_of(exchange, capture)
             number = self._save_row(queries, episode, old)
-            others = int(queries.all("count_passages", {"episode": number})[0][0])
+            others = int(queries.value("count_passages", {"episode": number}))
             self._insert(queries, number, capture, passages_of(episode.text, others))
         if old not in (None, number):
             queries.run("drop_empty_episode", {"episode": old})
         return number
 
-    def _save_row(self, queries: NamedQueries, episode: Episode, old: int | None) -> int:
+    def _save_row(self, queries: Queries, episode: Episode, old: int | None) -> int:
         """Return the row that the episode goes into: its own, that of its turn, or a new one."""
         row = _to_row(episode)
-        if old is not None and not queries.all("count_passages", {"episode": old})[0][0]:
+        if old is not None and not queries.value("count_passages", {"episode": old}):
             queries.run("save_episode", {**row, "id": old})
             return old
-        number = _get_first(queries.all("episode_by_turn", {**row, "base": base_turn(episode.turn)}))
+        number: int | None = queries.value("episode_by_turn", {**row, "base": base_turn(episode.turn)})
         return number if number is not None else _insert_episode(queries, row)
 
     def _insert(
-        self, queries: NamedQueries, episode: int, capture: int | None, texts: Sequence[str], after: int = 0
+        self, queries: Queries, episode: int, capture: int | None, texts: Sequence[str], after: int = 0
     ) -> list[int]:
         numbers = []
         for place, passage in enumerate(texts, after):
@@ -128,7 +127,7 @@ class SqlEpisodes:
 
     def passages(self, ids: Sequence[int]) -> list[Passage]:
         with self._reading() as queries:
-            rows = queries.all("get_passages", {"ids": _list_ids(queries, ids)})
+            rows = queries.all("get_passages", {"ids": queries.ids(ids)})
         passage_by_id = {row[0]: Passage(*row) for row in rows}
         return [passage_by_id[number] for number in ids if number in passage_by_id]
 
@@ -136,7 +135,8 @@ class SqlEpisodes:
         if not is_storable_int(memory_id):
             return None
         with self._reading() as queries:
-            return _get_first(queries.all("episode_by_memory", {"memory": memory_id}))
+            episode: int | None = queries.value("episode_by_memory", {"memory": memory_id})
+            return episode
 
     def unembedded(self, limit: int) -> list[Passage]:
         with self._reading() as queries:
@@ -144,7 +144,7 @@ class SqlEpisodes:
 
     def counts(self) -> EpisodeCounts:
         with self._reading() as queries:
-            return EpisodeCounts(*queries.all("count_episodes", {})[0])
+            return EpisodeCounts(*queries.all("count_episodes")[0])
 
     # ── sessions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -174,7 +174,7 @@ class SqlEpisodes:
             ]
             within = {key_of(episode) for episode in waiting if is_in(episode.project, project)}
             params["also"] = queries.listed(sorted({session for _, session, *_ in within}))
-            where, values = seen_by(viewer, queries.dialect)
+            where, values = visible_to(viewer, queries.dialect)
             rows = queries.all("sessions", {**params, **values}, where=where)
         sessions = [_to_session(row) for row in rows]
         within |= {session.key for session, row in zip(sessions, rows, strict=True) if project is None or row[-1]}
@@ -188,15 +188,15 @@ class SqlEpisodes:
         self, session: AgentSession, limit: int, *, summaries: bool = False, viewer: Viewer | None = None
     ) -> list[Episode]:
         with self._reading() as queries:
-            where, values = seen_by(viewer, queries.dialect)
+            where, values = visible_to(viewer, queries.dialect)
             params = {**self._bind_session(queries, session), "summaries": int(summaries), "limit": limit}
-            numbers = [number for (number,) in queries.all("session_episodes", {**params, **values}, where=where)]
+            numbers = queries.column("session_episodes", {**params, **values}, where=where)
             episodes = [*_read_episodes(queries, numbers), *self._read_waiting(queries, viewer, session.session)]
         own = [episode for episode in episodes if belongs_to(episode, session) and is_summary(episode) == summaries]
         newest = sorted(own, key=lambda episode: (episode.at, episode.id or 1 << 62))[-limit:]
         return [replace(episode, client=shown_client(episode.client)) for episode in newest]
 
-    def _read_waiting(self, queries: NamedQueries, viewer: Viewer | None, session: str = "") -> list[Episode]:
+    def _read_waiting(self, queries: Queries, viewer: Viewer | None, session: str = "") -> list[Episode]:
         """Return the episodes that unindexed captures will become; only those of one session, if given."""
         rows = queries.all("waiting_captures", {"limit": _WAITING, "session": session})
         exchanges = ((capture, inbox_rules.from_payload(payload)) for capture, payload in rows)
@@ -213,11 +213,9 @@ class SqlEpisodes:
 
     def given(self, session: AgentSession) -> list[int]:
         with self._reading() as queries:
-            return [
-                number for (number,) in queries.all("session_given", self._bind_session(queries, session, shared=False))
-            ]
+            return queries.column("session_given", self._bind_session(queries, session, shared=False))
 
-    def _bind_session(self, queries: NamedQueries, session: AgentSession, *, shared: bool = True) -> dict[str, Any]:
+    def _bind_session(self, queries: Queries, session: AgentSession, *, shared: bool = True) -> dict[str, Any]:
         """Return the values that identify a session, with its client's name under each key that delivered it.
 
         Without `shared`, names under which another owner has a session of the same id are left out.
@@ -234,7 +232,7 @@ class SqlEpisodes:
 
     def remove(self, ids: Sequence[int]) -> int:
         with self._writing() as queries:
-            values = {"ids": _list_ids(queries, ids)}
+            values = {"ids": queries.ids(ids)}
             if waiting := queries.all("open_captures_of", values):
                 hint = "Try again later; `cofio inbox` shows pending captures."
                 raise Conflict(f"Episode {waiting[0][0]} has unprocessed captures.", hint)
@@ -242,32 +240,29 @@ class SqlEpisodes:
             for name in ("erase_captures_of", "remove_episodes"):
                 queries.run(name, values)
             llm_calls.erase(queries)
-            self._wipe(queries)
+            queries.tidy("tidy_passage_words")
         return count
 
     def forget(self, before: str, most_bytes: int) -> int:
         with self._reading() as queries:
             limits = {"before": to_utc_iso(before), "most": most_bytes, "vector": self._vector_size(queries)}
-            old = [number for (number,) in queries.all("old_episodes", limits)]
+            old = queries.column("old_episodes", limits)
         for start in range(0, len(old), _AT_ONCE):  # in small transactions, so that others can write in between
             with self._writing() as queries:
                 queries.run("remove_episodes", {"ids": queries.listed(old[start : start + _AT_ONCE])})
         return len(old)
 
-    def _vector_size(self, queries: NamedQueries) -> int:
+    def _vector_size(self, queries: Queries) -> int:
         """Return the size of a passage's vector in bytes."""
         raise NotImplementedError
 
-    def _wipe(self, queries: NamedQueries) -> None:
-        """Erase remaining traces of the removed words."""
 
-
-def erase(queries: NamedQueries, memory_id: int, texts: Sequence[str], viewer: Viewer | None) -> int:
+def erase(queries: Queries, memory_id: int, texts: Sequence[str], viewer: Viewer | None) -> int:
     """Remove the episodes that a purged memory was learned from, or that contain its words; return how many.
 
     With a viewer, only the viewer's own.
     """
-    numbers = [number for (number,) in queries.all("episodes_saying", {"id": memory_id, "said": queries.listed(texts)})]
+    numbers = queries.column("episodes_saying", {"id": memory_id, "said": queries.listed(texts)})
     if viewer is not None:
         numbers = [
             episode.id for episode in _read_episodes(queries, numbers) if inbox_rules.is_told_by(episode, viewer)
@@ -277,25 +272,22 @@ def erase(queries: NamedQueries, memory_id: int, texts: Sequence[str], viewer: V
     return len(numbers)
 
 
-def export_episodes(queries: NamedQueries, after: int, limit: int) -> list[ExportedEpisode]:
+def export_episodes(queries: Queries, after: int, limit: int) -> list[ExportedEpisode]:
     """Return the episodes above an id, for adoption by another store."""
     rows = queries.all("carried_episodes", {"after": after, "limit": limit}, columns=_LISTED)
     ids = queries.listed([row[0] for row in rows])
     passages = groupby(queries.all("carried_passages", {"ids": ids}), key=lambda row: row[0])
-    parts = {number: tuple((text, _as_blob(vector)) for _, text, vector in group) for number, group in passages}
+    parts = {
+        number: tuple((text, None if vector is None else queries.to_blob(vector)) for _, text, vector in group)
+        for number, group in passages
+    }
     return [
         ExportedEpisode(_to_episode(row, [text for text, _ in parts.get(row[0], ())]), parts.get(row[0], ()))
         for row in rows
     ]
 
 
-def _as_blob(vector: Any) -> bytes | None:
-    if vector is None or isinstance(vector, bytes):
-        return vector
-    return np.ascontiguousarray(vector.to_numpy(), dtype="<f4").tobytes()
-
-
-def adopt_rows(index: SqlEpisodes, queries: NamedQueries, episodes: Sequence[ExportedEpisode]) -> dict[int, bytes]:
+def adopt_rows(index: SqlEpisodes, queries: Queries, episodes: Sequence[ExportedEpisode]) -> dict[int, bytes]:
     """Store episodes of another store under their own ids, replacing existing ones; return vectors by passage."""
     queries.run("remove_episodes", {"ids": queries.listed([exported.episode.id for exported in episodes])})
     vectors: dict[int, bytes] = {}
@@ -306,15 +298,15 @@ def adopt_rows(index: SqlEpisodes, queries: NamedQueries, episodes: Sequence[Exp
     return vectors
 
 
-def _read_episodes(queries: NamedQueries, ids: Sequence[int]) -> list[Episode]:
-    values = {"ids": _list_ids(queries, ids)}
+def _read_episodes(queries: Queries, ids: Sequence[int]) -> list[Episode]:
+    values = {"ids": queries.ids(ids)}
     passages = groupby(queries.all("passages_of", values), key=lambda row: row[0])
     texts = {number: [text for _, _, text in rows] for number, rows in passages}
     rows = queries.all("get_episodes", values, columns=_LISTED)
     return [_to_episode(row, texts.get(row[0], [])) for row in rows]
 
 
-def _insert_episode(queries: NamedQueries, row: Mapping[str, Any], names: Sequence[str] = _COLUMNS) -> int:
+def _insert_episode(queries: Queries, row: Mapping[str, Any], names: Sequence[str] = _COLUMNS) -> int:
     columns = ", ".join(f'"{name}"' for name in names)
     places = ", ".join(queries.dialect.value.format(name) for name in names)
     return int(queries.all("insert_episode", row, columns=columns, places=places)[0][0])
@@ -353,14 +345,6 @@ def _may_be_told_in(session: AgentSession, user: str | None, agent: str, payload
     return (user, agent) == (session.user, session.agent)
 
 
-def _get_first(rows: Sequence[Sequence[Any]]) -> int | None:
-    return int(rows[0][0]) if rows else None
-
-
-def _list_ids(queries: NamedQueries, ids: Iterable[int]) -> Any:
-    return queries.listed([number for number in ids if is_storable_int(number)])
-
-
 def with_archived(scope: Scope) -> Scope:
     """Return the scope over all episodes: none is ever archived."""
     return replace(scope, include_archived=True)
@@ -372,18 +356,7 @@ class SqliteEpisodes(SqlEpisodes):
     def __init__(
         self, file: StoreFile, refuse_another_embedder: Callable[[str], None], wiped: Callable[[], None]
     ) -> None:
-        @contextmanager
-        def reading() -> Iterator[NamedQueries]:
-            with file.reading() as connection:
-                yield SqliteNamedQueries(connection)
-
-        @contextmanager
-        def writing() -> Iterator[NamedQueries]:
-            with file.writing() as connection:
-                yield SqliteNamedQueries(connection)
-
-        super().__init__(reading, writing)
-        self._file = file
+        super().__init__(file)
         self._ranking = Ranking(file, PASSAGES, refuse_another_embedder)
         self._refuse_another_embedder = refuse_another_embedder
         self._wiped = wiped  # truncates the write-ahead log
@@ -396,13 +369,12 @@ class SqliteEpisodes(SqlEpisodes):
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
         blobs = {number: np.ascontiguousarray(vector, dtype="<f4").tobytes() for number, vector in vectors.items()}
-        with self._file.writing(BRIEFLY) as connection:  # deferrable: writers of facts go first
-            queries = SqliteNamedQueries(connection)
-            self._refuse_another_embedder(str(queries.all("state", {})[0][3]))
+        with self._writing(BRIEFLY) as queries:  # deferrable: writers of facts go first
+            self._refuse_another_embedder(str(queries.all("state")[0][3]))
             check_vectors(vectors, (self._vector_size(queries) // _FLOAT) or None)
             self._fill(queries, blobs)
 
-    def _fill(self, queries: NamedQueries, blobs: Mapping[int, bytes]) -> None:
+    def _fill(self, queries: Queries, blobs: Mapping[int, bytes]) -> None:
         for number, blob in blobs.items():
             queries.run("passage_fill_vector", {"id": number, "vector": blob})
 
@@ -415,8 +387,5 @@ class SqliteEpisodes(SqlEpisodes):
         with self._writing() as queries:
             self._fill(queries, adopt_rows(self, queries, episodes))
 
-    def _vector_size(self, queries: NamedQueries) -> int:
-        return int(queries.all("passage_size_of_vectors", {})[0][1] or 0)
-
-    def _wipe(self, queries: NamedQueries) -> None:
-        queries.run("tidy_passage_words", {})
+    def _vector_size(self, queries: Queries) -> int:
+        return int(queries.all("passage_size_of_vectors")[0][1] or 0)

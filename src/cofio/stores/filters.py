@@ -20,10 +20,17 @@ class Dialect(NamedTuple):
 
     value: str  # a named value
     tagged: str  # condition that the memory has the tag of that value
+    judged: str  # condition that the claims of a verdict contain that value
+    unlimited: int | None  # the value of LIMIT for no limit
 
 
-SQLITE = Dialect(":{}", "EXISTS (SELECT 1 FROM json_each(memories.tags) WHERE value = {})")
-POSTGRES = Dialect("%({})s", "tags ? {}")
+SQLITE = Dialect(
+    ":{}",
+    "EXISTS (SELECT 1 FROM json_each(memories.tags) WHERE value = {})",
+    "EXISTS (SELECT 1 FROM json_each(about) WHERE value = {})",
+    -1,
+)
+POSTGRES = Dialect("%({})s", "tags ? {}", "about ? {}", None)
 
 
 def condition(scope: Scope, dialect: Dialect = SQLITE) -> tuple[str, dict[str, Any]]:
@@ -63,7 +70,7 @@ def _match_equal(scope: Scope, dialect: Dialect) -> Iterator[tuple[str, dict[str
             yield f'"{name}" = {dialect.value.format(name)}', {name: scope_value}
 
 
-def seen_by(viewer: Viewer | None, dialect: Dialect, source: str = "source") -> tuple[str, dict[str, Any]]:
+def visible_to(viewer: Viewer | None, dialect: Dialect, source: str = "source") -> tuple[str, dict[str, Any]]:
     """Return the viewer's visibility as an SQL condition, and its named values; `source` is the source column.
 
     Without a viewer, everything is visible.

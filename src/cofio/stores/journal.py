@@ -16,7 +16,7 @@ _HEAD = ("id", "at", "by", "why", "undoes", "undone_by", "part_of")
 
 def to_entry(row: Sequence[Any]) -> JournalEntry:
     """Return the journal entry of a row of changes."""
-    number, changeset, memory_id, action, reason, before, vector, occurrence, erased, beside = row
+    number, changeset, memory_id, action, reason, before, vector, occurrence, erased, counters = row
     return JournalEntry(
         id=number,
         changeset=changeset,
@@ -27,7 +27,7 @@ def to_entry(row: Sequence[Any]) -> JournalEntry:
         vector=vector,
         occurrence=occurrence_from(occurrence) if occurrence else None,
         erased=bool(erased),
-        beside=beside_from(beside) if beside else None,
+        counters=counters_from(counters) if counters else None,
     )
 
 
@@ -38,11 +38,11 @@ def to_changeset(
     return Changeset(**dict(zip(_HEAD, row, strict=True)), changes=tuple(changes), knowledge=knowledge)
 
 
-def beside_json(beside: Counters) -> str:
-    sightings = [[sighting.agent, sighting.session, sighting.at] for sighting in beside.sightings]
-    return as_json([beside.retrieval_count, beside.last_retrieved_at, sightings])
+def counters_json(counters: Counters) -> str:
+    sightings = [[sighting.agent, sighting.session, sighting.at] for sighting in counters.sightings]
+    return as_json([counters.retrieval_count, counters.last_retrieved_at, sightings])
 
 
-def beside_from(text: str) -> Counters:
+def counters_from(text: str) -> Counters:
     count, last, sightings = json.loads(text)
     return Counters(count, last, tuple(Occurrence(*sighting) for sighting in sightings))

@@ -1,4 +1,4 @@
-"""API keys and the audit log, in the SQLite file and in the fake store."""
+"""API keys and the audit log, in an SQL store and in the fake store."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from cofio.errors import Conflict, NotFound
 from cofio.models.auth import AuditEntry, Grant, Key
 from cofio.models.memory import to_utc_iso
 from cofio.ports import Clock
+from cofio.stores.database import BRIEFLY, LAST_ID, Database, Queries, delete_before
 from cofio.stores.row_mapping import as_json, is_storable_int
-from cofio.stores.sql_loader import queries
-from cofio.stores.sqlite.connection import BRIEFLY, StoreFile
 
-_SQL = queries("sqlite")
 _GRANTED = ("name", "role", "agent", "user", "team", "prefixes", "expires_at")
 KEY_COLUMNS = ("id", *_GRANTED, "hint", "created_at", "created_by", "revoked_at", "last_used_at")
 DEED_COLUMNS = ("id", "at", "act", "outcome", "key_id", "name", "what", "address")
@@ -23,76 +21,74 @@ DEED_COLUMNS = ("id", "at", "act", "outcome", "key_id", "name", "what", "address
 KEYS, DEEDS = (", ".join(f'"{name}"' for name in columns) for columns in (KEY_COLUMNS, DEED_COLUMNS))
 
 
-class SqliteKeys:
-    """Keys of an SQLite file."""
+class SqlKeys:
+    """Keys of an SQL store."""
 
-    def __init__(self, file: StoreFile, clock: Clock) -> None:
-        self._file = file
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
         self._clock = clock
 
     def create(self, grant: Grant, digest: str, hint: str, by: str) -> Key:
         values = {**grant_columns(grant), "digest": digest, "hint": hint, "by": by, "at": self._clock()}
-        with self._file.writing() as connection:
-            if not connection.execute(_SQL["create_key"], values).rowcount:
-                refuse_name(grant.name)
-            return to_key(connection.execute(_FIND, {"digest": digest}).fetchone())
+        with self._database.writing() as queries:
+            created = queries.count("create_key", values)
+            key = _find_key(queries, "find_key", {"digest": digest}) if created else None
+            return key or refuse_name(grant.name)
 
     def find(self, digest: str) -> Key | None:
-        with self._file.reading() as connection:
-            row = connection.execute(_FIND, {"digest": digest}).fetchone()
-        return to_key(row) if row else None
+        with self._database.reading() as queries:
+            return _find_key(queries, "find_key", {"digest": digest})
 
     def all(self) -> list[Key]:
-        with self._file.reading() as connection:
-            return [to_key(row) for row in connection.execute(_ALL)]
+        with self._database.reading() as queries:
+            return [to_key(row) for row in queries.all("all_keys", columns=KEYS)]
 
     def any_valid(self) -> bool:
-        with self._file.reading() as connection:
-            return bool(connection.execute(_SQL["any_valid_key"], {"at": self._clock()}).fetchone()[0])
+        with self._database.reading() as queries:
+            return bool(queries.value("any_valid_key", {"at": self._clock()}))
 
     def revoke(self, key_id: int) -> Key:
-        with self._file.writing() as connection:
-            values = {"id": key_id, "at": self._clock()}
-            revoked = is_storable_int(key_id) and connection.execute(_SQL["revoke_key"], values).rowcount
-            row = connection.execute(_GET, {"id": key_id}).fetchone() if is_storable_int(key_id) else None
-            return to_key(row) if row and revoked else refuse_revoking(key_id, to_key(row) if row else None)
+        if not is_storable_int(key_id):
+            refuse_revoking(key_id, None)
+        with self._database.writing() as queries:
+            revoked = queries.count("revoke_key", {"id": key_id, "at": self._clock()})
+            key = _find_key(queries, "get_key", {"id": key_id})
+            return key if key and revoked else refuse_revoking(key_id, key)
 
     def used(self, when: Mapping[int, str]) -> None:
-        with self._file.writing(BRIEFLY) as connection:  # these writes do not block
-            connection.executemany(_SQL["key_used"], [{"id": key_id, "at": at} for key_id, at in when.items()])
+        with self._database.writing(BRIEFLY) as queries:  # these writes do not block
+            queries.many("key_used", [{"id": key_id, "at": when[key_id]} for key_id in sorted(when)])
 
     def carried(self) -> list[tuple[Key, str]]:
-        with self._file.reading() as connection:
-            return [(to_key(row[:-1]), row[-1]) for row in connection.execute(_CARRIED)]
+        with self._database.reading() as queries:
+            return [(to_key(row[:-1]), row[-1]) for row in queries.all("carried_keys", columns=KEYS)]
 
     def adopt(self, key: Key, digest: str) -> None:
         values = adopted(key, digest)
-        with self._file.writing() as connection:
-            connection.execute(_SQL["adopt_key"], values)
-            if not connection.execute(_SQL["follow_key"], values).rowcount:
+        with self._database.writing() as queries:
+            queries.run("adopt_key", values)
+            if not queries.count("follow_key", values):
                 refuse_name(key.grant.name)
 
     def log(self, deeds: Sequence[AuditEntry]) -> None:
-        with self._file.writing() as connection:
-            connection.executemany(_SQL["log_deed"], [asdict(deed) for deed in deeds])
+        with self._database.writing() as queries:
+            queries.many("log_deed", [asdict(deed) for deed in deeds])
 
     def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
         if not is_storable_int(key or 0):
             return []
-        values = {"limit": limit, "after": min(1 << 62, 1 << 62 if after is None else after), "key": key}
-        with self._file.reading() as connection:
-            rows = connection.execute(_DEEDS if key is None else _DEEDS_OF, values).fetchall()
-        return [to_audit_entry(row) for row in rows]
+        values = {"limit": limit, "after": LAST_ID if after is None else min(after, LAST_ID), "key": key}
+        with self._database.reading() as queries:
+            entries = queries.all("newest_deeds" if key is None else "newest_deeds_of", values, columns=DEEDS)
+        return [to_audit_entry(row) for row in entries]
 
     def forget(self, before: str) -> int:
-        with self._file.writing() as connection:
-            return connection.execute(_SQL["forget_deeds"], {"before": to_utc_iso(before)}).rowcount
+        return delete_before(self._database, "forget_deeds", before)
 
 
-_FIND, _GET, _ALL, _CARRIED = (
-    _SQL[name].format(columns=KEYS) for name in ("find_key", "get_key", "all_keys", "carried_keys")
-)
-_DEEDS, _DEEDS_OF = (_SQL[name].format(columns=DEEDS) for name in ("newest_deeds", "newest_deeds_of"))
+def _find_key(queries: Queries, name: str, values: Mapping[str, Any]) -> Key | None:
+    row = queries.one(name, values, columns=KEYS)
+    return to_key(row) if row else None
 
 
 class FakeKeys:

@@ -1,11 +1,11 @@
-"""Log of language-model calls: the rules of every SQL store, and the embedded store's adapter."""
+"""Log of language-model calls: the rules of every SQL store, which the processes of a store share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from cofio.errors import NotFound, StoreError
+from cofio.errors import NotFound
 from cofio.models.llm_calls import (
     LETTERS,
     CallOrigin,
@@ -19,10 +19,9 @@ from cofio.models.llm_calls import (
 )
 from cofio.models.memory import to_utc_iso
 from cofio.ports import Clock
-from cofio.stores.domain_knowledge import NamedQueries, SqliteNamedQueries
+from cofio.stores.database import Database, Queries
 from cofio.stores.inbox_rules import make_storable
 from cofio.stores.row_mapping import is_storable_int
-from cofio.stores.sqlite.connection import StoreFile
 
 _COUNTED = (
     *("id", "at", "provider", "model", "purpose", "client", "session", "project", "capture"),
@@ -33,15 +32,18 @@ _ALL = f"{_COUNTS}, request, reply"
 
 
 class SqlLLMCalls:
-    """LLMCalls of an SQL store; `writing` provides the connection to one caller at a time."""
+    """LLMCalls of an SQL store."""
 
-    def __init__(
-        self,
-        reading: Callable[[], AbstractContextManager[NamedQueries]],
-        writing: Callable[[], AbstractContextManager[NamedQueries]],
-        clock: Clock,
-    ) -> None:
-        self._reading, self._writing, self._clock = reading, writing, clock
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+        self._reading = database.reading
+
+    @contextmanager
+    def _writing(self) -> Iterator[Queries]:
+        """Yield a transaction, one at a time among all processes: they share the daily limits."""
+        with self._database.writing() as queries:
+            queries.lock("llm_calls")
+            yield queries
 
     def start(
         self, provider: str, model: str, occasion: CallOrigin, request: str, *, characters: int, limits: Limits
@@ -93,34 +95,11 @@ class SqlLLMCalls:
 
     def forget(self, before: str) -> int:
         with self._writing() as queries:
-            ids = [row[0] for row in queries.all("llm_texts_before", {"before": to_utc_iso(before)})]
+            ids = queries.column("llm_texts_before", {"before": to_utc_iso(before)})
             queries.run("erase_llm_texts", {"ids": queries.listed(ids)})
+        if ids:
+            self._database.truncate_log()
         return len(ids)
-
-
-class SqliteLLMCalls(SqlLLMCalls):
-    """LLMCalls of an SQLite file."""
-
-    def __init__(self, file: StoreFile, clock: Clock) -> None:
-        @contextmanager
-        def reading() -> Iterator[NamedQueries]:
-            with file.reading() as connection:
-                yield SqliteNamedQueries(connection)
-
-        @contextmanager
-        def writing() -> Iterator[NamedQueries]:
-            with file.writing() as connection:
-                yield SqliteNamedQueries(connection)
-
-        super().__init__(reading, writing, clock)
-        self._file = file
-
-    def forget(self, before: str) -> int:
-        count = super().forget(before)
-        if count:
-            with suppress(StoreError):  # a concurrent reader blocks it; the log is overwritten later
-                self._file.empty_log()
-        return count
 
 
 def unknown(call_id: int) -> NotFound:
@@ -128,11 +107,11 @@ def unknown(call_id: int) -> NotFound:
     return NotFound(f"There is no language model call {call_id}.", "`cofio usage llm` lists the newest.")
 
 
-def erase(queries: NamedQueries) -> None:
+def erase(queries: Queries) -> None:
     """Erase the texts of all calls: any of them may hold purged words, shortened or paraphrased by the model."""
     queries.run("erase_all_llm_texts", {})
 
 
-def _read_spending(queries: NamedQueries, at: str) -> LLMSpending:
+def _read_spending(queries: Queries, at: str) -> LLMSpending:
     calls, tokens = queries.all("llm_spent", {"since": day_of(at)})[0]
     return LLMSpending(int(calls), int(tokens))

@@ -1,4 +1,4 @@
-"""Index of the Markdown files that were read, in the SQLite file and in the fake store."""
+"""Index of the Markdown files that were read, in an SQL store and in the fake store."""
 
 from __future__ import annotations
 
@@ -9,37 +9,33 @@ from typing import Any
 
 from cofio.models.notes import FiledPart, FileState
 from cofio.ports import Clock
+from cofio.stores.database import Database
 from cofio.stores.row_mapping import as_json
-from cofio.stores.sql_loader import queries
-from cofio.stores.sqlite.connection import StoreFile
-
-_SQL = queries("sqlite")
 
 
-class SqliteNotes:
-    """Notes of an SQLite file."""
+class SqlNotes:
+    """Notes of an SQL store."""
 
-    def __init__(self, file: StoreFile, clock: Clock) -> None:
-        self._file = file
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
         self._clock = clock
 
     def folders(self) -> list[str]:
-        with self._file.reading() as connection:
-            return [folder for (folder,) in connection.execute(_SQL["note_folders"])]
+        with self._database.reading() as queries:
+            return queries.column("note_folders")
 
     def files(self, folder: str) -> dict[str, FileState]:
-        with self._file.reading() as connection:
-            rows = connection.execute(_SQL["noted_files"], {"folder": folder}).fetchall()
-        return {row[0]: to_filed(row) for row in rows}
+        with self._database.reading() as queries:
+            return {row[0]: to_filed(row) for row in queries.all("noted_files", {"folder": folder})}
 
     def put(self, folder: str, files: Sequence[FileState]) -> None:
-        rows = to_rows(folder, files, self._clock())
-        with self._file.writing() as connection:
-            connection.executemany(_SQL["put_file"], rows)
+        ordered = sorted(files, key=lambda file: file.path)  # always in this order, to avoid deadlocks
+        with self._database.writing() as queries:
+            queries.many("put_file", to_rows(folder, ordered, self._clock()))
 
     def drop(self, folder: str, paths: Sequence[str]) -> None:
-        with self._file.writing() as connection:
-            connection.executemany(_SQL["drop_file"], [{"folder": folder, "path": path} for path in paths])
+        with self._database.writing() as queries:
+            queries.many("drop_file", [{"folder": folder, "path": path} for path in sorted(paths)])
 
 
 class FakeNotes:

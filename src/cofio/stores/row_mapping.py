@@ -83,9 +83,9 @@ def is_storable_int(number: int) -> bool:
     return isinstance(number, int) and -(1 << 63) <= number < 1 << 63
 
 
-def ids_json(ids: Iterable[int]) -> str:
-    """Return ids as a JSON array: one parameter for SQLite, so that one prepared statement serves any number of ids."""
-    return f"[{','.join(str(number) for number in ids if is_storable_int(number))}]"
+def storable_ids(ids: Iterable[int]) -> list[int]:
+    """Return the ids that a column can hold."""
+    return [number for number in ids if is_storable_int(number)]
 
 
 def check_vectors(vectors: Mapping[int, Vector], dimension: int | None) -> None:

@@ -1,15 +1,14 @@
-"""Data for copying stores, of the embedded and the fake store: rows in order, store names, free ids."""
+"""Data for copying stores, of the SQL stores and the fake store: rows in order, store names, free ids."""
 
 from __future__ import annotations
 
 import copy
 import json
-import sqlite3
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -19,121 +18,112 @@ from cofio.models.episodes import ExportedEpisode
 from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import Changeset, Memory, Occurrence
 from cofio.ports import Snapshots, Vector
-from cofio.stores.domain_knowledge import SqliteNamedQueries, in_order_of_ids
-from cofio.stores.episodes import export_episodes as carried_episodes
+from cofio.stores.database import Database, Queries
+from cofio.stores.domain_knowledge import in_order_of_ids
+from cofio.stores.episodes import export_episodes
 from cofio.stores.row_mapping import LISTED, as_json, is_storable_int, to_memory
-from cofio.stores.sql_loader import queries
-from cofio.stores.sqlite.connection import StoreFile
 
 if TYPE_CHECKING:
-    from cofio.stores.in_memory.domain_knowledge import FakeKnownRows
+    from cofio.stores.in_memory.domain_knowledge import FakeKnowledgeRows
     from cofio.stores.in_memory.episodes import EpisodeText
 
-_SQL = queries("sqlite")
-_ROWS = _SQL["carried_memories"].format(columns=LISTED)
 
+class SqlSnapshots:
+    """Snapshots of an SQL store. `take_ids` reserves ids inside a transaction and returns the last one below them."""
 
-class SqliteSnapshots:
-    """Carrying of an SQLite file."""
-
-    def __init__(self, file: StoreFile) -> None:
-        self._file = file
-        self._held: sqlite3.Connection | None = None  # set inside `still`: the connection of the snapshot
+    def __init__(
+        self, database: Database, take_ids: Callable[[Queries, int], int], snapshot: Queries | None = None
+    ) -> None:
+        self._database = database
+        self._take_ids = take_ids
+        self._snapshot = snapshot  # set inside `still`
 
     @contextmanager
     def still(self) -> Iterator[Snapshots]:
         """Yield a snapshot: it stays the same however long it is read, and whatever is written meanwhile."""
-        with self._file.reading() as connection:
-            frozen = SqliteSnapshots(self._file)
-            frozen._held = connection
-            connection.execute("BEGIN")
-            try:
-                connection.execute(_SQL["carried_counts"]).fetchone()  # SQLite takes the snapshot at the first read
-                yield frozen
-            finally:
-                connection.execute("COMMIT")
+        with self._database.still() as queries:
+            queries.one("carried_counts")  # the snapshot is taken at the first read
+            yield SqlSnapshots(self._database, self._take_ids, queries)
 
     def identity(self) -> str:
-        rows = self._read(_SQL["get_meta"], ("identity",))
-        if rows:
-            return str(rows[0][0])
-        with self._file.writing() as connection:
-            connection.execute(_SQL["make_identity"], (str(uuid.uuid4()),))  # unless another process was faster
-            return str(connection.execute(_SQL["get_meta"], ("identity",)).fetchone()[0])
+        name = {"name": "identity"}
+        with self._reading() as queries:
+            if identity := queries.value("get_meta", name):
+                return str(identity)
+        with self._database.writing() as queries:
+            queries.run("make_identity", {"value": str(uuid.uuid4())})  # unless another process was faster
+            return str(queries.value("get_meta", name))
 
     def adopt_identity(self, identity: str) -> bool:
-        with self._file.writing() as connection:
-            if connection.execute(_SQL["last_given"]).fetchone()[0]:
+        with self._database.writing(alone=True) as queries:
+            if queries.value("ever_held"):
                 return False
-            connection.execute(_SQL["set_meta"], {"name": "identity", "value": identity})
+            queries.run("set_meta", {"name": "identity", "value": identity})
             return True
 
     def reserve(self, count: int) -> int:
         if not count:
-            return int(self._read(_SQL["last_given"], ())[0][0])
-        with self._file.writing() as connection:
-            return self._take(connection, count)
-
-    def _take(self, connection: sqlite3.Connection, count: int) -> int:
-        last = int(connection.execute(_SQL["last_given"]).fetchone()[0])
-        if not connection.execute(_SQL["move_last_given"], (last + count,)).rowcount:
-            connection.execute(_SQL["set_last_given"], (last + count,))
-        return last
+            with self._reading() as queries:
+                return int(queries.value("last_given"))
+        with self._database.writing(alone=True) as queries:
+            return self._take_ids(queries, count)
 
     def room(self, name: str, last: int) -> list[tuple[int, int]]:
-        ranges = reserved_ranges(self._read(_SQL["get_meta"], (f"room:{name}",)))
+        key = {"name": f"room:{name}"}
+        with self._reading() as queries:
+            ranges = _read_ranges(queries.value("get_meta", key))
         if last <= (ranges[-1][0] if ranges else 0):
             return ranges
-        with self._file.writing() as connection:
-            ranges = reserved_ranges(connection.execute(_SQL["get_meta"], (f"room:{name}",)).fetchall())
+        with self._database.writing(alone=True) as queries:
+            ranges = _read_ranges(queries.value("get_meta", key))
             below = ranges[-1][0] if ranges else 0
             if last > below:
-                ranges.append((last, self._take(connection, last - below) - below))
-                connection.execute(_SQL["set_meta"], {"name": f"room:{name}", "value": as_json(ranges)})
+                ranges.append((last, self._take_ids(queries, last - below) - below))
+                queries.run("set_meta", {**key, "value": as_json(ranges)})
             return ranges
 
     def origins(self, origins: Sequence[str]) -> dict[str, int]:
-        return dict(self._read(_SQL["origins"], (as_json([origin for origin in origins if origin]),)))
+        with self._reading() as queries:
+            return dict(queries.all("origins", {"origins": queries.listed(filter(None, origins))}))
 
     def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[ExportedMemory]:
-        with self._reading() as connection:
-            memories = [to_memory(row) for row in connection.execute(_ROWS, (after, limit))]
-            ids = (as_json([memory.id for memory in memories]),)
+        with self._reading() as queries:
+            rows = queries.all("carried_memories", {"after": after, "limit": limit}, columns=LISTED)
+            memories = [to_memory(row) for row in rows]
+            ids = {"ids": queries.ids(memory.id for memory in memories)}
             sightings: defaultdict[int, list[Occurrence]] = defaultdict(list)
-            for memory_id, *about in connection.execute(_SQL["carried_sightings"], ids):
+            for memory_id, *about in queries.all("carried_sightings", ids):
                 sightings[memory_id].append(Occurrence(*about))
-            blobs = dict(connection.execute(_SQL["carried_vectors"], ids).fetchall()) if vectors else {}
+            vector_rows = queries.all("carried_vectors", ids) if vectors else []
+            blobs = {memory_id: queries.to_blob(vector) for memory_id, vector in vector_rows}
         return [
             ExportedMemory(memory, tuple(sightings.get(memory.id, ())), blobs.get(memory.id)) for memory in memories
         ]
 
     def counts(self) -> tuple[int, int]:
-        number, last = self._read(_SQL["carried_counts"], ())[0]
+        with self._reading() as queries:
+            number, last = queries.all("carried_counts")[0]
         return number, last
 
     def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
-        with self._reading() as connection:
-            return in_order_of_ids(SqliteNamedQueries(connection), table, after, limit)
+        with self._reading() as queries:
+            return in_order_of_ids(queries, table, after, limit)
 
     def episodes(self, after: int, limit: int) -> list[ExportedEpisode]:
-        with self._reading() as connection:
-            return carried_episodes(SqliteNamedQueries(connection), after, limit)
+        with self._reading() as queries:
+            return export_episodes(queries, after, limit)
 
     def parts(self, changeset_id: int) -> list[int]:
-        rows = self._read(_SQL["parts"], {"id": changeset_id}) if is_storable_int(changeset_id) else []
-        return [row[0] for row in rows]
-
-    def _read(self, query: str, values: Any) -> list[Any]:
-        with self._reading() as connection:
-            return connection.execute(query, values).fetchall()
+        with self._reading() as queries:
+            return queries.column("parts", {"id": changeset_id}) if is_storable_int(changeset_id) else []
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        if self._held is not None:
-            yield self._held
+    def _reading(self) -> Iterator[Queries]:
+        if self._snapshot is not None:
+            yield self._snapshot
             return
-        with self._file.reading() as connection:
-            yield connection
+        with self._database.reading() as queries:
+            yield queries
 
 
 class _FakeTables(Protocol):
@@ -143,7 +133,7 @@ class _FakeTables(Protocol):
     sightings: list[tuple[int, int, Occurrence]]
     vectors: dict[int, bytes]
     changesets: list[Changeset]
-    known: FakeKnownRows
+    known: FakeKnowledgeRows
     said: EpisodeText
     last_id: int
     identity: str
@@ -245,9 +235,9 @@ def as_vector(blob: bytes) -> Vector:
     return row
 
 
-def reserved_ranges(rows: Sequence[Any]) -> list[tuple[int, int]]:
+def _read_ranges(text: str | None) -> list[tuple[int, int]]:
     """Return the id ranges reserved for another store, as stored."""
-    return [(last, offset) for last, offset in json.loads(rows[0][0])] if rows else []
+    return [(last, offset) for last, offset in json.loads(text)] if text else []
 
 
 def _by_time(sighting: Occurrence) -> tuple[str, str, str]:

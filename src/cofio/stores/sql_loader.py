@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
+_FOLDER: Traversable = files("cofio.stores") / "sql"
+_DIALECTS = ("sqlite", "postgres")
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
@@ -23,11 +26,20 @@ def schema(dialect: str) -> str:
 
 @cache
 def migrations(dialect: str) -> tuple[tuple[int, str], ...]:
-    """Return the migrations in order, each with its number; the last number is the schema version."""
-    folder = files("cofio.stores") / "sql" / dialect / "migrations"
-    numbered = sorted((int(path.name.split("_")[0]), path) for path in folder.iterdir() if path.name.endswith(".sql"))
-    return tuple((number, path.read_text(encoding="utf-8")) for number, path in numbered)
+    """Return the migrations in order, each with its number; the last number is the schema version.
+
+    A migration with the same SQL in both dialects is one file, `migrations/SQLITE_POSTGRES_name.sql`, named by its
+    number in each.
+    """
+    own = [(path, 0) for path in _list_sql(_FOLDER / dialect / "migrations")]
+    shared = [(path, _DIALECTS.index(dialect)) for path in _list_sql(_FOLDER / "migrations")]
+    numbered = ((int(path.name.split("_")[part]), path.read_text(encoding="utf-8")) for path, part in own + shared)
+    return tuple(sorted(numbered))
+
+
+def _list_sql(folder: Traversable) -> list[Traversable]:
+    return [path for path in folder.iterdir() if path.name.endswith(".sql")] if folder.is_dir() else []
 
 
 def _read(dialect: str, name: str) -> str:
-    return (files("cofio.stores") / "sql" / dialect / name).read_text(encoding="utf-8")
+    return (_FOLDER / dialect / name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Token embeddings of memories for re-ranking, in the SQLite file and in the fake store."""
+"""Token embeddings of memories for re-ranking, in an SQL store and in the fake store."""
 
 from __future__ import annotations
 
@@ -6,55 +6,52 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cofio.models.memory import Memory
-from cofio.stores.row_mapping import LISTED, as_json, to_memory
-from cofio.stores.sql_loader import queries
-from cofio.stores.sqlite.connection import BRIEFLY, StoreFile
-
-_SQL = queries("sqlite")
+from cofio.stores.database import BRIEFLY, Database
+from cofio.stores.row_mapping import LISTED, to_memory
 
 
-class SqliteTokenEmbeddings:
-    """Readings of an SQLite file."""
+class SqlTokenEmbeddings:
+    """Token embeddings of an SQL store."""
 
-    def __init__(self, file: StoreFile) -> None:
-        self._file = file
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def set_signature(self, signature: str) -> None:
-        with self._file.reading() as connection:
-            if connection.execute(_SQL["reader"]).fetchone()[0] == signature:
+        with self._database.reading() as queries:
+            if queries.value("reader") == signature:
                 return
-        with self._file.writing() as connection:
-            if connection.execute(_SQL["reader"]).fetchone()[0] == signature:
+        with self._database.writing(alone=True) as queries:
+            if queries.value("reader") == signature:
                 return  # another process was faster, and may have stored some already
-            for name in ("drop_readings", "unread_all"):
-                connection.execute(_SQL[name])
-            connection.execute(_SQL["set_meta"], {"name": "reader", "value": signature})
+            queries.run("drop_readings")
+            queries.run("unread_all")
+            queries.run("set_meta", {"name": "reader", "value": signature})
 
     def get(self, ids: Sequence[int], by: str) -> dict[int, bytes]:
-        with self._file.reading() as connection:
-            return dict(connection.execute(_SQL["readings"], {"ids": as_json(list(ids)), "by": by}).fetchall())
+        with self._database.reading() as queries:
+            return dict(queries.all("readings", {"ids": queries.ids(ids), "by": by}))
 
     def unread(self, limit: int) -> list[Memory]:
-        with self._file.reading() as connection:
-            rows = connection.execute(_SQL["unread"].format(columns=LISTED), (limit,)).fetchall()
-        return [to_memory(row) for row in rows]
+        with self._database.reading() as queries:
+            return [to_memory(row) for row in queries.all("unread", {"limit": limit}, columns=LISTED)]
 
     def put(self, readings: Sequence[tuple[Memory, bytes]], by: str) -> bool:
-        with self._file.writing(BRIEFLY) as connection:  # deferrable: writers of facts go first
-            if connection.execute(_SQL["reader"]).fetchone()[0] != by:
+        # Alone: otherwise a memory that is being changed would be marked as read, with the reading of its old text.
+        with self._database.writing(BRIEFLY, alone=True) as queries:  # deferrable: writers of facts go first
+            if queries.value("reader") != by:
                 return False
-            connection.executemany(_SQL["put_reading"], [columns_of(memory, words) for memory, words in readings])
-            connection.executemany(_SQL["mark_read"], [{"id": memory.id} for memory, _ in readings])
+            queries.many("put_reading", [columns_of(memory, words) for memory, words in readings])
+            queries.many("mark_read", [{"id": memory.id} for memory, _ in readings])
             return True
 
     def counts(self) -> tuple[int, int]:
-        with self._file.reading() as connection:
-            read, unread = connection.execute(_SQL["count_readings"]).fetchone()
+        with self._database.reading() as queries:
+            read, unread = queries.all("count_readings")[0]
         return read, unread
 
 
 class FakeTokenEmbeddings:
-    """Readings of the fake store."""
+    """Token embeddings of the fake store."""
 
     def __init__(self, memories: Callable[[], Mapping[int, Memory]]) -> None:
         self._memories = memories

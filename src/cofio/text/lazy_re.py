@@ -13,15 +13,15 @@ _all: list[_LazyPattern] = []
 
 def compile(pattern: str, flags: int = 0) -> re.Pattern[str]:  # noqa: A001 - same interface as re.compile
     """Return a lazy `re.Pattern`, compiled on first use. A syntax error is raised then."""
-    late = _LazyPattern(pattern, flags)
-    _all.append(late)
-    return cast("re.Pattern[str]", late)
+    lazy = _LazyPattern(pattern, flags)
+    _all.append(lazy)
+    return cast("re.Pattern[str]", lazy)
 
 
 def compile_all() -> None:
     """Compile all patterns that are not compiled yet, to keep the delay out of the first request."""
-    for late in _all:
-        late.search  # noqa: B018 - the access compiles it
+    for lazy in _all:
+        lazy.search  # noqa: B018 - the access compiles it
 
 
 class _LazyPattern:
@@ -38,4 +38,4 @@ class _LazyPattern:
         return value
 
     def __repr__(self) -> str:
-        return f"late.compile({self._given[0]!r})"
+        return f"lazy_re.compile({self._given[0]!r})"

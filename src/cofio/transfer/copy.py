@@ -1,7 +1,7 @@
 """Copies of a store into another of any kind: every memory unchanged, under its own id.
 
     source ─ still ─▶ batches of rows ─ compared with the target's ─▶ Adopt, Revert, Purge ─ target.apply
-                      rows of domain knowledge, the same way ────────▶ Put, Drop, Erase ───┘
+                      rows of domain knowledge, the same way ────────▶ PutRow, DeleteRow, PurgeRow ───┘
                       episodes, the same way ────────────────────────▶ adopt, remove
            └──────── digest of all ◀─ must be the same ─▶ digest of all ─────────────────── target
 
@@ -20,7 +20,7 @@ from typing import Any
 
 from cofio.errors import Conflict
 from cofio.models.auth import Key
-from cofio.models.domain_knowledge import TABLES, Drop, Erase, Knowledge, KnowledgeDecision, Put, Table
+from cofio.models.domain_knowledge import TABLES, DeleteRow, Knowledge, PurgeRow, PutRow, RowDecision, Table
 from cofio.models.episodes import ExportedEpisode
 from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import Adopt, Decision, Memory, Occurrence, Purge, Revert
@@ -193,14 +193,14 @@ class CopyRun:
 
     def _bring_known(self, rows: Sequence[Knowledge], existing: Mapping[str, Knowledge], why: str) -> None:
         ids = {row.id for row in rows}
-        decisions: list[KnowledgeDecision] = [
-            Erase(row.TABLE, row.id, "deleted at the source") for row in existing.values() if row.id not in ids
+        decisions: list[RowDecision] = [
+            PurgeRow(row.TABLE, row.id, "deleted at the source") for row in existing.values() if row.id not in ids
         ]
         for row in rows:
             old = existing.get(row.id)
             if old != row:
-                decisions += [Drop(row.TABLE, row.id, "changed at the source")] if old else []
-                decisions.append(Put(row))
+                decisions += [DeleteRow(row.TABLE, row.id, "changed at the source")] if old else []
+                decisions.append(PutRow(row))
         if decisions:
             self._apply((), {}, why, decisions)
 
@@ -227,7 +227,7 @@ class CopyRun:
         decisions: Sequence[Decision],
         vectors: Mapping[int, Vector],
         why: str,
-        knowledge: Sequence[KnowledgeDecision] = (),
+        knowledge: Sequence[RowDecision] = (),
     ) -> None:
         try:
             done = self.target.apply(decisions, vectors, by=self.by, why=why, part_of=self.first, knowledge=knowledge)

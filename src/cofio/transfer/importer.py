@@ -1,7 +1,7 @@
 """Import of memories and facts into a store, as a series of changesets that can be undone as one.
 
     lines ─▶ place of each memory (first pass) ─▶ batches of Adopt ─ store.apply (second pass)
-    rows of domain knowledge, after the memories that express them ─▶ batches of Put ─ store.apply (third pass)
+    rows of domain knowledge, after the memories that express them ─▶ batches of PutRow ─ store.apply (third pass)
     facts ─▶ new ones ─▶ batches of Add ─ store.apply
 
 An interrupted import keeps what was done, and running it again resumes: nothing is imported twice.
@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 from cofio.errors import CofioError, Conflict, InvalidInput
-from cofio.models.domain_knowledge import Knowledge, KnowledgeDecision, Put
+from cofio.models.domain_knowledge import Knowledge, PutRow, RowDecision
 from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import MAY_REPLACE, Add, Adopt, Changeset, Decision, Fact, Memory, merge_scope
 from cofio.ports import Matrix, Store, Vector
@@ -165,11 +165,11 @@ class ImportRun:
         new = rows.new(batch)
         if new and not self.dry_run:
             try:
-                self._apply([], {}, [Put(row, as_of="") for row in new])
+                self._apply([], {}, [PutRow(row, as_of="") for row in new])
             except Conflict:  # a concurrent import of the same: look again
                 new = rows.new(batch)
                 if new:
-                    self._apply([], {}, [Put(row, as_of="") for row in new])
+                    self._apply([], {}, [PutRow(row, as_of="") for row in new])
         self._count(rows_read=len(batch), rows_added=len(new), rows_known=len(batch) - len(new))
 
     def _make_vectors(self, batch: Sequence[ExportedMemory], keeps: bool) -> dict[int, Vector]:
@@ -269,7 +269,7 @@ class ImportRun:
                 yield entry
 
     def _apply(
-        self, decisions: Sequence[Decision], vectors: dict[int, Vector], knowledge: Sequence[KnowledgeDecision] = ()
+        self, decisions: Sequence[Decision], vectors: dict[int, Vector], knowledge: Sequence[RowDecision] = ()
     ) -> Changeset:
         first, why = self.done.first, f"import {self.name}"
         done = self.store.apply(decisions, vectors, by=self.by, why=why, part_of=first, knowledge=knowledge)

@@ -16,7 +16,7 @@ from tests.transfer.importers.stores import facts, skipped
 
 
 def told(text: str) -> list[str]:
-    return [chunk.told for chunk in chunks(text)]
+    return [chunk.statement for chunk in chunks(text)]
 
 
 def page(folder: Path, text: str, name: str = "notes.md") -> Path:
@@ -63,7 +63,7 @@ def test_a_line_that_ends_in_a_colon_leads_to_the_bullets_and_is_no_fact() -> No
     )
     assert [chunk.text for chunk in found] == ["Postgres for all of the orders", "Redis", "That is all of it."]
     assert [chunk.where for chunk in found] == [("We use these databases in production",), (), ()]
-    assert found[1].told == "We use these databases in production: Redis"
+    assert found[1].statement == "We use these databases in production: Redis"
 
 
 def test_bullets_inside_a_bullet_stay_with_it_unless_it_only_leads_to_them() -> None:
@@ -137,9 +137,9 @@ def test_a_table_is_one_fact_with_the_line_above_it() -> None:
     ids=range(13),
 )
 def test_a_page_made_to_take_long_does_not(text: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     list(chunks(split_front_matter(text)[1]))
-    assert time.monotonic() - began < 20  # usually well under a second
+    assert time.process_time() - began < 20
 
 
 # ── front matter ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -11,67 +11,71 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from cofio.text import lazy_re
+from cofio.ingest.sanitize.patterns import PATTERNS
 
 #: "password": "…" | PASSWORD=… | password=… | --password … | password: … | my password is … | is "…" | the password …
-Put = Literal["quoted", "declared", "set", "option", "noted", "told", "told in quotes", "beside"]
+ValueForm = Literal["quoted", "declared", "set", "option", "noted", "stated", "stated in quotes", "beside"]
 
 
-def looks_secret(value: str, put: Put, *, of_password: bool) -> bool:
+def looks_secret(value: str, form: ValueForm, *, of_password: bool) -> bool:
     """Return whether this value of a password (or else of a token or key) is a secret."""
     if len(value) < 4 or _is_placeholder(value) or _is_reference(value):
         return False
     if " " in value or "\t" in value:
-        return put in ("quoted", "told in quotes") and _is_phrase(value.split(), put, of_password)
-    if put in ("quoted", "declared", "set", "option"):
-        return _is_given(value, put, of_password)
-    if of_password and (_is_row_of_words(value) or (put != "beside" and _is_worded(value))):
+        return form in ("quoted", "stated in quotes") and _is_phrase(value.split(), form, of_password)
+    if form in ("quoted", "declared", "set", "option"):
+        return _is_assigned_secret(value, form, of_password)
+    if of_password and (_is_row_of_words(value) or (form != "beside" and _is_worded(value))):
         return True
-    if _is_compound(value) or _TECHNICAL.match(value):
+    if _is_compound(value) or PATTERNS["technical_term"].match(value):
         return False
-    if put == "noted":
-        return _is_noted(value, of_password)
-    return _is_strong(value) or (put != "beside" and of_password and _TOLD.fullmatch(value) is not None)
+    if form == "noted":
+        return _is_noted_secret(value, of_password)
+    return _is_strong(value) or (
+        form != "beside" and of_password and PATTERNS["word_and_number"].fullmatch(value) is not None
+    )
 
 
 def looks_random(value: str) -> bool:
     """Return whether the value looks generated: letters and digits, but no compound of words and numbers."""
-    return _has_both(value) and not _is_compound(value) and not _PATH.match(value)
+    return _has_both(value) and not _is_compound(value) and not PATTERNS["path"].match(value)
 
 
 def is_plain_word(value: str) -> bool:
     """Return whether the value is a plain word that people use as a password, and no remark about passwords."""
-    return 5 <= len(value) <= 24 and _says_nothing(value)
+    return 5 <= len(value) <= 24 and _is_ordinary_word(value)
 
 
-def _says_nothing(word: str) -> bool:
+def _is_ordinary_word(word: str) -> bool:
     """Return whether a word is in lower case, except for its first letter, and no remark about passwords."""
-    if not _WORD.fullmatch(word) or _KEY_WORD.search(word):
+    if not PATTERNS["plain_word"].fullmatch(word) or PATTERNS["secret_word"].search(word):
         return False
     low = word.lower()
-    return low not in _NO_SECRETS and low not in _ABOUT_PASSWORDS and not _ABOUT.search(low)
+    return low not in _NO_SECRETS and low not in _ABOUT_PASSWORDS and not PATTERNS["descriptive_ending"].search(low)
 
 
-def _is_phrase(words: list[str], put: Put, of_password: bool) -> bool:
+def _is_phrase(words: list[str], form: ValueForm, of_password: bool) -> bool:
     """Return whether several words are a secret, and no sentence about one."""
     if any(_is_strong(word) for word in words):
         return True
     if not of_password or len(words) > 6 or not _PROSE.isdisjoint(word.lower().strip("().,:") for word in words):
         return False
-    mixed = any(_has_both(word) and not _TECHNICAL.match(word) and not _is_compound(word) for word in words)
-    return mixed or (put == "told in quotes" and any(word.isdigit() for word in words))
+    mixed = any(
+        _has_both(word) and not PATTERNS["technical_term"].match(word) and not _is_compound(word) for word in words
+    )
+    return mixed or (form == "stated in quotes" and any(word.isdigit() for word in words))
 
 
 def _is_row_of_words(value: str) -> bool:
     """Return whether the value is a row of random words, as in "correct-horse-battery-staple"."""
     parts = value.split("-")
-    return len(parts) >= 4 and all(_ROW_WORD.fullmatch(part) and part not in _PROSE for part in parts)
+    return len(parts) >= 4 and all(PATTERNS["short_word"].fullmatch(part) and part not in _PROSE for part in parts)
 
 
 def _is_worded(value: str) -> bool:
     """Return whether the value is words and a number, as in typical passwords: "blue-Falcon-42", "falcon7falcon7"."""
-    if _RUN_TOGETHER.fullmatch(value):
-        return all(map(_is_made_up, _LETTERS.findall(value)))
+    if PATTERNS["run_together"].fullmatch(value):
+        return all(map(_is_made_up, PATTERNS["letters"].findall(value)))
     *made_of, number = re.split(r"[-_.]", value.rstrip("!?"))
     if not made_of or not number.isdigit() or len(number) > 4 or not all(map(_is_made_up, made_of)):
         return False
@@ -79,35 +83,37 @@ def _is_worded(value: str) -> bool:
 
 
 def _is_made_up(word: str) -> bool:
-    return len(word) > 3 and _says_nothing(word) and word.lower() not in _PROSE
+    return len(word) > 3 and _is_ordinary_word(word) and word.lower() not in _PROSE
 
 
-def _is_given(value: str, put: Put, of_password: bool) -> bool:
+def _is_assigned_secret(value: str, form: ValueForm, of_password: bool) -> bool:
     if _has_letter(value) and (any(sign.isdigit() for sign in value) or re.search(r"[^\w./:-]", value)):
         # A declaration is in a settings file, which has no variable names; other values may be such names.
-        return put == "declared" or not (_is_compound(value) and (_KEY_WORD.search(value) or _names_none(value)))
+        return form == "declared" or not (
+            _is_compound(value) and (PATTERNS["secret_word"].search(value) or _names_none(value))
+        )
     if value.isdigit():
         return of_password and len(value) >= 4
     if _is_compound(value):  # "correct-horse-battery-staple" is a password, "my-app-secret" the name of one
-        return of_password and value.count("-") >= 3 and not _KEY_WORD.search(value)
-    named = value.isalpha() and len(value) >= (6 if of_password else 20) and not _KEY_WORD.search(value)
-    return named and put != "option"  # "the --password options"
+        return of_password and value.count("-") >= 3 and not PATTERNS["secret_word"].search(value)
+    named = value.isalpha() and len(value) >= (6 if of_password else 20) and not PATTERNS["secret_word"].search(value)
+    return named and form != "option"  # "the --password options"
 
 
-def _is_noted(value: str, of_password: bool) -> bool:
+def _is_noted_secret(value: str, of_password: bool) -> bool:
     if value.isdigit():
         return of_password and len(value) >= 6
     if _has_both(value):
         return len(value) >= (6 if of_password else 10) or _is_strong(value)
-    return of_password and len(value) >= 6 and _INNER_SIGN.search(value) is not None
+    return of_password and len(value) >= 6 and PATTERNS["inner_sign"].search(value) is not None
 
 
 def _is_strong(value: str) -> bool:
     """Return whether the value looks like a secret and hardly like anything else."""
-    if len(value) < 6 or not _has_letter(value) or _is_compound(value) or _TECHNICAL.match(value):
+    if len(value) < 6 or not _has_letter(value) or _is_compound(value) or PATTERNS["technical_term"].match(value):
         return False
     if not any(sign.isdigit() for sign in value):
-        return len(value) >= 8 and _INNER_SIGN.search(value) is not None
+        return len(value) >= 8 and PATTERNS["inner_sign"].search(value) is not None
     classes = sum(re.search(kind, value) is not None for kind in ("[a-z]", "[A-Z]", r"[^\w.,:;/()'-]"))
     return classes >= 2 or (len(value) >= 16 and looks_random(value))
 
@@ -124,67 +130,28 @@ def _is_compound(value: str) -> bool:
     """Return whether it is made of words and numbers: base64-encoded, AES-256-GCM, required|min:8, 50k/day,
     oauth2_scheme.
     """
-    parts = _JOINT.split(value)
-    return len(parts) > 1 and all(len(part) <= 20 and _WORDY.fullmatch(part) for part in parts if part)
+    parts = PATTERNS["separator"].split(value)
+    return len(parts) > 1 and all(
+        len(part) <= 20 and PATTERNS["word_or_number"].fullmatch(part) for part in parts if part
+    )
 
 
 def _names_none(compound: str) -> bool:
-    return not _NO_SECRETS.isdisjoint(_JOINT.split(compound.lower()))
+    return not _NO_SECRETS.isdisjoint(PATTERNS["separator"].split(compound.lower()))
 
 
 def _is_placeholder(value: str) -> bool:
-    return value.lower().strip("<>[]{}()*_-") in _NO_SECRETS or _PLACEHOLDER.search(value) is not None
+    return value.lower().strip("<>[]{}()*_-") in _NO_SECRETS or PATTERNS["placeholder"].search(value) is not None
 
 
 def _is_reference(value: str) -> bool:
     """Return whether the value refers to a secret or is code: a path, an address, a variable, a call, an attribute."""
-    if _PATH.match(value) or _ADDRESS.match(value) or _CALL.match(value) or _DIGEST.match(value):
+    if any(PATTERNS[name].match(value) for name in ("path", "address_or_number", "call", "digest_or_color")):
         return True
-    if _DOTTED.fullmatch(value) or _VARIABLE.fullmatch(value):
+    if any(PATTERNS[name].fullmatch(value) for name in ("attribute", "variable")):
         return True
-    return value.replace("_", "").isalpha() and ("_" in value or _KEY_WORD.search(value) is not None)
+    return value.replace("_", "").isalpha() and ("_" in value or PATTERNS["secret_word"].search(value) is not None)
 
-
-_JOINT = lazy_re.compile(r"[-_/.:+|,&=()\[\]]+")
-_WORDY = lazy_re.compile(r"[^\W\d_]+\d{0,4}|\d+[^\W\d_]{0,3}|[^\W\d_]{1,3}\d{1,4}[^\W\d_]{1,3}")
-#: A word and a number, or joined words longer than any natural one.
-_TOLD = lazy_re.compile(r"(?=.{6})[^\W\d_]{3,}\d{1,6}[!?]*|[a-z]{20,}")
-#: Words, each followed by a number.
-_RUN_TOGETHER = lazy_re.compile(r"(?:[^\W\d_]{4,12}\d{1,6}){2,4}[!?]*")
-_LETTERS = lazy_re.compile(r"[^\W\d_]+")
-_WORD = lazy_re.compile(r"[^\W\d_]?[a-zà-öø-ÿ]+")
-_ROW_WORD = lazy_re.compile(r"[a-z]{3,12}")
-#: Endings of words that describe a state or an action.
-_ABOUT = lazy_re.compile(
-    r"(?:ed|ing|ly|able|ible|tion|sion|ment|ness|less|ent|ant|ary|ory|ive|ous|ful|ity|ance|ence|hash|crypt|ware"
-    r"|lich|bar|ung|iert|ig|isch|aire|ado|ada|ido|ida|orio|oria|atif|oire|ional)$"
-)
-_INNER_SIGN = lazy_re.compile(r"\w[!@#$%^&*~+=?]+\w")
-_KEY_WORD = lazy_re.compile(r"(?i)passw|passphrase|pwd|secret|token|credential|(?<!mon|don|tur|hoc|joc|his)key")
-
-_TECHNICAL = lazy_re.compile(
-    r"(?i)(?:base|sha|md|utf|aes|rsa|hs|rs|es|ps|ed|ec|p|oauth|http|ipv|iso|pbkdf|argon|x|hmac|tls|ssl|int|uint|float|"
-    r"python|node|k|s|ec|web|win|gpt|v|id_ed)-?\d+[a-z-]{0,8}[.,;:!?)]*$|1password|b2c|auth0|c\+\+"
-)
-_PLACEHOLDER = lazy_re.compile(
-    r"(?i)^x{3,}|\*{3}|•{3}|\.\.\.|…|^<|>$|^\$[a-z_{(]|\$\{|\$\(|\{\{|^[{(\[]|^%[a-z_(]|%s|\[redacted|#\{"
-    r"|(?:^|[-_ ])(?:your|change[-_]?me|example|placeholder|insert|replace|dummy|fake|sample|redacted|todo)(?:$|[-_ ])"
-    r"|^(?:my|the|some|a)[-_](?:[a-z]+[-_])*(?:password|passwd|secret|token|key)$"
-)
-_PATH = lazy_re.compile(
-    r"(?:~|\.{0,2})/(?:[\w.-]+/|[a-z.-]+$)|[A-Za-z]:[\\/]|[\w.@-]+(?:/[\w.@-]+)*\.[a-z]{2,5}\d?[.,;:)]*$"
-)
-_ADDRESS = lazy_re.compile(
-    r"(?i)[a-z][a-z0-9+.-]{1,20}://|[\w.+-]+@[\w-]+\.[\w.-]+$|v?\d+(?:\.\d+)+|\d{4}-\d\d-\d\d|\d+:\d+"
-    r"|0x[0-9a-f]{40}$"  # a contract address: such a "token" is public
-)
-_CALL = lazy_re.compile(
-    r"&?(?:await|new|not|lambda|func)\b|[A-Za-z_$][A-Za-z_.$:>-]*\??[(\[{]"
-    r"|[A-Za-z_][\w.]{2,}\((?:$|[)A-Za-z_\"'.*&\[{-])|[-+]|!+[a-z]+[.(]|[a-z]+::"
-)
-_DIGEST = lazy_re.compile(r"(?i)(?:sha|md)\d{1,3}[-:]|#[0-9a-f]{3,8}$|\d+\*")  # also a colour and a grammar
-_DOTTED = lazy_re.compile(r"[A-Za-z_$][\w$]{0,30}(?:\??\.[A-Za-z_$][A-Za-z_$]{0,30}\d?)+;?")
-_VARIABLE = lazy_re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[a-z]+(?:_[a-z]+)+\d?")
 
 _NO_SECRETS = frozenset(
     """

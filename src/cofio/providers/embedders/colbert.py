@@ -8,16 +8,15 @@ per token. Texts of more than about 180 words are not encoded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from cofio.errors import Misconfigured
 from cofio.providers.embedders import model_files
-from cofio.providers.embedders.onnx_session import session
+from cofio.providers.embedders.onnx_model import OnnxModel
 from cofio.providers.embedders.wordpiece import WordPiece
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ WIDTH = 96  # dimensions kept of 384, chosen by `scripts/projection.py`; with al
 LONGEST = 256  # tokens of a text; a longer one is skipped, since its missing end would lower its score
 #: Mean similarity of unrelated texts is 0.82, of a question and its answer 0.90.
 FLOOR, CEILING = 0.79, 0.98
-WORTH_SPREADING = 8
 
 _EDITION = 1  # increase when the encoding changes otherwise, such as the projection or the truncation
 _MARK = "[unused1]"  # marks documents for the model
@@ -40,12 +38,8 @@ class ColbertModel:
     floor = FLOOR
     ceiling = CEILING
 
-    def __init__(self, place: Path, *, threads: int = 1, workers: int = 2) -> None:
-        self._place = place
-        self._threads = threads
-        self._workers = workers
-        self._loading = Lock()
-        self._network: _ColbertNetwork | None = None
+    def __init__(self, folder: Path, *, threads: int = 1, workers: int = 2) -> None:
+        self._model = OnnxModel(lambda: folder, threads, workers)
 
     @property
     def signature(self) -> str:
@@ -53,16 +47,10 @@ class ColbertModel:
 
     def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:
         """Return the encoding of each text, in order, to store or compare; empty for a text that is too long."""
-        network = self._loaded()
-        if self._workers < 2 or len(texts) < WORTH_SPREADING:
-            return [network.read(text, kind) for text in texts]
-        with ThreadPoolExecutor(self._workers, "read") as pool:
-            return list(pool.map(lambda text: network.read(text, kind), texts))
+        return self._model.map(partial(self._encode, kind=kind), texts)
 
     def likeness(self, question: bytes, readings: Sequence[bytes]) -> list[float]:
-        """Return, for each encoding, its similarity to the query: the mean of the best match per token, 1 for equal
-        texts.
-        """
+        """Return the similarity of each encoding to the query: the mean of the best match per token, at most 1."""
         if not readings:
             return []
         words = [_unpack(reading) for reading in readings]
@@ -70,31 +58,12 @@ class ColbertModel:
         near = np.maximum.reduceat(np.concatenate(words) @ _unpack(question).T, starts, axis=0)
         return [float(score) for score in near.mean(axis=1)]
 
-    def _loaded(self) -> _ColbertNetwork:
-        if self._network is None:
-            with self._loading:
-                if self._network is None:
-                    words = WordPiece.read(self._place / "vocab.txt")
-                    self._network = _ColbertNetwork(
-                        words, session(self._place / "model.onnx", self._threads), _load_projection()
-                    )
-        return self._network
-
-
-class _ColbertNetwork(NamedTuple):
-    """Loaded model."""
-
-    words: WordPiece
-    session: Any
-    projection: Matrix
-
-    def read(self, text: str, kind: str) -> bytes:
-        ids = marked(self.words, text, LONGEST) if kind == "document" else self.words.ids(text, LONGEST)
+    def _encode(self, text: str, kind: str) -> bytes:
+        tokenizer = self._model.tokenizer
+        ids = marked(tokenizer, text, LONGEST) if kind == "document" else tokenizer.ids(text, LONGEST)
         if len(ids) == LONGEST:
             return b""
-        feed = {"input_ids": np.array([ids], np.int64)}
-        feed |= {"attention_mask": np.ones_like(feed["input_ids"]), "token_type_ids": np.zeros_like(feed["input_ids"])}
-        states = self.session.run(["last_hidden_state"], feed)[0][0] @ self.projection
+        states = self._model.run(ids) @ _load_projection()
         return _pack(states / np.linalg.norm(states, axis=1, keepdims=True))
 
 
@@ -104,6 +73,7 @@ def marked(words: WordPiece, text: str, most: int) -> list[int]:
     return [first, words.id_of(_MARK), *rest]
 
 
+@cache
 def _load_projection() -> Matrix:
     try:
         projection: Matrix = np.load(_PROJECTION).astype(np.float32)

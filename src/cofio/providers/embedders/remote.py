@@ -11,7 +11,7 @@ import numpy as np
 
 from cofio.errors import Misconfigured, Unavailable
 from cofio.providers.embedders.query_cache import QueryCache
-from cofio.providers.http import USUAL, Provider, RetryPolicy, check_url
+from cofio.providers.http import DEFAULT_RETRY, Provider, RetryPolicy, check_url
 
 if TYPE_CHECKING:
     from cofio.ports import Matrix
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 OPENAI = "https://api.openai.com/v1"
 OLLAMA = "http://127.0.0.1:11434"
 
-MOST_TEXTS = 256  # per request
-MOST_CHARACTERS = 400_000  # per request; OpenAI accepts 300,000 tokens
-LONGEST = 8_000  # characters per text; OpenAI rejects more than 8,191 tokens instead of truncating
+MAX_TEXTS = 256  # of a batch
+MAX_BATCH_CHARACTERS = 400_000  # OpenAI accepts 300,000 tokens
+MAX_TEXT_CHARACTERS = 8_000  # OpenAI rejects more than 8,191 tokens instead of truncating
 
 #: Unrelated sentences, whose cosines show the floor of a model.
 UNRELATED = (
@@ -81,25 +81,21 @@ class _RemoteEmbedder(ABC):
         if not texts:
             return np.empty((0, self.dimension), np.float32)
         prefixed = [self._prefixes[kind] + text for text in texts]
-        return (
-            self._recent.through(prefixed, self._request_vectors)
-            if kind == "query"
-            else self._request_vectors(prefixed)
-        )
+        return self._recent.through(prefixed, self._embed_all) if kind == "query" else self._embed_all(prefixed)
 
     def _measure(self) -> float:
         """Return the floor, and set the dimension, with one request."""
-        vectors = self._request_vectors([self._prefixes["document"] + text for text in UNRELATED])
+        vectors = self._embed_all([self._prefixes["document"] + text for text in UNRELATED])
         if self._floor is None:
             cosines = (vectors @ vectors.T)[np.triu_indices(len(vectors), 1)]
             self._floor = max(0.0, float(np.median(cosines)))
         return self._floor
 
-    def _request_vectors(self, texts: Sequence[str]) -> Matrix:
-        return np.concatenate([self._normalize(self._ask(batch), len(batch)) for batch in _split_batches(texts)])
+    def _embed_all(self, texts: Sequence[str]) -> Matrix:
+        return np.concatenate([self._normalize(self._request(batch), len(batch)) for batch in _split_batches(texts)])
 
     @abstractmethod
-    def _ask(self, batch: Sequence[str]) -> Sequence[Any]:
+    def _request(self, batch: Sequence[str]) -> Sequence[Any]:
         """Return the provider's unchecked vectors of the texts, in order."""
 
     def _normalize(self, rows: Sequence[Any], count: int) -> Matrix:
@@ -143,7 +139,7 @@ class OpenAIEmbedder(_RemoteEmbedder):
         url: str = OPENAI,
         key: str = "",
         dimension: int | None = None,
-        patience: RetryPolicy = USUAL,
+        retry: RetryPolicy = DEFAULT_RETRY,
         **options: Unpack[Options],
     ) -> None:
         url = check_url(url, "OpenAI").rstrip("/")
@@ -157,10 +153,10 @@ class OpenAIEmbedder(_RemoteEmbedder):
         hint = "Try again later; the embedder `local` needs no provider."
         hints = {401: denied, 403: denied, 404: absent}
         name = "OpenAI" if url == OPENAI else host
-        super().__init__(model, Provider(name, url, key, patience, hint, hints), dimension, options)
+        super().__init__(model, Provider(name, url, key, retry, hint, hints), dimension, options)
         self._extra = {"dimensions": dimension} if dimension else {}
 
-    def _ask(self, batch: Sequence[str]) -> Sequence[Any]:
+    def _request(self, batch: Sequence[str]) -> Sequence[Any]:
         body = {"input": list(batch), "model": self.model, "encoding_format": "float", **self._extra}
         entries = _get_list(self._provider.post("/embeddings", body), "data")
         if entries is None or not all(isinstance(entry, Mapping) for entry in entries):
@@ -182,14 +178,14 @@ class OllamaEmbedder(_RemoteEmbedder):
         *,
         url: str = OLLAMA,
         dimension: int | None = None,
-        patience: RetryPolicy = USUAL,
+        retry: RetryPolicy = DEFAULT_RETRY,
         **options: Unpack[Options],
     ) -> None:
         hint = f"Check that Ollama runs at {url}: `ollama serve` starts it."
         hints = {404: f"Run `ollama pull {model}`, or choose a model that `ollama list` shows."}
-        super().__init__(model, Provider("Ollama", url, "", patience, hint, hints), dimension, options)
+        super().__init__(model, Provider("Ollama", url, "", retry, hint, hints), dimension, options)
 
-    def _ask(self, batch: Sequence[str]) -> Sequence[Any]:
+    def _request(self, batch: Sequence[str]) -> Sequence[Any]:
         body = {"model": self.model, "input": list(batch), "truncate": True}
         rows = _get_list(self._provider.post("/api/embed", body), "embeddings")
         if rows is None:
@@ -203,12 +199,12 @@ def _get_list(reply: Any, name: str) -> list[Any] | None:
 
 
 def _split_batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the texts in lists that fit one request, each truncated to `LONGEST` characters."""
+    """Yield the texts in lists that fit one request, each truncated to `MAX_TEXT_CHARACTERS` characters."""
     batch: list[str] = []
     size = 0
     for text in texts:
-        cut = text[:LONGEST] or " "  # OpenAI rejects empty texts
-        if batch and (len(batch) == MOST_TEXTS or size + len(cut) > MOST_CHARACTERS):
+        cut = text[:MAX_TEXT_CHARACTERS] or " "  # OpenAI rejects empty texts
+        if batch and (len(batch) == MAX_TEXTS or size + len(cut) > MAX_BATCH_CHARACTERS):
             yield batch
             batch, size = [], 0
         batch.append(cut)

@@ -6,8 +6,8 @@ The last two run the user's own coding agents.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from cofio.errors import Misconfigured
 from cofio.providers.llms.circuit_breaker import CircuitBreaker
@@ -41,71 +41,43 @@ def make(
     url: str = "",
     ollama_url: str = "",
     timeout: float = 60.0,
-    patience: RetryPolicy | None = None,
+    retry: RetryPolicy | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> LLM | None:
     """Return the requested model, or None if no provider is set. Nothing is sent yet.
 
-    Raise Misconfigured for an unknown provider or a missing key. `patience` overrides `timeout`. `environ` is the
+    Raise Misconfigured for an unknown provider or a missing key. `retry` overrides `timeout`. `environ` is the
     environment of a coding agent's process.
     """
     name = provider.strip().lower()
     if not name:
         return None
-    if name not in _ADAPTERS:
-        hint = f"Set EXTRACT_PROVIDER to one of: {', '.join(_ADAPTERS)}; with none, extraction by a model is off."
+    if name not in MODELS:
+        hint = f"Set EXTRACT_PROVIDER to one of: {', '.join(MODELS)}; with none, extraction by a model is off."
         raise Misconfigured(f"Unknown provider {provider.strip()!r}.", hint)
-    options = {"key": key.strip(), "patience": patience or _patient(timeout), "environ": environ or {}}
-    addresses = {"url": url.strip(), "ollama_url": ollama_url.strip()}
-    return _ADAPTERS[name](model.strip() or MODELS[name], addresses, options)
+    model, key, url = model.strip() or MODELS[name], key.strip(), url.strip()
+    retry = retry or _retry_policy(timeout)
+    if name in AGENTS:
+        from cofio.providers.llms.agent_cli import ClaudeCLI, CodexCLI
+
+        agent = ClaudeCLI if name == "claude-cli" else CodexCLI
+        return agent(model, environ=environ or {}, timeout=retry.timeout)
+    if name == "anthropic":
+        from cofio.providers.llms.anthropic import ANTHROPIC, AnthropicLLM
+
+        return AnthropicLLM(model, url=url or ANTHROPIC, key=key, retry=retry)
+    if name == "openai":
+        from cofio.providers.llms.openai import OPENAI, OpenAILLM
+
+        return OpenAILLM(model, url=url or OPENAI, key=key, retry=retry)
+    from cofio.providers.llms.ollama import OLLAMA, OllamaLLM
+
+    return OllamaLLM(model, url=ollama_url.strip() or url or OLLAMA, key=key, retry=retry)
 
 
-def _patient(timeout: float) -> RetryPolicy:
+def _retry_policy(timeout: float) -> RetryPolicy:
     from cofio.providers.http import RetryPolicy
 
     if not 0.0 < timeout <= LONGEST:
         raise Misconfigured(f"extract_timeout is {timeout:g}.", f"Give seconds, more than 0 and at most {LONGEST:g}.")
     return RetryPolicy(timeout=timeout)
-
-
-def _anthropic(model: str, addresses: Mapping[str, str], options: Mapping[str, Any]) -> LLM:
-    from cofio.providers.llms.anthropic import ANTHROPIC, AnthropicLLM
-
-    return AnthropicLLM(model, url=addresses["url"] or ANTHROPIC, **_remote(options))
-
-
-def _openai(model: str, addresses: Mapping[str, str], options: Mapping[str, Any]) -> LLM:
-    from cofio.providers.llms.openai import OPENAI, OpenAILLM
-
-    return OpenAILLM(model, url=addresses["url"] or OPENAI, **_remote(options))
-
-
-def _ollama(model: str, addresses: Mapping[str, str], options: Mapping[str, Any]) -> LLM:
-    from cofio.providers.llms.ollama import OLLAMA, OllamaLLM
-
-    return OllamaLLM(model, url=addresses["ollama_url"] or addresses["url"] or OLLAMA, **_remote(options))
-
-
-def _claude_cli(model: str, _addresses: Mapping[str, str], options: Mapping[str, Any]) -> LLM:
-    from cofio.providers.llms.agent_cli import ClaudeCLI
-
-    return ClaudeCLI(model, environ=options["environ"], timeout=options["patience"].timeout)
-
-
-def _codex_cli(model: str, _addresses: Mapping[str, str], options: Mapping[str, Any]) -> LLM:
-    from cofio.providers.llms.agent_cli import CodexCLI
-
-    return CodexCLI(model, environ=options["environ"], timeout=options["patience"].timeout)
-
-
-def _remote(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: options[name] for name in ("key", "patience")}
-
-
-_ADAPTERS: Mapping[str, Callable[[str, Mapping[str, str], Mapping[str, Any]], LLM]] = {
-    "anthropic": _anthropic,
-    "openai": _openai,
-    "ollama": _ollama,
-    "claude-cli": _claude_cli,
-    "codex-cli": _codex_cli,
-}

@@ -25,12 +25,12 @@ from typing import Any, ClassVar, NamedTuple
 from cofio.errors import CofioError, Misconfigured, NoReply, RefusedError, TooLarge, Unavailable
 from cofio.models.exchange import OWN_REQUEST
 from cofio.ports import Completion, Health, Profile
-from cofio.providers.llms.base import token_usage, value_at
+from cofio.providers.llms.base import anthropic_usage, replace_surrogates, token_usage, value_at
 from cofio.text import lazy_re
 
-_GLANCE = 10.0  # seconds for a login check
+_HEALTH_TIMEOUT = 10.0  # seconds for a login check
 _LATER = "It is retried later; without a model, only patterns find facts."
-_QUOTED = 300  # characters quoted from a program's output
+_MAX_QUOTE = 300  # characters quoted from a program's output
 
 _STATUS = lazy_re.compile(r"\bstatus:? (\d{3})\b")
 _LOGGED_OUT = lazy_re.compile(r"not logged in|run /login|please log ?in|login has expired", re.IGNORECASE)
@@ -110,8 +110,8 @@ class AgentCLI(ABC):
         with _one_child, tempfile.TemporaryDirectory(prefix="cofio-", ignore_cleanup_errors=True) as folder:
             work = Path(folder, "work")
             work.mkdir()
-            arguments = [*self._build_arguments(Path(folder), _replace_surrogates(system), schema), *self._options]
-            return self._parse_reply(self._run(arguments, work, _wrap_prompt(_replace_surrogates(user)), self._timeout))
+            arguments = [*self._build_arguments(Path(folder), replace_surrogates(system), schema), *self._options]
+            return self._parse_reply(self._run(arguments, work, _wrap_prompt(replace_surrogates(user)), self._timeout))
 
     def stop(self) -> None:
         """Kill the running children and start no more, so that the service can stop without waiting for them."""
@@ -123,7 +123,7 @@ class AgentCLI(ABC):
         """Return whether the program is installed and logged in; no model is called."""
         try:
             with tempfile.TemporaryDirectory(prefix="cofio-", ignore_cleanup_errors=True) as folder:
-                result = self._run(self._build_status_arguments(), Path(folder), "", _GLANCE)
+                result = self._run(self._build_status_arguments(), Path(folder), "", _HEALTH_TIMEOUT)
         except CofioError as error:
             return Health(healthy=False, problem=str(error))
         return Health(True) if self._is_logged_in(result) else Health(False, str(self._build_logged_out()))
@@ -185,9 +185,8 @@ class AgentCLI(ABC):
 
     def _map_failure(self, result: ChildResult, message: str, status: int = 0) -> CofioError:
         """Return the error for a child without a reply; `message` is the child's own message, if any."""
-        detail = " ".join((message or result.err.strip() or f"it exited with {result.code} and no reply").split())[
-            -_QUOTED:
-        ]
+        detail = message or result.err.strip() or f"it exited with {result.code} and no reply"
+        detail = " ".join(detail.split())[-_MAX_QUOTE:]
         says = f"{self.product}: {detail}"
         if _TOO_LONG.search(detail):
             return TooLarge(says, f"{self.model} has a context of about {self.context:,} tokens: send less.")
@@ -232,14 +231,11 @@ class ClaudeCLI(AgentCLI):
         reply = next((event for event in result.events() if event.get("type") == "result"), {})
         text, stopped, status = reply.get("result"), reply.get("stop_reason"), reply.get("api_error_status")
         if stopped == "refusal":
-            raise RefusedError(
-                f"{self.model} refused to answer.", "Asking again does not help; another model may answer."
-            )
+            hint = "Asking again does not help; another model may answer."
+            raise RefusedError(f"{self.model} refused to answer.", hint)
         if reply.get("is_error") or not isinstance(text, str):
             raise self._map_failure(result, str(text or ""), status if isinstance(status, int) else 0)
-        fresh, cache_written, cache_read = (token_usage(value_at(reply, "usage", name)).input_tokens for name in _READ)
-        output = value_at(reply, "usage", "output_tokens")
-        usage = token_usage(fresh + cache_written + cache_read, output, cache_read, cache_written)
+        usage = anthropic_usage(value_at(reply, "usage"))
         return Completion(text.strip(), stopped == "max_tokens", usage)
 
     def _build_status_arguments(self) -> list[str]:
@@ -250,9 +246,6 @@ class ClaudeCLI(AgentCLI):
             return value_at(json.loads(result.out), "loggedIn") is True
         except ValueError:
             return False
-
-
-_READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
 class CodexCLI(AgentCLI):
@@ -317,11 +310,8 @@ class CodexCLI(AgentCLI):
             if kind == "item.completed" and value_at(event, "item", "type") == "agent_message":
                 text = str(value_at(event, "item", "text") or "")
             elif kind == "turn.completed":
-                tokens, cached = (
-                    value_at(event, "usage", "input_tokens"),
-                    value_at(event, "usage", "cached_input_tokens"),
-                )
-                usage = token_usage(tokens, value_at(event, "usage", "output_tokens"), cached)
+                names = ("input_tokens", "output_tokens", "cached_input_tokens")
+                usage = token_usage(*(value_at(event, "usage", name) for name in names))
             elif kind in ("turn.failed", "error"):
                 problem = str(value_at(event, "error", "message") or event.get("message") or problem)
         if usage is None:
@@ -339,7 +329,3 @@ class CodexCLI(AgentCLI):
 def _wrap_prompt(text: str) -> str:
     """Return the prompt in the tag that capture rejects; closing tags inside it are escaped."""
     return f"<{OWN_REQUEST}>\n{text.replace(f'</{OWN_REQUEST}', f'< /{OWN_REQUEST}')}\n</{OWN_REQUEST}>"
-
-
-def _replace_surrogates(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()

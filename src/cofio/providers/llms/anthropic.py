@@ -8,10 +8,17 @@ from typing import Any
 from urllib.parse import quote
 
 from cofio.errors import Misconfigured
-from cofio.models.exchange import TokenUsage
 from cofio.ports import Completion
-from cofio.providers.http import USUAL, Provider, Rejection, RetryPolicy
-from cofio.providers.llms.base import GLANCE, ROOM, ErrorHints, OptionalParam, RemoteLLM, token_usage, value_at
+from cofio.providers.http import DEFAULT_RETRY, Provider, Rejection, RetryPolicy
+from cofio.providers.llms.base import (
+    HEALTH_TIMEOUT,
+    MAX_REPLY_TOKENS,
+    ErrorHints,
+    OptionalParam,
+    RemoteLLM,
+    anthropic_usage,
+    value_at,
+)
 
 ANTHROPIC = "https://api.anthropic.com"
 VERSION = "2023-06-01"
@@ -33,13 +40,13 @@ class AnthropicLLM(RemoteLLM):
         *,
         key: str,
         url: str = ANTHROPIC,
-        patience: RetryPolicy = USUAL,
+        retry: RetryPolicy = DEFAULT_RETRY,
         reconciles: bool = True,
     ) -> None:
         if not key:
             hint = "Set ANTHROPIC_API_KEY (or COFIO_EXTRACT_KEY), or another EXTRACT_PROVIDER: ollama needs no key."
             raise Misconfigured("Anthropic needs a key, and ANTHROPIC_API_KEY is not set.", hint)
-        remedies = ErrorHints(
+        hints = ErrorHints(
             key="Set ANTHROPIC_API_KEY (or COFIO_EXTRACT_KEY) to a key that may use this model.",
             model="Set EXTRACT_MODEL to a model that Anthropic has today.",
             address=f"Check EXTRACT_URL, {url}.",
@@ -47,22 +54,20 @@ class AnthropicLLM(RemoteLLM):
         )
         own = url.rstrip("/").removesuffix("/v1")
         headers = {"anthropic-version": VERSION}
-        provider = Provider(
-            "Anthropic", own, key, patience, remedies.later, {}, key_header="x-api-key", headers=headers
-        )
-        super().__init__(model, provider, remedies, reconciles=reconciles, without=_unknown_to(model))
+        provider = Provider("Anthropic", own, key, retry, hints.later, {}, key_header="x-api-key", headers=headers)
+        super().__init__(model, provider, hints, reconciles=reconciles, without=_unknown_to(model))
 
     def _build_request(self, system: str, user: str) -> dict[str, Any]:
         messages = [{"role": "user", "content": user}]
         cached = [{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}]
-        return {"model": self.model, "max_tokens": ROOM, "system": cached, "messages": messages}
+        return {"model": self.model, "max_tokens": MAX_REPLY_TOKENS, "system": cached, "messages": messages}
 
-    def _list_wishes(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
+    def _list_optional_params(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
         thinking = OptionalParam("thinking", {"thinking": {"type": "disabled"}}, r"thinking")
         if schema is None:
             return [thinking]
         shape = {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
-        return [thinking, OptionalParam(self.schema_wish, shape, r"output_config|output format|schema|structured")]
+        return [thinking, OptionalParam(self.schema_param, shape, r"output_config|output format|schema|structured")]
 
     def _parse_reply(self, reply: Any) -> Completion:
         blocks, stopped = value_at(reply, "content"), value_at(reply, "stop_reason")
@@ -71,11 +76,12 @@ class AnthropicLLM(RemoteLLM):
         if not isinstance(blocks, list):
             raise self._build_malformed(reply)
         text = "".join(str(value_at(block, "text") or "") for block in blocks if value_at(block, "type") == "text")
-        return Completion(text.strip(), stopped in ("max_tokens", "model_context_window_exceeded"), _parse_usage(reply))
+        truncated = stopped in ("max_tokens", "model_context_window_exceeded")
+        return Completion(text.strip(), truncated, anthropic_usage(value_at(reply, "usage")))
 
     def _find_problem(self) -> str:
         try:
-            self._provider.get(f"/v1/models/{quote(self.model, safe='')}", GLANCE)
+            self._provider.get(f"/v1/models/{quote(self.model, safe='')}", HEALTH_TIMEOUT)
         except Rejection as rejection:
             # A gateway in front of Anthropic may lack this route: any answer counts as healthy.
             if rejection.status != 404 or rejection.code == "not_found_error" or self.base_url == ANTHROPIC:
@@ -83,24 +89,11 @@ class AnthropicLLM(RemoteLLM):
         return ""
 
 
-def _parse_usage(reply: Any) -> TokenUsage:
-    """Return the tokens of a reply. Anthropic counts cache reads and writes separately from the other input."""
-    fresh, cache_written, cache_read, output = (
-        token_usage(value_at(reply, "usage", name)).input_tokens
-        for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
-    )
-    return TokenUsage(
-        1, fresh + cache_written + cache_read, output, cache_read_tokens=cache_read, cache_write_tokens=cache_written
-    )
-
-
 def _unknown_to(model: str) -> list[str]:
-    """Return the wishes that a model of this name does not support; an unknown name is assumed to support all but
-    thinking.
-    """
+    """Return the optional parameters that a model of this name lacks; an unknown name lacks only thinking."""
     match = re.search(r"claude-(?:([a-z]+)-)?(\d+)(?:[-.](\d{1,2})(?!\d))?", model)
     if not match:
         return ["thinking"]
     version = (int(match[2]), int(match[3] or 0))
     keeps = version >= ((4, 1) if match[1] == "opus" else (4, 5))
-    return [*([] if keeps else [AnthropicLLM.schema_wish]), *([] if version >= (5, 0) else ["thinking"])]
+    return [*([] if keeps else [AnthropicLLM.schema_param]), *([] if version >= (5, 0) else ["thinking"])]

@@ -1,4 +1,4 @@
-"""Common parts of models behind HTTP: a request and its reply, optional request fields ("wishes"), and errors.
+"""Common parts of models behind HTTP: a request and its reply, optional request fields, and errors.
 
 The class of an error says who can resolve it. Unavailable may pass by itself: silence, a busy server, an account
 without credit. Misconfigured needs the owner: the key, the model's name, the URL, a request that the server does not
@@ -14,13 +14,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from cofio.errors import CofioError, Misconfigured, NoReply, RefusedError, TooLarge, Unavailable
+from cofio.errors import CofioError, Misconfigured, RefusedError, TooLarge, Unavailable
 from cofio.models.exchange import TokenUsage
 from cofio.ports import Completion, Health, Profile
-from cofio.providers.http import UNPAID, Provider, Rejection
+from cofio.providers.http import UNPAID, Provider, Rejection, TimedOut
 
-ROOM = 4_096  # tokens of a reply; with 1,024, lists of facts were truncated
-GLANCE = 5.0  # timeout of a health check in seconds
+MAX_REPLY_TOKENS = 4_096  # with 1,024, lists of facts were truncated
+HEALTH_TIMEOUT = 5.0  # seconds
 
 _TOO_LONG = re.compile(
     r"context[ _](?:length|size|window)|prompt is too long|input is too long|string_above_max_length", re.IGNORECASE
@@ -35,9 +35,8 @@ _log = logging.getLogger(__name__)
 
 
 class OptionalParam(NamedTuple):
-    """Optional part of a request, with the error by which a server rejects it.
-
-    Of two for one field, the first is sent.
+    """Optional part of a request, with the error by which a server rejects it. Of two for one field, the first is
+    sent.
     """
 
     name: str
@@ -55,22 +54,22 @@ class ErrorHints(NamedTuple):
 
 
 class RemoteLLM(ABC):
-    """Model behind HTTP. `reconciles` is whether it may decide; `without` are the wishes that are never sent."""
+    """Model behind HTTP. `reconciles` is whether it may decide, `without` the optional parameters never sent."""
 
     provider_name: ClassVar[str]
     path: ClassVar[str]
     context: ClassVar[int]
-    #: Name of the wish that replies follow a schema.
-    schema_wish: ClassVar[str] = "json_schema"
+    #: Name of the optional parameter by which replies follow a schema.
+    schema_param: ClassVar[str] = "json_schema"
 
     def __init__(
-        self, model: str, provider: Provider, remedies: ErrorHints, *, reconciles: bool, without: Iterable[str] = ()
+        self, model: str, provider: Provider, hints: ErrorHints, *, reconciles: bool, without: Iterable[str] = ()
     ) -> None:
         if not model or not model.isprintable():
             raise Misconfigured(f"{model!r} is not the name of a model.", "Set EXTRACT_MODEL.")
         self.model = model
         self._provider = provider
-        self._remedies = remedies
+        self._hints = hints
         self._reconciles = reconciles
         self._without = frozenset(without)
         self._context = self.context
@@ -82,8 +81,8 @@ class RemoteLLM(ABC):
 
     @property
     def profile(self) -> Profile:
-        """Return the capabilities of the model, minus the wishes that its server has rejected."""
-        return Profile(self.schema_wish not in self._without, self._reconciles, self._context)
+        """Return the capabilities of the model, minus the optional parameters that its server has rejected."""
+        return Profile(self.schema_param not in self._without, self._reconciles, self._context)
 
     @property
     def supports_audn(self) -> bool:
@@ -95,22 +94,20 @@ class RemoteLLM(ABC):
         Raise Unavailable if there is no reply, Refused if the model refuses to answer, TooLarge if the text exceeds its
         context, and Misconfigured if the key, the model or the URL is wrong.
         """
-        request = self._build_request(_replace_surrogates(system), _replace_surrogates(user))
+        request = self._build_request(replace_surrogates(system), replace_surrogates(user))
         without = self._without
         while True:
-            body, included = _add_wishes(request, self._list_wishes(schema), without)
+            body, included = _add_optional_params(request, self._list_optional_params(schema), without)
             try:
-                reply = self._provider.ask(self.path, body)
+                reply = self._provider.request(self.path, body)
             except Rejection as rejection:
-                unknown = next((wish.name for wish in included if _is_about(rejection, wish)), None)
+                unknown = next((param.name for param in included if _names_param(rejection, param)), None)
                 if unknown is None or self._map_plain_failure(rejection):
                     raise self._map_rejection(rejection) from rejection
                 without |= {unknown}
-            except NoReply as error:
-                more = (
-                    " Raise EXTRACT_TIMEOUT if this happens often." if isinstance(error.__cause__, TimeoutError) else ""
-                )
-                raise NoReply(error.message, error.hint + more) from error
+            except TimedOut as error:
+                hint = f"{error.hint} Raise EXTRACT_TIMEOUT if this happens often."
+                raise TimedOut(error.message, hint) from error
             else:
                 self._remember(without)
                 return self._parse_reply(reply)
@@ -129,11 +126,11 @@ class RemoteLLM(ABC):
 
     @abstractmethod
     def _build_request(self, system: str, user: str) -> dict[str, Any]:
-        """Return the body of a request, without wishes."""
+        """Return the body of a request, without optional parameters."""
 
     @abstractmethod
-    def _list_wishes(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
-        """Return the wishes for a request; of alternatives, the better one comes first."""
+    def _list_optional_params(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
+        """Return the optional parameters of a request; of alternatives, the better one comes first."""
 
     @abstractmethod
     def _parse_reply(self, reply: Any) -> Completion:
@@ -149,25 +146,25 @@ class RemoteLLM(ABC):
         status, message = rejection.status, rejection.message
         if plain := self._map_plain_failure(rejection):
             return plain
-        if status == 404 or rejection.says(_NO_MODEL):
+        if status == 404 or rejection.matches(_NO_MODEL):
             return self._build_not_found(rejection)
         if status in (401, 403):
-            return Misconfigured(f"The key is refused: {message}", self._remedies.key)
+            return Misconfigured(f"The key is refused: {message}", self._hints.key)
         if status >= 500 or status in _MAY_PASS:
-            return Unavailable(message, self._remedies.later)
+            return Unavailable(message, self._hints.later)
         if status < 400:
-            return Misconfigured(f"{message} Redirects are not followed.", self._remedies.address)
-        return Misconfigured(message, f"It does not accept such requests for {self.model}. {self._remedies.model}")
+            return Misconfigured(f"{message} Redirects are not followed.", self._hints.address)
+        return Misconfigured(message, f"It does not accept such requests for {self.model}. {self._hints.model}")
 
     def _map_plain_failure(self, rejection: Rejection) -> CofioError | None:
         """Return the error for a failure that does not depend on the form of the request, if it is one."""
         message = rejection.message
-        if rejection.status == 402 or rejection.says(UNPAID):
+        if rejection.status == 402 or rejection.matches(UNPAID):
             return Unavailable(message, f"The account at {self._provider.name} has no credit left: top it up.")
-        if rejection.status == 413 or rejection.says(_TOO_LONG):
+        if rejection.status == 413 or rejection.matches(_TOO_LONG):
             self._learn_context(rejection)
             return TooLarge(message, f"{self.model} has a context of about {self._context:,} tokens: send less.")
-        if rejection.says(_FILTERED):
+        if rejection.matches(_FILTERED):
             return self._build_refusal(message)
         return None
 
@@ -177,25 +174,22 @@ class RemoteLLM(ABC):
             self._context = min(self._context, max(1, int(match[1])))
 
     def _build_not_found(self, rejection: Rejection) -> Misconfigured:
-        if "model" not in f"{rejection.code} {rejection.text}".lower():
-            message = f"Nothing answers for {self.model} at {self.base_url}: {rejection.message}"
-            return Misconfigured(message, f"{self._remedies.address} {self._remedies.model}")
-        return self._build_no_model(rejection.message)
+        if "model" in f"{rejection.code} {rejection.text}".lower():
+            return self._build_no_model(rejection.message)
+        message = f"Nothing answers for {self.model} at {self.base_url}: {rejection.message}"
+        return Misconfigured(message, f"{self._hints.address} {self._hints.model}")
 
     def _build_no_model(self, detail: str) -> Misconfigured:
-        return Misconfigured(f"{self._provider.name} has no model {self.model}: {detail}", self._remedies.model)
+        return Misconfigured(f"{self._provider.name} has no model {self.model}: {detail}", self._hints.model)
 
     def _build_refusal(self, detail: str = "") -> RefusedError:
-        hint = "Asking again does not help; another model may answer (EXTRACT_MODEL)."
-        return RefusedError(
-            f"{self.model} refused to answer" + (f": {self._provider.quoted(detail)}" if detail else "."), hint
-        )
+        message = f"{self.model} refused to answer" + (f": {self._provider.quote(detail)}" if detail else ".")
+        return RefusedError(message, "Asking again does not help; another model may answer (EXTRACT_MODEL).")
 
     def _build_malformed(self, reply: Any) -> Unavailable:
         detail = value_at(reply, "error", "message") or value_at(reply, "error")
-        suffix = f": {self._provider.quoted(str(detail))}" if detail else "."
-        message = f"{self._provider.name} answered with an invalid reply{suffix}"
-        return Unavailable(message, self._remedies.address)
+        suffix = f": {self._provider.quote(str(detail))}" if detail else "."
+        return Unavailable(f"{self._provider.name} answered with an invalid reply{suffix}", self._hints.address)
 
     def _check_listed(self, names: Sequence[str]) -> str:
         """Return the problem if the model is not among the names, with or without the tag ":latest"; else ""."""
@@ -229,6 +223,19 @@ def token_usage(read: Any, written: Any = 0, cache_read: Any = 0, cache_written:
     return TokenUsage(1, *(count if isinstance(count, int) and count > 0 else 0 for count in counts))
 
 
+def anthropic_usage(usage: Any) -> TokenUsage:
+    """Return the usage in Anthropic's format, which counts cache reads and writes separately from the other input."""
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    fresh, cache_written, cache_read = (token_usage(value_at(usage, name)).input_tokens for name in names)
+    read = fresh + cache_written + cache_read
+    return token_usage(read, value_at(usage, "output_tokens"), cache_read, cache_written)
+
+
+def chat_messages(system: str, user: str) -> list[dict[str, str]]:
+    """Return the messages of a chat completion."""
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+
 def without_thinking(text: str) -> str:
     """Return the reply without leading thoughts, which some servers leave in it, closed or unclosed."""
     text = text.strip()
@@ -240,21 +247,21 @@ def without_thinking(text: str) -> str:
     return (after if closed else before).strip()
 
 
-def _add_wishes(
-    request: Mapping[str, Any], wishes: Sequence[OptionalParam], without: frozenset[str]
+def _add_optional_params(
+    request: Mapping[str, Any], params: Sequence[OptionalParam], without: frozenset[str]
 ) -> tuple[dict[str, Any], list[OptionalParam]]:
     body, included = dict(request), []
-    for wish in wishes:
-        if wish.name not in without and not wish.part.keys() & body.keys():
-            body.update(wish.part)
-            included.append(wish)
+    for param in params:
+        if param.name not in without and not param.part.keys() & body.keys():
+            body.update(param.part)
+            included.append(param)
     return body, included
 
 
-def _is_about(rejection: Rejection, wish: OptionalParam) -> bool:
-    return rejection.status in (400, 422) and rejection.says(re.compile(wish.complaint, re.IGNORECASE))
+def _names_param(rejection: Rejection, param: OptionalParam) -> bool:
+    return rejection.status in (400, 422) and rejection.matches(re.compile(param.complaint, re.IGNORECASE))
 
 
-def _replace_surrogates(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Return the text without unpaired surrogates, which would invalidate the whole request."""
     return text.encode("utf-8", "replace").decode()

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cofio.ports import Completion
-from cofio.providers.http import USUAL, Provider, Rejection, RetryPolicy
+from cofio.providers.http import DEFAULT_RETRY, Provider, Rejection, RetryPolicy
 from cofio.providers.llms.base import (
-    GLANCE,
-    ROOM,
+    HEALTH_TIMEOUT,
+    MAX_REPLY_TOKENS,
     ErrorHints,
     OptionalParam,
     RemoteLLM,
+    chat_messages,
     token_usage,
     value_at,
     without_thinking,
@@ -37,17 +38,17 @@ class OllamaLLM(RemoteLLM):
         *,
         key: str = "",
         url: str = OLLAMA,
-        patience: RetryPolicy = USUAL,
+        retry: RetryPolicy = DEFAULT_RETRY,
         reconciles: bool = False,
     ) -> None:
-        remedies = ErrorHints(
+        hints = ErrorHints(
             key=f"Ollama itself needs no key: check OLLAMA_URL, {url}, or set COFIO_EXTRACT_KEY to the server's key.",
             model=f"Run `ollama pull {model}`, or set EXTRACT_MODEL to a model that `ollama list` shows.",
             address=f"Check OLLAMA_URL, {url}.",
             later=f"Check that Ollama runs at {url}: `ollama serve` starts it.",
         )
-        provider = Provider("Ollama", url, key, patience, remedies.later, {})
-        super().__init__(model, provider, remedies, reconciles=reconciles)
+        provider = Provider("Ollama", url, key, retry, hints.later, {})
+        super().__init__(model, provider, hints, reconciles=reconciles)
 
     def digest(self) -> str:
         """Return the digest of the weights behind the model's name; "" if the server has no such model."""
@@ -59,16 +60,16 @@ class OllamaLLM(RemoteLLM):
         return next((str(value_at(entry, "digest") or "") for entry in listed if value_at(entry, "name") in names), "")
 
     def _build_request(self, system: str, user: str) -> dict[str, Any]:
-        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-        options = {"num_ctx": self.context, "temperature": 0, "num_predict": ROOM}
+        options = {"num_ctx": self.context, "temperature": 0, "num_predict": MAX_REPLY_TOKENS}
+        messages = chat_messages(system, user)
         return {"model": self.model, "stream": False, "options": options, "messages": messages}
 
-    def _list_wishes(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
-        wishes = [OptionalParam("think", {"think": False}, r"\bthink")]
+    def _list_optional_params(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
+        params = [OptionalParam("think", {"think": False}, r"\bthink")]
         if schema is not None:
-            wishes.append(OptionalParam(self.schema_wish, {"format": schema}, r"format|schema|grammar"))
-            wishes.append(OptionalParam("json", {"format": "json"}, r"format|json"))
-        return wishes
+            params.append(OptionalParam(self.schema_param, {"format": schema}, r"format|schema|grammar"))
+            params.append(OptionalParam("json", {"format": "json"}, r"format|json"))
+        return params
 
     def _parse_reply(self, reply: Any) -> Completion:
         text = value_at(reply, "message", "content")
@@ -81,7 +82,7 @@ class OllamaLLM(RemoteLLM):
         return self._check_listed([str(value_at(entry, "name")) for entry in self._list_models()])
 
     def _list_models(self) -> list[Any]:
-        reply = self._provider.get("/api/tags", GLANCE)
+        reply = self._provider.get("/api/tags", HEALTH_TIMEOUT)
         listed = value_at(reply, "models")
         if not isinstance(listed, list):
             raise self._build_malformed(reply)

@@ -9,13 +9,14 @@ from urllib.parse import quote, urlsplit
 
 from cofio.errors import Misconfigured
 from cofio.ports import Completion
-from cofio.providers.http import USUAL, Provider, Rejection, RetryPolicy, check_url
+from cofio.providers.http import DEFAULT_RETRY, Provider, Rejection, RetryPolicy, check_url
 from cofio.providers.llms.base import (
-    GLANCE,
-    ROOM,
+    HEALTH_TIMEOUT,
+    MAX_REPLY_TOKENS,
     ErrorHints,
     OptionalParam,
     RemoteLLM,
+    chat_messages,
     token_usage,
     value_at,
     without_thinking,
@@ -42,7 +43,7 @@ class OpenAILLM(RemoteLLM):
         *,
         key: str = "",
         url: str = OPENAI,
-        patience: RetryPolicy = USUAL,
+        retry: RetryPolicy = DEFAULT_RETRY,
         reconciles: bool = True,
         compatible: bool | None = None,
     ) -> None:
@@ -51,35 +52,30 @@ class OpenAILLM(RemoteLLM):
         if not key and not self._compatible:
             hint = "Set OPENAI_API_KEY (or COFIO_EXTRACT_KEY), or EXTRACT_URL to a compatible server that needs none."
             raise Misconfigured("OpenAI needs a key, and OPENAI_API_KEY is not set.", hint)
-        remedies = _build_hints(host, url) if self._compatible else _FOR_OPENAI
-        provider = Provider(host if self._compatible else "OpenAI", url, key, patience, remedies.later, {})
-        super().__init__(model, provider, remedies, reconciles=reconciles)
+        hints = _build_hints(host, url) if self._compatible else _FOR_OPENAI
+        provider = Provider(host if self._compatible else "OpenAI", url, key, retry, hints.later, {})
+        super().__init__(model, provider, hints, reconciles=reconciles)
 
     def _build_request(self, system: str, user: str) -> dict[str, Any]:
-        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-        return {"model": self.model, "messages": messages}
+        return {"model": self.model, "messages": chat_messages(system, user)}
 
-    def _list_wishes(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
-        wishes = []
+    def _list_optional_params(self, schema: Mapping[str, Any] | None) -> Sequence[OptionalParam]:
+        params = []
         if self._compatible:
-            wishes.append(OptionalParam("max_tokens", {"max_tokens": ROOM}, r"max_tokens"))
-            wishes.append(
-                OptionalParam("temperature", {"temperature": 0}, r"temperature")
-            )  # the default of llama.cpp is 0.8
+            params.append(OptionalParam("max_tokens", {"max_tokens": MAX_REPLY_TOKENS}, r"max_tokens"))
+            params.append(OptionalParam("temperature", {"temperature": 0}, r"temperature"))  # llama.cpp: 0.8
         else:
-            wishes.append(
-                OptionalParam("max_completion_tokens", {"max_completion_tokens": ROOM}, r"max_completion_tokens")
-            )
+            limit = {"max_completion_tokens": MAX_REPLY_TOKENS}
+            params.append(OptionalParam("max_completion_tokens", limit, r"max_completion_tokens"))
             if _REASONING.match(self.model):  # reasoning would use up the tokens of the reply
-                wishes.append(OptionalParam("reasoning_effort", {"reasoning_effort": "low"}, r"reasoning"))
+                params.append(OptionalParam("reasoning_effort", {"reasoning_effort": "low"}, r"reasoning"))
         if schema is not None:
             shape = {"name": "reply", "strict": True, "schema": schema}
             part = {"response_format": {"type": "json_schema", "json_schema": shape}}
-            wishes.append(OptionalParam(self.schema_wish, part, r"response_format|schema|grammar"))
-            wishes.append(
-                OptionalParam("json_object", {"response_format": {"type": "json_object"}}, r"response_format|json")
-            )
-        return wishes
+            params.append(OptionalParam(self.schema_param, part, r"response_format|schema|grammar"))
+            part = {"response_format": {"type": "json_object"}}
+            params.append(OptionalParam("json_object", part, r"response_format|json"))
+        return params
 
     def _parse_reply(self, reply: Any) -> Completion:
         message, stopped = value_at(reply, "choices", 0, "message"), value_at(reply, "choices", 0, "finish_reason")
@@ -88,28 +84,19 @@ class OpenAILLM(RemoteLLM):
         if message.get("refusal") or stopped == "content_filter":
             raise self._build_refusal(str(message.get("refusal") or ""))
         text = _join_text(message.get("content"))
-        cached = value_at(reply, "usage", "prompt_tokens_details", "cached_tokens")
-        usage = token_usage(
-            value_at(reply, "usage", "prompt_tokens"), value_at(reply, "usage", "completion_tokens"), cached
-        )
-        return Completion(without_thinking(text) if self._compatible else text.strip(), stopped == "length", usage)
+        usage = value_at(reply, "usage")
+        cached = value_at(usage, "prompt_tokens_details", "cached_tokens")
+        tokens = token_usage(value_at(usage, "prompt_tokens"), value_at(usage, "completion_tokens"), cached)
+        return Completion(without_thinking(text) if self._compatible else text.strip(), stopped == "length", tokens)
 
     def _find_problem(self) -> str:
-        return self._check_compatible() if self._compatible else self._check_openai()
-
-    def _check_openai(self) -> str:
+        path = "/models" if self._compatible else f"/models/{quote(self.model, safe='')}"
         try:
-            self._provider.get(f"/models/{quote(self.model, safe='')}", GLANCE)
+            listed = value_at(self._provider.get(path, HEALTH_TIMEOUT), "data")
         except Rejection as rejection:
-            if "api.model.read" not in rejection.text:  # the key may call models, but not list them
-                raise
-        return ""
-
-    def _check_compatible(self) -> str:
-        try:
-            listed = value_at(self._provider.get("/models", GLANCE), "data")
-        except Rejection as rejection:
-            if rejection.status in (404, 405, 501):  # any answer counts as healthy
+            if self._compatible and rejection.status in (404, 405, 501):  # any answer counts as healthy
+                return ""
+            if not self._compatible and "api.model.read" in rejection.text:  # the key may call models, but not list
                 return ""
             raise
         return self._check_listed([str(value_at(entry, "id")) for entry in listed]) if isinstance(listed, list) else ""

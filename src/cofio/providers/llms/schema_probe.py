@@ -10,14 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from cofio.errors import CofioError, RefusedError
+from cofio.hooks.atomic_write import write_atomic
 from cofio.models.llm_calls import occasion
 from cofio.ports import LLM, Completion, Profile
 from cofio.providers import prompts
@@ -138,10 +137,6 @@ def _store_result(folder: Path | None, name: str, follows: bool) -> None:
     if folder is None:
         return
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, path = tempfile.mkstemp(dir=folder, prefix=".probed-")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({**_read(folder), name: follows}, file, indent=1)
-        Path(path).replace(folder / _FILE)
+        write_atomic(folder / _FILE, json.dumps({**_read(folder), name: follows}, indent=1).encode())
     except OSError as error:
         _log.debug("could not store the test result: %s", error)

@@ -1,4 +1,4 @@
-"""ASGI application: the routes behind the guard; handlers run in worker threads, never on the event loop."""
+"""ASGI application: the routes behind the authenticator; handlers run in worker threads, never on the event loop."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ from cofio.server.http.events import EventBroadcaster
 from cofio.server.http.key_cache import FailedAuthLimiter, KeyCache, Ticks
 from cofio.server.http.metrics import Metrics
 from cofio.server.http.middleware import STRANGER, RequestMiddleware
+from cofio.server.http.operations import Pool, Route
 from cofio.server.http.responses import HandlerReply, to_response
-from cofio.server.http.routes import ROUTES, Route
+from cofio.server.http.routes import ROUTES
 from cofio.server.http.streaming import EXPORTS, RELAYS, WATCHERS, StreamLimit, StreamResponse
 from cofio.server.openai_proxy.upstream import Upstream
 from cofio.server.session_handler import SessionHandler
@@ -50,8 +51,8 @@ from cofio.settings import Settings
 WORKERS = 32
 #: Object of an id, by the beginning of the path.
 _THINGS = {"/changes": "changeset", "/inbox": "item", "/memory/extract": "job", "/keys": "key", "/episodes": "episode"}
-_QUICK = 8  # separate, so that /health answers while every worker is busy
-_APART = 8  # calls of agents' tools, some of which wait for a model
+_RESERVED_THREADS = 8
+_AGENT_THREADS = 8
 
 
 def make(
@@ -66,17 +67,14 @@ def make(
     scheduler = Scheduler(keeper, settings.schedules, clock)
     notes_watcher = NotesWatcher(keeper, settings.notes_followed, every=settings.notes_poll_seconds)
     processors = max(2, os.cpu_count() or 2)
-    hungry, drawing = CapacityLimiter(processors), CapacityLimiter(processors // 2)
-    passing_on = StreamLimit(RELAYS, "chats"), StreamLimit(EXPORTS, "exports"), StreamLimit(WATCHERS, "event streams")
-    workers, quick, apart = (CapacityLimiter(size) for size in (WORKERS, _QUICK, _APART))
-    limits = _ConcurrencyLimits(workers, quick, hungry, drawing, apart, *passing_on)
+    limits = _ConcurrencyLimits(processors)
     # If COFIO_API_KEY is set to a key of the store, it keeps that key's role and does not act as the owner's key.
     is_store_key = bool(settings.api_key) and keeper.services.keys.find(digest(settings.api_key)) is not None
     authenticator = auth.Authenticator(
         settings, KeyCache(keeper, ticks), FailedAuthLimiter(ticks), clock, keeper.services.keys.record, is_store_key
     )
     deps = _EndpointDeps(state, authenticator, settings.max_body, limits, clock)
-    decoding.prepare(route.takes for route in ROUTES if route.takes)
+    decoding.prepare(route.request for route in ROUTES if route.request)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -166,36 +164,43 @@ def _open_upstream(settings: Settings) -> tuple[Upstream | None, str]:
         return None, str(error)
 
 
-@dataclass(frozen=True, slots=True)
 class _ConcurrencyLimits:
-    """Concurrency limits of handlers, by their cost. Searches would otherwise starve writers."""
+    """Concurrency limits of handlers by pool, and of streams, each of which has its own thread."""
 
-    workers: CapacityLimiter
-    quick: CapacityLimiter
-    hungry: CapacityLimiter
-    drawing: CapacityLimiter
-    apart: CapacityLimiter
-    relays: StreamLimit  # requests that wait for an upstream, each in its own thread
-    exports: StreamLimit  # exports, which hold a snapshot of the store until the client has read it
-    watchers: StreamLimit  # event streams
+    def __init__(self, processors: int) -> None:
+        default = CapacityLimiter(WORKERS)
+        self._threads = {
+            Pool.DEFAULT: default,
+            Pool.RESERVED: CapacityLimiter(_RESERVED_THREADS),
+            Pool.CPU: CapacityLimiter(processors),
+            Pool.HALF_CPU: CapacityLimiter(processors // 2),
+            Pool.AGENT: CapacityLimiter(_AGENT_THREADS),
+            Pool.EXPORT: default,
+            Pool.EVENTS: default,
+        }
+        self._relays = StreamLimit(RELAYS, "chats")  # requests that wait for an upstream
+        self._streams = {
+            Pool.EXPORT: StreamLimit(EXPORTS, "exports"),  # each holds a snapshot of the store while it is read
+            Pool.EVENTS: StreamLimit(WATCHERS, "event streams"),
+        }
 
-    def of(self, route: Route) -> CapacityLimiter:
-        if route.apart or route.drawing:
-            return self.apart if route.apart else self.drawing
-        return self.quick if route.quick else self.hungry if route.hungry else self.workers
+    def threads(self, route: Route) -> CapacityLimiter:
+        """Return the limit of the threads that run the route's handler."""
+        return self._threads[route.pool]
 
-    def passing_on(self, route: Route) -> StreamLimit:
-        return self.exports if route.whole else self.watchers if route.lasting else self.relays
+    def streams(self, route: Route) -> StreamLimit:
+        """Return the limit of the route's streams."""
+        return self._streams.get(route.pool, self._relays)
 
 
 @dataclass(frozen=True, slots=True)
 class _EndpointDeps:
-    """Dependencies shared by all places."""
+    """Dependencies shared by all endpoints."""
 
-    desk: AppState
-    guard: auth.Authenticator
+    state: AppState
+    authenticator: auth.Authenticator
     max_body: int
-    lanes: _ConcurrencyLimits
+    limits: _ConcurrencyLimits
     clock: Clock
 
 
@@ -220,40 +225,40 @@ class Endpoint:
 
     async def _respond(self, request: Request) -> ASGIApp:
         route = self._methods.get("GET" if request.method == "HEAD" else request.method)
-        self._deps.guard.admit(request.headers, page=route is not None and route.page)
+        self._deps.authenticator.admit(request.headers, browser=route is not None and route.browser)
         access = await self._check_access(request, route)
         request.scope[STRANGER] = access.viewer is not None or access.auth == "missing"
         if route is None:
             return self._no_such_method(request.method)
         call = _make_context(request, access, self.path, {**self._named, **request.path_params})
-        if route.bodiless and _has_body(request):
+        if route.query_only and _has_body(request):
             raise InvalidInput(f"{route.path} accepts no body.", "Use the query string.")
         body = await auth.read_body(request, self._deps.max_body) if route.has_body else b""
-        lane = self._deps.lanes.of(route)
-        return await to_thread.run_sync(self._run_handler, route, request, body, call, limiter=lane)
+        limiter = self._deps.limits.threads(route)
+        return await to_thread.run_sync(self._run_handler, route, request, body, call, limiter=limiter)
 
     async def _check_access(self, request: Request, route: Route | None) -> auth.AuthResult:
         """Return what the caller's key permits. Raise if that is not enough for the route."""
         address = _address(request)
         act = f"{request.method[:10]} {self.path or 'nowhere'}"
-        access = await self._deps.guard.identify(request.headers, address, act)
-        if route is None or not route.keyless:
+        access = await self._deps.authenticator.identify(request.headers, address, act)
+        if route is None or not route.public:
             auth.refuse_without_key(access.auth)
         if route is not None:
-            self._deps.guard.check_role(route.role, access, address, act)
+            self._deps.authenticator.check_role(route.role, access, address, act)
         if access.key:
-            self._deps.desk.keeper.services.keys.record_use(access.key, self._deps.clock())
+            self._deps.state.keeper.services.keys.record_use(access.key, self._deps.clock())
         return access
 
     def _run_handler(self, route: Route, request: Request, body: bytes, call: RequestContext) -> ASGIApp:
         """Read, handle and write, all off the event loop."""
         payload = _decode_input(route, request, body)
-        recorder = AuditRecorder(route, call, self._deps.clock, self._deps.desk.keeper.services.keys.record)
+        recorder = AuditRecorder(route, call, self._deps.clock, self._deps.state.keeper.services.keys.record)
         with recorder.refusals():
-            reply = route.answer(self._deps.desk.as_viewer(call.viewer), payload, call)
+            reply = route.handler(self._deps.state.as_viewer(call.viewer), payload, call)
         recorder.done(reply)
         if isinstance(reply, HandlerReply) and not isinstance(reply.content, dict | bytes):
-            return StreamResponse(reply.content, self._deps.lanes.passing_on(route))
+            return StreamResponse(reply.content, self._deps.limits.streams(route))
         return to_response(reply)
 
     def _no_such_method(self, method: str) -> Response:
@@ -292,14 +297,14 @@ def _has_body(request: Request) -> bool:
 def _decode_input(route: Route, request: Request, body: bytes) -> object:
     if route.raw:
         return body
-    if route.takes is None:
+    if route.request is None:
         return None
     query: bytes = request.scope["query_string"]
     if not route.has_body:
-        return decoding.of_query(query, route.takes)
+        return decoding.of_query(query, route.request)
     if query:
         raise InvalidInput(f"{route.path} accepts no query string.", "Send the fields in the body, as JSON.")
-    return decoding.of_body(body, request.headers.get("content-type", ""), route.takes)
+    return decoding.of_body(body, request.headers.get("content-type", ""), route.request)
 
 
 def _make_context(

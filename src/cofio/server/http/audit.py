@@ -13,7 +13,7 @@ from cofio.server.http.context import RequestContext
 from cofio.server.http.responses import HandlerReply
 
 if TYPE_CHECKING:
-    from cofio.server.http.routes import Route
+    from cofio.server.http.operations import Route
 
 _NAMED = ("id", "old_id", "new_id", "job", "changeset")  # fields of a reply that are logged: numbers, never texts
 _MOST = 20  # ids of a reply that are logged
@@ -39,7 +39,7 @@ class AuditRecorder:
         """Record a change, if there was one."""
         content = reply.content if isinstance(reply, HandlerReply) else reply
         fields: Mapping[str, Any] = content if isinstance(content, dict) else {}
-        if self._call.auth == "ok" and self._route.changes and not fields.get("dry_run"):
+        if self._call.auth == "ok" and self._route.writes_audit and not fields.get("dry_run"):
             self._note(self._make_entry("done", summarize_response(fields)))
 
     def _make_entry(self, outcome: str, summary: str) -> AuditEntry:

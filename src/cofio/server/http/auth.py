@@ -75,13 +75,13 @@ class Authenticator:
         self._never_open = bool(settings.api_key) or not is_near(settings.host)
         self._ring, self._tries, self._clock, self._note = ring, tries, clock, note
 
-    def admit(self, headers: Headers, *, page: bool) -> None:
+    def admit(self, headers: Headers, *, browser: bool) -> None:
         """Refuse unknown host names and requests from pages of other sites. Top-level visits of pages are allowed."""
         host = ",".join(headers.getlist("host"))
         if not self._is_ours(_strip_port(host)):
             hint = "Use 127.0.0.1 or localhost, or add the name to COFIO_ALLOWED_HOSTS."
             raise Forbidden(f"The host name {host[:100]!r} is not allowed.", hint)
-        is_visit = page and headers.get("sec-fetch-dest") == "document" and "origin" not in headers
+        is_visit = browser and headers.get("sec-fetch-dest") == "document" and "origin" not in headers
         strange = headers.get("sec-fetch-site", "").lower() == "cross-site" and not is_visit
         if strange or not _is_same_origin(headers.getlist("origin"), host):
             raise Forbidden("The request comes from a page of another site.", "Call the service from its own pages.")

@@ -26,7 +26,7 @@ from cofio.server.session_handler import SessionHandler
 from cofio.settings import Settings
 
 _READERS = 4  # exchanges that the model reads at once for waiting callers
-_Told = TypeVar("_Told")
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,29 +56,29 @@ class RequestContext:
         return AuditEntry(at=at, act=act, outcome=outcome, key=key, name=name, what=what, address=self.address)
 
 
-class CachedProbe(Generic[_Told]):
+class CachedProbe(Generic[_Value]):
     """Cached call of a slow function: waits for a limited time, then returns the last known value.
 
     Within `fresh` seconds the function is not called again.
     """
 
-    def __init__(self, ask: Callable[[], _Told], *, patience: float = 0.5, fresh: float = 0.0) -> None:
-        self._ask, self._patience, self._fresh = ask, patience, fresh
+    def __init__(self, call: Callable[[], _Value], *, patience: float = 0.5, fresh: float = 0.0) -> None:
+        self._call, self._patience, self._fresh = call, patience, fresh
         self._lock = Lock()
-        self._thread = ThreadPoolExecutor(1, "cofio-lately")
-        self._asking: Future[_Told] | None = None
-        self._known: tuple[_Told, float] | None = None  # value and time of the last call
+        self._thread = ThreadPoolExecutor(1, "cofio-probe")
+        self._pending: Future[_Value] | None = None
+        self._known: tuple[_Value, float] | None = None  # value and time of the last call
 
-    def told(self, patience: float | None = None) -> _Told:
+    def value(self, patience: float | None = None) -> _Value:
         """Return the value, or the last one; StoreBusy if neither is known. `patience` overrides the time to wait."""
         if self._known and time.monotonic() - self._known[1] < self._fresh:
             return self._known[0]
         with self._lock:  # one call at a time, for all callers
-            if self._asking is None or self._asking.done():
-                self._asking = self._thread.submit(self._refresh)
-            asking = self._asking
+            if self._pending is None or self._pending.done():
+                self._pending = self._thread.submit(self._refresh)
+            pending = self._pending
         try:
-            return asking.result(self._patience if patience is None else patience)
+            return pending.result(self._patience if patience is None else patience)
         except TimeoutError:
             if self._known is None:
                 raise StoreBusy("The value is still being computed.", "Try again in a moment.") from None
@@ -87,10 +87,10 @@ class CachedProbe(Generic[_Told]):
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _refresh(self) -> _Told:
-        answer = self._ask()
-        self._known = answer, time.monotonic()
-        return answer
+    def _refresh(self) -> _Value:
+        value = self._call()
+        self._known = value, time.monotonic()
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,9 @@ class AppState:
     keeper: Keeper
     worker: InboxWorker
     attendant: SessionHandler
-    census: CachedProbe[int]
+    memory_count: CachedProbe[int]
     inbox_status: CachedProbe[InboxStatus]
-    checkup: CachedProbe[Health]
+    model_health: CachedProbe[Health]
     metrics: Metrics
     news: EventBroadcaster
     document: Callable[[], HandlerReply]
@@ -121,6 +121,6 @@ class AppState:
 
     def close(self) -> None:
         """Stop all background calls."""
-        for service in (self.census, self.inbox_status, self.checkup, self.news):
+        for service in (self.memory_count, self.inbox_status, self.model_health, self.news):
             service.close()
         self.attendant.close()

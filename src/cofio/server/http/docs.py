@@ -11,8 +11,8 @@ from importlib.resources import files
 from typing import Any
 
 from cofio.server.http.openapi import parameters
+from cofio.server.http.operations import Route
 from cofio.server.http.responses import HandlerReply
-from cofio.server.http.routes import Route
 from cofio.version import __version__
 
 _STYLE = files("cofio.server.http").joinpath("docs.css").read_text(encoding="utf-8")
@@ -58,12 +58,13 @@ def _route(route: Route, schemas: Mapping[str, Any]) -> str:
         _row(parameter["name"], parameter["schema"], "required" * parameter["required"])
         for parameter in parameters(route)
     ]
-    if route.has_body and route.takes:
-        rows += _rows(schemas[route.takes.__name__], "required", "")
-    gives = route.gives if isinstance(route.gives, str) else _link(route.gives.__name__)
-    role = "" if route.keyless else f" Requires a key with the role <b>{route.role}</b>, if keys are in use."
-    parts = [_table(rows), _example(route), f"<p>Gives {gives}.{role}</p>"]
-    head = f"<b>{route.method}</b><code>{escape(route.path)}</code><span>{escape(route.says)}</span>"
+    if route.has_body and route.request:
+        rows += _rows(schemas[route.request.__name__], "required", "")
+    schema = route.schema()
+    response = schema if isinstance(schema, str) else _link(schema.__name__)
+    role = "" if route.public else f" Requires a key with the role <b>{route.role}</b>, if keys are in use."
+    parts = [_table(rows), _example(route), f"<p>Gives {response}.{role}</p>"]
+    head = f"<b>{route.method}</b><code>{escape(route.path)}</code><span>{escape(route.summary)}</span>"
     return f"<details><summary>{head}</summary><div>{''.join(parts)}</div></details>"
 
 
@@ -77,7 +78,7 @@ def _example(route: Route) -> str:
         return ""
     sent = json.dumps(route.example, ensure_ascii=False)
     method = "" if route.method == "POST" else f"-X {route.method} "
-    return f"<pre>curl {method}--json '{escape(sent)}' $COFIO_URL{route.sample}</pre>"
+    return f"<pre>curl {method}--json '{escape(sent)}' $COFIO_URL{route.sample_path}</pre>"
 
 
 def _rows(schema: Mapping[str, Any], required: str, optional: str) -> list[str]:

@@ -9,7 +9,7 @@ import msgspec
 
 from cofio.models.domain_knowledge import MAX_ID, TABLES
 from cofio.server.http import responses
-from cofio.server.http.routes import Route
+from cofio.server.http.operations import Route
 from cofio.version import __version__
 
 _REF = "#/components/schemas/{name}"
@@ -27,9 +27,9 @@ _KEYS = {
 
 def document(routes: Sequence[Route]) -> dict[str, Any]:
     """Return the document: every route, with its request and reply schemas."""
-    bodies = [route.takes for route in routes if route.has_body and route.takes]
+    bodies = [route.request for route in routes if route.has_body and route.request]
     shapes = [
-        shape for route in routes for status in route.statuses if not isinstance(shape := route.shape(status), str)
+        shape for route in routes for status in route.statuses if not isinstance(shape := route.schema(status), str)
     ]
     _, schemas = msgspec.json.schema_components([*bodies, *shapes, responses.ErrorResponse], ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {}
@@ -47,9 +47,9 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
 def parameters(route: Route) -> list[dict[str, Any]]:
     """Return the parameters of path and query string."""
     path_parameters = [parameter for name, parameter in _PATH.items() if name in route.path]
-    if route.takes is None or route.has_body:
+    if route.request is None or route.has_body:
         return path_parameters
-    schema = msgspec.json.schema_components([route.takes])[1][route.takes.__name__]
+    schema = msgspec.json.schema_components([route.request])[1][route.request.__name__]
     required = schema.get("required", ())
     return path_parameters + [
         {"name": name, "in": "query", "required": name in required, "schema": parameter, "explode": False}
@@ -59,21 +59,19 @@ def parameters(route: Route) -> list[dict[str, Any]]:
 
 def _operation(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {
-        "summary": route.says,
+        "summary": route.summary,
         "description": f"Requires a key with the role {route.role}, if keys are in use.",
         "x-role": route.role,
-        "operationId": route.path.strip("/").replace("/", "_").replace("-", "_")
-        if route.raw
-        else route.answer.__name__,
-        "parameters": [*parameters(route), *([] if route.keyless else [_CLIENT])],
-        "security": [{}] if route.keyless else [{"key": []}, {"bearer": []}, {}],
+        "operationId": route.path.strip("/").replace("/", "_").replace("-", "_") if route.raw else route.name,
+        "parameters": [*parameters(route), *([] if route.public else [_CLIENT])],
+        "security": [{}] if route.public else [{"key": []}, {"bearer": []}, {}],
         "responses": {
             **{str(status): _describe_reply(route, status) for status in route.statuses},
             "default": _describe_error(),
         },
     }
-    if route.has_body and route.takes:
-        content: dict[str, Any] = {"schema": _ref(route.takes)}
+    if route.has_body and route.request:
+        content: dict[str, Any] = {"schema": _ref(route.request)}
         if route.example:
             content["example"] = route.example
         operation["requestBody"] = {"required": needs_body(route), "content": {responses.JSON: content}}
@@ -84,16 +82,16 @@ def _operation(route: Route) -> dict[str, Any]:
 
 def needs_body(route: Route) -> bool:
     """Return whether an empty body is invalid."""
-    return route.takes is not None and any(field.required for field in msgspec.structs.fields(route.takes))
+    return route.request is not None and any(field.required for field in msgspec.structs.fields(route.request))
 
 
 def _describe_reply(route: Route, status: int) -> dict[str, Any]:
-    shape = route.shape(status)
+    shape = route.schema(status)
     if status == 204:
         return {"description": "No content."}
     if isinstance(shape, str):
-        return {"description": route.says, "content": {shape.partition(";")[0]: {}}}
-    return {"description": route.says, "content": {responses.JSON: {"schema": _ref(shape)}}}
+        return {"description": route.summary, "content": {shape.partition(";")[0]: {}}}
+    return {"description": route.summary, "content": {responses.JSON: {"schema": _ref(shape)}}}
 
 
 def _describe_error() -> dict[str, Any]:

@@ -126,6 +126,8 @@ def log_to_stderr(settings: Settings) -> None:
     if name not in levels:
         raise Misconfigured(f"log_level is {settings.log_level!r}.", "Give debug, info, warning or error.")
     logging.basicConfig(level=levels[name], format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for library in ("httpx2", "httpcore2"):  # they would log every request to a provider, with its address
+        logging.getLogger(library).setLevel(logging.WARNING)
 
 
 def _bind(settings: Settings, *, keyed: bool) -> socket.socket:

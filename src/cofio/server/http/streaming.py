@@ -22,7 +22,7 @@ RELAYS = 64  # at once; further ones are refused with a hint to retry
 EXPORTS = 4  # at once: each holds a connection to the store until its reader is done
 WATCHERS = 64  # at once: one per open page
 PATIENCE = 60.0  # seconds that a client may read nothing of what is sent
-_Told = TypeVar("_Told")
+_Result = TypeVar("_Result")
 
 
 class StreamLimit:
@@ -34,7 +34,7 @@ class StreamLimit:
 
     @contextmanager
     def admitted(self, whom: object) -> Iterator[None]:
-        """Hold a place in the lane. TooBusy if it is full."""
+        """Hold a place. TooBusy if it is full."""
         try:
             self._limiter.acquire_on_behalf_of_nowait(whom)
         except WouldBlock:
@@ -48,14 +48,14 @@ class StreamLimit:
 class StreamResponse:
     """Stream as an ASGI reply."""
 
-    def __init__(self, relay: StreamBody, lane: StreamLimit) -> None:
+    def __init__(self, relay: StreamBody, limit: StreamLimit) -> None:
         self._relay = relay
-        self._lane = lane
+        self._limit = limit
         self._thread = CapacityLimiter(1)  # not shared with other replies
         self._begun = self._ended = self._gone = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._lane.admitted(self):
+        with self._limit.admitted(self):
             try:
                 async with create_task_group() as tasks:
                     tasks.start_soon(self._watch, receive)
@@ -104,5 +104,5 @@ class StreamResponse:
         self._ended = True
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _run_in_thread(self, call: Callable[[], _Told]) -> _Told:
+    async def _run_in_thread(self, call: Callable[[], _Result]) -> _Result:
         return await to_thread.run_sync(call, limiter=self._thread)

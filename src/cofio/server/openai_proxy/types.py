@@ -1,6 +1,6 @@
 """Chat completions in OpenAI's format: requests enriched with memories, and answers assembled from a stream.
 
-    request ─ enriched ─▶ request          answer, whole or streamed ─▶ Answer ─▶ captured text
+    request ─ enriched ─▶ request          reply, whole or streamed ─▶ ChatReply ─▶ captured text
 
 Bytes of a request that need no change stay as sent, unknown fields included. Unknown formats are passed on unchanged:
 the upstream may understand them.
@@ -8,8 +8,7 @@ the upstream may understand them.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -17,14 +16,15 @@ import msgspec
 from msgspec import Raw
 
 from cofio.errors import InvalidInput
+from cofio.text import lazy_re
 
-LONGEST_ANSWER = 1 << 20  # characters assembled; more than is ever learned from
-_SYSTEM = ("system", "developer")
-_CALLING = ("tool_calls", "function_call")
-_WHOLE = ("stop", *_CALLING)  # finish reasons of an answer that is complete
-_TEXTS = ("text", "input_text", "output_text")
-_SENTENCE_END = re.compile(r"[.!?…](?=[\s\"')\]*_]|$)[\"')\]*_]*|\n")
-_TROUBLES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+MAX_CHARACTERS = 1 << 20  # of an assembled reply; more than is ever learned from
+_SYSTEM_ROLES = ("system", "developer")
+_TOOL_CALL = ("tool_calls", "function_call")
+_COMPLETE = ("stop", *_TOOL_CALL)  # finish reasons of a complete reply
+_TEXT_PARTS = ("text", "input_text", "output_text")
+_SENTENCE_END = lazy_re.compile(r"[.!?…](?=[\s\"')\]*_]|$)[\"')\]*_]*|\n")
+_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class ChatRequest:
@@ -33,12 +33,12 @@ class ChatRequest:
     def __init__(self, body: bytes) -> None:
         try:
             self._fields = msgspec.json.decode(body, type=dict[str, Raw])
-        except _TROUBLES as error:
+        except _DECODE_ERRORS as error:
             hint = "Send a chat completion in OpenAI's format."
             raise InvalidInput("The body is not a JSON object.", hint) from error
         self._body = body
         self._messages: list[Raw] = _read(self._fields.get("messages"), list[Raw]) or []
-        self._decoded = [_read_message(message) for message in self._messages]
+        self._decoded = [_read(message, dict[str, Any]) or {} for message in self._messages]
 
     @property
     def model(self) -> str:
@@ -48,8 +48,8 @@ class ChatRequest:
     @property
     def question(self) -> str:
         """Text of the last user message."""
-        place = self._last_of_user()
-        return "" if place is None else text_of(self._decoded[place].get("content"))
+        places = self._find_user()
+        return text_of(self._decoded[places[-1]].get("content")) if places else ""
 
     @property
     def session(self) -> str:
@@ -61,8 +61,8 @@ class ChatRequest:
     @property
     def conversation(self) -> str:
         """Name for the conversation: a digest of its beginning, up to the first user message."""
-        first = next((place for place, message in enumerate(self._decoded) if message.get("role") == "user"), 0)
-        return digest(*self._messages[: first + 1])
+        places = self._find_user() or [0]
+        return digest(*self._messages[: places[0] + 1])
 
     @property
     def turn(self) -> str:
@@ -70,83 +70,79 @@ class ChatRequest:
 
         The same request sent again is the same turn, and so is the continuation after a tool result.
         """
-        last = self._last_of_user()
-        return digest(*self._messages[: 0 if last is None else last + 1])
+        places = self._find_user() or [-1]
+        return digest(*self._messages[: places[-1] + 1])
 
     def enriched(self, context: str) -> bytes:
-        """Return the request with the context appended to its system message, or added as one; unchanged without
-        context.
-        """
+        """Return the request with the context appended to its system message or added as one; "" changes nothing."""
         if not context.strip() or not self._messages:
             return self._body
-        place = next((at for at, message in enumerate(self._decoded) if message.get("role") in _SYSTEM), None)
-        extended = (
-            None
-            if place is None
-            else _append_context(self._messages[place], self._decoded[place].get("content"), context)
-        )
+        place = next((at for at, message in enumerate(self._decoded) if message.get("role") in _SYSTEM_ROLES), None)
         messages = list(self._messages)
-        if place is None or extended is None:
+        content = None if place is None else _append_context(self._decoded[place].get("content"), context)
+        if place is None or content is None:
             messages.insert(0, Raw(msgspec.json.encode({"role": "system", "content": context.strip()})))
         else:
-            messages[place] = Raw(extended)
+            fields = _read(messages[place], dict[str, Raw])
+            messages[place] = Raw(msgspec.json.encode({**fields, "content": content}))
         return msgspec.json.encode({**self._fields, "messages": messages})
 
-    def _last_of_user(self) -> int | None:
-        places = (place for place in reversed(range(len(self._decoded))) if self._decoded[place].get("role") == "user")
-        return next(places, None)
+    def _find_user(self) -> list[int]:
+        """Return the places of the user's messages."""
+        return [place for place, message in enumerate(self._decoded) if message.get("role") == "user"]
 
 
 class ChatReply:
-    """Model answer assembled from passing chunks. Of several choices, the first one."""
+    """Reply of a model, assembled from passing chunks. Of several choices, the first one."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._length = 0
-        self.ended = ""  # the finish reason; "" until the answer ends
+        self.finish_reason = ""  # "" until the reply ends
 
-    def take_whole(self, body: bytes) -> None:
-        """Parse an answer that is not streamed."""
-        self._take_choices(_read(body, dict[str, Any]), "message")
+    def add_body(self, body: bytes) -> None:
+        """Add a reply that is not streamed."""
+        self._add_choices(_read(body, dict[str, Any]), "message")
 
-    def take_line(self, line: bytes) -> None:
-        """Parse a line of a server-sent event stream. Lines without answer data are ignored."""
+    def add_line(self, line: bytes) -> None:
+        """Add a line of a server-sent event stream. Lines without choices are ignored."""
         if line.startswith(b"data:"):
-            self._take_choices(_read(line[5:].strip(), dict[str, Any]), "delta")
+            self._add_choices(_read(line[5:].strip(), dict[str, Any]), "delta")
 
     @property
-    def calls(self) -> bool:
+    def is_tool_call(self) -> bool:
         """Return whether it ends in a tool call: the turn continues with the tool results."""
-        return self.ended in _CALLING
+        return self.finish_reason in _TOOL_CALL
 
     @property
-    def said(self) -> str:
-        """Text of the answer. An interrupted one is cut at its last sentence end: half a sentence may mean the
-        opposite.
-        """
+    def text(self) -> str:
+        """Text. An interrupted one is cut at its last sentence end: half a sentence may mean the opposite."""
         text = "".join(self._parts)
-        if self.ended in _WHOLE:
+        if self.finish_reason in _COMPLETE:
             return text.strip()
         ends = [match.end() for match in _SENTENCE_END.finditer(text)]
         return text[: ends[-1]].strip() if ends else ""
 
-    def _take_choices(self, chunk: Mapping[str, Any] | None, name: str) -> None:
+    def _add_choices(self, chunk: Mapping[str, Any] | None, name: str) -> None:
         choices = (chunk or {}).get("choices")
         for choice in choices if isinstance(choices, list) else ():
-            if isinstance(choice, dict) and choice.get("index", 0) == 0:
-                self._take(choice.get(name))
-                self.ended = str(choice.get("finish_reason") or self.ended)
-
-    def _take(self, message: Any) -> None:
-        text = text_of(message.get("content")) if isinstance(message, dict) else ""
-        if text and self._length < LONGEST_ANSWER:
-            self._parts.append(text)
-            self._length += len(text)
+            if not isinstance(choice, dict) or choice.get("index", 0) != 0:
+                continue
+            message = choice.get(name)
+            text = text_of(message.get("content")) if isinstance(message, dict) else ""
+            if self._length < MAX_CHARACTERS:
+                self._parts.append(text)
+                self._length += len(text)
+            self.finish_reason = str(choice.get("finish_reason") or self.finish_reason)
 
 
 def text_of(content: Any) -> str:
     """Return the text of a message's content, a string or parts; "" if it has no text, such as an image."""
-    return content if isinstance(content, str) else "\n\n".join(_texts(content))
+    if isinstance(content, str):
+        return content
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    texts = (part.get("text") for part in parts if part.get("type") in _TEXT_PARTS)
+    return "\n\n".join(text for text in texts if isinstance(text, str))
 
 
 def digest(*parts: bytes | Raw | str) -> str:
@@ -158,30 +154,16 @@ def digest(*parts: bytes | Raw | str) -> str:
     return hasher.hexdigest()
 
 
-def _texts(content: Any) -> Iterator[str]:
-    for part in content if isinstance(content, list) else ():
-        if isinstance(part, dict) and part.get("type") in _TEXTS and isinstance(part.get("text"), str):
-            yield part["text"]
-
-
-def _read_message(raw: Raw) -> dict[str, Any]:
-    return _read(raw, dict[str, Any]) or {}
-
-
-def _append_context(message: Raw, content: Any, context: str) -> bytes | None:
-    """Return the message with the context appended to its content; None if the format is unknown."""
+def _append_context(content: Any, context: str) -> Any:
+    """Return the content of a message with the context at its end; None if the format is unknown."""
     if isinstance(content, str):
-        content = f"{content.rstrip()}{context}" if content.strip() else context.strip()
-    elif isinstance(content, list):
-        content = [*content, {"type": "text", "text": context.strip()}]
-    else:
-        return None
-    return msgspec.json.encode({**(_read(message, dict[str, Raw]) or {}), "content": content})
+        return f"{content.rstrip()}{context}" if content.strip() else context.strip()
+    return [*content, {"type": "text", "text": context.strip()}] if isinstance(content, list) else None
 
 
 def _read(raw: Raw | bytes | None, kind: Any) -> Any:
     """Return the parsed value; None if it is not of the expected type."""
     try:
         return None if raw is None else msgspec.json.decode(raw, type=kind)
-    except _TROUBLES:
+    except _DECODE_ERRORS:
         return None

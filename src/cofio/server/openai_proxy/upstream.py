@@ -1,34 +1,32 @@
-"""Client of the upstream chat server: one request per connection, which another thread may close.
+"""Client of the upstream chat server: one connection per request, which another thread may close.
 
-The answer is forwarded as it arrives, so it is read in chunks and never buffered in full unless asked for. Redirects
+The reply is forwarded as it arrives, so it is read in chunks and never buffered in full unless requested. Redirects
 are not followed: the key is for one server only.
 """
 
 from __future__ import annotations
 
-import http.client
 import socket
-import ssl
 import threading
-import urllib.error
-import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import partial
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cofio.errors import Misconfigured, Unavailable
-from cofio.providers.http import build_opener, check_url
+from cofio.errors import Unavailable
+from cofio.providers.http import check_key, check_url, open_client, read_error
 
-MOST = 64 << 20  # largest answer in bytes; no server may fill our memory or stream for ever
-_LONGEST_ERROR = 1 << 20
-_AT_ONCE = 1 << 16
-_CONNECT = 15.0  # seconds to connect; the time to think is a setting
+if TYPE_CHECKING:
+    import httpx2
+
+MAX_BYTES = 64 << 20  # of a reply
+_MAX_ERROR_BYTES = 1 << 20
+_CONNECT_TIMEOUT = 15.0  # seconds; the timeout for the reply is a setting
 _HINT = "Is it up? CHAT_UPSTREAM_URL is its address, CHAT_UPSTREAM_TIMEOUT the longest silence in seconds."
 
 
 class ReplyHead(NamedTuple):
-    """Status and headers of an answer."""
+    """Status and headers of a reply."""
 
     status: int
     headers: Mapping[str, str]  # by lower-case name; the last of repeated ones
@@ -39,164 +37,114 @@ class Upstream:
 
     def __init__(self, url: str, key: str = "", timeout: float = 600.0) -> None:
         self.url = check_url(url.strip(), "the chat upstream").rstrip("/")
-        if key and not (key.isascii() and key.isprintable() and " " not in key.strip()):
-            hint = "Set CHAT_UPSTREAM_KEY again, without line breaks."
-            raise Misconfigured("The key for the chat upstream contains spaces or non-ASCII characters.", hint)
-        self.key = key.strip()
-        self._timeout = timeout
-        self._opener = build_opener(self.url, _Plain(), _Secure(), _NoUpstreamRedirect())
+        hint = "Set CHAT_UPSTREAM_KEY again, without line breaks."
+        self.key = check_key(key, "The key for the chat upstream", hint)
+        self.timeout = timeout
 
-    def line(self, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> UpstreamCall:
+    @cached_property
+    def client(self) -> httpx2.Client:
+        """HTTP client, shared by all requests; created for the first one."""
+        return open_client(self.url)
+
+    def prepare(self, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> UpstreamCall:
         """Prepare a request without sending it. It carries the key and the given headers only."""
-        sent = {"Accept-Encoding": "identity", "User-Agent": "cofio", **(headers or {})}
+        sent = dict(headers or {})
         if body is not None:
             sent["Content-Type"] = "application/json"
         if self.key:
             sent["Authorization"] = f"Bearer {self.key}"
-        line = UpstreamCall(self._opener, self._timeout)
-        line.request = _CancellableRequest(self.url + path, body, sent, line)
-        return line
+        return UpstreamCall(self, self.url + path, body, sent)
 
 
 class UpstreamCall:
-    """Request in progress with its answer. Used by one thread; any thread may hang it up."""
+    """Request in progress with its reply. Used by one thread; any thread may cancel it."""
 
-    request: _CancellableRequest
-
-    def __init__(self, opened_by: urllib.request.OpenerDirector, timeout: float) -> None:
-        self._opener = opened_by
-        self._timeout = timeout
-        self._reply: Any = None
+    def __init__(self, upstream: Upstream, url: str, body: bytes | None, headers: Mapping[str, str]) -> None:
+        self._upstream = upstream
+        self._url, self._body, self._headers = url, body, headers
+        self._response: httpx2.Response | None = None
+        self._parts: Iterator[bytes] = iter(())
         self._size = 0
         self._socket: socket.socket | None = None
-        self._hung_up = False
+        self._cancelled = False
         self._lock = threading.Lock()
 
     def open(self) -> ReplyHead:
         """Send the request and wait for the status and headers. Unavailable if none arrive."""
+        import httpx2
+
+        timeout = self._upstream.timeout
+        client = self._upstream.client
+        request = client.build_request(
+            "GET" if self._body is None else "POST",
+            self._url,
+            content=self._body,
+            headers=self._headers,
+            timeout=httpx2.Timeout(timeout, connect=min(timeout, _CONNECT_TIMEOUT)),
+            extensions={"trace": self._trace},
+        )
         try:
-            self._reply = self._opener.open(self.request, timeout=self._timeout)
-        except urllib.error.HTTPError as error:  # handled like any other answer
-            self._reply = error
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise self._silence(error) from error
-        if not 200 <= self._reply.status < 600:
-            raise Unavailable(f"The upstream answered {self._reply.status}, which is not an HTTP status.", _HINT)
-        headers = {
-            name.lower(): " ".join(value.split()) for name, value in self._reply.headers.items()
-        }  # some headers are folded
-        return ReplyHead(self._reply.status, headers)
+            self._response = client.send(request, stream=True)
+        except (httpx2.RequestError, httpx2.InvalidURL, ValueError) as error:
+            raise self._map_error(error) from error
+        status = self._response.status_code
+        if not 200 <= status < 600:
+            raise Unavailable(f"The upstream answered {status}, which is not an HTTP status.", _HINT)
+        self._parts = self._response.iter_bytes()
+        return ReplyHead(status, dict(self._response.headers.multi_items()))
 
     def read(self) -> bytes:
         """Return the bytes received, at least one; b"" at the end. Unavailable if the connection breaks."""
+        import httpx2
+
         try:
-            part: bytes = self._reply.read1(_AT_ONCE)
-        except (OSError, http.client.HTTPException, ValueError) as error:  # reading a closed reply raises ValueError
-            raise self._silence(error) from error
+            part = next(self._parts, b"")
+        except (httpx2.RequestError, httpx2.StreamError) as error:
+            raise self._map_error(error) from error
         self._size += len(part)
-        if self._size > MOST:
-            raise Unavailable(f"The upstream's answer is longer than {MOST:,} bytes.", _HINT)
-        if not part and self._reply.length:  # `read1` does not report that the connection was cut
-            raise Unavailable("The upstream closed the connection in the middle of its answer.", _HINT)
+        if self._size > MAX_BYTES:
+            raise Unavailable(f"The upstream's answer is longer than {MAX_BYTES:,} bytes.", _HINT)
         return part
 
-    def whole(self) -> bytes:
-        """Return the rest of the answer."""
+    def read_all(self) -> bytes:
+        """Return the rest of the reply."""
         return b"".join(iter(self.read, b""))
 
-    def error(self) -> bytes:
+    def read_error(self) -> bytes:
         """Return the body of an error response, as much as is readable."""
-        try:
-            raw: bytes = self._reply.read(_LONGEST_ERROR)
-        except (OSError, http.client.HTTPException, ValueError):  # the status alone must do
-            return b""
-        return raw
+        return b"" if self._response is None else read_error(self._response, _MAX_ERROR_BYTES)
 
-    def hang_up(self) -> None:
+    def cancel(self) -> None:
         """Abort the request from any thread at any time: its reader gets an error."""
         with self._lock:
-            self._hung_up = True
-            if self._socket is not None:
-                _shut(self._socket)
+            self._cancelled = True
+            self._shut_down()
 
     def close(self) -> None:
         """Close the connection; called by the thread that uses it."""
-        self.hang_up()
-        if self._reply is not None:
-            self._reply.close()
+        self.cancel()
+        if self._response is not None:
+            self._response.close()
 
-    def hold(self, connected: socket.socket) -> None:
-        """Store the connection once it exists."""
-        with self._lock:
-            self._socket = connected
-            if self._hung_up:
-                raise ConnectionAbortedError("hung up")
+    def _trace(self, event: str, details: Mapping[str, Any]) -> None:
+        """Keep the socket of a new connection, of TCP or TLS. A cancelled request gets one that is shut down."""
+        if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
+            with self._lock:
+                self._socket = details["return_value"].get_extra_info("socket")
+                if self._cancelled:
+                    self._shut_down()
 
-    def _silence(self, error: Exception) -> Unavailable:
-        reason = getattr(error, "reason", error)
-        if isinstance(reason, TimeoutError):
-            return Unavailable(f"The upstream sent nothing for {self._timeout:g} seconds.", _HINT)
-        if self._reply is not None:
+    def _shut_down(self) -> None:
+        """Shut the socket down below TLS: the reading thread wakes up, without a lock."""
+        if self._socket is not None:
+            with suppress(OSError):  # already closed
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def _map_error(self, error: Exception) -> Unavailable:
+        import httpx2
+
+        if isinstance(error, httpx2.TimeoutException):
+            return Unavailable(f"The upstream was silent for {self._upstream.timeout:g} seconds.", _HINT)
+        if self._response is not None:
             return Unavailable("The upstream closed the connection in the middle of its answer.", _HINT)
-        where = self.request.host if isinstance(self.request.host, str) else ""
-        return Unavailable(f"The upstream could not be reached at {where}: {reason}.", _HINT)
-
-
-class _CancellableRequest(urllib.request.Request):
-    """urllib request with a reference to its line."""
-
-    def __init__(self, url: str, body: bytes | None, headers: Mapping[str, str], line: UpstreamCall) -> None:
-        super().__init__(url, body, dict(headers))
-        self.line = line
-
-
-class _CancellableConnection:
-    """Connection that registers its socket with its line as soon as it exists."""
-
-    sock: Any
-    timeout: Any
-
-    def __init__(self, *args: Any, line: UpstreamCall, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._line = line
-
-    def connect(self) -> None:
-        patience, self.timeout = self.timeout, min(self.timeout, _CONNECT)
-        super().connect()  # type: ignore[misc]
-        self.sock.settimeout(patience)
-        self._line.hold(self.sock)
-
-
-class _PlainConnection(_CancellableConnection, http.client.HTTPConnection):
-    pass
-
-
-class _SecureConnection(_CancellableConnection, http.client.HTTPSConnection):
-    pass
-
-
-class _Plain(urllib.request.HTTPHandler):
-    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        assert isinstance(req, _CancellableRequest)
-        return self.do_open(partial(_PlainConnection, line=req.line), req)
-
-
-class _Secure(urllib.request.HTTPSHandler):
-    def __init__(self) -> None:
-        self._trusted = ssl.create_default_context()  # created once, as it reads all CA certificates
-        super().__init__(context=self._trusted)
-
-    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        assert isinstance(req, _CancellableRequest)
-        return self.do_open(partial(_SecureConnection, line=req.line), req, context=self._trusted)
-
-
-class _NoUpstreamRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-def _shut(connected: socket.socket) -> None:
-    """Shut the socket down below TLS: the reading thread wakes up, without a lock."""
-    with suppress(OSError):  # already closed
-        socket.socket.shutdown(connected, socket.SHUT_RDWR)
+        return Unavailable(f"The upstream could not be reached at {self._upstream.url}: {error}.", _HINT)

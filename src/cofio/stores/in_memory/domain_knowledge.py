@@ -20,16 +20,14 @@ from cofio.models.domain_knowledge import (
     sees,
 )
 from cofio.models.memory import Changeset, Scope, Viewer, check_fraction, check_int
+from cofio.stores.apply import RowJournalEntry, refuse_unknown
 from cofio.stores.domain_knowledge import (
-    RowJournalEntry,
     column_conditions,
     erased_name,
     is_what_is_wanted,
     place_in_order,
     refuse_after,
-    refuse_unknown,
     sort_by_confidence,
-    to_knowledge_change,
     words_kept,
     words_sought,
 )
@@ -37,13 +35,13 @@ from cofio.stores.domain_knowledge import (
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class FakeKnownRows:
-    """KnownRows in dictionaries."""
+class FakeKnowledgeRows:
+    """KnowledgeRows in dictionaries."""
 
     def __init__(self) -> None:
         self.rows: dict[str, dict[str, Knowledge]] = {table: {} for table in TABLES}
-        self.lines: list[RowJournalEntry] = []
-        self.whose: dict[int, Knowledge | None] = {}  # the row that each journal entry is about
+        self.entries: list[RowJournalEntry] = []
+        self.owned: dict[int, Knowledge | None] = {}  # the row that each journal entry is about
 
     def load(self, table: Table, key: str) -> Knowledge | None:
         return self.rows[check_table(table)].get(key)
@@ -54,20 +52,20 @@ class FakeKnownRows:
     def remove(self, table: Table, key: str) -> None:
         del self.rows[table][key]
 
-    def record(self, line: RowJournalEntry, whose: Knowledge | None) -> int:
-        self.lines.append(replace(line, id=len(self.lines) + 1))
-        self.whose[len(self.lines)] = whose
-        return len(self.lines)
+    def record(self, entry: RowJournalEntry, owned: Knowledge | None) -> int:
+        self.entries.append(replace(entry, id=len(self.entries) + 1))
+        self.owned[len(self.entries)] = owned
+        return len(self.entries)
 
     def recorded(self, change_id: int) -> RowJournalEntry | None:
-        return self.lines[change_id - 1] if 1 <= change_id <= len(self.lines) else None
+        return self.entries[change_id - 1] if 1 <= change_id <= len(self.entries) else None
 
-    def next_recorded(self, line: RowJournalEntry) -> RowJournalEntry | None:
-        later = (entry for entry in self.lines[line.id :] if (entry.table, entry.key) == (line.table, line.key))
+    def next_recorded(self, entry: RowJournalEntry) -> RowJournalEntry | None:
+        later = (other for other in self.entries[entry.id :] if (other.table, other.key) == (entry.table, entry.key))
         return next(later, None)
 
     def was_known(self, table: Table, key: str) -> bool:
-        return any((line.table, line.key) == (table, key) for line in self.lines)
+        return any((entry.table, entry.key) == (table, key) for entry in self.entries)
 
     def erase(self, table: Table, key: str) -> None:
         ref, mark = f"{table}/{key}", erased_name(table, key)
@@ -77,34 +75,36 @@ class FakeKnownRows:
                 return replace(row, about=tuple(reference for reference in row.about if reference != ref))
             return row
 
-        def scrub_line(line: RowJournalEntry) -> RowJournalEntry:
-            if (line.table, line.key) == (table, key):
-                self.whose[line.id] = None
-                return replace(line, key=mark, before=None, reason="", erased=True)
-            return replace(line, before=clear_reference(line.before))
+        def scrub_entry(entry: RowJournalEntry) -> RowJournalEntry:
+            if (entry.table, entry.key) == (table, key):
+                self.owned[entry.id] = None
+                return replace(entry, key=mark, before=None, reason="", erased=True)
+            return replace(entry, before=clear_reference(entry.before))
 
-        self.lines = [scrub_line(line) for line in self.lines]
+        self.entries = [scrub_entry(entry) for entry in self.entries]
         for feedback in list(self.rows["feedback"].values()):
             self.save(clear_reference(feedback) or feedback)
 
-    def changes(self, lines: Iterable[RowJournalEntry], changesets: Sequence[Changeset]) -> tuple[KnowledgeChange, ...]:
+    def changes(
+        self, entries: Iterable[RowJournalEntry], changesets: Sequence[Changeset]
+    ) -> tuple[KnowledgeChange, ...]:
         """Return the changes of these journal entries, each with the row after it."""
         changes = []
-        for line in lines:
-            later, changeset = self.next_recorded(line), changesets[line.changeset - 1]
-            after = later.before if later else self.rows[line.table].get(line.key)
-            changes.append(to_knowledge_change(line, after, changeset.at, changeset.by, changeset.why))
+        for entry in entries:
+            later, changeset = self.next_recorded(entry), changesets[entry.changeset - 1]
+            after = later.before if later else self.rows[entry.table].get(entry.key)
+            changes.append(entry.to_change(after, changeset.at, changeset.by, changeset.why))
         return tuple(changes)
 
     def of_changeset(self, changeset: Changeset, changesets: Sequence[Changeset]) -> tuple[KnowledgeChange, ...]:
-        return self.changes((line for line in self.lines if line.changeset == changeset.id), changesets)
+        return self.changes((entry for entry in self.entries if entry.changeset == changeset.id), changesets)
 
     def changed_within(self, scope: Scope) -> set[int]:
         """Return the changesets that changed rows of the scope; none if it narrows by a field of memories only."""
         if replace(scope, viewer=None, include_archived=False).narrows:
             return set()
-        lines = (line for line in self.lines if _may_see(scope.viewer, self.whose[line.id]))
-        return {line.changeset for line in lines}
+        entries = (entry for entry in self.entries if _may_see(scope.viewer, self.owned[entry.id]))
+        return {entry.changeset for entry in entries}
 
 
 def _may_see(viewer: Viewer | None, row: Knowledge | None) -> bool:
@@ -115,7 +115,7 @@ class FakeKnowledgeTables:
     """Domain of a MemoryStore; `holding` locks its tables for one caller at a time."""
 
     def __init__(
-        self, holding: Callable[[], AbstractContextManager[tuple[FakeKnownRows, Sequence[Changeset]]]]
+        self, holding: Callable[[], AbstractContextManager[tuple[FakeKnowledgeRows, Sequence[Changeset]]]]
     ) -> None:
         self._holding = holding
 
@@ -161,8 +161,8 @@ class FakeKnowledgeTables:
     def history(self, table: Table, key: str) -> list[KnowledgeChange]:
         names = (key, erased_name(check_table(table), key))
         with self._holding() as (tables, changesets):
-            lines = [line for line in tables.lines if line.table == table and line.key in names]
-            changes = tables.changes(lines, changesets)
+            entries = [entry for entry in tables.entries if entry.table == table and entry.key in names]
+            changes = tables.changes(entries, changesets)
         return [replace(change, key=key) for change in changes] or refuse_unknown(table, key)
 
     def counts(self, *, viewer: Viewer | None = None) -> dict[str, int]:

@@ -12,7 +12,7 @@ from cofio.models.maintenance import MaintenanceRun
 from cofio.models.memory import to_utc_iso
 from cofio.ports import Clock
 from cofio.stores.inbox_rules import add_seconds
-from cofio.stores.sqlite.maintenance_runs import DEATHS, SILENCE, check_outcome, refuse
+from cofio.stores.maintenance_runs import DEATHS, SILENCE, check_outcome, refuse
 
 
 class FakeRuns:

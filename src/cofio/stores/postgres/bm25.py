@@ -103,7 +103,8 @@ class TenantBm25:
         cache = self._counts
         unknown = {word: to_phrase(word) for word in words if word not in cache}
         phrases = sorted({phrase for phrase in unknown.values() if phrase})
-        count_by_phrase = dict(rows.all(f"{self._prefix}frequency", {"phrases": phrases})) if phrases else {}
+        rows_by_phrase = rows.all(f"{self._prefix}frequency", {"phrases": phrases}) if phrases else []
+        count_by_phrase: dict[str, int] = dict(rows_by_phrase)
         new_counts = {word: count_by_phrase.get(phrase, 0) for word, phrase in unknown.items()}
         cache.update({word: count for word, count in new_counts.items() if count})  # not 0: the word may occur any time
         return {word: new_counts[word] if word in new_counts else cache[word] for word in words}

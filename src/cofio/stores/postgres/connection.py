@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, Final, cast
+from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 import psycopg
+from numpy.typing import NDArray
 from pgvector.psycopg import register_vector
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
@@ -24,10 +26,11 @@ from psycopg.types.string import TextLoader
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from cofio.errors import CofioError, Misconfigured, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
+from cofio.stores.database import NO_VALUES, Queries, Row, Values
+from cofio.stores.filters import POSTGRES
 from cofio.stores.sql_loader import migrations, queries
 from cofio.stores.urls import display_url
 
-BRIEFLY = 0.25  # seconds that a deferrable write waits for a lock
 TENANT = "main"  # if the URL names none
 _SQL = queries("postgres")
 _NEWEST = migrations("postgres")[-1][0]
@@ -47,51 +50,40 @@ _SETTINGS = (
 # The driver logs broken connections; without a logging configuration, these messages would go to the terminal.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
-Values = Mapping[str, Any]
-_NOTHING: Final[Values] = {}
 
-
-class TenantQueries:
+class TenantQueries(Queries):
     """Connection that runs the named queries, each for the tenant."""
+
+    dialect = POSTGRES
 
     def __init__(self, connection: psycopg.Connection[Any], tenant: str) -> None:
         self.connection = connection
         self.tenant = tenant
 
-    def run(self, name: str, values: Values = _NOTHING, **parts: str) -> psycopg.Cursor[Any]:
-        """Return the cursor of a named query; `parts` are filled into its braces."""
+    def run(self, name: str, values: Values = NO_VALUES, **parts: str) -> psycopg.Cursor[Any]:
         return self.connection.execute(_text(name, parts), {**values, "tenant": self.tenant})
 
-    def all(self, name: str, values: Values = _NOTHING, **parts: str) -> list[tuple[Any, ...]]:
-        return self.run(name, values, **parts).fetchall()
+    def many(self, name: str, rows: Sequence[Values], **parts: str) -> None:
+        if rows:  # sent together
+            with self.connection.cursor() as cursor:
+                cursor.executemany(_text(name, parts), [{**row, "tenant": self.tenant} for row in rows])
 
-    def in_bytes(self, name: str, values: Values = _NOTHING, **parts: str) -> list[tuple[Any, ...]]:
+    def in_bytes(self, name: str, values: Values = NO_VALUES, **parts: str) -> list[Row]:
         """Return all rows in binary format: vectors are several times as long as text."""
         text, params = _text(name, parts), {**values, "tenant": self.tenant}
         return self.connection.execute(text, params, binary=True).fetchall()
 
-    def one(self, name: str, values: Values = _NOTHING, **parts: str) -> tuple[Any, ...] | None:
-        """Return the first row, if there is any."""
-        return cast("tuple[Any, ...] | None", self.run(name, values, **parts).fetchone())
+    def listed(self, values: Iterable[Any]) -> list[Any]:
+        return list(values)
 
-    def value(self, name: str, values: Values = _NOTHING, **parts: str) -> Any:
-        """Return the first value of the first row; None if there is no row."""
-        row = self.one(name, values, **parts)
-        return row[0] if row else None
+    def to_vector(self, blob: bytes) -> NDArray[np.float32]:
+        return np.frombuffer(blob, "<f4")
 
-    def count(self, name: str, values: Values = _NOTHING, **parts: str) -> int:
-        """Return the number of rows that the query changed."""
-        return self.run(name, values, **parts).rowcount
+    def to_blob(self, vector: Any) -> bytes:
+        return np.ascontiguousarray(vector.to_numpy(), dtype="<f4").tobytes()
 
     def lock(self, name: str) -> None:
-        """Take the lock of this name among all processes of the tenant, until the transaction ends."""
         self.connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock(f"tenant/{self.tenant}/{name}"),))
-
-    def many(self, name: str, rows: Sequence[Values], **parts: str) -> None:
-        """Run the query for each of these rows, sent together."""
-        if rows:
-            with self.connection.cursor() as cursor:
-                cursor.executemany(_text(name, parts), [{**row, "tenant": self.tenant} for row in rows])
 
 
 class PostgresServer:
@@ -133,7 +125,7 @@ class PostgresServer:
             yield TenantQueries(connection, self.tenant)
 
     @contextmanager
-    def writing(self, patience: float = _PATIENCE, *, alone: bool = False) -> Iterator[TenantQueries]:
+    def writing(self, patience: float | None = None, *, alone: bool = False) -> Iterator[TenantQueries]:
         """Yield a transaction, committed at the end or rolled back on an error.
 
         Raise StoreBusy if a lock takes too long.
@@ -142,7 +134,7 @@ class PostgresServer:
         order of their commits, and data that was read stays unchanged until the end.
         """
         with self._connect() as connection, connection.transaction():
-            connection.execute(f"SET LOCAL lock_timeout = {int(1000 * patience)}")
+            connection.execute(f"SET LOCAL lock_timeout = {int(1000 * (_PATIENCE if patience is None else patience))}")
             if alone:
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock(f"tenant/{self.tenant}"),))
             yield TenantQueries(connection, self.tenant)
@@ -153,6 +145,9 @@ class PostgresServer:
         with self._connect() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield TenantQueries(connection, self.tenant)
+
+    def truncate_log(self) -> None:
+        """Do nothing: the server keeps its log."""
 
     def close(self) -> None:
         self._pool.close()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,13 @@ import numpy as np
 from cofio.models.episodes import ExportedEpisode
 from cofio.models.memory import Candidate, Matching, Scope
 from cofio.ports import Vector
-from cofio.stores.domain_knowledge import NamedQueries
+from cofio.stores.database import BRIEFLY, Queries
 from cofio.stores.episodes import SqlEpisodes, adopt_rows, with_archived
 from cofio.stores.postgres.bm25 import TenantBm25, search_tokens
-from cofio.stores.postgres.connection import BRIEFLY, PostgresServer, TenantQueries
-from cofio.stores.postgres.domain_knowledge import PostgresNamedQueries
-from cofio.stores.postgres.row_writer import storable_ids
+from cofio.stores.postgres.connection import PostgresServer, TenantQueries
 from cofio.stores.postgres.store_state import TenantSize, TenantState
-from cofio.stores.postgres.vector_search import VectorSearch
+from cofio.stores.postgres.vector_search import VectorSearch, dimension_of
+from cofio.stores.row_mapping import storable_ids
 
 _PASSAGES = "passage_"
 _FLOAT = 4  # bytes of a number in a vector
@@ -30,22 +28,12 @@ class PostgresEpisodes(SqlEpisodes):
     def __init__(
         self,
         server: PostgresServer,
-        bound_to: Callable[[TenantQueries, Mapping[int, Vector]], int],
+        bind_vectors: Callable[[Queries, Mapping[int, Vector]], None],
         refuse_another_embedder: Callable[[str], None],
     ) -> None:
-        @contextmanager
-        def reading() -> Iterator[NamedQueries]:
-            with server.reading() as rows:
-                yield PostgresNamedQueries(rows)
-
-        @contextmanager
-        def writing() -> Iterator[NamedQueries]:
-            with server.writing() as rows:
-                yield PostgresNamedQueries(rows)
-
-        super().__init__(reading, writing)
+        super().__init__(server)
         self._server = server
-        self._bound_to = bound_to
+        self._bind_vectors = bind_vectors
         self._refuse_another_embedder = refuse_another_embedder
         self._words = TenantBm25(_PASSAGES)
         self._nearest = VectorSearch(_PASSAGES)
@@ -55,7 +43,7 @@ class PostgresEpisodes(SqlEpisodes):
         with self._server.writing() as rows:
             rows.one("capture_to_index", {"capture": capture})  # amending and purging lock the capture first, too
             rows.lock("episodes")  # parts of one turn become one episode, even if several processes index them
-            return self._index_capture(PostgresNamedQueries(rows), capture)
+            return self._index_capture(rows, capture)
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
         with self._server.reading() as rows:
@@ -73,15 +61,15 @@ class PostgresEpisodes(SqlEpisodes):
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
         with self._server.writing(BRIEFLY, alone=True) as rows:  # deferrable: writers of facts go first
-            dimension = self._bound_to(rows, vectors)
+            self._bind_vectors(rows, vectors)
             _fill(rows, vectors)
-        self._nearest.keep_index(self._server, dimension)
+        self._nearest.keep_index(self._server, dimension_of(vectors))
 
     def adopt(self, episodes: Sequence[ExportedEpisode]) -> None:
         with self._server.writing(alone=True) as rows:
-            blobs = adopt_rows(self, PostgresNamedQueries(rows), episodes)
+            blobs = adopt_rows(self, rows, episodes)
             vectors = {number: np.frombuffer(blob, "<f4") for number, blob in blobs.items()}
-            self._bound_to(rows, vectors)
+            self._bind_vectors(rows, vectors)
             _fill(rows, vectors)
             if episodes:
                 last = max(episode.episode.id for episode in episodes)
@@ -108,7 +96,7 @@ class PostgresEpisodes(SqlEpisodes):
         words = search_tokens(text)
         return {"said": " ".join(words), "length": max(1, len(words))}
 
-    def _vector_size(self, queries: NamedQueries) -> int:
+    def _vector_size(self, queries: Queries) -> int:
         return _FLOAT * int(queries.all("passage_state")[0][3])
 
 

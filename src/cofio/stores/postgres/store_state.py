@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cofio.stores.postgres.connection import TenantQueries
+from cofio.stores.database import Queries
 from cofio.stores.sqlite.bm25 import FEW
 
 
@@ -18,8 +18,8 @@ class TenantState(NamedTuple):
     dimension: int  # of the vectors; 0 until there are any
 
     @classmethod
-    def read(cls, rows: TenantQueries, prefix: str = "") -> TenantState:
-        return cls(*rows.one(f"{prefix}state") or (0, 0, "", 0))
+    def read(cls, queries: Queries, prefix: str = "") -> TenantState:
+        return cls(*queries.one(f"{prefix}state") or (0, 0, "", 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class TenantSize:
     at: TenantState  # when it was counted
 
     @classmethod
-    def read(cls, rows: TenantQueries, state: TenantState, prefix: str = "") -> TenantSize:
-        count, length = rows.one(f"{prefix}lengths") or (0, 0)
+    def read(cls, queries: Queries, state: TenantState, prefix: str = "") -> TenantSize:
+        count, length = queries.one(f"{prefix}lengths") or (0, 0)
         return cls(count, length / count if count else 1.0, state)
 
     @property

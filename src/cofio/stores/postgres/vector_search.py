@@ -9,7 +9,7 @@ There is one index per dimension; it is built once there are enough vectors for 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -133,6 +133,11 @@ def _put(vectors: VectorIndex, rows: Sequence[tuple[Any, ...]]) -> None:
     if rows:
         ids, blobs, live = zip(*rows, strict=True)
         vectors.put_many(np.array(ids, np.int64), to_matrix(blobs), np.array(live, bool))
+
+
+def dimension_of(vectors: Mapping[int, Vector]) -> int:
+    """Return the length of these vectors; 0 if there are none."""
+    return len(next(iter(vectors.values()), ()))
 
 
 def to_matrix(blobs: Sequence[bytes]) -> Matrix:

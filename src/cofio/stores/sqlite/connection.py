@@ -6,16 +6,19 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, LifoQueue
+from typing import Any
 
 from cofio.errors import CofioError, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
-from cofio.stores.sql_loader import migrations
+from cofio.stores.database import BRIEFLY, NO_VALUES, Queries, Values
+from cofio.stores.filters import SQLITE
+from cofio.stores.row_mapping import as_json
+from cofio.stores.sql_loader import migrations, queries
 
 APPLICATION_ID = 0x636F_6669  # "cofi": identifies our files among other SQLite files
-BRIEFLY = 0.25  # seconds that a deferrable write waits for the lock
 _BUSY_SECONDS = 15.0
 _PRAGMAS = (
     "foreign_keys = ON",
@@ -25,6 +28,25 @@ _PRAGMAS = (
     "cache_size = -16384",
 )
 _NEWEST = migrations("sqlite")[-1][0]
+_SQL = queries("sqlite")
+
+
+class SqliteConnection(sqlite3.Connection, Queries):
+    """Connection to a store's file that runs the named queries."""
+
+    dialect = SQLITE
+
+    def run(self, name: str, values: Values = NO_VALUES, **parts: str) -> sqlite3.Cursor:
+        return self.execute(_SQL[name].format(**parts) if parts else _SQL[name], values)
+
+    def many(self, name: str, rows: Sequence[Values], **parts: str) -> None:
+        self.executemany(_SQL[name].format(**parts) if parts else _SQL[name], rows)
+
+    def listed(self, values: Iterable[Any]) -> str:
+        return as_json(list(values))
+
+    def tidy(self, name: str) -> None:
+        self.run(name)
 
 
 class StoreFile:
@@ -33,7 +55,7 @@ class StoreFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.RLock()
-        self._readers: LifoQueue[sqlite3.Connection] = LifoQueue()
+        self._readers: LifoQueue[SqliteConnection] = LifoQueue()
         self._closed = False
         with translated(path):
             for folder in reversed(path.parents):  # memories are readable by their owner only
@@ -47,7 +69,7 @@ class StoreFile:
                 raise
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[SqliteConnection]:
         """Yield a reader connection of its own; it sees the latest commit of every process."""
         with translated(self.path):
             self._refuse_if_closed()
@@ -62,10 +84,11 @@ class StoreFile:
                 self._give_back(connection)
 
     @contextmanager
-    def writing(self, patience: float | None = None) -> Iterator[sqlite3.Connection]:
+    def writing(self, patience: float | None = None, *, alone: bool = False) -> Iterator[SqliteConnection]:  # noqa: ARG002
         """Yield the writer connection in a transaction, committed at the end or rolled back on an error.
 
-        Raise StoreBusy if the lock is not available within `patience` seconds.
+        Raise StoreBusy if the lock is not available within `patience` seconds. A file has one writer, so that each is
+        alone.
         """
         with translated(self.path), self._turn(_BUSY_SECONDS if patience is None else patience):
             self._refuse_if_closed()
@@ -79,7 +102,17 @@ class StoreFile:
                 raise
 
     @contextmanager
-    def alone(self, patience: float | None = None) -> Iterator[sqlite3.Connection]:
+    def still(self) -> Iterator[SqliteConnection]:
+        """Yield a reader connection in a snapshot, taken at the first read."""
+        with self.reading() as connection:
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.execute("COMMIT")
+
+    @contextmanager
+    def alone(self, patience: float | None = None) -> Iterator[SqliteConnection]:
         """Yield the writer connection outside a transaction, for statements that SQLite does not allow inside one."""
         with translated(self.path), self._turn(_BUSY_SECONDS if patience is None else patience):
             self._refuse_if_closed()
@@ -89,6 +122,10 @@ class StoreFile:
         """Checkpoint and truncate the write-ahead log. Return False if a concurrent reader prevented it."""
         with self.alone(BRIEFLY) as connection:
             return not connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+
+    def truncate_log(self) -> None:
+        with suppress(StoreError):  # a concurrent reader blocks it; the log is overwritten later
+            self.empty_log()
 
     @contextmanager
     def _turn(self, patience: float) -> Iterator[None]:
@@ -120,15 +157,20 @@ class StoreFile:
         if self._closed:
             raise StoreError("The store is closed.", "Open it again with cofio.open().")
 
-    def _give_back(self, connection: sqlite3.Connection) -> None:
+    def _give_back(self, connection: SqliteConnection) -> None:
         if self._closed:
             connection.close()
         else:
             self._readers.put(connection)
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> SqliteConnection:
         connection = sqlite3.connect(
-            self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
+            self.path,
+            timeout=_BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+            factory=SqliteConnection,
         )
         # FULL: an acknowledged commit survives a power cut, for a fraction of a millisecond per commit. secure_delete:
         # erased data is overwritten, wherever it was stored.

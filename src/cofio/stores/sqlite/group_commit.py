@@ -6,14 +6,13 @@ is no background thread: the first caller writes for all, and the others find th
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from cofio.errors import CofioError, StoreBusy, StoreError
-from cofio.stores.sqlite.connection import StoreFile
+from cofio.stores.sqlite.connection import SqliteConnection, StoreFile
 
 Brought = TypeVar("Brought")
 Answer = TypeVar("Answer")
@@ -26,7 +25,7 @@ class GroupCommit(Generic[Brought, Answer]):
     this caller only. Any other error rolls back the transaction, and each of its callers retries alone.
     """
 
-    def __init__(self, file: StoreFile, write: Callable[[sqlite3.Connection, Brought], Answer]) -> None:
+    def __init__(self, file: StoreFile, write: Callable[[SqliteConnection, Brought], Answer]) -> None:
         self._file = file
         self._write = write
         self._waiting: deque[_PendingWrite[Brought, Answer]] = deque()
@@ -76,7 +75,7 @@ class GroupCommit(Generic[Brought, Answer]):
             for write, outcome in zip(batch, outcomes, strict=True):
                 write.outcome = outcome
 
-    def _outcome(self, connection: sqlite3.Connection, brought: Brought) -> Answer | CofioError:
+    def _outcome(self, connection: SqliteConnection, brought: Brought) -> Answer | CofioError:
         try:
             return self._write(connection, brought)
         except CofioError as refusal:

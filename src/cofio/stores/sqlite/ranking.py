@@ -17,7 +17,6 @@ import numpy as np
 from cofio.models.memory import Candidate, Matching, Scope
 from cofio.ports import Matrix, Vector
 from cofio.stores.filters import condition
-from cofio.stores.row_mapping import ids_json
 from cofio.stores.sqlite.bm25 import POSTINGS, DocumentLengths, Ids, PostingsCache, SearchIndexKind, top_k
 from cofio.stores.sqlite.connection import StoreFile
 from cofio.stores.sqlite.vector_index import VectorIndex
@@ -117,7 +116,7 @@ class Ranking:
         where, values = condition(scope)
         with self._file.reading() as connection:
             rows = connection.execute(
-                self._kind.query("among").format(where=where), {**values, "ids": ids_json(ids.tolist())}
+                self._kind.query("among").format(where=where), {**values, "ids": connection.ids(ids.tolist())}
             )
             return np.isin(ids, [row[0] for row in rows])
 

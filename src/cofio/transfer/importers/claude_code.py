@@ -64,7 +64,7 @@ def _make_facts(page: Path, text: str, memory: Path, project: str) -> Iterator[F
         yield to_fact(
             "claude-code",
             f"{memory.parent.name}/{below}#{name}",
-            chunk.told,
+            chunk.statement,
             source=f"claude-code/{Path(project).name}",
             project="" if _get_text(matter, "type") == "user" else project,
             kind=kind,

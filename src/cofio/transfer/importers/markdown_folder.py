@@ -95,7 +95,7 @@ def _make_facts(page: Path, text: str, whole: Path) -> Iterator[Found]:
         yield to_fact(
             "markdown",
             f"{page.as_posix().lstrip('/')}#{name}",
-            chunk.told,
+            chunk.statement,
             source=f"markdown/{whole.name if whole.is_dir() else whole.parent.name}",
             kind=kind or "other",
             category=category or ("" if kind else "learning"),

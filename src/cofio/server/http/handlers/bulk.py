@@ -10,13 +10,8 @@ from cofio.server.http.context import AppState, RequestContext
 Plain = dict[str, Any]
 
 
-def change_all(state: AppState, request: requests.BulkRequest, context: RequestContext) -> Plain:
+def bulk(state: AppState, request: requests.BulkRequest, context: RequestContext) -> Plain:
     changeset = state.keeper.bulk(
         request.ids, request.action, changes=request.fields(), tags=request.tags, by=context.by, why=request.reason()
     )
     return changeset.as_dict()
-
-
-def exchange(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    item = state.keeper.learned_from(context.id)
-    return {"id": context.id, "item": item.as_dict() if item else None}

@@ -33,20 +33,20 @@ def completions(state: AppState, body: bytes, call: RequestContext) -> HandlerRe
     request = ChatRequest(body)
     context = _find_context(state, request, call)
     headers = {name: call.headers[name] for name in _ONWARD if name in call.headers}
-    line = upstream.line("/chat/completions", request.enriched(context), headers)
-    return HandlerReply(LearnedCompletion(line, upstream.key, ChatCall(state, call, request, context)))
+    upstream_call = upstream.prepare("/chat/completions", request.enriched(context), headers)
+    return HandlerReply(LearnedCompletion(upstream_call, upstream.key, ChatCall(state, call, request, context)))
 
 
 def models(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
     upstream = _require_upstream(state)
-    return HandlerReply(ForwardedReply(upstream.line("/models"), upstream.key))
+    return HandlerReply(ForwardedReply(upstream.prepare("/models"), upstream.key))
 
 
 class ForwardedReply:
     """Upstream answer passed on: whole, or line by line if streamed."""
 
-    def __init__(self, line: UpstreamCall, key: str) -> None:
-        self._line = line
+    def __init__(self, upstream_call: UpstreamCall, key: str) -> None:
+        self._call = upstream_call
         self._key = key
         self._rest = b""  # incomplete last line
         self._broken = False
@@ -54,7 +54,7 @@ class ForwardedReply:
     def head(self) -> HandlerReply:
         """Return the status and headers. Errors are passed on; an unreachable upstream is our error."""
         try:
-            reply = self._line.open()
+            reply = self._call.open()
             if 300 <= reply.status < 400:
                 hint = "Set CHAT_UPSTREAM_URL to its target; redirects are not followed, as requests carry the key."
                 raise Unavailable(f"The upstream answered {reply.status}, a redirect.", hint)
@@ -63,7 +63,7 @@ class ForwardedReply:
             media = reply.headers.get("content-type", JSON)
             if media.startswith(_EVENTS):
                 return HandlerReply(b"", reply.status, media, {**_select_headers(reply), "X-Accel-Buffering": "no"})
-            whole = self._line.whole()
+            whole = self._call.read_all()
         except Unavailable as error:
             return HandlerReply(_fault(str(error), 502, "upstream_unavailable"), 502)
         self.came_whole(whole)
@@ -73,7 +73,7 @@ class ForwardedReply:
         """Return the lines received, byte for byte; if the stream breaks, an error event and the end marker."""
         while not self._broken:
             try:
-                more = self._line.read()
+                more = self._call.read()
             except Unavailable as error:
                 self._broken = True
                 return b"\n" + b"data: " + _fault(str(error), 502, "upstream_broke_off") + b"\n\n"
@@ -91,14 +91,14 @@ class ForwardedReply:
         """Handle a whole body that was passed on."""
 
     def done(self) -> None:
-        self._line.close()
+        self._call.close()
 
     def stop(self) -> None:
-        self._line.hang_up()
+        self._call.cancel()
 
     def _refusal(self, status: int) -> bytes:
         """Return the upstream's error in OpenAI's format, without the key."""
-        raw = self._line.error()
+        raw = self._call.read_error()
         if self._key:
             raw = raw.replace(self._key.encode(), "…".encode())
         try:
@@ -113,8 +113,8 @@ class ForwardedReply:
 class LearnedCompletion(ForwardedReply):
     """Answer that is captured after it was passed on."""
 
-    def __init__(self, line: UpstreamCall, key: str, talk: ChatCall) -> None:
-        super().__init__(line, key)
+    def __init__(self, upstream_call: UpstreamCall, key: str, talk: ChatCall) -> None:
+        super().__init__(upstream_call, key)
         self._talk = talk
         self._answer = ChatReply()
         self._answered = False
@@ -126,10 +126,10 @@ class LearnedCompletion(ForwardedReply):
 
     def came(self, lines: bytes) -> None:
         for line in lines.splitlines():
-            self._answer.take_line(line)
+            self._answer.add_line(line)
 
     def came_whole(self, body: bytes) -> None:
-        self._answer.take_whole(body)
+        self._answer.add_body(body)
 
     def done(self) -> None:
         """Capture the exchange. A failure is only logged: the client has its answer."""
@@ -159,11 +159,11 @@ class ChatCall:
         }
 
     def capture(self, answer: ChatReply) -> None:
-        turn = [{"role": "user", "content": self._request.question}, {"role": "assistant", "content": answer.said}]
+        turn = [{"role": "user", "content": self._request.question}, {"role": "assistant", "content": answer.text}]
         messages = [message for message in turn if message["content"].strip()]
         if not messages:
             return
-        hold = _TURN_GOES_ON if answer.calls else 0.0
+        hold = _TURN_GOES_ON if answer.is_tool_call else 0.0
         try:
             self._state.keeper.amend(messages, hold=hold, by=self._by, **self._about)
             self._state.worker.wake()

@@ -16,8 +16,8 @@ Plain = dict[str, Any]
 _PATIENCE = 0.2  # seconds that a first request waits for the model's state
 
 
-def overview(state: AppState, request: requests.OverviewRequest, context: RequestContext) -> Plain:
-    content = state.keeper.dashboard.overview(days=request.days).as_dict()
+def overview(state: AppState, request: requests.RequestModel, context: RequestContext) -> Plain:
+    content = state.keeper.dashboard.overview(**request.sent_fields()).as_dict()
     return {
         **content,
         "inbox": None if context.viewer else state.keeper.inbox_status().as_dict(),
@@ -25,10 +25,6 @@ def overview(state: AppState, request: requests.OverviewRequest, context: Reques
         "version": __version__,
         "uptime_seconds": round(time.monotonic() - state.began, 3),
     }
-
-
-def agents(state: AppState, request: requests.AgentsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"agents": [agent._asdict() for agent in state.keeper.dashboard.agents(limit=request.limit)]}
 
 
 def events(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
@@ -41,7 +37,7 @@ def _extraction(state: AppState) -> Plain:
     if not extraction["enabled"]:
         return extraction
     try:
-        health = state.checkup.told(_PATIENCE)
+        health = state.model_health.value(_PATIENCE)
     except StoreBusy:
         return extraction
     problem = {"problem": health.problem} if health.problem else {}

@@ -12,13 +12,10 @@ from cofio.server.http.context import AppState, RequestContext
 Plain = dict[str, Any]
 
 
-def search_episodes(state: AppState, request: requests.SearchEpisodesRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    hits = state.keeper.search_episodes(request.query, **request.how())
-    return {"query": request.query, "count": len(hits), "episodes": [hit.as_dict() for hit in hits]}
-
-
-def show_episode(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return state.keeper.episode(context.id).as_dict()
+def search_episodes(state: AppState, request: requests.RequestModel, context: RequestContext) -> Plain:  # noqa: ARG001
+    fields = request.sent_fields()
+    hits = state.keeper.search_episodes(**fields)
+    return {"query": fields["query"], "count": len(hits), "episodes": [hit.as_dict() for hit in hits]}
 
 
 def purge_episode(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001

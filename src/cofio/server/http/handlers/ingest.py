@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from msgspec import UNSET
-
 from cofio.errors import NotFound, TooBusy
 from cofio.models.exchange import OBSERVATION, OPEN, CaptureStatus, Messages, dialogue
 from cofio.server.http import requests
@@ -18,22 +16,24 @@ Plain = dict[str, Any]
 
 
 def capture(state: AppState, request: requests.CaptureRequest, context: RequestContext) -> HandlerReply:
-    return _store_exchange(state, request, context, request.messages, request.about())
+    return _store_exchange(state, request, context, request.messages, request.exchange_fields())
 
 
 def observe(state: AppState, request: requests.ObserveRequest, context: RequestContext) -> HandlerReply:
     messages = dialogue(request.validated_intent, request.response)
-    return _store_exchange(state, request, context, messages, {**request.about(), "context": OBSERVATION})
+    return _store_exchange(state, request, context, messages, {**request.exchange_fields(), "context": OBSERVATION})
 
 
 def extract(state: AppState, request: requests.ExtractRequest, context: RequestContext) -> HandlerReply:
     if request.later and not request.dry_run:
-        job = state.keeper.submit(request.messages, **request.about())
+        job = state.keeper.submit(request.messages, **request.exchange_fields())
         state.worker.wake()
         body = {"job": job.id, "new": job.new, "state": job.state}
         return HandlerReply(body, 202, headers={"Location": f"/memory/extract/{job.id}"})
     with _reserve_model(state):
-        result = state.keeper.extract(request.messages, dry_run=request.dry_run, by=context.by, **request.about())
+        result = state.keeper.extract(
+            request.messages, dry_run=request.dry_run, by=context.by, **request.exchange_fields()
+        )
     return HandlerReply(result.as_dict())
 
 
@@ -57,7 +57,7 @@ def status(state: AppState, request: None, context: RequestContext) -> Plain:  #
     extraction = state.keeper.extraction()
     if not extraction["enabled"]:
         return extraction
-    health = state.checkup.told()
+    health = state.model_health.value()
     problem = {"problem": health.problem} if health.problem else {}
     return {**extraction, "status": "healthy" if health else "unhealthy", **problem}
 
@@ -69,26 +69,6 @@ def begin_backfill(state: AppState, request: requests.EmptyRequest, context: Req
 def end_backfill(state: AppState, request: requests.EmptyRequest, context: RequestContext) -> Plain:  # noqa: ARG001
     state.keeper.end_backfill(context.id, by=context.by)
     return {"series": context.id}
-
-
-def turns(state: AppState, request: requests.PendingTurnsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"turns": sorted(state.keeper.turns(request.client, request.session, any_key=request.any_key))}
-
-
-def inbox_status(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return state.keeper.inbox_status().as_dict()
-
-
-def inbox(desk: AppState, request: requests.InboxRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    state = None if request.state is UNSET else request.state
-    after = None if request.after is UNSET else request.after
-    items = desk.keeper.items(state, limit=request.limit, after=after)  # type: ignore[arg-type]
-    following = items[-1].id if len(items) == request.limit else None
-    return {"items": [item.as_dict() for item in items], "next": following}
-
-
-def item(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return state.keeper.item(context.id).as_dict()
 
 
 def retry(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import UNSET
-
 from cofio.server.http import requests
 from cofio.server.http.context import AppState, RequestContext
 from cofio.server.http.responses import HandlerReply
@@ -18,17 +16,5 @@ def create_key(state: AppState, request: requests.NewKeyRequest, context: Reques
     return HandlerReply({**key.as_dict(), "secret": secret}, 201)
 
 
-def list_keys(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    keys = state.keeper.keys()
-    return {"keys": [key.as_dict() for key in keys]}
-
-
 def revoke_key(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
     return state.keeper.revoke_key(context.id, by=context.by, deed=context.deed()).as_dict()
-
-
-def log(state: AppState, request: requests.AuditLogRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    key, after = (None if value is UNSET else value for value in (request.key, request.after))
-    entries = state.keeper.deeds(limit=request.limit, after=after, key=key)
-    following = entries[-1].id if len(entries) == request.limit else None
-    return {"deeds": [entry.as_dict() for entry in entries], "next": following}

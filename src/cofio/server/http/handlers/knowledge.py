@@ -17,10 +17,6 @@ Plain = dict[str, Any]
 # ── the tables ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def count_knowledge(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return state.keeper.knowledge.counts()
-
-
 def list_knowledge(state: AppState, request: requests.KnowledgeListingRequest, context: RequestContext) -> Plain:
     return _list_page(state, _find_table(context), request, min_confidence=request.min_confidence)
 
@@ -56,42 +52,18 @@ def knowledge_history(state: AppState, request: None, context: RequestContext) -
     return {"table": table, "key": context.row, "changes": [change.as_dict() for change in changes]}
 
 
-# ── the exact lane ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def evaluate(state: AppState, request: requests.EvaluateRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    firing = state.keeper.knowledge.evaluate(request.source, request.metric, request.value, unit=request.unit)
-    return {"firing": [threshold.as_dict() for threshold in firing]}
-
-
-def active(state: AppState, request: requests.ActiveAtRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    patterns = state.keeper.knowledge.active(request.moment(), source=request.source)
-    return {"active": [pattern.as_dict() for pattern in patterns]}
-
-
-def related(state: AppState, request: requests.RelatedToRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    steps = state.keeper.knowledge.related(request.source, depth=request.depth)
-    return {"related": [step.as_dict() for step in steps]}
-
-
-def read_knowledge(state: AppState, request: requests.ReadTextRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"readings": [reading.as_dict() for reading in state.keeper.knowledge.read(request.text)]}
+# ── evaluation ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 # ── feedback ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def give_feedback(state: AppState, request: requests.NewVerdictRequest, context: RequestContext) -> Plain:
+def feedback(state: AppState, request: requests.NewVerdictRequest, context: RequestContext) -> Plain:
     known = request.known()
     changeset = state.keeper.knowledge.feedback(
         request.anomaly, request.verdict, by=context.by, why=request.reason(), **known
     )
     return changeset.as_dict()
-
-
-def process_feedback(state: AppState, request: requests.ReasonRequest, context: RequestContext) -> Plain:
-    changeset = state.keeper.knowledge.process_feedback(by=context.by, why=request.reason())
-    return {"changeset": changeset.as_dict() if changeset else None}
 
 
 def _find_table(context: RequestContext) -> Table:

@@ -8,5 +8,5 @@ from cofio.server.http import requests
 from cofio.server.http.context import AppState, RequestContext
 
 
-def drawn(state: AppState, request: requests.MapRequest, context: RequestContext) -> dict[str, Any]:  # noqa: ARG001
-    return state.keeper.dashboard.map(most=request.most, **request.within()).as_dict()
+def map_(state: AppState, request: requests.MapRequest, context: RequestContext) -> dict[str, Any]:  # noqa: ARG001
+    return state.keeper.dashboard.map(most=request.most, **request.scope_fields()).as_dict()

@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any
 
 from msgspec import UNSET
@@ -27,7 +26,7 @@ def health(state: AppState, request: None, context: RequestContext) -> Plain:  #
     content: Plain = {"status": "healthy", "version": __version__, "auth": context.auth}
     if context.auth == "missing":
         return content
-    memories = state.census.told() if context.viewer is None else state.keeper.count()
+    memories = state.memory_count.value() if context.viewer is None else state.keeper.count()
     return {**content, **({"role": context.role} if context.auth == "ok" else {}), "memories": memories}
 
 
@@ -39,7 +38,9 @@ def stats(state: AppState, request: None, context: RequestContext) -> Plain:  # 
 
 
 def measured(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
-    return HandlerReply(state.metrics.written(state.census.told(), state.inbox_status.told()), media=metrics.MEDIA)
+    return HandlerReply(
+        state.metrics.written(state.memory_count.value(), state.inbox_status.value()), media=metrics.MEDIA
+    )
 
 
 def document(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
@@ -50,7 +51,7 @@ def page(state: AppState, request: None, context: RequestContext) -> HandlerRepl
     return state.page()
 
 
-# ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── search and read ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def search(state: AppState, request: requests.SearchRequest, context: RequestContext) -> Plain:
@@ -65,33 +66,14 @@ def search_all(state: AppState, request: requests.SearchAllRequest, context: Req
 
 
 def recall(state: AppState, request: requests.RecallRequest, context: RequestContext) -> Plain:
-    briefing = state.keeper.recall(
-        request.prompt,
-        project=request.project,
-        k=request.k,
-        by=context.by,
-        client=request.client,
-        session=request.session,
-    )
+    briefing = state.keeper.recall(by=context.by, **request.sent_fields())
     return {"text": briefing.text, "ids": list(briefing.ids), "tokens": briefing.tokens}
-
-
-def recall_context(state: AppState, request: requests.RecallContextRequest, context: RequestContext) -> Plain:
-    text = state.keeper.recall_context(
-        request.query,
-        max_memories=request.max_memories,
-        max_patterns=request.max_patterns,
-        max_thresholds=request.max_thresholds,
-        at=request.at,
-        by=context.by,
-    )
-    return {"context": text}
 
 
 def is_novel(state: AppState, request: requests.IsNovelRequest, context: RequestContext) -> Plain:  # noqa: ARG001
     fact = Fact(text=request.text, speaker=request.speaker)
     threshold = None if request.threshold is UNSET else request.threshold
-    novelty = state.keeper.is_novel(fact, threshold=threshold, **request.within())
+    novelty = state.keeper.is_novel(fact, threshold=threshold, **request.scope_fields())
     return {
         "novel": novelty.novel,
         "is_novel": novelty.novel,
@@ -106,19 +88,13 @@ def get(state: AppState, request: None, context: RequestContext) -> Plain:  # no
     return {**state.keeper.get(context.id).as_dict(), **({} if episode is None else {"episode": episode})}
 
 
-def listing(state: AppState, request: requests.ListingRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+def list_(state: AppState, request: requests.ListingRequest, context: RequestContext) -> Plain:  # noqa: ARG001
     after = None if request.after is UNSET else request.after
-    page = state.keeper.list(limit=request.limit, after=after, skip=request.skip, **request.within())
+    page = state.keeper.list(limit=request.limit, after=after, skip=request.skip, **request.scope_fields())
     return {"memories": [memory.as_dict() for memory in page.memories], "next": page.next, "total": page.total}
 
 
-def projects(state: AppState, request: requests.ProjectsRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {
-        "projects": [project._asdict() for project in state.keeper.projects(limit=request.limit, after=request.after)]
-    }
-
-
-# ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── write ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def add(state: AppState, request: requests.AddRequest, context: RequestContext) -> HandlerReply:
@@ -139,7 +115,7 @@ def add_all(state: AppState, request: requests.AddAllRequest, context: RequestCo
     }
 
 
-def edit(state: AppState, request: requests.EditRequest, context: RequestContext) -> Plain:
+def update(state: AppState, request: requests.EditRequest, context: RequestContext) -> Plain:
     return _format_change(state.keeper.update(context.id, by=context.by, why=request.reason(), **request.changes()))
 
 
@@ -167,7 +143,7 @@ def freshness(state: AppState, request: None, context: RequestContext) -> Plain:
 
 def supersede(state: AppState, request: requests.SupersedeRequest, context: RequestContext) -> Plain:
     written, archived = state.keeper.supersede(
-        request.old_id, request.new_text, by=context.by, why=request.reason(), **request.about()
+        request.old_id, request.new_text, by=context.by, why=request.reason(), **request.fact_fields()
     )
     return {
         "old_id": archived.memory_id,
@@ -178,7 +154,7 @@ def supersede(state: AppState, request: requests.SupersedeRequest, context: Requ
     }
 
 
-# ── many at once, dry by default ──────────────────────────────────────────────────────────────────────────────────────
+# ── bulk operations, dry run by default ───────────────────────────────────────────────────────────────────────────────
 
 
 def deduplicate(state: AppState, request: requests.DeduplicateRequest, context: RequestContext) -> Plain:
@@ -202,30 +178,7 @@ def delete_all(state: AppState, request: requests.DeleteAllRequest, context: Req
     return _format_plan(decisions, changeset.id, dry=False)
 
 
-# ── history ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def history(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"id": context.id, "changes": [change.as_dict() for change in state.keeper.history(context.id)]}
-
-
-def occurrences(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"id": context.id, "occurrences": [asdict(sighting) for sighting in state.keeper.occurrences(context.id)]}
-
-
-def changes(state: AppState, request: requests.ChangesRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"changesets": [change.as_dict() for change in state.keeper.changes(limit=request.limit)]}
-
-
-def changeset(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return state.keeper.changeset(context.id).as_dict()
-
-
-def undo(state: AppState, request: requests.ReasonRequest, context: RequestContext) -> Plain:
-    return state.keeper.undo(context.id, by=context.by, why=request.reason()).as_dict()
-
-
-# ── words as plain values ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── formatting ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _format_hits(query: str, hits: Sequence[Hit]) -> Plain:

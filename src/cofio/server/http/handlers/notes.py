@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,10 @@ Plain = dict[str, Any]
 
 
 def flush_note(state: AppState, request: requests.FlushRequest, context: RequestContext) -> HandlerReply:
-    about = request.about()
-    change = state.keeper.notes.flush(request.summary, about.pop("tags", ()), by=context.by, **about)
+    fields = request.fact_fields()
+    change = state.keeper.notes.flush(request.summary, fields.pop("tags", ()), by=context.by, **fields)
     body = {**settled(change), "changeset": change.changeset, "memory": change.memory.as_dict()}
     return HandlerReply(body, 200 if change.action == "noop" else 201)
-
-
-def list_notes(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"folders": [asdict(folder) for folder in state.keeper.notes.folders()]}
 
 
 def index_notes(state: AppState, request: requests.IndexNotesRequest, context: RequestContext) -> Plain:
@@ -32,7 +27,7 @@ def index_notes(state: AppState, request: requests.IndexNotesRequest, context: R
 
 
 def export_notes(state: AppState, request: requests.ExportNotesRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return state.keeper.notes.export(_check_folder(request.folder), **request.within()).as_dict()
+    return state.keeper.notes.export(_check_folder(request.folder), **request.scope_fields()).as_dict()
 
 
 def _check_folder(text: str) -> Path:

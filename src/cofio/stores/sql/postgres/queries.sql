@@ -85,14 +85,8 @@ WHERE %(id)s > last;
 
 -- name: save_memory
 UPDATE memories SET
-    text = %(text)s, source = %(source)s, project = %(project)s, category = %(category)s, kind = %(kind)s,
-    confidence = %(confidence)s, method = %(method)s, entities = %(entities)s, tags = %(tags)s, session = %(session)s,
-    agent = %(agent)s, "user" = %(user)s, team = %(team)s, visibility = %(visibility)s, metadata = %(metadata)s,
-    speaker = %(speaker)s, context = %(context)s, created_at = %(created_at)s, updated_at = %(updated_at)s,
-    pinned = %(pinned)s, archived_at = %(archived_at)s, supersedes = %(supersedes)s, superseded_by = %(superseded_by)s,
-    previous_text = %(previous_text)s, occurrences = %(occurrences)s, anchors = %(anchors)s, origin = %(origin)s,
-    fingerprint = %(fingerprint)s, said = to_tsvector('cofio', %(said)s), around = to_tsvector('cofio', %(around)s),
-    length = %(length)s
+    {changed}, fingerprint = %(fingerprint)s, said = to_tsvector('cofio', %(said)s),
+    around = to_tsvector('cofio', %(around)s), length = %(length)s
 WHERE tenant = %(tenant)s AND id = %(id)s;
 
 -- name: counts_of
@@ -106,7 +100,7 @@ WHERE tenant = %(tenant)s AND id = %(id)s;
 DELETE FROM memories WHERE tenant = %(tenant)s AND id = %(id)s;
 
 -- name: get_vector
-SELECT vector_send(vector) FROM vectors WHERE tenant = %(tenant)s AND memory_id = %(id)s;
+SELECT vector FROM vectors WHERE tenant = %(tenant)s AND memory_id = %(id)s;
 
 -- name: set_vector
 INSERT INTO vectors (tenant, memory_id, vector) VALUES (%(tenant)s, %(id)s, %(vector)b)
@@ -240,7 +234,9 @@ SELECT m.id, a.place FROM among m JOIN asked a ON m.said @@ a.phrase OR m.around
 
 -- name: open_changeset
 INSERT INTO changesets (tenant, at, by, why, undoes, part_of)
-VALUES (%(tenant)s, %(at)s, %(by)s, %(why)s, %(undoes)s, %(part_of)s) RETURNING id;
+VALUES (%(tenant)s, %(at)s, %(by)s, %(why)s, %(undoes)s, %(part_of)s)
+ON CONFLICT DO NOTHING -- another changeset has undone it
+RETURNING id;
 
 -- name: get_changeset
 SELECT

@@ -11,13 +11,13 @@ SELECT
     coalesce((SELECT value FROM meta WHERE name = 'signature'), '');
 
 -- name: get_memory
-SELECT {columns} FROM memories WHERE id = ?;
+SELECT {columns} FROM memories WHERE id = :id;
 
 -- name: get_memories
-SELECT {columns} FROM memories WHERE id IN (SELECT value FROM json_each(?));
+SELECT {columns} FROM memories WHERE id IN (SELECT value FROM json_each(:ids));
 
 -- name: said
-SELECT id, speaker, created_at FROM memories WHERE id IN (SELECT value FROM json_each(?));
+SELECT id, speaker, created_at FROM memories WHERE id IN (SELECT value FROM json_each(:ids));
 
 -- name: any_speaker
 SELECT EXISTS (SELECT 1 FROM memories WHERE speaker <> '');
@@ -54,32 +54,25 @@ WHERE fingerprint = :fingerprint AND archived_at IS NULL AND project = :project 
 ORDER BY id LIMIT 1;
 
 -- name: insert_memory
-INSERT INTO memories ({columns}, fingerprint) VALUES ({values});
+INSERT INTO memories ({columns}, fingerprint) VALUES ({places}, :fingerprint) RETURNING id;
 
 -- name: save_memory
-UPDATE memories SET
-    text = :text, source = :source, project = :project, category = :category, kind = :kind, confidence = :confidence,
-    method = :method, entities = :entities, tags = :tags, session = :session, agent = :agent, user = :user,
-    team = :team, visibility = :visibility, metadata = :metadata, speaker = :speaker, context = :context, created_at = :created_at, updated_at = :updated_at,
-    pinned = :pinned, archived_at = :archived_at, supersedes = :supersedes, superseded_by = :superseded_by,
-    previous_text = :previous_text, occurrences = :occurrences, anchors = :anchors, origin = :origin,
-    fingerprint = :fingerprint
-WHERE id = :id;
+UPDATE memories SET {changed}, fingerprint = :fingerprint WHERE id = :id;
 
 -- name: counts_of
-SELECT retrieval_count, last_retrieved_at FROM memories WHERE id = ?;
+SELECT retrieval_count, last_retrieved_at FROM memories WHERE id = :id;
 
 -- name: set_counts
-UPDATE memories SET retrieval_count = ?, last_retrieved_at = ? WHERE id = ?;
+UPDATE memories SET retrieval_count = :count, last_retrieved_at = :last WHERE id = :id;
 
 -- name: remove_memory
-DELETE FROM memories WHERE id = ?;
+DELETE FROM memories WHERE id = :id;
 
 -- name: get_vector
-SELECT vector FROM vectors WHERE memory_id = ?;
+SELECT vector FROM vectors WHERE memory_id = :id;
 
 -- name: set_vector
-INSERT INTO vectors (memory_id, vector) VALUES (?, ?) ON CONFLICT (memory_id) DO UPDATE SET vector = excluded.vector;
+INSERT INTO vectors (memory_id, vector) VALUES (:id, :vector) ON CONFLICT (memory_id) DO UPDATE SET vector = excluded.vector;
 
 -- name: any_vector
 SELECT EXISTS (SELECT 1 FROM vectors) OR EXISTS (SELECT 1 FROM passage_vectors);
@@ -88,10 +81,10 @@ SELECT EXISTS (SELECT 1 FROM vectors) OR EXISTS (SELECT 1 FROM passage_vectors);
 INSERT INTO vectors (memory_id, vector) SELECT id, :vector FROM memories WHERE id = :id ON CONFLICT (memory_id) DO NOTHING;
 
 -- name: note_embedded
-INSERT INTO embedded (memory_id) VALUES (?);
+INSERT INTO embedded (memory_id) VALUES (:id);
 
 -- name: drop_vector
-DELETE FROM vectors WHERE memory_id = ?;
+DELETE FROM vectors WHERE memory_id = :id;
 
 -- name: drop_vectors
 DELETE FROM vectors;
@@ -115,11 +108,11 @@ LEFT JOIN memories m ON m.id = c.memory_id
 LEFT JOIN vectors v ON v.memory_id = c.memory_id;
 
 -- name: unembedded
-SELECT {columns} FROM memories WHERE id NOT IN (SELECT memory_id FROM vectors) ORDER BY id LIMIT ?;
+SELECT {columns} FROM memories WHERE id NOT IN (SELECT memory_id FROM vectors) ORDER BY id LIMIT :limit;
 
 -- name: unembedded_among
 SELECT {columns} FROM memories
-WHERE id IN (SELECT value FROM json_each(?)) AND id NOT IN (SELECT memory_id FROM vectors) ORDER BY id LIMIT ?;
+WHERE id IN (SELECT value FROM json_each(:ids)) AND id NOT IN (SELECT memory_id FROM vectors) ORDER BY id LIMIT :limit;
 
 -- name: frequency
 SELECT count(*) FROM words WHERE words MATCH ?;
@@ -138,13 +131,15 @@ WHERE d.id IN (SELECT value FROM json_each(?));
 SELECT id FROM memories WHERE archived_at IS NOT NULL;
 
 -- name: holding
-SELECT rowid FROM words WHERE words MATCH ? AND rowid IN (SELECT value FROM json_each(?));
+SELECT rowid FROM words WHERE words MATCH :word AND rowid IN (SELECT value FROM json_each(:ids));
 
 -- name: open_changeset
-INSERT INTO changesets (at, by, why, undoes, part_of) VALUES (?, ?, ?, ?, ?);
+INSERT INTO changesets (at, by, why, undoes, part_of) VALUES (:at, :by, :why, :undoes, :part_of)
+ON CONFLICT DO NOTHING -- another changeset has undone it
+RETURNING id;
 
 -- name: get_changeset
-SELECT s.id, s.at, s.by, s.why, s.undoes, (SELECT u.id FROM changesets u WHERE u.undoes = s.id), s.part_of FROM changesets s WHERE s.id = ?;
+SELECT s.id, s.at, s.by, s.why, s.undoes, (SELECT u.id FROM changesets u WHERE u.undoes = s.id), s.part_of FROM changesets s WHERE s.id = :id;
 
 -- name: newest_changesets
 SELECT s.id, s.at, s.by, s.why, s.undoes, (SELECT u.id FROM changesets u WHERE u.undoes = s.id), s.part_of FROM changesets s
@@ -158,22 +153,27 @@ ORDER BY s.id DESC LIMIT :limit;
 
 -- name: record
 INSERT INTO changes (changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+VALUES (:changeset, :memory_id, :action, :reason, :before, :vector, :occurrence, :erased, :beside) RETURNING id;
 
 -- name: recorded
-SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside FROM changes WHERE id = ?;
+SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside FROM changes WHERE id = :id;
 
 -- name: next_recorded
 SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside FROM changes
-WHERE memory_id = ? AND id > ? ORDER BY id LIMIT 1;
+WHERE memory_id = :memory_id AND id > :id ORDER BY id LIMIT 1;
+
+-- name: next_befores
+SELECT c.id, n.before
+FROM changes c JOIN changes n ON n.id = (SELECT min(l.id) FROM changes l WHERE l.memory_id = c.memory_id AND l.id > c.id)
+WHERE c.id IN (SELECT value FROM json_each(:ids));
 
 -- name: changes_of_changeset
 SELECT c.id, c.changeset_id, c.memory_id, c.action, c.reason, c.before, NULL, c.occurrence, c.erased, NULL, s.at, s.by, s.why
-FROM changes c JOIN changesets s ON s.id = c.changeset_id WHERE c.changeset_id = ? ORDER BY c.id;
+FROM changes c JOIN changesets s ON s.id = c.changeset_id WHERE c.changeset_id = :id ORDER BY c.id;
 
 -- name: changes_of_lineage
 WITH RECURSIVE lineage (id) AS (
-    SELECT ?
+    SELECT :id
     UNION SELECT m.supersedes FROM lineage l JOIN memories m ON m.id = l.id WHERE m.supersedes IS NOT NULL
     UNION SELECT m.superseded_by FROM lineage l JOIN memories m ON m.id = l.id WHERE m.superseded_by IS NOT NULL
     UNION SELECT m.id FROM lineage l JOIN memories m ON m.supersedes = l.id
@@ -183,17 +183,17 @@ SELECT c.id, c.changeset_id, c.memory_id, c.action, c.reason, c.before, NULL, c.
 FROM changes c JOIN changesets s ON s.id = c.changeset_id WHERE c.memory_id IN (SELECT id FROM lineage) ORDER BY c.id;
 
 -- name: see
-INSERT INTO occurrences (memory_id, change_id, agent, session, at) VALUES (?, ?, ?, ?, ?);
+INSERT INTO occurrences (memory_id, change_id, agent, session, at) VALUES (:memory_id, :change_id, :agent, :session, :at);
 
 -- name: unsee
-DELETE FROM occurrences WHERE change_id = ?;
+DELETE FROM occurrences WHERE change_id = :id;
 
 -- name: sightings_beside
-SELECT agent, session, at FROM occurrences WHERE memory_id = ? ORDER BY at, id;
+SELECT agent, session, at FROM occurrences WHERE memory_id = :id ORDER BY at, id;
 
 -- name: sightings
 WITH RECURSIVE merged (id) AS ( -- memories merged into it, but not the one that it replaced, which is another fact
-    SELECT ?
+    SELECT :id
     UNION SELECT m.id FROM merged h JOIN memories m ON m.superseded_by = h.id
     WHERE NOT EXISTS (SELECT 1 FROM memories n WHERE n.id = h.id AND n.supersedes = m.id)
 )
@@ -217,10 +217,10 @@ ORDER BY 3 DESC, 2, 1 LIMIT :limit;
 
 -- name: erase_changes
 UPDATE changes SET before = NULL, vector = NULL, occurrence = NULL, beside = NULL, reason = '', erased = 1
-WHERE memory_id = ?;
+WHERE memory_id = :id;
 
 -- name: erase_retrievals
-DELETE FROM retrievals WHERE memory_id = ?;
+DELETE FROM retrievals WHERE memory_id = :id;
 
 -- name: erase_shared_context
 UPDATE memories SET context = ''
@@ -235,19 +235,19 @@ WHERE before IS NOT NULL AND json_extract(before, '$.context') IN (SELECT value 
     ));
 
 -- name: erase_previous_text
-UPDATE memories SET previous_text = NULL WHERE supersedes = ?;
+UPDATE memories SET previous_text = NULL WHERE supersedes = :id;
 
 -- name: erase_previous_text_in_changes
 UPDATE changes SET before = json_set(before, '$.previous_text', NULL)
-WHERE before IS NOT NULL AND json_extract(before, '$.supersedes') = ?;
+WHERE before IS NOT NULL AND json_extract(before, '$.supersedes') = :id;
 
 -- name: note
 INSERT INTO retrievals (memory_id, query, caller, at)
 SELECT :memory_id, :query, :caller, :at WHERE EXISTS (SELECT 1 FROM memories WHERE id = :memory_id);
 
 -- name: count_retrievals
-UPDATE memories SET retrieval_count = retrieval_count + ?, last_retrieved_at = max(coalesce(last_retrieved_at, ''), ?)
-WHERE id = ?;
+UPDATE memories SET retrieval_count = retrieval_count + :count, last_retrieved_at = max(coalesce(last_retrieved_at, ''), :last)
+WHERE id = :id;
 
 -- name: begin_tracking
 INSERT INTO meta (name, value) SELECT 'tracked_since', at FROM (SELECT at FROM retrievals ORDER BY at LIMIT 1) WHERE true
@@ -283,7 +283,7 @@ SELECT DISTINCT memory_id FROM changes
 WHERE changeset_id > :after AND memory_id IN (SELECT value FROM json_each(:ids));
 
 -- name: last_touched
-SELECT max(changeset_id) FROM changes WHERE memory_id = ?;
+SELECT max(changeset_id) FROM changes WHERE memory_id = :id;
 
 -- name: forget_retrievals
 DELETE FROM retrievals WHERE at < :before;
@@ -316,7 +316,7 @@ INSERT INTO words (words) VALUES ('optimize');
 
 -- name: receive
 INSERT INTO inbox (client, session, turn, task, received_at, due_at, payload, series)
-VALUES (:client, :session, :turn, :task, :received_at, :due_at, :payload, :series);
+VALUES (:client, :session, :turn, :task, :received_at, :due_at, :payload, :series) RETURNING id;
 
 -- name: received
 SELECT id FROM inbox
@@ -372,10 +372,10 @@ SELECT EXISTS (SELECT 1 FROM inbox WHERE state = 'pending');
 SELECT {items} FROM inbox WHERE state = 'pending' AND due_at <= :at ORDER BY series, id LIMIT :limit;
 
 -- name: get_item
-SELECT {items} FROM inbox WHERE id = ?;
+SELECT {items} FROM inbox WHERE id = :id;
 
 -- name: item_state
-SELECT state FROM inbox WHERE id = ?;
+SELECT state FROM inbox WHERE id = :id;
 
 -- name: newest_items
 SELECT {items} FROM inbox WHERE id < :after ORDER BY id DESC LIMIT :limit;
@@ -420,10 +420,10 @@ UPDATE inbox SET payload = '', result = '{}' WHERE finished_at < :before AND pay
 
 -- name: words_of
 SELECT json_extract(before, '$.text'), json_extract(before, '$.context') FROM changes
-WHERE memory_id = ? AND before IS NOT NULL;
+WHERE memory_id = :id AND before IS NOT NULL;
 
 -- name: settled_items_saying
-SELECT id, payload FROM inbox
+SELECT id, payload, result, true FROM inbox
 WHERE finished_at IS NOT NULL AND payload <> '' AND (
     changeset_id IN (SELECT changeset_id FROM changes WHERE memory_id = :id)
     OR EXISTS (
@@ -459,7 +459,7 @@ UPDATE inbox SET
 WHERE id = :id;
 
 -- name: as_read
-SELECT payload, result FROM inbox WHERE id = ? AND state = 'pending';
+SELECT payload, result FROM inbox WHERE id = :id AND state = 'pending';
 
 -- name: bury_runs
 UPDATE runs SET outcome = 'died', finished_at = :at WHERE chore = :chore AND outcome = 'running' AND alive_at < :dead;
@@ -474,7 +474,7 @@ WHERE :slot = '' OR (
     AND (SELECT count(*) FROM runs WHERE chore = :chore AND slot = :slot AND outcome = 'died') < :deaths
 )
 ON CONFLICT DO NOTHING -- the chore is running
-;
+RETURNING {columns};
 
 -- name: run_is_alive
 UPDATE runs SET alive_at = :at WHERE id = :id AND outcome = 'running';
@@ -484,7 +484,7 @@ UPDATE runs SET outcome = :outcome, told = :told, changeset_id = :changeset, fin
 WHERE id = :id AND outcome = 'running';
 
 -- name: get_run
-SELECT {columns} FROM runs WHERE id = ?;
+SELECT {columns} FROM runs WHERE id = :id;
 
 -- name: last_run
 SELECT {columns} FROM runs
@@ -496,10 +496,10 @@ SELECT {columns}, outcome = 'running' AND alive_at < :dead FROM runs
 WHERE :chore IN ('', chore) ORDER BY id DESC LIMIT :limit;
 
 -- name: get_meta
-SELECT value FROM meta WHERE name = ?;
+SELECT value FROM meta WHERE name = :name;
 
 -- name: make_identity
-INSERT INTO meta (name, value) VALUES ('identity', ?) ON CONFLICT (name) DO NOTHING;
+INSERT INTO meta (name, value) VALUES ('identity', :value) ON CONFLICT (name) DO NOTHING;
 
 -- name: last_given
 SELECT max(
@@ -507,27 +507,30 @@ SELECT max(
 );
 
 -- name: move_last_given
-UPDATE sqlite_sequence SET seq = ? WHERE name = 'memories';
+UPDATE sqlite_sequence SET seq = :last WHERE name = 'memories';
 
 -- name: set_last_given
-INSERT INTO sqlite_sequence (name, seq) VALUES ('memories', ?);
+INSERT INTO sqlite_sequence (name, seq) VALUES ('memories', :last);
+
+-- name: ever_held
+SELECT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'memories' AND seq > 0) OR EXISTS (SELECT 1 FROM memories);
 
 -- name: origins
 SELECT origin, min(id) FROM memories
-WHERE origin <> '' AND origin IN (SELECT value FROM json_each(?)) GROUP BY origin;
+WHERE origin <> '' AND origin IN (SELECT value FROM json_each(:origins)) GROUP BY origin;
 
 -- name: carried_counts
 SELECT count(*), coalesce(max(id), 0) FROM memories;
 
 -- name: carried_memories
-SELECT {columns} FROM memories WHERE id > ? ORDER BY id LIMIT ?;
+SELECT {columns} FROM memories WHERE id > :after ORDER BY id LIMIT :limit;
 
 -- name: carried_sightings
 SELECT memory_id, agent, session, at FROM occurrences
-WHERE memory_id IN (SELECT value FROM json_each(?)) ORDER BY memory_id, at, agent, session;
+WHERE memory_id IN (SELECT value FROM json_each(:ids)) ORDER BY memory_id, at, agent, session;
 
 -- name: carried_vectors
-SELECT memory_id, vector FROM vectors WHERE memory_id IN (SELECT value FROM json_each(?));
+SELECT memory_id, vector FROM vectors WHERE memory_id IN (SELECT value FROM json_each(:ids));
 
 -- name: parts
 SELECT id FROM changesets WHERE id = :id UNION SELECT id FROM changesets WHERE part_of = :id ORDER BY id;
@@ -726,7 +729,7 @@ SELECT memory_id, words FROM readings WHERE memory_id IN (SELECT value FROM json
 AND EXISTS (SELECT 1 FROM meta WHERE name = 'reader' AND value = :by);
 
 -- name: unread
-SELECT {columns} FROM memories WHERE id IN (SELECT memory_id FROM unread ORDER BY memory_id DESC LIMIT ?) ORDER BY id DESC;
+SELECT {columns} FROM memories WHERE id IN (SELECT memory_id FROM unread ORDER BY memory_id DESC LIMIT :limit) ORDER BY id DESC;
 
 -- name: put_reading
 INSERT INTO readings (memory_id, words)

@@ -1,4 +1,4 @@
-"""Runs of chores, in the SQLite file: the process that inserts the row of a cron slot runs it.
+"""Runs of chores, in an SQL store: the process that inserts the row of a cron slot runs it.
 
     claim ─▶ running ─ alive, alive ─▶ finish: done, failed or began
                  └──── silent for ten minutes ─▶ died: the row stays in the history, and the slot is free again
@@ -18,69 +18,70 @@ from cofio.errors import Conflict, InvalidInput, NotFound
 from cofio.models.maintenance import MaintenanceRun, Outcome
 from cofio.models.memory import to_utc_iso
 from cofio.ports import Clock
+from cofio.stores.database import Database, Queries
 from cofio.stores.inbox_rules import add_seconds
 from cofio.stores.row_mapping import as_json, is_storable_int
-from cofio.stores.sql_loader import queries
-from cofio.stores.sqlite.connection import StoreFile
 
 SILENCE = 600.0  # seconds without a heartbeat after which a run counts as dead
 DEATHS = 3  # of one slot, after which it is skipped
-_SQL = queries("sqlite")
 _COLUMNS = ("id", "chore", "slot", "by", "started_at", "finished_at", "outcome", "told", "changeset_id")
 #: The columns for a SELECT.
 RUNS = ", ".join(_COLUMNS)
-_GET, _LAST, _NEWEST = (_SQL[name].format(columns=RUNS) for name in ("get_run", "last_run", "newest_runs"))
 
 
-class SqliteRuns:
-    """Runs of an SQLite file."""
+class SqlRuns:
+    """Runs of an SQL store."""
 
-    def __init__(self, file: StoreFile, clock: Clock) -> None:
-        self._file = file
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
         self._clock = clock
 
     def claim(self, chore: str, slot: str, by: str) -> MaintenanceRun | None:
-        with self._file.writing() as connection:
-            at = self._clock()  # taken while the write lock is held
+        with self._database.writing() as queries:
+            queries.lock(f"chore/{chore}")
+            at = self._clock()  # taken while the lock is held
             values = {"chore": chore, "slot": to_utc_iso(slot) if slot else "", "by": by, "at": at}
-            connection.execute(_SQL["bury_runs"], {**values, "dead": add_seconds(at, -SILENCE)})
-            cursor = connection.execute(_SQL["claim_run"], {**values, "deaths": DEATHS})
-            return to_run(connection.execute(_GET, (cursor.lastrowid,)).fetchone()) if cursor.rowcount else None
+            queries.run("bury_runs", {**values, "dead": add_seconds(at, -SILENCE)})
+            row = queries.one("claim_run", {**values, "deaths": DEATHS}, columns=RUNS)
+            return to_run(row) if row else None
 
     def alive(self, run_id: int) -> bool:
-        with self._file.writing() as connection:
-            return bool(connection.execute(_SQL["run_is_alive"], {"id": run_id, "at": self._clock()}).rowcount)
+        with self._database.writing() as queries:
+            return bool(queries.count("run_is_alive", {"id": run_id, "at": self._clock()}))
 
     def finish(
         self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None
     ) -> MaintenanceRun:
         check_outcome(outcome)
+        if not is_storable_int(run_id):
+            refuse(run_id, None)
         values = {"id": run_id, "outcome": outcome, "told": as_json(dict(told)), "changeset": changeset}
-        with self._file.writing() as connection:
-            ended = (
-                is_storable_int(run_id)
-                and connection.execute(_SQL["finish_run"], {**values, "at": self._clock()}).rowcount
-            )
-            row = connection.execute(_GET, (run_id,)).fetchone() if is_storable_int(run_id) else None
-            run = to_run(row) if row else None
+        with self._database.writing() as queries:
+            ended = queries.count("finish_run", {**values, "at": self._clock()})
+            run = _get_run(queries, run_id)
             return run if run and ended else refuse(run_id, run)
 
     def last(self, chore: str) -> MaintenanceRun | None:
-        with self._file.reading() as connection:
+        with self._database.reading() as queries:
             at = self._clock()
-            row = connection.execute(_LAST, {"chore": chore, "at": at, "dead": add_seconds(at, -SILENCE)}).fetchone()
+            row = queries.one("last_run", {"chore": chore, "at": at, "dead": add_seconds(at, -SILENCE)}, columns=RUNS)
         return to_run(row) if row else None
 
     def newest(self, limit: int, chore: str = "") -> list[MaintenanceRun]:
-        with self._file.reading() as connection:
+        with self._database.reading() as queries:
             values = {"chore": chore, "limit": limit, "dead": add_seconds(self._clock(), -SILENCE)}
-            rows = connection.execute(_NEWEST, values).fetchall()
-        return [replace(to_run(row), outcome="died") if silent else to_run(row) for *row, silent in rows]
+            runs = queries.all("newest_runs", values, columns=RUNS)
+        return [replace(to_run(row), outcome="died") if silent else to_run(row) for *row, silent in runs]
+
+
+def _get_run(queries: Queries, run_id: int) -> MaintenanceRun | None:
+    row = queries.one("get_run", {"id": run_id}, columns=RUNS)
+    return to_run(row) if row else None
 
 
 def check_outcome(outcome: str) -> None:
     """Raise InvalidInput unless it is a final outcome of a run."""
-    ends = [get_argument for get_argument in get_args(Outcome) if get_argument not in ("running", "died")]
+    ends = [name for name in get_args(Outcome) if name not in ("running", "died")]
     if outcome not in ends:
         raise InvalidInput(f"A run cannot end as {outcome!r}.", f"It ends as one of: {', '.join(ends)}.")
 

@@ -1,0 +1,188 @@
+"""Protocols of memories: journal, look-ups, search, vectors, log of recalls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from cofio.models.domain_knowledge import RowDecision
+from cofio.models.exchange import ItemResolution
+from cofio.models.memory import Candidate, Change, Changeset, Decision, Matching, Memory, Occurrence, Retrieval, Scope
+from cofio.ports.values import Vector
+
+#: Return the outcome of an inbox item, given the changeset that was written for it.
+Settles: TypeAlias = Callable[[Changeset], ItemResolution]
+
+
+class Journal(Protocol):
+    """Changes of memories and domain knowledge: the only way to write them, and their history."""
+
+    def apply(
+        self,
+        decisions: Sequence[Decision],
+        vectors: Mapping[int, Vector],
+        *,
+        by: str,
+        why: str,
+        undoes: int | None = None,
+        part_of: int | None = None,
+        settles: Settles | None = None,
+        knowledge: Sequence[RowDecision] = (),
+    ) -> Changeset:
+        """Apply all decisions in one transaction, or none. The changes are returned in the order of the decisions.
+
+        `knowledge` is applied afterwards to the tables of domain knowledge, in the same changeset.
+
+        `part_of` is the first changeset of the series that this one belongs to.
+
+        `settles` returns, given the changeset, the outcome of an inbox item, which is written in the same transaction.
+        Raise Conflict if the item was settled by another process.
+
+        `vectors` holds, by the index of a decision, the vector of the text that it adds. An unknown id raises NotFound,
+        a Revert of something that has changed since raises Conflict; either leaves the store unchanged.
+        """
+
+    def history(self, memory_id: int) -> list[Change]:
+        """Return every change of this memory, its predecessors and its successors, oldest first."""
+
+    def occurrences(self, memory_id: int) -> list[Occurrence]:
+        """Return every occurrence of the memory and of those merged into it, the first one included."""
+
+    def changeset(self, changeset_id: int) -> Changeset:
+        """Return the changeset with its changes. Raise NotFound if it does not exist."""
+
+    def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
+        """Return the newest changesets without their changes; with a scope, only those that changed a memory of it.
+
+        If the scope narrows by a viewer alone, changesets of domain knowledge are included too if the viewer may see
+        the row as it was then, or, where the change removed it, as it had been.
+        """
+
+
+class MemoryQueries(Protocol):
+    """Look-ups and listings of memories."""
+
+    def get(self, ids: Sequence[int]) -> list[Memory]:
+        """Return the memories with these ids, archived ones too, in the order asked; unknown ids are skipped."""
+
+    def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
+        """Return the speaker and the `created_at` of each of these memories."""
+
+    def has_speakers(self) -> bool:
+        """Return whether any memory has a speaker. If not, callers can skip looking for one."""
+
+    def page(self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0) -> tuple[list[Memory], int]:
+        """Return the newest memories of the scope with an id below `after`, and the total number in the scope.
+
+        The first `skip` of them are left out, so that a far page is reached without reading those before it.
+        """
+
+    def newest(self, scope: Scope, limit: int) -> list[Memory]:
+        """Return the newest memories of the scope. Cheaper than a page, because nothing is counted."""
+
+    def latest(self, scope: Scope, limit: int) -> list[Memory]:
+        """Return the latest memories of the scope by `created_at`. Imported memories may be older than their ids."""
+
+    def known(self, text: str, scope: Scope) -> list[int]:
+        """Return the ids of the scope's memories with exactly this text, ignoring case and white space."""
+
+    def projects(self, scope: Scope, limit: int, after: str = "") -> list[tuple[str, int]]:
+        """Return the projects of the scope's memories after the name `after`, by name, with numbers of memories."""
+
+    def repeated(self, least: int, limit: int, scope: Scope) -> list[tuple[str, int, int]]:
+        """Return (agent, memory id, count) of memories of the scope said at least `least` times, most frequent first.
+
+        Memories with the same text count as one. Occurrences without an agent are left out.
+        """
+
+
+class MemorySearch(Protocol):
+    """Search of memories by vector and by word. Scores are raw."""
+
+    def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
+        """Return the k memories of the scope with the highest cosine, best first, then the others of `also`."""
+
+    def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
+        """Return the k memories of the scope with the highest BM25 for any of the words, best first.
+
+        A word in the context only has half the weight. In a large store the most common words may be left out. Words
+        are literal: there are no operators.
+        """
+
+    def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
+        """Return which of the words each of these memories contains, by the rules of `matching`."""
+
+    def pairs(self, threshold: float, scope: Scope) -> Iterator[tuple[int, int, float]]:
+        """Yield pairs of the scope's memories with a cosine of at least the threshold: lower id, higher id, cosine."""
+
+    def neighbours(self, ids: Sequence[int], threshold: float, k: int) -> Iterator[tuple[int, list[Candidate]]]:
+        """Yield the k nearest among these memories of each of them, with a cosine of at least the threshold.
+
+        Best first. Memories without neighbours are skipped. Uses little memory and CPU time, so that searches stay
+        responsive.
+        """
+
+
+class MemoryVectors(Protocol):
+    """Vectors of memories. Derived; not journalled."""
+
+    def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
+        """Return memories that have no vector yet, oldest first; only among these ids, if given."""
+
+    def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
+        """Store vectors of memories that have none."""
+
+    def set_signature(self, signature: str, *, reset: bool = False) -> None:
+        """Bind the store to an embedder. Raise EmbedderMismatch if it differs from the stored one;
+
+        `reset` drops old vectors.
+
+        Afterwards, searches and writes raise it too once another process has bound the store to another embedder.
+        """
+
+
+class TokenEmbeddings(Protocol):
+    """Token embeddings of memories, for re-ranking. Derived; not journalled.
+
+    A memory becomes unread as soon as its text, speaker or context changes.
+    """
+
+    def set_signature(self, signature: str) -> None:
+        """Bind the readings to a model. If the signature differs from the stored one, delete all readings."""
+
+    def get(self, ids: Sequence[int], by: str) -> dict[int, bytes]:
+        """Return this model's readings of these memories; none if another model has signed.
+
+        Unread memories are skipped.
+        """
+
+    def unread(self, limit: int) -> list[Memory]:
+        """Return memories without a reading, newest first."""
+
+    def put(self, readings: Sequence[tuple[Memory, bytes]], by: str) -> bool:
+        """Store the readings of these memories, except of those that have changed meanwhile.
+
+        Return False, and store nothing, if another model has signed meanwhile.
+        """
+
+    def counts(self) -> tuple[int, int]:
+        """Return the number of memories with a reading and without one."""
+
+
+class RecallLog(Protocol):
+    """Log of the memories returned to callers and given to sessions. Derived; not journalled."""
+
+    def note(self, retrievals: Sequence[Retrieval]) -> None:
+        """Log these retrievals and update the memories' retrieval counts."""
+
+    def given(self, client: str, session: str) -> dict[int, str]:
+        """Return the memories that were given to this session, each with the digest of its text at that time."""
+
+    def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
+        """Record that the session was given these memories; memories that no longer exist are skipped."""
+
+    def forget_given(self, client: str, session: str) -> None:
+        """Delete the record of memories given to the session: they are no longer in the agent's context."""
+
+    def forget_given_before(self, before: str) -> int:
+        """Delete such records of any session from before this time; return how many memories."""

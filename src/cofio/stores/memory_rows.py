@@ -1,0 +1,117 @@
+"""Tables of memories for `stores.apply`, in an SQL store: inside one transaction, one writer at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cofio.models.memory import Fact, Memory, Occurrence, Viewer
+from cofio.stores.apply import Counters, JournalEntry
+from cofio.stores.database import Queries
+from cofio.stores.inbox import erase
+from cofio.stores.journal import counters_json, to_entry
+from cofio.stores.row_mapping import (
+    COLUMNS,
+    COUNTED,
+    LISTED,
+    PLACED,
+    is_storable_int,
+    occurrence_json,
+    to_json,
+    to_memory,
+    to_row,
+)
+from cofio.text.tokens import fingerprint
+
+_ERASED = ("erase_changes", "erase_retrievals", "erase_previous_text", "erase_previous_text_in_changes")
+
+
+class SqlRowStorage:
+    """Rows for `UnitOfWork`. The columns of a memory follow from its dataclass."""
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+        self._place = queries.dialect.value.format
+
+    def load(self, memory_id: int) -> Memory | None:
+        if not is_storable_int(memory_id):
+            return None
+        row = self._queries.one("get_memory", {"id": memory_id}, columns=LISTED)
+        return to_memory(row) if row else None
+
+    def insert(self, memory: Memory) -> int:
+        names = [name for name in COLUMNS if memory.id or name != "id"]
+        columns, places = ", ".join(f'"{name}"' for name in names), ", ".join(map(self._place, names))
+        return int(self._queries.value("insert_memory", self._to_row(memory), columns=columns, places=places))
+
+    def save(self, memory: Memory) -> None:
+        names = (name for name in COLUMNS if name not in ("id", *COUNTED))
+        changed = ", ".join(f'"{name}" = {self._place(name)}' for name in names)
+        self._queries.run("save_memory", self._to_row(memory), changed=changed)
+
+    def _to_row(self, memory: Memory) -> dict[str, Any]:
+        """Return the values of a memory's row, with those needed for search."""
+        return to_row(memory)
+
+    def last_changeset(self, memory_id: int) -> int:
+        return int(self._queries.value("last_touched", {"id": memory_id}) or 0)
+
+    def set_counts(self, memory: Memory) -> None:
+        counts = {"count": memory.retrieval_count, "last": memory.last_retrieved_at}
+        self._queries.run("set_counts", {**counts, "id": memory.id})
+
+    def remove(self, memory_id: int) -> None:
+        self._queries.run("remove_memory", {"id": memory_id})
+
+    def vector(self, memory_id: int) -> bytes | None:
+        vector = self._queries.value("get_vector", {"id": memory_id})
+        return None if vector is None else self._queries.to_blob(vector)
+
+    def set_vector(self, memory_id: int, vector: bytes | None) -> None:
+        if vector is None:
+            self._queries.run("drop_vector", {"id": memory_id})
+        else:
+            self._queries.run("set_vector", {"id": memory_id, "vector": self._queries.to_vector(vector)})
+
+    def counters(self, memory_id: int) -> Counters:
+        count, last = self._queries.one("counts_of", {"id": memory_id}) or (0, None)
+        sightings = self._queries.all("sightings_beside", {"id": memory_id})
+        return Counters(count, last, tuple(Occurrence(*row) for row in sightings))
+
+    def find_duplicate(self, fact: Fact) -> int | None:
+        values = {name: getattr(fact, name) for name in PLACED}
+        memory_id: int | None = self._queries.value("twin", {**values, "fingerprint": fingerprint(fact.text)})
+        return memory_id
+
+    def record(self, entry: JournalEntry) -> int:
+        values = {
+            "changeset": entry.changeset,
+            "memory_id": entry.memory_id,
+            "action": entry.action,
+            "reason": entry.reason,
+            "before": to_json(entry.before) if entry.before else None,
+            "vector": entry.vector,
+            "occurrence": occurrence_json(entry.occurrence) if entry.occurrence else None,
+            "erased": int(entry.erased),
+            "beside": counters_json(entry.counters) if entry.counters else None,
+        }
+        return int(self._queries.value("record", values))
+
+    def recorded(self, change_id: int) -> JournalEntry | None:
+        row = self._queries.one("recorded", {"id": change_id}) if is_storable_int(change_id) else None
+        return to_entry(row) if row else None
+
+    def next_recorded(self, entry: JournalEntry) -> JournalEntry | None:
+        row = self._queries.one("next_recorded", {"memory_id": entry.memory_id, "id": entry.id})
+        return to_entry(row) if row else None
+
+    def add_sighting(self, memory_id: int, change_id: int, occurrence: Occurrence) -> None:
+        values = {"agent": occurrence.agent, "session": occurrence.session, "at": occurrence.at}
+        self._queries.run("see", {**values, "memory_id": memory_id, "change_id": change_id})
+
+    def remove_sighting(self, change_id: int) -> bool:
+        return self._queries.count("unsee", {"id": change_id}) > 0
+
+    def erase(self, memory: Memory, viewer: Viewer | None) -> None:
+        erase(self._queries, memory, viewer)
+        for name in _ERASED:
+            self._queries.run(name, {"id": memory.id})

@@ -1,0 +1,290 @@
+"""Everything about memories that is the same in every SQL store; a dialect adds its search of vectors and words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from cofio.errors import Conflict, EmbedderMismatch, NotFound
+from cofio.models.domain_knowledge import RowDecision
+from cofio.models.memory import Change, Changeset, Decision, Memory, Occurrence, Retrieval, Scope, to_utc_iso
+from cofio.ports import Clock, Settles, Vector
+from cofio.stores.apply import UnitOfWork
+from cofio.stores.database import BRIEFLY, LAST_ID, Database, Queries
+from cofio.stores.domain_knowledge import (
+    SqlKnowledgeRows,
+    SqlKnowledgeTables,
+    changed_within,
+    of_changeset,
+)
+from cofio.stores.filters import condition
+from cofio.stores.inbox import settle_item
+from cofio.stores.journal import to_changeset, to_entry
+from cofio.stores.keys import SqlKeys
+from cofio.stores.llm_calls import SqlLLMCalls
+from cofio.stores.maintenance_runs import SqlRuns
+from cofio.stores.memory_rows import SqlRowStorage
+from cofio.stores.notes import SqlNotes
+from cofio.stores.row_mapping import LISTED, from_json, is_storable_int, to_memory
+from cofio.stores.token_embeddings import SqlTokenEmbeddings
+from cofio.stores.usage_statistics import SqlUsageQueries
+from cofio.text.tokens import fingerprint
+
+_GROUPS = ("category", "kind", "source", "visibility")
+
+
+class SqlStore:
+    """Memories of an SQL store, without search."""
+
+    kind: str  # of store, in its statistics
+    row_storage: type[SqlRowStorage] = SqlRowStorage
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._signature = ""  # "" until an embedder is bound
+        self.runs = SqlRuns(database, clock)
+        self.llm_calls = SqlLLMCalls(database, clock)
+        self.uses = SqlUsageQueries(database)
+        self.keys = SqlKeys(database, clock)
+        self.notes = SqlNotes(database, clock)
+        self.domain = SqlKnowledgeTables(database)
+        self.readings = SqlTokenEmbeddings(database)
+
+    # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def apply(
+        self,
+        decisions: Sequence[Decision],
+        vectors: Mapping[int, Vector],
+        *,
+        by: str,
+        why: str,
+        undoes: int | None = None,
+        part_of: int | None = None,
+        settles: Settles | None = None,
+        knowledge: Sequence[RowDecision] = (),
+    ) -> Changeset:
+        self._check_vectors(vectors)
+        at = self._clock()
+        head: dict[str, Any] = {"at": at, "by": by, "why": why}
+        blobs = {place: to_blob(vector) for place, vector in vectors.items()}
+        with self._database.writing(alone=True) as queries:
+            self._bind_vectors(queries, vectors)
+            number = queries.value("open_changeset", {**head, "undoes": undoes, "part_of": part_of})
+            if number is None:
+                raise Conflict(f"Changeset {undoes} is undone already.", "Undo that undo to reapply it.")
+            unit = UnitOfWork(self.row_storage(queries), SqlKnowledgeRows(queries), changeset=number, **head)
+            changes, row_changes = unit.apply(decisions, blobs, knowledge)
+            changeset = Changeset(
+                id=number, **head, undoes=undoes, part_of=part_of, changes=changes, knowledge=row_changes
+            )
+            if settles:
+                settle_item(queries, settles(changeset), at=at, changeset=number)
+            if any(change.action == "purge" for change in changes):
+                queries.tidy("tidy_words")  # no word of it stays in the full-text segments
+        self._after_apply(changeset, vectors)
+        return changeset
+
+    def _check_vectors(self, vectors: Mapping[int, Vector]) -> None:
+        """Raise unless the vectors fit those in the store, as far as this is known before the transaction."""
+
+    def _bind_vectors(self, queries: Queries, vectors: Mapping[int, Vector]) -> None:
+        """Raise unless the vectors fit those in the store, inside the transaction."""
+        raise NotImplementedError
+
+    def _after_apply(self, changeset: Changeset, vectors: Mapping[int, Vector]) -> None:
+        """Update indexes after a commit."""
+        raise NotImplementedError
+
+    def _refuse_another_embedder(self, signature: str) -> None:
+        if self._signature and signature != self._signature:
+            hint = "Set the embedder back, or run `cofio reembed` to embed every memory again."
+            raise EmbedderMismatch(f"The store was embedded with {signature}, not with {self._signature}.", hint)
+
+    # ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def get(self, ids: Sequence[int]) -> list[Memory]:
+        with self._database.reading() as queries:
+            memory_by_id = _get_memories(queries, ids)
+        return [memory_by_id[memory_id] for memory_id in ids if memory_id in memory_by_id]
+
+    def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
+        with self._database.reading() as queries:
+            rows = queries.all("said", {"ids": queries.ids(ids)})
+        return {memory_id: (speaker, created_at) for memory_id, speaker, created_at in rows}
+
+    def has_speakers(self) -> bool:
+        with self._database.reading() as queries:
+            return bool(queries.value("any_speaker"))
+
+    def page(self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0) -> tuple[list[Memory], int]:
+        with self._database.reading() as queries:
+            where, values = condition(scope, queries.dialect)
+            memories = _read_page(queries, scope, limit, LAST_ID if after is None else after, skip)
+            return memories, int(queries.value("count", values, where=where))
+
+    def newest(self, scope: Scope, limit: int) -> list[Memory]:
+        with self._database.reading() as queries:
+            return _read_page(queries, scope, limit, LAST_ID)
+
+    def latest(self, scope: Scope, limit: int) -> list[Memory]:
+        with self._database.reading() as queries:
+            where, values = condition(scope, queries.dialect)
+            rows = queries.all("latest", {**values, "limit": limit}, columns=LISTED, where=where)
+        return [to_memory(row) for row in rows]
+
+    def known(self, text: str, scope: Scope) -> list[int]:
+        with self._database.reading() as queries:
+            where, values = condition(scope, queries.dialect)
+            return queries.column("known", {**values, "fingerprint": fingerprint(text)}, where=where)
+
+    def projects(self, scope: Scope, limit: int, after: str = "") -> list[tuple[str, int]]:
+        with self._database.reading() as queries:
+            where, values = condition(scope, queries.dialect)
+            rows = queries.all("projects", {**values, "after": after, "limit": limit}, where=where)
+        return [(name, count) for name, count in rows]
+
+    def repeated(self, least: int, limit: int, scope: Scope) -> list[tuple[str, int, int]]:
+        with self._database.reading() as queries:
+            where, values = condition(scope, queries.dialect)
+            rows = queries.all("repeated", {**values, "least": least, "limit": limit}, where=where)
+        return [(agent, memory_id, times) for agent, memory_id, times in rows]
+
+    # ── the journal ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def history(self, memory_id: int) -> list[Change]:
+        with self._database.reading() as queries:
+            changes = _read_changes(queries, "changes_of_lineage", memory_id)
+        if not changes:
+            raise NotFound(f"There is no memory {memory_id}.", "`cofio list` lists the memories.")
+        return changes
+
+    def occurrences(self, memory_id: int) -> list[Occurrence]:
+        with self._database.reading() as queries:
+            return [Occurrence(*row) for row in queries.all("sightings", {"id": memory_id})]
+
+    def changeset(self, changeset_id: int) -> Changeset:
+        with self._database.reading() as queries:
+            row = queries.one("get_changeset", {"id": changeset_id}) if is_storable_int(changeset_id) else None
+            if row is None:
+                raise NotFound(f"There is no changeset {changeset_id}.", "`cofio history` lists the newest.")
+            rows = of_changeset(queries, changeset_id)
+            return to_changeset(row, _read_changes(queries, "changes_of_changeset", changeset_id), rows)
+
+    def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
+        with self._database.reading() as queries:
+            if within:
+                where, values = condition(within, queries.dialect)
+                parts = {"where": where, "known": changed_within(within, queries.dialect)}
+                rows = queries.all("newest_changesets_within", {**values, "limit": limit}, **parts)
+            else:
+                rows = queries.all("newest_changesets", {"limit": limit})
+        return [to_changeset(row, []) for row in rows]
+
+    # ── derived data ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def note(self, retrievals: Sequence[Retrieval]) -> None:
+        if not retrievals:
+            return
+        counts = Counter(retrieval.memory_id for retrieval in retrievals)
+        latest = {
+            retrieval.memory_id: retrieval.at for retrieval in sorted(retrievals, key=lambda retrieval: retrieval.at)
+        }
+        # By id, so that concurrent writers of the same memories do not deadlock.
+        updates = [
+            {"id": memory_id, "count": counts[memory_id], "last": latest[memory_id]} for memory_id in sorted(counts)
+        ]
+        with self._database.writing(BRIEFLY) as queries:  # log writes do not block
+            queries.many("note", [asdict(retrieval) for retrieval in retrievals])
+            queries.run("begin_tracking")
+            queries.many("count_retrievals", updates)
+
+    def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
+        name = "unembedded" if among is None else "unembedded_among"
+        with self._database.reading() as queries:
+            rows = queries.all(name, {"limit": limit, "ids": queries.ids(among or ())}, columns=LISTED)
+        return [to_memory(row) for row in rows]
+
+    def given(self, client: str, session: str) -> dict[int, str]:
+        with self._database.reading() as queries:
+            return dict(queries.all("given", {"client": client, "session": session}))
+
+    def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
+        about = {"client": client, "session": session, "at": self._clock()}
+        ids = sorted(memory_id for memory_id in given if is_storable_int(memory_id))
+        if ids:
+            with self._database.writing(BRIEFLY) as queries:  # these writes do not block
+                queries.many("give", [{**about, "id": memory_id, "digest": given[memory_id]} for memory_id in ids])
+
+    def forget_given(self, client: str, session: str) -> None:
+        with self._database.writing() as queries:
+            queries.run("forget_given", {"client": client, "session": session})
+
+    def forget_given_before(self, before: str) -> int:
+        with self._database.writing() as queries:
+            return queries.count("forget_given_before", {"before": to_utc_iso(before)})
+
+    def stats(self) -> dict[str, Any]:
+        with self._database.reading() as queries:
+            live, total, vectors, changesets, retrievals, pending = queries.all("stats")[0]
+            signature, size = self._read_signature(queries), self._size(queries)
+            groups: dict[str, dict[str, int]] = {
+                f"by_{column}": dict(queries.all("stats_by", column=column)) for column in _GROUPS
+            }
+        return {
+            "store": self.kind,
+            "memories": live,
+            "archived": total - live,
+            "vectors": vectors,
+            "changesets": changesets,
+            "retrievals": retrievals,
+            "inbox_pending": pending,
+            "embedder": signature or None,
+            "bytes": size,
+            **groups,
+        }
+
+    def _read_signature(self, queries: Queries) -> str:
+        """Return the signature of the embedder to which the store is bound; "" until there is one."""
+        raise NotImplementedError
+
+    def _size(self, queries: Queries) -> int:
+        """Return the bytes that the store occupies."""
+        raise NotImplementedError
+
+
+def to_blob(vector: Vector) -> bytes:
+    """Return the vector as little-endian float32 numbers."""
+    return np.ascontiguousarray(vector, dtype="<f4").tobytes()
+
+
+def _get_memories(queries: Queries, ids: Iterable[int]) -> dict[int, Memory]:
+    rows = queries.all("get_memories", {"ids": queries.ids(ids)}, columns=LISTED)
+    return {row[0]: to_memory(row) for row in rows}
+
+
+def _read_page(queries: Queries, scope: Scope, limit: int, after: int, skip: int = 0) -> list[Memory]:
+    where, values = condition(scope, queries.dialect)
+    rows = queries.all("page", {**values, "after": after, "limit": limit, "skip": skip}, columns=LISTED, where=where)
+    return [to_memory(row) for row in rows]
+
+
+def _read_changes(queries: Queries, name: str, key: int) -> list[Change]:
+    """Return the changes that a query selects, each with the memory after it; a changeset may have thousands."""
+    rows = queries.all(name, {"id": key}) if is_storable_int(key) else []
+    entries = [to_entry(columns) for *columns, _, _, _ in rows]
+    later: dict[int, str | None] = dict(
+        queries.all("next_befores", {"ids": queries.ids(entry.id for entry in entries)})
+    )
+    memory_by_id = _get_memories(queries, (entry.memory_id for entry in entries if entry.id not in later))
+    changes = []
+    for entry, (*_, at, by, why) in zip(entries, rows, strict=True):
+        before = later.get(entry.id)
+        after = memory_by_id.get(entry.memory_id) if entry.id not in later else from_json(before) if before else None
+        changes.append(entry.to_change(after, at, by, why))
+    return changes
