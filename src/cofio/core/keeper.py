@@ -22,7 +22,7 @@ from cofio.core.memories import MemoryService
 from cofio.core.recall import RecallService
 from cofio.core.retention import EmbeddingService
 from cofio.core.search import SearchService
-from cofio.core.services import OptionKwargs, Options, Resources, Services
+from cofio.core.services import Resources, ServiceKwargs, ServiceOptions, Services
 from cofio.core.transfer import TransferService
 from cofio.dashboard.projection import MapCache
 from cofio.dashboard.service import DashboardService
@@ -36,7 +36,7 @@ from cofio.models.exchange import LearningResult
 from cofio.models.memory import Memory, Scope, Viewer
 from cofio.notes.service import NotesService
 from cofio.ports import LLM, Clock, Embedder, Judge, LateInteractionModel, Store
-from cofio.retrieval.encoder import Encoder
+from cofio.retrieval.encoder import StoreEncoder
 from cofio.retrieval.episodes import EpisodeService
 from cofio.retrieval.log import ImportRecalls, RetrievalLog
 from cofio.retrieval.reranker import Reranker
@@ -77,16 +77,16 @@ class Keeper:
         staleness: StalenessChecker | None = None,
         on_invalidate: Callable[[], None] = lambda: None,
         read_offline_log: Callable[[ImportRecalls], None] = lambda _: None,
-        **options: Unpack[OptionKwargs],
+        **options: Unpack[ServiceKwargs],
     ) -> None:
         """Build the services on a store.
 
         Without a `judge`, patterns and words decide. `on_invalidate` is called when a memory's text is corrected or
         removed, so that copies of it go; `read_offline_log` passes on the recalls made without this process.
         """
-        checked = Options(**options)
+        checked = ServiceOptions(**options)
         checker = staleness or StalenessChecker(reads=False)
-        encoder = Encoder(embedder, store)
+        encoder = StoreEncoder(embedder, store)
         lock = threading.RLock()
         comparer = JudgedComparer(judge) if judge else WordComparer(checked.duplicate_threshold)
         learner = Learner(

@@ -10,7 +10,7 @@ from cofio.ingest.writer import check_author
 from cofio.models.memory import FreshnessResult, Hit, Query, QueryKwargs, as_query
 from cofio.ports import Store
 from cofio.retrieval import hybrid
-from cofio.retrieval.encoder import Encoder
+from cofio.retrieval.encoder import StoreEncoder
 from cofio.retrieval.log import RetrievalLog
 from cofio.retrieval.reranker import Reranker
 from cofio.staleness import StalenessChecker
@@ -20,7 +20,7 @@ class SearchService:
     """Searches the memories that one caller may see."""
 
     def __init__(
-        self, store: Store, encoder: Encoder, reranker: Reranker, log: RetrievalLog, staleness: StalenessChecker
+        self, store: Store, encoder: StoreEncoder, reranker: Reranker, log: RetrievalLog, staleness: StalenessChecker
     ) -> None:
         self._store = store
         self._encoder = encoder

@@ -30,7 +30,7 @@ from cofio.models.memory import Viewer
 from cofio.notes.service import NotesOptions, NotesService
 from cofio.ports import LLM, Clock, Judge, Store
 from cofio.retrieval import recall
-from cofio.retrieval.encoder import Encoder
+from cofio.retrieval.encoder import StoreEncoder
 from cofio.retrieval.episodes import EpisodeService
 from cofio.retrieval.log import RetrievalLog
 from cofio.retrieval.reranker import Reranker
@@ -42,7 +42,7 @@ from cofio.text import briefing
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class ServiceOptions:
     """Settings of the services. The defaults are those of `Settings`."""
 
     duplicate_threshold: float = 0.90  # cosine from which a fact repeats a memory, without a judge
@@ -60,8 +60,8 @@ class Options:
     notes: NotesOptions = NotesOptions()
 
 
-class OptionKwargs(TypedDict, total=False):
-    """Keyword arguments for Options."""
+class ServiceKwargs(TypedDict, total=False):
+    """Keyword arguments for ServiceOptions."""
 
     duplicate_threshold: float
     novelty_threshold: float
@@ -84,7 +84,7 @@ class Resources:
 
     store: Store
     clock: Clock
-    encoder: Encoder
+    encoder: StoreEncoder
     reranker: Reranker
     judge: Judge | None
     llm: LLM | None
@@ -95,7 +95,7 @@ class Resources:
     audit_log: AuditLog
     maps: MapCache
     on_invalidate: Callable[[], None]
-    options: Options
+    options: ServiceOptions
 
 
 class Services:

@@ -31,7 +31,7 @@ from cofio.models.memory import (
     fact_of,
 )
 from cofio.ports import Vector
-from cofio.retrieval.encoder import Encoder
+from cofio.retrieval.encoder import StoreEncoder
 from cofio.staleness import StalenessChecker
 from cofio.stores.access import Access
 from cofio.text.tokens import embedding_text
@@ -46,7 +46,7 @@ class Writer:
     def __init__(
         self,
         access: Access,
-        encoder: Encoder,
+        encoder: StoreEncoder,
         staleness: StalenessChecker,
         lock: threading.RLock,
         on_invalidate: Callable[[], None] = lambda: None,

@@ -8,7 +8,7 @@ from typing import Literal
 from cofio.ports import Embedder, Matrix, Store, Vector
 
 
-class Encoder:
+class StoreEncoder:
     """Embeds texts for one store. The first vectors record which model made them."""
 
     def __init__(self, embedder: Embedder, store: Store) -> None:

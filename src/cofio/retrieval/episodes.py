@@ -11,7 +11,7 @@ from cofio.errors import CofioError, NotFound
 from cofio.models.episodes import Episode, EpisodeHit
 from cofio.models.memory import Query, Scope, check_int, to_utc_iso
 from cofio.retrieval import hybrid
-from cofio.retrieval.encoder import Encoder
+from cofio.retrieval.encoder import StoreEncoder
 from cofio.stores.access import Access
 
 _BATCH = 64  # passages embedded, or captures indexed, per batch
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 class EpisodeService:
     """Indexes and searches the episodes of a store on behalf of one caller."""
 
-    def __init__(self, access: Access, encoder: Encoder, *, enabled: bool = True) -> None:
+    def __init__(self, access: Access, encoder: StoreEncoder, *, enabled: bool = True) -> None:
         self._access = access
         self._index = access.store.episodes
         self._encoder = encoder
